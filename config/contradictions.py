@@ -119,6 +119,7 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
     yield from of_ports(settings)
     yield from of_grpc(settings)
     yield from _of_tracing(settings.tracing)
+    yield from _of_canary(settings)
     yield from _of_explain(settings)
     yield from _of_api(settings.api)
     yield from _of_webhook(settings.webhook)
@@ -135,6 +136,20 @@ def _of_tracing(tracing: TracingSettings) -> Iterator[Contradiction]:
     if tracing.endpoint is not None and not _is_installed():
         wanted = "none: tracing is on, but opentelemetry is not installed: pip install 'vecsieve[otel]'"
         yield contradiction(("tracing", "endpoint"), shown(tracing.endpoint), wanted)
+
+
+def _of_canary(settings: Settings) -> Iterator[Contradiction]:
+    """It raises mode shadow: in mode on all searches are on already. Mode off stays possible, as the emergency switch."""
+    modes = {settings.mode} if settings.mode else {settings.policy.mode, *_modes_of(settings.rules)}
+    if settings.canary.is_any and modes == {"on"}:
+        wanted = "none, because mode is on for all searches: mode: shadow is what it starts from"
+        yield contradiction(
+            ("canary",), shown(settings.canary.model_dump(exclude_defaults=True)), wanted, ("mode",), ("policy", "mode")
+        )
+
+
+def _modes_of(rules: tuple[RuleSettings, ...]) -> set[object]:
+    return {rule.policy["mode"] for rule in rules if "mode" in rule.policy}
 
 
 def _of_explain(settings: Settings) -> Iterator[Contradiction]:

@@ -288,9 +288,12 @@ def _wanted(path: Path, info: FieldInfo | None) -> str:
     if info is None:
         return "a mapping"
     if path and isinstance(path[-1], int):
-        return (
-            "a mapping" if models_in(info.annotation) else alternatives(words_of(info) or ("text that is not empty",))
-        )
+        element = next(iter(get_args(_bare(info.annotation))), None)
+        phrases = (entry.phrase for entry in get_args(element) if isinstance(entry, Wanted))
+        words = words_of(info)
+        if models_in(info.annotation) or words:
+            return "a mapping" if models_in(info.annotation) else alternatives(words)
+        return next(phrases, "text that is not empty")
     return wanted_of(info)
 
 

@@ -243,6 +243,11 @@ class SessionSettings(Model):
     turns: OrNone[Count] = setting(
         None, "the number of last searches whose results come after new ones; none: all searches"
     )
+    question_seconds: OrNone[Annotated[float, Field(gt=0.0, le=10.0)]] = setting(
+        None,
+        "searches of one client within this time are one question, without the header: 1.0 for applications that send a search for each "
+        "sub-question and collection, and serve one person with a key at a time. none: every search is a question",
+    )
     keeps: Share = setting(
         0.625,
         "largest share of a page for results of earlier turns whose scores are near the best one. They stay at the end, so that the answer "

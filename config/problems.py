@@ -103,7 +103,7 @@ def one_line(text: str) -> str:
 
 def masked(value: object, *, name: str = "") -> object:
     """The value with secrets replaced: values under secret names, and user info, query and fragment of URLs."""
-    if is_secret_name(name) and value is not None:
+    if is_secret_name(name) and value is not None and value not in ((), []):
         return MASK
     if isinstance(value, str):
         return _URL_REST.sub(_without_rest, _USERINFO.sub(rf"\1{MASK}@", value))

@@ -24,8 +24,10 @@ from .values import (
     HostPort,
     IndexPorts,
     IndexUrl,
+    KeyDigests,
     Mode,
     Model,
+    Networks,
     OrNone,
     Overrides,
     PathPrefix,
@@ -284,6 +286,24 @@ class ShadowSettings(Model):
     )
 
 
+class CanarySettings(Model):
+    """Mode on for a part of the searches that mode shadow would only measure: those of any of its members. It goes back to shadow by itself if
+    they fail, slow down or fall short, until the settings are loaded again. docs/operating.md.
+    """
+
+    share: Share = setting(
+        0.0, "share of the clients of a collection, by a hash of their API key, or of their address without one"
+    )
+    keys: KeyDigests = setting((), "SHA-256 digests of API keys in hexadecimal digits, as `sha256sum` prints them")
+    collections: tuple[Pattern, ...] = setting((), "patterns as in `rules`")
+    clients: Networks = setting((), "addresses or networks of clients")
+
+    @property
+    def is_any(self) -> bool:
+        """Whether any search may be in it."""
+        return self.share > 0.0 or bool(self.keys or self.collections or self.clients)
+
+
 class ProfileSettings(Model):
     """Results of `vecsieve calibrate`, one file per collection and vector name. They replace the pool's own median for a
     relative threshold; a fixed threshold and a request's header are not affected.
@@ -375,6 +395,7 @@ class Settings(Model):
     memory: MemorySettings = MemorySettings()
     journal: JournalSettings = JournalSettings()
     shadow: ShadowSettings = ShadowSettings()
+    canary: CanarySettings = CanarySettings()
     profiles: ProfileSettings = ProfileSettings()
     explain: ExplainSettings = ExplainSettings()
     tracing: TracingSettings = TracingSettings()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -75,6 +77,11 @@ def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+def _hex_digest(text: str) -> None:
+    if re.fullmatch(r"[0-9a-f]{64}", text) is None:
+        raise ValueError("no digest")
+
+
 Backend = Annotated[str, AfterValidator(_known), Wanted(alternatives(tuple(TRAITS)), tuple(TRAITS))]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 CosineDistance = Annotated[float, Field(ge=0.0, le=2.0)]
@@ -112,7 +119,7 @@ PathPrefix = Annotated[
     str, AfterValidator(path_prefix), Wanted("a path such as /qdrant, without a closing slash, or nothing")
 ]
 HostPatterns = Annotated[
-    tuple[Annotated[str, _checked_by(parse_pattern)], ...],
+    tuple[Annotated[str, _checked_by(parse_pattern), Wanted("a host name such as *.example.com")], ...],
     AfterValidator(_distinct),
     Wanted("a list of host names such as *.example.com, each once, perhaps with a port, * within one label"),
 ]
@@ -147,6 +154,16 @@ HookUrl = Annotated[
     Wanted(
         "http or https, host, port and perhaps a path such as https://example.com/hook, without credentials or query"
     ),
+]
+KeyDigests = Annotated[
+    tuple[Annotated[str, _checked_by(_hex_digest), Wanted("the SHA-256 digest of a key, 64 hexadecimal digits")], ...],
+    AfterValidator(_distinct),
+    Wanted("a list of SHA-256 digests in 64 hexadecimal digits, each once"),
+]
+Networks = Annotated[
+    tuple[Annotated[str, _checked_by(ip_network), Wanted("an address or a network such as 10.1.0.0/16")], ...],
+    AfterValidator(_distinct),
+    Wanted("a list of addresses or networks such as 10.1.0.0/16, each once"),
 ]
 StoreUrl = Annotated[
     str,

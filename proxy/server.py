@@ -33,7 +33,7 @@ from .process.assembly import Process
 from .process.descriptors import Budget
 from .process.workers import Worker, Workers, run_workers
 from .runtime.addresses import DataPort, binding, data_ports_of
-from .runtime.lifecycle import Lifecycle
+from .runtime.lifecycle import Board, Lifecycle
 from .runtime.loop import LoopLag, beside
 from .runtime.memory import (
     cgroup_limit_bytes,
@@ -110,7 +110,7 @@ class Instance:
     """One data plane, with signal handling, reloads and the measurement of loop lag. Make it inside the event loop.
 
     ``number``: the number of the worker. ``beat``: called ten times a second while the loop runs.
-    ``descriptors``, ``registry``: as in `Process`.
+    ``descriptors``, ``registry``, ``board``: as in `Process`.
     """
 
     def __init__(  # noqa: PLR0913 - as in `Process`
@@ -124,6 +124,7 @@ class Instance:
         beat: Callable[[], None] = lambda: None,
         descriptors: Budget | None = None,
         registry: CollectorRegistry,
+        board: Board | None = None,
     ) -> None:
         self._source = source
         self._settings = settings
@@ -138,6 +139,7 @@ class Instance:
             workers=settings.workers,
             descriptors=descriptors,
             registry=registry,
+            board=board,
         )
         self.knowledge = Knowledge(self._process.recent, self._process.pools, self._process.egress, self._process.texts)
         self.lifecycle = Lifecycle(
@@ -390,6 +392,7 @@ async def _work(
         beat=beat,
         descriptors=descriptors.claim(settings),
         registry=shared_registry(worker.metrics_directory, backend=settings.backend, rules=settings.rule_names),
+        board=worker.board,
     )
     to_admin = await open_to_admin(worker.metrics_directory, worker.number, instance.knowledge)
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from dataclasses import asdict, dataclass
 from urllib.parse import urlsplit
 
@@ -15,8 +16,9 @@ from prometheus_client import CollectorRegistry
 from vecsieve.config.schema import Settings
 
 from ..runtime.lifecycle import Board, Phase, State
+from ..search.context.canary import in_words
 from ..telemetry.instruments import PREFIX
-from ..telemetry.labels import BreakerState
+from ..telemetry.labels import BreakerState, CanaryState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +33,7 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """One reading. ``mode``: the mode that overrides every policy's; None when policies decide. ``texts``: per collection, where its texts
+    """One reading. ``canary``: its state in words. ``mode``: the mode that overrides every policy's; None when policies decide. ``texts``: per collection, where its texts
     are.
     """
 
@@ -45,6 +47,7 @@ class Status:
     requests_in_flight: int
     searches_in_flight: int
     breaker: BreakerState
+    canary: str
     learned_collections: int
     index_ports: tuple[int, ...] = ()
     workers: tuple[WorkerStatus, ...] = ()
@@ -101,8 +104,9 @@ def read_status(
     uptime_seconds: float,
     workers: tuple[WorkerStatus, ...] = (),
 ) -> Status:
-    """One reading. With several workers, numbers are sums, and the breaker is the one in the worst state."""
-    gauges, breakers = _gauges(registry)
+    """One reading. With several workers, numbers are sums, and breaker and canary are the ones in the worst state."""
+    gauges, states = _gauges(registry)
+    breakers, canaries = states["breaker_state"], states["canary_state"]
     return Status(
         **asdict(facts),
         state=state.value,
@@ -110,6 +114,7 @@ def read_status(
         requests_in_flight=int(gauges.get("requests_in_flight", 0)),
         searches_in_flight=int(gauges.get("searches_in_flight", 0)),
         breaker=next((each for each in WORST_FIRST if each.value in breakers), BreakerState.CLOSED),
+        canary=in_words(next((each for each in reversed(CanaryState) if each.value in canaries), CanaryState.NONE)),
         learned_collections=int(gauges.get("learned_collections", 0)),
         workers=workers,
     )
@@ -139,15 +144,15 @@ def _workers(board: Board) -> range:
     return range(board.places - 1)  # the last place is the admin process
 
 
-def _gauges(registry: CollectorRegistry) -> tuple[dict[str, float], set[str]]:
-    """Gauges without labels by their short name, and the states of all breakers."""
+def _gauges(registry: CollectorRegistry) -> tuple[dict[str, float], defaultdict[str, set[str]]]:
+    """Gauges without labels by their short name, and by those with a state all states that are in force."""
     gauges: dict[str, float] = {}
-    breakers: set[str] = set()
+    states: defaultdict[str, set[str]] = defaultdict(set)
     for metric in registry.collect():
         for sample in metric.samples if metric.type == "gauge" else ():
             name = sample.name.removeprefix(PREFIX)
             if not sample.labels:
                 gauges[name] = sample.value
-            elif name == "breaker_state" and sample.value:
-                breakers.add(sample.labels["state"])
-    return gauges, breakers
+            elif sample.value and (state := sample.labels.get("state")) is not None:
+                states[name].add(state)
+    return gauges, states

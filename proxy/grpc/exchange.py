@@ -16,6 +16,7 @@ from vecsieve.adapters.fusions import SAME, Ending
 from ..runtime.addresses import Origin
 from ..runtime.memory import LARGE_MESSAGE_BYTES
 from ..search.collections.learned import WriteInvalidation, nameable
+from ..search.context.clients import Client
 from ..search.errors import (
     WORDING,
     FailureKind,
@@ -170,6 +171,10 @@ class GrpcExchange:
     def overrides(self) -> Iterable[tuple[str, str]]:
         has_overrides = any(is_override(key) for key, _ in self._metadata)
         return [(key, str(value)) for key, value in self._metadata] if has_overrides else ()
+
+    def client(self) -> Client:
+        """Behind our own socket the address of the connection is unknown."""
+        return Client.of([(key, str(value)) for key, value in self._metadata], None)
 
     def overloaded(self) -> Failure:
         return overloaded()

@@ -19,6 +19,7 @@ from vecsieve.adapters.contract import Dialect, NativeAnswer, Operation, Questio
 from vecsieve.adapters.fusions import SAME, Ending
 
 from ..search.collections.learned import Names, WriteInvalidation
+from ..search.context.clients import Client
 from ..search.errors import (
     ORIGIN,
     ClientBodyError,
@@ -156,6 +157,9 @@ class HttpExchange:
 
     def overrides(self) -> Iterable[tuple[str, str]]:
         return self._request.headers.items() if shape_of(self._request.raw_headers).has_overrides else ()
+
+    def client(self) -> Client:
+        return Client.of(self._request.headers.items(), self._request.remote)
 
     def overloaded(self) -> RawResponse:
         return self._http.answers.response(Trouble.OVERLOADED, self._request.raw_path)

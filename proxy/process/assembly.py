@@ -27,6 +27,7 @@ from ..http.routes import Heads, IndexRoutes, OneUpstream, Routes
 from ..http.tls import context_of, renew
 from ..http.upstream import OwnQuestions, RestBesideGrpc, Upstream
 from ..runtime.addresses import DataPort
+from ..runtime.lifecycle import Board
 from ..runtime.loop import LongWork
 from ..runtime.memory import (
     MemoryGuard,
@@ -37,6 +38,7 @@ from ..search.budgets import Egress, OwnReads
 from ..search.collections.learned import Learned, Names
 from ..search.collections.profiles import Calibration
 from ..search.collections.texts import CollectionTexts
+from ..search.context.canary import Canary
 from ..search.context.sessions import Sessions, store_of
 from ..search.exchange import Shadow, VectorFetcher
 from ..search.fetch import Depths
@@ -75,7 +77,7 @@ class Process:
     """The data plane of one process with its listener. Create it inside the event loop.
 
     ``seed``: separates the jitter of workers. ``descriptors``: the budget of this process; None: the settings' limits apply. ``registry``:
-    the source of /v1/stats, for all workers; None: no statistics. ``hedge_times``: tests use longer ones. Raises SettingsError for an
+    the source of /v1/stats, for all workers; None: no statistics. ``board``: of all workers. ``hedge_times``: tests use longer ones. Raises SettingsError for an
     unusable certificate.
     """
 
@@ -89,6 +91,7 @@ class Process:
         workers: int = 1,
         registry: CollectorRegistry | None = None,
         descriptors: Budget | None = None,
+        board: Board | None = None,
         hedge_times: HedgeTimes = HEDGE_TIMES,
     ) -> None:
         clock = time.monotonic
@@ -115,6 +118,8 @@ class Process:
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
         self.texts = CollectionTexts(metrics.texts_known)
+        board, has_canary = board or Board(0), self._rules.now.canary is not None
+        self._canary = Canary(board, metrics, has_members=has_canary)
         self._shadow = Shadow(recorder=self.recorder)
         self._services = self._made(limits, metrics, workers=workers, hedge_times=hedge_times)
         _show_limits(metrics, limits)
@@ -149,6 +154,7 @@ class Process:
             depths=Depths(),
             vector_fetcher=VectorFetcher(Breaker(clock, jitter=spread(self._seed)), self.own_reads, metrics, clock),
             shadow=self._shadow,
+            canary=self._canary,
             work=self._work,
             bounds=Bounds(searches=limits.searches_per_request, parts=REQUEST_PARTS, nesting=REQUEST_NESTING),
             governor=self._governor(limits, metrics, hedge_times),
@@ -257,6 +263,7 @@ class Process:
             self._upstream.census,
             shared,
             self._feed,
+            self._canary,
             services.features,
         )
 
@@ -298,6 +305,7 @@ class Process:
         if self._tls is not None:
             renew(self._tls, self._settings)
         self._rules.now = rules or Rules.of(settings)
+        self._canary.restart(has_members=self._rules.now.canary is not None)
         self.recent.resize(kept_by(settings), texts=settings.explain.texts)
         self.pools.resize(keep=kept_by(settings) > 0)
         self.egress.resize(_budget_bytes(settings, workers=self._workers))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..http.pools import Census
+from ..search.context.canary import Canary
 from ..search.limits import Admission
 from ..search.memory.points import FeatureMemory
 from ..telemetry.labels import UpstreamConnection
@@ -27,6 +28,7 @@ class Levels:
     pools: Callable[[], Census]
     shared: Callable[[], int]
     feed: Feed
+    canary: Canary
     features: FeatureMemory | None = None
     _opened: int = 0
     _evicted: int = 0
@@ -44,6 +46,7 @@ class Levels:
             metrics.upstream_connections.labels(state.value).set(count)
         metrics.upstream_requests_waiting.set(census.waiting)
         metrics.event_readers.set(self.feed.readers)
+        self.canary.look()
         # The count of a pool that was closed since the last update is gone.
         metrics.upstream_connections_opened_total.inc(max(0, census.opened - self._opened))
         self._opened = census.opened

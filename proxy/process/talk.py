@@ -28,12 +28,14 @@ _RULES_SHOWN = 4
 _NEXT = {
     "on": "Connect a client to the first address. The header x-vecsieve of an answer shows what was done.",
     "shadow": "Answers are the database's own. Ctrl-C prints what `--mode on` would have changed.",
+    "shadow with a canary": "Answers of the canary have no repeats, others are the database's own. /status says whether it still is on.",
     "off": "Nothing is measured or changed. Continue with --mode shadow.",
 }
 
 
 def mode_of(settings: Settings) -> str:
-    return settings.mode or settings.policy.mode
+    mode = settings.mode or settings.policy.mode
+    return "shadow with a canary" if mode == "shadow" and settings.canary.is_any else mode
 
 
 def policy_of(settings: Settings) -> str:

@@ -209,14 +209,17 @@ class Phase(IntEnum):
     READY = 2
 
 
+_WHOLE = 2  # words of the whole proxy: whether it drains, what stopped the canary
+
+
 class Board:
-    """Numbers per place, initially 0. Create it before the first fork; heartbeats are milliseconds of the monotonic clock."""
+    """Numbers of the whole proxy and per place, initially 0. Create it before the first fork; heartbeats are milliseconds of the monotonic clock."""
 
     __slots__ = ("_memory", "_words", "places")
 
     def __init__(self, places: int) -> None:
         self.places = places
-        self._memory = mmap.mmap(-1, (1 + places * BOARD_FIELDS) * WORD)
+        self._memory = mmap.mmap(-1, (_WHOLE + places * BOARD_FIELDS) * WORD)
         self._words = memoryview(self._memory).cast("q")
 
     @property
@@ -226,6 +229,15 @@ class Board:
     def drain(self) -> None:
         """The whole proxy was stopped."""
         self._words[0] = 1
+
+    @property
+    def canary(self) -> int:
+        """What stopped the canary, as the reader numbers it; 0 if it was not stopped."""
+        return self._words[1]
+
+    @canary.setter
+    def canary(self, number: int) -> None:
+        self._words[1] = number
 
     def begin(self, place: int, pid: int, *, now_ms: int) -> None:
         """A process started in the place."""
@@ -256,7 +268,7 @@ class Board:
         return self._get(place, HEARTBEAT)
 
     def _put(self, place: int, field: int, number: int) -> None:
-        self._words[1 + place * BOARD_FIELDS + field] = number
+        self._words[_WHOLE + place * BOARD_FIELDS + field] = number
 
     def _get(self, place: int, field: int) -> int:
-        return self._words[1 + place * BOARD_FIELDS + field]
+        return self._words[_WHOLE + place * BOARD_FIELDS + field]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple, Protocol
@@ -173,8 +173,8 @@ class Attempt:
     # The plan. ``collection``: the name by which its texts are learned; "" for none. ``spare``: the same call with vectors, if ``call`` requests
     # none; else None. ``is_by_texts``: texts alone decide about its pools. ``is_look``: whether its first pools show where the collection's
     # texts are. ``first``: candidates per search that the first request asks for, where pages of the collection reach deeper than the plan or
-    # less deep; () for the plan. ``grant``: None for an evaluation without a database. ``given``: digests of results of earlier turns of the
-    # session.
+    # less deep; () for the plan. ``grant``: None for an evaluation without a database. ``recollect``: reads the session
+    # into ``given``, digests of results of its earlier turns, and ``turn``, the last one; None without one.
     call: SearchCall
     collection: str = ""
     spare: Callable[[], SearchCall] | None = None
@@ -185,7 +185,9 @@ class Attempt:
     first: tuple[int, ...] = ()
     grant: Grant | None = None
     watch: Stopwatch
+    recollect: Callable[[], Awaitable[None]] | None = None
     given: frozenset[bytes] = frozenset()
+    turn: int | None = None
     # What memory has. ``recall``: how much it had. ``repeat``: the request's entry. ``known``: per search, the rows that memory has of its points,
     # None if the reply has them; () for none.
     recall: MemoryRecall | None = None

@@ -45,6 +45,7 @@ from ..selection.single import decides_a_page
 from ..telemetry.labels import CollapsedIn, RuleLabel
 from .collections.learned import Lru
 from .collections.paths import is_known_name
+from .context.canary import Members
 from .context.tokens import UNLIMITED, TextBudget, tokenizer
 
 # The largest probability that two distinct results are within a relative cut: 0.05 false pairs among the 20,000 of a pool of 200 candidates, the
@@ -111,7 +112,8 @@ class ResolvedPolicy:
     out results of earlier ones; set by the request only. ``is_surrounded``:
     whether the answer depends on more than its own pool. ``is_by_texts``: whether texts alone decide between results that have one, so that no
     vector is needed; ``is_by_rank``: and a page depends on its candidates up to the last result alone, so that a smaller pool gives the same page.
-    ``session_key``: a digest of the session that the request names; None without one. ``exact_fetch``: the number of candidates that the request
+    ``session_key``: a digest of the session that the request names, or of its question; None without one. ``is_question``: its session is one
+    question of a client; then turns are milliseconds. ``exact_fetch``: the number of candidates that the request
     names; None for the policy's. ``demotes``: whether results that were shown before are placed behind new ones. ``reads_texts``: whether texts decide about copies, or their
     lengths about which of them stays. ``keys``: the top-level payload keys that it reads: those of the
     tenant, which the adapter must fetch, then those that it may fetch; a pool's fields are these. ``text_places``: among them, those of texts. ``unproven``: learned paths under unknown
@@ -136,6 +138,7 @@ class ResolvedPolicy:
     is_across: bool = False
     learned: tuple[str, ...] | None = None
     session_key: bytes | None = None
+    is_question: bool = False
     exact_fetch: int | None = None
     fields: Fields = field(init=False)
     is_surrounded: bool = field(init=False)
@@ -326,13 +329,15 @@ class _Rule:
 
 
 class Policies:
-    """The policies of the settings and their rules; that of a rule is resolved when a collection first needs it."""
+    """The policies of the settings and their rules; that of a rule is resolved when a collection first needs it. ``is_raised``: with mode on in
+    place of shadow, for the canary's searches; writes keep their mode.
+    """
 
-    __slots__ = ("_default", "_remembered", "_resolved", "_rules", "_settings")
+    __slots__ = ("_default", "_is_raised", "_remembered", "_resolved", "_rules", "_settings")
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._default = resolved(settings.policy, mode=settings.mode)
+    def __init__(self, settings: Settings, *, is_raised: bool = False) -> None:
+        self._settings, self._is_raised = settings, is_raised
+        self._default = self._made(settings.policy)
         self._rules = tuple([_Rule(_matches(rule.backend), _matches(rule.collection), rule) for rule in settings.rules])
         self._resolved: dict[int, ResolvedPolicy] = {}
         self._remembered = Lru[tuple[str, str], ResolvedPolicy](MOST_REMEMBERED)
@@ -356,8 +361,12 @@ class Policies:
             rule, settings = self._rules[number].settings, self._settings
             policy = policy_of(settings.policy, rule)
             name = rule.name or RuleLabel.UNNAMED.value
-            self._resolved[number] = resolved(policy, mode=settings.mode, rule=name)
+            self._resolved[number] = self._made(policy, rule=name)
         return self._resolved[number]
+
+    def _made(self, policy: PolicySettings, *, rule: str = RuleLabel.DEFAULT.value) -> ResolvedPolicy:
+        made = resolved(policy, mode=self._settings.mode, rule=rule)
+        return replace(made, mode="on") if self._is_raised and made.mode == "shadow" else made
 
 
 PREFIX = "x-vecsieve-"
@@ -369,17 +378,30 @@ def is_override(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class CanaryRules:
+    """Which searches are in the canary, and their policies."""
+
+    members: Members
+    policies: Policies
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
-    """Everything that a reload replaces at once; a request keeps the rules with which it began."""
+    """Everything that a reload replaces at once; a request keeps the rules with which it began. ``canary``: None if the settings name none."""
 
     policies: Policies
+    canary: CanaryRules | None
     forbidden_overrides: tuple[str, ...]
     shadow_sample: float
     report_header: bool
 
     @classmethod
     def of(cls, settings: Settings) -> Rules:
-        return cls(Policies(settings), settings.forbidden_overrides, settings.shadow.sample, settings.report_header)
+        members = Members.of(settings.canary)
+        canary = None if members is None else CanaryRules(members, Policies(settings, is_raised=True))
+        return cls(
+            Policies(settings), canary, settings.forbidden_overrides, settings.shadow.sample, settings.report_header
+        )
 
 
 @dataclass(slots=True)

@@ -216,6 +216,8 @@ class Searcher:
         attempt.exhausted = tuple([pool.size < size for pool, size in zip(reply.pools, sizes, strict=True)])
         attempt.selections, attempt.renewed = await self._select(attempt), ()
         if attempt.policy.demotes:
+            if attempt.recollect is not None:
+                await attempt.recollect()  # as late as possible: the searches of a question come at once
             attempt.renewed = await renew(attempt, self._work, self._scaled)
 
     async def _with_texts(self, attempt: Attempt, reply: Reply) -> Reply:

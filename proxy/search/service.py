@@ -28,6 +28,7 @@ from vecsieve.config.schema import LimitSettings
 
 from ..runtime.loop import LongWork
 from ..runtime.memory import MemoryGuard, Pressure
+from ..selection.policy import Short
 from ..telemetry.labels import AttemptKind, Bypass, BypassReason, FailOpen, Outcome, OwnRead, Retry, Stage
 from ..telemetry.metrics import Metrics
 from ..telemetry.reports import Report
@@ -36,8 +37,10 @@ from ..telemetry.tracing import NO_TRACING, Clock, Stopwatch, Tracing
 from .collections.learned import WriteInvalidation, named_in
 from .collections.profiles import Scaling
 from .collections.texts import CollectionTexts
+from .context.canary import Canary
+from .context.clients import Client
 from .context.overrides import overridden
-from .context.sessions import Sessions
+from .context.sessions import Sessions, of_question
 from .errors import PassedReplyError, RejectedReplyError, first_success
 from .exchange import CollectionInfo, Exchange, Shadow, TransportAnswer, VectorFetcher
 from .fetch import Attempt, Depths, fitted, needs_of, plan
@@ -83,6 +86,7 @@ class ProcessServices:
     depths: Depths
     vector_fetcher: VectorFetcher
     shadow: Shadow
+    canary: Canary
     work: LongWork
     # What limits it.
     bounds: Bounds
@@ -122,17 +126,33 @@ class SearchService:
         self._dialect, self._services, self._number_bytes, self._waiting = dialect, services, number_bytes, waiting
 
     def policy(
-        self, operation: Operation, ruled_by: str, headers: Iterable[tuple[str, str]], record: RequestRecord
+        self,
+        operation: Operation,
+        ruled_by: str,
+        headers: Iterable[tuple[str, str]],
+        record: RequestRecord,
+        client: Callable[[], Client],
     ) -> tuple[Rules, ResolvedPolicy]:
         """The rules in force and the policy of one search. Raises OverrideError.
 
-        ``ruled_by``: the collection's name as rules know it. ``headers``: fields or metadata, overrides among them.
+        ``ruled_by``: the collection's name as rules know it. ``headers``: fields or metadata, overrides among them. ``client``: who sent it.
         """
         record.classified(operation)
-        rules = self._services.rules.now
-        own = rules.policies.resolve(self._services.backend, ruled_by)
+        services, rules, is_raised = self._services, self._services.rules.now, False
+        policy = rules.policies.resolve(services.backend, ruled_by)
+        if (canary := rules.canary) is not None and policy.mode == "shadow" and not services.canary.is_stopped:
+            is_raised = canary.members.admits(client(), operation, ruled_by)
+            policy = canary.policies.resolve(services.backend, ruled_by) if is_raised else policy
         given = [(name.lower(), value) for name, value in headers]  # most requests have none
-        return rules, overridden(given, rules.forbidden_overrides, own, record) if given else own
+        if given:
+            policy = overridden(given, rules.forbidden_overrides, policy, record)
+        if is_raised and policy.mode == "on":
+            plain = self._governor.attempt_timeout.of(operation).plain
+            may_be_short = policy.selection.short is Short.ALLOW
+            record.watch = services.canary.watch(operation.collection, plain, may_be_short=may_be_short)
+        if policy.session.question_seconds is not None and policy.mode == "on":
+            policy = of_question(policy, client())
+        return rules, policy
 
     async def answer(
         self,

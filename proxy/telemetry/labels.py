@@ -385,6 +385,17 @@ class BreakerState(LabelEnum):
     PROBING = "probing"  # one search is, as a probe
 
 
+class CanaryState(LabelEnum):
+    """Whether a part of the searches of mode shadow is in mode on, or which bound ended that."""
+
+    NONE = "none"  # the settings name none
+    ON = "on"
+    ERRORS = "errors"
+    SLOW = "slow"
+    FAIL_OPEN = "fail_open"
+    SHORT = "short"  # pages with fewer results than requested
+
+
 class UpstreamConnection(LabelEnum):
     """The state of a connection to the database."""
 

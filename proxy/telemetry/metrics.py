@@ -34,6 +34,7 @@ from .labels import (
     AttemptKind,
     BreakerState,
     Bypass,
+    CanaryState,
     CodeClass,
     Collapse,
     ConnectionRejected,
@@ -274,6 +275,11 @@ class Metrics(Instruments):
         "Client connections ended by the proxy.", Label.of("reason", ConnectionRejected)
     )
     breaker_state = GaugeSpec("1 for the breaker's current state.", Label.of("state", BreakerState), mode="livemax")
+    canary_state = GaugeSpec(
+        "1 for the canary's current state; all but none and on: it was stopped, and why.",
+        Label.of("state", CanaryState),
+        mode="livemax",
+    )
     learned_collections = GaugeSpec("Collections with a learned limit.")
     texts_collections = GaugeSpec(
         "Collections by what is known of where their texts are.", Label.of("texts", TextsKnown), mode="livemax"
@@ -297,6 +303,7 @@ class Metrics(Instruments):
         """``rules``: the names of the operator's rules; others are counted as RuleLabel.OTHER."""
         super().__init__(registry, Domain.of(backend, rule=rules), store=store)
         self.breaker_is(BreakerState.CLOSED)
+        self.canary_is(CanaryState.NONE)
 
     def request_done(
         self,
@@ -434,6 +441,10 @@ class Metrics(Instruments):
     def breaker_is(self, state: BreakerState) -> None:
         for each in BreakerState:
             self.breaker_state.labels(each).set(each is state)
+
+    def canary_is(self, state: CanaryState) -> None:
+        for each in CanaryState:
+            self.canary_state.labels(each).set(each is state)
 
     def texts_known(self, standings: Mapping[TextsKnown, int]) -> None:
         for each in TextsKnown:

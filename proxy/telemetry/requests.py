@@ -84,10 +84,14 @@ class _Searching:
 _IDS = random.Random()  # noqa: S311 - tells requests apart in a log, and is no secret
 
 
+Watch = Callable[[int | None, float, Report | None], None]
+"""Gets the status, the seconds and the report of a search that ended; the report is None if the client disconnected."""
+
+
 class RequestRecord:
     """One request until its end.
 
-    ``request_id``: its random id in the log, used nowhere else and not derived from the client.
+    ``request_id``: its random id in the log, used nowhere else and not derived from the client. ``watch``: called at its end; None for most.
     """
 
     __slots__ = (
@@ -101,6 +105,7 @@ class RequestRecord:
         "started",
         "trace",
         "trace_id",
+        "watch",
     )
 
     def __init__(self, recorder: RequestRecorder, started: float, trace_id: str | None, trace: Trace) -> None:
@@ -114,6 +119,7 @@ class RequestRecord:
         self.bypass: BypassReason | None = None
         self.fail_open: FailOpen | None = None
         self.report: Report | None = None
+        self.watch: Watch | None = None
 
     @property
     def searches_in_flight(self) -> int:
@@ -229,6 +235,8 @@ class RequestRecorder:
             )
         if report is not None:
             self.metrics.search_done(report, trace_id=record.trace_id)
+        if record.watch is not None:
+            record.watch(ended.status, seconds, report)
         self._log(
             Access(
                 request_id=record.request_id,

@@ -17,6 +17,7 @@ from vecsieve.adapters.contract import Operation
 
 from ..runtime.loop import to_the_end
 from ..runtime.memory import Pressure
+from ..search.context.clients import Client
 from ..search.context.overrides import OverrideError
 from ..search.exchange import Exchange, TransportAnswer
 from ..search.hedge import Gate
@@ -60,6 +61,7 @@ class ClientExchange(Exchange[A], WriteExchange[A], Protocol[A]):
     async def gathered(self) -> A | None: ...
     async def classify(self) -> A | None: ...
     def overrides(self) -> Iterable[tuple[str, str]]: ...
+    def client(self) -> Client: ...
     async def read(self) -> Exchange[A] | Bypass: ...
     async def original(self, kind: AttemptKind = AttemptKind.ORIGINAL, gate: Gate | None = None) -> A: ...
     def is_deleted(self, answer: A, deletions: Deletions) -> bool | None: ...
@@ -112,7 +114,8 @@ class Pipeline:
             if exchange.search is None:
                 return await self._passed(exchange)
             try:
-                rules, policy = self._searches.policy(exchange.search, exchange.ruled_by, exchange.overrides(), record)
+                overrides, client = exchange.overrides(), exchange.client
+                rules, policy = self._searches.policy(exchange.search, exchange.ruled_by, overrides, record, client)
             except OverrideError as error:
                 return exchange.invalid(str(error))
             exchange.operation, exchange.rules, exchange.policy = exchange.search, rules, policy

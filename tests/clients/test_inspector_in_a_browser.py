@@ -29,7 +29,9 @@ from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.demo.backends import QdrantCollection
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.database import NAME
+from vecsieve.proxy.search.context.canary import BOUNDS, in_words
 from vecsieve.proxy.telemetry.exposition import Scrape
+from vecsieve.proxy.telemetry.labels import CanaryState
 
 pytestmark = pytest.mark.skipif(
     program() is None, reason="no Chromium is installed: `make inspector` installs Debian's and runs this"
@@ -248,6 +250,31 @@ async def test_names_ids_and_texts_of_the_database_are_text_and_nothing_of_them_
         assert await page.run("document.title") != "run"
         assert await page.run("document.querySelectorAll('img[src=x], main b b, body script').length") == 0
     await page.open("about:blank")  # a page that asks on after its server has ended would log that
+    await server.close()
+
+
+@pytest.mark.parametrize("state", CanaryState)
+async def test_a_canary_is_shown_and_one_that_was_stopped_in_the_colour_of_a_fault(
+    page: Page, state: CanaryState
+) -> None:
+    words = in_words(state)
+    server = AdminServer(
+        Pages(
+            is_ready=lambda: True,
+            metrics=lambda _: Scrape(b""),
+            status=lambda: replace(STATUS, canary=words),
+            egress=no_costs,
+            inspector=inspector(Recent(5, now=time.time)),
+        )
+    )
+    await server.start(("127.0.0.1", 0))
+    await page.open(f"http://127.0.0.1:{server.port}/")
+    await page.until("document.querySelector('.status .facts')")
+    text = await page.run("document.querySelector('.status .facts').innerText")
+    assert (f", canary {words}" in text) is (state is not CanaryState.NONE)
+    is_bad = await page.run("document.querySelector('.status .state').classList.contains('bad')")
+    assert is_bad is (state in BOUNDS)
+    await page.open("about:blank")  # as above
     await server.close()
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from support.process.stack import command, exchange
+from vecsieve.proxy.search.context.canary import BOUNDS
+from vecsieve.proxy.telemetry.labels import CanaryState
 
 
 class Quick(BaseHTTPRequestHandler):
@@ -24,8 +26,18 @@ class Quick(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"ok")
 
+    def do_POST(self) -> None:
+        """A search of a database that is out of order."""
+        SEARCHES.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(500)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
     def log_message(self, *_: object) -> None:
         """Nothing."""
+
+
+SEARCHES: list[bytes] = []  # that have reached the database
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +134,36 @@ def test_sighup_reaches_every_worker(database: str) -> None:
                 break
             time.sleep(0.02)
         assert running.output().count("settings reloaded") == 2
+
+
+def test_a_canary_that_one_worker_stops_is_stopped_in_all_until_a_reload(database: str, tmp_path: Path) -> None:
+    file = tmp_path / "vecsieve.yaml"
+    file.write_text("{mode: shadow, canary: {share: 1.0}, shadow: {sample: 0.0}}")
+
+    def search() -> bool:
+        """Whether a search of one client was widened."""
+        before = len(SEARCHES)
+        body = b'{"query": [0.5, 0.25], "limit": 3}'
+        answer = exchange(urls["serve"], "POST", "/collections/c/points/query", body)
+        assert (answer.status, answer.body) == (500, b""), "the database's own"
+        return any(each != body for each in SEARCHES[before:])
+
+    def until(words: str) -> None:
+        for _ in range(300):
+            canary = json.loads(exchange(urls["admin"], "GET", "/status").body)["canary"]
+            if canary.startswith(words):
+                return
+            time.sleep(0.02)
+        raise AssertionError(canary)
+
+    with command(*arguments(database), "--config", str(file)) as running:
+        urls = running.addresses(2)
+        until_ready(urls["admin"])
+        until("on")
+        widened = [search() for _ in range(2 * BOUNDS[CanaryState.ERRORS])]  # one of two workers has seen enough
+        assert any(widened)
+        until("back in shadow: ")
+        assert "canary back in shadow" in running.output()
+        assert not [None for _ in range(20) if search()]
+        running.process.send_signal(signal.SIGHUP)
+        until("on")

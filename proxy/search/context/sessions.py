@@ -1,6 +1,7 @@
 """Conversations: the results of earlier turns of a session, kept in this process or in a Valkey that several replicas share.
 
 A session is identified by a digest of the client's identifier and credentials, so that clients with different credentials never share one.
+Without an identifier, the searches of one client within a second or so may be one question, where a setting says so: a short session.
 Results are kept as digests of points and texts. All of it is bounded, expires, and is safe to lose: without it an answer is as if there
 were no session.
 """
@@ -9,11 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -31,19 +31,13 @@ from ..collections.learned import Lru
 from ..errors import first_success
 from ..fetch import Attempt
 from ..policy import ResolvedPolicy
+from .clients import Client, credentials_digest
 from .repeats import point_digests, text_digest
 
 LOGGER = logging.getLogger("vecsieve.sessions")
 REST_SECONDS = 1.0  # seconds without the shared store after a failure: at most one search waits for it in that time
-KEY_BYTES = 16
 RESULTS = 1000  # digests of a session, two or three for each result; the oldest are removed
 LEAST_REPLY_BYTES, RESULT_BYTES = 64 * 1024, 128  # of a reply; a digest and its turn take 40
-
-# Fields that say who a client is: its own credentials, and what a gateway made of them (`x-jwt-assertion`, `x-forwarded-user`). One too many
-# divides a session, one too few would share it.
-_IDENTIFIES = re.compile(
-    "auth|token|key|secret|cookie|credential|user|jwt|assertion|session|tenant|identity|principal|email|subject|cert|account|org"
-)
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -53,12 +47,19 @@ def identified(policy: ResolvedPolicy, headers: Iterable[tuple[str, str]]) -> Re
     """The policy, its session key bound to the credentials among these headers."""
     if policy.session_key is None:
         return policy
-    state = blake2b(policy.session_key, digest_size=KEY_BYTES)
-    for name, value in sorted((name.lower(), value) for name, value in headers if _IDENTIFIES.search(name.lower())):
-        for part in (name, value):
-            raw = part.encode("utf-8", "surrogateescape")
-            state.update(b"%d:" % len(raw) + raw)
-    return replace(policy, session_key=state.digest())
+    return replace(policy, session_key=credentials_digest(policy.session_key, headers))
+
+
+def of_question(policy: ResolvedPolicy, client: Client) -> ResolvedPolicy:
+    """The policy, its session the question that the client asks now; unchanged if a setting knows no questions, the request names a session, or
+    the client is unknown.
+    """
+    seconds = policy.session.question_seconds
+    if seconds is None or policy.session_key is not None or not (client.key or client.address):
+        return policy
+    key = credentials_digest(f"question {client.address}".encode("utf-8", "surrogateescape"), client.headers)
+    session = policy.session.model_copy(update={"ttl_seconds": seconds, "turns": int(seconds * 1000)})
+    return replace(policy, session=session, session_key=key, is_question=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,24 +205,39 @@ def store_of(settings: SessionStoreSettings, clock: Clock, *, results: int = RES
 
 
 class Sessions:
-    """Reads a session before its search and writes it after the answer. ``failed``: called for each failure of the store."""
+    """Reads a session before its search is selected from and writes it after the answer. ``failed``: called for each failure of the store.
+    ``now``: seconds since the epoch, as all replicas have them.
+    """
 
-    __slots__ = ("_clock", "_failed", "_rests_until", "_store")
+    __slots__ = ("_clock", "_failed", "_now", "_rests_until", "_store")
 
-    def __init__(self, store: Store, *, clock: Clock, failed: Callable[[], None]) -> None:
-        self._store, self._clock, self._failed = store, clock, failed
+    def __init__(
+        self, store: Store, *, clock: Clock, failed: Callable[[], None], now: Callable[[], float] = time.time
+    ) -> None:
+        self._store, self._clock, self._failed, self._now = store, clock, failed, now
         self._rests_until = float("-inf")
 
     async def around(self, attempt: Attempt, answer: Callable[[], Awaitable[tuple[A, Report]]]) -> tuple[A, Report]:
         """Answer a search of a session, and add the answer's results to the session if selection made it."""
-        rules, key = attempt.policy.session, attempt.policy.session_key
+        policy, key = attempt.policy, attempt.policy.session_key
         assert key is not None  # noqa: S101 - the caller has looked
-        known = await self._try(self._store.given(key))
-        attempt.given = frozenset() if known is None else known.since(rules.turns)
+        rules = policy.session
+
+        async def recollect() -> None:
+            known = await self._try(self._store.given(key))
+            if known is not None and policy.is_question:
+                known = replace(known, turn=int(self._now() * 1000))
+            attempt.given, attempt.turn = (
+                (frozenset(), None) if known is None else (known.since(rules.turns), known.turn)
+            )
+
+        attempt.recollect = recollect
         found, report = await answer()
-        if known is not None and report.outcome is Outcome.DEDUP:
-            add = self._store.add(key, shown_by(attempt), known.turn + 1, seconds=rules.ttl_seconds)
-            await self._try(add)
+        if attempt.turn is not None and report.outcome is Outcome.DEDUP:
+            shown = shown_by(attempt)
+            if policy.is_question:
+                shown -= attempt.given  # else a busy client would hold back a result for good
+            await self._try(self._store.add(key, shown, attempt.turn + 1, seconds=rules.ttl_seconds))
         return found, report
 
     async def close(self) -> None:

@@ -17,12 +17,14 @@ from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.admin.pools import Pools
 from vecsieve.proxy.admin.recent import Observed, Recent
+from vecsieve.proxy.runtime.lifecycle import Board
 from vecsieve.proxy.runtime.loop import LongWork
 from vecsieve.proxy.runtime.memory import MemoryGuard
 from vecsieve.proxy.search.budgets import Egress, OwnReads
 from vecsieve.proxy.search.collections.learned import Learned
 from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.collections.texts import CollectionTexts
+from vecsieve.proxy.search.context.canary import Canary
 from vecsieve.proxy.search.context.sessions import InProcess, Sessions
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError
 from vecsieve.proxy.search.exchange import Shadow, VectorFetcher
@@ -160,6 +162,7 @@ def toys(
         "depths": Depths(),
         "vector_fetcher": VectorFetcher(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock),
         "shadow": Shadow(recorder=recorder, limit=4),
+        "canary": Canary(Board(0), metrics, has_members=False),
         "work": LongWork(),
         "bounds": Bounds(searches=128, parts=parts, nesting=4),
         "governor": Governor(

@@ -64,6 +64,14 @@ MESSAGES = {
     "alias_inside_itself": [
         "<file>:1: wanted YAML; saw an alias inside its own anchor",
     ],
+    "canary": [
+        "canary.share: wanted a number from 0 to 1; saw 10",
+        'canary.keys[0]: wanted the SHA-256 digest of a key, 64 hexadecimal digits; saw "***"',
+        'canary.clients[1]: wanted an address or a network such as 10.1.0.0/16; saw "example.com"',
+    ],
+    "canary_in_mode_on": [
+        'canary: wanted none, because mode is on for all searches: mode: shadow is what it starts from; saw {"share": 0.1}',
+    ],
     "boolean_for_mode": [
         "mode: wanted on, shadow, off or none; saw true",
     ],

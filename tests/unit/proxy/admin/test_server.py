@@ -33,6 +33,7 @@ STATUS = Status(
     requests_in_flight=0,
     searches_in_flight=0,
     breaker=BreakerState.CLOSED,
+    canary="none",
     learned_collections=0,
 )
 

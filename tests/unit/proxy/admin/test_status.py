@@ -22,8 +22,9 @@ from vecsieve.proxy.admin.status import (
     worker_statuses,
 )
 from vecsieve.proxy.runtime.lifecycle import Board, Phase, State
+from vecsieve.proxy.search.context.canary import in_words
 from vecsieve.proxy.telemetry.exposition import own_registry
-from vecsieve.proxy.telemetry.labels import BreakerState
+from vecsieve.proxy.telemetry.labels import BreakerState, CanaryState
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 STATUS = Status(
@@ -37,6 +38,7 @@ STATUS = Status(
     requests_in_flight=3,
     searches_in_flight=1,
     breaker=BreakerState.CLOSED,
+    canary="none",
     learned_collections=2,
     index_ports=(8101, 8102),
     workers=(WorkerStatus(index=0, state="ready", pid=7, restarts=1),),
@@ -55,6 +57,7 @@ def test_a_status_is_one_json_object() -> None:
         "requests_in_flight": 3,
         "searches_in_flight": 1,
         "breaker": "closed",
+        "canary": "none",
         "learned_collections": 2,
         "index_ports": [8101, 8102],
         "workers": [{"index": 0, "state": "ready", "pid": 7, "restarts": 1}],
@@ -138,6 +141,23 @@ def test_the_breakers_state_is_read(state: BreakerState) -> None:
     registry = own_registry()
     Metrics(registry, backend="qdrant").breaker_is(state)
     assert read_status(registry, FACTS, state=State.READY, uptime_seconds=0).breaker is state
+
+
+@pytest.mark.parametrize("state", CanaryState)
+def test_the_canarys_state_is_read_in_words(state: CanaryState) -> None:
+    registry = own_registry()
+    Metrics(registry, backend="qdrant").canary_is(state)
+    assert read_status(registry, FACTS, state=State.READY, uptime_seconds=0).canary == in_words(state)
+
+
+def test_a_canary_that_one_worker_shows_as_stopped_is_shown_as_stopped() -> None:
+    registry = own_registry()
+    metrics = Metrics(registry, backend="qdrant")
+    metrics.canary_is(CanaryState.ON)
+    metrics.canary_state.labels("slow").set(1)  # another worker has not looked yet
+    status = read_status(registry, FACTS, state=State.READY, uptime_seconds=0)
+    assert status.canary == in_words(CanaryState.SLOW)
+    assert status.canary.startswith("back in shadow: ")
 
 
 def test_of_several_breakers_the_worst_is_shown() -> None:

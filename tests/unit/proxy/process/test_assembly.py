@@ -15,8 +15,10 @@ from support.process.running import running
 from support.qdrant.scripted_grpc import in_front, query
 from vecsieve.proxy.http.pools import Census
 from vecsieve.proxy.process.levels import Levels
+from vecsieve.proxy.runtime.lifecycle import Board
+from vecsieve.proxy.search.context.canary import Canary
 from vecsieve.proxy.search.limits import Admission
-from vecsieve.proxy.telemetry.labels import Origin
+from vecsieve.proxy.telemetry.labels import CanaryState, Origin
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.requests import Ended, RequestRecorder
 from vecsieve.proxy.writes.events import Feed
@@ -49,7 +51,11 @@ class Held:
         self.door = Doorkeeper()
         admission = cast(Admission, self.door)
         self.feed = Feed(now=lambda: 0.0, dropped=lambda _sink, _count: None)
-        self.levels = Levels(metrics, self.recorder, admission, lambda: self.census, lambda: self.shared, self.feed)
+        self.board = Board(2)
+        self.canary = Canary(self.board, metrics, has_members=True)
+        self.levels = Levels(
+            metrics, self.recorder, admission, lambda: self.census, lambda: self.shared, self.feed, self.canary
+        )
 
     def shown(self, name: str, **labels: str) -> float:
         self.levels.look()
@@ -59,6 +65,13 @@ class Held:
 @pytest.fixture
 def held() -> Held:
     return Held()
+
+
+def test_a_canary_that_another_worker_stopped_is_shown_as_stopped(held: Held) -> None:
+    assert held.shown("canary_state", state="on") == 1
+    held.board.canary = list(CanaryState).index(CanaryState.ERRORS)
+    assert held.canary.is_stopped
+    assert [held.shown("canary_state", state=state) for state in ("on", "errors")] == [0, 1]
 
 
 def test_connections_to_the_database_are_shown_by_what_they_do(held: Held) -> None:

@@ -106,6 +106,13 @@ def test_the_banner_says_what_runs_and_what_to_do_next(mode: str, words: str) ->
         assert part in said
 
 
+def test_the_banner_of_a_canary_does_not_say_that_every_answer_is_the_databases_own() -> None:
+    settings = Settings.model_validate({"policy": {"mode": "shadow"}, "canary": {"share": 0.1}})
+    said = "\n".join(banner(settings, version="1.2", admin="http://a:1", resident_bytes=0, limit_bytes=None))
+    assert said.startswith("VecSieve 1.2, mode shadow with a canary, backend qdrant\n")
+    assert "Answers of the canary" in said
+
+
 def test_the_policy_is_told_by_its_rules() -> None:
     rules = [{"collection": f"c{n}", "preset": "classical"} for n in range(3)] + [
         {"collection": f"d{n}", "policy": {"mode": "off"}} for n in range(3)

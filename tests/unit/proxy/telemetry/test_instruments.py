@@ -169,6 +169,7 @@ def test_a_scrape_is_what_the_librarys_own_instruments_would_show(
     metrics, library = Metrics(ours, backend=backend), Library(theirs, backend)
     counted = [spec for spec in Metrics.declared() if isinstance(spec, CounterSpec | GaugeSpec | HistogramSpec)]
     library.gauges["breaker_state"].labels("closed").set(1)
+    library.gauges["canary_state"].labels("none").set(1)
     are_all_expected = True
     for which, place, amount in events:
         spec = counted[which % len(counted)]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from support.backends.text_rankings import DATABASES, QUERY, Ranked
 from support.backends.toy_exchange import ToyExchange, policy, toys
 from support.network.ports import free_ports
 from support.network.streams import serving
@@ -17,10 +19,21 @@ from support.process.clocks import ManualClock
 from support.process.redis_server import NEEDS_REDIS, redis_server
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import SessionStoreSettings, Settings
-from vecsieve.proxy.search.context.sessions import Given, InProcess, Sessions, Store, identified, store_of
+from vecsieve.proxy.search.context.clients import Client
+from vecsieve.proxy.search.context.sessions import (
+    Given,
+    InProcess,
+    Sessions,
+    Store,
+    identified,
+    of_question,
+    store_of,
+)
 from vecsieve.proxy.search.policy import ResolvedPolicy
+from vecsieve.proxy.search.service import SearchService
 
 A, B, C = b"a" * 8, b"b" * 8, b"c" * 8
+DATABASE = DATABASES["qdrant"]
 KEY, OTHER = b"k" * 16, b"o" * 16
 
 
@@ -139,6 +152,52 @@ def test_other_credentials_are_another_session(name: str) -> None:
 def test_without_a_session_nothing_is_identified() -> None:
     chosen = policy()
     assert identified(chosen, [("api-key", "x")]) is chosen
+
+
+def question(seconds: float = 1.0) -> ResolvedPolicy:
+    chosen = policy()
+    asked = replace(chosen, session=chosen.session.model_copy(update={"question_seconds": seconds, "keeps": 0.0}))
+    return of_question(asked, Client.of([("api-key", "k")], "10.0.0.1"))
+
+
+def test_a_question_is_of_one_client_and_none_where_no_setting_knows_questions_or_a_session_is_named() -> None:
+    plain = policy()
+    client = Client.of([("api-key", "k")], "10.0.0.1")
+    assert of_question(plain, client) is plain
+    asked = replace(plain, session=plain.session.model_copy(update={"question_seconds": 1.0}))
+    header = replace(asked, session_key=KEY)
+    assert of_question(header, client) is header
+    unknown = Client.of([("user-agent", "grpc-python/1.66")], None)
+    assert of_question(asked, unknown) is asked, "who sent it is unknown: it may be anybody"
+    clients = [client, Client.of([("api-key", "l")], "10.0.0.1"), Client.of([("api-key", "k")], "10.0.0.2")]
+    clients.append(Client.of([("api-key", "k"), ("x-forwarded-user", "u")], "10.0.0.1"))
+    assert len({of_question(asked, each).session_key for each in clients}) == len(clients)
+    assert of_question(asked, client).session_key == question().session_key
+    assert of_question(asked, client).demotes
+
+
+async def test_a_question_ends_for_each_result_after_its_time_however_busy_its_client_is() -> None:
+    clock, seconds = ManualClock(50.0), [1_700_000_000.0]
+    sessions = Sessions(in_process(clock), clock=clock, failed=lambda: None, now=lambda: seconds[0])
+    # Four distinct texts, each twice, for pages of three.
+    texts = [
+        Ranked(rank, f"Part {rank // 2} of the pump is a valve number {rank // 2}.", rank // 2) for rank in range(8)
+    ]
+    made, pages = toys(sessions=sessions), list[list[int]]()
+    service = SearchService(DATABASE.adapter, DATABASE.dialect, made.services, number_bytes=4)
+    exchange = ToyExchange(
+        policy=question(),
+        plain=json.dumps({"query": QUERY, "limit": 3, "with_payload": True}).encode(),
+        operation=DATABASE.operation,
+        answering=DATABASE.holding(texts),
+    )
+    for _ in range(5):
+        found = await service.search(exchange, made.services.recorder.begin(), sample=0.0)
+        pages.append([point["id"] for point in json.loads(found.body)["result"]["points"]])
+        clock.now += 0.6
+        seconds[0] += 0.6
+    # The page after 0.6 s has two results of the first one again, behind the new one: that does not hold them back any longer.
+    assert pages == [[0, 2, 4], [6, 0, 2], [0, 2, 4], [6, 0, 2], [0, 2, 4]]
 
 
 class Failing:

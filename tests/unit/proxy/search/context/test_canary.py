@@ -1,0 +1,260 @@
+"""Which searches are in the canary, and what stops it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import sha256
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from support.backends.toy_backend import OPERATION
+from support.backends.toy_exchange import toys
+from support.deploy.expositions import value
+from support.jobs.reports import FIGURES, REPORT
+from vecsieve.adapters.contract import Operation
+from vecsieve.config.schema import CanarySettings, Settings
+from vecsieve.proxy.runtime.lifecycle import Board
+from vecsieve.proxy.search.context.canary import ADDED_SECONDS, BOUNDS, SLOWED_SECONDS, WINDOW, Canary, Members
+from vecsieve.proxy.search.context.clients import Client
+from vecsieve.proxy.search.policy import Rules, RulesInForce
+from vecsieve.proxy.telemetry.labels import Bypass, CanaryState, FailOpen, Outcome
+from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.reports import Report
+
+CLIENT = Client("secret", "10.1.2.3")
+OTHER = Client("other", "192.168.0.1")
+
+
+def members(**settings: object) -> Members:
+    made = Members.of(CanarySettings.model_validate(settings))
+    assert made is not None
+    return made
+
+
+def test_without_a_member_there_is_no_canary() -> None:
+    assert Members.of(CanarySettings()) is None
+    assert Rules.of(Settings()).canary is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"share": 1.0},
+        {"keys": (sha256(b"other").hexdigest(), sha256(b"secret").hexdigest())},
+        {"collections": ("docs", "tick*")},
+        {"clients": ("10.1.0.0/16",)},
+        {"clients": ("fd00::/8", "10.1.2.3")},
+    ],
+)
+def test_a_search_of_any_member_is_in_it(settings: dict[str, object]) -> None:
+    assert members(**settings).admits(CLIENT, replace(OPERATION, collection="tickets"), "tickets")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"keys": (sha256(b"secret ").hexdigest(),)},
+        {"collections": ("docs", "tick")},
+        {"clients": ("192.168.0.0/16", "fd00::/8")},
+    ],
+)
+@pytest.mark.parametrize("client", [CLIENT, Client("", "no address"), Client("", "")])
+def test_a_search_of_no_member_is_not(settings: dict[str, object], client: Client) -> None:
+    assert not members(**settings).admits(client, replace(OPERATION, collection="tickets"), "tickets")
+
+
+def test_a_larger_share_keeps_the_clients_of_a_smaller_one() -> None:
+    clients = [Client(f"{number}", "") for number in range(300)]
+    inside = [
+        {client for client in clients if members(share=share).admits(client, replace(OPERATION, collection="c"), "c")}
+        for share in (0.1, 0.3, 1.0)
+    ]
+    assert set() < inside[0] < inside[1] < inside[2] == set(clients)
+
+
+def test_its_policies_differ_in_shadow_alone_and_writes_keep_their_mode() -> None:
+    settings = Settings.model_validate(
+        {
+            "policy": {"mode": "shadow", "write": {"mode": "observe"}},
+            "rules": (
+                {"collection": "off", "policy": {"mode": "off"}},
+                {"collection": "exact", "preset": "exact"},
+            ),
+            "canary": {"share": 0.5},
+        }
+    )
+    rules = Rules.of(settings)
+    assert rules.canary is not None
+    for collection, mode in (("any", "on"), ("exact", "on"), ("off", "off")):
+        raised = rules.canary.policies.resolve("qdrant", collection)
+        plain = rules.policies.resolve("qdrant", collection)
+        assert raised.mode == mode
+        assert raised.write == plain.write
+        assert raised.selection == plain.selection
+
+
+@dataclass
+class Watched:
+    """A canary, and the searches that it measures."""
+
+    board: Board = field(default_factory=lambda: Board(0))
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+
+    def __post_init__(self) -> None:
+        self.canary = Canary(self.board, Metrics(self.registry, backend="qdrant"), has_members=True)
+
+    def ended(self, made: Report | None, *, status: int | None = 200, seconds: float = 0.0, **options: bool) -> None:
+        plain = (0.005, 0.010)
+        self.canary.watch("c", plain, may_be_short=options.get("may_be_short", False))(status, seconds, made)
+
+    @property
+    def state(self) -> CanaryState:
+        return next(each for each in CanaryState if value(self.registry, "canary_state", state=each.value))
+
+
+GOOD = REPORT._replace(searches=1, total_seconds=0.011, upstream_seconds=0.010)
+FAULTS: dict[CanaryState, Callable[[Watched], None]] = {
+    CanaryState.ERRORS: lambda watched: watched.ended(GOOD, status=500),
+    CanaryState.SLOW: lambda watched: watched.ended(GOOD._replace(total_seconds=0.011 + ADDED_SECONDS)),
+    CanaryState.FAIL_OPEN: lambda watched: watched.ended(
+        GOOD._replace(outcome=Outcome.FAIL_OPEN, fail_open=FailOpen.NO_VECTORS)
+    ),
+    CanaryState.SHORT: lambda watched: watched.ended(GOOD._replace(figures=(FIGURES, FIGURES._replace(short=2)))),
+}
+
+
+@pytest.mark.parametrize("state", FAULTS)
+def test_the_bound_of_each_fault_stops_it_and_one_less_does_not(
+    state: CanaryState, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched = Watched()
+    for _ in range(BOUNDS[state] - 1):
+        FAULTS[state](watched)
+    assert watched.state is CanaryState.ON
+    assert not watched.canary.is_stopped
+    with caplog.at_level(logging.WARNING, "vecsieve.canary"):
+        FAULTS[state](watched)
+    assert watched.canary.is_stopped
+    assert watched.state is state
+    (line,) = caplog.messages
+    assert line.startswith("canary back in shadow: ")
+    assert line.endswith("; a reload (SIGHUP) starts it again")
+
+
+@pytest.mark.parametrize("state", FAULTS)
+def test_faults_older_than_the_window_do_not_count(state: CanaryState) -> None:
+    watched = Watched()
+    for _ in range(3):
+        for _ in range(BOUNDS[state] - 1):
+            FAULTS[state](watched)
+        for _ in range(WINDOW):
+            watched.ended(GOOD)
+    assert watched.state is CanaryState.ON
+
+
+HARMLESS: dict[str, Callable[[Watched], None]] = {
+    "good": lambda watched: watched.ended(GOOD),
+    "the client's own mistake": lambda watched: watched.ended(GOOD, status=404),
+    "bypassed": lambda watched: watched.ended(
+        GOOD._replace(outcome=Outcome.BYPASS, bypass=Bypass.QUOTA, total_seconds=9.0), status=429
+    ),
+    "a large batch": lambda watched: watched.ended(
+        GOOD._replace(searches=100, total_seconds=2.0, upstream_seconds=1.99)
+    ),
+    "disconnected early": lambda watched: watched.ended(None, status=None, seconds=0.05),
+    "short as its policy asks": lambda watched: watched.ended(
+        GOOD._replace(figures=(FIGURES._replace(short=2),)), may_be_short=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_is_no_fault_never_stops_it(name: str) -> None:
+    watched = Watched()
+    for _ in range(WINDOW):
+        HARMLESS[name](watched)
+    assert watched.state is CanaryState.ON
+
+
+def test_a_client_that_waited_long_and_went_is_a_slow_search() -> None:
+    watched = Watched()
+    for _ in range(BOUNDS[CanaryState.SLOW]):
+        watched.ended(None, status=None, seconds=3.0)
+    assert watched.state is CanaryState.SLOW
+
+
+def test_a_database_that_slows_down_stops_it_although_its_plain_searches_are_as_slow() -> None:
+    watched, plain = Watched(), [0.010]
+    watch = watched.canary.watch("c", plain, may_be_short=False)
+    watch(200, 0.0, GOOD)
+    states: list[CanaryState] = []
+    for seconds in (SLOWED_SECONDS, SLOWED_SECONDS + 0.011):
+        plain[:] = [seconds]
+        for _ in range(BOUNDS[CanaryState.SLOW]):
+            watch(200, 0.0, GOOD._replace(total_seconds=seconds, upstream_seconds=seconds))
+        states.append(watched.state)
+    assert states == [CanaryState.ON, CanaryState.SLOW]
+
+
+def test_a_batch_to_which_much_is_added_is_slow() -> None:
+    watched = Watched()
+    for _ in range(BOUNDS[CanaryState.SLOW]):
+        watched.ended(GOOD._replace(searches=100, total_seconds=2.0, upstream_seconds=1.0))
+    assert watched.state is CanaryState.SLOW
+
+
+def test_without_plain_searches_only_what_passed_beside_the_database_is_added() -> None:
+    watched = Watched()
+    watch = watched.canary.watch("c", (), may_be_short=False)
+    for _ in range(WINDOW):
+        watch(200, 3.0, GOOD._replace(total_seconds=3.0, upstream_seconds=2.99))
+    states = [watched.state]
+    for _ in range(BOUNDS[CanaryState.SLOW]):
+        watch(200, 3.0, GOOD._replace(total_seconds=3.0, upstream_seconds=2.0))
+    assert [*states, watched.state] == [CanaryState.ON, CanaryState.SLOW]
+
+
+def test_all_workers_stop_together_also_one_that_starts_later() -> None:
+    one = Watched()
+    other = Watched(board=one.board)
+    for _ in range(BOUNDS[CanaryState.ERRORS]):
+        FAULTS[CanaryState.ERRORS](one)
+    assert other.canary.is_stopped
+    other.canary.look()
+    later = Watched(board=one.board)
+    assert (other.state, later.state) == (CanaryState.ERRORS, CanaryState.ERRORS)
+
+
+def test_other_settings_start_it_again_from_nothing_or_end_it() -> None:
+    watched = Watched()
+    for state, fault in FAULTS.items():
+        for _ in range(BOUNDS[state]):
+            fault(watched)
+        assert watched.canary.is_stopped
+        watched.canary.restart(has_members=True)
+        assert not watched.canary.is_stopped
+        assert watched.state is CanaryState.ON
+        fault(watched)
+        assert watched.state is CanaryState.ON
+    watched.canary.restart(has_members=False)
+    assert watched.state is CanaryState.NONE
+
+
+async def test_a_collection_that_is_addressed_by_its_id_keeps_its_clients_when_its_name_becomes_known() -> None:
+    made = toys(rules=RulesInForce(Rules.of(Settings.model_validate({"mode": "shadow", "canary": {"share": 0.5}}))))
+    unknown = replace(OPERATION, collection="tenant/database/0a1b", id="0a1b")
+    known = replace(unknown, collection="tenant/database/docs")
+
+    def modes(operation: Operation, ruled_by: str) -> list[str]:
+        record = made.services.recorder.begin()
+        clients = [partial(Client, f"{number}", "") for number in range(64)]
+        return [made.service.policy(operation, ruled_by, (), record, client)[1].mode for client in clients]
+
+    before = modes(unknown, "tenant/database/")
+    assert set(before) == {"on", "shadow"}
+    assert modes(known, "tenant/database/docs") == before
+    assert modes(replace(known, id="2c3d"), "tenant/database/other") != before
