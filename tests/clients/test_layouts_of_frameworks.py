@@ -18,8 +18,8 @@ from qdrant_client import QdrantClient, models
 from support import stack
 from support.embedded import start_embedded_grpc_process
 from support.grpc_clients import over_grpc
-from support.layouts import Layout, first_of_each, recorded, replayed
-from support.passages import DIMENSION, DISTINCT, QUERY, passages
+from support.layouts import Layout, first_of_each, load, recorded, replayed
+from support.passages import DISTINCT, QUERY, passages
 
 LIMITS = (10, 20, DISTINCT)
 EVERYTHING = len(passages())
@@ -52,15 +52,6 @@ def world() -> Iterator[World]:
         for client in (engine, *proxied.values()):
             opened.callback(client.close)
         yield World(engine, proxied)
-
-
-def load(client: QdrantClient, layout: Layout) -> None:
-    client.create_collection(layout.name, models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE))
-    points = [
-        models.PointStruct(id=point.identifier, vector=point.passage.vector, payload=point.payload)
-        for point in layout.points
-    ]
-    client.upsert(layout.name, points, wait=True)
 
 
 def page(client: QdrantClient, layout: Layout, selection: str, limit: int) -> list[models.ScoredPoint]:
