@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 
 import chromadb
 from chromadb.api.types import Include
@@ -13,6 +14,8 @@ from qdrant_client import QdrantClient, models
 
 from calls.exercise import Calls, Requests, requests
 from calls.servers import over_grpc, over_http
+from vecsieve.adapters.backends import BACKENDS
+from vecsieve.adapters.contract import DescribesCollections
 
 VECTOR = [1.0, 0.0]
 _POINT = models.PointStruct(id=1, vector=VECTOR)
@@ -30,7 +33,7 @@ _REST_ONLY = {
     "recover_snapshot",
     "remove_peer",
 }
-_QDRANT = Calls(
+QDRANT = Calls(
     arguments={
         "change_aliases_operations": [],
         "cluster_operation": models.CreateShardingKeyOperation(
@@ -124,7 +127,7 @@ def qdrant_rest() -> Requests:
     with over_http(lambda *_: {"result": True, "status": "ok", "time": 0.0}) as server:
         client = QdrantClient(url=f"http://127.0.0.1:{server.port}", check_compatibility=False)
         try:
-            return requests(server, client, _QDRANT)
+            return requests(server, client, QDRANT)
         finally:
             client.close()
 
@@ -133,10 +136,10 @@ def qdrant_grpc() -> Requests:
     with over_grpc({}) as server:
         client = QdrantClient(host="127.0.0.1", grpc_port=server.port, prefer_grpc=True, check_compatibility=False)
         calls = Calls(
-            arguments=_QDRANT.arguments,
-            more=_QDRANT.more,
-            cases=_QDRANT.cases,
-            local=_QDRANT.local | _REST_ONLY,
+            arguments=QDRANT.arguments,
+            more=QDRANT.more,
+            cases=QDRANT.cases,
+            local=QDRANT.local | _REST_ONLY,
         )
         try:
             return requests(server, client, calls)
@@ -147,57 +150,59 @@ def qdrant_grpc() -> Requests:
 _RECORDS = {"query": {"inputs": {"text": "t"}, "top_k": 10}}
 
 
+PINECONE = Calls(
+    arguments={
+        "filter": {"f": 1},
+        "id": "1",
+        "ids": ["1"],
+        "metric": "cosine",
+        "name": "n",
+        "namespace": "n",
+        "namespaces": ["a", "b"],
+        "records": [{"_id": "1", "text": "t"}],
+        "top_k": 10,
+        "uri": "s3://bucket",
+        "vectors": [("1", VECTOR)],
+    },
+    more={
+        "delete": {"ids": ["1"]},
+        "delete_namespace": {"name": "n"},
+        "describe_namespace": {"name": "n"},
+        "query": {"vector": VECTOR},
+        "query_namespaces": {"vector": VECTOR, "top_k": 10},
+        "search": _RECORDS,
+        "search_records": _RECORDS,
+        "update": {"id": "1", "values": VECTOR},
+    },
+    cases={
+        "id": ("query", {"id": "1"}),
+        "sparse_vector": (
+            "query",
+            {"vector": VECTOR, "sparse_vector": {"indices": [1], "values": [0.5]}},
+        ),
+        "include_values": ("query", {"vector": VECTOR, "include_values": True, "include_metadata": True}),
+        "top_k=1": ("query", {"vector": VECTOR, "top_k": 1}),
+        "rerank": (
+            "search",
+            {**_RECORDS, "rerank": {"model": "bge-reranker-v2-m3", "rank_fields": ["text"], "top_n": 3}},
+        ),
+    },
+    local=frozenset({"close"}),
+    # Cuts a table into the requests of `upsert`; it needs pandas.
+    administration=frozenset({"upsert_from_dataframe"}),
+)
+
+
 def pinecone_rest() -> Requests:
-    calls = Calls(
-        arguments={
-            "filter": {"f": 1},
-            "id": "1",
-            "ids": ["1"],
-            "metric": "cosine",
-            "name": "n",
-            "namespace": "n",
-            "namespaces": ["a", "b"],
-            "records": [{"_id": "1", "text": "t"}],
-            "top_k": 10,
-            "uri": "s3://bucket",
-            "vectors": [("1", VECTOR)],
-        },
-        more={
-            "delete": {"ids": ["1"]},
-            "delete_namespace": {"name": "n"},
-            "describe_namespace": {"name": "n"},
-            "query": {"vector": VECTOR},
-            "query_namespaces": {"vector": VECTOR, "top_k": 10},
-            "search": _RECORDS,
-            "search_records": _RECORDS,
-            "update": {"id": "1", "values": VECTOR},
-        },
-        cases={
-            "id": ("query", {"id": "1"}),
-            "sparse_vector": (
-                "query",
-                {"vector": VECTOR, "sparse_vector": {"indices": [1], "values": [0.5]}},
-            ),
-            "include_values": ("query", {"vector": VECTOR, "include_values": True, "include_metadata": True}),
-            "top_k=1": ("query", {"vector": VECTOR, "top_k": 1}),
-            "rerank": (
-                "search",
-                {**_RECORDS, "rerank": {"model": "bge-reranker-v2-m3", "rank_fields": ["text"], "top_n": 3}},
-            ),
-        },
-        local=frozenset({"close"}),
-        # Cuts a table into the requests of `upsert`; it needs pandas.
-        administration=frozenset({"upsert_from_dataframe"}),
-    )
     with over_http(lambda *_: {}) as server:
         client = Pinecone(api_key="k").Index(host=f"http://127.0.0.1:{server.port}")
         try:
-            return requests(server, client, calls)
+            return requests(server, client, PINECONE)
         finally:
             client.close()
 
 
-_COLLECTION = {
+_COLLECTION: Mapping[str, object] = {
     "id": str(uuid.UUID(int=1)),
     "name": "c",
     "tenant": "default_tenant",
@@ -221,20 +226,19 @@ def _chroma(_: str, path: str) -> object:
     return {"name": "default_tenant", "id": _COLLECTION["id"], "tenant": "default_tenant"}
 
 
-def chroma_rest() -> Requests:
-    """Those of the client and those of a collection."""
-    vectors = {"embeddings": [VECTOR]}
-    of_client = Calls(
+_EMBEDDINGS = {"embeddings": [VECTOR]}
+CHROMA: Mapping[str, Calls] = {
+    "client": Calls(
         arguments={"name": "c", "id": uuid.UUID(int=1), "database": "default_database", "tenant": "default_tenant"},
         more={name: {"embedding_function": None} for name in ("create_collection", "get_or_create_collection")},
         local=frozenset(
             {"clear_system_cache", "close", "from_system", "get_chroma_cloud_api_key_from_clients", "get_settings"}
         ),
-    )
-    of_collection = Calls(
+    ),
+    "collection": Calls(
         arguments={"ids": ["1"], "name": "n", "new_name": "n", "output_collection": "o"},
         more={
-            **dict.fromkeys(("add", "update", "upsert"), vectors),
+            **dict.fromkeys(("add", "update", "upsert"), _EMBEDDINGS),
             "delete": {"ids": ["1"]},
             "get": {"ids": ["1"]},
             "modify": {"name": "n"},
@@ -248,19 +252,21 @@ def chroma_rest() -> Requests:
         },
         local=frozenset({"get_model"}),
         administration=frozenset({"attach_function"}),  # only Chroma Cloud has functions
-    )
+    ),
+}
+
+
+def chroma_rest() -> Requests:
+    """Those of the client and those of a collection."""
     with over_http(_chroma) as server:
         client = chromadb.HttpClient(host="127.0.0.1", port=server.port)
         collection = client.create_collection("c", embedding_function=None)
         named: dict[str, object] = {"client": client, "collection": collection}
-        kinds = {"client": of_client, "collection": of_collection}
-        found = {
+        return {
             f"{name}.{call}": sent
-            for name, calls in kinds.items()
+            for name, calls in CHROMA.items()
             for call, sent in requests(server, named[name], calls).items()
         }
-        client.close()
-        return found
 
 
 _SERVICE = "/milvus.proto.milvus.MilvusService/"
@@ -272,78 +278,172 @@ _SCHEMA = schema_pb2.CollectionSchema(
             fieldID=101,
             name="v",
             data_type=schema_pb2.FloatVector,
-            type_params=[{"key": "dim", "value": "2"}],  # type: ignore[list-item]  # - protobuf accepts members of messages
+            type_params=[{"key": "dim", "value": "2"}],
         ),
     ],
 )
 # Collections, indexes, users, snapshots, and their like: not called here, because of the whole service only searches are classified (test_calls).
 _MILVUS_ADMINISTRATION = frozenset(
-    """
-    add_collection_field add_collection_function add_collection_struct_field add_file_resource add_function_field
-    add_privileges_to_group alter_alias alter_collection_field alter_collection_function alter_collection_properties
-    alter_database_properties alter_index_properties alter_role compact create_alias create_collection create_database
-    create_index create_partition create_privilege_group create_resource_group create_role create_snapshot create_user
-    describe_alias describe_collection describe_database describe_index describe_replica describe_resource_group
-    describe_role describe_snapshot describe_user drop_alias drop_collection drop_collection_field
-    drop_collection_function drop_collection_properties drop_database drop_database_properties drop_function_field
-    drop_index drop_index_properties drop_partition drop_privilege_group drop_resource_group drop_role drop_snapshot
-    drop_user dump_messages flush flush_all get_collection_stats get_compaction_plans get_compaction_state
-    get_flush_all_state get_load_state get_partition_stats get_refresh_external_collection_progress
-    get_replicate_configuration get_replicate_info get_restore_snapshot_state get_server_version grant_privilege
-    grant_privilege_v2 grant_role has_collection has_partition list_aliases list_collections list_compaction_tasks
-    list_databases list_file_resources list_indexes list_loaded_segments list_partitions list_persistent_segments
-    list_privilege_groups list_refresh_external_collection_jobs list_resource_groups list_restore_snapshot_jobs
-    list_roles list_segments list_snapshots list_users load_collection load_partitions optimize pin_snapshot_data
-    refresh_external_collection refresh_load release_collection release_partitions remove_file_resource
-    remove_privileges_from_group rename_collection restore_snapshot revoke_privilege revoke_privilege_v2 revoke_role
-    run_analyzer transfer_replica truncate_collection unpin_snapshot_data update_password
-    update_replicate_configuration update_resource_groups update_user
-    """.split()
+    [
+        "add_collection_field",
+        "add_collection_function",
+        "add_collection_struct_field",
+        "add_file_resource",
+        "add_function_field",
+        "add_privileges_to_group",
+        "alter_alias",
+        "alter_collection_field",
+        "alter_collection_function",
+        "alter_collection_properties",
+        "alter_database_properties",
+        "alter_index_properties",
+        "alter_role",
+        "compact",
+        "create_alias",
+        "create_collection",
+        "create_database",
+        "create_index",
+        "create_partition",
+        "create_privilege_group",
+        "create_resource_group",
+        "create_role",
+        "create_snapshot",
+        "create_user",
+        "describe_alias",
+        "describe_collection",
+        "describe_database",
+        "describe_index",
+        "describe_replica",
+        "describe_resource_group",
+        "describe_role",
+        "describe_snapshot",
+        "describe_user",
+        "drop_alias",
+        "drop_collection",
+        "drop_collection_field",
+        "drop_collection_function",
+        "drop_collection_properties",
+        "drop_database",
+        "drop_database_properties",
+        "drop_function_field",
+        "drop_index",
+        "drop_index_properties",
+        "drop_partition",
+        "drop_privilege_group",
+        "drop_resource_group",
+        "drop_role",
+        "drop_snapshot",
+        "drop_user",
+        "dump_messages",
+        "flush",
+        "flush_all",
+        "get_collection_stats",
+        "get_compaction_plans",
+        "get_compaction_state",
+        "get_flush_all_state",
+        "get_load_state",
+        "get_partition_stats",
+        "get_refresh_external_collection_progress",
+        "get_replicate_configuration",
+        "get_replicate_info",
+        "get_restore_snapshot_state",
+        "get_server_version",
+        "grant_privilege",
+        "grant_privilege_v2",
+        "grant_role",
+        "has_collection",
+        "has_partition",
+        "list_aliases",
+        "list_collections",
+        "list_compaction_tasks",
+        "list_databases",
+        "list_file_resources",
+        "list_indexes",
+        "list_loaded_segments",
+        "list_partitions",
+        "list_persistent_segments",
+        "list_privilege_groups",
+        "list_refresh_external_collection_jobs",
+        "list_resource_groups",
+        "list_restore_snapshot_jobs",
+        "list_roles",
+        "list_segments",
+        "list_snapshots",
+        "list_users",
+        "load_collection",
+        "load_partitions",
+        "optimize",
+        "pin_snapshot_data",
+        "refresh_external_collection",
+        "refresh_load",
+        "release_collection",
+        "release_partitions",
+        "remove_file_resource",
+        "remove_privileges_from_group",
+        "rename_collection",
+        "restore_snapshot",
+        "revoke_privilege",
+        "revoke_privilege_v2",
+        "revoke_role",
+        "run_analyzer",
+        "transfer_replica",
+        "truncate_collection",
+        "unpin_snapshot_data",
+        "update_password",
+        "update_replicate_configuration",
+        "update_resource_groups",
+        "update_user",
+    ]
 )
 _ROW = {"id": 1, "v": VECTOR}
 _ANN = {"data": [VECTOR], "anns_field": "v"}
 
 
+_REQS = [AnnSearchRequest(**_ANN, param={}, limit=10), AnnSearchRequest(**_ANN, param={}, limit=10)]
+_DECAY = Function("r", FunctionType.RERANK, ["f"], params={"reranker": "decay"})
+MILVUS = Calls(
+    arguments={"collection_name": "c", "data": [_ROW], "ids": [1], "reqs": _REQS, "ranker": RRFRanker()},
+    more={
+        "delete": {"ids": [1]},
+        "query": {"filter": "id > 0"},
+        "query_iterator": {"filter": "id > 0"},
+        "search": _ANN,
+        "search_iterator": {**_ANN, "batch_size": 10, "limit": 100},
+    },
+    cases={
+        "several data": ("search", {"data": [VECTOR, VECTOR], "anns_field": "v"}),
+        "limit=1": ("search", {**_ANN, "limit": 1}),
+        "offset=10": ("search", {**_ANN, "search_params": {"offset": 10}}),
+        "group_by_field": ("search", {**_ANN, "group_by_field": "f"}),
+        "radius": ("search", {**_ANN, "search_params": {"params": {"radius": 0.5}}}),
+        "ranker=Function": ("search", {**_ANN, "ranker": _DECAY}),
+    },
+    local=frozenset(
+        {
+            "close",
+            "create_field_schema",
+            "create_schema",
+            "create_struct_field_schema",
+            "get_server_type",
+            "prepare_index_params",
+            "session",
+            "use_database",
+            "using_database",
+        }
+    ),
+    administration=_MILVUS_ADMINISTRATION,
+)
+
+_DESCRIBED = milvus_pb2.DescribeCollectionResponse(
+    schema=_SCHEMA, collection_name="c", collectionID=1
+).SerializeToString()
+
+
 def milvus_grpc() -> Requests:
-    reqs = [AnnSearchRequest(**_ANN, param={}, limit=10), AnnSearchRequest(**_ANN, param={}, limit=10)]
-    ranker = Function("r", FunctionType.RERANK, ["f"], params={"reranker": "decay"})
-    calls = Calls(
-        arguments={"collection_name": "c", "data": [_ROW], "ids": [1], "reqs": reqs, "ranker": RRFRanker()},
-        more={
-            "delete": {"ids": [1]},
-            "query": {"filter": "id > 0"},
-            "query_iterator": {"filter": "id > 0"},
-            "search": _ANN,
-            "search_iterator": {**_ANN, "batch_size": 10, "limit": 100},
-        },
-        cases={
-            "several data": ("search", {"data": [VECTOR, VECTOR], "anns_field": "v"}),
-            "limit=1": ("search", {**_ANN, "limit": 1}),
-            "offset=10": ("search", {**_ANN, "search_params": {"offset": 10}}),
-            "group_by_field": ("search", {**_ANN, "group_by_field": "f"}),
-            "radius": ("search", {**_ANN, "search_params": {"params": {"radius": 0.5}}}),
-            "ranker=Function": ("search", {**_ANN, "ranker": ranker}),
-        },
-        local=frozenset(
-            {
-                "close",
-                "create_field_schema",
-                "create_schema",
-                "create_struct_field_schema",
-                "get_server_type",
-                "prepare_index_params",
-                "session",
-                "use_database",
-                "using_database",
-            }
-        ),
-        administration=_MILVUS_ADMINISTRATION,
-    )
-    described = milvus_pb2.DescribeCollectionResponse(schema=_SCHEMA, collection_name="c", collectionID=1)
-    with over_grpc({f"{_SERVICE}DescribeCollection": described.SerializeToString()}) as server:
+    with over_grpc({f"{_SERVICE}DescribeCollection": _DESCRIBED}) as server:
         client = MilvusClient(uri=f"http://127.0.0.1:{server.port}")
         try:
-            return requests(server, client, calls)
+            return requests(server, client, MILVUS)
         finally:
             client.close()
 
@@ -351,3 +451,12 @@ def milvus_grpc() -> Requests:
 def milvus_methods() -> set[str]:
     """The paths of all calls that a server of Milvus has."""
     return {_SERVICE + method.name for method in milvus_pb2.DESCRIPTOR.services_by_name["MilvusService"].methods}
+
+
+def milvus_known() -> object:
+    """The collection as the adapter reads it."""
+    transport = BACKENDS["milvus"].grpc
+    assert transport is not None
+    adapter = transport.adapter()
+    assert isinstance(adapter, DescribesCollections)
+    return adapter.parse_description(_DESCRIBED)

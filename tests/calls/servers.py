@@ -49,13 +49,13 @@ def over_http(answer: Answer) -> Iterator[Recorder]:
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(reply)))
             self.end_headers()
-            self.wfile.write(reply)
-
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answered
+            self.wfile.write(b"" if self.command == "HEAD" else reply)
 
         def log_message(self, *arguments: object) -> None:
             pass
 
+    for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"):
+        setattr(Handler, f"do_{method}", Handler.answered)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     thread = Thread(target=server.serve_forever)
@@ -75,7 +75,7 @@ def over_grpc(replies: Mapping[str, bytes]) -> Iterator[Recorder]:
     recorder = Recorder()
 
     class Handler(grpc.GenericRpcHandler):
-        def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:
             def answered(body: bytes, _: grpc.ServicerContext) -> bytes:
                 recorder.sent.append(Sent("POST", details.method, "application/grpc", body))
                 return replies.get(details.method, b"")
