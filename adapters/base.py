@@ -39,8 +39,8 @@ from .writes import PLAIN, Deletion, Form, Inquiry, Neighbours, NewPoints, Tenan
 NOTE = "_vecsieve"  # the payload member that lists the copies of a result
 _OBJECT = ord("{")
 # Where LangChain, Haystack, Dify and Open WebUI keep the metadata that they return, and where LlamaIndex does.
-_METADATA = ("metadata", "meta")
-_NODE = "_node_content"
+METADATA = ("metadata", "meta")
+NODE = "_node_content"
 
 Edit = tuple[int, int, bytes]
 Keep = Sequence[npt.NDArray[np.intp]]
@@ -117,12 +117,12 @@ class NotingAdapter(RestAdapter[RequestT, ReplyT]):
     def _note(self, answer: bytes, text: bytes, span: Span, note: bytes) -> list[Edit]:
         """In the object that keeps the payload's metadata, if there is one: frameworks show their users nothing else."""
         present = wire_json.members(text, span)
-        if _NODE in present:
-            node = present[_NODE].span
-            noted = _noted_node(answer[slice(*node)], note)
+        if NODE in present:
+            node = present[NODE].span
+            noted = noted_node(answer[slice(*node)], note)
             if noted is not None:
                 return [(*node, noted)]
-        inner = next((present[key].span for key in _METADATA if key in present), span)
+        inner = next((present[key].span for key in METADATA if key in present), span)
         value = json_text(note.decode(errors="replace")) if self.is_flat else note
         return _added(text, inner if text[inner[0]] == _OBJECT else span, value)
 
@@ -135,7 +135,7 @@ def _added(text: bytes, span: Span, value: bytes) -> list[Edit]:
     return [(span[1] - 1, span[1] - 1, b'%s"%s":%s' % (b"," if present else b"", NOTE.encode(), value))]
 
 
-def _noted_node(raw: bytes, note: bytes) -> bytes | None:
+def noted_node(raw: bytes, note: bytes) -> bytes | None:
     """LlamaIndex' node, a JSON string that spells an object, with the note in its metadata; None if it has none."""
     if not raw.startswith(b'"'):
         return None

@@ -11,9 +11,13 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from ..base import GrpcAdapter, Keep, own
+import orjson
+
+from ..base import METADATA, NODE, NOTE, GrpcAdapter, Keep, noted_node, own
 from ..contract import Reason, Reply, Search, SearchCall, UnsupportedError
 from ..fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
+from ..wire.protobuf import length_field
+from ..wire.protobuf_values import QDRANT, entry, is_struct, spelled_text, value_message, with_member
 from ..wire.schema import has_unknown, packed_floats, parsed
 from ..wire.vectors import row, usable
 from . import calls, grpc_reply, grpc_request
@@ -23,6 +27,8 @@ from .grpc_schema import BATCH, FILTER, HIT, QUERY, REPLY
 from .ranking import Kind
 from .rest_fusion import DEFAULT_K
 from .rest_request import QUERY_LIMIT
+
+PAYLOAD_FIELD = 2  # of a point
 
 # A fusion: its prefetches as one batch of searches, and the batch's reply as one list; the rules are those of REST. A prefetch and a search
 # call their fields alike. A message that occurs twice is merged by its reader, so the root's filter is placed before the prefetch's.
@@ -193,12 +199,52 @@ def _scored(point: bytes, score: float) -> bytes:
     return scored
 
 
+def _noted(body: bytes, notes: Sequence[bytes | None]) -> bytes:
+    """A list whose points have the notes."""
+    reply = parsed(REPLY, body)
+    for place, note in enumerate(notes):
+        if note is not None:
+            reply.result[place] = _noted_point(reply.result[place], note)
+    answer: bytes = reply.SerializeToString()
+    return answer
+
+
+def _noted_point(point: bytes, note: bytes) -> bytes:
+    """The note stands where it stands over REST. A point without a payload has none."""
+    hit, value = parsed(HIT, point), orjson.loads(note)
+    written = {each.key: each.value for each in hit.payload}
+    node = noted_node(_json(written.get(NODE.encode())), note)
+    held = [inner for key in METADATA if (inner := written.get(key.encode())) is not None]
+    if node is not None:
+        written[NODE.encode()].ParseFromString(value_message(orjson.loads(node), QDRANT))
+    elif held and is_struct(inside := held[0].SerializeToString(), QDRANT):
+        held[0].ParseFromString(with_member(inside, NOTE, value, QDRANT))
+    elif written and NOTE.encode() not in written:
+        return point + length_field(PAYLOAD_FIELD, entry(NOTE, value, QDRANT))
+    noted: bytes = hit.SerializeToString()
+    return noted
+
+
+def _json(value: Any | None) -> bytes:
+    return b"" if value is None or not value.string_value else spelled_text(value.string_value.decode())
+
+
 class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
     request_type, reply_type, messages = Document, ReplyDocument, grpc_request.MESSAGES
     classify = staticmethod(calls.classify_grpc)
     parse_request = staticmethod(grpc_request.parse_request)
     widen_request = staticmethod(grpc_request.widen)
     read_reply = staticmethod(grpc_reply.parse_reply)
+
+    def noted(self, call: SearchCall, answer: bytes, notes: Sequence[Sequence[bytes | None]]) -> bytes:
+        request = own(call.document, Document)
+        if request.items is None:
+            return _noted(answer, notes[0])
+        whole = parsed(REPLY, answer)
+        for plan, each in zip(request.plans, notes, strict=True):
+            whole.result[plan.index] = _noted(whole.result[plan.index], each)
+        noted: bytes = whole.SerializeToString()
+        return noted
 
     def divided(self, call: SearchCall, body: bytes) -> Divided | None:
         request = own(call.document, Document)

@@ -13,7 +13,8 @@ import pytest
 from qdrant_client import QdrantClient
 
 from support import stack
-from support.embedded import start_embedded_process
+from support.embedded import start_embedded_grpc_process
+from support.grpc_clients import over_grpc
 from support.layouts import Layout, first_of_each, load, recorded, replayed
 from support.passages import DISTINCT, QUERY, passages
 
@@ -41,15 +42,16 @@ WITHOUT_DATE = {"dify", "anythingllm", "roo-code", "file-as-document", "summary-
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, QdrantClient]]:
     with ExitStack() as opened:
-        url = opened.enter_context(start_embedded_process())
+        url, rpc = opened.enter_context(start_embedded_grpc_process())
         made = {"": QdrantClient(url=url, timeout=30, check_compatibility=False)}
         for layout in QDRANT.values():
             load(made[""], layout)
         for name, line in LINES.items():
             settings = tmp_path_factory.mktemp("settings") / "vecsieve.yaml"
             settings.write_text(line + "\n", encoding="utf-8")
-            proxy, _ = opened.enter_context(stack.serve(url, "--config", str(settings)))
+            proxy, _ = opened.enter_context(stack.serve(url, "--grpc-upstream", rpc, "--config", str(settings)))
             made[name] = QdrantClient(url=proxy, timeout=30, check_compatibility=False)
+            made[f"{name} over gRPC"] = over_grpc(proxy, proxy)
         for client in made.values():
             opened.callback(client.close)
         yield made
@@ -71,15 +73,19 @@ def metadata(name: str, payload: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.parametrize("line", ["sources", "sources over gRPC"])
 @pytest.mark.parametrize("name", QDRANT)
 def test_the_sources_of_copies_are_in_the_metadata_that_the_framework_returns(
-    clients: dict[str, QdrantClient], name: str
+    clients: dict[str, QdrantClient], name: str, line: str
 ) -> None:
-    direct = page(clients[""], name, len(passages()))
-    noted = page(clients["sources"], name, DISTINCT)
+    everything = page(clients[""], name, len(passages()))
+    direct = [number for number, _ in everything]
+    noted = page(clients[line], name, DISTINCT)
     for number, payload in noted:
-        copies = [each for each, _ in direct if each != number and passages()[each].family == passages()[number].family]
-        note = metadata(name, payload).pop("_vecsieve", None)
+        copies = [each for each in direct if each != number and passages()[each].family == passages()[number].family]
+        inside = metadata(name, payload)
+        note = inside.pop("_vecsieve", None)
+        assert inside == metadata(name, everything[direct.index(number)][1])
         if not copies:
             assert note is None
             continue
