@@ -18,7 +18,7 @@ from threading import Thread
 import pytest
 
 from support import stack
-from support.embedded import start_embedded_process
+from support.embedded import start_embedded_grpc_process
 from vecsieve.proxy.demo.backends import chroma_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,7 +88,10 @@ def embeddings() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def qdrant() -> Iterator[str]:
-    with start_embedded_process() as url, stack.serve(url, environment=settings()) as (proxy, _):
+    with (
+        start_embedded_grpc_process() as (url, rpc),
+        stack.serve(url, "--grpc-upstream", rpc, environment=settings()) as (proxy, _),
+    ):
         yield proxy
 
 
@@ -135,11 +138,64 @@ def test_a_program_of_the_page_gets_two_sentences_and_the_sources_of_the_copy(
     assert "_vecsieve" not in found[1][1]
 
 
+# What stands around the page's lines, and a model in whose eyes pumps are near a question about pumps.
+JAVA = """
+import io.qdrant.client.QdrantClient;
+import io.qdrant.client.QdrantGrpcClient;
+import java.util.List;
+import java.util.Map;
+import org.springframework.ai.document.Document;
+import org.springframework.ai.embedding.*;
+import org.springframework.ai.vectorstore.SearchRequest;
+import org.springframework.ai.vectorstore.qdrant.QdrantVectorStore;
+
+final class Page {
+  private static final class Model implements EmbeddingModel {
+    @Override public EmbeddingResponse call(EmbeddingRequest request) {
+      return new EmbeddingResponse(
+          request.getInstructions().stream().map(text -> new Embedding(vector(text), 0)).toList());
+    }
+
+    @Override public float[] embed(Document document) { return vector(document.getText()); }
+
+    @Override public int dimensions() { return 2; }
+
+    private static float[] vector(String text) { return new float[] {1, text.contains("pump") ? 1 : 0}; }
+  }
+
+  public static void main(String[] arguments) throws Exception {
+    EmbeddingModel embeddingModel = new Model();
+    %s
+    client.close();
+  }
+}
+"""
+
+
+def test_the_lines_for_spring_ai_get_two_sentences_and_the_sources_of_the_copy(qdrant: str, tmp_path: Path) -> None:
+    jars = ROOT / ".clients" / "framework-spring_ai" / "classpath"
+    if not jars.exists():
+        pytest.skip("Spring AI is not installed: `make frameworks`")
+    (lines,) = re.findall(r"^```java\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    source = tmp_path / "Page.java"
+    source.write_text(JAVA % lines.replace("6343", qdrant.rpartition(":")[2]), encoding="utf-8")
+    command = ["java", "-cp", jars.read_text(encoding="utf-8").strip(), str(source)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    assert ran.returncode == 0, ran.stderr
+    first, second = [line for line in ran.stdout.splitlines() if line.endswith("}")]
+    assert first.startswith("Close the valve before you start the pump. ")
+    assert second.startswith("Grease both bearings every 2,000 hours. ")
+    own, other = ("a.pdf", "b.pdf") if "source=a.pdf" in first else ("b.pdf", "a.pdf")
+    assert f"source={own}" in first
+    assert re.search(rf"_vecsieve={{[^}}]*collapsed_sources=\[{other}\]", first)
+    assert "_vecsieve" not in second
+
+
 def test_the_page_says_of_each_framework_whether_it_is_tested_and_stays_short() -> None:
     assert {module(program) for program in PROGRAMS} == set(ENVIRONMENTS)
     tested, _, not_run = PAGE.partition("## Not run here")
     assert not_run
-    for name in ("Open WebUI", "Dify", "n8n", "Spring AI"):
+    for name in ("Open WebUI", "Dify", "n8n"):
         assert f"| {name} |" in not_run
     assert len(PAGE.split()) <= 900
-    assert all(f"## {name}" in tested for name in ("LangChain", "LlamaIndex", "Haystack", "mem0"))
+    assert all(f"## {name}" in tested for name in ("LangChain", "LlamaIndex", "Haystack", "mem0", "Spring AI"))
