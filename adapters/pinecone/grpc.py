@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..base import GrpcAdapter, Keep, check_page
+from ..base import GrpcAdapter, Keep, check_page, noted_entry
 from ..contract import (
     MalformedReplyError,
     Needs,
@@ -35,6 +35,7 @@ from ..wire.protobuf import (
     VARINT,
     Field,
     Messages,
+    entries,
     fields,
     length_field,
     messages_in,
@@ -304,6 +305,19 @@ def _shown(body: bytes, match: Match, added: Collection[int]) -> bytes:
     return length_field(_MATCHES, without(body, match.field.span, dropped))
 
 
+def _noted(body: bytes, match: Match, note: bytes | None) -> bytes:
+    """A match of an answer. The note is JSON as a string, because metadata is flat; a match without metadata has none."""
+    data = body[match.field.start : match.field.end]
+    if note is None or match.metadata is None:
+        return data
+    spans = entries(body, messages_in(body, match.metadata.span, _STRUCT_FIELDS))
+    added = noted_entry({key: body[slice(*span)] for key, span in spans}, note, GOOGLE, is_flat=True)
+    if added is None:
+        return data
+    shown = length_field(_METADATA, body[slice(*match.metadata.span)] + length_field(_STRUCT_FIELDS, added))
+    return length_field(_MATCHES, replaced(body, match.field.span, [match.metadata.whole], [shown]))
+
+
 PATH = "/VectorService/Query"
 # Any other method is forwarded as a stream, which costs more.
 UNARY = methods(
@@ -318,6 +332,11 @@ class PineconeGrpc(GrpcAdapter[Document, ReplyDocument]):
     widen_request = staticmethod(widen)
     read_reply = staticmethod(parse_reply)
     cut_reply = staticmethod(trim)
+
+    def noted(self, _: SearchCall, answer: bytes, notes: Sequence[Sequence[bytes | None]]) -> bytes:
+        matches = matches_in(answer)
+        shown = [_noted(answer, match, note) for match, note in zip(matches, notes[0], strict=True)]
+        return replaced(answer, (0, len(answer)), [match.field.whole for match in matches], shown)
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The ranked search of a call; None for any other. Never raises. The index is the host's, as over REST."""

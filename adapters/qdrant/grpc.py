@@ -11,24 +11,22 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-import orjson
-
-from ..base import METADATA, NODE, NOTE, GrpcAdapter, Keep, noted_node, own
+from ..base import GrpcAdapter, Keep, noted_entry, own
 from ..contract import Reason, Reply, Search, SearchCall, UnsupportedError
 from ..fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
 from ..wire.protobuf import length_field
-from ..wire.protobuf_values import QDRANT, entry, is_struct, spelled_text, value_message, with_member
+from ..wire.protobuf_values import QDRANT
 from ..wire.schema import has_unknown, packed_floats, parsed
 from ..wire.vectors import row, usable
 from . import calls, grpc_reply, grpc_request
 from .grpc_reply import ReplyDocument
 from .grpc_request import INFERRED, LAYOUTS, Document, Payload, Plan, choice
-from .grpc_schema import BATCH, FILTER, HIT, QUERY, REPLY
+from .grpc_schema import BATCH, FILTER, HIT, PAYLOAD, QUERY, REPLY
 from .ranking import Kind
 from .rest_fusion import DEFAULT_K
 from .rest_request import QUERY_LIMIT
 
-PAYLOAD_FIELD = 2  # of a point
+_PAYLOAD = 2  # of a point
 
 # A fusion: its prefetches as one batch of searches, and the batch's reply as one list; the rules are those of REST. A prefetch and a search
 # call their fields alike. A message that occurs twice is merged by its reader, so the root's filter is placed before the prefetch's.
@@ -210,23 +208,10 @@ def _noted(body: bytes, notes: Sequence[bytes | None]) -> bytes:
 
 
 def _noted_point(point: bytes, note: bytes) -> bytes:
-    """The note stands where it stands over REST. A point without a payload has none."""
-    hit, value = parsed(HIT, point), orjson.loads(note)
-    written = {each.key: each.value for each in hit.payload}
-    node = noted_node(_json(written.get(NODE.encode())), note)
-    held = [inner for key in METADATA if (inner := written.get(key.encode())) is not None]
-    if node is not None:
-        written[NODE.encode()].ParseFromString(value_message(orjson.loads(node), QDRANT))
-    elif held and is_struct(inside := held[0].SerializeToString(), QDRANT):
-        held[0].ParseFromString(with_member(inside, NOTE, value, QDRANT))
-    elif written and NOTE.encode() not in written:
-        return point + length_field(PAYLOAD_FIELD, entry(NOTE, value, QDRANT))
-    noted: bytes = hit.SerializeToString()
-    return noted
-
-
-def _json(value: Any | None) -> bytes:
-    return b"" if value is None or not value.string_value else spelled_text(value.string_value.decode())
+    """A point without a payload has no note."""
+    values = dict(grpc_reply.pairs_of(parsed(PAYLOAD, point)))
+    added = noted_entry(values, note, QDRANT) if values else None
+    return point if added is None else point + length_field(_PAYLOAD, added)
 
 
 class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):

@@ -216,10 +216,15 @@ def map_message(values: Mapping[str, object], schema: Schema) -> bytes:
 
 def entry(key: str, value: object, schema: Schema) -> bytes:
     """One entry of a map, from a JSON value."""
-    return length_field(1, key.encode()) + length_field(2, value_message(value, schema))
+    return entry_of(key, _encoded(value, schema))
 
 
-def value_message(value: object, schema: Schema) -> bytes:
+def entry_of(key: str, value: bytes) -> bytes:
+    """One entry of a map, from the message of its value."""
+    return length_field(1, key.encode()) + length_field(2, value)
+
+
+def _encoded(value: object, schema: Schema) -> bytes:
     """A value. An integer is a double where the schema has no integers; else it is text beyond 64 bits."""
     tags = {kind: encoded(tag) for tag, kind in schema.items()}
     if value is None:
@@ -233,15 +238,15 @@ def value_message(value: object, schema: Schema) -> bytes:
     if isinstance(value, dict):
         kind, inside = Kind.STRUCT, map_message(value, schema)
     elif isinstance(value, list):
-        kind, inside = Kind.LIST, b"".join([length_field(_ELEMENTS, value_message(each, schema)) for each in value])
+        kind, inside = Kind.LIST, b"".join([length_field(_ELEMENTS, _encoded(each, schema)) for each in value])
     else:
         kind, inside = Kind.STRING, str(value).encode()
     return tags[kind] + encoded(len(inside)) + inside
 
 
-def is_struct(value: bytes, schema: Schema) -> bool:
-    """Whether a value is a struct."""
-    return bool(value) and schema.get(value[0]) is Kind.STRUCT
+def kind_of(value: bytes, schema: Schema) -> Kind | None:
+    """The kind of a value; None for an empty one, and for one of no known kind."""
+    return schema.get(value[0]) if value else None
 
 
 def with_member(value: bytes, key: str, member: object, schema: Schema) -> bytes:

@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from google.protobuf import json_format
 from qdrant_client import grpc
 from qdrant_client.conversions.conversion import GrpcToRest, RestToGrpc
+from servers.pinecone.grpc_messages import message_type
 
+from support.pinecone_messages import query, read
 from vecsieve.adapters.contract import Needs, RequestHead
+from vecsieve.adapters.pinecone.grpc import PineconeGrpc
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
 from vecsieve.adapters.qdrant.rest import QdrantRest
 
@@ -118,3 +122,32 @@ def test_over_grpc_an_empty_payload_is_none() -> None:
 def test_a_node_with_half_a_surrogate_pair_is_left_alone() -> None:
     payload = {"_node_content": '{"metadata":{"text":"\ud800"}}'}
     assert noted("rest", payload) == payload | {"_vecsieve": NOTE}
+
+
+def noted_by_pinecone(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
+    adapter = PineconeGrpc()
+    operation = adapter.classify(RequestHead(method="POST", path="/VectorService/Query"))
+    assert operation is not None
+    call = adapter.parse_request(operation, query(vector=[1.0], top_k=2, include_metadata=True), Needs())
+    match = message_type("ScoredVector")(id="1", score=0.5, values=[1.0])
+    if metadata is not None:
+        match.metadata.update(metadata)
+    body = message_type("QueryResponse")(matches=[match], namespace="n").SerializeToString()
+    answer = adapter.trim(call, adapter.parse_reply(call, body), [np.array([0], np.intp)])
+    response = read("QueryResponse", adapter.noted(call, answer, [[json.dumps(NOTE).encode()]]))
+    (shown,) = response.matches
+    assert (shown.id, shown.score, response.namespace) == ("1", 0.5, "n")
+    return json_format.MessageToDict(shown.metadata) if shown.HasField("metadata") else None
+
+
+@pytest.mark.parametrize("metadata", [{"text": "t", "source": "a.pdf", "page": 1.0}, {"tags": ["a", "b"]}])
+def test_pinecone_has_it_as_a_string_because_metadata_is_flat(metadata: dict[str, Any]) -> None:
+    found = noted_by_pinecone(metadata)
+    assert found is not None
+    assert json.loads(found.pop("_vecsieve")) == NOTE
+    assert found == metadata
+
+
+def test_pinecone_keeps_a_note_that_is_there_and_adds_none_without_metadata() -> None:
+    assert noted_by_pinecone({"_vecsieve": "{}"}) == {"_vecsieve": "{}"}
+    assert noted_by_pinecone(None) is None
