@@ -93,6 +93,19 @@ QDRANT = Calls(
             "query_points",
             {"prefetch": [_NEAREST], "query": models.FormulaQuery(formula="$score")},
         ),
+        # Open WebUI's search.
+        "prefetch with a filter only": (
+            "query_points",
+            {
+                "query": VECTOR,
+                "prefetch": models.Prefetch(
+                    filter=models.Filter(
+                        must=[models.FieldCondition(key="tenant_id", match=models.MatchValue(value="a"))]
+                    ),
+                    limit=999_999_999,
+                ),
+            },
+        ),
         "NearestQuery with mmr": (
             "query_points",
             {"query": models.NearestQuery(nearest=VECTOR, mmr=models.Mmr(diversity=0.5))},
