@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench prove memory-soak analyze sweep killed-sweep killed-gate model-gate runners fuzz quality cases harness other-words clients frameworks grpc-clients go-client congruence real-servers deep pictures inspector format clean
+.PHONY: demo test check bench prove memory-soak analyze sweep killed-sweep killed-gate model-gate runners fuzz quality cases harness other-words clients frameworks calls grpc-clients go-client congruence real-servers deep pictures inspector format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -103,6 +103,10 @@ clients: .venv/.installed
 # JDK of 17 or newer and Maven for those of JavaScript and Java. ONLY="mem0 langchain4j".
 frameworks: .venv/.installed
 	$(BIN)/python -m tests.frameworks $(ONLY)
+
+# docs/calls.md: what VecSieve does with each call of the official Python clients, all of which must be there (`make clients`: Weaviate's).
+calls: .venv/.installed
+	$(BIN)/python -m tests.calls
 
 # Qdrant's clients for Go, JavaScript and Java over gRPC, those that can be had here. Go: GOFLAGS=-modfile=… where the modules
 # lie elsewhere. Java: JAVA_CLIENT_CLASSPATH names the jars of io.qdrant:client, a gRPC transport and gson.

@@ -33,11 +33,16 @@ from .wire import json as wire_json
 from .wire import protobuf
 from .wire.json import RepeatedKeyError, Span
 from .wire.json_vectors import Shortened, edited, guess_numbers, kept_inside, set_aside
+from .wire.protobuf_values import Kind, Schema, as_json, entry, entry_of, kind_of, with_member
 from .writes import PLAIN, Deletion, Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds
 
 NOTE = "_vecsieve"  # the payload member that lists the copies of a result
 _OBJECT = ord("{")
+# Where LangChain, Haystack, Dify and Open WebUI keep the metadata that they return, and where LlamaIndex does.
+_METADATA = ("metadata", "meta")
+_NODE = "_node_content"
 
+Edit = tuple[int, int, bytes]
 Keep = Sequence[npt.NDArray[np.intp]]
 T = TypeVar("T")
 RequestT = TypeVar("RequestT")
@@ -106,16 +111,58 @@ class NotingAdapter(RestAdapter[RequestT, ReplyT]):
         for spans, told in zip(found, notes, strict=True):
             for span, note in zip(spans, told, strict=True):
                 if span is not None and note is not None and text[span[0]] == _OBJECT:
-                    edits += self._note(text, span, note)
+                    edits += self._note(answer, text, span, note)
         return wire_json.splice(answer, edits)
 
-    def _note(self, text: bytes, span: Span, note: bytes) -> list[tuple[int, int, bytes]]:
-        """Added at the end of the object, so that the other members keep their places."""
+    def _note(self, answer: bytes, text: bytes, span: Span, note: bytes) -> list[Edit]:
+        """In the object that keeps the payload's metadata, if there is one: frameworks show their users nothing else."""
         present = wire_json.members(text, span)
-        if NOTE in present:
-            return []
+        if _NODE in present:
+            node = present[_NODE].span
+            noted = _noted_node(answer[slice(*node)], note)
+            if noted is not None:
+                return [(*node, noted)]
+        inner = next((present[key].span for key in _METADATA if key in present), span)
         value = json_text(note.decode(errors="replace")) if self.is_flat else note
-        return [(span[1] - 1, span[1] - 1, b'%s"%s":%s' % (b"," if present else b"", NOTE.encode(), value))]
+        return _added(text, inner if text[inner[0]] == _OBJECT else span, value)
+
+
+def _added(text: bytes, span: Span, value: bytes) -> list[Edit]:
+    """The note at the end of an object, so that the other members keep their places. An object that has one is unchanged."""
+    present = wire_json.members(text, span)
+    if NOTE in present:
+        return []
+    return [(span[1] - 1, span[1] - 1, b'%s"%s":%s' % (b"," if present else b"", NOTE.encode(), value))]
+
+
+def _noted_node(raw: bytes, note: bytes) -> bytes | None:
+    """LlamaIndex' node, a JSON string that spells an object, with the note in its metadata; None if it has none."""
+    if not raw.startswith(b'"'):
+        return None
+    try:
+        node = json.loads(raw).encode()
+        text = wire_json.without_surrogates(node)
+        span = wire_json.members(text, wire_json.whole(text))["metadata"].span
+        edits = _added(text, span, note)
+    except (ValueError, KeyError):  # no object, no metadata, or a lone surrogate
+        return None
+    return json.dumps(wire_json.splice(node, edits).decode()).encode()
+
+
+def noted_entry(values: Mapping[bytes, bytes], note: bytes, schema: Schema, *, is_flat: bool = False) -> bytes | None:
+    """As NotingAdapter for a payload over gRPC: the message of the entry to add, because of entries with one key the last counts; None where a note
+    is already. ``values``: the messages of the payload's values.
+    """
+    value = note.decode() if is_flat else json.loads(note)
+    node = values.get(_NODE.encode(), b"")
+    noted = _noted_node(as_json(node, (0, len(node)), schema), note) if kind_of(node, schema) is Kind.STRING else None
+    if noted is not None:
+        return entry(_NODE, json.loads(noted), schema)
+    key = next((key for key in _METADATA if key.encode() in values), "")
+    inner = values.get(key.encode(), b"")
+    if kind_of(inner, schema) is Kind.STRUCT:
+        return entry_of(key, with_member(inner, NOTE, value, schema))
+    return None if NOTE.encode() in values else entry(NOTE, value, schema)
 
 
 class GrpcAdapter(_Verbs[RequestT, ReplyT]):

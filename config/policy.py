@@ -127,8 +127,37 @@ class MmrSettings(Model):
     )
 
 
-# Loaders keep what they know of a document in one of these objects.
-_OBJECTS = ("", "metadata.", "meta.", "metadatas.")
+# Loaders keep what they know of a document in one of these objects (Kernel Memory in `payload`).
+_OBJECTS = ("", "metadata.", "meta.", "metadatas.", "payload.")
+# Names that frameworks and loaders use, the exact ones first: two files may have one name, and a document may be changed after it was made.
+_SOURCES = (
+    "source",
+    "url",
+    "file_path",
+    "filePath",
+    "file_name",
+    "filename",
+    "file",
+    "document_name",
+    "docSource",
+    "name",
+)
+_TIMES = (
+    "updated_at",
+    "updatedAt",
+    "last_update",
+    "last_modified_date",
+    "last_modified",
+    "modified_at",
+    "moddate",
+    "date",
+    "timestamp",
+    "published_at",
+    "created_at",
+    "createdAt",
+    "creation_date",
+    "creationdate",
+)
 
 
 def also_nested(*names: str) -> tuple[str, ...]:
@@ -140,7 +169,7 @@ class MetadataSettings(Model):
     """Payload fields for chunk spans, ties and caps, as keys or dotted paths. The first field that is present is used."""
 
     document: Names = setting(also_nested("doc_id", "document_id"), "for spans and caps.per_document")
-    source: Names = setting(also_nested("source"), "for authority, keep_sources and caps.per_source")
+    source: Names = setting(also_nested(*_SOURCES), "for authority, keep_sources, caps.per_source and collapsed")
     span_start: Names = setting(("token_start",), "first token or character of the chunk")
     span_end: Names = setting(("token_end",), "the position after the chunk's last token or character")
     chunk_index: Names = setting(("chunk_index",), "the chunk's number within its document")
@@ -148,7 +177,9 @@ class MetadataSettings(Model):
         None, "size of a chunk, to compute a span from chunk_index; none: only equal chunk numbers overlap"
     )
     chunk_overlap: Annotated[int, Field(ge=0)] = setting(0, "overlap of neighbouring chunks, in the unit of chunk_size")
-    updated: Names = setting(also_nested("updated_at"), "a number, date or release, for the tie-breaker recency")
+    updated: Names = setting(
+        also_nested(*_TIMES), "a number, date or release, for the representative newest and the tie-breaker recency"
+    )
     citations: Names = setting(
         ("citations", "url", "title"), "for the tie-breaker citations, which counts the fields that are not empty"
     )
@@ -306,11 +337,13 @@ class PolicySettings(Model):
         "redundant: act only when two of the first top_k are in one cluster, so that pages without copies are unchanged",
     )
     representative: Representative = setting(
-        "rank", "rank: the best-ranked; centroid and longest lose the answer more often"
+        "rank",
+        "which of several results that say the same stays. rank: the best-ranked; newest: the last by `metadata.updated`; centroid and longest lose the "
+        "answer more often",
     )
     chain: Ties = setting(
         ("citations", "authority", "recency", "shorter", "rank"),
-        "for the representative `chain`, in this order; [recency] keeps the newest",
+        "for the representative `chain`, in this order",
     )
     authority: Names = setting((), "sources for the tie-breaker authority, most trusted first")
     caps: CapSettings = CapSettings()
@@ -341,6 +374,11 @@ class PolicySettings(Model):
     )
     metadata: MetadataSettings = MetadataSettings()
     keep_sources: Names = setting((), "results of these sources are never collapsed")
+    collapsed: Literal["off", "header", "payload"] = setting(
+        "off",
+        "where an answer lists the copies that a result stands for. header: their ids, in `x-vecsieve-collapsed`; payload: ids and sources, in the "
+        "result's metadata. The header `x-vecsieve-collapsed` sets it for one request",
+    )
     budget: BudgetSettings = BudgetSettings()
     session: SessionSettings = SessionSettings()
     vector: OrNone[str] = setting(None, "the named vector to compare by; none: the request's")

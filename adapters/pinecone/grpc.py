@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..base import GrpcAdapter, Keep, check_page
+from ..base import GrpcAdapter, Keep, check_page, noted_entry
 from ..contract import (
     MalformedReplyError,
     Needs,
@@ -27,7 +27,7 @@ from ..contract import (
     SearchCall,
     UnsupportedError,
 )
-from ..wire.protobuf import Messages, check_count, methods
+from ..wire.protobuf import Messages, check_count, length_field, methods
 from ..wire.protobuf_values import GOOGLE, Wanted, objects_of_json
 from ..wire.schema import check_certain, is_exact, is_mistyped, packed_floats, parsed, unknown_numbers
 from ..wire.structs import members_of, pairs_of
@@ -219,6 +219,20 @@ def _shown(match: bytes, added: Sequence[str]) -> bytes:
     return shown
 
 
+def _noted(match: bytes, note: bytes | None) -> bytes:
+    """A match of an answer. The note is JSON as a string, because metadata is flat; a match without metadata has none."""
+    hit = parsed(HIT, match)
+    if note is None or not hit.metadata:
+        return match
+    metadata = b"".join(hit.metadata)
+    added = noted_entry(dict(pairs_of(metadata)), note, GOOGLE, is_flat=True)
+    if added is None:
+        return match
+    hit.metadata[:] = [metadata + length_field(1, added)]
+    shown: bytes = hit.SerializeToString()
+    return shown
+
+
 PATH = "/VectorService/Query"
 # Any other method is forwarded as a stream, which costs more.
 UNARY = methods(
@@ -233,6 +247,12 @@ class PineconeGrpc(GrpcAdapter[Document, ReplyDocument]):
     widen_request = staticmethod(widen)
     read_reply = staticmethod(parse_reply)
     cut_reply = staticmethod(trim)
+
+    def noted(self, _: SearchCall, answer: bytes, notes: Sequence[Sequence[bytes | None]]) -> bytes:
+        reply = parsed(REPLY, answer)
+        reply.matches[:] = [_noted(match, note) for match, note in zip(reply.matches, notes[0], strict=True)]
+        noted: bytes = reply.SerializeToString()
+        return noted
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The ranked search of a call; None for any other. Never raises. The index is the host's, as over REST."""

@@ -11,18 +11,22 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from ..base import GrpcAdapter, Keep, own
+from ..base import GrpcAdapter, Keep, noted_entry, own
 from ..contract import Reason, Reply, Search, SearchCall, UnsupportedError
 from ..fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
+from ..wire.protobuf import length_field
+from ..wire.protobuf_values import QDRANT
 from ..wire.schema import has_unknown, packed_floats, parsed
 from ..wire.vectors import row, usable
 from . import calls, grpc_reply, grpc_request
 from .grpc_reply import ReplyDocument
 from .grpc_request import INFERRED, LAYOUTS, Document, Payload, Plan, choice
-from .grpc_schema import BATCH, FILTER, HIT, QUERY, REPLY
+from .grpc_schema import BATCH, FILTER, HIT, PAYLOAD, QUERY, REPLY
 from .ranking import Kind
 from .rest_fusion import DEFAULT_K
 from .rest_request import QUERY_LIMIT
+
+_PAYLOAD = 2  # of a point
 
 # A fusion: its prefetches as one batch of searches, and the batch's reply as one list; the rules are those of REST. A prefetch and a search
 # call their fields alike. A message that occurs twice is merged by its reader, so the root's filter is placed before the prefetch's.
@@ -193,12 +197,39 @@ def _scored(point: bytes, score: float) -> bytes:
     return scored
 
 
+def _noted(body: bytes, notes: Sequence[bytes | None]) -> bytes:
+    """A list whose points have the notes."""
+    reply = parsed(REPLY, body)
+    for place, note in enumerate(notes):
+        if note is not None:
+            reply.result[place] = _noted_point(reply.result[place], note)
+    answer: bytes = reply.SerializeToString()
+    return answer
+
+
+def _noted_point(point: bytes, note: bytes) -> bytes:
+    """A point without a payload has no note."""
+    values = dict(grpc_reply.pairs_of(parsed(PAYLOAD, point)))
+    added = noted_entry(values, note, QDRANT) if values else None
+    return point if added is None else point + length_field(_PAYLOAD, added)
+
+
 class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
     request_type, reply_type, messages = Document, ReplyDocument, grpc_request.MESSAGES
     classify = staticmethod(calls.classify_grpc)
     parse_request = staticmethod(grpc_request.parse_request)
     widen_request = staticmethod(grpc_request.widen)
     read_reply = staticmethod(grpc_reply.parse_reply)
+
+    def noted(self, call: SearchCall, answer: bytes, notes: Sequence[Sequence[bytes | None]]) -> bytes:
+        request = own(call.document, Document)
+        if request.items is None:
+            return _noted(answer, notes[0])
+        whole = parsed(REPLY, answer)
+        for plan, each in zip(request.plans, notes, strict=True):
+            whole.result[plan.index] = _noted(whole.result[plan.index], each)
+        noted: bytes = whole.SerializeToString()
+        return noted
 
     def divided(self, call: SearchCall, body: bytes) -> Divided | None:
         request = own(call.document, Document)

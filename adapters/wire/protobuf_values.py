@@ -177,7 +177,12 @@ def map_message(values: Mapping[str, object], schema: Schema) -> bytes:
 
 def entry(key: str, value: object, schema: Schema) -> bytes:
     """One entry of a map, from a JSON value."""
-    return length_field(1, key.encode()) + length_field(2, _encoded(value, schema))
+    return entry_of(key, _encoded(value, schema))
+
+
+def entry_of(key: str, value: bytes) -> bytes:
+    """One entry of a map, from the message of its value."""
+    return length_field(1, key.encode()) + length_field(2, value)
 
 
 def _encoded(value: object, schema: Schema) -> bytes:
@@ -198,6 +203,21 @@ def _encoded(value: object, schema: Schema) -> bytes:
     else:
         kind, inside = Kind.STRING, str(value).encode()
     return tags[kind] + encoded(len(inside)) + inside
+
+
+def kind_of(value: bytes, schema: Schema) -> Kind | None:
+    """The kind of a value; None for an empty one, and for one of no known kind."""
+    return schema.get(value[0]) if value else None
+
+
+def with_member(value: bytes, key: str, member: object, schema: Schema) -> bytes:
+    """A struct's value with one more member, unless it has that. Raises ValueError."""
+    tag, at = held(value, (0, len(value)))
+    present = entries(value, messages_in(value, (at, len(value)), _MEMBERS))
+    if key.encode() in [name for name, _ in present]:
+        return value
+    inside = value[at:] + length_field(_MEMBERS, entry(key, member, schema))
+    return encoded(tag) + encoded(len(inside)) + inside
 
 
 def spelled_text(text: str) -> bytes:

@@ -35,7 +35,7 @@ class ChangeError(ValueError):
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "preset": PRESET_NAMES,
     "linkage": tuple(Linkage),
-    "representative": tuple(each for each in Strategy if each is not Strategy.CHAIN),
+    "representative": tuple(each for each in Strategy if each not in {Strategy.NEWEST, Strategy.CHAIN}),
     "short": tuple(Short),
 }
 CUTS = {"threshold": 2.0, "relative": 1.0, "certainty": 1.0}

@@ -122,6 +122,11 @@ def name(raw: bytes) -> str | None:
     return raw.decode() if number(raw) is not None else _WORDS.get(raw)
 
 
+def source(raw: bytes) -> str | None:
+    """The name of a source. LangChain for JavaScript writes "blob" for every document that it loads from memory."""
+    return None if raw == b'"blob"' else name(raw)
+
+
 def number(raw: bytes) -> float | None:
     """A finite JSON number; a number in a string does not count."""
     if not raw or raw[0] not in _NUMBER_STARTS or len(raw) > NUMBER_BYTES:
@@ -299,7 +304,7 @@ def records_of(
             zip(
                 *_texts(columns, fields.text),
                 _firsts(columns, fields.document, name),
-                _firsts(columns, fields.source, name),
+                _firsts(columns, fields.source, source),
                 _firsts(columns, fields.span_start, position),
                 _firsts(columns, fields.span_end, position),
                 _firsts(columns, fields.chunk_index, position),
@@ -310,6 +315,13 @@ def records_of(
             ),
         )
     )
+
+
+def sources_of(pool: Pool, keys: Sequence[str], fields: Fields) -> list[bytes | None]:
+    """The JSON of each candidate's source; None where it is unknown. ``keys``: of the pool's fields."""
+    if not pool.fields:
+        return [None] * pool.size
+    return _firsts(Columns(keys, pool.fields), fields.source, lambda raw: None if source(raw) is None else raw)
 
 
 def _tenants(records: Sequence[Record], alone: tuple[int, ...]) -> npt.NDArray[np.int64]:

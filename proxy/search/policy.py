@@ -41,6 +41,7 @@ from ..selection.policy import (
     Tier,
     When,
 )
+from ..selection.representatives import ties_of
 from ..selection.single import decides_a_page
 from ..telemetry.labels import CollapsedIn, RuleLabel
 from .collections.learned import Lru
@@ -107,7 +108,7 @@ class ResolvedPolicy:
     where the collection's texts are otherwise; None for unknown. ``metadata``: where payloads keep the rest. ``vector``: the named vector to
     compare by; None: the request decides. ``is_profiled``: whether a collection's profile or learned scale applies; not if the request
     names a threshold. ``rule``: the rule that gave it, by its name or RuleLabel. ``fields``: the payload fields that the policy needs;
-    others are not fetched. ``tells_collapsed``: where copies are reported; set by the request only. ``per_retriever``: whether copies are
+    others are not fetched. ``tells_collapsed``: where copies are reported. ``per_retriever``: whether copies are
     removed from each list of a fusion. ``write``: for writes; set by the settings only. ``is_across``: whether a list of a request leaves
     out results of earlier ones; set by the request only. ``is_surrounded``:
     whether the answer depends on more than its own pool. ``is_by_texts``: whether texts alone decide between results that have one, so that no
@@ -153,7 +154,7 @@ class ResolvedPolicy:
     def __post_init__(self) -> None:
         """Compute once per policy what every search reads several times."""
         chosen = self.selection
-        is_shorter_first = chosen.representative is Strategy.CHAIN and Tie.SHORTER in chosen.chain
+        is_shorter_first = Tie.SHORTER in ties_of(chosen.representative, chosen.chain)
         reads_texts = chosen.texts is not None or chosen.representative is Strategy.LONGEST or is_shorter_first
         object.__setattr__(self, "reads_texts", reads_texts)
         object.__setattr__(self, "demotes", self.is_across or self.session_key is not None)
@@ -187,11 +188,12 @@ class ResolvedPolicy:
 
     def _needed_fields(self) -> Fields:
         chosen, known = self.selection, self.metadata
-        by_chain = chosen.chain if chosen.representative is Strategy.CHAIN else ()
+        by_chain = ties_of(chosen.representative, chosen.chain)
         needs_span = Tie.SHORTER in by_chain
         needs_document = chosen.caps.per_document is not None
         needs_source = bool(
             chosen.keep_sources
+            or self.tells_collapsed is CollapsedIn.PAYLOAD
             or chosen.caps.per_source is not None
             or (Tie.AUTHORITY in by_chain and chosen.authority)
         )
@@ -230,6 +232,7 @@ def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel
         metadata=policy.metadata,
         vector=policy.vector,
         per_retriever=policy.per_retriever,
+        tells_collapsed=CollapsedIn(policy.collapsed),
         write=policy.write.under(mode),
         rule=rule,
         budget=_budget(policy),

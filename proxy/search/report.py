@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from functools import partial
-from itertools import accumulate
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ..telemetry.labels import (
     Stage,
 )
 from ..telemetry.reports import Figures, Report
+from .candidates import sources_of
 from .fetch import Attempt
 
 REPORT_HEADER = "x-vecsieve"
@@ -95,8 +96,8 @@ def collapsed_value(attempt: Attempt) -> str:
 
 
 def collapsed_notes(attempt: Attempt) -> tuple[tuple[bytes | None, ...], ...]:
-    """For each result of each search, the JSON for its payload: ``{"collapsed_ids":[…]}``; None if it represents no other. Ids beyond the
-    answer's NOTES_BYTES are counted instead: ``"omitted":3``.
+    """For each result of each search, the JSON for its payload: ``{"collapsed_ids":[…],"collapsed_sources":[…]}``; None if it represents
+    no other. The sources are distinct. What exceeds the answer's NOTES_BYTES is left out; such ids are counted: ``"omitted":3``.
     """
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
     room = NOTES_BYTES
@@ -104,18 +105,29 @@ def collapsed_notes(attempt: Attempt) -> tuple[tuple[bytes | None, ...], ...]:
     for pool, selection in zip(attempt.reply.pools, attempt.selections, strict=True):
         gone = (selection.fates == _COLLAPSED).nonzero()[0]
         standing = selection.representative[gone]
+        sources = sources_of(pool, attempt.policy.keys, attempt.policy.fields)
         notes: list[bytes | None] = []
         for kept in selection.keep.tolist():
             rows = gone[standing == kept].tolist()
             ids = [pool.ids[row] for row in rows] if pool.ids else []
-            told = [
-                each for each, used in zip(ids, accumulate(len(each) + 1 for each in ids), strict=True) if used <= room
-            ]
-            room -= sum(len(each) + 1 for each in told)
+            told, room = _within(ids, room)
+            cited, room = _within(dict.fromkeys(source for row in rows if (source := sources[row]) is not None), room)
             omitted = b',"omitted":%d' % (len(rows) - len(told)) if len(told) < len(rows) else b""
-            notes.append(b'{"collapsed_ids":[%s]%s}' % (b",".join(told), omitted) if rows else None)
+            note = b'{"collapsed_ids":[%s],"collapsed_sources":[%s]%s}' % (b",".join(told), b",".join(cited), omitted)
+            notes.append(note if rows else None)
         searches.append(tuple(notes))
     return tuple(searches)
+
+
+def _within(values: Iterable[bytes], room: int) -> tuple[list[bytes], int]:
+    """The first values that fit into ``room`` bytes with a comma after each, and what is left of it."""
+    fitting: list[bytes] = []
+    for value in values:
+        if len(value) >= room:
+            break
+        fitting.append(value)
+        room -= len(value) + 1
+    return fitting, room
 
 
 def bypass_headers(reason: BypassReason | None, *, is_on: bool) -> tuple[tuple[str, str], ...]:

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support.backends.layouts import Layout, first_of_each, recorded, replayed
-from support.backends.passages import DIMENSION, DISTINCT, QUERY, passages
+from support.backends.layouts import Layout, first_of_each, load, recorded, replayed
+from support.backends.passages import DISTINCT, QUERY, passages
 from support.grpc.clients import over_grpc
 from support.process import stack
 from support.qdrant.embedded import start_embedded_grpc_process
@@ -52,15 +52,6 @@ def world() -> Iterator[World]:
         for client in (engine, *proxied.values()):
             opened.callback(client.close)
         yield World(engine, proxied)
-
-
-def load(client: QdrantClient, layout: Layout) -> None:
-    client.create_collection(layout.name, models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE))
-    points = [
-        models.PointStruct(id=point.identifier, vector=point.passage.vector, payload=point.payload)
-        for point in layout.points
-    ]
-    client.upsert(layout.name, points, wait=True)
 
 
 def page(client: QdrantClient, layout: Layout, selection: str, limit: int) -> list[models.ScoredPoint]:

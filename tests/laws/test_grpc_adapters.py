@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from qdrant_client.conversions.conversion import value_to_json
 from servers.pinecone.grpc_messages import message_type
 
 from support.backends.transports import GRPC
@@ -25,10 +27,12 @@ from support.qdrant import grpc_conversations as qdrant_grpc_talks
 from support.qdrant.grpc_model import BATCH_ITEMS, REQUESTS
 from support.weaviate import conversations as weaviate_talks
 from support.weaviate import messages as weaviate_messages
+from vecsieve.adapters.base import NOTE
 from vecsieve.adapters.contract import (
     Adapter,
     MalformedReplyError,
     Needs,
+    NotesResults,
     Operation,
     Reply,
     RequestHead,
@@ -264,6 +268,28 @@ def test_the_backends_own_page_cut_from_the_pool_is_the_direct_answer(
         for search, pool in zip(call.searches, reply.pools, strict=True)
     ]
     assert adapter.trim(call, reply, keep) == talk.answer(talk.body)
+
+
+@pytest.mark.parametrize("backend", ["pinecone", "qdrant"])
+@given(data=st.data())
+def test_a_note_is_one_more_member_of_a_payload_and_changes_nothing_else(backend: str, data: st.DataObject) -> None:
+    """Without its notes the answer is the trimmed one; each payload that is not empty has its note, no other result."""
+    adapter, dialect = GRPC[backend].adapter(), DIALECTS[backend]
+    talk = data.draw(dialect.conversations(operation="query"))
+    call, _, reply = fetched(adapter, talk, Needs())
+    answer = adapter.trim(call, reply, [np.arange(pool.size, dtype=np.intp) for pool in reply.pools])
+    sizes = [pool.size for pool in reply.pools]
+    notes = [data.draw(st.lists(st.sampled_from([None, b"{}", b'{"a":["x"]}']), min_size=n, max_size=n)) for n in sizes]
+    assert isinstance(adapter, NotesResults)
+    noted = dialect.reply.FromString(adapter.noted(call, answer, notes))
+    plain = dialect.reply.FromString(answer)
+    for before, after, note in zip(dialect.results(plain), dialect.results(noted), notes[0], strict=True):
+        stored = dialect.stored(after)
+        if note is not None and len(dialect.stored(before)):
+            value = json_format.MessageToDict(stored)[NOTE] if backend == "pinecone" else value_to_json(stored[NOTE])
+            assert (json.loads(value) if isinstance(value, str) else value) == json.loads(note)
+            del stored[NOTE]
+    assert noted == plain
 
 
 @every_adapter

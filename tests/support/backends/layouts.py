@@ -10,8 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 import orjson
+from qdrant_client import QdrantClient, models
 
-from support.backends.passages import Passage, passages
+from support.backends.passages import DIMENSION, Passage, passages
 
 LAYOUTS = Path(__file__).resolve().parents[2] / "golden" / "layouts"  # `make frameworks`
 
@@ -67,6 +68,16 @@ def replayed() -> list[Layout]:
         )
         for name, payload in _REPLAYED.items()
     ]
+
+
+def load(client: QdrantClient, layout: Layout) -> None:
+    """A collection of Qdrant with this layout, under its name."""
+    client.create_collection(layout.name, models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE))
+    points = [
+        models.PointStruct(id=point.identifier, vector=point.passage.vector, payload=point.payload)
+        for point in layout.points
+    ]
+    client.upsert(layout.name, points, wait=True)
 
 
 def first_of_each(families: Sequence[int]) -> list[int]:

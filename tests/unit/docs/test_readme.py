@@ -70,7 +70,7 @@ def test_the_index_names_every_page() -> None:
 
 def test_the_documents_stay_short() -> None:
     words = {page: len(page.read_text(encoding="utf-8").split()) for page in ROOT.glob("docs/*.md")}
-    assert len(words) <= 17
+    assert len(words) <= 19  # one of them, calls.md, is generated
     assert sum(words.values()) <= 45_000
 
 

@@ -36,7 +36,10 @@ from vecsieve.proxy.selection.policy import (
 )
 from vecsieve.proxy.telemetry.labels import RuleLabel
 
-INSIDE = ("metadata", "meta", "metadatas")  # where loaders keep what they know of a document
+INSIDE = ("metadata", "meta", "metadatas", "payload")  # where loaders keep what they know of a document
+SOURCES, TIMES = (
+    [name for name in names if "." not in name] for names in (MetadataSettings().source, MetadataSettings().updated)
+)
 
 
 def policies(**settings: object) -> Policies:
@@ -168,13 +171,16 @@ def test_the_settings_mode_beats_every_policys() -> None:
         ({"texts": "none", "representative": "longest"}, ("t",)),
         ({}, ("t",)),
         ({"texts": "none", "caps": {"per_document": 1}}, ("doc_id", "document_id", *INSIDE)),
-        ({"texts": "none", "caps": {"per_source": 1}}, ("source", *INSIDE)),
-        ({"texts": "none", "keep_sources": ("a",)}, ("source", *INSIDE)),
-        ({"texts": "none", "representative": "chain", "chain": ("recency",)}, ("updated_at", *INSIDE)),
+        ({"texts": "none", "caps": {"per_source": 1}}, (*SOURCES, *INSIDE)),
+        ({"texts": "none", "keep_sources": ("a",)}, (*SOURCES, *INSIDE)),
+        ({"texts": "none", "representative": "chain", "chain": ("recency",)}, (*TIMES, *INSIDE)),
+        ({"texts": "none", "representative": "newest"}, (*TIMES, *INSIDE)),
+        ({"texts": "none", "collapsed": "payload"}, (*SOURCES, *INSIDE)),
+        ({"texts": "none", "collapsed": "header"}, ()),
         ({"texts": "none", "representative": "chain", "chain": ("authority",)}, ()),
         (
             {"texts": "none", "representative": "chain", "chain": ("authority",), "authority": ("a",)},
-            ("source", *INSIDE),
+            (*SOURCES, *INSIDE),
         ),
         ({"texts": "none", "representative": "chain", "chain": ("citations",)}, ("citations", "url", "title")),
         ({"texts": "none", "chain": ("citations",)}, ()),

@@ -17,7 +17,9 @@ from support.qdrant.scripted import JSON, honest, request, search
 from support.qdrant.scripted_grpc import in_front, query
 from support.selection.selections import selection
 from vecsieve.adapters.contract import Pool
+from vecsieve.config.policy import PolicySettings
 from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.search.report import (
     COLLAPSED_BYTES,
     COLLAPSED_HEADER,
@@ -63,9 +65,9 @@ async def test_a_client_that_wants_it_in_payloads_finds_it_there_and_in_no_heade
         plain = (await raw_exchange(proxy.port, request(body))).split(b"\r\n\r\n", 1)[1]
         points = json.loads(asked)["result"]["points"]
         assert [point["payload"].pop("_vecsieve") for point in points] == [
-            {"collapsed_ids": [1]},
-            {"collapsed_ids": [6]},
-            {"collapsed_ids": [4]},
+            {"collapsed_ids": [1], "collapsed_sources": []},
+            {"collapsed_ids": [6], "collapsed_sources": []},
+            {"collapsed_ids": [4], "collapsed_sources": []},
         ]
         assert points == json.loads(plain)["result"]["points"]
         assert told(head) is None
@@ -79,10 +81,12 @@ async def test_a_result_without_a_payload_gets_none() -> None:
         assert asked[1] == plain[1]
 
 
-async def test_over_grpc_who_wants_it_in_payloads_finds_it_in_the_metadata() -> None:
+async def test_over_grpc_too_a_result_without_a_payload_gets_none() -> None:
     async with in_front() as (_, proxy):
+        plain = await query(proxy.port)
         seen = await query(proxy.port, metadata=((COLLAPSED_HEADER, "payload"),))
-        assert json.loads(str(dict(seen.initial)[COLLAPSED_HEADER]))["collapsed"] == [[[0, [1]], [2, [6]], [3, [4]]]]
+        assert COLLAPSED_HEADER not in dict(seen.initial)
+        assert seen.messages == plain.messages
 
 
 @given(sizes=st.lists(st.integers(1, 2 * NOTES_BYTES), min_size=1, max_size=20))
@@ -92,10 +96,12 @@ def test_the_ids_of_an_answers_notes_are_bounded_and_what_is_left_out_is_counted
     fates = [Fate.KEPT] + [Fate.COLLAPSED] * len(sizes)
     chosen = selection(keep=[0], representative=[0] * len(ids), fates=fates)
     pool = Pool(scores=np.linspace(1, 0, len(ids)), vectors=np.empty((len(ids), 0), np.float32), ids=ids)
-    attempt = SimpleNamespace(reply=SimpleNamespace(pools=(pool,)), selections=(chosen,))
+    attempt = SimpleNamespace(
+        reply=SimpleNamespace(pools=(pool,)), selections=(chosen,), policy=resolved(PolicySettings(), mode=None)
+    )
     ((note,),) = collapsed_notes(cast(Attempt, attempt))
     assert note is not None
-    assert len(note) <= NOTES_BYTES + 50
+    assert len(note) <= NOTES_BYTES + 70
     found = json.loads(note)
     assert len(found["collapsed_ids"]) + found.get("omitted", 0) == len(sizes)
 

@@ -157,7 +157,7 @@ def test_no_other_header_is(name: str) -> None:
         ("relative-threshold", "a number from 0 to 1"),
         ("linkage", "one of single, complete, average, leader"),
         ("mmr-lambda", "a number from 0 to 1"),
-        ("representative", "one of rank, centroid, hybrid, query_closest, longest, auto, chain"),
+        ("representative", "one of rank, centroid, hybrid, query_closest, longest, auto, newest, chain"),
         ("order", "one of backend, mmr"),
         ("fetch-k", "a whole number from 1 to 256"),
         ("collapsed", "one of off, header, payload"),
