@@ -112,7 +112,7 @@ class Process:
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
         self.texts = CollectionTexts(metrics.texts_known)
-        self._shadow = Shadow(recorder=self.recorder, limit=settings.shadow.in_flight)
+        self.shadow = Shadow(recorder=self.recorder, limit=settings.shadow.in_flight)
         self._services = self._made(limits, metrics, workers=workers, hedge_times=hedge_times)
         _show_limits(metrics, limits)
         self._feed = _feed(metrics)
@@ -145,7 +145,7 @@ class Process:
             features=_feature_memory(settings, clock, workers=workers),
             depths=Depths(),
             vector_fetcher=VectorFetcher(Breaker(clock, jitter=spread(self._seed)), self.own_reads, metrics, clock),
-            shadow=self._shadow,
+            shadow=self.shadow,
             work=self._work,
             bounds=Bounds(
                 searches=limits.searches_per_request, parts=limits.request_parts, nesting=limits.request_nesting
@@ -297,6 +297,7 @@ class Process:
         if self._tls is not None:
             renew(self._tls, self._settings)
         self._rules.now = rules or Rules.of(settings)
+        self.shadow.forget()
         self.recent.resize(kept_by(settings), texts=settings.explain.texts)
         self.pools.resize(keep=kept_by(settings) > 0)
         self.egress.resize(_budget_bytes(settings, workers=self._workers))
@@ -333,7 +334,7 @@ class Process:
         # In parallel, because the gRPC server sends GOAWAY to its clients through our ports.
         sides = (self._listener, self._grpc, self._api)
         await asyncio.gather(*(each.close(grace_seconds=grace_seconds) for each in sides if each is not None))
-        await self._shadow.close()
+        await self.shadow.close()
         self.calibration.close()
         for gate in self._gates:
             await gate.close()

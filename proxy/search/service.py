@@ -33,6 +33,7 @@ from ..telemetry.metrics import Metrics
 from ..telemetry.reports import Report
 from ..telemetry.requests import RequestRecord, RequestRecorder
 from ..telemetry.tracing import NO_TRACING, Clock, Stopwatch, Tracing
+from ..telemetry.verdict import Plain
 from .collections.learned import WriteInvalidation, named_in
 from .collections.profiles import Scaling
 from .collections.texts import CollectionTexts
@@ -210,10 +211,13 @@ class SearchService:
                 record.trace.staged(report.marks)
             return report
 
+        clock = self._services.clock
+        since = clock()
         answer = await exchange.original(AttemptKind.ORIGINAL)
-        is_due = self._services.shadow.is_due(sample)
+        plain = Plain(clock() - since, answer.body_bytes)
+        is_due = answer.is_success and self._services.shadow.is_due(sample, attempt.collection)
         if is_due and self._governor.own.take(exchange.operation, OwnRead.SHADOW, len(attempt.call.searches)):
-            self._services.shadow.start(measure, attempt)
+            self._services.shadow.start(measure, attempt, plain)
             record.shadowed()
         else:
             _grant(attempt).close()

@@ -28,7 +28,9 @@ class Figures(NamedTuple):
     ``shown``: because they were shown before. ``restrained``: not merged because vectors alone would have collapsed most of a pool whose
     scores differ. ``exhausted``: the pool has fewer clusters than the page wants results. ``filled``: results whose cluster is already
     represented. ``mmr_swaps``: representatives that rank order would not have chosen. ``score_loss``: change of the mean score against the
-    backend's own page, as a share of that mean; 0 when unknown.
+    backend's own page, as a share of that mean; 0 when unknown. ``changed``: whether the answer differs from that page. ``proven``, ``judged``: results
+    of that page that left as copies, by a proof in their texts and without one; ``arrived``: results from lower ranks; ``saved_tokens``: an estimate, of
+    the texts of the copies that left.
     """
 
     candidates: int
@@ -47,6 +49,11 @@ class Figures(NamedTuple):
     exhausted: bool
     mmr_swaps: int
     score_loss: float
+    changed: bool = False
+    proven: int = 0
+    judged: int = 0
+    arrived: int = 0
+    saved_tokens: int = 0
 
 
 class Counts(NamedTuple):
