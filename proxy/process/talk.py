@@ -27,7 +27,7 @@ _MEBIBYTE = 1024 * 1024
 _RULES_SHOWN = 4
 _NEXT = {
     "on": "Connect a client to the first address. The header x-vecsieve of an answer shows what was done.",
-    "shadow": "Answers are the database's own. Ctrl-C prints what `--mode on` would have changed.",
+    "shadow": "Answers are the database's own. The page says whether `--mode on` pays, and so does Ctrl-C.",
     "off": "Nothing is measured or changed. Continue with --mode shadow.",
 }
 

@@ -211,13 +211,13 @@ class SearchService:
                 record.trace.staged(report.marks)
             return report
 
-        clock = self._services.clock
-        since = clock()
+        clock, shadow = self._services.clock, self._services.shadow
+        since, running = clock(), shadow.running
         answer = await exchange.original(AttemptKind.ORIGINAL)
-        plain = Plain(clock() - since, answer.body_bytes)
-        is_due = answer.is_success and self._services.shadow.is_due(sample, attempt.collection)
+        plain = Plain(None if running or shadow.running else clock() - since, answer.body_bytes)
+        is_due = answer.is_success and shadow.is_due(sample, attempt.collection)
         if is_due and self._governor.own.take(exchange.operation, OwnRead.SHADOW, len(attempt.call.searches)):
-            self._services.shadow.start(measure, attempt, plain)
+            shadow.start(measure, attempt, plain)
             record.shadowed()
         else:
             _grant(attempt).close()

@@ -26,9 +26,9 @@ Z = 1.96
 
 
 class Plain(NamedTuple):
-    """The client's own search: what it took, and the size of its answer."""
+    """The client's own search: what it took, and the size of its answer. ``seconds``: None if a measurement ran beside it, which slows it."""
 
-    seconds: float
+    seconds: float | None
     body_bytes: int
 
 
@@ -37,7 +37,7 @@ class Measured(NamedTuple):
 
     ``is_warm``: whether the searches before it were measured, too, so that caches are as in mode `on`. ``failed``: the reason if nothing was selected; the
     figures are then 0. ``results``: of the database's own page. ``changed`` to ``tokens``: as in Figures. ``added_ms``, ``plain_ms``: of the first
-    search of a call, None for the others. Bytes are those of the call, divided by its searches.
+    search of a call, if no measurement ran beside the client's own search; else None. Bytes are those of the call, divided by its searches.
     """
 
     collection: str
@@ -77,6 +77,8 @@ def measured_rows(
         )
         for each in report.figures
     ]
+    if plain.seconds is None:
+        return rows
     plain_ms = plain.seconds * 1000
     rows[0] = rows[0]._replace(added_ms=report.total_seconds * 1000 - plain_ms, plain_ms=plain_ms)
     return rows
@@ -137,13 +139,13 @@ class Verdict:
         if not self.pages:
             return []
         rows = [
-            ("measured", f"{self.pages:,} pages, {self.warm:,} with warm caches; clients waited 0 ms for it"),
+            ("measured", f"{self.pages:,} pages, {self.warm:,} with warm caches, after the clients had their answers"),
             ("pages changed", _percents(self.changed)),
             ("repeats removed", f"{_span(self.proven)} a page proven by texts, {_span(self.judged)} judged"),
             ("results that came in", f"{_span(self.arrived)} a page of {self.results:.3g}"),
             (
-                "time",
-                f"{_times('warm', self.warm_ms)}, {_times('cold', self.cold_ms)}; a search takes {self.plain_ms:.1f} ms now",
+                "time added to a search",
+                f"warm {_ms(self.warm_ms)}, cold {_ms(self.cold_ms)}; it takes {self.plain_ms:.1f} ms now",
             ),
             (
                 "bytes",
@@ -196,47 +198,30 @@ def _decided(figures: Verdict) -> tuple[Decision, str]:
         return Decision.NO_GO, f"{failed} of {failed + pages} measurements failed, most often by {most}."
     if pages < LEAST_PAGES:
         return Decision.NOT_YET, f"{pages} of at least {LEAST_PAGES} pages are measured."
+    change = f"`on` would change {_percents(changed)} of pages"
     if changed.high < LEAST_CHANGED:
-        return Decision.NO_GO, f"`on` would change {_percents(changed)} of pages: there is next to nothing to remove."
+        return Decision.NO_GO, f"{change}: there is next to nothing to remove."
     if changed.low < LEAST_CHANGED:
-        return (
-            Decision.NOT_YET,
-            f"`on` would change {_percents(changed)} of pages, and {LEAST_CHANGED:.0%} decide: more searches will tell.",
-        )
+        return Decision.NOT_YET, f"{change}. {LEAST_CHANGED * 100:.0f} % decide, so more searches are needed."
     if added is not None and added.low > max(MOST_ADDED_MS, figures.plain_ms):
-        return (
-            Decision.NO_GO,
-            f"a search would take {_times('', added)} longer, and takes {figures.plain_ms:.1f} ms now.",
-        )
+        return Decision.NO_GO, f"`on` would add {_ms(added)} to a search, which takes {figures.plain_ms:.1f} ms now."
     removed = figures.proven.value + figures.judged.value
-    longer = (
-        "too few are measured to say how much longer one takes"
-        if added is None
-        else f"a search takes {_times('', added)} longer"
-    )
-    check = (
-        " Most of them are judged, not proven: check some under Doubtful."
-        if figures.judged.value > figures.proven.value
-        else ""
-    )
-    return (
-        Decision.GO,
-        f"`on` would change {_percents(changed)} of pages: {removed:.1f} of {figures.results:.3g} results are repeats, and {longer}.{check}",
-    )
+    time = "too few are measured to say how much time it adds" if added is None else f"it adds {_ms(added)} to a search"
+    is_doubtful = figures.judged.value > figures.proven.value
+    check = " Most of them are judged, not proven: check some under Doubtful." if is_doubtful else ""
+    return Decision.GO, f"{change}: {removed:.1f} of {figures.results:.3g} results are repeats, and {time}.{check}"
 
 
 def _percents(share: Estimate) -> str:
-    return f"{share.value:.0%} ({100 * share.low:.0f} to {100 * share.high:.0f} %)"
+    return f"{100 * share.value:.0f} % ({100 * share.low:.0f} to {100 * share.high:.0f})"
 
 
 def _span(figure: Estimate, *, digits: int = 1) -> str:
     return f"{figure.value:,.{digits}f} ({figure.low:,.{digits}f} to {figure.high:,.{digits}f})"
 
 
-def _times(name: str, added: Estimate | None) -> str:
-    if added is None:
-        return f"{name} too few to say"
-    return f"{name} {added.value:+.1f} ms ({added.low:.1f} to {added.high:.1f})".strip()
+def _ms(added: Estimate | None) -> str:
+    return "too few to say" if added is None else f"{added.value:.1f} ms ({added.low:.1f} to {added.high:.1f})"
 
 
 def _share(hits: float, of: float) -> Estimate:
@@ -254,7 +239,7 @@ def _per_page(counts: Sequence[int], sizes: Sequence[int]) -> Estimate:
     pages, results = len(counts), sum(sizes)
     if not results:
         return NOTHING
-    share = sum(counts) / results
+    share = min(1.0, sum(counts) / results)
     errors = (count - share * size for count, size in zip(counts, sizes, strict=True))
     variance = sum(error * error for error in errors) / results**2 * pages / max(1, pages - 1)
     independent = min(results, share * (1 - share) / variance) if variance else pages

@@ -143,7 +143,7 @@ async def shown(page: Page, world: World, view: str) -> str:
 
 
 WORDS = {
-    "live": ("Searches", "changed", "results were repeats", NAME, "of 8"),
+    "live": ("Searches", "answers changed", "results were repeats that left", NAME, "of 8"),
     "search": ("Before and after", "left the page", "what the client got", "left", "stands for"),
     "pair": (
         "Was this drop right?",
