@@ -130,6 +130,7 @@ def bypass_headers(reason: BypassReason | None, *, is_on: bool) -> tuple[tuple[s
 COLLAPSES = tuple(Collapse)
 _COLLAPSED, _CAPPED, _FILLED = Fate.COLLAPSED.value, Fate.CAPPED.value, Fate.FILLED.value
 _OVER_BUDGET, _SHOWN = Fate.OVER_BUDGET.value, Fate.SHOWN.value
+_PROVEN = frozenset(link.value for link in PROVEN)
 
 
 def figures(
@@ -149,7 +150,8 @@ def figures(
     backend_page = range(search.offset, min(search.offset + search.top_k, size))
     changed = is_widened and keep != [*backend_page]
     left = [row for row in backend_page if fates[row] == _COLLAPSED] if changed else []
-    proven = sum(selection.links[row] in PROVEN for row in left)
+    links = selection.links.tolist() if left else []
+    proven = len([row for row in left if links[row] in _PROVEN])
     is_diversified = policy is None or policy.selection.diversifier is not None
     page = selection.labels[search.offset : search.offset + search.top_k].tolist()
     return Figures(

@@ -198,13 +198,13 @@ def _decided(figures: Verdict) -> tuple[Decision, str]:
         return Decision.NO_GO, f"{failed} of {failed + pages} measurements failed, most often by {most}."
     if pages < LEAST_PAGES:
         return Decision.NOT_YET, f"{pages} of at least {LEAST_PAGES} pages are measured."
-    change = f"`on` would change {_percents(changed)} of pages"
+    change = f"mode on would change {_percents(changed)} of pages"
     if changed.high < LEAST_CHANGED:
         return Decision.NO_GO, f"{change}: there is next to nothing to remove."
     if changed.low < LEAST_CHANGED:
         return Decision.NOT_YET, f"{change}. {LEAST_CHANGED * 100:.0f} % decide, so more searches are needed."
     if added is not None and added.low > max(MOST_ADDED_MS, figures.plain_ms):
-        return Decision.NO_GO, f"`on` would add {_ms(added)} to a search, which takes {figures.plain_ms:.1f} ms now."
+        return Decision.NO_GO, f"mode on would add {_ms(added)} to a search, which takes {figures.plain_ms:.1f} ms now."
     removed = figures.proven.value + figures.judged.value
     time = "too few are measured to say how much time it adds" if added is None else f"it adds {_ms(added)} to a search"
     is_doubtful = figures.judged.value > figures.proven.value

@@ -70,13 +70,13 @@ def test_every_outlet_says_the_same(workers: int) -> None:
             verdict = json.loads(exchange(urls["admin"], "GET", "/status").body)["verdict"]
             served.close()
             last = served.output()
-    assert "verdict      Go: `on` would change 100 % (" in watched.stdout
-    assert verdict["sentence"].startswith("Go: `on` would change 100 % (")
+    assert "verdict      Go: mode on would change 100 % (" in watched.stdout
+    assert verdict["sentence"].startswith("Go: mode on would change 100 % (")
     assert [each["collection"] for each in verdict["collections"]] == ["docs"]
     figures = verdict["figures"]
     assert 3.0 < figures["proven"][0] == figures["arrived"][0] <= 4.0
     assert figures["judged"][0] == 0.0
     assert figures["tokens"][0] > 40
-    assert f"{SEARCHES} searches. Go: `on` would change 100 % (" in last
+    assert f"{SEARCHES} searches. Go: mode on would change 100 % (" in last
     assert "Results that came in: 3." in last
     assert "docs" not in last.partition("searches. Go: ")[2]

@@ -1,4 +1,4 @@
-"""Shadow's verdict beside the truth: the same searches through mode shadow, then through mode on, over the demo's corpus and its real engine.
+"""Shadow's verdict beside the truth: the same searches through mode shadow and through mode on, over the demo's corpus and its real engine.
 
     PYTHONPATH=tests:. python -m prove.shadow_verdict [runs]
 
@@ -12,7 +12,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -34,6 +34,8 @@ THINKING_SECONDS = (
 )
 PATH = f"/collections/{NAME}/points/query"
 Search = tuple[int, int]
+NO_OVERRIDE: Mapping[str, str] = {}
+OFF: Mapping[str, str] = {"x-vecsieve-mode": "off"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ class Client:
         self._connection = HTTPConnection(urlsplit(url).netloc, timeout=60)
         self._corpus = corpus
 
-    def texts(self, search: Search, **headers: str) -> tuple[list[str], float]:
+    def texts(self, search: Search, headers: Mapping[str, str] = NO_OVERRIDE) -> tuple[list[str], float]:
         """The texts of a page, and its milliseconds."""
         question, limit = search
         body = {"query": self._corpus.question_vectors[question].tolist(), "limit": limit, "with_payload": True}
@@ -91,33 +93,29 @@ def status(url: str) -> dict[str, Any]:
         return found
 
 
-def shadow_verdict(engine: str, corpus: Corpus, searches: Sequence[Search]) -> dict[str, Any]:
-    """The verdict once all measurements have ended."""
-    with served(engine, "shadow") as urls:
-        with closing(Client(urls[0], corpus)) as client:
-            for search in searches:
-                client.texts(search)
+def measured(engine: str, corpus: Corpus, searches: Sequence[Search]) -> tuple[dict[str, Any], Truth]:
+    """The verdict once all measurements have ended, and the truth. Both take turns, because a shared machine is not as fast all the time."""
+    changed, removed, arrived, added = list[bool](), list[int](), list[int](), list[float]()
+    with served(engine, "shadow") as shadow, served(engine, "on") as on:
+        with closing(Client(shadow[0], corpus)) as observed, closing(Client(on[0], corpus)) as client:
+            for number, search in enumerate(searches):
+                observed.texts(search)
                 time.sleep(THINKING_SECONDS)
-        pages, before = -1, -2
-        while pages != before:
+                order = (OFF, NO_OVERRIDE) if number % 2 else (NO_OVERRIDE, OFF)
+                pages = {bool(headers): client.texts(search, headers) for headers in order}
+                (plain, plain_ms), (page, page_ms) = pages[True], pages[False]
+                changed.append(plain != page)
+                removed.append((Counter(plain) - Counter(page)).total())
+                arrived.append((Counter(page) - Counter(plain)).total())
+                added.append(page_ms - plain_ms)
+        count, before = -1, -2
+        while count != before:
             time.sleep(1.0)  # a measurement takes some milliseconds
-            verdict: dict[str, Any] = status(urls[1])["verdict"]
-            pages, before = verdict["figures"]["pages"], pages
-        return verdict
-
-
-def truth_of(engine: str, corpus: Corpus, searches: Sequence[Search]) -> Truth:
-    changed, removed, arrived, added = [], [], [], []
-    with served(engine, "on") as urls, closing(Client(urls[0], corpus)) as client:
-        for number, search in enumerate(searches):
-            order = ({"x-vecsieve-mode": "off"}, {}) if number % 2 else ({}, {"x-vecsieve-mode": "off"})
-            pages = {bool(headers): client.texts(search, **headers) for headers in order}
-            (plain, plain_ms), (page, page_ms) = pages[True], pages[False]
-            changed.append(plain != page)
-            removed.append((Counter(plain) - Counter(page)).total())
-            arrived.append((Counter(page) - Counter(plain)).total())
-            added.append(page_ms - plain_ms)
-    return Truth(changed=fmean(changed), removed=fmean(removed), arrived=fmean(arrived), added_ms=median(added))
+            verdict: dict[str, Any] = status(shadow[1])["verdict"]
+            count, before = verdict["figures"]["pages"], count
+    return verdict, Truth(
+        changed=fmean(changed), removed=fmean(removed), arrived=fmean(arrived), added_ms=median(added)
+    )
 
 
 def compared(figures: dict[str, Any], truth: Truth) -> dict[str, tuple[float, list[float]]]:
@@ -141,7 +139,7 @@ def main(runs: int) -> None:
             store.load(corpus, progress=lambda _: None)
         for seed in range(runs):
             searches = drawn(corpus, seed)
-            verdict, truth = shadow_verdict(url, corpus, searches), truth_of(url, corpus, searches)
+            verdict, truth = measured(url, corpus, searches)
             print(f"run {seed}: {verdict['sentence']}")
             for name, (value, (estimate, low, high)) in compared(verdict["figures"], truth).items():
                 within[name] += low <= value <= high

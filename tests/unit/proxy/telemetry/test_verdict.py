@@ -25,7 +25,7 @@ def pages(changed: int, of: int) -> list[Measured]:
 def test_go_names_pages_repeats_and_time() -> None:
     verdict = verdict_of(pages(30, 50))
     assert verdict.sentence == (
-        "Go: `on` would change 60 % (46 to 72) of pages: 1.2 of 8 results are repeats, and it adds 4.0 ms (4.0 to 4.0) to a search."
+        "Go: mode on would change 60 % (46 to 72) of pages: 1.2 of 8 results are repeats, and it adds 4.0 ms (4.0 to 4.0) to a search."
     )
     assert dict(verdict.details) == {
         "measured": "50 pages, 50 with warm caches, after the clients had their answers",
