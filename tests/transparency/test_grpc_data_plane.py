@@ -63,6 +63,9 @@ async def test_shadow_answers_with_upstreams_own_and_measures_behind_it() -> Non
             await asyncio.sleep(0.01)
         assert proxy.count("searches_total", backend="qdrant", outcome="shadow") == 1
         assert proxy.count("answers_changed_total", backend="qdrant", outcome="shadow") == 1
+        (row,) = proxy.process.shadow.rows
+        assert (row.changed, row.arrived, row.added_ms is None) == (True, row.proven + row.judged, False)
+        assert row.plain_bytes > 0
         assert measured.messages == widened(database)
         assert measured.own_metadata() == database.calls[0].own_metadata(), "asked as the client, whose call is over"
 
