@@ -281,8 +281,8 @@ class ShadowSettings(Model):
 
     sample: Share = setting(
         0.05,
-        "share of searches that are measured, including the first. Each costs a second read, and a third if its pool "
-        "grows: at most a tenth more reads for the database",
+        "share of searches that are measured after the first 50 of a collection, which are all measured. Each costs a "
+        "second read, and a third if its pool grows. 0: none",
     )
 
 

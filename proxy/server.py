@@ -27,6 +27,7 @@ from .admin.inspector import TOKEN_FILE, InForce, Inspector
 from .admin.knowledge import Knowledge, asking, egress_of, open_to_admin, texts_of
 from .admin.server import AdminServer, Pages
 from .admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
+from .admin.verdicts import hourly, last_words, leave_rows, left_rows, verdict_page
 from .http.tls import context_of
 from .process import descriptors, talk
 from .process.assembly import Process
@@ -141,7 +142,9 @@ class Instance:
             registry=registry,
             board=board,
         )
-        self.knowledge = Knowledge(self._process.recent, self._process.pools, self._process.egress, self._process.texts)
+        process = self._process
+        self.measured = process.shadow.rows
+        self.knowledge = Knowledge(process.recent, process.pools, process.egress, process.texts, self.measured)
         self.lifecycle = Lifecycle(
             drain_accept_seconds=settings.limits.drain_accept_seconds,
             drain_seconds=settings.limits.drain_seconds,
@@ -295,6 +298,7 @@ async def serve_alone(source: Source, settings: Settings) -> int:
             inspector=Inspector(instance.knowledge.ask, instance.in_force, registry),
             egress=partial(egress_of, instance.knowledge.ask),
             texts=partial(texts_of, instance.knowledge.ask),
+            verdict=partial(verdict_page, instance.knowledge.ask),
         )
     )
     admin_at, data_ports = parse_address(settings.admin), data_ports_of(settings)
@@ -306,9 +310,9 @@ async def serve_alone(source: Source, settings: Settings) -> int:
         announce_ports(data_ports, ports, over_tls=settings.tls.certificate is not None)
         announce("admin", admin_at.host, admin.port, over_tls=False)
         introduce(settings, (admin_at.host, admin.port))
-        with looking_upstream(settings):
+        with looking_upstream(settings), hourly(instance.knowledge.ask):
             await instance.serve()
-        LOGGER.info(talk.summary(registry))
+        LOGGER.info(talk.summary(registry, last_words(instance.measured)))
     finally:
         await instance.close()
         await admin.close()
@@ -399,6 +403,7 @@ async def _work(
         await instance.open(*data_ports)
         worker.is_ready()
         await instance.serve()
+        leave_rows(worker.metrics_directory, worker.number, instance.measured)
     finally:
         to_admin.close()
         await instance.close()
@@ -435,6 +440,7 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
         inspector=Inspector(ask, in_force, registry),
         egress=partial(egress_of, ask),
         texts=partial(texts_of, ask),
+        verdict=partial(verdict_page, ask),
     )
     lifecycle = Lifecycle(drain_accept_seconds=0, drain_seconds=0, reload=reload)
     lifecycle.listen_to_signals()
@@ -445,9 +451,9 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
         lag.start()
         worker.is_ready()
         lifecycle.started()
-        with looking_upstream(settings):
+        with looking_upstream(settings), hourly(ask):
             await lifecycle.stopping()  # no drain is needed: the pages are served at once
-        WORKERS_LOGGER.info(talk.summary(registry))
+        WORKERS_LOGGER.info(talk.summary(registry, last_words(left_rows(worker.metrics_directory))))
     finally:
         await lag.close()
         await server.close()

@@ -33,10 +33,10 @@ def _glance() -> tuple[Panel, ...]:
     return (
         stat("Requests", "Requests that ended, of all kinds.", "reqps", rate("requests_total")),
         stat(
-            "Searches improved",
-            "Share of ranked searches whose answer is selection's. The rest: shadow, bypass, fail-open.",
+            "Answers changed",
+            "Share of selected answers that differ from the database's own page; in mode shadow those that would.",
             "percentunit",
-            ratio(rate("searches_total", 'outcome="dedup"'), rate("searches_total")),
+            ratio(rate("answers_changed_total"), rate("candidates_count")),
         ),
         stat(
             "Duplicates removed",

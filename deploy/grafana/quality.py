@@ -35,15 +35,26 @@ def per_search(counter: str, *, by: str = "") -> str:
 
 
 def _glance() -> tuple[Panel, ...]:
-    untouched = rate("collapsed_ratio_bucket", 'le="0.0"')
     return (
-        stat("Searches", "Searches with a selection; each search of a batch counts.", "reqps", SEARCHES),
         stat(
-            "With duplicates",
-            "Share of searches whose pool held at least one copy.",
+            "Answers changed",
+            "Share of answers that differ from the database's own page; in mode shadow those that would.",
             "percentunit",
-            f"1 - {ratio(untouched, rate('collapsed_ratio_count'))}",
+            per_search("answers_changed_total"),
         ),
+        stat(
+            "Results replaced",
+            "Results of the database's own page that left as copies, per search.",
+            "short",
+            per_search("results_replaced_total"),
+        ),
+        stat(
+            "Tokens saved",
+            "Estimated tokens of the results that left as copies, per search.",
+            "short",
+            per_search("tokens_saved_total"),
+        ),
+        stat("Searches", "Searches with a selection; each search of a batch counts.", "reqps", SEARCHES),
         stat(
             "Duplicates removed",
             "Share of fetched candidates that were left out as copies.",
@@ -202,11 +213,9 @@ def _shadow() -> tuple[Panel, ...]:
         ),
         lines(
             "Answers that would have differed",
-            "Share of shadow calls. ids: other results; order: the same in another order; count: fewer or more.",
+            "Share of shadow calls whose page would have changed.",
             "percentunit",
-            {
-                "{{kind}}": f"{rate('shadow_divergence_total', by='kind')} / ignoring (kind) group_left () ({measured} > 0)"
-            },
+            {"changed": ratio(rate("answers_changed_total", 'outcome="shadow"'), measured)},
             width=12,
         ),
     )

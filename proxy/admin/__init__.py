@@ -9,4 +9,5 @@ recent     the last searches, candidate by candidate; repeats by collection over
 pools      recent pools, kept to select from again
 reasons    why a result left the page or stays on it, in words
 whatif     what another policy would do with recent pools
+verdicts   the verdict of mode shadow, of all processes: for the status, the log and the end
 """

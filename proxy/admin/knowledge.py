@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -23,6 +23,7 @@ from ..search.budgets import Egress
 from ..search.collections.learned import Lru
 from ..search.collections.texts import CollectionTexts
 from ..telemetry.labels import Collapse, TextsKnown
+from ..telemetry.verdict import Measured
 from .pools import KeptPool, Pools
 from .reasons import in_words
 from .recent import BUCKET_SECONDS, DOUBTFUL, MEMBERS, NOTHING, Kept, LeftOut, Numbered, Recent
@@ -46,6 +47,7 @@ class Kind(StrEnum):
     TEXTS = "texts"
     WHATIF = "whatif"
     EGRESS = "egress"
+    MEASURED = "measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +65,19 @@ Ask = Callable[[Question], Awaitable[list[Answer]]]
 
 
 class Knowledge:
-    """Answers for one process. Doubtful pairs are kept longer than their searches while the page is in use."""
+    """Answers for one process. Doubtful pairs are kept longer than their searches while the page is in use. ``measured``: searches that mode shadow measured."""
 
-    __slots__ = ("_doubtful", "_egress", "_judging", "_looked_at", "_pools", "_recent", "_texts", "_why")
+    __slots__ = ("_doubtful", "_egress", "_judging", "_looked_at", "_measured", "_pools", "_recent", "_texts", "_why")
 
-    def __init__(self, recent: Recent, pools: Pools, egress: Egress, texts: CollectionTexts | None = None) -> None:
+    def __init__(
+        self,
+        recent: Recent,
+        pools: Pools,
+        egress: Egress,
+        texts: CollectionTexts | None = None,
+        measured: Iterable[Measured] = (),
+    ) -> None:
+        self._measured = measured
         self._texts = CollectionTexts() if texts is None else texts
         self._egress = egress
         self._recent = recent
@@ -99,13 +109,20 @@ class Knowledge:
                 found = {"row": self._pair(question.number, question.rank)}
             case Kind.WHATIF:
                 found = await self._whatif(question.change)
-            case Kind.EGRESS:
-                found = json.loads(self._egress.as_json())
-            case Kind.COLLECTIONS:
-                found = {"rows": self._recent.trends.as_rows(), "texts": self._texts.as_rows()}
-            case Kind.TEXTS:
-                found = {"texts": self._texts.as_rows()}
+            case _:
+                found = self._counts(question.kind)
         return found
+
+    def _counts(self, kind: Kind) -> Answer:
+        """What is counted anyway."""
+        match kind:
+            case Kind.EGRESS:
+                return dict(json.loads(self._egress.as_json()))
+            case Kind.MEASURED:
+                return {"rows": [*map(tuple, self._measured)]}
+            case Kind.COLLECTIONS:
+                return {"rows": self._recent.trends.as_rows(), "texts": self._texts.as_rows()}
+        return {"texts": self._texts.as_rows()}
 
     async def _whatif(self, change: Change) -> Answer:
         """Runs beside the loop, one at a time."""

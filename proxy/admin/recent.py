@@ -146,13 +146,6 @@ class Seen:
         texts = sum(len(text) + 50 for text in self.texts or () if text is not None)
         return 1000 + sum(map(len, self.ids)) + 91 * len(self.scores) + 2 * texts
 
-    @property
-    def is_changed(self) -> bool:
-        """Whether the answer differs from the database's own page."""
-        own = range(len(self.scores))[self.offset : self.offset + self.top_k]
-        kept: list[int] = self.selection.keep.tolist()
-        return kept != list(own)
-
     def summary(self) -> Summary:
         return Summary(
             collection=self.operation.collection,
@@ -164,7 +157,10 @@ class Seen:
             results=self.figures.returned,
             repeats=self.figures.repeats,
             collapsed=self.figures.collapsed,
-            changed=self.is_changed,
+            changed=self.figures.changed,
+            proven=self.figures.proven,
+            judged=self.figures.judged,
+            saved_tokens=self.figures.saved_tokens,
         )
 
     def record(self, why: Mapping[int, str] = NOTHING) -> Record:
@@ -331,7 +327,7 @@ MEMBERS = ("searches", "changed", "results", "repeats", "candidates", "collapsed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """One search in numbers. ``repeats``: results of the database's own page that repeat a better one on it; ``changed``: whether the
-    answer differs from that page.
+    answer differs from that page; ``proven``, ``judged``, ``saved_tokens``: as in Figures.
     """
 
     collection: str
@@ -344,6 +340,9 @@ class Summary:
     repeats: int
     collapsed: int
     changed: bool
+    proven: int
+    judged: int
+    saved_tokens: int
 
 
 class Trends:
@@ -363,7 +362,7 @@ class Trends:
         while len(self._held) > MOST_COLLECTIONS:
             self._held.popitem(last=False)
         counts = (
-            1, search.is_changed, figures.returned, figures.repeats, figures.candidates, figures.collapsed
+            1, figures.changed, figures.returned, figures.repeats, figures.candidates, figures.collapsed
         )  # fmt: skip
         number = int(at) // BUCKET_SECONDS
         before = buckets.get(number, (0,) * len(counts))

@@ -154,12 +154,16 @@ async def _no_texts() -> list[dict[str, Any]]:
     return []
 
 
+async def _no_verdict() -> dict[str, Any] | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
     """The content of the pages. Each function is called per request, on the loop, and must be quick.
 
     ``is_ready``: whether the process accepts new requests. ``metrics``: the exposition for an Accept field. ``inspector``: the last
-    searches. ``egress``: their cost in bytes per collection. ``texts``: for the status, where the texts of each collection are.
+    searches. ``egress``: their cost in bytes per collection. ``texts``, ``verdict``: for the status, where the texts of each collection are, and the verdict of mode shadow.
     """
 
     is_ready: Callable[[], bool]
@@ -168,6 +172,7 @@ class Pages:
     inspector: Inspector
     egress: Callable[[], Awaitable[bytes]]
     texts: Callable[[], Awaitable[list[dict[str, Any]]]] = _no_texts
+    verdict: Callable[[], Awaitable[dict[str, Any] | None]] = _no_verdict
 
 
 class AdminServer:
@@ -259,7 +264,7 @@ def _metrics(pages: Pages, request: web.BaseRequest) -> RawResponse:
 
 
 async def _status(pages: Pages) -> bytes:
-    return replace(pages.status(), texts=tuple(await pages.texts())).as_json()
+    return replace(pages.status(), texts=tuple(await pages.texts()), verdict=await pages.verdict()).as_json()
 
 
 # From all serving processes.

@@ -34,7 +34,7 @@ class WorkerStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """One reading. ``canary``: its state in words. ``mode``: the mode that overrides every policy's; None when policies decide. ``texts``: per collection, where its texts
-    are.
+    are. ``verdict``: of mode shadow; None if it measured nothing.
     """
 
     version: str
@@ -52,6 +52,7 @@ class Status:
     index_ports: tuple[int, ...] = ()
     workers: tuple[WorkerStatus, ...] = ()
     texts: tuple[dict[str, object], ...] = ()
+    verdict: dict[str, object] | None = None
 
     def as_json(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode("ascii") + b"\n"

@@ -46,8 +46,8 @@ class RawResponse(web.StreamResponse):
 
     @property
     def body_bytes(self) -> int:
-        """The size of a complete body that is not sent yet."""
-        return len(self._tail)
+        """The size of the body, of which all was sent or nothing."""
+        return self.body_length if self.prepared else len(self._tail)
 
     @property
     def is_success(self) -> bool:

@@ -393,14 +393,13 @@ async def _settle(changed: ChangedWrite, status: int) -> None:
 def _ended(request: web.BaseRequest, response: RawResponse | None, *, is_reused: bool) -> Ended:
     """A relayed answer has been sent by now; one of our own is sent after the handler returns."""
     is_relayed = response is not None and response.prepared
-    size = 0 if response is None else response.body_length if is_relayed else response.body_bytes
     is_ours = response is not None and ORIGIN[0] in response.headers
     return Ended(
         method=request.method,
         status=None if response is None else response.status,
         origin=Origin.PROXY if is_ours else Origin.UPSTREAM,
         request_bytes=request.content_length or 0,
-        response_bytes=size,
+        response_bytes=0 if response is None else response.body_bytes,
         is_relayed=is_relayed,
         is_loopback=request.remote in LOOPBACK,
         is_reused=is_reused,

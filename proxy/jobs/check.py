@@ -1,4 +1,5 @@
-"""`vecsieve check`: checks the settings; with --connect also that the database is reachable, accepts the credentials and answers a search.
+"""`vecsieve check`: checks the settings; with --connect also that the database is reachable, accepts the credentials and answers a search; with
+--watch prints the verdict of a VecSieve that runs in mode shadow until it is go or no-go.
 
 Reads only. Each request has one deadline for everything. The search is for a stored point of the first collection that has one.
 """
@@ -19,6 +20,7 @@ from urllib.parse import quote
 import aiohttp
 import typer
 
+from vecsieve.config.addresses import parse_address
 from vecsieve.config.backends import DEFAULT_BACKEND, DOCUMENT_TEXT
 from vecsieve.config.document import schema_text
 from vecsieve.config.load import load
@@ -32,6 +34,7 @@ from ..search.collections.paths import judged, strings_of
 from ..search.collections.profiles import Profiles
 from ..search.collections.texts import shown
 from ..search.policy import Policies, Rules
+from ..telemetry.verdict import Decision
 
 T = TypeVar("T")
 
@@ -39,6 +42,7 @@ SECONDS = 5.0  # seconds for a request and its answer
 LARGEST_BYTES = 4 * 1024 * 1024
 SLOW_SECONDS = 1.0
 POINTS = 10  # whose payloads show where the texts are
+WATCH_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,12 @@ class Arguments:
     connect: Annotated[
         bool, typer.Option("--connect", help="Reach the database, try the credentials and a search; reads only.")
     ] = False
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch", help="Print whether mode on pays, as the VecSieve in mode shadow on `admin` measures it."
+        ),
+    ] = False
     show: Annotated[bool, typer.Option("--show", help="Print every setting in force, secrets masked.")] = False
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of settings files, for editors.")] = (
         False
@@ -151,13 +161,15 @@ def run(arguments: Arguments) -> int:
         _timed(f"the profiles in {settings.profiles.directory}", profiles.reload_if_changed)
     if arguments.show:
         typer.echo(effective(settings), nl=False)
-    if arguments.connect:
-        try:
+    try:
+        if arguments.connect:
             asyncio.run(connect(settings, os.environ, arguments.api_key_env, typer.echo))
-        except CheckError as error:
-            typer.echo(str(error), err=True)
-            return 1
-    elif not arguments.show:
+        if arguments.watch:
+            asyncio.run(watch(settings, typer.echo))
+    except CheckError as error:
+        typer.echo(str(error), err=True)
+        return 1
+    if not (arguments.connect or arguments.watch or arguments.show):
         typer.echo("The settings are valid. --show prints them all, --connect tries the database.")
     return 0
 
@@ -205,6 +217,45 @@ async def connect(
         took = (time.monotonic() - started) * 1000
         say(f"search       collection {one_line(json.dumps(searched.collection))} answered in {took:.0f} ms")
         say(f"texts        {_texts(settings, searched)}")
+
+
+async def watch(settings: Settings, say: Callable[[str], None], *, every_seconds: float = WATCH_SECONDS) -> None:
+    """Print each new sentence of the verdict, and its figures when it is go or no-go. Raises CheckError."""
+    admin = parse_address(settings.admin)
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(admin.host, admin.host)  # noqa: S104 - nothing is bound
+    url = f"http://{f'[{host}]' if ':' in host else host}:{admin.port}/status"
+    said = None
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS)) as session:
+        while True:
+            status = await _status(session, url)
+            if (mode := _member(status, "mode")) in {"on", "off"}:
+                raise CheckError(f"the VecSieve at {url} runs in mode {mode}; its mode shadow measures the verdict")
+            verdict = _member(status, "verdict")
+            sentence = one_line(str(_member(verdict, "sentence") or "Not enough yet: no search is measured."))
+            if sentence != said:
+                say(f"verdict      {sentence}")
+                said = sentence
+            if _member(verdict, "figures", "decision") in {Decision.GO, Decision.NO_GO}:
+                for name, words in _pairs(_member(verdict, "details")):
+                    say(f"{name:<20} {words}")
+                return
+            await asyncio.sleep(every_seconds)
+
+
+async def _status(session: aiohttp.ClientSession, url: str) -> object:
+    """Raises CheckError."""
+    try:
+        async with session.get(url, allow_redirects=False) as response:
+            return json.loads(await bounded(response.content, LARGEST_BYTES))
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+        raise CheckError(
+            f"no VecSieve answers at {url}: start `vecsieve serve --mode shadow`, or correct admin"
+        ) from None
+
+
+def _pairs(details: object) -> list[tuple[str, str]]:
+    rows = [row for row in details if isinstance(row, list) and len(row) == 2] if isinstance(details, list) else []
+    return [(one_line(str(name)), one_line(str(words))) for name, words in rows]
 
 
 def _texts(settings: Settings, searched: _Searched) -> str:

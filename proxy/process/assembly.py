@@ -120,7 +120,7 @@ class Process:
         self.texts = CollectionTexts(metrics.texts_known)
         board, has_canary = board or Board(0), self._rules.now.canary is not None
         self._canary = Canary(board, metrics, has_members=has_canary)
-        self._shadow = Shadow(recorder=self.recorder)
+        self.shadow = Shadow(recorder=self.recorder)
         self._services = self._made(limits, metrics, workers=workers, hedge_times=hedge_times)
         _show_limits(metrics, limits)
         self._feed = _feed(metrics)
@@ -153,7 +153,7 @@ class Process:
             features=_feature_memory(settings, clock, workers=workers),
             depths=Depths(),
             vector_fetcher=VectorFetcher(Breaker(clock, jitter=spread(self._seed)), self.own_reads, metrics, clock),
-            shadow=self._shadow,
+            shadow=self.shadow,
             canary=self._canary,
             work=self._work,
             bounds=Bounds(searches=limits.searches_per_request, parts=REQUEST_PARTS, nesting=REQUEST_NESTING),
@@ -306,6 +306,7 @@ class Process:
             renew(self._tls, self._settings)
         self._rules.now = rules or Rules.of(settings)
         self._canary.restart(has_members=self._rules.now.canary is not None)
+        self.shadow.forget()
         self.recent.resize(kept_by(settings), texts=settings.explain.texts)
         self.pools.resize(keep=kept_by(settings) > 0)
         self.egress.resize(_budget_bytes(settings, workers=self._workers))
@@ -342,7 +343,7 @@ class Process:
         # In parallel, because the gRPC server sends GOAWAY to its clients through our ports.
         sides = (self._listener, self._grpc, self._api)
         await asyncio.gather(*(each.close(grace_seconds=grace_seconds) for each in sides if each is not None))
-        await self._shadow.close()
+        await self.shadow.close()
         self.calibration.close()
         for gate in self._gates:
             await gate.close()

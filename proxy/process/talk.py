@@ -20,14 +20,14 @@ from vecsieve.config.schema import Settings
 from ..runtime.addresses import Origin
 from ..search.errors import FailureKind, cause_of
 from ..telemetry.instruments import PREFIX
-from ..telemetry.labels import Bypass, Divergence, Outcome
+from ..telemetry.labels import Bypass, Evidence, Outcome
 from ..telemetry.log import LineSink
 
 _MEBIBYTE = 1024 * 1024
 _RULES_SHOWN = 4
 _NEXT = {
     "on": "Connect a client to the first address. The header x-vecsieve of an answer shows what was done.",
-    "shadow": "Answers are the database's own. Ctrl-C prints what `--mode on` would have changed.",
+    "shadow": "Answers are the database's own. The page says whether `--mode on` pays, and so does Ctrl-C.",
     "shadow with a canary": "Answers of the canary have no repeats, others are the database's own. /status says whether it still is on.",
     "off": "Nothing is measured or changed. Continue with --mode shadow.",
 }
@@ -132,9 +132,8 @@ class Totals:
     plain: defaultdict[str, float] = field(default_factory=_counts)
     outcomes: defaultdict[str, float] = field(default_factory=_counts)
     reasons: defaultdict[str, float] = field(default_factory=_counts)
-    divergences: defaultdict[str, float] = field(default_factory=_counts)
+    replaced: defaultdict[str, float] = field(default_factory=_counts)
     added: defaultdict[float, float] = field(default_factory=lambda: defaultdict(float))
-    unchanged: float = 0.0
 
     @classmethod
     def of(cls, registry: CollectorRegistry) -> Totals:
@@ -149,13 +148,13 @@ class Totals:
             self.outcomes[labels["outcome"]] += value
         elif name in {"bypass_total", "fail_open_total"}:
             self.reasons[labels["reason"]] += value
-        elif name == "shadow_divergence_total":
-            self.divergences[labels["kind"]] += value
+        elif labels.get("outcome") == Outcome.SHADOW:
+            return  # no answer of a client; the verdict has them
+        elif name == "results_replaced_total":
+            self.replaced[labels["evidence"]] += value
         elif name == "added_latency_seconds_bucket":
             self.added[float(labels["le"])] += value
-        elif name == "collapsed_ratio_bucket" and float(labels["le"]) == 0.0:
-            self.unchanged += value
-        elif name in {"candidates_count", "results_returned_sum", "results_repeated_total", "collapsed_ratio_count"}:
+        elif name in {"answers_changed_total", "tokens_saved_total"}:
             self.plain[name] += value
 
     @property
@@ -169,43 +168,32 @@ class Totals:
         return None
 
 
-def summary(registry: CollectorRegistry) -> str:
-    """The whole life in a few sentences: searches, changes, and what mode `on` would have changed."""
+def summary(registry: CollectorRegistry, verdict: str = "") -> str:
+    """The whole life in a few sentences: searches, changes, and the verdict of mode shadow."""
     totals = Totals.of(registry)
     searches = int(sum(totals.outcomes.values()))
     if not searches:
         return "No search arrived. Does the client use the address of VecSieve?"
     parts = ["1 search" if searches == 1 else f"{searches:,} searches"]
-    measured, improved = int(totals.plain["candidates_count"]), int(totals.outcomes[Outcome.DEDUP])
-    if improved and (ratios := totals.plain["collapsed_ratio_count"]):
-        parts.append(f"{1 - totals.unchanged / ratios:.0%} with repeats")
-    if improved and measured:
-        parts += [*_repeats(totals, measured), *_added(totals)]
+    if totals.outcomes[Outcome.DEDUP]:
+        parts += _changes(totals)
     unsampled = int(totals.reasons.pop(Bypass.SHADOW_NOT_SAMPLED, 0))
     if left := int(totals.outcomes[Outcome.BYPASS] + totals.outcomes[Outcome.FAIL_OPEN]) - unsampled:
         reason = max(totals.reasons, key=lambda name: (totals.reasons[name], name))
         parts.append(f"{left:,} answered plainly (most often {reason})")
     said = ", ".join(parts) + "."
-    is_shadow = unsampled or totals.outcomes[Outcome.SHADOW]
-    return f"{said} {_verdict(totals, measured)}" if is_shadow else said
+    if not verdict and unsampled:
+        verdict = "None was measured; shadow.sample sets the share."
+    return f"{said} {verdict}".rstrip()
 
 
-def _repeats(totals: Totals, measured: int) -> list[str]:
-    each, of = totals.plain["results_repeated_total"] / measured, totals.plain["results_returned_sum"] / measured
-    return [f"{each:.1f} of {of:.3g} results were repeats"]
-
-
-def _added(totals: Totals) -> list[str]:
-    return [] if totals.added_ms is None else [f"p50 +{totals.added_ms:.1f} ms"]
-
-
-def _verdict(totals: Totals, measured: int) -> str:
-    """What `on` would have changed, from the searches that shadow measured."""
-    if not measured:
-        return "None was measured; shadow.sample sets the share."
-    # Either the ids of an answer differ, or their order: never both.
-    changed = int(totals.divergences[Divergence.IDS] + totals.divergences[Divergence.ORDER])
-    figures = ", ".join([*_repeats(totals, measured), *_added(totals)])
-    return (
-        f"`on` would have changed {changed:,} of {measured:,} measured answers ({changed / measured:.0%}): {figures}."
-    )
+def _changes(totals: Totals) -> list[str]:
+    """What mode `on` did."""
+    changed, tokens = int(totals.plain["answers_changed_total"]), int(totals.plain["tokens_saved_total"])
+    proven, judged = int(totals.replaced[Evidence.PROVEN]), int(totals.replaced[Evidence.JUDGED])
+    parts = ["1 answer changed" if changed == 1 else f"{changed:,} answers changed"]
+    if proven + judged:
+        parts.append(f"{proven + judged:,} repeats replaced ({proven:,} proven, {judged:,} judged)")
+    if tokens:
+        parts.append(f"about {tokens:,} tokens saved")
+    return parts if totals.added_ms is None else [*parts, f"p50 +{totals.added_ms:.1f} ms"]

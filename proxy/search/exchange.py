@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -27,6 +28,7 @@ from ..telemetry.metrics import Metrics
 from ..telemetry.reports import Report
 from ..telemetry.requests import RequestRecorder
 from ..telemetry.tracing import Clock
+from ..telemetry.verdict import Measured, Plain, measured_rows
 from .budgets import OwnReads
 from .collections.learned import Description, Expiring
 from .errors import (
@@ -40,11 +42,10 @@ from .governor import Grant
 from .hedge import Fits, Gate
 from .limits import Breaker
 from .policy import ResolvedPolicy
-from .report import divergences
 
 
 class TransportAnswer(Protocol):
-    """An answer in a transport's own form. ``body_bytes`` is defined only for answers built by VecSieve."""
+    """An answer in a transport's own form. ``body_bytes``: of an answer that was sent, or that VecSieve has built."""
 
     @property
     def body_bytes(self) -> int: ...
@@ -122,18 +123,33 @@ REST_SECONDS = 2 * TRIM_SECONDS
 Measure = Callable[[], Awaitable[Report | None]]
 """Runs the pipeline of one search to measure it only."""
 
+FIRST = 50  # searches of a collection that are all measured: a first verdict within a minute, with caches as warm as in mode `on`
+COLLECTIONS = 64  # of which the first searches are measured: at most so many times FIRST reads
+WARM_AFTER = 10  # measured searches in a row
+KEPT = 1000  # measured searches: 200 kB
+
+
+@dataclass(slots=True)
+class _Sampled:
+    """One collection: how many of its searches were measured, and how many since one was not."""
+
+    measured: int = 0
+    in_a_row: int = 0
+
 
 class Shadow:
     """Runs the measurements of mode shadow: at most ``limit`` pending, cancelled when the process ends.
 
     A measurement starts after the client's answer was sent, so it adds no latency. Measurements run one at a time: no client waits for
-    them, and each holds a reply, of which grpcio makes three copies (three of 15 MB: 120 MiB).
+    them, and each holds a reply, of which grpcio makes three copies (three of 15 MB: 120 MiB). ``rows``: the last measured searches.
     """
 
     def __init__(self, *, recorder: RequestRecorder, limit: int = SHADOWS_PENDING) -> None:
         self._recorder = recorder
         self._limit = limit
         self._running: set[asyncio.Task[None]] = set()
+        self.rows = deque[Measured](maxlen=KEPT)
+        self._sampled: dict[str, _Sampled] = {}
         self._debt = 1.0
         self._alone = asyncio.Lock()
 
@@ -142,24 +158,45 @@ class Shadow:
         """How many are pending, the running one included."""
         return len(self._running)
 
-    def is_due(self, sample: float) -> bool:
-        """Whether to measure the next search.
+    def is_due(self, sample: float, collection: str) -> bool:
+        """Whether to measure the next search: the first ones of a collection, then the sample.
 
-        The sample is even, not random: at 0.25 the first search is measured, and then every fourth.
+        The sample is even, not random: at 0.25 one search is measured, and then every fourth.
         """
         if sample <= 0.0:
             return False
+        has_room, sampled = len(self._running) < self._limit, self._of(collection)
+        if sampled is not None and sampled.measured < FIRST:
+            return has_room
         is_owed = self._debt > 1.0 - ROUNDING
-        is_due = is_owed and len(self._running) < self._limit
+        is_due = is_owed and has_room
+        if sampled is not None and not is_owed:
+            sampled.in_a_row = 0
         if is_owed and not is_due:
             self._debt = 1.0  # of the searches skipped at the limit, one is measured later
         else:
             self._debt += sample - is_due
         return is_due
 
-    def start(self, measure: Measure, attempt: Attempt) -> None:
-        """Queue one measurement. ``attempt``: the state that ``measure`` fills."""
-        task = asyncio.create_task(self._measure(measure, attempt), name="vecsieve-shadow")
+    def _of(self, collection: str) -> _Sampled | None:
+        """None if too many collections are known."""
+        if len(self._sampled) < COLLECTIONS:
+            return self._sampled.setdefault(collection, _Sampled())
+        return self._sampled.get(collection)
+
+    def forget(self) -> None:
+        """Begin again: other settings are in force."""
+        self.rows.clear()
+        self._sampled.clear()
+
+    def start(self, measure: Measure, attempt: Attempt, plain: Plain) -> None:
+        """Queue one measurement. ``attempt``: the state that ``measure`` fills. ``plain``: the client's own search."""
+        is_warm = False
+        if (sampled := self._of(attempt.collection)) is not None:
+            is_warm = sampled.in_a_row >= WARM_AFTER
+            sampled.measured += 1
+            sampled.in_a_row += 1
+        task = asyncio.create_task(self._measure(measure, attempt, plain, is_warm=is_warm), name="vecsieve-shadow")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
@@ -169,14 +206,16 @@ class Shadow:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    async def _measure(self, measure: Measure, attempt: Attempt) -> None:
+    async def _measure(self, measure: Measure, attempt: Attempt, plain: Plain, *, is_warm: bool) -> None:
         async with self._alone:
             attempt.watch.restart()
             report = await first_success(
                 [measure], lambda error: LOGGER.warning("not measured: %s", type(error).__name__)
             )
             if report is not None:
-                self._recorder.measured(report, divergences(attempt))
+                self._recorder.measured(report)
+            reason = (None if attempt.grant is None else attempt.grant.reason) or FailOpen.INTERNAL
+            self.rows.extend(measured_rows(report, reason, plain, collection=attempt.collection, is_warm=is_warm))
             is_large = attempt.fetched_bytes >= LARGE_MESSAGE_BYTES
             del measure, attempt, report  # the state holds the reply
             if is_large:

@@ -7,23 +7,22 @@ import math
 from collections.abc import Iterable
 from functools import partial
 
-import numpy as np
-
 from vecsieve.adapters.contract import Operation, Pool, Search
 
-from ..selection.values import Fate, Selection
+from ..selection.values import PROVEN, Fate, Selection
 from ..telemetry.labels import (
     BypassReason,
     Collapse,
     CollapsedIn,
-    Divergence,
     FailOpen,
     Outcome,
     Stage,
 )
 from ..telemetry.reports import Figures, Report
-from .candidates import sources_of
+from .candidates import QUOTE, Columns, sources_of
+from .context.tokens import of_bytes
 from .fetch import Attempt
+from .policy import ResolvedPolicy
 
 REPORT_HEADER = "x-vecsieve"
 COLLAPSED_HEADER = "x-vecsieve-collapsed"
@@ -142,12 +141,28 @@ def bypass_headers(reason: BypassReason | None, *, is_on: bool) -> tuple[tuple[s
 COLLAPSES = tuple(Collapse)
 _COLLAPSED, _CAPPED, _FILLED = Fate.COLLAPSED.value, Fate.CAPPED.value, Fate.FILLED.value
 _OVER_BUDGET, _SHOWN = Fate.OVER_BUDGET.value, Fate.SHOWN.value
+_PROVEN = frozenset(link.value for link in PROVEN)
 
 
-def figures(search: Search, pool: Pool, selection: Selection, *, had_vectors: bool = True) -> Figures:
-    """``had_vectors``: whether vectors were requested; where texts decide none are, and none is missing."""
+def figures(
+    search: Search,
+    pool: Pool,
+    selection: Selection,
+    *,
+    is_widened: bool = True,
+    had_vectors: bool = True,
+    policy: ResolvedPolicy | None = None,
+) -> Figures:
+    """``is_widened``: False for a search that was sent unchanged. ``had_vectors``: whether vectors were requested; where texts decide none are, and none
+    is missing. ``policy``: None if nothing but the selection is known.
+    """
     fates, keep = selection.fates.tolist(), selection.keep.tolist()
     size, scores = len(fates), pool.scores.tolist()
+    backend_page = range(search.offset, min(search.offset + search.top_k, size))
+    changed = is_widened and keep != [*backend_page]
+    left = [row for row in backend_page if fates[row] == _COLLAPSED] if changed else []
+    links = selection.links.tolist() if left else []
+    proven = len([row for row in left if links[row] in _PROVEN])
     page = selection.labels[search.offset : search.offset + search.top_k].tolist()
     return Figures(
         candidates=size,
@@ -165,14 +180,32 @@ def figures(search: Search, pool: Pool, selection: Selection, *, had_vectors: bo
         restrained=selection.restrained,
         exhausted=selection.wanting > 0,
         score_loss=_score_loss(scores[search.offset : search.offset + len(keep)], [scores[row] for row in keep]),
+        changed=changed,
+        proven=proven,
+        judged=len(left) - proven,
+        arrived=len(set(keep).difference(backend_page)) if changed else 0,
+        saved_tokens=_tokens(pool, policy, left) if left and policy is not None else 0,
     )
+
+
+def _tokens(pool: Pool, policy: ResolvedPolicy, rows: list[int]) -> int:
+    """An estimate for the texts of these candidates, from the sizes of their JSON."""
+    if not pool.fields:
+        return 0
+    columns = Columns(policy.keys, [pool.fields[row] for row in rows]).present(policy.text_paths)
+    texts = (
+        next((raw for raw in values if raw is not None and raw[:1] == QUOTE), b'""')
+        for values in zip(*columns, strict=True)
+    )
+    return sum(of_bytes(len(raw) - 2) for raw in texts)
 
 
 def rows_of(attempt: Attempt) -> tuple[Figures, ...]:
     """One row per search of an improved answer."""
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
-    made = partial(figures, had_vectors=attempt.call.needs.vectors)
-    return tuple(map(made, attempt.call.searches, attempt.reply.pools, attempt.selections))
+    made = partial(figures, had_vectors=attempt.call.needs.vectors, policy=attempt.policy)
+    rows = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.plan, strict=True)
+    return tuple([made(search, pool, selection, is_widened=size is not None) for search, pool, selection, size in rows])
 
 
 def report_of(
@@ -230,18 +263,3 @@ def _score_loss(backend: list[float], kept: list[float]) -> float:
     usual = sum(backend) / len(backend) if backend else 0.0
     loss = abs(usual - sum(kept) / len(kept)) / abs(usual) if usual and kept else 0.0
     return loss if math.isfinite(loss) else 0.0
-
-
-def divergences(attempt: Attempt) -> list[Divergence]:
-    """How the answers would have differed from upstream's own pages: at most once per search and kind."""
-    found: list[Divergence] = []
-    for search, selection in zip(attempt.call.searches, attempt.selections, strict=False):
-        own = np.arange(len(selection.labels))[search.offset : search.offset + search.top_k]
-        keep = selection.keep
-        if len(own) != len(keep):
-            found.append(Divergence.COUNT)
-        if not np.array_equal(np.sort(keep), own):
-            found.append(Divergence.IDS)
-        elif not np.array_equal(keep, own):
-            found.append(Divergence.ORDER)
-    return found

@@ -34,6 +34,7 @@ from ..telemetry.metrics import Metrics
 from ..telemetry.reports import Report
 from ..telemetry.requests import RequestRecord, RequestRecorder
 from ..telemetry.tracing import NO_TRACING, Clock, Stopwatch, Tracing
+from ..telemetry.verdict import Plain
 from .collections.learned import WriteInvalidation, named_in
 from .collections.profiles import Scaling
 from .collections.texts import CollectionTexts
@@ -230,10 +231,13 @@ class SearchService:
                 record.trace.staged(report.marks)
             return report
 
+        clock, shadow = self._services.clock, self._services.shadow
+        since, running = clock(), shadow.running
         answer = await exchange.original(AttemptKind.ORIGINAL)
-        is_due = self._services.shadow.is_due(sample)
+        plain = Plain(None if running or shadow.running else clock() - since, answer.body_bytes)
+        is_due = answer.is_success and shadow.is_due(sample, attempt.collection)
         if is_due and self._governor.own.take(exchange.operation, OwnRead.SHADOW, len(attempt.call.searches)):
-            self._services.shadow.start(measure, attempt)
+            shadow.start(measure, attempt, plain)
             record.shadowed()
         else:
             _grant(attempt).close()

@@ -6,6 +6,7 @@ metrics     every metric, and the methods that record several at once
 exposition  the text a scrape gets, of one process or of several workers
 reports     the figures of one call, from which metrics, log and header are written
 requests    one request, counted when it ends
+verdict     whether mode `on` pays, from what mode shadow measured, and its words
 log         the access log and all other lines, bounded and redacted
 tracing     spans' times and parents; stages of a search
 spans       which requests are recorded, and the values of a span

@@ -290,12 +290,11 @@ class FusionOutcome(LabelEnum):
     DIVIDED = "divided"  # copies were removed from each list before the fusion
 
 
-class Divergence(LabelEnum):
-    """How the answer of shadow mode would have differed from upstream's."""
+class Evidence(LabelEnum):
+    """How it is known that a result of the database's page is a copy."""
 
-    IDS = "ids"
-    ORDER = "order"
-    COUNT = "count"
+    PROVEN = "proven"  # the results that stay say all of its text
+    JUDGED = "judged"  # an edited copy, a rewording, or near by vector
 
 
 class Collapse(LabelEnum):

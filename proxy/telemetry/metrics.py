@@ -40,8 +40,8 @@ from .labels import (
     ConnectionRejected,
     CopiesResult,
     Delivery,
-    Divergence,
     EventSink,
+    Evidence,
     FailOpen,
     FusionOutcome,
     LeftOutBy,
@@ -108,6 +108,7 @@ _NAMES = tuple(dict.fromkeys(name for row in BACKENDS.values() for name in row.o
 _OPERATION = Label("operation", (*_NAMES, OTHER), lambda backend: (*backend.operations, OTHER))
 _SEARCH = Label("operation", _NAMES, lambda backend: backend.operations)
 _OUTCOME = Label.of("outcome", Outcome)
+_SELECTED = Label.of("outcome", (Outcome.DEDUP, Outcome.SHADOW))
 _LOOKED = Label.of(
     "result", VectorFetchOutcome, narrow=lambda backend: tuple(VectorFetchOutcome) if backend.has_second_step else ()
 )
@@ -196,9 +197,16 @@ class Metrics(Instruments):
         "Reads sent in addition to those of clients; each search of a batch counts.", _requests("kind", OwnRead)
     )
     own_reads_withheld_total = CounterSpec("Additional reads that were not sent.", Label.of("reason", Withheld))
-    shadow_divergence_total = CounterSpec(
-        "Shadow answers that differ from upstream's.", BACKEND, Label.of("kind", Divergence)
+    answers_changed_total = CounterSpec(
+        "Answers that differ from the database's own page; in mode shadow those that would.", BACKEND, _SELECTED
     )
+    results_replaced_total = CounterSpec(
+        "Results of the database's own pages that left as copies, by whether their texts prove it.",
+        BACKEND,
+        _SELECTED,
+        Label.of("evidence", Evidence),
+    )
+    tokens_saved_total = CounterSpec("Estimated tokens of the results that left as copies.", BACKEND, _SELECTED)
     sampled_results_total = CounterSpec(
         "Results of sampled searches, by whether preset meaning would remove them.",
         BACKEND,
@@ -362,9 +370,6 @@ class Metrics(Instruments):
         """Count a search whose collection is addressed by id."""
         self.searches_by_id_total.labels(self.backend, named).inc()
 
-    def diverged(self, kind: Divergence) -> None:
-        self.shadow_divergence_total.labels(self.backend, kind).inc()
-
     def sampled(self, reworded: int, results: int) -> None:
         """Count the results of a sampled search, and those that others say in other words."""
         self.sampled_results_total.labels(self.backend, SampledResult.REWORDED).inc(reworded)
@@ -390,6 +395,8 @@ class Metrics(Instruments):
             self.memory_recalls_total.labels(self.backend, report.recall).inc()
         for each in report.figures:
             self._search_counted(each)
+            if each.changed:
+                self._changed(each, report.outcome)
         if report.figures:
             self._ruled(report)
 
@@ -407,6 +414,12 @@ class Metrics(Instruments):
             self.rule_candidates_collapsed_total.labels(rule).inc(collapsed)
         if filled:
             self.rule_results_filled_total.labels(rule).inc(filled)
+
+    def _changed(self, each: Figures, outcome: Outcome) -> None:
+        self.answers_changed_total.labels(self.backend, outcome).inc()
+        self.results_replaced_total.labels(self.backend, outcome, Evidence.PROVEN).inc(each.proven)
+        self.results_replaced_total.labels(self.backend, outcome, Evidence.JUDGED).inc(each.judged)
+        self.tokens_saved_total.labels(self.backend, outcome).inc(each.saved_tokens)
 
     def _search_counted(self, each: Figures) -> None:
         self.candidates.observe(each.candidates)

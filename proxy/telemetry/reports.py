@@ -27,7 +27,9 @@ class Figures(NamedTuple):
     that occur. ``short``: results fewer than requested, although the pool has more: copies that must not fill the page. ``capped``: left out by a cap. ``over_budget``: left out because the budget for texts was spent;
     ``shown``: because they were shown before. ``restrained``: not merged because vectors alone would have collapsed most of a pool whose
     scores differ. ``exhausted``: the pool has fewer clusters than the page wants results. ``filled``: results whose cluster is already
-    represented. ``score_loss``: change of the mean score against the backend's own page, as a share of that mean; 0 when unknown.
+    represented. ``score_loss``: change of the mean score against the backend's own page, as a share of that mean; 0 when unknown. ``changed``: whether
+    the answer differs from that page. ``proven``, ``judged``: results of that page that left as copies, by a proof in their texts and without one;
+    ``arrived``: results from lower ranks; ``saved_tokens``: an estimate, of the texts of the copies that left.
     """
 
     candidates: int
@@ -45,6 +47,11 @@ class Figures(NamedTuple):
     restrained: bool
     exhausted: bool
     score_loss: float
+    changed: bool = False
+    proven: int = 0
+    judged: int = 0
+    arrived: int = 0
+    saved_tokens: int = 0
 
 
 class Counts(NamedTuple):

@@ -12,7 +12,6 @@ from .labels import (
     OTHER,
     AttemptKind,
     BypassReason,
-    Divergence,
     FailOpen,
     LocalError,
     Origin,
@@ -201,11 +200,9 @@ class RequestRecorder:
         self.metrics.requests_shed_total.labels(reason).inc()
         self.metrics.local_error(LocalError.SHED)
 
-    def measured(self, report: Report, divergences: Iterable[Divergence]) -> None:
-        """A shadow measurement ended. ``divergences``: how its answers would have differed from upstream's own."""
+    def measured(self, report: Report) -> None:
+        """A shadow measurement ended."""
         self.metrics.search_done(report)
-        for kind in divergences:
-            self.metrics.diverged(kind)
 
     def _count(self, record: RequestRecord, ended: Ended, seconds: float) -> None:
         operation = OTHER if record.operation is None else record.operation.name

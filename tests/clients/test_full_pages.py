@@ -172,7 +172,7 @@ async def test_shadow_measures_with_one_read_more_from_the_second_search_on() ->
     async with world(60, mode="shadow", shadow={"sample": 1.0}) as around:
         for question in range(6):
             assert set(await around.page(question)) == {BOILERPLATE}
-            while around.proxy.process.in_flight or around.proxy.process._shadow.running:
+            while around.proxy.process.in_flight or around.proxy.process.shadow.running:
                 await asyncio.sleep(0.01)
         assert around.proxy.count("own_reads_total", kind="shadow") == 6
         assert around.proxy.count("own_reads_total", kind="grow") == 1

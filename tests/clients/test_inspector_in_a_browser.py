@@ -12,12 +12,14 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
 from unit.proxy.admin.test_server import STATUS
+from unit.proxy.admin.test_verdicts import ROWS, knowledge
 
 from support.process import stack
 from support.process.browser import Page, chromium, page_of, program
@@ -26,12 +28,14 @@ from support.selection.inspections import CHOSEN, inspector, no_costs, seen
 from support.selection.kept_pools import EDITED
 from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.server import AdminServer, Pages
+from vecsieve.proxy.admin.verdicts import verdict_page
 from vecsieve.proxy.demo.backends import QdrantCollection
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.database import NAME
 from vecsieve.proxy.search.context.canary import BOUNDS, in_words
 from vecsieve.proxy.telemetry.exposition import Scrape
 from vecsieve.proxy.telemetry.labels import CanaryState
+from vecsieve.proxy.telemetry.verdict import verdict_of
 
 pytestmark = pytest.mark.skipif(
     program() is None, reason="no Chromium is installed: `make inspector` installs Debian's and runs this"
@@ -145,7 +149,7 @@ async def shown(page: Page, world: World, view: str) -> str:
 
 
 WORDS = {
-    "live": ("Searches", "changed", "results were repeats", NAME, "of 8"),
+    "live": ("Searches", "answers changed", "results were repeats that left", NAME, "of 8"),
     "search": ("Before and after", "left the page", "what the client got", "left", "stands for"),
     "pair": (
         "Was this drop right?",
@@ -232,6 +236,9 @@ async def test_names_ids_and_texts_of_the_database_are_text_and_nothing_of_them_
             status=lambda: replace(STATUS, backend=HOSTILE),
             egress=no_costs,
             inspector=inspector(recent, rules=({"collection": "*onerror*", "preset": "exact"},)),
+            verdict=partial(
+                verdict_page, knowledge([row._replace(collection=HOSTILE) for row in ROWS[:20]] + ROWS).ask
+            ),
         )
     )
     await server.start(("127.0.0.1", 0))
@@ -275,6 +282,33 @@ async def test_a_canary_is_shown_and_one_that_was_stopped_in_the_colour_of_a_fau
     is_bad = await page.run("document.querySelector('.status .state').classList.contains('bad')")
     assert is_bad is (state in BOUNDS)
     await page.open("about:blank")  # as above
+    await server.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_the_verdict_of_shadow_is_on_top_in_the_words_of_the_status(page: Page, width: int) -> None:
+    pages = Pages(
+        is_ready=lambda: True,
+        metrics=lambda _: Scrape(b""),
+        status=lambda: replace(STATUS, mode="shadow"),
+        egress=no_costs,
+        inspector=inspector(Recent(5, now=time.time)),
+        verdict=partial(verdict_page, knowledge(ROWS).ask),
+    )
+    server = AdminServer(pages)
+    await server.start(("127.0.0.1", 0))
+    await page.seen_as(width=width, dark=width < 400)
+    await page.open(f"http://127.0.0.1:{server.port}/")
+    verdict = verdict_of(ROWS)
+    await page.until(f"document.querySelector('main .verdict')?.innerText.includes({json.dumps(verdict.sentence)})")
+    await page.run("document.querySelector('main .verdict summary').click()")
+    said = await page.text()
+    for words in (*(words for _, words in verdict.details), "docs", "faq"):
+        assert words in said
+    assert await page.run("document.documentElement.scrollWidth <= innerWidth")
+    if PICTURES is not None:
+        await page.picture(PICTURES / f"verdict-{width}.png")
+    await page.open("about:blank")  # a page that asks on after its server has ended would log that
     await server.close()
 
 

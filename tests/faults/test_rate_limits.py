@@ -20,7 +20,11 @@ RETRY: Pairs = (("retry-after", "7"),)
 
 @pytest.mark.parametrize("copies", [1, 10])
 @pytest.mark.parametrize("mode", ["on", "shadow"])
-async def test_a_client_who_keeps_a_tenth_below_the_limit_is_never_refused(mode: str, copies: int) -> None:
+async def test_a_client_who_keeps_a_tenth_below_the_limit_is_never_refused(
+    mode: str, copies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In mode shadow behind the first searches, of which all are measured; here they are a twelfth as many, as the limit is."""
+    monkeypatch.setattr("vecsieve.proxy.search.exchange.FIRST", 4)
     searches = 90
     database = Limited(reads=100, copies=copies)
     async with limited(database, mode=mode) as (_, proxy):
@@ -29,6 +33,21 @@ async def test_a_client_who_keeps_a_tenth_below_the_limit_is_never_refused(mode:
         assert database.refused == 0
         own = 0 if (mode, copies) == ("on", 1) else 1
         assert searches + own <= database.served <= searches + own * (1 + searches // 10)
+
+
+async def test_the_first_measurements_of_shadow_end_at_the_first_refusal() -> None:
+    """They come at once, so a database that limits reads closely may refuse one request; from then on the client has it to itself."""
+    database = Limited(reads=20)
+    async with limited(database, mode="shadow") as (_, proxy):
+        answers = await statuses(proxy.port, 30)
+        await ended(proxy)
+        assert 200 in answers
+        assert database.refused >= 1
+        served, own = database.served, proxy.count("own_reads_total", kind="shadow")
+        database.reads = None
+        assert await statuses(proxy.port, 5) == [200] * 5
+        await ended(proxy)
+        assert (database.served, proxy.count("own_reads_total", kind="shadow")) == (served + 5, own)
 
 
 async def test_a_refusal_of_a_clients_own_request_ends_reads_of_ours_and_searches_go_as_they_came() -> None:

@@ -11,6 +11,7 @@ import pytest
 from support.network.faulty_upstream import FaultyUpstream, Received, Talk, answering, header_list, raw_exchange, reply
 from support.process.running import Running, running
 from support.qdrant.scripted import JSON, honest, is_widened, request, scripted, search
+from vecsieve.config.schema import Settings
 from vecsieve.proxy.http.exchange import client_timeout
 from vecsieve.proxy.http.headers import accepts_identity, read_target
 
@@ -304,11 +305,17 @@ async def test_shadow_answers_with_upstreams_bytes_and_measures_behind_them() ->
                 break
             await asyncio.sleep(0.01)
         assert proxy.count("searches_total", backend="qdrant", outcome="shadow") == 1
-        assert proxy.count("shadow_divergence_total", backend="qdrant", kind="ids") == 1
+        assert proxy.count("answers_changed_total", backend="qdrant", outcome="shadow") == 1
+        (row,) = proxy.process.shadow.rows
+        assert (row.changed, row.arrived, row.added_ms is None) == (True, row.proven + row.judged, False)
+        assert row.plain_bytes >= len(answer.partition(b"\r\n\r\n")[2])
+        proxy.process.reload(Settings.model_validate({"upstream": {"url": database.url}}))
+        assert not proxy.process.shadow.rows, "other settings are in force"
         assert [is_widened(received) for received in database.requests] == [False, True]
 
 
-async def test_shadow_measures_the_share_it_was_told() -> None:
+async def test_shadow_measures_the_share_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vecsieve.proxy.search.exchange.FIRST", 0)
     async with upstream() as database, running(database.url, mode="shadow", shadow={"sample": 0.25}) as proxy:
         for _ in range(8):
             await raw_exchange(proxy.port, request(search()))
@@ -354,8 +361,6 @@ async def test_more_requests_than_the_process_takes_on_are_told_to_come_back() -
 
 
 async def test_policies_go_by_collection_and_a_reload_replaces_them_for_the_next_request() -> None:
-    from vecsieve.config.schema import Settings
-
     rules = ({"collection": "c", "policy": {"mode": "off"}},)
     async with upstream() as database, running(database.url, rules=rules) as proxy:
         assert ids(await raw_exchange(proxy.port, request(search()))) == [0, 1, 2]
@@ -366,8 +371,6 @@ async def test_policies_go_by_collection_and_a_reload_replaces_them_for_the_next
 
 
 async def test_searches_are_explained_where_that_is_wanted_and_a_reload_may_want_it() -> None:
-    from vecsieve.config.schema import Settings
-
     async with upstream() as database, running(database.url, explain={"keep": 1}) as proxy:
         for _ in range(2):
             await raw_exchange(proxy.port, request(search()))

@@ -62,12 +62,16 @@ async def test_shadow_answers_with_upstreams_own_and_measures_behind_it() -> Non
                 break
             await asyncio.sleep(0.01)
         assert proxy.count("searches_total", backend="qdrant", outcome="shadow") == 1
-        assert proxy.count("shadow_divergence_total", backend="qdrant", kind="ids") == 1
+        assert proxy.count("answers_changed_total", backend="qdrant", outcome="shadow") == 1
+        (row,) = proxy.process.shadow.rows
+        assert (row.changed, row.arrived, row.added_ms is None) == (True, row.proven + row.judged, False)
+        assert row.plain_bytes > 0
         assert measured.messages == widened(database)
         assert measured.own_metadata() == database.calls[0].own_metadata(), "asked as the client, whose call is over"
 
 
-async def test_shadow_measures_the_share_it_was_told() -> None:
+async def test_shadow_measures_the_share_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vecsieve.proxy.search.exchange.FIRST", 0)
     async with in_front(mode="shadow", shadow={"sample": 0.25}) as (database, proxy):
         for _ in range(8):
             await query(proxy.port)

@@ -103,8 +103,7 @@ function Token({ refused }) {
   </form>`;
 }
 
-function State() {
-  const [status, error] = usePolled("/status", 5000);
+function State({ status, error }) {
   if (error) return html`<span class="state bad">no answer</span>`;
   if (!status) return html`<span class="state">…</span>`;
   const mode = status.mode ?? "set by policy";
@@ -120,6 +119,7 @@ function App() {
   const route = useRoute();
   const [isPaused, setPaused] = useState(false);
   const searches = useSearches(isPaused);
+  const [status, statusError] = usePolled("/status", 5000);
   useEffect(() => {
     addEventListener("keydown", pressed);
     return () => removeEventListener("keydown", pressed);
@@ -137,11 +137,11 @@ function App() {
       <nav aria-label="Views">
         ${VIEWS.map(([name, title]) => html`<a href=${`#/${name}`} aria-current=${shown === name ? "page" : null}>${title}</a>`)}
       </nav>
-      <div class="status"><${State} /></div>
+      <div class="status"><${State} status=${status} error=${statusError} /></div>
     </header>
     ${searches.error && html`<p class="alarm" role="alert">VecSieve does not answer (${searches.error.message}). Trying again.</p>`}
     <main id="main" tabindex="-1">
-      ${view === "live" && html`<${Live} ...${searches} isPaused=${isPaused} pause=${() => setPaused(!isPaused)} />`}
+      ${view === "live" && html`<${Live} verdict=${status?.verdict} ...${searches} isPaused=${isPaused} pause=${() => setPaused(!isPaused)} />`}
       ${view === "search" && html`<${Search} number=${Number(rest[0])} />`}
       ${view === "pair" && html`<${Pair} number=${Number(rest[0])} rank=${Number(rest[1])} />`}
       ${view === "doubtful" && html`<${Doubtful} />`}

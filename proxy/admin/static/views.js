@@ -61,10 +61,21 @@ export const Bar = ({ part, of, kind = "" }) => html`<span class=${`bar ${kind}`
   <span style=${{ width: `${of ? Math.min(100, (100 * part) / of) : 0}%` }}></span>
 </span>`;
 
-export function Live({ searches, keep, error, isPaused, pause, texts }) {
+// The words are the server's: the same as in /status, the log and `vecsieve check --watch`.
+export const Verdict = ({ verdict }) => html`<section class=${`card verdict ${verdict.figures.decision.replaceAll(" ", "-")}`} aria-label="Verdict">
+  <p class="strong">${verdict.sentence}</p>
+  <details><summary>Figures, with intervals of 95 %</summary>
+    <dl>${verdict.details.map(([name, words]) => html`<div><dt>${name}</dt><dd>${words}</dd></div>`)}</dl>
+    ${
+      verdict.collections.length > 1 &&
+      html`<ul>${verdict.collections.map((each) => html`<li><span class="strong">${each.collection}</span> ${each.sentence}</li>`)}</ul>`
+    }
+  </details>
+</section>`;
+
+export function Live({ verdict, searches, keep, error, isPaused, pause, texts }) {
   if (keep === null) return html`<h1>Searches</h1><${Waiting} error=${error} />`;
   const results = sum(searches, "results");
-  const repeats = sum(searches, "repeats");
   const each = searches.length || 1;
   const [onlyChanged, setOnlyChanged] = useState(false);
   const rows = onlyChanged ? searches.filter((row) => row.repeats) : searches;
@@ -73,6 +84,7 @@ export function Live({ searches, keep, error, isPaused, pause, texts }) {
       <div class="headtools"><label class="check"><input type="checkbox" checked=${onlyChanged} onChange=${(event) => setOnlyChanged(event.target.checked)} />Only with repeats</label>
         <button onClick=${pause} aria-pressed=${isPaused}>${isPaused ? "Resume" : "Pause"}</button></div>
     </div>
+    ${verdict && html`<${Verdict} verdict=${verdict} />`}
     ${
       searches.length === 0
         ? html`<${Empty} title=${keep === 0 ? "No searches are kept" : "No search yet"}>
@@ -85,9 +97,9 @@ export function Live({ searches, keep, error, isPaused, pause, texts }) {
             }
           </${Empty}>`
         : html`<div class="tiles">
-              <${Tile} value=${whole(searches.length)} label="searches on this page" hint="VecSieve keeps only the most recent searches" />
-              <${Tile} value=${share(sum(searches, "changed"), each)} label="changed" />
-              <${Tile} value=${fixed(repeats / each)} of=${`of ${fixed(results / each, 0)}`} label="results were repeats" />
+              <${Tile} value=${share(sum(searches, "changed"), each)} of=${`of ${whole(searches.length)}`} label="answers changed" hint="VecSieve keeps only the most recent searches" />
+              <${Tile} value=${fixed((sum(searches, "proven") + sum(searches, "judged")) / each)} of=${`of ${fixed(results / each, 0)}`} label="results were repeats that left" hint=${`${sum(searches, "proven")} proven by texts, ${sum(searches, "judged")} judged`} />
+              <${Tile} value=${whole(sum(searches, "saved_tokens") / each)} label="tokens saved a search" hint="an estimate, of the texts of repeats that left" />
               <${Tile} value=${ms(median(searches.map((row) => row.added_ms)))} label="added (median)" />
             </div>
             <table class="rows">

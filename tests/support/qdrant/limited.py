@@ -98,6 +98,6 @@ async def status(port: int, *, target: bytes = b"/collections/c/points/query") -
 async def ended(proxy: Running) -> None:
     """Nothing of ours is under way."""
     for _ in range(100):
-        if not proxy.process.in_flight and not proxy.process._shadow.running:
+        if not proxy.process.in_flight and not proxy.process.shadow.running:
             return
         await asyncio.sleep(0.01)

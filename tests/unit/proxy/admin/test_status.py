@@ -62,6 +62,7 @@ def test_a_status_is_one_json_object() -> None:
         "index_ports": [8101, 8102],
         "workers": [{"index": 0, "state": "ready", "pid": 7, "restarts": 1}],
         "texts": [],
+        "verdict": None,
     }
 
 

@@ -16,11 +16,15 @@ from support.jobs.reports import REPORT
 from support.process.clocks import ManualClock
 from support.process.manual_time import settle
 from vecsieve.proxy.runtime.memory import LARGE_MESSAGE_BYTES
-from vecsieve.proxy.search.exchange import Measure, Shadow
+from vecsieve.proxy.search import exchange
+from vecsieve.proxy.search.exchange import COLLECTIONS, FIRST, WARM_AFTER, Measure, Shadow
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.reports import Report
 from vecsieve.proxy.telemetry.requests import RequestRecorder
+from vecsieve.proxy.telemetry.verdict import Plain
+
+PLAIN = Plain(0.002, 700)
 
 
 def attempt() -> Attempt:
@@ -47,24 +51,81 @@ def measured(registry: CollectorRegistry) -> float:
     return value(registry, "searches_total", backend="qdrant", outcome=REPORT.outcome.value)
 
 
+def start(watched: Shadow, measure: Measure, collection: str = "c") -> None:
+    made = attempt()
+    made.collection = collection
+    watched.start(measure, made, PLAIN)
+
+
+async def past_the_first(watched: Shadow) -> None:
+    """The first searches of collection "c" were measured."""
+    for _ in range(FIRST):
+        assert watched.is_due(0.01, "c")
+        start(watched, measuring(None))
+        await settle()
+
+
 @pytest.mark.parametrize(
     ("sample", "due"),
-    [(1.0, [1] * 8), (0.5, [1, 0] * 4), (0.25, [1, 0, 0, 0] * 2), (0.05, [1, *[0] * 19] * 5), (0.0, [0] * 8)],
+    [(1.0, [1] * 8), (0.5, [1, 0] * 4), (0.25, [1, 0, 0, 0] * 2), (0.05, [1, *[0] * 19] * 5)],
 )
-def test_the_first_search_is_measured_and_every_so_manieth_after_it(sample: float, due: list[int]) -> None:
+async def test_the_first_searches_of_a_collection_are_measured_and_then_every_so_manieth(
+    sample: float, due: list[int]
+) -> None:
     watched = shadow(CollectorRegistry())
-    assert [watched.is_due(sample) for _ in due] == [bool(each) for each in due]
+    await past_the_first(watched)
+    assert [watched.is_due(sample, "c") for _ in due] == [bool(each) for each in due]
+    assert watched.is_due(sample, "another")
+
+
+def test_a_sample_of_nothing_measures_nothing() -> None:
+    assert not shadow(CollectorRegistry()).is_due(0.0, "c")
 
 
 @given(sample=st.floats(0.001, 1.0), searches=st.integers(1, 500))
 def test_the_share_that_is_measured_is_the_sample(sample: float, searches: int) -> None:
-    """Never more than one search off the share."""
+    """Never more than one search off the share, also of collections beyond those whose first searches are measured."""
     watched = shadow(CollectorRegistry())
-    due = sum(watched.is_due(sample) for _ in range(searches))
+    for number in range(COLLECTIONS):
+        assert watched.is_due(sample, str(number))
+    due = sum(watched.is_due(sample, f"further {number}") for number in range(searches))
     assert abs(due - sample * searches) <= 1
 
 
-async def test_no_more_than_the_limit_are_measured_at_once_and_one_is_made_up_for() -> None:
+async def test_caches_are_warm_when_the_searches_before_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "FIRST", WARM_AFTER + 2)
+    watched = shadow(CollectorRegistry())
+    for _ in range(WARM_AFTER + 2):
+        start(watched, measuring(REPORT))
+        await settle()
+    assert [watched.is_due(0.5, "c") for _ in range(2)] == [True, False]
+    start(watched, measuring(REPORT))
+    await settle()
+    assert [row.is_warm for row in watched.rows] == [*[False] * WARM_AFTER, True, True, False]
+
+
+async def test_a_measurement_has_the_plain_search_beside_it_and_one_that_failed_its_reason() -> None:
+    watched = shadow(CollectorRegistry())
+    start(watched, measuring(REPORT), "docs")
+    start(watched, measuring(ValueError()), "docs")
+    await settle()
+    measured, failed = watched.rows
+    assert (measured.collection, measured.plain_ms, measured.plain_bytes) == ("docs", 2.0, 700)
+    assert measured.added_ms == pytest.approx(REPORT.total_seconds * 1000 - 2.0)
+    assert (failed.failed, failed.results) == ("internal", 0)
+
+
+async def test_other_settings_begin_again() -> None:
+    watched = shadow(CollectorRegistry())
+    await past_the_first(watched)
+    watched.forget()
+    assert (len(watched.rows), [watched.is_due(0.01, "c") for _ in range(3)]) == (0, [True] * 3)
+
+
+async def test_no_more_than_the_limit_are_measured_at_once_and_one_is_made_up_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exchange, "FIRST", 0)
     go_on = asyncio.Event()
 
     async def waits() -> None:
@@ -72,13 +133,13 @@ async def test_no_more_than_the_limit_are_measured_at_once_and_one_is_made_up_fo
 
     watched, found = shadow(CollectorRegistry(), limit=2), []
     for _ in range(4):
-        found.append(watched.is_due(1.0))
+        found.append(watched.is_due(1.0, "c"))
         if found[-1]:
-            watched.start(waits, attempt())
+            start(watched, waits)
     assert (found, watched.running) == ([True, True, False, False], 2)
     go_on.set()
     await settle()
-    assert [watched.is_due(0.25) for _ in range(4)] == [True, False, False, False]
+    assert [watched.is_due(0.25, "c") for _ in range(4)] == [True, False, False, False]
     await watched.close()
 
 
@@ -97,7 +158,7 @@ async def test_measurements_run_one_after_another_whatever_becomes_of_one() -> N
 
     watched = shadow(CollectorRegistry())
     for _ in range(3):
-        watched.start(measure, attempt())
+        start(watched, measure)
     assert watched.running == 3
     await settle()
     assert (watched.running, most, failed) == (0, 1, [])
@@ -118,7 +179,7 @@ async def test_behind_a_large_reply_the_next_waits_until_its_memory_is_given_bac
             made.fetched_bytes = size
             started.append(True)
 
-        watched.start(measure, made)
+        watched.start(measure, made, PLAIN)
         return weakref.ref(measure)
 
     watched = shadow(CollectorRegistry())
@@ -133,7 +194,7 @@ async def test_behind_a_large_reply_the_next_waits_until_its_memory_is_given_bac
 async def test_a_measurement_starts_when_the_answer_is_on_its_way_and_counts_when_it_ends() -> None:
     registry = CollectorRegistry()
     watched = shadow(registry)
-    watched.start(measuring(REPORT), attempt())
+    start(watched, measuring(REPORT))
     assert measured(registry) == 0
     await settle()
     assert measured(registry) == 1
@@ -145,7 +206,7 @@ async def test_one_that_came_to_nothing_or_broke_is_not_counted(
 ) -> None:
     registry = CollectorRegistry()
     watched = shadow(registry)
-    watched.start(measuring(outcome), attempt())
+    start(watched, measuring(outcome))
     await settle()
     assert measured(registry) == 0
     assert "secret" not in caplog.text
@@ -162,7 +223,7 @@ async def test_closing_ends_what_is_under_way() -> None:
             ended.append(True)
 
     watched = shadow(CollectorRegistry())
-    watched.start(endless, attempt())
+    start(watched, endless)
     await settle()
     await watched.close()
     assert ended == [True]

@@ -33,7 +33,6 @@ from vecsieve.proxy.telemetry.labels import (
     BreakerState,
     Bypass,
     Collapse,
-    Divergence,
     FailOpen,
     LeftOutBy,
     LocalError,
@@ -320,12 +319,9 @@ def test_a_failure_counts_its_reason_and_what_it_cost(metrics: Metrics, registry
     assert found.total("vecsieve_added_latency_seconds_count") == 1
 
 
-def test_upstream_and_local_failures_bytes_and_divergence_count_by_kind(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
+def test_upstream_and_local_failures_and_bytes_count_by_kind(metrics: Metrics, registry: CollectorRegistry) -> None:
     metrics.upstream_failed(UpstreamError.RESET)
     metrics.local_error(LocalError.SHED)
-    metrics.diverged(Divergence.ORDER)
     metrics.upstream_done(AttemptKind.REPLAY, 0.2)
     metrics.retried(Retry.RESET)
     metrics.received(500)
@@ -335,7 +331,6 @@ def test_upstream_and_local_failures_bytes_and_divergence_count_by_kind(
     assert found.value("vecsieve_upstream_errors_total", {**backend, "kind": "reset"}) == 1
     assert found.value("vecsieve_local_errors_total", {**backend, "kind": "shed"}) == 1
     assert found.value("vecsieve_retries_total", {**backend, "reason": "reset"}) == 1
-    assert found.value("vecsieve_shadow_divergence_total", {**backend, "kind": "order"}) == 1
     assert found.value("vecsieve_upstream_request_duration_seconds_sum", {**backend, "attempt": "replay"}) == 0.2
     assert found.value("vecsieve_upstream_response_bytes_total", backend) == 500
     assert found.value("vecsieve_client_response_bytes_total", backend) == 200

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from contextlib import suppress
 from dataclasses import replace
@@ -18,11 +17,10 @@ from support.jobs.reports import REPORT
 from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Operation, Reason
 from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.search.report import divergences
+from vecsieve.proxy.search.report import rows_of
 from vecsieve.proxy.telemetry.labels import (
     AttemptKind,
     Bypass,
-    Divergence,
     FailOpen,
     Origin,
     Outcome,
@@ -221,28 +219,44 @@ async def measured(families: list[int], **members: object) -> Attempt:
     return attempt
 
 
-async def test_a_page_without_copies_diverges_in_nothing() -> None:
-    assert divergences(await measured(list(range(20)))) == []
+async def test_a_page_without_copies_is_not_changed() -> None:
+    (figures,) = rows_of(await measured(list(range(20))))
+    assert (figures.changed, figures.proven, figures.judged, figures.arrived) == (False, 0, 0, 0)
 
 
-async def test_a_page_with_copies_diverges_in_its_ids() -> None:
-    assert divergences(await measured([0, 0, 1, 2, 3, 4, 5])) == [Divergence.IDS]
+async def test_a_copy_leaves_for_a_result_from_below() -> None:
+    (figures,) = rows_of(await measured([0, 0, 1, 2, 3, 4, 5]))
+    assert (figures.changed, figures.proven + figures.judged, figures.arrived) == (True, 1, 1)
 
 
-async def test_a_short_page_diverges_in_its_count_too() -> None:
-    assert divergences(await measured([0] * 20, short="allow")) == [Divergence.COUNT, Divergence.IDS]
+async def test_on_a_short_page_copies_leave_for_nothing() -> None:
+    (figures,) = rows_of(await measured([0] * 20, short="allow"))
+    assert (figures.changed, figures.arrived) == (True, 0)
+    assert figures.proven + figures.judged == figures.short
 
 
-async def test_the_same_ids_in_another_order_diverge_in_that() -> None:
+async def test_the_same_results_in_another_order_are_a_change() -> None:
     attempt = await measured(list(range(20)))
     (selection,) = attempt.selections
     attempt.selections = (replace(selection, keep=np.flip(selection.keep)),)
-    assert divergences(attempt) == [Divergence.ORDER]
+    (figures,) = rows_of(attempt)
+    assert (figures.changed, figures.proven, figures.judged, figures.arrived) == (True, 0, 0, 0)
 
 
-async def test_a_measurement_counts_its_figures_and_its_divergences(counting: Counting) -> None:
-    attempt = await measured(list(itertools.repeat(0, 20)), short="allow")
-    counting.recorder.measured(REPORT._replace(outcome=Outcome.SHADOW), divergences(attempt))
+async def test_a_search_that_was_sent_unchanged_is_not_changed() -> None:
+    attempt = await measured([0, 0, 1, 2, 3, 4, 5])
+    attempt.plan = (None,)
+    (figures,) = rows_of(attempt)
+    assert not figures.changed
+
+
+def test_a_measurement_counts_its_figures_and_what_it_would_have_changed(counting: Counting) -> None:
+    figures = REPORT.figures[0]._replace(changed=True, proven=2, judged=1, saved_tokens=40)
+    counting.recorder.measured(REPORT._replace(outcome=Outcome.SHADOW, figures=(figures,)))
     assert counting.count("searches_total", backend="qdrant", outcome="shadow") == 1
-    for kind in ("count", "ids"):
-        assert counting.count("shadow_divergence_total", backend="qdrant", kind=kind) == 1
+    labels = {"backend": "qdrant", "outcome": "shadow"}
+    assert counting.count("answers_changed_total", **labels) == 1
+    assert counting.count("results_replaced_total", **labels, evidence="proven") == 2
+    assert counting.count("results_replaced_total", **labels, evidence="judged") == 1
+    assert counting.count("tokens_saved_total", **labels) == 40
+    assert counting.count("answers_changed_total", backend="qdrant", outcome="dedup") == 0
