@@ -14,7 +14,7 @@ from .addresses import Address, origin_of, parse_address, parse_upstream
 from .applications import ApiSettings, WebhookSettings
 from .backends import INDEXES, TRAITS
 from .policy import CertaintySettings, PolicySettings, RelativeThreshold, WriteSettings
-from .problems import Contradiction, Finding, Path, contradiction, dotted, shown
+from .problems import Contradiction, Finding, Path, comes_with, contradiction, dotted, shown
 from .schema import PineconeSettings, RuleSettings, Settings, TracingSettings
 from .values import alternatives
 
@@ -134,7 +134,7 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
 
 def _of_tracing(tracing: TracingSettings) -> Iterator[Contradiction]:
     if tracing.endpoint is not None and not _is_installed():
-        wanted = "none: tracing is on, but opentelemetry is not installed: pip install 'vecsieve[otel]'"
+        wanted = f"none: tracing is on, but opentelemetry is not installed; {comes_with('otel')}"
         yield contradiction(("tracing", "endpoint"), shown(tracing.endpoint), wanted)
 
 
@@ -258,7 +258,7 @@ def _of_libraries(policy: PolicySettings) -> Iterator[Contradiction]:
 def _of_library(at: Path, value: object, library: str, extra: str, *, instead: str = "none") -> Iterator[Contradiction]:
     """A setting whose optional library is not installed. ``value``: the value that needs it; None needs none."""
     if value is not None and find_spec(library) is None:
-        wanted = f"{instead}: {library} is not installed; it comes with pip install 'vecsieve[{extra}]'"
+        wanted = f"{instead}: {library} is not installed; {comes_with(extra)}"
         yield contradiction(at, shown(value), wanted)
 
 

@@ -89,7 +89,10 @@ def test_a_missing_extra_is_told_where_tracing_is_on_and_only_there(
     monkeypatch.setattr(contradictions, "find_spec", missing(*names))
     (found,) = judged({"tracing": {"endpoint": ENDPOINT}}, ())[1]
     assert found.path == ("tracing", "endpoint")
-    assert found.wanted == "none: tracing is on, but opentelemetry is not installed: pip install 'vecsieve[otel]'"
+    assert (
+        found.wanted
+        == "none: tracing is on, but opentelemetry is not installed; it comes with the extra otel: in a checkout, pip install '.[otel]'"
+    )
     assert judged({}, ())[1] == ()
 
 
@@ -113,7 +116,10 @@ main()
     asked = [sys.executable, "-c", program, "check", "--config", str(file)]
     done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2, done.stderr
-    assert "tracing is on, but opentelemetry is not installed: pip install 'vecsieve[otel]'" in done.stderr
+    assert (
+        "tracing is on, but opentelemetry is not installed; it comes with the extra otel: in a checkout, pip install '.[otel]'"
+        in done.stderr
+    )
 
 
 @pytest.mark.parametrize(
