@@ -66,7 +66,7 @@ def of_ports(settings: Settings) -> Iterator[Contradiction]:
 
 def _destinations(settings: Settings) -> dict[Path, tuple[str, str]]:
     """By place: the URL that requests are sent to, and its role."""
-    found: dict[Path, tuple[str, str]] = {("upstream", "url"): (settings.upstream.url, "the database")}
+    found: dict[Path, tuple[str, str]] = {("upstream", "url"): (settings.upstream.origin, "the database")}
     if settings.grpc.upstream is not None:
         found["grpc", "upstream"] = (settings.grpc.upstream, "the database")
     if settings.webhook.url is not None:
@@ -172,11 +172,12 @@ def _is_installed() -> bool:
 def _of_hosts(settings: Settings, own: PineconeSettings) -> Iterator[Contradiction]:
     """For backends whose indexes are hosts."""
     upstream = settings.upstream
+    wanted = f"nothing, because backend is {settings.backend}"
     if upstream.path_prefix:
-        at: Path = ("upstream", "path_prefix")
-        yield contradiction(
-            at, shown(upstream.path_prefix), f"nothing, because backend is {settings.backend}", ("backend",)
-        )
+        yield contradiction(("upstream", "path_prefix"), shown(upstream.path_prefix), wanted, ("backend",))
+    if upstream.replacement:
+        wanted = f"no path, because backend is {settings.backend}"
+        yield contradiction(("upstream", "url"), shown(upstream.url), wanted, ("backend",))
     yield from of_indexes(own)
     has_index = own.index_host is not None or own.index_ports
     if settings.workers > 1 and upstream.url.startswith("http://") and not has_index:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from .addresses import parse_address
+from .addresses import origin_of, parse_address
 from .applications import ApiSettings, WebhookSettings
 from .backends import DEFAULT_BACKEND, TRAITS, Traits, with_defaults
 from .policy import PolicySettings
@@ -119,9 +119,14 @@ class UpstreamSettings(Model):
     """The database and the connections to it."""
 
     url: UpstreamUrl = setting(
-        "http://127.0.0.1:6333", "Qdrant's own port on this machine; for Pinecone the control plane"
+        "http://127.0.0.1:6333",
+        "Qdrant's own port on this machine; for Pinecone the control plane. A path precedes the paths that clients send",
     )
-    path_prefix: PathPrefix = setting("", "the prefix before /collections in the paths that clients send")
+    path_prefix: PathPrefix = setting(
+        "",
+        "the prefix before /collections in the paths that clients send. It is forwarded, unless `upstream.url` has a path, / at least: then "
+        "that replaces it, as in nginx",
+    )
     connect_timeout_seconds: Seconds = setting(
         2.0, "TLS included, for a database in the same cluster. linkerd has 1 s, Envoy 5 s"
     )
@@ -144,6 +149,22 @@ class UpstreamSettings(Model):
         "moment is lost. linkerd has 3 s",
     )
     dns_ttl_seconds: Seconds = setting(10.0, "how long an address is cached; PgBouncer has 15 s")
+
+    @property
+    def origin(self) -> str:
+        """The URL without its path."""
+        return origin_of(self.url)
+
+    @property
+    def replacement(self) -> str | None:
+        """What replaces ``path_prefix`` in the paths that are sent; None: they are sent as they came."""
+        path = self.url.removeprefix(self.origin)
+        return path.removesuffix("/") if path else None
+
+    @property
+    def prefix(self) -> str:
+        """What precedes the database's own paths where they are sent."""
+        return self.path_prefix if self.replacement is None else self.replacement
 
 
 class PineconeSettings(Model):

@@ -86,7 +86,7 @@ class _Database:
         try:
             async with self.session.request(
                 method,
-                (base or upstream.url + upstream.path_prefix) + path,
+                (base or upstream.origin + upstream.prefix) + path,
                 json={} if body is None and method == "POST" else body,
                 headers=headers,
                 allow_redirects=False,

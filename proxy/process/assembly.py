@@ -266,7 +266,7 @@ class Process:
             from ..grpc.side import side_of  # loads grpc: 20 MB that nobody else needs
 
             gate = self._write_gate(spoken, spoken.dialect())
-            prefix, most = self._settings.upstream.path_prefix, self._services.limits.reply_body_bytes
+            prefix, most = self._settings.upstream.prefix, self._services.limits.reply_body_bytes
             rest = RestBesideGrpc(upstream=self._upstream, prefix=prefix, reply_body_bytes=most)
             self._grpc = side_of(self._settings, self._backend, spoken, self._services, gate, rest.ask)
         own = [data_port for data_port in data_ports if not data_port.is_for_api]
@@ -352,12 +352,12 @@ class Process:
 
 def _routes(settings: Settings, backend: Backend) -> Routes:
     if settings.indexes is None or backend.indexes is None:
-        return OneUpstream(settings.upstream.path_prefix)
+        return OneUpstream(settings.upstream.path_prefix, settings.upstream.replacement)
     return IndexRoutes(settings, settings.indexes, backend.indexes)
 
 
 def _questions(settings: Settings, upstream: Upstream) -> partial[OwnQuestions]:
-    prefix, most = settings.upstream.path_prefix, settings.limits.reply_body_bytes
+    prefix, most = settings.upstream.prefix, settings.limits.reply_body_bytes
     return partial(OwnQuestions, upstream=upstream, prefix=prefix, reply_body_bytes=most)
 
 
