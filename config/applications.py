@@ -1,8 +1,8 @@
-"""Settings of the API for applications and of the webhook for events. Both are off by default."""
+"""Settings of the API for applications and of the webhook for events, both off by default, and of the log."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -57,4 +57,15 @@ class WebhookSettings(Model):
     queue_bytes: Count = setting(
         4 * 1024 * 1024,
         "bytes of events that wait for the receiver, per process; further events are dropped and counted",
+    )
+
+
+class LogSettings(Model):
+    """The log, on standard output."""
+
+    level: Literal["debug", "info", "warning", "error"] = setting(
+        "info", "the least level that is written; successful requests are `info`, of which one in a hundred is written"
+    )
+    format: Literal["auto", "text", "json"] = setting(
+        "auto", "text for people, or one JSON object a line; auto: text in a terminal, otherwise JSON"
     )

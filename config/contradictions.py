@@ -81,7 +81,7 @@ def _destinations(settings: Settings) -> dict[Path, tuple[str, str]]:
 
 def of_grpc(settings: Settings) -> Iterator[Contradiction]:
     """A gRPC port without an upstream; one of the two TLS files."""
-    listen, upstream, tls = settings.grpc.listen, settings.grpc.upstream, settings.tls
+    listen, upstream = settings.grpc.listen, settings.grpc.upstream
     traits, indexes = settings.traits, settings.indexes
     is_led = upstream is not None or traits.shares_port or (indexes is not None and indexes.index_host is not None)
     if not traits.has_grpc:
@@ -92,9 +92,11 @@ def of_grpc(settings: Settings) -> Iterator[Contradiction]:
     elif listen is not None and not is_led:
         wanted = f"where gRPC calls go, because grpc.listen is {listen}"
         yield contradiction(("grpc", "upstream"), "none", wanted, ("grpc", "listen"))
-    for given, missing in (("certificate", "key"), ("key", "certificate")):
-        if getattr(tls, given) is not None and getattr(tls, missing) is None:
-            yield contradiction(("tls", missing), "none", f"a file, because tls.{given} is given", ("tls", given))
+    for section, files in (("tls", settings.tls), ("upstream", settings.upstream)):
+        for given, missing in (("certificate", "key"), ("key", "certificate")):
+            if getattr(files, given) is not None and getattr(files, missing) is None:
+                wanted = f"a file, because {section}.{given} is given"
+                yield contradiction((section, missing), "none", wanted, (section, given))
 
 
 def of_indexes(own: PineconeSettings) -> Iterator[Contradiction]:

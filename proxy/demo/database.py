@@ -29,7 +29,11 @@ from .corpus import Corpus, Vectors
 
 ANY_PORT = "127.0.0.1:0"
 # The demo's texts are public; the file is written when somebody judges a pair on the page.
-INSPECTED = {"VECSIEVE_EXPLAIN_TEXTS": "true", "VECSIEVE_EXPLAIN_JUDGEMENTS": "pairs.jsonl"}
+INSPECTED = {
+    "VECSIEVE_EXPLAIN_TEXTS": "true",
+    "VECSIEVE_EXPLAIN_JUDGEMENTS": "pairs.jsonl",
+    "VECSIEVE_LOG_FORMAT": "text",  # with the addresses as plain lines
+}
 _PROXY = "vecsieve serve listening on"
 _ADMIN = "vecsieve serve admin on"
 PROGRAM = (sys.executable, "-m", "vecsieve.proxy")

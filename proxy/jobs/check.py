@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import re
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -26,11 +27,13 @@ from vecsieve.config.problems import one_line
 from vecsieve.config.schema import Settings
 from vecsieve.config.yaml_core import effective
 
+from ..http.tls import upstream_context
 from ..process.talk import fault_of
-from ..runtime.files import bounded
+from ..runtime.files import bounded, reason
 from ..search.collections.paths import judged, strings_of
 from ..search.collections.profiles import Profiles
 from ..search.collections.texts import shown
+from ..search.errors import words_of_tls
 from ..search.policy import Policies, Rules
 
 T = TypeVar("T")
@@ -95,7 +98,7 @@ class _Database:
         except TimeoutError:
             raise CheckError(f"{where} did not answer within {SECONDS:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise CheckError(f"{where} closed the connection: {type(error).__name__}") from None
+            raise CheckError(f"{where} {_fault_of(error)}") from None
         if status in {401, 403}:
             raise CheckError(self._refused(where, status))
         if status != 200:
@@ -188,12 +191,15 @@ async def connect(
     key = environment.get(name) or None
     if variable is not None and key is None:
         raise CheckError(f"--api-key-env: {variable} is not set")
-    fault = await fault_of(settings.upstream.url)
+    fault = await fault_of(settings.upstream)
     if fault is not None:
         raise CheckError(f"{fault}. Start it, or correct upstream.url")
     say(f"reach        {settings.upstream.url} takes connections")
     timeout = aiohttp.ClientTimeout(total=SECONDS)
-    async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
+    connector = aiohttp.TCPConnector(ssl=upstream_context(settings.upstream) if _is_tls(settings) else True)
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
+    ) as session:
         database = _Database(session, settings, wire, name, key)
         listed = await database.json(*wire.listing)
         say(f"credentials  accepted, {f'the key in {name}' if key else 'without a key'}")
@@ -205,6 +211,29 @@ async def connect(
         took = (time.monotonic() - started) * 1000
         say(f"search       collection {one_line(json.dumps(searched.collection))} answered in {took:.0f} ms")
         say(f"texts        {_texts(settings, searched)}")
+
+
+def _is_tls(settings: Settings) -> bool:
+    return settings.upstream.url.startswith("https:")
+
+
+def _fault_of(error: aiohttp.ClientError | OSError) -> str:
+    """Why an exchange failed, in words of ours: a library's may hold a header."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+        cause = (
+            error.certificate_error if isinstance(error, aiohttp.ClientConnectorCertificateError) else error.os_error
+        )
+        return f"cannot be reached: {words_of_tls(cause) if isinstance(cause, ssl.SSLError) else 'the TLS handshake failed'}"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "cannot be reached: the name is unknown (DNS)"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot be reached: {reason(error.os_error)}"
+    said = (
+        "closed the connection"
+        if isinstance(error, OSError | aiohttp.ServerDisconnectedError)
+        else "did not answer in HTTP"
+    )
+    return f"{said}. Is it the port for REST, is its URL https://…, does it require a client's certificate (upstream.certificate)?"
 
 
 def _texts(settings: Settings, searched: _Searched) -> str:

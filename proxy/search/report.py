@@ -58,8 +58,8 @@ def header_value(report: Report) -> str:
 
 
 def report_headers(report: Report, *, is_wanted: bool) -> list[tuple[str, str]]:
-    """The response headers of an improved answer. ``is_wanted``: whether the settings enable them."""
-    found = []
+    """The response headers of an answer made of a pool. ``is_wanted``: whether the settings enable them."""
+    found = list(plain_headers(None, report.fail_open, is_on=is_wanted))
     if report.figures:  # a plain answer has none, because `returned=0` beside results would be false
         found += [(REPORT_HEADER, header_value(report))] if is_wanted else []
         found += [(COLLAPSED_HEADER, report.collapsed_ids)] if report.collapsed_ids is not None else []
@@ -118,12 +118,21 @@ def collapsed_notes(attempt: Attempt) -> tuple[tuple[bytes | None, ...], ...]:
     return tuple(searches)
 
 
-def bypass_headers(reason: BypassReason | None, *, is_on: bool) -> tuple[tuple[str, str], ...]:
-    """The response header of a bypassed search: `x-vecsieve: bypass=` and the reason's label.
+def plain_headers(
+    bypass: BypassReason | None, fail_open: FailOpen | None, *, is_on: bool
+) -> tuple[tuple[str, str], ...]:
+    """The response header of a search that was not improved: `x-vecsieve: bypass=`, or `fail_open=`, and the reason's label.
 
     ``is_on``: whether the search's mode is on and the settings enable the header; the other modes add nothing.
     """
-    return ((REPORT_HEADER, f"bypass={reason.value}"),) if is_on and reason is not None else ()
+    if not is_on or (bypass is None and fail_open is None):
+        return ()
+    return (
+        (
+            REPORT_HEADER,
+            f"fail_open={fail_open.value}" if bypass is None and fail_open is not None else f"bypass={bypass}",
+        ),
+    )
 
 
 # Plain lists: for fifty candidates they take half the time of arrays.

@@ -150,3 +150,17 @@ def test_texts_and_judgements_need_loopback_or_a_token(name: str, value: object)
         SettingsError, match=rf"explain\.{name} .+: wanted .+, because admin \(0\.0\.0\.0:9464\) is not on loopback"
     ):
         load(file=None, environment={}, flags={"admin": "0.0.0.0:9464", f"explain.{name}": value})
+
+
+@pytest.mark.parametrize(
+    ("admin", "texts", "kept"),
+    [
+        ("127.0.0.1:9464", None, True),
+        ("127.0.0.1:9464", False, False),
+        ("0.0.0.0:9464", None, False),
+        ("10.0.0.5:9464", True, True),
+    ],
+)
+def test_texts_are_kept_where_only_this_machine_can_read_them(admin: str, texts: bool | None, kept: bool) -> None:
+    settings = Settings.model_validate({"admin": admin, "explain": {"texts": texts, "token_file": "token"}})
+    assert settings.keeps_texts is kept
