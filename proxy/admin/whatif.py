@@ -92,7 +92,8 @@ class Change:
         """A rule that has the same effect, for a settings file."""
         members: dict[str, Any] = {
             **self._cut_in_settings(),
-            "linkage": self.linkage,
+            # As in `_cut`.
+            "linkage": self.linkage if self.certainty is None else str(Linkage.LEADER),
             "representative": self.representative,
             "short": self.short,
             "mmr": None if self.mmr_lambda is None else {"lambda": self.mmr_lambda},

@@ -89,6 +89,7 @@ async def test_searches_come_newest_first_and_only_those_that_are_new() -> None:
         assert page["searches"][1] == {
             "number": FIRST, "at": CLOCK, "collection": "one", "operation": "query", "outcome": "dedup", "added_ms": 1.5,
             "candidates": 5, "clusters": 3, "results": 3, "repeats": 1, "collapsed": 2, "changed": True,
+            "words": None,
         }  # fmt: skip
         assert (page["keep"], page["texts"]) == (5, False)
         assert (await asked.get(f"/api/searches?since={page['next']}"))["searches"] == []

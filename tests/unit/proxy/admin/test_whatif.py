@@ -170,8 +170,8 @@ async def test_the_page_answers_and_names_what_is_wrong() -> None:
     assert caught.value.status == 400
 
 
-CUTS = ({}, {"threshold": "0.15"}, {"relative": "0.2"}, {"certainty": "0.85"})
-OTHERS = (
+CUTS: tuple[dict[str, str], ...] = ({}, {"threshold": "0.15"}, {"relative": "0.2"}, {"certainty": "0.85"})
+OTHERS: tuple[dict[str, str], ...] = (
     {},
     {"mmr_lambda": "0.5", "per_document": "2", "short": "allow"},
     {"collection": 'a"b: c', "representative": "longest"},
