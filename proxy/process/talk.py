@@ -202,7 +202,13 @@ class Totals:
             self.added[float(labels["le"])] += value
         elif name == "collapsed_ratio_bucket" and float(labels["le"]) == 0.0:
             self.unchanged += value
-        elif name in {"candidates_count", "results_returned_sum", "results_repeated_total", "collapsed_ratio_count"}:
+        elif name in {
+            "requests_total",
+            "candidates_count",
+            "results_returned_sum",
+            "results_repeated_total",
+            "collapsed_ratio_count",
+        }:
             self.plain[name] += value
 
     @property
@@ -220,6 +226,11 @@ def summary(registry: CollectorRegistry) -> str:
     """The whole life in a few sentences: searches, changes, and what mode `on` would have changed."""
     totals = Totals.of(registry)
     searches = int(sum(totals.outcomes.values()))
+    if not searches and (requests := int(totals.plain["requests_total"])):
+        return (
+            f"No search arrived, but {requests:,} other requests. Is the backend right (--backend), and the prefix of "
+            "the paths that clients send (upstream.path_prefix)?"
+        )
     if not searches:
         return "No search arrived. Does the client use the address of VecSieve?"
     parts = ["1 search" if searches == 1 else f"{searches:,} searches"]

@@ -64,6 +64,11 @@ def test_without_a_search_the_summary_asks_for_the_address(registry: CollectorRe
     assert summary(registry) == "No search arrived. Does the client use the address of VecSieve?"
 
 
+def test_requests_without_a_search_are_no_client_that_is_missing(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.requests_total.labels("qdrant", "other", Outcome.PASSTHROUGH).inc(3)
+    assert summary(registry).startswith("No search arrived, but 3 other requests. Is the backend right (--backend)")
+
+
 def test_the_summary_counts_searches_repeats_and_the_added_time(registry: CollectorRegistry, metrics: Metrics) -> None:
     for collapsed in (12, 8, 0, 0):
         metrics.search_done(report(Outcome.DEDUP, collapsed=collapsed))
