@@ -95,9 +95,12 @@ class SearchArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """A vector search."""
 
     collection: str
-    query: Annotated[
-        str | None, Meta(max_length=100_000, description="The query in words; needs --embeddings. Instead of `vector`.")
-    ] = None
+    query: (
+        Annotated[
+            str, Meta(max_length=100_000, description="The query in words; needs --embeddings. Instead of `vector`.")
+        ]
+        | None
+    ) = None
     vector: (
         Annotated[list[float], Meta(min_length=1, max_length=65_536, description="The embedding of the query.")] | None
     ) = None
