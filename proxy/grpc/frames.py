@@ -150,10 +150,6 @@ FIELDS_BYTES_A_FRAME = 256
 # each beyond FREE_FIELDS costs a frame.
 FRAMES_A_FIELD = 4
 FREE_FIELDS = 64
-# Following a field takes as long as following this many frames. Clients of the databases send up to 20 with a call, and proxies add some ten;
-# each beyond FREE_FIELDS costs a frame.
-FRAMES_A_FIELD = 4
-FREE_FIELDS = 64
 CALL_FRAMES = 4  # the cost of a call until it is answered: starting a handler is more expensive than a frame
 ANSWER_FRAMES = 4  # earned by each frame of an answer; the last one also returns the call's own cost
 # Calls reset within SHORT_SECONDS and before an answer, beyond one for each that was answered: at once, and again each second. The same
@@ -412,9 +408,7 @@ class OpenStreams:
 
     def _client_fields(self, stream: int, data: Buffer, start: int, stop: int) -> int:
         before = self._fields.count
-        before = self._fields.count
         grown, decoded = self._fields.follow(data, start, stop), self._fields.decoded
-        count = self._fields.count
         count = self._fields.count
         if stream in self._heads:
             self._hold(stream, _BYTES_OF_A_FIELDS_BYTE * grown)
