@@ -42,7 +42,7 @@ class _Step(Enum):
 
 class Fields:
     """Follows the field blocks of one direction, in pieces of any size. ``decoded``: bytes that the current block decodes to so far, at most: the
-    length of a Huffman code is at least 5 bits. ``count``: fields of the block that have begun. A new size of the table counts like an entry without content: it takes as much time. ``count``:
+    length of a Huffman code is at least 5 bits. A new size of the table counts like an entry without content: it takes as much time. ``count``:
     fields of the block that have begun. ``is_lost``: the bytes are no HPACK, or the core would read others, or fail, or there are too many
     fields; no more is followed.
     """
