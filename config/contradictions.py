@@ -92,8 +92,9 @@ def of_grpc(settings: Settings) -> Iterator[Contradiction]:
     elif listen is not None and not is_led:
         wanted = f"where gRPC calls go, because grpc.listen is {listen}"
         yield contradiction(("grpc", "upstream"), "none", wanted, ("grpc", "listen"))
-    for section, files in (("tls", settings.tls), ("upstream", settings.upstream)):
-        for given, missing in (("certificate", "key"), ("key", "certificate")):
+    own, ours = ("certificate", "key"), ("client_certificate", "client_key")
+    for section, files, pair in (("tls", settings.tls, own), ("upstream", settings.upstream, ours)):
+        for given, missing in (pair, pair[::-1]):
             if getattr(files, given) is not None and getattr(files, missing) is None:
                 wanted = f"a file, because {section}.{given} is given"
                 yield contradiction((section, missing), "none", wanted, (section, given))

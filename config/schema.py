@@ -132,10 +132,10 @@ class UpstreamSettings(Model):
         "file with the certificate authorities (PEM) that the database's certificate is checked against, over HTTP and gRPC; none: the "
         "system's. Read when the process starts, like the next two",
     )
-    certificate: OrNone[str] = setting(
+    client_certificate: OrNone[str] = setting(
         None, "file with VecSieve's own certificate for the database (PEM); none: it has none"
     )
-    key: OrNone[str] = setting(None, "file with its private key (PEM), unencrypted")
+    client_key: OrNone[str] = setting(None, "file with its private key (PEM), unencrypted")
     connect_timeout_seconds: Seconds = setting(
         2.0, "TLS included, for a database in the same cluster. linkerd has 1 s, Envoy 5 s"
     )

@@ -449,7 +449,7 @@ def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[s
     source = Source(config, environment, flags)
     settings = source.load()
     context_of(settings)  # report an unusable certificate before the first fork
-    if settings.upstream.ca_file is not None or settings.upstream.certificate is not None:
+    if settings.upstream.ca_file is not None or settings.upstream.client_certificate is not None:
         upstream_context(settings.upstream)
     headers_of(settings.tracing.headers_file)  # and the other unusable files
     token_in(settings.explain.token_file, TOKEN_FILE)

@@ -38,7 +38,7 @@ from ..writes.events import MOST_READERS, SECRET_FILE, Feed, Told, batch, key_of
 from .problems import Kind, ProblemError, invalid
 
 # A receiver of events is another server.
-_OF_THE_DATABASE = {"ca_file": None, "certificate": None, "key": None}
+_OF_THE_DATABASE = {"ca_file": None, "client_certificate": None, "client_key": None}
 LINES, EVENTS = "application/x-ndjson", "text/event-stream"
 # A stream occupies one slot of api.in_flight. Its lines come from retrievers, which take seconds.
 LONGEST_SECONDS = 300.0

@@ -59,9 +59,11 @@ def _credentials(settings: UpstreamSettings, roots: bytes | None) -> grpc.Channe
     """``roots``: PEM to trust; None: as the settings say. Raises OSError for files that are gone."""
     if roots is None:
         roots = system_roots() if settings.ca_file is None else Path(settings.ca_file).read_bytes()
-    if settings.certificate is None or settings.key is None:
+    if settings.client_certificate is None or settings.client_key is None:
         return grpc.ssl_channel_credentials(roots)
-    return grpc.ssl_channel_credentials(roots, Path(settings.key).read_bytes(), Path(settings.certificate).read_bytes())
+    return grpc.ssl_channel_credentials(
+        roots, Path(settings.client_key).read_bytes(), Path(settings.client_certificate).read_bytes()
+    )
 
 
 Option = tuple[str, int | str]

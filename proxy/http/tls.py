@@ -14,7 +14,7 @@ from vecsieve.config.schema import Settings, UpstreamSettings
 
 from ..runtime.addresses import data_ports_of
 
-SERVER, CLIENT = "tls", "upstream"  # the sections with a certificate and its key
+SERVER, CLIENT = "tls.", "upstream.client_"  # what precedes the names of a certificate and its key
 AUTHORITIES = "upstream.ca_file"
 WANTED = {
     "certificate": "a readable PEM file with the certificate, its issuers after it",
@@ -39,7 +39,7 @@ def server_context(certificate: Path, key: Path, *, with_grpc: bool) -> ssl.SSLC
 
 def upstream_context(settings: UpstreamSettings) -> ssl.SSLContext:
     """For connections to the database: host names are checked. Raises SettingsError."""
-    return _client_context(settings.ca_file, settings.certificate, settings.key)
+    return _client_context(settings.ca_file, settings.client_certificate, settings.client_key)
 
 
 @cache
@@ -54,10 +54,10 @@ def _client_context(ca_file: str | None, certificate: str | None, key: str | Non
     return context
 
 
-def _load(context: ssl.SSLContext, certificate: Path, key: Path, section: str) -> None:
+def _load(context: ssl.SSLContext, certificate: Path, key: Path, prefix: str) -> None:
     """Load a certificate and its key. Raises SettingsError."""
-    _check_certificate(f"{section}.certificate", certificate)
-    place = f"{section}.key"
+    _check_certificate(f"{prefix}certificate", certificate)
+    place = f"{prefix}key"
     if "ENCRYPTED" in _pem(place, key, marker="PRIVATE KEY-----"):
         raise _refused(place, f"{key}: a key with a passphrase", "a key without one, since nobody can type it")
     try:
@@ -109,4 +109,4 @@ def _reason(error: ssl.SSLError) -> str:
 
 
 def _refused(setting: str, seen: str, wanted: str = "") -> SettingsError:
-    return SettingsError([Problem(setting, seen, wanted or WANTED[setting.rpartition(".")[2]])])
+    return SettingsError([Problem(setting, seen, wanted or WANTED[setting.rpartition(".")[2].removeprefix("client_")])])

@@ -233,7 +233,7 @@ def _fault_of(error: aiohttp.ClientError | OSError) -> str:
         if isinstance(error, OSError | aiohttp.ServerDisconnectedError)
         else "did not answer in HTTP"
     )
-    return f"{said}. Is it the port for REST, is its URL https://…, does it require a client's certificate (upstream.certificate)?"
+    return f"{said}. Is it the port for REST, is its URL https://…, does it require a client's certificate (upstream.client_certificate)?"
 
 
 def _texts(settings: Settings, searched: _Searched) -> str:

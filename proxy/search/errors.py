@@ -80,7 +80,7 @@ def words_of_tls(error: ssl.SSLError) -> str:
     if reason in _PLAINTEXT:
         return "it answers without TLS: is its URL http://…?"
     if "ALERT" in reason and ("CERTIFICATE" in reason or "HANDSHAKE_FAILURE" in reason):
-        return "it refused the handshake: does it require a client's certificate (upstream.certificate)?"
+        return "it refused the handshake: does it require a client's certificate (upstream.client_certificate)?"
     return "the TLS handshake failed"
 
 

@@ -49,7 +49,7 @@ def trusting(files: Certificates) -> dict[str, str]:
 
 def known(files: Certificates) -> dict[str, str]:
     """With a certificate of its own."""
-    return {**trusting(files), "certificate": str(files.leaf), "key": str(files.key)}
+    return {**trusting(files), "client_certificate": str(files.leaf), "client_key": str(files.key)}
 
 
 @pytest.mark.parametrize("asks", [False, True])
@@ -108,7 +108,7 @@ async def test_a_database_that_asks_for_a_certificate_is_understood(files: Certi
         async with running(url, upstream=trusting(files)) as proxy:
             assert (await raw_exchange(proxy.port, GET)).startswith(b"HTTP/1.1 502 ")
         settings = Settings.model_validate({"upstream": {"url": url, **trusting(files)}})
-        with pytest.raises(CheckError, match=r"upstream\.certificate"):
+        with pytest.raises(CheckError, match=r"upstream\.client_certificate"):
             await connect(settings, {}, None, lambda _: None)
 
 
@@ -151,9 +151,9 @@ async def test_grpc_takes_the_same_files(files: Certificates) -> None:
     ("own", "setting"),
     [
         ({"ca_file": "/nowhere"}, "upstream.ca_file"),
-        ({"certificate": "leaf", "key": "authority"}, "upstream.key"),
-        ({"certificate": "key", "key": "key"}, "upstream.certificate"),
-        ({"certificate": "leaf", "key": "other"}, "upstream.key"),
+        ({"client_certificate": "leaf", "client_key": "authority"}, "upstream.client_key"),
+        ({"client_certificate": "key", "client_key": "key"}, "upstream.client_certificate"),
+        ({"client_certificate": "leaf", "client_key": "other"}, "upstream.client_key"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_with_its_setting(

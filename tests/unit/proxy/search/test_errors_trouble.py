@@ -34,8 +34,8 @@ def test_a_cause_has_the_systems_own_words_where_their_number_is_known() -> None
     ("reason", "words"),
     [
         ("WRONG_VERSION_NUMBER", "it answers without TLS: is its URL http://…?"),
-        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "(upstream.certificate)?"),
-        ("SSLV3_ALERT_HANDSHAKE_FAILURE", "(upstream.certificate)?"),
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "(upstream.client_certificate)?"),
+        ("SSLV3_ALERT_HANDSHAKE_FAILURE", "(upstream.client_certificate)?"),
         ("DECRYPTION_FAILED_OR_BAD_RECORD_MAC", "the TLS handshake failed"),
     ],
 )
