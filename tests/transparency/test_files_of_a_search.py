@@ -63,8 +63,9 @@ async def test_a_search_goes_through_at_most_59_of_our_files(asked_before: int) 
 
 # A search whose page has copies, of texts that were seen before, in a pool that was not; and a write that the gate annotates, of a collection
 # that it knows. These figures fall; whoever raises one says why. Over gRPC they vary a little: a message may come in several pieces.
-MOST_FUNCTIONS, MOST_CHANGES = 440, 310
-MOST_GRPC_FUNCTIONS, MOST_GRPC_CHANGES = 415, 345
+# 310, 415 and 345 until the inspector kept the texts of a search by default where `admin` is on loopback: at most fifty times a second.
+MOST_FUNCTIONS, MOST_CHANGES = 440, 315
+MOST_GRPC_FUNCTIONS, MOST_GRPC_CHANGES = 425, 350
 MOST_GATED_FUNCTIONS, MOST_GATED_CHANGES = 440, 336
 
 
