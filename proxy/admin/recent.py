@@ -30,7 +30,7 @@ from .reasons import why_left
 DIGITS = 4  # of a similarity or a score: more digits are noise, and differ between machines
 TEXT_CHARACTERS = 600  # characters of a text that are kept, enough to judge by
 WORDS_CHARACTERS = 120  # of the first result, by which a person recognises a search in the list
-# Seconds from one search with texts to the next: reading the texts of 50 candidates takes some 0.3 ms, and nobody reads more searches.
+# Seconds from one search with texts to the next: reading those of 40 candidates of 470 characters takes 0.24 ms, and nobody reads more searches.
 TEXTS_SECONDS = 0.02
 
 Id = int | str | None
