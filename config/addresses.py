@@ -70,8 +70,9 @@ def parse_upstream(url: str) -> Address:
 
 
 def upstream_url(url: str) -> str:
-    parse_upstream(url)
-    return url.removesuffix("/")
+    """The same URL, without a slash behind a path. Raises ValueError for everything but ``http(s)://host[:port][/path]``."""
+    hook_url(url)
+    return url if urlsplit(url).path == "/" else url.removesuffix("/")
 
 
 def port_number(written: object) -> object:

@@ -1,8 +1,8 @@
-"""Settings of the API for applications and of the webhook for events. Both are off by default."""
+"""Settings of the API for applications and of the webhook for events, both off by default, and of the log."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -53,4 +53,15 @@ class WebhookSettings(Model):
     )
     deadline_seconds: Annotated[float, Field(gt=0.0, le=30.0)] = setting(
         5.0, "for one request and its answer; a request that fails is repeated twice, after 1 and 5 seconds"
+    )
+
+
+class LogSettings(Model):
+    """The log, on standard output."""
+
+    level: Literal["debug", "info", "warning", "error"] = setting(
+        "info", "the least level that is written; successful requests are `info`, of which one in a hundred is written"
+    )
+    format: Literal["auto", "text", "json"] = setting(
+        "auto", "text for people, or one JSON object a line; auto: text in a terminal, otherwise JSON"
     )

@@ -14,7 +14,7 @@ from .addresses import Address, origin_of, parse_address, parse_upstream
 from .applications import ApiSettings, WebhookSettings
 from .backends import INDEXES, TRAITS
 from .policy import CertaintySettings, PolicySettings, RelativeThreshold, WriteSettings
-from .problems import Contradiction, Finding, Path, contradiction, dotted, shown
+from .problems import Contradiction, Finding, Path, comes_with, contradiction, dotted, shown
 from .schema import PineconeSettings, RuleSettings, Settings, TracingSettings
 from .values import alternatives
 
@@ -66,7 +66,7 @@ def of_ports(settings: Settings) -> Iterator[Contradiction]:
 
 def _destinations(settings: Settings) -> dict[Path, tuple[str, str]]:
     """By place: the URL that requests are sent to, and its role."""
-    found: dict[Path, tuple[str, str]] = {("upstream", "url"): (settings.upstream.url, "the database")}
+    found: dict[Path, tuple[str, str]] = {("upstream", "url"): (settings.upstream.origin, "the database")}
     if settings.grpc.upstream is not None:
         found["grpc", "upstream"] = (settings.grpc.upstream, "the database")
     if settings.webhook.url is not None:
@@ -81,7 +81,7 @@ def _destinations(settings: Settings) -> dict[Path, tuple[str, str]]:
 
 def of_grpc(settings: Settings) -> Iterator[Contradiction]:
     """A gRPC port without an upstream; one of the two TLS files."""
-    listen, upstream, tls = settings.grpc.listen, settings.grpc.upstream, settings.tls
+    listen, upstream = settings.grpc.listen, settings.grpc.upstream
     traits, indexes = settings.traits, settings.indexes
     is_led = upstream is not None or traits.shares_port or (indexes is not None and indexes.index_host is not None)
     if not traits.has_grpc:
@@ -92,9 +92,12 @@ def of_grpc(settings: Settings) -> Iterator[Contradiction]:
     elif listen is not None and not is_led:
         wanted = f"where gRPC calls go, because grpc.listen is {listen}"
         yield contradiction(("grpc", "upstream"), "none", wanted, ("grpc", "listen"))
-    for given, missing in (("certificate", "key"), ("key", "certificate")):
-        if getattr(tls, given) is not None and getattr(tls, missing) is None:
-            yield contradiction(("tls", missing), "none", f"a file, because tls.{given} is given", ("tls", given))
+    own, ours = ("certificate", "key"), ("client_certificate", "client_key")
+    for section, files, pair in (("tls", settings.tls, own), ("upstream", settings.upstream, ours)):
+        for given, missing in (pair, pair[::-1]):
+            if getattr(files, given) is not None and getattr(files, missing) is None:
+                wanted = f"a file, because {section}.{given} is given"
+                yield contradiction((section, missing), "none", wanted, (section, given))
 
 
 def of_indexes(own: PineconeSettings) -> Iterator[Contradiction]:
@@ -134,7 +137,7 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
 
 def _of_tracing(tracing: TracingSettings) -> Iterator[Contradiction]:
     if tracing.endpoint is not None and not _is_installed():
-        wanted = "none: tracing is on, but opentelemetry is not installed: pip install 'vecsieve[otel]'"
+        wanted = f"none: tracing is on, but opentelemetry is not installed; {comes_with('otel')}"
         yield contradiction(("tracing", "endpoint"), shown(tracing.endpoint), wanted)
 
 
@@ -186,11 +189,12 @@ def _is_installed() -> bool:
 def _of_hosts(settings: Settings, own: PineconeSettings) -> Iterator[Contradiction]:
     """For backends whose indexes are hosts."""
     upstream = settings.upstream
+    wanted = f"nothing, because backend is {settings.backend}"
     if upstream.path_prefix:
-        at: Path = ("upstream", "path_prefix")
-        yield contradiction(
-            at, shown(upstream.path_prefix), f"nothing, because backend is {settings.backend}", ("backend",)
-        )
+        yield contradiction(("upstream", "path_prefix"), shown(upstream.path_prefix), wanted, ("backend",))
+    if upstream.replacement:
+        wanted = f"no path, because backend is {settings.backend}"
+        yield contradiction(("upstream", "url"), shown(upstream.url), wanted, ("backend",))
     yield from of_indexes(own)
     has_index = own.index_host is not None or own.index_ports
     if settings.workers > 1 and upstream.url.startswith("http://") and not has_index:
@@ -270,7 +274,7 @@ def _of_libraries(policy: PolicySettings) -> Iterator[Contradiction]:
 def _of_library(at: Path, value: object, library: str, extra: str) -> Iterator[Contradiction]:
     """A setting whose optional library is not installed. ``value``: the value that needs it; None needs none."""
     if value is not None and find_spec(library) is None:
-        wanted = f"none: {library} is not installed; it comes with pip install 'vecsieve[{extra}]'"
+        wanted = f"none: {library} is not installed; {comes_with(extra)}"
         yield contradiction(at, shown(value), wanted)
 
 

@@ -81,6 +81,11 @@ class SettingsError(Exception):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
+def comes_with(extra: str) -> str:
+    """How to get what an extra installs. No package is published, so there is no name to install by."""
+    return f"it comes with the extra {extra}: in a checkout, pip install '.[{extra}]'"
+
+
 def dotted(path: Path) -> str:
     """``("rules", 2, "policy")`` as ``rules[2].policy``; keys that are no plain words are quoted and truncated."""
     text = ""

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from .addresses import parse_address
-from .applications import ApiSettings, WebhookSettings
+from .addresses import origin_of, parse_address
+from .applications import ApiSettings, LogSettings, WebhookSettings
 from .backends import DEFAULT_BACKEND, TRAITS, Traits, with_defaults
 from .policy import PolicySettings
 from .values import (
@@ -113,9 +113,23 @@ class UpstreamSettings(Model):
     """The database and the connections to it."""
 
     url: UpstreamUrl = setting(
-        "http://127.0.0.1:6333", "Qdrant's own port on this machine; for Pinecone the control plane"
+        "http://127.0.0.1:6333",
+        "Qdrant's own port on this machine; for Pinecone the control plane. A path precedes the paths that clients send",
     )
-    path_prefix: PathPrefix = setting("", "the prefix before /collections in the paths that clients send")
+    path_prefix: PathPrefix = setting(
+        "",
+        "the prefix before /collections in the paths that clients send. It is forwarded, unless `upstream.url` has a path, / at least: then "
+        "that replaces it, as in nginx",
+    )
+    ca_file: OrNone[str] = setting(
+        None,
+        "file with the certificate authorities (PEM) that the database's certificate is checked against, over HTTP and gRPC; none: the "
+        "system's. Read when the process starts, like the next two",
+    )
+    client_certificate: OrNone[str] = setting(
+        None, "file with VecSieve's own certificate for the database (PEM); none: it has none"
+    )
+    client_key: OrNone[str] = setting(None, "file with its private key (PEM), unencrypted")
     connect_timeout_seconds: Seconds = setting(
         2.0, "TLS included, for a database in the same cluster. linkerd has 1 s, Envoy 5 s"
     )
@@ -138,6 +152,22 @@ class UpstreamSettings(Model):
         "moment is lost. linkerd has 3 s",
     )
     dns_ttl_seconds: Seconds = setting(10.0, "how long an address is cached; PgBouncer has 15 s")
+
+    @property
+    def origin(self) -> str:
+        """The URL without its path."""
+        return origin_of(self.url)
+
+    @property
+    def replacement(self) -> str | None:
+        """What replaces ``path_prefix`` in the paths that are sent; None: they are sent as they came."""
+        path = self.url.removeprefix(self.origin)
+        return path.removesuffix("/") if path else None
+
+    @property
+    def prefix(self) -> str:
+        """What precedes the database's own paths where they are sent."""
+        return self.path_prefix if self.replacement is None else self.replacement
 
 
 class PineconeSettings(Model):
@@ -319,7 +349,7 @@ class ProfileSettings(Model):
 
 class ExplainSettings(Model):
     """The inspector on the admin port (`/`, `/api/…`, `/explain`): which results were removed from recent answers, and why.
-    It shows identifiers only, unless `texts` is true.
+    Beyond loopback it shows identifiers only, unless `texts` is true.
     """
 
     keep: OrNone[Annotated[int, Field(ge=0, le=1000)]] = setting(
@@ -327,10 +357,10 @@ class ExplainSettings(Model):
         "searches kept in memory, per process, at most 4 MiB; 0: no searches. none: 50 if `admin` is on loopback or "
         "`token_file` is given, otherwise 0, because identifiers may be confidential",
     )
-    texts: bool = setting(
-        False,
-        "keeps and shows the first 600 characters of each text that the policy compares; only where `admin` is on "
-        "loopback or `token_file` is given",
+    texts: OrNone[bool] = setting(
+        None,
+        "keeps, in memory, and shows the first 600 characters of each text that the policy compares, of at most 50 searches a second; only "
+        "where `admin` is on loopback or `token_file` is given. none: true if `admin` is on loopback",
     )
     token_file: OrNone[str] = setting(
         None,
@@ -402,6 +432,7 @@ class Settings(Model):
     api: ApiSettings = ApiSettings()
     webhook: WebhookSettings = WebhookSettings()
     sessions: SessionStoreSettings = SessionStoreSettings()
+    log: LogSettings = LogSettings()
     policy: PolicySettings = PolicySettings()
     rules: tuple[RuleSettings, ...] = ()
 
@@ -417,6 +448,12 @@ class Settings(Model):
     def admin_is_private(self) -> bool:
         """Whether only this machine, or holders of a token, can read the inspector."""
         return parse_address(self.admin).is_loopback or self.explain.token_file is not None
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Whether the inspector shows texts."""
+        texts = self.explain.texts
+        return parse_address(self.admin).is_loopback if texts is None else texts
 
     @property
     def indexes(self) -> PineconeSettings | None:

@@ -113,7 +113,7 @@ HostPort = Annotated[
 UpstreamUrl = Annotated[
     str,
     AfterValidator(upstream_url),
-    Wanted("http or https, host and port such as http://127.0.0.1:6333, without credentials, path or query"),
+    Wanted("http or https, host, port and perhaps a path such as http://127.0.0.1:6333, without credentials or query"),
 ]
 PathPrefix = Annotated[
     str, AfterValidator(path_prefix), Wanted("a path such as /qdrant, without a closing slash, or nothing")

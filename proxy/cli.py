@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Annotated, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from vecsieve.config.backends import DEFAULT_BACKEND
 
@@ -66,15 +67,13 @@ COMMANDS = {
         "Serve the tools optimize, search, analyze and explain to language models, over the Model Context Protocol.",
     ),
 }
-# For each package that a command other than `serve` loads, the extra that installs it.
+# The extra with all that a command needs, for commands other than `serve`.
 EXTRAS = {
-    "qdrant_client": "demo",
-    "qdrant_edge": "demo",
+    **dict.fromkeys(("embedded", "demo"), "demo"),
+    **dict.fromkeys(("analyze", "calibrate", "sweep", "compact", "undo"), "jobs"),
     "mcp": "mcp",
-    "uvicorn": "mcp",
-    "duckdb": "sweep",
-    "daft": "ray",
 }
+RAY = "daft"  # `--runner ray` alone needs it
 AUTHORITIES = "SSL_CERT_FILE"  # OpenSSL's variable
 
 
@@ -106,17 +105,36 @@ def _version_of(name: str) -> str:
         return "not installed"
 
 
+def _with_plain_flags(parameters: list[Any]) -> list[Any]:
+    """A flag takes no value: typer shows `<bool>`, as if it did."""
+    for each in parameters:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return parameters
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:  # typer's and click's own types are not public
+        return _with_plain_flags(super().get_params(ctx))
+
+
+class _Commands(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:  # typer's and click's own types are not public
+        return _with_plain_flags(super().get_params(ctx))
+
+
 def app(words: Sequence[str]) -> typer.Typer:
     """The command line, with the options of the commands named in these words. Of other commands it has only the help."""
     line = typer.Typer(
         name="vecsieve",
+        cls=_Commands,
         help=ABOUT,
         no_args_is_help=True,
         pretty_exceptions_enable=False,  # a traceback with locals would print data of a request
     )
     line.callback()(_options)
     for name, (module, about) in COMMANDS.items():
-        line.command(name, help=about)(_loaded(module) if name in words else _unloaded)
+        line.command(name, cls=_Command, help=about)(_loaded(module) if name in words else _unloaded)
     return line
 
 
@@ -271,7 +289,7 @@ def main() -> None:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     # The interpreter's last collections would scan all loaded objects, which takes a fifth of the time of a short command.
     atexit.register(gc.freeze)
-    from vecsieve.config.problems import SettingsError
+    from vecsieve.config.problems import SettingsError, comes_with
 
     from .runtime.addresses import UnusableAddressError
 
@@ -286,8 +304,9 @@ def main() -> None:
         sys.stderr.write(f"{error}\n")
         sys.exit(1)
     except ModuleNotFoundError as error:
-        extra = EXTRAS.get(error.name or "")
-        hint = "" if extra is None else f"; it comes with pip install 'vecsieve[{extra}]'"
+        command = next((word for word in words if word in COMMANDS), "")
+        extra = "ray" if error.name == RAY else EXTRAS.get(command)
+        hint = "" if extra is None else f"; {comes_with(extra)}"
         sys.stderr.write(f"vecsieve: {error.name} is not installed{hint}\n")
         sys.exit(1)
     except Exception as error:  # noqa: BLE001 - the process fence: a message instead of a traceback that may hold secrets

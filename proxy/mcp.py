@@ -45,6 +45,7 @@ from .jobs.analyze.reading import FieldNames
 from .jobs.analyze.report import as_json
 from .jobs.analyze.run import Asked, analyze
 from .jobs.databases import BackendOption, KeyOption, Wanted, opened
+from .jobs.embeddings import Embeddings
 from .jobs.source import USUAL_FIELDS, SourceError
 from .runtime.addresses import binding
 from .runtime.files import bounded
@@ -67,7 +68,7 @@ class ToolError(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
     """The servers that the tools use. ``url``: a data port of VecSieve, or the database. ``admin``: the URL of VecSieve's admin port.
-    ``admin_token``: the bearer token for it. ``environment``: contains the key of the database.
+    ``admin_token``: the bearer token for it. ``environment``: contains the key of the database. ``embeddings``: None: searches by vectors alone.
     """
 
     backend: str
@@ -77,6 +78,7 @@ class Places:
     tokenizer: str | None
     api_key_env: str | None
     environment: Mapping[str, str]
+    embeddings: Embeddings | None = None
 
     def collection(self, name: str, vector: str | None) -> Wanted:
         return Wanted(
@@ -93,7 +95,15 @@ class SearchArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """A vector search."""
 
     collection: str
-    vector: Annotated[list[float], Meta(min_length=1, max_length=65_536, description="The embedding of the query.")]
+    query: (
+        Annotated[
+            str, Meta(max_length=100_000, description="The query in words; needs --embeddings. Instead of `vector`.")
+        ]
+        | None
+    ) = None
+    vector: (
+        Annotated[list[float], Meta(min_length=1, max_length=65_536, description="The embedding of the query.")] | None
+    ) = None
     top_k: Annotated[int, Meta(ge=1, le=MOST_RESULTS)] = 8
     vector_name: Annotated[str | None, Meta(description="Which named vector; not needed when there is one.")] = None
 
@@ -182,9 +192,9 @@ def tools_of(places: Places) -> tuple[Tool, ...]:
         ),
         Tool(
             name="search",
-            description="Search a collection by a vector. Through VecSieve no result repeats another.",
+            description="Search a collection by words or by a vector. Through VecSieve no result repeats another.",
             takes=SearchArguments,
-            call=lambda body: database.run(_search, body, seconds=SEARCH_SECONDS),
+            call=partial(_found, places, database),
         ),
         Tool(
             name="analyze",
@@ -204,6 +214,21 @@ def tools_of(places: Places) -> tuple[Tool, ...]:
 _SEARCH = msgspec.json.Decoder(SearchArguments)
 _ANALYZE = msgspec.json.Decoder(AnalyzeArguments)
 _EXPLAIN = msgspec.json.Decoder(ExplainArguments)
+
+
+async def _found(places: Places, database: DatabaseCalls, body: bytes) -> bytes:
+    asked = decoded(_SEARCH, body)
+    if (asked.query is None) == (asked.vector is None):
+        raise ToolError("wanted one of query and vector")
+    if asked.query is not None:
+        if places.embeddings is None:
+            raise ToolError("query: no embeddings are set (--embeddings URL); send the query's vector")
+        try:
+            vector = await places.embeddings.of(asked.query)
+        except SourceError as error:
+            raise ToolError(str(error)) from None
+        body = msgspec.json.encode(msgspec.structs.replace(asked, query=None, vector=vector))
+    return await database.run(_search, body, seconds=SEARCH_SECONDS)
 
 
 def _search(places: Places, body: bytes) -> bytes:
@@ -394,12 +419,31 @@ class Arguments:
     tokenizer: Annotated[
         str | None, typer.Option(help="Tokenizer that counts tokens, as in api.tokenizer.", show_default=False)
     ] = None
+    embeddings: Annotated[
+        str | None,
+        typer.Option(
+            help="URL that embeds queries, as OpenAI's /v1/embeddings; then search takes words.", show_default=False
+        ),
+    ] = None
+    embeddings_model: Annotated[str | None, typer.Option(help="Its model.", show_default=False)] = None
+    embeddings_key_env: Annotated[str | None, typer.Option(help="Variable with its key.", show_default=False)] = None
     listen: Annotated[
         str | None,
         typer.Option(help="Serve HTTP on host:port instead of standard input and output.", show_default=False),
     ] = None
     token_file: Annotated[str | None, typer.Option(help="File with the token that HTTP requests must carry.")] = None
     api_key_env: KeyOption = None
+
+
+def _embeddings(arguments: Arguments, environment: Mapping[str, str]) -> Embeddings | None:
+    """Raises SettingsError."""
+    url, name = arguments.embeddings, arguments.embeddings_key_env
+    if url is None:
+        return None
+    key = None if name is None else environment.get(name)
+    if name is not None and not key:
+        raise SettingsError([Problem("--embeddings-key-env", f"{name}, which is not set", "a variable with the key")])
+    return Embeddings(url=url, model=arguments.embeddings_model, key=key)
 
 
 def run(arguments: Arguments) -> int:
@@ -413,6 +457,7 @@ def run(arguments: Arguments) -> int:
         tokenizer=arguments.tokenizer,
         api_key_env=arguments.api_key_env,
         environment=os.environ,
+        embeddings=_embeddings(arguments, os.environ),
     )
     token, listen = token_in(arguments.token_file, "--token-file"), arguments.listen
     server = server_of(tools_of(places))

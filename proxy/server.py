@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 import sys
 import time
@@ -18,7 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.config.addresses import parse_address
-from vecsieve.config.load import load
+from vecsieve.config.load import CONFIG_VARIABLE, load
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 
@@ -28,12 +29,13 @@ from .admin.knowledge import Knowledge, asking, egress_of, open_to_admin, texts_
 from .admin.server import AdminServer, Pages
 from .admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
 from .admin.verdicts import hourly, last_words, leave_rows, left_rows, verdict_page
-from .http.tls import context_of
+from .http.tls import context_of, upstream_context
 from .process import descriptors, talk
 from .process.assembly import Process
 from .process.descriptors import Budget
 from .process.workers import Worker, Workers, run_workers
 from .runtime.addresses import DataPort, binding, data_ports_of
+from .runtime.files import Watched
 from .runtime.lifecycle import Board, Lifecycle
 from .runtime.loop import LoopLag, beside
 from .runtime.memory import (
@@ -72,6 +74,7 @@ FIXED = (
     "explain.judgements",
     "api",
     "webhook",
+    "log",
     "journal",
     "memory",
 )
@@ -79,11 +82,15 @@ FIXED = (
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source of the settings. It is read again on SIGHUP."""
+    """The source of the settings. It is read again on SIGHUP, and when the file changes."""
 
     config: Path | None
     environment: Mapping[str, str]
     flags: Mapping[str, object]
+
+    def watched(self) -> Watched:
+        path = self.config or self.environment.get(CONFIG_VARIABLE)
+        return Watched(Path(path) if path else None, time.monotonic)
 
     def load(self) -> Settings:
         """Raises SettingsError."""
@@ -151,6 +158,7 @@ class Instance:
             reload=self.reload,
         )
         self._beat = beat
+        self._file = source.watched()
         self._lag = LoopLag(metrics.event_loop_lag_seconds.observe, clock=time.monotonic, beat=self._beaten)
         metrics.built(version=self.facts.version, parser="c")  # the listener requires this parser
         metrics.config_taken(self.facts.settings_hash, at=time.time())
@@ -195,6 +203,8 @@ class Instance:
         self._metrics.egress_budget_remaining_bytes.set(self._process.egress.remaining_bytes)
         self._process.calibration.look()
         self._process.levels.look()
+        if self._file.has_changed():
+            self.lifecycle.told(signal.SIGHUP)
         self._beat()
 
 
@@ -205,36 +215,10 @@ def _at(settings: Settings, name: str) -> object:
     return value
 
 
-def announce_ports(data_ports: tuple[DataPort, ...], ports: tuple[int, ...], *, over_tls: bool) -> None:
-    """Print the main port, each index host with its port, the gRPC port and the API port."""
-    for number, (data_port, port) in enumerate(zip(data_ports, ports, strict=True)):
-        announce(_told(data_port, is_main=number == 0), data_port.host, port, over_tls=over_tls)
-
-
-def _told(data_port: DataPort, *, is_main: bool) -> str:
-    if data_port.is_for_grpc:
-        return "gRPC"
-    if data_port.is_for_api:
-        return "API"
-    return "listening" if is_main or data_port.index is None else f"index {data_port.index.authority}"
-
-
-def announce(what: str, host: str, port: int, *, over_tls: bool) -> None:
-    """Print `vecsieve serve listening on http://host:port` with the bound port.
-
-    Output errors, such as a full disk or a closed pipe, are ignored.
-    """
-    scheme = "https" if over_tls else "http"
-    name = f"[{host}]" if ":" in host else host
-    with suppress(OSError):
-        sys.stdout.write(f"vecsieve serve {what} on {scheme}://{name}:{port}\n")
-        sys.stdout.flush()
-
-
 def introduce(settings: Settings, admin: tuple[str, int]) -> None:
-    """Show the main settings: as a banner in a terminal, else as one log line."""
+    """Show the main settings: as a banner for people, else as one log line."""
     facts = facts_of(settings)
-    if not sys.stdout.isatty():
+    if not talk.is_text(settings.log):
         fields = {"version": facts.version, "backend": facts.backend, "mode": talk.mode_of(settings)}
         fields |= {"upstream": facts.upstream, "policy": talk.policy_of(settings)}
         LOGGER.info("serving", extra={"fields": fields})
@@ -257,7 +241,7 @@ def looking_upstream(settings: Settings) -> Iterator[None]:
     """Check in the background, once, whether the database accepts connections, and log the result."""
 
     async def look() -> None:
-        fault = await talk.fault_of(settings.upstream.url)
+        fault = await talk.fault_of(settings.upstream)
         if fault is None:
             LOGGER.info("the database accepts connections")
         else:
@@ -270,21 +254,24 @@ def looking_upstream(settings: Settings) -> Iterator[None]:
         looking.cancel()
 
 
-def readable(sink: LineSink) -> LineSink:
-    """The sink; in a terminal it writes plain text instead of JSON."""
-    return talk.TextLines(sink) if sys.stdout.isatty() else sink
+def readable(sink: LineSink, settings: Settings) -> LineSink:
+    """The sink; for people it writes plain text instead of JSON."""
+    return talk.TextLines(sink) if talk.is_text(settings.log) else sink
 
 
 async def serve_alone(source: Source, settings: Settings) -> int:
     """Run one process with both listeners. Returns the exit status, which is 0 even if requests were aborted."""
     registry = own_registry()
     metrics = Metrics(registry, backend=settings.backend, rules=settings.rule_names)
-    sink = readable(ThreadedSink(on_drop=metrics.telemetry_dropped_total.labels(Telemetry.LOG).inc))
-    logging_ = set_up(sink)
+    dropped = metrics.telemetry_dropped_total.labels(Telemetry.LOG).inc
+    least, sink = talk.level_of(settings.log), readable(ThreadedSink(on_drop=dropped), settings)
+    logging_ = set_up(sink, level=least)
     started = time.monotonic()
     given = descriptors.claim(settings)
     descriptors.say(given, settings)
-    instance = Instance(source, settings, metrics=metrics, log=AccessLog(sink), descriptors=given, registry=registry)
+    instance = Instance(
+        source, settings, metrics=metrics, log=AccessLog(sink, least=least), descriptors=given, registry=registry
+    )
     admin = AdminServer(
         Pages(
             is_ready=lambda: instance.lifecycle.is_ready,
@@ -307,8 +294,8 @@ async def serve_alone(source: Source, settings: Settings) -> int:
         with binding(admin_at.host, admin_at.port, flag=ADMIN_FLAG):
             await admin.start((admin_at.host, admin_at.port))
         collect_seldom()
-        announce_ports(data_ports, ports, over_tls=settings.tls.certificate is not None)
-        announce("admin", admin_at.host, admin.port, over_tls=False)
+        talk.announce_ports(data_ports, ports, settings)
+        talk.announce("admin", admin_at.host, admin.port, is_text=talk.is_text(settings.log))
         introduce(settings, (admin_at.host, admin.port))
         with looking_upstream(settings), hourly(instance.knowledge.ask):
             await instance.serve()
@@ -331,15 +318,15 @@ def serve_workers(source: Source, settings: Settings, run_loop: MAIN) -> int:
 
     ``run_loop`` runs the main coroutine of a child. The parent has no thread and no loop, so it writes the log synchronously.
     """
-    parent_log = set_up(readable(PollingSink()))
+    parent_log = set_up(readable(PollingSink(), settings), level=talk.level_of(settings.log))
     descriptors.say(descriptors.claim(settings), settings)  # each worker computes the same value
     data_ports, admin_at = data_ports_of(settings), parse_address(settings.admin)
     data = tuple(_bound(each.host, each.port, each.flag) for each in data_ports)
     shared = tuple(replace(data_port, shared=each) for data_port, each in zip(data_ports, data, strict=True))
     admin = _bound(admin_at.host, admin_at.port, ADMIN_FLAG)
     ports = tuple(each.getsockname()[1] for each in data)
-    announce_ports(data_ports, ports, over_tls=settings.tls.certificate is not None)
-    announce("admin", admin.getsockname()[0], admin.getsockname()[1], over_tls=False)
+    talk.announce_ports(data_ports, ports, settings)
+    talk.announce("admin", *admin.getsockname()[:2], is_text=talk.is_text(settings.log))
     introduce(settings, admin.getsockname()[:2])
 
     def work(worker: Worker) -> int:
@@ -380,8 +367,9 @@ async def _work(
     parent_log.close()
     files = WorkerFiles(worker.metrics_directory, worker.number)
     metrics = Metrics(CollectorRegistry(), backend=settings.backend, rules=settings.rule_names, store=files)
-    sink = readable(ThreadedSink(on_drop=metrics.telemetry_dropped_total.labels(Telemetry.LOG).inc))
-    logging_ = set_up(sink)
+    dropped = metrics.telemetry_dropped_total.labels(Telemetry.LOG).inc
+    least, sink = talk.level_of(settings.log), readable(ThreadedSink(on_drop=dropped), settings)
+    logging_ = set_up(sink, level=least)
 
     def beat() -> None:
         worker.beat()
@@ -391,7 +379,7 @@ async def _work(
         source,
         settings,
         metrics=metrics,
-        log=AccessLog(sink),
+        log=AccessLog(sink, least=least),
         number=worker.number,
         beat=beat,
         descriptors=descriptors.claim(settings),
@@ -445,7 +433,14 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
     lifecycle = Lifecycle(drain_accept_seconds=0, drain_seconds=0, reload=reload)
     lifecycle.listen_to_signals()
     server = AdminServer(pages)
-    lag = LoopLag(lambda _: None, clock=time.monotonic, beat=worker.beat)
+    file = source.watched()
+
+    def beat() -> None:
+        worker.beat()
+        if file.has_changed():
+            lifecycle.told(signal.SIGHUP)
+
+    lag = LoopLag(lambda _: None, clock=time.monotonic, beat=beat)
     try:
         await server.start(where)
         lag.start()
@@ -465,6 +460,8 @@ def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[s
     source = Source(config, environment, flags)
     settings = source.load()
     context_of(settings)  # report an unusable certificate before the first fork
+    if settings.upstream.ca_file is not None or settings.upstream.client_certificate is not None:
+        upstream_context(settings.upstream)
     headers_of(settings.tracing.headers_file)  # and the other unusable files
     token_in(settings.explain.token_file, TOKEN_FILE)
     token_in(settings.webhook.secret_file, SECRET_FILE)

@@ -160,7 +160,7 @@ class Inspector:
             change = Change.of({name: values[0] for name, values in parse_qs(asked.query).items()})
         except ChangeError as error:
             raise RefusedError(400, str(error)) from error
-        return all_judged(await self._ask(Question(Kind.WHATIF, change=change)))
+        return {**all_judged(await self._ask(Question(Kind.WHATIF, change=change))), "yaml": change.as_yaml()}
 
     async def _search(self, number: int) -> object:
         found = [

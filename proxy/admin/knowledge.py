@@ -192,8 +192,11 @@ _DOUBTFUL = {Collapse.of(link) for link in DOUBTFUL}
 
 
 def _pairs(held: Numbered, *, only_doubtful: bool = True) -> list[Answer]:
-    """The candidates that were left out, each with the result that represents it."""
+    """The candidates that were left out, each with the result that represents it. ``only_doubtful``: those without a proof that would have
+    been on the page.
+    """
     record = held.seen.record()
+    reach = max([record.offset + record.top_k - 1, *(each.rank for each in record.kept)])
     at: dict[int, Kept | LeftOut] = {each.rank: each for each in record.kept}
     at |= {each.rank: each for each in record.left_out}
     return [
@@ -210,7 +213,7 @@ def _pairs(held: Numbered, *, only_doubtful: bool = True) -> list[Answer]:
             "b": _side(out),
         }
         for out in record.left_out
-        if out.copy is not None and (out.copy.reason in _DOUBTFUL or not only_doubtful)
+        if out.copy is not None and (not only_doubtful or (out.copy.reason in _DOUBTFUL and out.rank <= reach))
     ]
 
 

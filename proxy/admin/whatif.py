@@ -5,6 +5,7 @@ The pools are those of pools.py. From each the changed policy selects a page, wh
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -35,7 +36,7 @@ class ChangeError(ValueError):
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "preset": PRESET_NAMES,
     "linkage": tuple(Linkage),
-    "representative": tuple(each for each in Strategy if each not in {Strategy.NEWEST, Strategy.CHAIN}),
+    "representative": tuple(each for each in Strategy if each is not Strategy.CHAIN),
     "short": tuple(Short),
 }
 CUTS = {"threshold": 2.0, "relative": 1.0, "certainty": 1.0}
@@ -86,6 +87,31 @@ class Change:
             per_document=_count("per_document", given),
             per_source=_count("per_source", given),
         )
+
+    def as_yaml(self) -> str:
+        """A rule that has the same effect, for a settings file."""
+        members: dict[str, Any] = {
+            **self._cut_in_settings(),
+            # As in `_cut`.
+            "linkage": self.linkage if self.certainty is None else str(Linkage.LEADER),
+            "representative": self.representative,
+            "short": self.short,
+            "mmr": None if self.mmr_lambda is None else {"lambda": self.mmr_lambda},
+        }
+        caps = {"per_document": self.per_document, "per_source": self.per_source}
+        members["caps"] = {name: most for name, most in caps.items() if most is not None} or None
+        policy = {name: each for name, each in members.items() if each is not None}
+        parts = {"collection": self.collection or "*", "preset": self.preset, "policy": policy or None}
+        lines = [f"{name}: {json.dumps(each)}" for name, each in parts.items() if each is not None]  # JSON is YAML
+        return "rules:\n  - " + "\n    ".join(lines) + "\n"
+
+    def _cut_in_settings(self) -> dict[str, object]:
+        """One kind of cut, without the one of the preset or the default."""
+        if self.certainty is not None:
+            return {"certainty": self.certainty, "threshold": "none"}
+        if self.threshold is not None:
+            return {"threshold": {"fixed": self.threshold}, "certainty": "none"}
+        return {} if self.relative is None else {"threshold": {"relative": self.relative}, "certainty": "none"}
 
     def applied(self) -> Callable[[Policy], Policy]:
         """A function from the policy that selected to the changed one."""

@@ -37,6 +37,8 @@ from ..telemetry.metrics import Metrics
 from ..writes.events import MOST_READERS, SECRET_FILE, Feed, Told, batch, key_of, signed
 from .problems import Kind, ProblemError, invalid
 
+# A receiver of events is another server.
+_OF_THE_DATABASE = {"ca_file": None, "client_certificate": None, "client_key": None}
 LINES, EVENTS = "application/x-ndjson", "text/event-stream"
 # A stream occupies one slot of api.in_flight. Its lines come from retrievers, which take seconds.
 LONGEST_SECONDS = 300.0
@@ -211,7 +213,9 @@ class Webhook:
         self._path = url.removeprefix(origin) or "/"
         self._key = key_of(token_in(settings.secret_file, SECRET_FILE) or b"")
         self._seconds = settings.deadline_seconds
-        self._sender = Upstream(upstream.model_copy(update={"url": origin, "pool_connections": CONNECTIONS}))
+        self._sender = Upstream(
+            upstream.model_copy(update={**_OF_THE_DATABASE, "url": origin, "pool_connections": CONNECTIONS})
+        )
         self._queue = feed.listener(EventSink.WEBHOOK, queue_bytes)
         self._metrics = metrics
         self._now = now

@@ -98,7 +98,7 @@ def run(arguments: Arguments) -> int:
         choice = choose([question.text for question in corpus.questions], DEFAULT_QUESTION if query is None else query)
         if database.opening is not None:
             console.print(database.opening, style="bold yellow")
-        with ended_by_signals(), database.running() as addresses:
+        with ended_by_signals(), database.running(is_kept=keep) as addresses:
             _play(corpus, choice, database, addresses, console)
             if database.closing is not None:
                 console.print(f"\n{database.closing(addresses)}", style="yellow")
@@ -201,7 +201,7 @@ def _ask_both(stage: Stage, index: int) -> tuple[Answer, Answer]:
 
 _SNIPPET_CHARACTERS = 160  # more than any cell shows: the table truncates it
 _SMALL_PRINT = (
-    "Both columns are counted by one rule, which is not the rule of VecSieve. By vector: within "
+    "Results like one above are counted by one rule, which is not the rule of VecSieve. By vector: within "
     f"{NEAR.factor:.2f} x the typical distance of the question's candidates from a result above. By wording: "
     f"{WORDING_SHARE:.0%} or more of its three-word runs are in a single result above. Results of equal text count as "
     "the same result: the engine may list either first."
@@ -265,19 +265,25 @@ def summary_table(corpus: Corpus, summary: Summary) -> RenderableType:
     table.add_column("")
     table.add_column("directly", justify="right")
     table.add_column("through VecSieve", justify="right")
-    table.add_row("results that repeat one above", *_pair(summary.by_either, summary.results))
+    table.add_row(
+        Text("copies of a result above, word for word", style="bold"), *_pair(summary.word_for_word, summary.results)
+    )
+    table.add_row("results like one above", *_pair(summary.by_either, summary.results))
     table.add_row("  by vector", *_pair(summary.by_vector, summary.results))
     table.add_row("  by wording", *_pair(summary.by_wording, summary.results))
-    table.add_row("questions with a repeat", *(str(count) for count in summary.with_repeats))
+    table.add_row("questions with a result like one above", *(str(count) for count in summary.with_repeats))
     return Group(table, _facts(corpus, summary))
 
 
 def _facts(corpus: Corpus, summary: Summary) -> Text:
-    more = f", {summary.say_more} of them because they say more than a result above" if summary.say_more else ""
+    before, after = summary.word_for_word
+    say_more = f", {summary.say_more} of them because they say more than a result above" if summary.say_more else ""
     return Text.assemble(
+        (f"Word for word copies: {before} → {after}. ", "bold"),
+        f"Alike but different, kept on purpose: {summary.by_either[1]}{say_more}.\n",
         f"{summary.changed} answers changed, {summary.questions - summary.changed} had nothing to collapse and came back unchanged; "
         f"the first result stayed first in {summary.first_kept} of {summary.questions}.\n",
-        f"{_reasons(summary)}{_doubtful(corpus, summary)}Repeats that stay: {summary.by_either[1]}{more}.\n",
+        f"{_reasons(summary)}{_doubtful(corpus, summary)}",
         (_SMALL_PRINT, "dim"),
     )
 

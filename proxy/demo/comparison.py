@@ -307,12 +307,13 @@ class Doubtful:
 class Summary:
     """All questions. Pairs are (directly, through VecSieve). ``results``: returned directly.
 
-    ``with_repeats``: questions with a repeat. ``left_out``: direct results that are represented by another, by link; ``doubtful``: those of
+    ``word_for_word``: results whose text is that of one above. ``with_repeats``: questions with a repeat. ``left_out``: direct results that are represented by another, by link; ``doubtful``: those of
     them that left without a proof, each pair once, the least similar first. ``say_more``: repeats in the proxy's answers that are not said whole.
     """
 
     questions: int
     results: int
+    word_for_word: tuple[int, int]
     by_vector: tuple[int, int]
     by_wording: tuple[int, int]
     by_either: tuple[int, int]
@@ -344,6 +345,10 @@ def summarise(comparisons: Sequence[Comparison]) -> Summary:
     return Summary(
         questions=len(comparisons),
         results=sum(counts.results for counts in direct),
+        word_for_word=(
+            sum(map(_word_for_word, (comparison.direct for comparison in comparisons))),
+            sum(map(_word_for_word, (comparison.proxied for comparison in comparisons))),
+        ),
         by_vector=both(lambda counts: counts.by_vector),
         by_wording=both(lambda counts: counts.by_wording),
         by_either=both(lambda counts: counts.by_either),
@@ -354,6 +359,10 @@ def summarise(comparisons: Sequence[Comparison]) -> Summary:
         doubtful=_doubtful(comparisons),
         say_more=sum(counts.say_more for counts in proxied),
     )
+
+
+def _word_for_word(side: Side) -> int:
+    return len(side.texts) - len({" ".join(text.split()) for text in side.texts})
 
 
 def _doubtful(comparisons: Sequence[Comparison]) -> tuple[Doubtful, ...]:

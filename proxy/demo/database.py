@@ -10,6 +10,7 @@ import os
 import queue
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -24,12 +25,18 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from vecsieve.config.schema import Settings
+
 from ..search.report import REPORT_HEADER
 from .corpus import Corpus, Vectors
 
 ANY_PORT = "127.0.0.1:0"
 # The demo's texts are public; the file is written when somebody judges a pair on the page.
-INSPECTED = {"VECSIEVE_EXPLAIN_TEXTS": "true", "VECSIEVE_EXPLAIN_JUDGEMENTS": "pairs.jsonl"}
+INSPECTED = {
+    "VECSIEVE_EXPLAIN_TEXTS": "true",
+    "VECSIEVE_EXPLAIN_JUDGEMENTS": "pairs.jsonl",
+    "VECSIEVE_LOG_FORMAT": "text",  # with the addresses as plain lines
+}
 _PROXY = "vecsieve serve listening on"
 _ADMIN = "vecsieve serve admin on"
 PROGRAM = (sys.executable, "-m", "vecsieve.proxy")
@@ -63,13 +70,26 @@ class Addresses:
     admin: str
 
 
+def is_free(address: str) -> bool:
+    """Whether a port of this machine can be bound."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_server((host, int(port))).close()
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
-def fronted(engine: str, *, backend: str) -> Iterator[Addresses]:
-    """Run ``vecsieve serve`` in front of ``engine``, with its defaults except for what the inspector shows and keeps.
+def fronted(engine: str, *, backend: str, is_kept: bool = False) -> Iterator[Addresses]:
+    """Run ``vecsieve serve`` in front of ``engine``, with its defaults except for what the inspector shows and keeps. ``is_kept``: on its
+    usual ports if they are free, so that an address can be typed again.
 
     Raises ChildFailedError.
     """
-    arguments = ("serve", "--backend", backend, "--upstream", engine, "--listen", ANY_PORT, "--admin", ANY_PORT)
+    usual = (str(Settings().listen), str(Settings().admin))
+    listen, admin = (each if is_kept and is_free(each) else ANY_PORT for each in usual)
+    arguments = ("serve", "--backend", backend, "--upstream", engine, "--listen", listen, "--admin", admin)
     with child(arguments, announces=(_PROXY, _ADMIN), settings=INSPECTED) as proxy:
         yield Addresses(engine=engine, proxy=proxy[_PROXY], admin=proxy[_ADMIN])
 
@@ -317,7 +337,7 @@ class Database:
     closing: Callable[[Addresses], str] | None = None
 
     @contextmanager
-    def running(self) -> Iterator[Addresses]:
+    def running(self, *, is_kept: bool = False) -> Iterator[Addresses]:
         """The database and the proxy in front of it, for a block."""
-        with self.engine() as engine, fronted(engine, backend=self.backend) as addresses:
+        with self.engine() as engine, fronted(engine, backend=self.backend, is_kept=is_kept) as addresses:
             yield addresses

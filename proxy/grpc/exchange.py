@@ -29,7 +29,7 @@ from ..search.errors import (
 from ..search.hedge import Fits, Gate
 from ..search.limits import Place
 from ..search.policy import ResolvedPolicy, Rules, is_override
-from ..search.report import bypass_headers, report_headers
+from ..search.report import plain_headers, report_headers
 from ..search.service import ProcessServices, SearchService
 from ..telemetry.labels import AttemptKind, Bypass, FailOpen
 from ..telemetry.reports import Report
@@ -212,6 +212,9 @@ class GrpcExchange:
         initial = (*self._success.initial, *report_headers(report, is_wanted=self.rules.report_header))
         return Answer(message=body, initial=initial, trailing=self._success.trailing)
 
+    def failed_open(self, reason: FailOpen) -> None:
+        self.record.failed_open(reason)
+
     def refusal(self) -> Outcome:
         if self._refusal is None:
             raise RejectedReplyError(FailOpen.INTERNAL)
@@ -228,7 +231,8 @@ class GrpcExchange:
             observe_reply(self._grpc, operation.collection, answered)
             if gate is not None:
                 await gate(answered.is_success)
-            added = bypass_headers(self.record.bypass, is_on=self.rules.report_header and self.policy.mode == "on")
+            is_on = self.rules.report_header and self.policy.mode == "on"
+            added = plain_headers(self.record.bypass, self.record.fail_open, is_on=is_on)
             if added and isinstance(answered, Answer):
                 answered = replace(answered, initial=(*answered.initial, *added))
             return self._as_answered(answered)

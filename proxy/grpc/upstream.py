@@ -55,6 +55,17 @@ def _certificates(path: Path) -> list[str]:
     return [f"{_BEGIN}{block.split(_END)[0]}{_END}\n" for block in blocks if _END in block and block.isascii()]
 
 
+def _credentials(settings: UpstreamSettings, roots: bytes | None) -> grpc.ChannelCredentials:
+    """``roots``: PEM to trust; None: as the settings say. Raises OSError for files that are gone."""
+    if roots is None:
+        roots = system_roots() if settings.ca_file is None else Path(settings.ca_file).read_bytes()
+    if settings.client_certificate is None or settings.client_key is None:
+        return grpc.ssl_channel_credentials(roots)
+    return grpc.ssl_channel_credentials(
+        roots, Path(settings.client_key).read_bytes(), Path(settings.client_certificate).read_bytes()
+    )
+
+
 Option = tuple[str, int | str]
 
 # The longest wait before reconnecting. A call that is not retried fails while the core waits, so a database that is back must soon be tried
@@ -201,7 +212,7 @@ class Channels:
         if origin.scheme == "http":
             return grpc.aio.insecure_channel(target, options=options)
         if self._credentials is None:
-            self._credentials = grpc.ssl_channel_credentials(system_roots() if self._roots is None else self._roots)
+            self._credentials = _credentials(self._settings, self._roots)
         return grpc.aio.secure_channel(target, self._credentials, options=options)
 
     def _options(self, origin: Origin, *, pinned: bool) -> list[Option]:

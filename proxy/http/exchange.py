@@ -31,7 +31,7 @@ from ..search.errors import (
 from ..search.hedge import Fits, Gate
 from ..search.limits import Place
 from ..search.policy import ResolvedPolicy, Rules
-from ..search.report import bypass_headers, report_headers
+from ..search.report import plain_headers, report_headers
 from ..search.searcher import TURN_BYTES
 from ..search.service import ProcessServices, SearchService
 from ..telemetry.labels import AttemptKind, Bypass, FailOpen, Origin
@@ -230,6 +230,9 @@ class HttpExchange:
         headers += report_headers(report, is_wanted=self.rules.report_header)
         return RawResponse(status, reason, headers, body=body)
 
+    def failed_open(self, reason: FailOpen) -> None:
+        self.record.failed_open(reason)
+
     def refusal(self) -> RawResponse:
         if self._refusal is None:
             raise RejectedReplyError(FailOpen.INTERNAL)
@@ -261,7 +264,7 @@ class HttpExchange:
                 leg=leg,
                 gate=passing,
                 leave=self.place.leave,
-                added=list(bypass_headers(self.record.bypass, is_on=is_reported)),
+                added=lambda: list(plain_headers(self.record.bypass, self.record.fail_open, is_on=is_reported)),
             )
 
     async def ask(self, question: Question, *, seconds: float) -> bytes:

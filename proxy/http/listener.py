@@ -161,7 +161,15 @@ AT_ONCE_SECONDS = 0.001  # aiohttp treats a grace period of 0 as unlimited (help
 class DataServer(web.Server):
     """aiohttp's server with our connections, which refuses ambiguous heads."""
 
-    def __init__(self, handler: Handler, limits: LimitSettings, answers: LocalAnswers, events: Events) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        limits: LimitSettings,
+        answers: LocalAnswers,
+        events: Events,
+        *,
+        http2: Callable[[], Callable[[bytes], bytes]] | None = None,
+    ) -> None:
         super().__init__(_Guard(handler, answers, events), handler_cancellation=True)
         self.client_connections = Connections(limit=limits.connections, events=events)
         self._settings = effective_settings(limits)
@@ -171,6 +179,7 @@ class DataServer(web.Server):
             answers=answers,
             events=events,
             ages=Ages(limits.connection_age_seconds, clock=time.monotonic),
+            http2=http2,
         )
 
     def __call__(self, index: Origin | None = None) -> ClientConnection:

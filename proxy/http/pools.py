@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from itertools import chain
 
 from aiohappyeyeballs import AddrInfoType, pop_addr_infos_interleave, start_connection
@@ -18,9 +18,10 @@ from aiohttp.abc import AbstractResolver
 from vecsieve.config.schema import UpstreamSettings
 
 from ..runtime.addresses import Origin
-from ..search.errors import FailureKind
+from ..search.errors import FailureKind, words_of_tls
 from ..search.limits import Ages
 from .names import Addresses, BoundedResolver, PublicResolver
+from .tls import upstream_context
 from .upstream_connection import BrokenExchangeError, UpstreamConnection
 
 
@@ -104,12 +105,12 @@ class _Host:
 
     __slots__ = ("_pool", "busy", "idle", "name", "opening", "others", "port", "tls")
 
-    def __init__(self, pool: Pool, origin: Origin, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, pool: Pool, origin: Origin, tls: Callable[[], ssl.SSLContext]) -> None:
         url = origin.url("/")
         self._pool = pool
         self.name = url.raw_host or ""
         self.port = url.port or 0
-        self.tls = (tls or _verifying()) if origin.scheme == "https" else None
+        self.tls = tls() if origin.scheme == "https" else None
         self.busy: dict[UpstreamConnection, bool] = {}  # for a search?
         self.idle: deque[UpstreamConnection] = deque()  # the first is the one that has been idle longest
         self.opening = 0
@@ -133,14 +134,6 @@ class _Host:
     def _left(self, connection: UpstreamConnection) -> None:
         self.others -= not self.busy.pop(connection, True)
         self._pool.left(connection)
-
-
-@cache
-def _verifying() -> ssl.SSLContext:
-    """The system's trust store, host names checked."""
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(("http/1.1",))
-    return context
 
 
 # RFC 8305 5: how long one address may take before the next is tried beside it.
@@ -172,7 +165,8 @@ class Pool:
             resolver = PublicResolver(resolver, may_be_private=may_be_private)
         self._addresses = Addresses(resolver, seconds=settings.dns_ttl_seconds)
         self._loop = asyncio.get_running_loop()
-        self._tls = tls
+        # Read for the first https host.
+        self._tls = partial(upstream_context, settings) if tls is None else lambda: tls
         # Per host, so that an index that has stopped answering cannot hold the connections of the others.
         self._most_each = settings.pool_connections
         self._search_share = SEARCH_SHARE if has_searches else 0.0
@@ -341,8 +335,9 @@ class Pool:
             except OSError as error:  # includes TimeoutError and ssl.SSLError
                 pop_addr_infos_interleave(addresses)
                 if not addresses:
-                    kind = FailureKind.TLS if isinstance(error, ssl.SSLError) else FailureKind.CONNECT
-                    raise BrokenExchangeError(kind, None if kind is FailureKind.TLS else error.errno) from None
+                    if isinstance(error, ssl.SSLError):
+                        raise BrokenExchangeError(FailureKind.TLS, words=words_of_tls(error)) from None
+                    raise BrokenExchangeError(FailureKind.CONNECT, error.errno) from None
 
     async def _dialled(self, host: _Host, addresses: list[AddrInfoType]) -> UpstreamConnection:
         def protocol() -> UpstreamConnection:

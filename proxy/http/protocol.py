@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -128,15 +128,19 @@ TOO_MANY_FIELDS = "Too many headers received"
 CUT_SECONDS = 1.0
 
 
+HTTP2 = b"PRI * HTTP/2.0\r\n"  # how a client begins that speaks only HTTP/2
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionRules:
-    """What all connections of a listener share."""
+    """What all connections of a listener share. ``http2``: makes, for a connection of HTTP/2, what answers its bytes; None: they are malformed."""
 
     head_timeout_seconds: float
     connections: Connections
     answers: LocalAnswers
     events: Events
     ages: Ages | None = None
+    http2: Callable[[], Callable[[bytes], bytes]] | None = None
 
 
 class ClientConnection(RequestHandler):
@@ -151,6 +155,7 @@ class ClientConnection(RequestHandler):
         "_chunks",
         "_end",
         "_head_timer",
+        "_http2",
         "_is_cut",
         "_is_in_head",
         "_is_last",
@@ -177,6 +182,7 @@ class ClientConnection(RequestHandler):
         self._rest = b""  # data that was read and waits for the next turn
         self._is_next = False
         self._is_cut = False
+        self._http2: Callable[[bytes], bytes] | None = None
         self._request_id: str | None = None
 
     def begin(self, request_id: str) -> bool:
@@ -224,12 +230,23 @@ class ClientConnection(RequestHandler):
         """Feed the parser, in pieces if many small chunks may come: each costs far more than its bytes."""
         if self._is_turned_away or self._is_cut:
             return
+        if not self._request_count and (self._http2 is not None or data.startswith(HTTP2)) and self._is_http2(data):
+            return
         if data and self._rest:
             self._rest += data
         elif len(data) <= self._chunks.piece_bytes or (self._is_receiving_body and self._chunks.body is None):
             self._feed(data)
         else:
             self._feed_pieces(data)
+
+    def _is_http2(self, data: bytes) -> bool:
+        """Whether it was answered as such."""
+        if self._http2 is None and self._rules.http2 is not None and not self._is_in_head and data.startswith(HTTP2):
+            self._http2 = self._rules.http2()
+            self._rules.events.answered_locally(Trouble.VERSION.value)
+        if self._http2 is not None and self.transport is not None:
+            self.transport.write(self._http2(data))
+        return self._http2 is not None
 
     def _feed_pieces(self, data: bytes) -> None:
         """Feed one turn's share; the rest waits for the next turn, or until the body is read."""

@@ -145,7 +145,7 @@ class Relay:
         leg: Leg = UNTOLD,
         gate: Gate | None = None,
         leave: Callable[[], None] = _stay,
-        added: Headers | None = None,
+        added: Callable[[], Headers] = list,
     ) -> RawResponse:
         """Send the request and stream its answer. Returns the response already sent, or one of our own still to be sent.
 
@@ -153,7 +153,7 @@ class Relay:
         ``editing``: changes the answer, which is held until it is complete. ``observer``: reads an
         answer as it passes. ``gate``: awaited before any of the answer is sent, and after ``editing``. ``leave``: called when the client
         turns out to be slow, perhaps repeatedly: the request's place may be given to another. ``added``: fields of ours, after those of a
-        success.
+        success; called behind the gate.
         """
         headers = traced(request.raw_headers if editing is None else readable(request.raw_headers), leg.traceparent)
         try:
@@ -176,7 +176,7 @@ class Relay:
             held = None if editing is None else await _held(reply, editing)
             if gate is not None:
                 await gate(reply.status)
-            return await self._answer(request, reply, held, observer, leg, leave, added or [])
+            return await self._answer(request, reply, held, observer, leg, leave, added())
         except UpstreamExchangeError as failure:  # while the answer was held: nothing of it has been sent
             leg.cut()
             return self.refuse(trouble_of(failure.kind), request.raw_path, cause=failure.cause)

@@ -10,6 +10,7 @@ The client's bytes are forwarded unchanged: doubled slashes, `%2F` and `b+c` kee
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -57,22 +58,31 @@ class Routes(Protocol):
 
 
 class OneUpstream:
-    """Everything goes to the configured database. ``path_prefix``: precedes the database's own paths."""
+    """Everything goes to the configured database. ``path_prefix``: precedes the database's own paths in requests. ``replacement``: stands
+    in its place in what is sent; None: they are sent as they came.
+    """
 
     is_fixed = True
     may_be_private = None
 
-    def __init__(self, path_prefix: str) -> None:
+    def __init__(self, path_prefix: str, replacement: str | None) -> None:
         self._path_prefix = path_prefix
+        self._replacement = replacement
+        self._prefix = path_prefix if replacement is None else replacement
 
     def find(self, target: Target, index: Origin | None) -> Target | Trouble:
-        return target
+        if self._replacement is None:
+            return target
+        is_within = f"{target.path}/".startswith(f"{self._path_prefix}/")
+        rest = target.raw[len(self._path_prefix) :] if is_within else target.raw
+        raw = self._replacement + (rest if rest.startswith("/") else f"/{rest}")
+        return replace(target, raw=raw, path=raw.split("?", 1)[0])
 
     def matching(self, target: Target) -> str | None:
-        return matching_path(target.path, self._path_prefix)
+        return matching_path(target.path, self._prefix)
 
     def beside(self, target: Target) -> Target:
-        return replace(target, prefix=self._path_prefix) if self._path_prefix else target
+        return replace(target, prefix=self._prefix) if self._prefix else target
 
     def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:
         return None
@@ -95,6 +105,8 @@ class Classified:
     trouble: Trouble | None = None
 
 
+LOGGER = logging.getLogger("vecsieve.upstream")
+PREFIX_CHARACTERS = 128
 MOST_REMEMBERED = 1024
 REMEMBERED_CHARACTERS = 512
 
@@ -105,7 +117,7 @@ class Heads:
     The key is method, path, content type and version. Targets with a query string, which may hold a key, are not cached.
     """
 
-    __slots__ = ("_adapter", "_held", "_rest", "_routes", "_version_field", "_writes")
+    __slots__ = ("_adapter", "_has_warned", "_held", "_rest", "_routes", "_version_field", "_writes")
 
     def __init__(self, routes: Routes, adapter: Adapter, backend: Backend) -> None:
         self._routes = routes
@@ -114,6 +126,7 @@ class Heads:
         self._rest = rest = backend.rest
         self._writes = None if rest.writes is None else rest.writes()
         self._held: dict[tuple[str, str, str, str], Classified] = {}
+        self._has_warned = False
 
     def read(self, method: str, raw_target: str, headers: Mapping[str, str], index: Origin | None) -> Classified:
         """``index``: of the port that was used."""
@@ -137,13 +150,30 @@ class Heads:
         if route is None or isinstance(route, Trouble) or path is None:
             trouble = route if isinstance(route, Trouble) else None
             passed = route if isinstance(route, Target) else Target(raw_target, raw_target)
-            return Classified(passed, RequestHead(method=method, path=raw_target), is_routed=False, trouble=trouble)
+            head = RequestHead(method=method, path=passed.path, content_type=content_type, version=version)
+            self._watch(head)
+            return Classified(passed, replace(head, path=raw_target), is_routed=False, trouble=trouble)
         host = "" if route.origin is None else route.origin.authority + route.prefix
         head = RequestHead(method=method, path=path, content_type=content_type, host=host, version=version)
         search, deletes = nameable(self._adapter.classify(head)), self._rest.deletes
         write = None if search is not None or self._writes is None else nameable(self._writes.classify(head))
         deletion = None if search is not None or deletes is None else nameable(deletes.classify(head))
-        return Classified(self._routes.beside(route), head, search, self._rest.collection_of(head), write, deletion)
+        collection = self._rest.collection_of(head)
+        if search is None and not collection:
+            self._watch(head)
+        return Classified(self._routes.beside(route), head, search, collection, write, deletion)
+
+    def _watch(self, head: RequestHead) -> None:
+        """Warn, once, when the path of a search stands behind another one: such a search passes through in silence."""
+        if self._has_warned or head.method != "POST" or not self._routes.is_fixed:
+            return
+        slashes = [match.start() for match in re.finditer("/", head.path[:PREFIX_CHARACTERS])]
+        if any(self._adapter.classify(replace(head, path=head.path[at:])) is not None for at in slashes):
+            self._has_warned = True
+            LOGGER.warning(
+                "searches arrive under another path than that of the settings, and pass through unchanged: set"
+                " upstream.path_prefix to what clients send before the database's own paths"
+            )
 
 
 NAMED = "_i"

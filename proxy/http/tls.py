@@ -1,4 +1,4 @@
-"""TLS of the data ports: certificates and the offered HTTP versions.
+"""TLS of the data ports: certificates and the offered HTTP versions; and TLS to the database.
 
 Every error names the setting, the file and the fault; nothing of a key is shown.
 """
@@ -6,19 +6,22 @@ Every error names the setting, the file and the fault; nothing of a key is shown
 from __future__ import annotations
 
 import ssl
+from functools import cache
 from pathlib import Path
 
 from vecsieve.config.problems import Problem, SettingsError
-from vecsieve.config.schema import Settings
+from vecsieve.config.schema import Settings, UpstreamSettings
 
 from ..runtime.addresses import data_ports_of
 
-CERTIFICATE = "tls.certificate"
-KEY = "tls.key"
+SERVER, CLIENT = "tls.", "upstream.client_"  # what precedes the names of a certificate and its key
+AUTHORITIES = "upstream.ca_file"
 WANTED = {
-    CERTIFICATE: "a readable PEM file with the certificate, its issuers after it",
-    KEY: "a readable PEM file with the certificate's private key",
+    "certificate": "a readable PEM file with the certificate, its issuers after it",
+    "key": "a readable PEM file with the certificate's private key",
+    "ca_file": "a readable PEM file with certificates of authorities",
 }
+_CERTIFICATE = "-----BEGIN CERTIFICATE-----"
 # Clients that offer both (curl, Go's net/http, OkHttp, reqwest) are about to make REST calls, and take HTTP/1.1; gRPC clients offer h2
 # only. In the other order REST calls would reach the gRPC server.
 BOTH = ["http/1.1", "h2"]
@@ -26,20 +29,43 @@ BOTH = ["http/1.1", "h2"]
 
 def server_context(certificate: Path, key: Path, *, with_grpc: bool) -> ssl.SSLContext:
     """TLS 1.2 or newer. ``with_grpc``: HTTP/2 may be negotiated. Raises SettingsError."""
-    _check_certificate(certificate, _pem(CERTIFICATE, certificate, marker="-----BEGIN CERTIFICATE-----"))
-    if "ENCRYPTED" in _pem(KEY, key, marker="PRIVATE KEY-----"):
-        raise _refused(KEY, f"{key}: a key with a passphrase", "a key without one, since nobody can type it")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION  # TLS 1.2: it costs the server and has no use here
     context.set_alpn_protocols(BOTH if with_grpc else BOTH[:1])
+    _load(context, certificate, key, SERVER)
+    return context
+
+
+def upstream_context(settings: UpstreamSettings) -> ssl.SSLContext:
+    """For connections to the database: host names are checked. Raises SettingsError."""
+    return _client_context(settings.ca_file, settings.client_certificate, settings.client_key)
+
+
+@cache
+def _client_context(ca_file: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext:
+    """One for all pools: the system's authorities take 30 ms to read."""
+    if ca_file is not None:
+        _check_certificate(AUTHORITIES, Path(ca_file))
+    context = ssl.create_default_context(cafile=ca_file)
+    context.set_alpn_protocols(BOTH[:1])
+    if certificate is not None and key is not None:
+        _load(context, Path(certificate), Path(key), CLIENT)
+    return context
+
+
+def _load(context: ssl.SSLContext, certificate: Path, key: Path, prefix: str) -> None:
+    """Load a certificate and its key. Raises SettingsError."""
+    _check_certificate(f"{prefix}certificate", certificate)
+    place = f"{prefix}key"
+    if "ENCRYPTED" in _pem(place, key, marker="PRIVATE KEY-----"):
+        raise _refused(place, f"{key}: a key with a passphrase", "a key without one, since nobody can type it")
     try:
         context.load_cert_chain(certificate, key, password="")  # never ask a terminal
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            raise _refused(KEY, f"{key}: the key of another certificate", f"the key of {certificate}") from None
-        raise _refused(KEY, f"{key}: {_reason(error)}", WANTED[KEY]) from None
-    return context
+            raise _refused(place, f"{key}: the key of another certificate", f"the key of {certificate}") from None
+        raise _refused(place, f"{key}: {_reason(error)}") from None
 
 
 def context_of(settings: Settings) -> ssl.SSLContext | None:
@@ -62,24 +88,25 @@ def _pem(setting: str, path: Path, *, marker: str) -> str:
     try:
         text = path.read_text(encoding="latin-1")  # there may be notes around the PEM blocks, in any encoding
     except OSError as error:
-        raise _refused(setting, f"{path}: {error.strerror}", WANTED[setting]) from None
+        raise _refused(setting, f"{path}: {error.strerror}") from None
     if marker not in text:
-        raise _refused(setting, f"{path}: no line {marker!r}", WANTED[setting])
+        raise _refused(setting, f"{path}: no line {marker!r}")
     return text
 
 
-def _check_certificate(path: Path, text: str) -> None:
-    """Read the certificate alone: when it is loaded with the key, an error does not name the file."""
+def _check_certificate(setting: str, path: Path) -> None:
+    """Read the certificates alone: when one is loaded with its key, an error does not name the file."""
+    text = _pem(setting, path, marker=_CERTIFICATE)
     alone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         alone.load_verify_locations(cadata="".join(character for character in text if character.isascii()))
     except ssl.SSLError as error:
-        raise _refused(CERTIFICATE, f"{path}: {_reason(error)}", WANTED[CERTIFICATE]) from None
+        raise _refused(setting, f"{path}: {_reason(error)}") from None
 
 
 def _reason(error: ssl.SSLError) -> str:
     return (error.reason or "not readable as PEM").lower().replace("_", " ")
 
 
-def _refused(setting: str, seen: str, wanted: str) -> SettingsError:
-    return SettingsError([Problem(setting, seen, wanted)])
+def _refused(setting: str, seen: str, wanted: str = "") -> SettingsError:
+    return SettingsError([Problem(setting, seen, wanted or WANTED[setting.rpartition(".")[2].removeprefix("client_")])])

@@ -164,7 +164,7 @@ def is_write(method: str, *, is_search: bool) -> bool:
 class Upstream:
     """One database. Create it inside the event loop and close it there.
 
-    ``tls``: how to verify an https upstream; None is the system's trust store with host names checked. ``may_be_private``: whether a host
+    ``tls``: how to verify an https upstream; None: as the settings say. ``may_be_private``: whether a host
     name may have a private address; None if no request names hosts. ``most``: connections of each pool to all hosts; 0 is unbounded.
     """
 
@@ -256,7 +256,8 @@ class Upstream:
     def _failed(self, error: BrokenExchangeError, place: str = "") -> UpstreamExchangeError:
         self._events.upstream_failed(error.kind.value)
         return UpstreamExchangeError(
-            error.kind, cause_of(error.kind, place or self._origin.authority, number=error.number)
+            error.kind,
+            cause_of(error.kind, place or self._origin.authority, number=error.number, words=error.words),
         )
 
     def _failed_elsewhere(self, error: BrokenExchangeError) -> UpstreamExchangeError:

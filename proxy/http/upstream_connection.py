@@ -8,6 +8,7 @@ the reply to the next request.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Protocol, cast
@@ -17,7 +18,7 @@ from aiohttp.http import HttpResponseParser, RawResponseMessage
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import StreamReader
 
-from ..search.errors import ClientBodyError, ClientFault, FailureKind
+from ..search.errors import ClientBodyError, ClientFault, FailureKind, words_of_tls
 from .headers import is_forwardable, is_reply_sound
 
 # A larger reply field is refused; aiohttp's 8190 is less than Qdrant's own clients accept.
@@ -32,12 +33,13 @@ SLICE_BYTES = 256 * 1024
 
 
 class BrokenExchangeError(Exception):
-    """Why there is no reply, or no complete one. ``number``: the system's error number, if there is one."""
+    """Why there is no reply, or no complete one. ``number``: the system's error number, if there is one. ``words``: as for `cause_of`."""
 
-    def __init__(self, kind: FailureKind, number: int | None = None) -> None:
+    def __init__(self, kind: FailureKind, number: int | None = None, words: str = "") -> None:
         super().__init__(kind.value)
         self.kind = kind
         self.number = number
+        self.words = words
 
 
 class Upload:
@@ -259,7 +261,12 @@ class Exchange:
     def lost(self, error: Exception | None) -> None:
         """The connection has ended: the end of a close-delimited body, or a failure."""
         if self._message is None:
-            self.fail(FailureKind.RESET, error.errno if isinstance(error, OSError) else None)
+            if isinstance(
+                error, ssl.SSLError
+            ):  # with TLS 1.3 a server refuses the client's certificate after the handshake
+                self.fail(FailureKind.RESET, words=words_of_tls(error))
+            else:
+                self.fail(FailureKind.RESET, error.errno if isinstance(error, OSError) else None)
             return
         if error is None and self._parser is not None and not self._is_paused:
             with suppress(HttpProcessingError):  # neither the announced length nor the last chunk has arrived
@@ -270,10 +277,10 @@ class Exchange:
         else:
             self.fail(FailureKind.TRUNCATED)
 
-    def fail(self, kind: FailureKind, number: int | None = None) -> None:
+    def fail(self, kind: FailureKind, number: int | None = None, words: str = "") -> None:
         """End the exchange and its connection, unless the reply is whole."""
         if self.failure is None and self._connection is not None:
-            self.failure = BrokenExchangeError(kind, number)
+            self.failure = BrokenExchangeError(kind, number, words)
             self._leave(is_clean=False)
             self._wake()
 

@@ -6,6 +6,7 @@ databases  which databases the jobs read, and how one is opened
 points     complete points: read, deleted, stored again; Qdrant's and Weaviate's
 qdrant     a Qdrant collection as a source
 clients    collections of Chroma, Milvus and Pinecone as sources, and their points
+embeddings the vector of a text, from an endpoint
 check      `check --connect`: reach, credentials and a search
 pairs      the pairs of a collection that may be copies, for analyze and sweep
 analyze    reports a collection's copies

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import re
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -28,11 +29,13 @@ from vecsieve.config.problems import one_line
 from vecsieve.config.schema import Settings
 from vecsieve.config.yaml_core import effective
 
+from ..http.tls import upstream_context
 from ..process.talk import fault_of
-from ..runtime.files import bounded
+from ..runtime.files import bounded, reason
 from ..search.collections.paths import judged, strings_of
 from ..search.collections.profiles import Profiles
 from ..search.collections.texts import shown
+from ..search.errors import words_of_tls
 from ..search.policy import Policies, Rules
 from ..telemetry.verdict import Decision
 
@@ -90,7 +93,7 @@ class _Database:
         try:
             async with self.session.request(
                 method,
-                (base or upstream.url + upstream.path_prefix) + path,
+                (base or upstream.origin + upstream.prefix) + path,
                 json={} if body is None and method == "POST" else body,
                 headers=headers,
                 allow_redirects=False,
@@ -99,7 +102,7 @@ class _Database:
         except TimeoutError:
             raise CheckError(f"{where} did not answer within {SECONDS:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise CheckError(f"{where} closed the connection: {type(error).__name__}") from None
+            raise CheckError(f"{where} {_fault_of(error)}") from None
         if status in {401, 403}:
             raise CheckError(self._refused(where, status))
         if status != 200:
@@ -200,12 +203,15 @@ async def connect(
     key = environment.get(name) or None
     if variable is not None and key is None:
         raise CheckError(f"--api-key-env: {variable} is not set")
-    fault = await fault_of(settings.upstream.url)
+    fault = await fault_of(settings.upstream)
     if fault is not None:
         raise CheckError(f"{fault}. Start it, or correct upstream.url")
     say(f"reach        {settings.upstream.url} takes connections")
     timeout = aiohttp.ClientTimeout(total=SECONDS)
-    async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
+    connector = aiohttp.TCPConnector(ssl=upstream_context(settings.upstream) if _is_tls(settings) else True)
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
+    ) as session:
         database = _Database(session, settings, wire, name, key)
         listed = await database.json(*wire.listing)
         say(f"credentials  accepted, {f'the key in {name}' if key else 'without a key'}")
@@ -256,6 +262,29 @@ async def _status(session: aiohttp.ClientSession, url: str) -> object:
 def _pairs(details: object) -> list[tuple[str, str]]:
     rows = [row for row in details if isinstance(row, list) and len(row) == 2] if isinstance(details, list) else []
     return [(one_line(str(name)), one_line(str(words))) for name, words in rows]
+
+
+def _is_tls(settings: Settings) -> bool:
+    return settings.upstream.url.startswith("https:")
+
+
+def _fault_of(error: aiohttp.ClientError | OSError) -> str:
+    """Why an exchange failed, in words of ours: a library's may hold a header."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+        cause = (
+            error.certificate_error if isinstance(error, aiohttp.ClientConnectorCertificateError) else error.os_error
+        )
+        return f"cannot be reached: {words_of_tls(cause) if isinstance(cause, ssl.SSLError) else 'the TLS handshake failed'}"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "cannot be reached: the name is unknown (DNS)"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot be reached: {reason(error.os_error)}"
+    said = (
+        "closed the connection"
+        if isinstance(error, OSError | aiohttp.ServerDisconnectedError)
+        else "did not answer in HTTP"
+    )
+    return f"{said}. Is it the port for REST, is its URL https://…, does it require a client's certificate (upstream.client_certificate)?"
 
 
 def _texts(settings: Settings, searched: _Searched) -> str:

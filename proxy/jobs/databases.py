@@ -41,9 +41,7 @@ DATABASES: Mapping[str, Database] = {
 }
 
 
-BackendOption = Annotated[
-    str, typer.Option(help="The database: qdrant, chroma, milvus or pinecone; for undo also weaviate.")
-]
+BackendOption = Annotated[str, typer.Option(help="The database: qdrant, chroma, milvus or pinecone.")]
 KeyOption = Annotated[str | None, typer.Option(help="Variable with the key.", show_default="QDRANT_API_KEY and such")]
 RateOption = Annotated[float, typer.Option("--rate", help="Most requests per second.", min=0.1, max=10_000.0)]
 TextFieldOption = Annotated[str | None, typer.Option(help="Payload field with the text; dots for nested fields.")]
@@ -60,9 +58,7 @@ class Wanted:
     url: Annotated[
         str, typer.Option(help="The database's URL, with its port; for Pinecone the index's host.", show_default=False)
     ]
-    collection: Annotated[
-        str, typer.Option(help="The collection to read, for Pinecone the namespace; only `sweep --apply` writes to it.")
-    ]
+    collection: Annotated[str, typer.Option(help="The collection; for Pinecone the namespace.")]
     backend: BackendOption = DEFAULT_BACKEND
     vector: Annotated[str | None, typer.Option(help="Which named vector; not needed when there is one.")] = None
     requests_per_second: RateOption = 20.0

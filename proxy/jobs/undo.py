@@ -32,7 +32,7 @@ from ..runtime.files import output_console, progress_bar
 from ..runtime.lifecycle import ended_by_signals
 from ..writes.book import Book
 from ..writes.rows import NO_ID, Head, JournalError, Kind, Row, State
-from .databases import BackendOption, KeyOption, RateOption, Wanted, points_opened
+from .databases import KeyOption, RateOption, Wanted, points_opened
 from .points import Points, RestorablePoints
 from .source import SourceError
 
@@ -50,7 +50,9 @@ class Arguments:
     url: Annotated[
         str, typer.Option(help="The database's own URL; through the write gate points would be left out again.")
     ]
-    backend: BackendOption = DEFAULT_BACKEND
+    backend: Annotated[str, typer.Option(help="The database: qdrant, chroma, milvus, pinecone or weaviate.")] = (
+        DEFAULT_BACKEND
+    )
     collection: Annotated[str | None, typer.Option(help="Only points of this collection.")] = None
     since: Annotated[str | None, typer.Option(help="Only points since this date or moment, UTC without a zone.")] = None
     id: Annotated[str | None, typer.Option(help="Only the point with this id.")] = None

@@ -110,7 +110,7 @@ class Process:
         self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
         self.own_reads = OwnReads(limits.own_reads_share, metrics=metrics, clock=clock)
         self.recorder = RequestRecorder(metrics, log=log, clock=clock)
-        self.recent = Recent(kept_by(settings), now=time.time, texts=settings.explain.texts, place=seed)
+        self.recent = Recent(kept_by(settings), now=time.time, texts=settings.keeps_texts, place=seed)
         self._work = LongWork()
         self.pools = Pools(keep=kept_by(settings) > 0, clock=clock, work=self._work, count=metrics.sampled)
         self._workers = workers
@@ -206,7 +206,7 @@ class Process:
             answers=answers,
         )
         plane = DataPlane(Pipeline(self._services, searches, self._write_gate(backend.rest, dialect)), http)
-        return DataServer(plane.handle, self._settings.limits, answers, events)
+        return DataServer(plane.handle, self._settings.limits, answers, events, http2=_http2(self._settings))
 
     def _write_gate(self, transport: Transport, dialect: Dialect) -> WriteGate | None:
         """The write gate of a transport, closed with the process; None if all writes pass through."""
@@ -274,7 +274,7 @@ class Process:
             from ..grpc.side import side_of  # loads grpc: 20 MB that nobody else needs
 
             gate = self._write_gate(spoken, spoken.dialect())
-            prefix, most = self._settings.upstream.path_prefix, self._services.limits.reply_body_bytes
+            prefix, most = self._settings.upstream.prefix, self._services.limits.reply_body_bytes
             rest = RestBesideGrpc(upstream=self._upstream, prefix=prefix, reply_body_bytes=most)
             self._grpc = side_of(self._settings, self._backend, spoken, self._services, gate, rest.ask)
         own = [data_port for data_port in data_ports if not data_port.is_for_api]
@@ -307,7 +307,7 @@ class Process:
         self._rules.now = rules or Rules.of(settings)
         self._canary.restart(has_members=self._rules.now.canary is not None)
         self.shadow.forget()
-        self.recent.resize(kept_by(settings), texts=settings.explain.texts)
+        self.recent.resize(kept_by(settings), texts=settings.keeps_texts)
         self.pools.resize(keep=kept_by(settings) > 0)
         self.egress.resize(_budget_bytes(settings, workers=self._workers))
 
@@ -362,12 +362,29 @@ class Process:
 
 def _routes(settings: Settings, backend: Backend) -> Routes:
     if settings.indexes is None or backend.indexes is None:
-        return OneUpstream(settings.upstream.path_prefix)
+        return OneUpstream(settings.upstream.path_prefix, settings.upstream.replacement)
     return IndexRoutes(settings, settings.indexes, backend.indexes)
 
 
+def _http2(settings: Settings) -> Callable[[], Callable[[bytes], bytes]]:
+    """What answers gRPC clients on ports that have no gRPC. It is loaded for the first one."""
+    made: Callable[[], Callable[[bytes], bytes]] | None = None
+
+    def begin() -> Callable[[bytes], bytes]:
+        nonlocal made
+        if made is None:
+            from ..grpc.refusal import refusing
+
+            has_grpc = settings.traits.has_grpc
+            remedy = "start it with --grpc-upstream HOST:PORT" if has_grpc else f"{settings.backend} has none"
+            made = refusing(f"VecSieve serves no gRPC here: {remedy}")
+        return made()
+
+    return begin
+
+
 def _questions(settings: Settings, upstream: Upstream) -> partial[OwnQuestions]:
-    prefix, most = settings.upstream.path_prefix, settings.limits.reply_body_bytes
+    prefix, most = settings.upstream.prefix, settings.limits.reply_body_bytes
     return partial(OwnQuestions, upstream=upstream, prefix=prefix, reply_body_bytes=most)
 
 

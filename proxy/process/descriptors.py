@@ -71,7 +71,6 @@ def say(given: Budget, settings: Settings) -> None:
     """Log what was lowered."""
     asked = (settings.limits.connections, settings.upstream.pool_connections)
     if (given.connections, given.pool_connections) == asked:
-        LOGGER.info("RLIMIT_NOFILE is enough", extra={FIELDS: {"limit": given.limit}})
         return
     LOGGER.warning(
         "RLIMIT_NOFILE is too low for limits.connections and upstream.pool_connections: both are lowered to what fits."

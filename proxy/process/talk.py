@@ -7,22 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import socket
 import ssl
+import sys
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from prometheus_client import CollectorRegistry
 
-from vecsieve.config.schema import Settings
+from vecsieve.config.applications import LogSettings
+from vecsieve.config.schema import Settings, UpstreamSettings
 
-from ..runtime.addresses import Origin
-from ..search.errors import FailureKind, cause_of
+from ..http.tls import upstream_context
+from ..runtime.addresses import DataPort, Origin
+from ..search.errors import FailureKind, cause_of, words_of_tls
 from ..telemetry.instruments import PREFIX
 from ..telemetry.labels import Bypass, Evidence, Outcome
 from ..telemetry.log import LineSink
 
+LOGGER = logging.getLogger("vecsieve.instance")
 _MEBIBYTE = 1024 * 1024
 _RULES_SHOWN = 4
 _NEXT = {
@@ -31,6 +38,15 @@ _NEXT = {
     "shadow with a canary": "Answers of the canary have no repeats, others are the database's own. /status says whether it still is on.",
     "off": "Nothing is measured or changed. Continue with --mode shadow.",
 }
+
+
+def is_text(log: LogSettings) -> bool:
+    """Whether the log is for people."""
+    return log.format == "text" or (log.format == "auto" and sys.stdout.isatty())
+
+
+def level_of(log: LogSettings) -> int:
+    return logging.getLevelNamesMapping()[log.level.upper()]
 
 
 def mode_of(settings: Settings) -> str:
@@ -45,6 +61,37 @@ def policy_of(settings: Settings) -> str:
     if more > 0:
         rules.append(f"{more} more rules")
     return ", ".join([*rules, "others: the default" if rules else "the default for every collection"])
+
+
+def announce_ports(data_ports: tuple[DataPort, ...], ports: tuple[int, ...], settings: Settings) -> None:
+    """Print the main port, each index host with its port, the gRPC port and the API port."""
+    for_people, over_tls = is_text(settings.log), settings.tls.certificate is not None
+    for number, (data_port, port) in enumerate(zip(data_ports, ports, strict=True)):
+        announce(_told(data_port, is_main=number == 0), data_port.host, port, over_tls=over_tls, is_text=for_people)
+
+
+def _told(data_port: DataPort, *, is_main: bool) -> str:
+    if data_port.is_for_grpc:
+        return "gRPC"
+    if data_port.is_for_api:
+        return "API"
+    return "listening" if is_main or data_port.index is None else f"index {data_port.index.authority}"
+
+
+def announce(what: str, host: str, port: int, *, over_tls: bool = False, is_text: bool) -> None:
+    """Print `vecsieve serve listening on http://host:port` with the bound port, or log it.
+
+    Output errors, such as a full disk or a closed pipe, are ignored.
+    """
+    scheme = "https" if over_tls else "http"
+    name = f"[{host}]" if ":" in host else host
+    said = f"vecsieve serve {what} on {scheme}://{name}:{port}"
+    if not is_text:
+        LOGGER.info(said)
+        return
+    with suppress(OSError):
+        sys.stdout.write(f"{said}\n")
+        sys.stdout.flush()
 
 
 def banner(
@@ -64,21 +111,23 @@ def banner(
 PROBE_SECONDS = 2.0
 
 
-async def fault_of(url: str, *, seconds: float = PROBE_SECONDS) -> str | None:
+async def fault_of(upstream: UpstreamSettings, *, seconds: float = PROBE_SECONDS) -> str | None:
     """Why the database accepts no connection; None if it does. Sends nothing."""
-    origin = Origin.of(url)
-    parsed = origin.url("/")
+    origin = Origin.of(upstream.url)
+    parsed, tls = origin.url("/"), upstream_context(upstream) if origin.scheme == "https" else None
     try:
         async with asyncio.timeout(seconds):
-            _, writer = await asyncio.open_connection(parsed.host, parsed.port, ssl=origin.scheme == "https")
+            _, writer = await asyncio.open_connection(parsed.host, parsed.port, ssl=tls)
             writer.close()
             await writer.wait_closed()
-    except ssl.SSLError:
-        return cause_of(FailureKind.TLS, origin.authority)
+    except ssl.SSLError as error:
+        return cause_of(FailureKind.TLS, origin.authority, words=words_of_tls(error))
     except TimeoutError:
         return cause_of(FailureKind.TIMEOUT, origin.authority)
+    except socket.gaierror:
+        return cause_of(FailureKind.DNS, origin.authority)
     except OSError as error:
-        return cause_of(FailureKind.CONNECT if error.errno else FailureKind.DNS, origin.authority, number=error.errno)
+        return cause_of(FailureKind.CONNECT, origin.authority, number=error.errno)
     return None
 
 
@@ -154,7 +203,7 @@ class Totals:
             self.replaced[labels["evidence"]] += value
         elif name == "added_latency_seconds_bucket":
             self.added[float(labels["le"])] += value
-        elif name in {"answers_changed_total", "tokens_saved_total"}:
+        elif name in {"answers_changed_total", "tokens_saved_total", "requests_total"}:
             self.plain[name] += value
 
     @property
@@ -172,6 +221,11 @@ def summary(registry: CollectorRegistry, verdict: str = "") -> str:
     """The whole life in a few sentences: searches, changes, and the verdict of mode shadow."""
     totals = Totals.of(registry)
     searches = int(sum(totals.outcomes.values()))
+    if not searches and (requests := int(totals.plain["requests_total"])):
+        return (
+            f"No search arrived, but {requests:,} other requests. Is the backend right (--backend), and the prefix of "
+            "the paths that clients send (upstream.path_prefix)?"
+        )
     if not searches:
         return "No search arrived. Does the client use the address of VecSieve?"
     parts = ["1 search" if searches == 1 else f"{searches:,} searches"]

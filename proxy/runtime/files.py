@@ -53,6 +53,40 @@ def read_input(path: Path, *, place: str, wanted: str) -> bytes:
         raise SettingsError([Problem(place, reason(error), wanted)]) from error
 
 
+LOOK_SECONDS = 1.0
+
+
+class Watched:
+    """A file that may be replaced, such as a mounted ConfigMap. ``path``: None for none. ``clock``: monotonic seconds."""
+
+    __slots__ = ("_clock", "_known", "_next_at", "_path", "_seen")
+
+    def __init__(self, path: Path | None, clock: Callable[[], float]) -> None:
+        self._path = path
+        self._clock = clock
+        self._known = self._seen = self._state()
+        self._next_at = clock() + LOOK_SECONDS
+
+    def has_changed(self) -> bool:
+        """Whether it is another file than before, and has been so for two looks, a second apart: then it is written whole."""
+        if self._path is None or (now := self._clock()) < self._next_at:
+            return False
+        self._next_at = now + LOOK_SECONDS
+        earlier, self._seen = self._seen, self._state()
+        if self._seen in {None, self._known} or self._seen != earlier:
+            return False
+        self._known = self._seen
+        return True
+
+    def _state(self) -> tuple[int, int, int, int] | None:
+        """None for no file."""
+        try:
+            found = None if self._path is None else self._path.stat()
+        except (OSError, ValueError):  # ValueError: a name with a NUL in it
+            found = None
+        return None if found is None else (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+
+
 def reason(error: OSError) -> str:
     """The system's words for an error, such as "permission denied"."""
     return (error.strerror or "an error").lower()

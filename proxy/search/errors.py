@@ -18,6 +18,7 @@ None carries text for a client or a log: a library's message may hold a URL or a
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import TypeVar
@@ -50,20 +51,47 @@ class UpstreamExchangeError(Exception):
 
 _CAUSES: dict[FailureKind, str] = {
     FailureKind.CONNECT: "no connection",
-    FailureKind.DNS: "the name is unknown",
+    FailureKind.DNS: "the name is unknown (DNS)",
     FailureKind.TLS: "the TLS handshake failed, or the certificate is not trusted",
     FailureKind.RESET: "connection closed",
     FailureKind.TRUNCATED: "the answer ended early",
-    FailureKind.PROTOCOL: "the answer is not valid HTTP",
+    FailureKind.PROTOCOL: "the answer is not valid HTTP. Is it the port for REST, and is its URL https://…?",
 }
 
 
-def cause_of(kind: FailureKind, place: str, *, number: int | None = None) -> str:
-    """A sentence on a failed exchange. ``place``: the database's address. ``number``: the system's error number, if known.
+# By OpenSSL's codes of verification (x509_vfy.h).
+_UNTRUSTED = "its certificate is of no trusted authority; upstream.ca_file names others"
+_OF_CERTIFICATES = {
+    **dict.fromkeys((18, 19, 20, 21), _UNTRUSTED),
+    9: "its certificate is not valid yet",
+    10: "its certificate has expired",
+    62: "its certificate is for another name",
+    64: "its certificate is for another address",
+}
+# What a server without TLS causes, by OpenSSL's version.
+_PLAINTEXT = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"})
+
+
+def words_of_tls(error: ssl.SSLError) -> str:
+    """What went wrong in a handshake, in fixed words: a library's own may hold a name."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _OF_CERTIFICATES.get(error.verify_code, "its certificate is not trusted")
+    reason = error.reason or ""
+    if reason in _PLAINTEXT:
+        return "it answers without TLS: is its URL http://…?"
+    if "ALERT" in reason and ("CERTIFICATE" in reason or "HANDSHAKE_FAILURE" in reason):
+        return "it refused the handshake: does it require a client's certificate (upstream.client_certificate)?"
+    return "the TLS handshake failed"
+
+
+def cause_of(kind: FailureKind, place: str, *, number: int | None = None, words: str = "") -> str:
+    """A sentence on a failed exchange. ``place``: the database's address. ``number``: the system's error number, if known. ``words``: the
+    cause, where it is known better.
 
     The system's words for the number are used, never a library's message, which may hold a header.
     """
-    words = os.strerror(number).lower() if number is not None and number > 0 else _CAUSES.get(kind, "")
+    if not words:
+        words = os.strerror(number).lower() if number is not None and number > 0 else _CAUSES.get(kind, "")
     match trouble_of(kind):
         case Trouble.NO_UPSTREAM:
             return f"VecSieve cannot reach the database at {place}: {words}"

@@ -103,6 +103,10 @@ class Exchange(Questioner, Protocol[A_co]):
         """Send ``body`` with the head of the last successful reply. Raises RejectedReplyError when there is none."""
         ...
 
+    def failed_open(self, reason: FailOpen) -> None:
+        """The original is the answer, because VecSieve failed for ``reason``."""
+        ...
+
     def refusal(self) -> A_co:
         """Return upstream's last refusal unchanged."""
         ...

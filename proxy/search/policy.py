@@ -41,7 +41,6 @@ from ..selection.policy import (
     Tier,
     When,
 )
-from ..selection.representatives import ties_of
 from ..selection.single import decides_a_page
 from ..telemetry.labels import CollapsedIn, RuleLabel
 from .collections.learned import Lru
@@ -154,7 +153,7 @@ class ResolvedPolicy:
     def __post_init__(self) -> None:
         """Compute once per policy what every search reads several times."""
         chosen = self.selection
-        is_shorter_first = Tie.SHORTER in ties_of(chosen.representative, chosen.chain)
+        is_shorter_first = chosen.representative is Strategy.CHAIN and Tie.SHORTER in chosen.chain
         reads_texts = chosen.texts is not None or chosen.representative is Strategy.LONGEST or is_shorter_first
         object.__setattr__(self, "reads_texts", reads_texts)
         object.__setattr__(self, "demotes", self.is_across or self.session_key is not None)
@@ -188,7 +187,7 @@ class ResolvedPolicy:
 
     def _needed_fields(self) -> Fields:
         chosen, known = self.selection, self.metadata
-        by_chain = ties_of(chosen.representative, chosen.chain)
+        by_chain = chosen.chain if chosen.representative is Strategy.CHAIN else ()
         needs_span = Tie.SHORTER in by_chain
         needs_document = chosen.caps.per_document is not None
         needs_source = bool(
@@ -283,7 +282,13 @@ def _decided_by(policy: PolicySettings) -> Threshold | None:
 _TIERS = {"exact": Tier.EXACT, "said": Tier.SAID, "edited": Tier.EDITED}
 
 
+def representative_of(name: str, chain: tuple[Tie, ...]) -> tuple[Strategy, tuple[Tie, ...]]:
+    """The strategy and its chain; `newest` is a chain of one step. ``chain``: the policy's. Raises ValueError for an unknown name."""
+    return (Strategy.CHAIN, (Tie.RECENCY,)) if name == "newest" else (Strategy(name), chain)
+
+
 def _selection(policy: PolicySettings) -> Policy:
+    representative, chain = representative_of(policy.representative, tuple(Tie(tie) for tie in policy.chain))
     return Policy(
         texts=None if policy.texts is None else _TIERS[policy.texts],
         rewordings=policy.rewordings,
@@ -291,13 +296,13 @@ def _selection(policy: PolicySettings) -> Policy:
         threshold=_decided_by(policy),
         chance=CHANCE,
         when=When(policy.when),
-        representative=Strategy(policy.representative),
         diversifier=_diversifier(policy),
         order=Order(policy.order),
         short=Short(policy.short),
         distance=Distance(policy.distance),
         keep_sources=policy.keep_sources,
-        chain=tuple(Tie(tie) for tie in policy.chain),
+        representative=representative,
+        chain=chain,
         authority=policy.authority,
         caps=Caps(
             per_cluster=policy.caps.per_cluster,

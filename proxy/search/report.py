@@ -19,8 +19,8 @@ from ..telemetry.labels import (
     Stage,
 )
 from ..telemetry.reports import Figures, Report
-from .candidates import QUOTE, Columns, sources_of
-from .context.tokens import of_bytes
+from .candidates import sources_of
+from .context.tokens import BYTES_A_TOKEN
 from .fetch import Attempt
 from .policy import ResolvedPolicy
 
@@ -58,8 +58,8 @@ def header_value(report: Report) -> str:
 
 
 def report_headers(report: Report, *, is_wanted: bool) -> list[tuple[str, str]]:
-    """The response headers of an improved answer. ``is_wanted``: whether the settings enable them."""
-    found = []
+    """The response headers of an answer made of a pool. ``is_wanted``: whether the settings enable them."""
+    found = [] if report.fail_open is None else list(plain_headers(None, report.fail_open, is_on=is_wanted))
     if report.figures:  # a plain answer has none, because `returned=0` beside results would be false
         found += [(REPORT_HEADER, header_value(report))] if is_wanted else []
         found += [(COLLAPSED_HEADER, report.collapsed_ids)] if report.collapsed_ids is not None else []
@@ -129,12 +129,21 @@ def _within(values: Iterable[bytes], room: int) -> tuple[list[bytes], int]:
     return fitting, room
 
 
-def bypass_headers(reason: BypassReason | None, *, is_on: bool) -> tuple[tuple[str, str], ...]:
-    """The response header of a bypassed search: `x-vecsieve: bypass=` and the reason's label.
+def plain_headers(
+    bypass: BypassReason | None, fail_open: FailOpen | None, *, is_on: bool
+) -> tuple[tuple[str, str], ...]:
+    """The response header of a search that was not improved: `x-vecsieve: bypass=`, or `fail_open=`, and the reason's label.
 
     ``is_on``: whether the search's mode is on and the settings enable the header; the other modes add nothing.
     """
-    return ((REPORT_HEADER, f"bypass={reason.value}"),) if is_on and reason is not None else ()
+    if not is_on or (bypass is None and fail_open is None):
+        return ()
+    return (
+        (
+            REPORT_HEADER,
+            f"fail_open={fail_open.value}" if bypass is None and fail_open is not None else f"bypass={bypass}",
+        ),
+    )
 
 
 # Plain lists: for fifty candidates they take half the time of arrays.
@@ -148,21 +157,27 @@ def figures(
     search: Search,
     pool: Pool,
     selection: Selection,
+    size: int | None = 0,
     *,
-    is_widened: bool = True,
     had_vectors: bool = True,
     policy: ResolvedPolicy | None = None,
 ) -> Figures:
-    """``is_widened``: False for a search that was sent unchanged. ``had_vectors``: whether vectors were requested; where texts decide none are, and none
+    """``size``: as planned; None for a search that was sent unchanged. ``had_vectors``: whether vectors were requested; where texts decide none are, and none
     is missing. ``policy``: None if nothing but the selection is known.
     """
     fates, keep = selection.fates.tolist(), selection.keep.tolist()
-    size, scores = len(fates), pool.scores.tolist()
+    is_widened, size, scores = size is not None, len(fates), pool.scores.tolist()
     backend_page = range(search.offset, min(search.offset + search.top_k, size))
     changed = is_widened and keep != [*backend_page]
-    left = [row for row in backend_page if fates[row] == _COLLAPSED] if changed else []
-    links = selection.links.tolist() if left else []
-    proven = len([row for row in left if links[row] in _PROVEN])
+    left = proven = saved_bytes = 0
+    if changed:
+        links, places = selection.links.tolist(), () if policy is None or not pool.fields else policy.text_places
+        for row in backend_page:
+            if fates[row] == _COLLAPSED:
+                left += 1
+                proven += links[row] in _PROVEN
+                for place in places:
+                    saved_bytes += len(pool.fields[row][place] or b"")  # of the JSON that has a text: an estimate
     page = selection.labels[search.offset : search.offset + search.top_k].tolist()
     return Figures(
         candidates=size,
@@ -182,30 +197,17 @@ def figures(
         score_loss=_score_loss(scores[search.offset : search.offset + len(keep)], [scores[row] for row in keep]),
         changed=changed,
         proven=proven,
-        judged=len(left) - proven,
+        judged=left - proven,
         arrived=len(set(keep).difference(backend_page)) if changed else 0,
-        saved_tokens=_tokens(pool, policy, left) if left and policy is not None else 0,
+        saved_tokens=saved_bytes // BYTES_A_TOKEN,
     )
-
-
-def _tokens(pool: Pool, policy: ResolvedPolicy, rows: list[int]) -> int:
-    """An estimate for the texts of these candidates, from the sizes of their JSON."""
-    if not pool.fields:
-        return 0
-    columns = Columns(policy.keys, [pool.fields[row] for row in rows]).present(policy.text_paths)
-    texts = (
-        next((raw for raw in values if raw is not None and raw[:1] == QUOTE), b'""')
-        for values in zip(*columns, strict=True)
-    )
-    return sum(of_bytes(len(raw) - 2) for raw in texts)
 
 
 def rows_of(attempt: Attempt) -> tuple[Figures, ...]:
     """One row per search of an improved answer."""
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
     made = partial(figures, had_vectors=attempt.call.needs.vectors, policy=attempt.policy)
-    rows = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.plan, strict=True)
-    return tuple([made(search, pool, selection, is_widened=size is not None) for search, pool, selection, size in rows])
+    return tuple(map(made, attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.plan))
 
 
 def report_of(

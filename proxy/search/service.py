@@ -363,12 +363,11 @@ class SearchService:
         if race.is_first:
             grant.overtaken(is_overdue=attempt.watch.elapsed() >= last)
         if race.is_sent:
-            since = attempt.watch.clock()
+            since, reason = attempt.watch.clock(), grant.reason or FailOpen.INTERNAL
+            exchange.failed_open(reason)
             response = await race.answer()
             attempt.watch.add(Stage.UPSTREAM, since)
-            report = report_of(
-                operation, attempt, outcome=Outcome.FAIL_OPEN, reason=grant.reason or FailOpen.INTERNAL, hedged=True
-            )
+            report = report_of(operation, attempt, outcome=Outcome.FAIL_OPEN, reason=reason, hedged=True)
         else:
             if grant.has_sent:
                 self._governor.own.spend(operation, OwnRead.REPLAY, len(attempt.call.searches))
@@ -462,6 +461,7 @@ class SearchService:
         if grant.has_sent:
             kind = AttemptKind.REPLAY
             self._services.metrics.retried(Retry.of(reason))
+        exchange.failed_open(reason)
         since = attempt.watch.clock()
         try:
             response = await exchange.original(kind)

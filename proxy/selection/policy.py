@@ -28,12 +28,11 @@ class Strategy(StrEnum):
     QUERY_CLOSEST = "query_closest"
     LONGEST = "longest"
     AUTO = "auto"
-    NEWEST = "newest"
     CHAIN = "chain"  # the policy's ties, one after the other
 
 
 # What chooses a representative without vectors.
-_WITHOUT_VECTORS = frozenset((Strategy.RANK, Strategy.LONGEST, Strategy.NEWEST, Strategy.CHAIN))
+_WITHOUT_VECTORS = frozenset((Strategy.RANK, Strategy.LONGEST, Strategy.CHAIN))
 
 
 class Tie(StrEnum):

@@ -17,11 +17,6 @@ from .values import Candidates, FloatMatrix, FloatVector, Indices, Metadata, bes
 Lengths = npt.NDArray[np.int64]
 
 
-def ties_of(strategy: Strategy, chain: tuple[Tie, ...]) -> tuple[Tie, ...]:
-    """The ties that a strategy compares by; () for one that is no chain. ``chain``: of the policy."""
-    return {Strategy.CHAIN: chain, Strategy.NEWEST: (Tie.RECENCY,)}.get(strategy, ())
-
-
 def best_of(
     members: Indices,
     metadata: Metadata,
@@ -185,12 +180,9 @@ def _auto(pool: _Pool) -> _Choose:
     return choose
 
 
-def _by_ties(strategy: Strategy) -> Callable[[_Pool], _Choose]:
-    def choosing(pool: _Pool) -> _Choose:
-        known, lengths, ties = pool.candidates.metadata, pool.candidates.text_lengths, ties_of(strategy, pool.chain)
-        return lambda members: best_of(members, known, lengths, ties, pool.authority)
-
-    return choosing
+def _chain(pool: _Pool) -> _Choose:
+    known, lengths = pool.candidates.metadata, pool.candidates.text_lengths
+    return lambda members: best_of(members, known, lengths, pool.chain, pool.authority)
 
 
 # Strategy.RANK has no entry: it is the first member of every cluster.
@@ -201,8 +193,7 @@ REPRESENTATIVES: Mapping[Strategy, Callable[[_Pool], _Choose]] = MappingProxyTyp
         Strategy.QUERY_CLOSEST: _query_closest,
         Strategy.LONGEST: _longest,
         Strategy.AUTO: _auto,
-        Strategy.CHAIN: _by_ties(Strategy.CHAIN),
-        Strategy.NEWEST: _by_ties(Strategy.NEWEST),
+        Strategy.CHAIN: _chain,
     }
 )
 

@@ -275,13 +275,21 @@ class Access(NamedTuple):
 
 
 class AccessLog:
-    """Writes all errors and fallbacks, and every n-th other request. ``wall_clock``: seconds since the epoch."""
+    """Writes all errors and fallbacks, and every n-th other request. ``least``: the least level that is written. ``wall_clock``: seconds
+    since the epoch.
+    """
 
-    __slots__ = ("_owed", "_share", "_sink", "_wall_clock")
+    __slots__ = ("_least", "_owed", "_share", "_sink", "_wall_clock")
 
     def __init__(
-        self, sink: LineSink, *, share: float = SUCCESS_SHARE, wall_clock: Callable[[], float] = time.time
+        self,
+        sink: LineSink,
+        *,
+        share: float = SUCCESS_SHARE,
+        least: int = logging.INFO,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
+        self._least = least
         self._sink = sink
         self._share = share
         self._wall_clock = wall_clock
@@ -289,6 +297,8 @@ class AccessLog:
 
     def write(self, access: Access) -> None:
         """Log the request if it is selected. Never blocks, never raises."""
+        if (logging.WARNING if access.is_trouble else logging.INFO) < self._least:
+            return
         if not access.is_remarkable:
             self._owed += self._share
             if self._owed < 1.0:

@@ -396,7 +396,11 @@ class Metrics(Instruments):
         for each in report.figures:
             self._search_counted(each)
             if each.changed:
-                self._changed(each, report.outcome)
+                of, outcome = self.backend, report.outcome
+                self.answers_changed_total.labels(of, outcome).inc()
+                self.results_replaced_total.labels(of, outcome, Evidence.PROVEN).inc(each.proven)
+                self.results_replaced_total.labels(of, outcome, Evidence.JUDGED).inc(each.judged)
+                self.tokens_saved_total.labels(of, outcome).inc(each.saved_tokens)
         if report.figures:
             self._ruled(report)
 
@@ -414,12 +418,6 @@ class Metrics(Instruments):
             self.rule_candidates_collapsed_total.labels(rule).inc(collapsed)
         if filled:
             self.rule_results_filled_total.labels(rule).inc(filled)
-
-    def _changed(self, each: Figures, outcome: Outcome) -> None:
-        self.answers_changed_total.labels(self.backend, outcome).inc()
-        self.results_replaced_total.labels(self.backend, outcome, Evidence.PROVEN).inc(each.proven)
-        self.results_replaced_total.labels(self.backend, outcome, Evidence.JUDGED).inc(each.judged)
-        self.tokens_saved_total.labels(self.backend, outcome).inc(each.saved_tokens)
 
     def _search_counted(self, each: Figures) -> None:
         self.candidates.observe(each.candidates)

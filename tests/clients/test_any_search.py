@@ -122,7 +122,7 @@ def reported(answer: Answer) -> dict[str, float]:
     value = answer.header("x-vecsieve")
     return (
         {}
-        if value is None or value.startswith("bypass=")
+        if value is None or value.startswith(("bypass=", "fail_open="))
         else {name: float(number) for name, _, number in (p.partition("=") for p in value.split(";"))}
     )
 

@@ -85,7 +85,8 @@ def test_over_all_questions_copies_go_and_the_first_result_stays(plain: Story) -
     assert int(by_wording[2]) <= 53
     said = " ".join(plain.out.split())
     assert f"first result stayed first in {QUESTIONS} of {QUESTIONS}" in said
-    stay = re.search(r"Repeats that stay: (\d+), (\d+) of them because they say more", said)
+    assert "Word for word copies: 81 → 0." in said
+    stay = re.search(r"kept on purpose: (\d+), (\d+) of them because they say more", said)
     assert stay is not None
     assert int(stay[1]) - int(stay[2]) <= 14
 

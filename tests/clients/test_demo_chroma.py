@@ -54,7 +54,7 @@ def test_the_demo_fits_the_plain_width_and_speaks_of_no_other_database(plain: Do
 
 
 def test_over_all_questions_copies_go_and_the_first_result_stays(plain: Done) -> None:
-    repeats = re.search(r"repeat one above │ *(\d+) \(\d+%\) │ *(\d+) \(", plain.out)
+    repeats = re.search(r"results like one above │ *(\d+) \(\d+%\) │ *(\d+) \(", plain.out)
     assert repeats is not None
     assert int(repeats[1]) > 100
     assert int(repeats[2]) <= 55

@@ -152,7 +152,9 @@ def check(world: World, collection: Collection, request: Request, call: Said, *,
 def reported(seen: Seen) -> dict[str, float]:
     """The report's figures; empty without it, and where it says why the search was left alone."""
     values = [
-        str(value) for name, value in seen.initial if name == "x-vecsieve" and not str(value).startswith("bypass=")
+        str(value)
+        for name, value in seen.initial
+        if name == "x-vecsieve" and not str(value).startswith(("bypass=", "fail_open="))
     ]
     pairs = [pair.partition("=") for pair in (values[0].split(";") if values else ())]
     return {name: float(number) for name, _, number in pairs}

@@ -414,6 +414,30 @@ async def test_keys_lead_through_the_views_and_into_a_search(world: World, page:
     await page.until("document.querySelector('main h1')?.innerText === 'Before and after'")
 
 
+async def test_the_list_has_words_and_is_filtered_by_them(world: World, page: Page) -> None:
+    await shown(page, world, "live")
+    rows = "[...document.querySelectorAll('main tbody tr')]"
+    await page.until(f"{rows}.some(e => e.querySelector('.words')?.innerText.length > 20)")
+    words = await page.run(f"{rows}.map(e => e.querySelector('.words')?.innerText).find(e => e)")
+    count = await page.run(f"{rows}.length")
+    await page.run(
+        "(() => { const e = document.querySelector('.headtools input:not([type])');"
+        f" e.value = {json.dumps(str(words)[:20].upper())}; e.dispatchEvent(new Event('input', {{bubbles: true}})); }})()"
+    )
+    await page.until(f"{rows}.length > 0 && {rows}.length < {count}")
+
+
+async def test_what_was_tried_can_be_copied_as_settings(world: World, page: Page) -> None:
+    await shown(page, world, "whatif")
+    await chosen(page, "Preset", "exact")
+    await page.until("document.querySelector('main pre')?.textContent.includes('preset: \"exact\"')")
+
+
+async def test_an_unknown_view_says_so(world: World, page: Page) -> None:
+    await page.open(f"{world.admin}/#/nonsense")
+    await page.until("document.body.innerText.includes('No such view')")
+
+
 async def test_what_is_no_longer_kept_is_said(world: World, page: Page) -> None:
     await page.open(f"{world.admin}/#/search/1")
     await page.until("document.body.innerText.includes('no longer kept')")

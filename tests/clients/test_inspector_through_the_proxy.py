@@ -45,7 +45,7 @@ def read(admin: str, path: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_searches_are_there_without_a_setting_and_without_texts(engine: str, workers: str) -> None:
+def test_searches_and_their_texts_are_there_without_a_setting(engine: str, workers: str) -> None:
     with stack.serve(engine, "--workers", workers) as (proxy, admin):
         for number in range(8):  # a question asked again fetches no whole pool to look at
             searched(proxy, number)
@@ -57,7 +57,7 @@ def test_searches_are_there_without_a_setting_and_without_texts(engine: str, wor
         detail = json.loads(answer.body)
         assert len(detail["kept"]) == 4
         assert {each["reason"] for each in detail["left_out"]} >= {"equal_text"}
-        assert b"CANARY" not in answer.body
+        assert b"CANARY" in answer.body
         (counted,) = json.loads(exchange(admin, "GET", "/api/collections").body)["collections"]
         assert (counted["searches"], counted["repeats"]) == (8, 16)
         assert read(admin, "/egress")["searches"] == 8
@@ -81,6 +81,14 @@ def judged(admin: str, query: str) -> dict[str, int]:
 def listed(admin: str) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = json.loads(exchange(admin, "GET", "/api/searches").body)["searches"]
     return rows
+
+
+def test_texts_are_kept_nowhere_where_the_settings_say_so(engine: str) -> None:
+    with stack.serve(engine, environment={"VECSIEVE_EXPLAIN_TEXTS": "false"}) as (proxy, admin):
+        searched(proxy)
+        (row,) = listed(admin)
+        for path in ("/api/searches", f"/api/searches/{row['number']}", "/explain"):
+            assert b"CANARY" not in exchange(admin, "GET", path).body
 
 
 def test_texts_are_there_where_the_settings_ask_for_them(engine: str) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
@@ -139,6 +140,48 @@ def test_a_terminal_gets_a_banner_text_and_a_summary(database: str) -> None:
     assert f"database  {database}" in text
     assert "mode on, backend qdrant" in text
     assert "{" not in text.replace("{$", ""), "JSON in a terminal"
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_without_a_terminal_every_line_is_json_and_none_is_noise(database: str, workers: str) -> None:
+    """Two plain lines stood among JSON, and the first line of every start said that RLIMIT_NOFILE is enough."""
+    with serving(database, "--workers", workers) as (running, data, _):
+        running.wait_for("accepts connections")
+        running.process.send_signal(signal.SIGTERM)
+        running.process.wait(SECONDS)
+        lines = [json.loads(line) for line in running.output().splitlines()]
+    assert lines[0]["msg"] == f"vecsieve serve listening on {data}"
+    assert not [line for line in lines if "RLIMIT" in line["msg"]]
+
+
+def test_the_log_can_be_text_or_only_warnings(database: str) -> None:
+    with serving(database, environment={"VECSIEVE_LOG_FORMAT": "text"}) as (running, data, _):
+        running.wait_for("accepts connections")
+        text = running.output()
+        assert text.startswith(f"vecsieve serve listening on {data}\n")
+        assert "{" not in text
+        quiet = {"VECSIEVE_LOG_LEVEL": "warning"}
+        listen = ("--listen", "127.0.0.1:0", "--admin", data.removeprefix("http://"))  # in use: the process ends
+        done = forked_command("serve", "--upstream", database, *listen, **quiet)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "is in use (admin)" in done.stderr
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_changed_settings_file_is_read_without_a_signal(database: str, tmp_path: Path, workers: str) -> None:
+    """`helm upgrade --set settings.mode=…` changed nothing. A ConfigMap is replaced by renaming, and a bad one changes nothing."""
+    file, fresh = tmp_path / "settings.yaml", tmp_path / "fresh.yaml"
+    file.write_text("mode: shadow\n")
+    with serving(database, "--config", str(file), "--workers", workers) as (running, _, admin):
+        assert json.loads(exchange(admin, "GET", "/status").body)["mode"] == "shadow"
+        for text, said in (("mode: of\n", "reload failed"), ("mode: off\n", "settings reloaded")):
+            fresh.write_text(text)
+            fresh.replace(file)
+            running.wait_for(said)
+        until = time.monotonic() + SECONDS
+        while (mode := json.loads(exchange(admin, "GET", "/status").body)["mode"]) != "off":
+            assert time.monotonic() < until, mode
+            time.sleep(0.05)
 
 
 def test_sigterm_while_idle_ends_it_at_once_and_cleanly(database: str) -> None:

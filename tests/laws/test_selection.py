@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -162,13 +161,10 @@ def test_texts_of_any_script_are_as_distinct_as_english_ones(script: str) -> Non
     assert chosen.links.tolist() == [Link.NONE, Link.NONE, Link.EQUAL, Link.EQUAL]
 
 
-@pytest.mark.parametrize(
-    "ask", [{"representative": Strategy.NEWEST}, {"representative": Strategy.CHAIN, "chain": (Tie.RECENCY,)}]
-)
-def test_the_newest_of_a_cluster_stands_for_it_when_told_to(ask: dict[str, Any]) -> None:
+def test_the_newest_of_a_cluster_stands_for_it_when_told_to() -> None:
     known = Metadata(texts=as_texts(("a page of the manual",) * 3), recency=np.array([1.0, 3.0, 2.0]))
     candidates = replace(pool(angles(0, 0, 0, 90)[:3]), metadata=known)
-    newest = replace(DEFAULT, short=Short.ALLOW, **ask)
+    newest = replace(DEFAULT, short=Short.ALLOW, representative=Strategy.CHAIN, chain=(Tie.RECENCY,))
     assert select(candidates, top_k=2, policy=newest).keep.tolist() == [1]
 
 

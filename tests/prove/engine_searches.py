@@ -170,7 +170,11 @@ def _grpc_point(raw: bytes) -> Point:
 
 
 def _report(value: str | None) -> dict[str, float]:
-    pairs = [pair.partition("=") for pair in (value or "").split(";") if pair and not pair.startswith("bypass=")]
+    pairs = [
+        pair.partition("=")
+        for pair in (value or "").split(";")
+        if pair and not pair.startswith(("bypass=", "fail_open="))
+    ]
     return {name: float(number) for name, _, number in pairs}
 
 

@@ -49,7 +49,11 @@ class Seen:
 
     def unexplained(self) -> Seen:
         """The same without the reason why the proxy left the search alone."""
-        headers = (pair for pair in self.headers if pair[0].lower() != REPORT or not pair[1].startswith(b"bypass="))
+        headers = (
+            pair
+            for pair in self.headers
+            if pair[0].lower() != REPORT or not pair[1].startswith((b"bypass=", b"fail_open="))
+        )
         return replace(self, headers=tuple(headers))
 
     def plainly(self) -> Seen:

@@ -99,7 +99,11 @@ async def ask(port: int, raw: bytes) -> tuple[int, bytes | None, bytes]:
     finally:
         client.writer.close()
     report = answer.header(b"x-vecsieve")
-    return answer.status, None if report is None or report.startswith(b"bypass=") else report, answer.body
+    return (
+        answer.status,
+        None if report is None or report.startswith((b"bypass=", b"fail_open=")) else report,
+        answer.body,
+    )
 
 
 async def searches(count: int) -> list[Finding]:

@@ -281,6 +281,30 @@ async def test_a_deployment_prefix_is_looked_through() -> None:
         assert ids(await raw_exchange(proxy.port, request(search()))) == [0, 1, 2], "outside the prefix nothing is ours"
 
 
+@pytest.mark.parametrize(
+    ("path", "prefix", "sent", "forwarded"),
+    [
+        ("/qdrant", "", b"/collections/c/points/query?timeout=3", b"/qdrant/collections/c/points/query?timeout=3"),
+        ("/qdrant/", "/vs", b"/vs/collections/c/points/query", b"/qdrant/collections/c/points/query"),
+        ("/", "/vs", b"/vs/collections/c/points/query", b"/collections/c/points/query"),
+    ],
+)
+async def test_a_database_behind_a_path_is_reached_by_its_url(
+    path: str, prefix: str, sent: bytes, forwarded: bytes
+) -> None:
+    there = {"url": "", "path_prefix": prefix}
+    async with upstream() as database:
+        there["url"] = f"{database.url}{path}"
+        async with running(database.url, upstream=there) as proxy:
+            assert ids(await raw_exchange(proxy.port, request(search(), target=sent))) == [0, 2, 3]
+            scrolled = await raw_exchange(proxy.port, request(search(), target=sent.replace(b"query", b"scroll")))
+            assert b" 200 " in scrolled.split(b"\r\n")[0]
+        assert [each.line.split(b" ")[1] for each in database.requests] == [
+            forwarded,
+            forwarded.replace(b"query", b"scroll"),
+        ]
+
+
 async def test_the_description_of_a_collection_is_asked_for_behind_the_prefix() -> None:
     body = b'{"collectionName":"c","data":[[0.5,0.25]],"limit":3,"outputFields":["text"]}'
     answer = reply(b'{"code":0,"data":[]}', headers=[JSON])

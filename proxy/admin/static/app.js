@@ -1,7 +1,7 @@
 // The frame of the inspector: polling, choice of the view, keys. The views are in views.js.
 import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
 import { POLL_MS, ask, usePolled } from "./asking.js";
-import { Collections, Cost, Doubtful, Live, Pair, Search, Settings } from "./views.js";
+import { Collections, Cost, Doubtful, Empty, Live, Pair, Search, Settings } from "./views.js";
 import { WhatIf } from "./whatif.js";
 
 const MOST_SEARCHES = 300;
@@ -149,6 +149,7 @@ function App() {
       ${view === "cost" && html`<${Cost} />`}
       ${view === "whatif" && html`<${WhatIf} />`}
       ${view === "settings" && html`<${Settings} collection=${rest[0] ?? ""} />`}
+      ${!VIEWS.some(([name]) => name === shown) && html`<${Empty} title="No such view"><p>The views are above. <a href="#/live">Searches</a> is the first.</p></${Empty}>`}
     </main>
     <footer>Keys: <kbd>1</kbd>–<kbd>6</kbd> views, <kbd>j</kbd> <kbd>k</kbd> next and previous, <kbd>r</kbd> <kbd>w</kbd> right and wrong.
       The same data is JSON under <a href="/api/searches">/api/</a>.</footer>`;

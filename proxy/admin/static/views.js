@@ -78,10 +78,13 @@ export function Live({ verdict, searches, keep, error, isPaused, pause, texts })
   const results = sum(searches, "results");
   const each = searches.length || 1;
   const [onlyChanged, setOnlyChanged] = useState(false);
-  const rows = onlyChanged ? searches.filter((row) => row.repeats) : searches;
+  const [filter, setFilter] = useState("");
+  const wanted = filter.toLowerCase();
+  const rows = searches.filter((row) => (row.repeats || !onlyChanged) && `${row.collection} ${row.words ?? ""}`.toLowerCase().includes(wanted));
   return html`<div class="head">
       <div><h1>Searches</h1><p class="quiet">Live, newest first. Open a search to see what changed.</p></div>
-      <div class="headtools"><label class="check"><input type="checkbox" checked=${onlyChanged} onChange=${(event) => setOnlyChanged(event.target.checked)} />Only with repeats</label>
+      <div class="headtools"><label>Filter <input value=${filter} onInput=${(event) => setFilter(event.target.value)} placeholder="collection or words" /></label>
+        <label class="check"><input type="checkbox" checked=${onlyChanged} onChange=${(event) => setOnlyChanged(event.target.checked)} />Only with repeats</label>
         <button onClick=${pause} aria-pressed=${isPaused}>${isPaused ? "Resume" : "Pause"}</button></div>
     </div>
     ${verdict && html`<${Verdict} verdict=${verdict} />`}
@@ -108,7 +111,8 @@ export function Live({ verdict, searches, keep, error, isPaused, pause, texts })
               <tbody>${rows.map(
                 (row) => html`<tr key=${row.number} data-entry>
                   <td class="time"><a href=${`#/search/${row.number}`}>${clock(row.at)}</a></td>
-                  <td class="name"><a href=${`#/search/${row.number}`} tabindex="-1">${row.collection}</a> <span class="quiet wide">${named(row.operation)}</span></td>
+                  <td class="name"><a href=${`#/search/${row.number}`} tabindex="-1">${row.collection}</a> <span class="quiet wide">${named(row.operation)}</span>
+                    ${row.words && html`<span class="words">${row.words}</span>`}</td>
                   <td class="n">${row.repeats ? html`<b>${row.repeats}</b>` : "0"}<span class="quiet"> of ${row.results}</span></td>
                   <td class="wide"><${Bar} part=${row.repeats} of=${row.results} kind="bad" /></td>
                   <td class="n wide">${row.candidates}<span class="quiet"> → ${row.clusters} distinct</span></td>
@@ -121,12 +125,17 @@ export function Live({ verdict, searches, keep, error, isPaused, pause, texts })
     }`;
 }
 
+// Lower values first: the database ranks by distance.
+const measureOf = (each) => {
+  const [best, worst] = [...each].sort((a, b) => a.rank - b.rank).filter((one) => one.score !== null).map((one) => one.score).reduce((ends, score) => [ends[0] ?? score, score], []);
+  return best < worst ? "distance" : "score";
+};
 const found = (search, rank) => [...search.kept, ...search.left_out].find((each) => each.rank === rank);
 const idOf = (each) => (each.id === null ? "no id" : String(each.id));
-function Result({ each, number, at, badge, kind, note, link }) {
+function Result({ each, number, at, badge, kind, note, link, measure }) {
   const body = html`<span class="place">${at}</span>
     <span class="what"><code class="id">${idOf(each)}</code>${each.text && html`<span class="text">${each.text}</span>`}${note && html`<span class="note">${note}</span>`}</span>
-    <span class="side"><span class="score">${fixed(each.score, 3)}</span>${badge && html`<span class=${`badge ${kind}`}>${badge}</span>`}</span>`;
+    <span class="side"><span class="score" title=${measure}>${measure === "distance" ? "distance " : ""}${fixed(each.score, 3)}</span>${badge && html`<span class=${`badge ${kind}`}>${badge}</span>`}</span>`;
   return link
     ? html`<li data-entry><a class=${`result ${kind}`} href=${`#/pair/${number}/${each.rank}`}>${body}</a></li>`
     : html`<li><div class=${`result ${kind}`}>${body}</div></li>`;
@@ -153,6 +162,7 @@ export function Search({ number }) {
   const others = search.left_out.filter((each) => each.rank < first || each.rank >= first + search.top_k);
   const came = search.kept.filter((each) => each.rank < first || each.rank >= first + search.top_k).length;
   const isShadow = search.outcome === "shadow";
+  const measure = measureOf([...search.kept, ...search.left_out]);
   return html`<p><a href="#/live">← Searches</a></p>
     <div class="head"><div>
       <h1>Before and after</h1>
@@ -172,7 +182,7 @@ export function Search({ number }) {
       <section><h2>Before <span class="quiet">the original page of the database</span></h2><ol class="results">
         ${own.map((each) => {
           const fate = kept.has(each.rank) ? { badge: each.copy ? "fills the page" : "", kind: each.copy ? "filled" : "" } : fateOf(each);
-          return html`<${Result} key=${each.rank} each=${each} number=${number} at=${each.rank + 1} ...${fate} />`;
+          return html`<${Result} key=${each.rank} each=${each} measure=${measure} number=${number} at=${each.rank + 1} ...${fate} />`;
         })}</ol></section>
       <section><h2>After <span class="quiet">${isShadow ? "the page in mode on" : "what the client got"}</span></h2><ol class="results">
         ${search.kept.map((each) => {
@@ -182,14 +192,14 @@ export function Search({ number }) {
             each.stays ?? "",
             each.copy ? `${each.copy.why}, but fills the page: there are too few distinct candidates` : "",
           ].filter(Boolean);
-          return html`<${Result} key=${each.rank} each=${each} number=${number} at=${each.rank + 1} note=${notes.join("; ")}
+          return html`<${Result} key=${each.rank} each=${each} measure=${measure} number=${number} at=${each.rank + 1} note=${notes.join("; ")}
             badge=${isNew ? "moved up" : ""} kind=${each.copy ? "filled" : isNew ? "new" : ""} />`;
         })}</ol></section>
     </div>
     ${
       others.length > 0 &&
       html`<details><summary>${others.length} more candidates, not in the reply</summary><ol class="results">
-        ${others.map((each) => html`<${Result} key=${each.rank} each=${each} number=${number} at=${each.rank + 1} ...${fateOf(each)} />`)}
+        ${others.map((each) => html`<${Result} key=${each.rank} each=${each} measure=${measure} number=${number} at=${each.rank + 1} ...${fateOf(each)} />`)}
       </ol></details>`
     }`;
 }
@@ -226,7 +236,7 @@ const Evidence = ({ pair }) => html`<dl class="evidence">
 
 const Sides = ({ pair }) => html`<div class="columns pair">
   ${[["a", "Kept"], ["b", "Removed"]].map(
-    ([name, title]) => html`<section class="card"><h3>${title} <span class="quiet">rank ${pair[name].rank + 1}, score ${fixed(pair[name].score, 3)}</span></h3>
+    ([name, title]) => html`<section class="card"><h3>${title} <span class="quiet">rank ${pair[name].rank + 1}, ${measureOf([pair.a, pair.b])} ${fixed(pair[name].score, 3)}</span></h3>
       <p><code class="id">${idOf(pair[name])}</code></p>
       ${pair[name].text ? html`<p class="whole">${pair[name].text}</p>` : ""}</section>`,
   )}

@@ -143,6 +143,8 @@ export function WhatIf() {
                       <td class="wide">${each.why.filter(Boolean).slice(0, 3).join("; ") || "–"}</td></tr>`,
                   )}</tbody></table>`
               }
+              <details><summary>As settings</summary><pre>${found.yaml}</pre>
+                <button onClick=${() => navigator.clipboard?.writeText(found.yaml)}>Copy</button></details>
               <${Presets} total=${total} choose=${(name) => {
                 setPreset(name);
                 setCut("");

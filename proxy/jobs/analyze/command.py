@@ -156,7 +156,8 @@ def rendered(report: Report) -> Iterator[RenderableType]:
         )
     if families.examples:
         yield from _titled(
-            "The largest families: the leader, and members from the most alike to the least", _examples(report)
+            "The largest families, edited copies first: the leader, and members from the most alike to the least",
+            _examples(report),
         )
 
 

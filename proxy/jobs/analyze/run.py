@@ -19,6 +19,7 @@ from ..pairs.reading import PAGE, SAMPLE, Bar, sample
 from ..pairs.sketches import directions
 from ..pairs.store import Store
 from ..source import Point, Source, SourceError, Vectors, id_pages, shortened, text_of
+from ..sweep.judging import Evidence
 from .families import Grouped, grouped, name_of, repeats, sources
 from .pools import POOL, Pool, near_cut, overlap, pool, saving
 from .reading import FieldNames, Gathered, Known, gathered_sample, gathered_whole
@@ -70,9 +71,10 @@ class Read:
 
 
 def choose(found: Grouped) -> tuple[Chosen, ...]:
-    """The largest families; of equally large families, the first ones."""
+    """The families with a member that no proof covers, which a person should judge, then the largest; of equally large families, the first ones."""
     sizes = np.bincount(found.heads, minlength=len(found.heads))
-    order = np.lexsort((np.arange(len(sizes)), -sizes))[:FAMILIES]
+    doubtful = np.bincount(found.heads[found.evidence == Evidence.SEARCHED], minlength=len(sizes)) > 0
+    order = np.lexsort((np.arange(len(sizes)), -sizes, ~(doubtful & (sizes > 1))))[:FAMILIES]
     return tuple(_chosen(leader, found) for leader in order[sizes[order] > 1].tolist())
 
 
@@ -99,6 +101,9 @@ def family(chosen: Chosen, read: Mapping[int, Read]) -> Family | None:
 def _chosen(leader: int, found: Grouped) -> Chosen:
     members = np.flatnonzero(found.heads == leader)
     others = members[members != leader]
+    others = others[
+        np.argsort(found.evidence[others] != Evidence.SEARCHED, kind="stable")
+    ]  # the first one is always read
     spread = others[np.linspace(0, len(others) - 1, min(len(others), CONSIDERED)).astype(np.intp)]
     equal = int((found.firsts[members] == found.firsts[leader]).sum())
     return Chosen(size=len(members), equal=equal, places=(leader, *spread.tolist()))

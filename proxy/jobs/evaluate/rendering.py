@@ -66,7 +66,7 @@ def _plain(summary: Summary) -> dict[str, object]:
 
 ABSENT = "-"
 
-_Value = Callable[[SetSummary], float | None]
+_Value = Callable[[SetSummary], float | str | None]
 
 
 def report(findings: Findings, terms: Terms) -> RenderableType:
@@ -157,24 +157,22 @@ def _by_set(name: str, summary: Summary) -> Table:
     return table
 
 
-# For each heading, the column's value and format. Three lines each, so that all columns fit into 120 characters.
+# For each heading, the column's value and format. Three lines each, so that all columns fit into 120 characters; no word is divided.
 _SET_COLUMNS: Mapping[str, tuple[_Value, str]] = {
-    "\nque-\nries": (lambda each: each.queries, "d"),
-    "strict\nre-\npeats": (lambda each: each.plain_strict, "d"),
-    "\n\ncut": (lambda each: None if each.strict_cut is None else each.strict_cut.value, ".3f"),
-    "redun\ndancy\ngone": (lambda each: None if each.reduction is None else each.reduction.value, ".3f"),
-    "an-\nswer\nkept": (lambda each: each.retention.value, ".3f"),
-    "sub-\ntop.\nkept": (lambda each: each.retained_subtopics, ".3f"),
-    "S-\nre-\ncall": (lambda each: each.recall, ".3f"),
+    "\n\nqueries": (lambda each: each.queries, "d"),
+    "\nstrict\nrepeats": (lambda each: each.plain_strict, "d"),
+    "\nstrict\ncut": (lambda each: None if each.strict_cut is None else each.strict_cut.value, ".3f"),
+    "\nredun.\ngone": (lambda each: None if each.reduction is None else each.reduction.value, ".3f"),
+    "\nanswer\nkept": (lambda each: each.retention.value, ".3f"),
+    "\nneeds\nkept": (lambda each: each.retained_subtopics, ".3f"),
+    "\nS-\nrecall": (lambda each: each.recall, ".3f"),
     "\n\ngained": (lambda each: each.gain.value, "+.3f"),
     "page:\n\ndrops": (lambda each: each.page.drops, "d"),
-    "wrong\nby\nlabel": (lambda each: each.page.by_label, "d"),
-    "\nby\ntext": (lambda each: each.page.by_text, "d"),
+    "wrong\nlabel/\ntext": (lambda each: f"{each.page.by_label}/{each.page.by_text}", ""),
     "pool:\n\ndrops": (lambda each: each.walked.drops, "d"),
-    "wrong\nby\nlabel ": (lambda each: each.walked.by_label, "d"),
-    "\nby\ntext ": (lambda each: each.walked.by_text, "d"),
+    "wrong\nlabel/\ntext ": (lambda each: f"{each.walked.by_label}/{each.walked.by_text}", ""),
     "\nα-\nnDCG": (lambda each: each.alpha_ndcg, ".3f"),
-    "dis-\ntinct\ndocs": (lambda each: each.documents, ".2f"),
+    "\n\ndocs": (lambda each: each.documents, ".2f"),
     "\n\nitems": (lambda each: each.returned, ".2f"),
 }
 
@@ -203,8 +201,8 @@ def _worst(worst: Worst | None, *, sign: str = "") -> Text | str:
     return Text.assemble(value, f"\n{interval}" if interval else "", "\n", (one_line(worst.name), "dim"))
 
 
-def _number(value: float | None, form: str) -> str:
-    return ABSENT if value is None or math.isnan(value) else f"{value:{form}}"
+def _number(value: float | str | None, form: str) -> str:
+    return ABSENT if value is None or (isinstance(value, float) and math.isnan(value)) else f"{value:{form}}"
 
 
 def _counted(count: int, one: str, many: str | None = None) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+import xxhash
 from rich.table import Table
 
 from vecsieve.config.problems import Problem, SettingsError
@@ -38,7 +40,13 @@ USUAL_TIMES = ("updated_at", "timestamp", "created_at", "createdAt", "date")
 class Arguments(Wanted):
     """The options of `sweep`. ``text_field``, ``time_field``: None for the usual ones."""
 
-    work: Annotated[Path, typer.Option(help="Folder for the data that is read; run again with it to continue.")]
+    work: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the data that is read; the same command continues there.",
+            show_default="one for each collection in ~/.cache/vecsieve",
+        ),
+    ] = None
     ignore: Annotated[
         list[str] | None, typer.Option(help="Payload field in which copies may differ, with all below it; repeatable.")
     ] = None
@@ -83,8 +91,9 @@ def run(
     check_output("--journal", arguments.journal)
     if arguments.apply != (arguments.journal is not None):
         raise SettingsError([Problem("--journal", "one of the two alone", "a file together with --apply")])
+    work = arguments.work or usual_folder(arguments, os.environ)
     receiver = None if arguments.webhook is None else Receiver(arguments.webhook, arguments.webhook_secret)
-    asked = replace(_asked(arguments), unites=unites)
+    asked = replace(_asked(arguments, work), unites=unites)
     try:
         with (
             ended_by_signals(),
@@ -101,20 +110,32 @@ def run(
         sys.stderr.write(f"vecsieve {name}: {error}\n")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write(
-            f"\nstopped: the progress is saved in {arguments.work}; run the same command again to continue\n"
-        )
+        sys.stderr.write(f"\nstopped: the progress is saved in {work}; run the same command again to continue\n")
         return 130
+    _publish(report, arguments, work)
+    if receiver is not None and (trouble := receiver.tell(report)) is not None:
+        sys.stderr.write(f"vecsieve {name}: the webhook's receiver did not accept the event: {trouble}\n")
+    return 0
+
+
+def _publish(report: Report, arguments: Arguments, work: Path) -> None:
     if arguments.report is not None:
         write_output("--report", arguments.report, as_json(report))
     if arguments.html is not None:
         write_output("--html", arguments.html, as_page(report))
     _print(report, arguments)
+    if arguments.work is None:
+        output_console().print(f"what was read: {work}", style="dim", markup=False, soft_wrap=True)
     if not sys.stderr.isatty():  # for a job's log; a terminal shows the same already
         sys.stderr.write(line(report, now=time.time()).decode())
-    if receiver is not None and (trouble := receiver.tell(report)) is not None:
-        sys.stderr.write(f"vecsieve {name}: the webhook's receiver did not accept the event: {trouble}\n")
-    return 0
+
+
+def usual_folder(wanted: Wanted, environment: Mapping[str, str]) -> Path:
+    """The folder of a collection without `--work`: one for each database, because equal names may be different collections."""
+    cache = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    of = "\n".join((wanted.backend, wanted.url, wanted.collection, wanted.vector or ""))
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", wanted.collection)[:40]
+    return cache / "vecsieve" / f"sweep-{name}-{xxhash.xxh64_hexdigest(of.encode())}"
 
 
 def _apply(arguments: Arguments, shape: Shape, store: Store, journal: Path, choice: Choice) -> None:
@@ -125,7 +146,7 @@ def _apply(arguments: Arguments, shape: Shape, store: Store, journal: Path, choi
         )
 
 
-def _asked(arguments: Arguments) -> Asked:
+def _asked(arguments: Arguments, work: Path) -> Asked:
     text, time = arguments.text_field, arguments.time_field
     return Asked(
         collection=arguments.collection,
@@ -134,7 +155,7 @@ def _asked(arguments: Arguments) -> Asked:
         text_fields=USUAL_FIELDS if text is None else (text,),
         time_fields=USUAL_TIMES if time is None else (time,),
         tenants=tuple(arguments.tenant_field or ()),
-        work=arguments.work,
+        work=work,
         runner=arguments.runner,
     )
 

@@ -8,15 +8,15 @@ from dataclasses import replace
 from enum import StrEnum
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 from vecsieve.config.policy import MmrSettings, RelativeThreshold
-from vecsieve.config.values import Mode
+from vecsieve.config.values import Mode, Representative
 
 from ...selection.diversifiers.mmr import Mmr
 from ...selection.policy import Certain, Fixed, Linkage, Order, Relative, Strategy
 from ...telemetry.labels import Across, CollapsedIn, OverrideName
-from ..policy import PREFIX, ResolvedPolicy, is_override, mmr_of, suited, threshold_of
+from ..policy import PREFIX, ResolvedPolicy, is_override, mmr_of, representative_of, suited, threshold_of
 from .sessions import identified
 
 if TYPE_CHECKING:
@@ -130,12 +130,15 @@ def _mmr_lambda(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 
 
 def _representative(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
-    strategy = _word(OverrideName.REPRESENTATIVE, value, Strategy)
+    names = get_args(Representative)
+    strategy, chain = representative_of(
+        _among(OverrideName.REPRESENTATIVE, value, dict(zip(names, names, strict=True))), policy.selection.chain
+    )
     if strategy is Strategy.LONGEST and not (policy.text_fields or policy.guesses):
         raise OverrideError(
             f"{_header(OverrideName.REPRESENTATIVE)}: wanted no longest, the policy names no text fields"
         )
-    return replace(policy, selection=replace(policy.selection, representative=strategy))
+    return replace(policy, selection=replace(policy.selection, representative=strategy, chain=chain))
 
 
 def _order(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:

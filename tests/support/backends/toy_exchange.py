@@ -90,6 +90,7 @@ class ToyExchange:
     upstream: ToyUpstream = field(default_factory=lambda: ToyUpstream(ranking(COPIES)))
     sent: list[tuple[bytes, float]] = field(default_factory=list)
     originals: list[AttemptKind] = field(default_factory=list)
+    failed: FailOpen | None = None
 
     async def send(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes:
         self.sent.append((body, seconds))
@@ -109,6 +110,9 @@ class ToyExchange:
 
     def refusal(self) -> ToyAnswer:
         return ToyAnswer(b"the refusal", is_success=False)
+
+    def failed_open(self, reason: FailOpen) -> None:
+        self.failed = reason
 
     async def original(self, kind: AttemptKind, gate: Gate | None = None) -> ToyAnswer:
         self.originals.append(kind)

@@ -9,4 +9,5 @@ real_prometheus   a real Prometheus server for a test
 promql            what an expression names
 expositions       a Prometheus exposition, read back
 dashboard_lint    the rules of Grafana's dashboard-linter
+alone             the command line as where only some extras are installed
 """

@@ -73,9 +73,10 @@ def _pools(exhausted: int) -> dict[str, str]:
     )
 
 
-def _hashes(first: str, second: str) -> dict[str, str]:
-    return _series("vecsieve_config_info", first, hash="aaaa") | _series(
-        "vecsieve_config_info", second, where=B, hash="bbbb"
+def _hashes(first: str, second: str, *, workloads: tuple[str, str] = ("shop", "shop")) -> dict[str, str]:
+    one, other = workloads
+    return _series("vecsieve_config_info", first, hash="aaaa", workload=one) | _series(
+        "vecsieve_config_info", second, where=B, hash="bbbb", workload=other
     )
 
 
@@ -257,6 +258,13 @@ STORIES = (
     ),
     Story("VecSieveSettingsDiffer", "a rollout stopped half-way", True, 40, _hashes("1x60", "1x60")),
     Story("VecSieveSettingsDiffer", "a rollout took ten minutes", False, 40, _hashes("1x10 stale", "1x60")),
+    Story(
+        "VecSieveSettingsDiffer",
+        "two applications have settings of their own",
+        False,
+        40,
+        _hashes("1x60", "1x60", workloads=("shop", "search")),
+    ),
     Story(
         "VecSieveLogLinesDropped",
         "the reader stalls",

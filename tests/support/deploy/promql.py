@@ -9,7 +9,8 @@ from vecsieve.proxy.telemetry.instruments import PREFIX, AnySpec, HistogramSpec
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 # What Prometheus adds to every series, and what a histogram adds to its buckets.
-TARGET_LABELS = frozenset({"job", "instance"})
+# As the scrape adds them; `workload` by the PodMonitor.
+TARGET_LABELS = frozenset({"job", "instance", "namespace", "workload"})
 OF_LIBRARIES = re.compile(r"(up|process_\w+|python_gc_\w+|python_info)$")
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')

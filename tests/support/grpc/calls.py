@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import grpc
 
@@ -22,6 +22,11 @@ class Seen:
     details: str
     initial: Pairs
     trailing: Pairs
+
+    @property
+    def databases_own(self) -> Seen:
+        """Without the key that says why VecSieve did nothing."""
+        return replace(self, initial=tuple(pair for pair in self.initial if pair[0] != "x-vecsieve"))
 
 
 def by_key(metadata: Iterable[tuple[str, str | bytes]]) -> Pairs:

@@ -76,7 +76,8 @@ def test_everything_else_is_no_address(text: str) -> None:
 )
 def test_an_upstream_url_leads_to_an_address(url: str, address: Address) -> None:
     assert parse_upstream(url) == address
-    assert upstream_url(url) == url.rstrip("/")
+    assert upstream_url(url) == url
+    assert upstream_url(f"{url.rstrip('/')}/qdrant/") == f"{url.rstrip('/')}/qdrant"
 
 
 @pytest.mark.parametrize(
@@ -98,8 +99,11 @@ def test_an_upstream_url_leads_to_an_address(url: str, address: Address) -> None
         "http://a?",
         "http://a?b",
         "http://a#",
-        "http://a/b",
         "http://a//",
+        "http://a/b?c",
+        "http://a/b#c",
+        "http://a/b c",
+        "http://a/b//c",
         "http:// a",
         "http://a\n",
         "http://a\t",

@@ -13,7 +13,7 @@ from vecsieve.config.problems import SettingsError
 BAD = Path(__file__).parent / "bad"
 
 HOST_PORT = "host:port such as 127.0.0.1:6343, an IPv6 host in brackets"
-URL = "http or https, host and port such as http://127.0.0.1:6333, without credentials, path or query"
+URL = "http or https, host, port and perhaps a path such as http://127.0.0.1:6333, without credentials or query"
 HOOK = "http or https, host, port and perhaps a path such as https://example.com/hook, without credentials or query or none"
 PREFIX = "a path such as /qdrant, without a closing slash, or nothing"
 COUNT = "a whole number from 1 to 2147483647"
@@ -404,8 +404,8 @@ MESSAGES = {
     "upstream_with_credentials": [
         f'upstream.url: wanted {URL}; saw "https://***@qdrant:6333"',
     ],
-    "upstream_with_path": [
-        f'upstream.url: wanted {URL}; saw "http://gateway/qdrant"',
+    "upstream_with_odd_path": [
+        f'upstream.url: wanted {URL}; saw "http://gateway//qdrant"',
     ],
     "upstream_with_query": [
         f'upstream.url: wanted {URL}; saw "https://qdrant:6333?***"',

@@ -149,9 +149,21 @@ def test_what_stands_in_the_way_of_a_variable_is_still_reported(tmp_path: Path) 
     assert found == [f"{file}:1: limits: wanted a mapping; saw 5"]
 
 
-def test_a_closing_slash_of_the_upstream_url_is_dropped(tmp_path: Path) -> None:
-    file = written(tmp_path, "upstream: {url: 'http://qdrant:6333/'}")
-    assert load(file=file, environment={}, flags={}).upstream.url == "http://qdrant:6333"
+@pytest.mark.parametrize(
+    ("written_url", "origin", "prefix"),
+    [
+        ("http://qdrant:6333", "http://qdrant:6333", "/vs"),
+        ("http://qdrant:6333/", "http://qdrant:6333", ""),
+        ("https://host/qdrant/", "https://host", "/qdrant"),
+        ("https://host/a/b", "https://host", "/a/b"),
+    ],
+)
+def test_a_path_of_the_upstream_url_replaces_the_prefix_of_clients(
+    written_url: str, origin: str, prefix: str, tmp_path: Path
+) -> None:
+    file = written(tmp_path, f"upstream: {{url: '{written_url}', path_prefix: /vs}}")
+    upstream = load(file=file, environment={}, flags={}).upstream
+    assert (upstream.origin, upstream.prefix) == (origin, prefix)
 
 
 def test_anchors_and_aliases_work(tmp_path: Path) -> None:

@@ -157,7 +157,10 @@ def test_a_tokenizer_whose_library_is_missing_is_told_with_what_brings_it(monkey
     monkeypatch.setattr("vecsieve.config.contradictions.find_spec", lambda _name: None)
     _, findings = judged({"policy": {"budget": {"tokenizer": "o200k_base"}}}, ())
     assert [(dotted(finding.path), finding.wanted) for finding in findings] == [
-        ("policy.budget.tokenizer", "none: tiktoken is not installed; it comes with pip install 'vecsieve[tokens]'")
+        (
+            "policy.budget.tokenizer",
+            "none: tiktoken is not installed; it comes with the extra tokens: in a checkout, pip install '.[tokens]'",
+        )
     ]
     assert judged({"policy": {"budget": {"tokens": 100}}}, ())[1] == ()
 

@@ -23,14 +23,14 @@ def test_a_url_stands_for_the_section_of_the_upstream(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text("upstream: http://localhost:6333/\n")
     settings = load(file=file, environment={"VECSIEVE_UPSTREAM_CONNECT_TIMEOUT_SECONDS": "1.5"}, flags={})
-    assert settings.upstream.url == "http://localhost:6333"
+    assert (settings.upstream.origin, settings.upstream.prefix) == ("http://localhost:6333", "")
     assert settings.upstream.connect_timeout_seconds == 1.5
     assert load(file=file, environment={}, flags={"upstream.url": "http://a:1"}).upstream.url == "http://a:1"
 
 
 def test_a_wrong_url_in_place_of_the_section_is_told_as_a_url(tmp_path: Path) -> None:
     (line,) = said(tmp_path, "# mine\nupstream: localhost\n")
-    assert line.startswith("x.yaml:2: upstream.url: wanted http or https, host and port")
+    assert line.startswith("x.yaml:2: upstream.url: wanted http or https, host, port and perhaps a path")
 
 
 def test_an_unknown_setting_is_named_with_its_line_and_a_guess(tmp_path: Path) -> None:

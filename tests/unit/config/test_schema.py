@@ -89,7 +89,10 @@ def test_a_missing_extra_is_told_where_tracing_is_on_and_only_there(
     monkeypatch.setattr(contradictions, "find_spec", missing(*names))
     (found,) = judged({"tracing": {"endpoint": ENDPOINT}}, ())[1]
     assert found.path == ("tracing", "endpoint")
-    assert found.wanted == "none: tracing is on, but opentelemetry is not installed: pip install 'vecsieve[otel]'"
+    assert (
+        found.wanted
+        == "none: tracing is on, but opentelemetry is not installed; it comes with the extra otel: in a checkout, pip install '.[otel]'"
+    )
     assert judged({}, ())[1] == ()
 
 
@@ -113,7 +116,10 @@ main()
     asked = [sys.executable, "-c", program, "check", "--config", str(file)]
     done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2, done.stderr
-    assert "tracing is on, but opentelemetry is not installed: pip install 'vecsieve[otel]'" in done.stderr
+    assert (
+        "tracing is on, but opentelemetry is not installed; it comes with the extra otel: in a checkout, pip install '.[otel]'"
+        in done.stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,3 +150,17 @@ def test_texts_and_judgements_need_loopback_or_a_token(name: str, value: object)
         SettingsError, match=rf"explain\.{name} .+: wanted .+, because admin \(0\.0\.0\.0:9464\) is not on loopback"
     ):
         load(file=None, environment={}, flags={"admin": "0.0.0.0:9464", f"explain.{name}": value})
+
+
+@pytest.mark.parametrize(
+    ("admin", "texts", "kept"),
+    [
+        ("127.0.0.1:9464", None, True),
+        ("127.0.0.1:9464", False, False),
+        ("0.0.0.0:9464", None, False),
+        ("10.0.0.5:9464", True, True),
+    ],
+)
+def test_texts_are_kept_where_only_this_machine_can_read_them(admin: str, texts: bool | None, kept: bool) -> None:
+    settings = Settings.model_validate({"admin": admin, "explain": {"texts": texts, "token_file": "token"}})
+    assert settings.keeps_texts is kept

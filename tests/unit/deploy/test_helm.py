@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tomllib
@@ -21,6 +22,8 @@ from support.deploy.manifests import MADE, ours
 from support.deploy.prometheus_tools import ALERTS, RECORDING, rules_of
 from support.sources import ROOT
 from vecsieve.config.load import load
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.server import FIXED
 
 CHART = ROOT / "deploy/helm"
 HELM = os.environ.get("HELM") or shutil.which("helm")
@@ -82,6 +85,7 @@ def test_with_its_defaults_it_is_the_service_overlay(kind: str) -> None:
     ours_alone = {"imagePullPolicy"}
     spec = without_labels(chart["spec"])
     if kind == "Deployment":
+        assert set(spec["template"]["metadata"].pop("annotations")) == {"checksum/settings"}
         (container,) = spec["template"]["spec"]["containers"]
         spec["template"]["spec"]["containers"] = [
             {key: each for key, each in container.items() if key not in ours_alone}
@@ -96,6 +100,27 @@ def test_its_settings_are_those_of_the_overlay_and_are_accepted(tmp_path: Path) 
     file = tmp_path / "settings.yaml"
     file.write_text(text)
     assert load(file=file, environment={}, flags={}).mode == "shadow"
+
+
+def test_pods_are_replaced_for_every_setting_that_is_not_read_again() -> None:
+    """`helm upgrade --set settings.mode=on` needs no restart; a change of `limits` does."""
+    template = (CHART / "templates/service.yaml").read_text(encoding="utf-8")
+    (omitted,) = re.findall(r"omit \.Values\.settings ([^|]+) \| toJson", template)
+    names = set(re.findall(r'"(\w+)"', omitted))
+    assert "mode" in names
+    assert names <= Settings.model_fields.keys()
+    assert not names & {each.partition(".")[0] for each in FIXED}
+
+
+@needs_helm
+def test_a_changed_mode_keeps_the_pods_and_a_changed_limit_replaces_them() -> None:
+    def checksum(*arguments: str) -> object:
+        return only(rendered(*arguments), "Deployment")["spec"]["template"]["metadata"]["annotations"][
+            "checksum/settings"
+        ]
+
+    assert checksum("--set=settings.mode=on") == checksum()
+    assert checksum("--set=settings.limits.in_flight=7") != checksum()
 
 
 @needs_helm

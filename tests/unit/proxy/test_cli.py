@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import platform
+import re
 import ssl
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def test_a_missing_extra_is_named_with_the_way_to_get_it(module: str) -> None:
     done = vecsieve(*command, before=f"sys.modules[{module!r}] = None")
     assert done.returncode == 1
     assert module in done.stderr + done.stdout
-    assert "vecsieve[demo]" in done.stderr + done.stdout
+    assert "pip install '.[demo]'" in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
 
 
@@ -124,6 +125,22 @@ def test_every_command_has_its_own_help(command: str, refused: Refused, monkeypa
     assert code == 0
     assert COMMANDS[command][1].split("\n")[0] in out
     assert out.count(" --") > 1, "options of its own"
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_no_flag_seems_to_take_a_value(command: str, refused: Refused) -> None:
+    """`--connect <bool>` reads as if one had to say true."""
+    assert "bool" not in refused(*([command] if command else []), "--help")[1]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_options_of_a_command_explain_no_other_command(
+    command: str, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    options = refused(command, "--help")[1].partition("Options")[2]
+    quoted = set(re.findall(r"`(\w+)|for (undo|sweep|analyze)\b", options))
+    assert {name for pair in quoted for name in pair} & {*COMMANDS} - {command} <= {"calibrate", "undo"}
 
 
 def test_the_help_of_all_loads_no_command() -> None:

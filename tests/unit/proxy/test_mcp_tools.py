@@ -11,9 +11,12 @@ from typing import Any
 import jsonschema
 import mcp
 import pytest
+from qdrant_client import QdrantClient, models
 
 from support.network.streams import serving
+from support.process import stack
 from vecsieve.proxy import mcp as tools
+from vecsieve.proxy.jobs.embeddings import Embeddings
 from vecsieve.proxy.mcp import Places, server_of, tools_of
 
 NOWHERE = "http://127.0.0.1:1"
@@ -89,6 +92,9 @@ async def test_optimize_is_the_work_of_the_endpoint() -> None:
         ("optimize", {"chunks": [{"id": 1}]}, "$.chunks[0]"),
         ("search", {"collection": "docs", "vector": []}, "$.vector"),
         ("search", {"vector": [1.0]}, "collection"),
+        ("search", {"collection": "docs"}, "wanted one of query and vector"),
+        ("search", {"collection": "docs", "query": "a", "vector": [1.0]}, "wanted one of query and vector"),
+        ("search", {"collection": "docs", "query": "a"}, "--embeddings URL"),
         ("analyze", {"collection": "docs", "points": 1}, "$.points"),
         ("explain", {"count": 0}, "$.count"),
         ("explain", {"colour": "red"}, "colour"),
@@ -185,3 +191,42 @@ async def test_an_admin_port_that_explains_nothing_is_an_error_for_the_model(
 async def test_without_a_vecsieve_explain_says_where_to_name_one() -> None:
     async with client() as model:
         assert "--admin" in said(await model.call_tool("explain", {}))
+
+
+@asynccontextmanager
+async def embedding(answer: bytes, status: str = "200 OK") -> AsyncIterator[tuple[Embeddings, list[bytes]]]:
+    async with admin(answer, status) as (url, heads):
+        yield Embeddings(url=f"{url}/v1/embeddings", model="m", key="c4nary-key"), heads
+
+
+async def test_words_are_embedded_where_an_endpoint_is_set() -> None:
+    with stack.embedded() as url:
+        engine = QdrantClient(url=url, timeout=30)
+        engine.create_collection("docs", vectors_config=models.VectorParams(size=2, distance=models.Distance.COSINE))
+        points = [models.PointStruct(id=n, vector=v, payload={}) for n, v in ((1, [1.0, 0.0]), (2, [0.0, 1.0]))]
+        engine.upsert("docs", points, wait=True)
+        engine.close()
+        async with (
+            embedding(b'{"data":[{"embedding":[0.1,0.9]}]}') as (embeddings, heads),
+            client(url=url, embeddings=embeddings) as model,
+        ):
+            result = await model.call_tool("search", {"collection": "docs", "query": "where is it?", "top_k": 1})
+            assert [each["id"] for each in result.structured_content["results"]] == [2]
+            assert b"POST /v1/embeddings" in heads[0]
+            assert b"Bearer c4nary-key" in heads[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "words"),
+    [
+        (b"{}", "200 OK", "in OpenAI's form"),
+        (b'{"data":[]}', "200 OK", "in OpenAI's form"),
+        (b"no", "401 Unauthorized", "status 401"),
+    ],
+)
+async def test_embeddings_that_fail_are_an_error_for_the_model(answer: bytes, status: str, words: str) -> None:
+    async with embedding(answer, status) as (embeddings, _), client(embeddings=embeddings) as model:
+        result = await model.call_tool("search", {"collection": "docs", "query": "a"})
+        assert result.is_error
+        assert words in said(result)
+        assert "c4nary" not in said(result)

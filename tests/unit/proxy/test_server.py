@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from vecsieve.config.schema import Settings, TlsSettings
+from vecsieve.proxy.process.talk import announce, announce_ports
 from vecsieve.proxy.runtime.addresses import DataPort, Origin
-from vecsieve.proxy.server import announce, announce_ports
+
+TEXT = Settings.model_validate({"log": {"format": "text"}})
 
 
 def test_an_address_is_printed_as_a_url(capsys: pytest.CaptureFixture[str]) -> None:
-    announce("admin", "127.0.0.1", 9464, over_tls=False)
-    announce("listening", "::1", 1, over_tls=True)
+    announce("admin", "127.0.0.1", 9464, is_text=True)
+    announce("listening", "::1", 1, over_tls=True, is_text=True)
     assert capsys.readouterr().out == (
         "vecsieve serve admin on http://127.0.0.1:9464\nvecsieve serve listening on https://[::1]:1\n"
     )
@@ -26,7 +29,7 @@ def test_each_index_is_printed_with_its_port_behind_the_main_one(capsys: pytest.
         DataPort("0.0.0.0", 8102, fixed),
         DataPort("::1", 6344, is_for_grpc=True),
     )
-    announce_ports(data_ports, (6343, 8101, 8102, 6344), over_tls=False)
+    announce_ports(data_ports, (6343, 8101, 8102, 6344), TEXT)
     assert capsys.readouterr().out == (
         "vecsieve serve listening on http://0.0.0.0:6343\n"
         "vecsieve serve index docs.example.com on http://0.0.0.0:8101\n"
@@ -37,7 +40,7 @@ def test_each_index_is_printed_with_its_port_behind_the_main_one(capsys: pytest.
 
 def test_ports_that_speak_tls_are_printed_with_https(capsys: pytest.CaptureFixture[str]) -> None:
     data_ports = (DataPort("127.0.0.1", 0), DataPort("127.0.0.1", 8101, Origin("https", "docs.example.com")))
-    announce_ports(data_ports, (6343, 8101), over_tls=True)
+    announce_ports(data_ports, (6343, 8101), TEXT.model_copy(update={"tls": TlsSettings(certificate="a", key="b")}))
     assert capsys.readouterr().out == (
         "vecsieve serve listening on https://127.0.0.1:6343\n"
         "vecsieve serve index docs.example.com on https://127.0.0.1:8101\n"
@@ -47,6 +50,6 @@ def test_ports_that_speak_tls_are_printed_with_https(capsys: pytest.CaptureFixtu
 def test_a_full_disk_is_no_reason_not_to_serve(monkeypatch: pytest.MonkeyPatch) -> None:
     full = Path("/dev/full").open("w")  # noqa: SIM115 - closing it is an error too
     monkeypatch.setattr("sys.stdout", full)
-    announce("listening", "127.0.0.1", 6333, over_tls=False)
+    announce("listening", "127.0.0.1", 6333, is_text=True)
     with pytest.raises(OSError, match="No space left"):
         full.close()

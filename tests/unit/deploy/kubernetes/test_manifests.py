@@ -229,3 +229,25 @@ def test_an_example_of_egress_is_valid_and_lets_the_replicas_out_to_one_port(pat
 def test_the_effective_settings_of_the_base_can_be_printed() -> None:
     loaded = load(file=KUBERNETES / "base/settings.yaml", environment={}, flags={})
     assert yaml.safe_load(effective(loaded))["upstream"]["url"] == "http://qdrant:6333"
+
+
+@pytest.mark.parametrize(
+    ("controller", "workload"),
+    [
+        ("vecsieve-7d9f8c6b5", "vecsieve"),
+        ("shop-search-5b8f9d7c64", "shop-search"),
+        ("my-database", "my-database"),
+        ("redis", "redis"),
+    ],
+)
+def test_the_label_workload_is_one_for_all_replica_sets_of_a_deployment(controller: str, workload: str) -> None:
+    monitor = yaml.safe_load((ROOT / "deploy/kubernetes/monitoring/pod-monitor.yaml").read_text(encoding="utf-8"))
+    (relabeling,) = monitor["spec"]["podMetricsEndpoints"][0]["relabelings"]
+    assert (relabeling["sourceLabels"], relabeling["targetLabel"]) == (
+        ["__meta_kubernetes_pod_controller_name"],
+        "workload",
+    )
+    found = re.fullmatch(relabeling["regex"], controller)
+    assert found is not None
+    assert found[1] == workload
+    assert f"regex: {relabeling['regex']}\n" in (ROOT / "deploy/helm/templates/monitoring.yaml").read_text()

@@ -11,7 +11,7 @@ import yaml
 
 from support.deploy.alert_cases import STORIES, A, Story
 from support.deploy.prometheus_tools import ALERTS, RECORDING, ROOT, needs_promtool, promtool, rules_of
-from support.deploy.promql import grouped_labels, spec_of, unknown
+from support.deploy.promql import TARGET_LABELS, grouped_labels, spec_of, unknown
 from vecsieve.proxy.telemetry.exposition import exposition, own_registry
 from vecsieve.proxy.telemetry.metrics import Metrics
 
@@ -144,7 +144,7 @@ def test_an_alert_asks_for_what_a_scrape_has(rule: dict[str, object]) -> None:
         if (spec := spec_of(name))
         for label in spec.labels
     }
-    assert grouped_labels(expression) <= labels | {"job", "instance", "le"}
+    assert grouped_labels(expression) <= labels | TARGET_LABELS | {"le"}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=NAMES)

@@ -89,7 +89,7 @@ async def test_searches_come_newest_first_and_only_those_that_are_new() -> None:
         assert page["searches"][1] == {
             "number": FIRST, "at": CLOCK, "collection": "one", "operation": "query", "outcome": "dedup", "added_ms": 1.5,
             "candidates": 5, "clusters": 3, "results": 3, "repeats": 1, "collapsed": 2, "changed": True,
-                "proven": 0, "judged": 1, "saved_tokens": 0,
+            "proven": 0, "judged": 1, "saved_tokens": 0, "words": None,
         }  # fmt: skip
         assert (page["keep"], page["texts"]) == (5, False)
         assert (await asked.get(f"/api/searches?since={page['next']}"))["searches"] == []
@@ -189,9 +189,9 @@ async def test_doubtful_are_the_drops_without_a_proof_each_pair_once() -> None:
         similarities=[np.nan, 0.97, 0.93, 1.0],
     )
     async with asking() as asked:
-        asked.recent.add(seen(several))
-        asked.recent.add(seen(several))
-        asked.recent.add(seen(several, collection="other"))
+        asked.recent.add(seen(several, top_k=6))
+        asked.recent.add(seen(several, top_k=6))
+        asked.recent.add(seen(several, top_k=6, collection="other"))
         found = (await asked.get("/api/doubtful"))["pairs"]
         shown = [(each["collection"], each["a"]["id"], each["b"]["id"], each["similarity"]) for each in found]
         assert sorted(shown) == [
@@ -204,6 +204,20 @@ async def test_doubtful_are_the_drops_without_a_proof_each_pair_once() -> None:
         for _ in range(5):
             asked.recent.add(seen(selection([0], [0], [Fate.KEPT])))
         assert len((await asked.get("/api/doubtful"))["pairs"]) == 4, "kept beyond their searches"
+
+
+async def test_a_drop_that_no_client_could_have_seen_is_not_asked_about() -> None:
+    """`2044` against `1357` at rank 40 was. A page of 2 that reaches rank 3 would have had ranks 1 to 3."""
+    deep = selection(
+        keep=[0, 3],
+        representative=[0, 0, 0, 3, 3],
+        fates=[Fate.KEPT, Fate.COLLAPSED, Fate.COLLAPSED, Fate.KEPT, Fate.COLLAPSED],
+        links=[0, Link.EQUAL, Link.DISTANCE, 0, Link.DISTANCE],
+        similarities=[np.nan, 1.0, 0.93, np.nan, 0.9],
+    )
+    async with asking() as asked:
+        asked.recent.add(seen(deep))
+        assert [pair["rank"] for pair in (await asked.get("/api/doubtful"))["pairs"]] == [2]
 
 
 async def test_a_judgement_is_a_line_of_the_file(tmp_path: Path) -> None:
@@ -372,7 +386,7 @@ async def test_doubtful_pairs_are_bounded_however_many_there_are() -> None:
     )
     async with asking() as asked:
         for collection in "abcde":
-            asked.recent.add(seen(many, collection=collection))
+            asked.recent.add(seen(many, top_k=700, collection=collection))
         found = (await asked.get("/api/doubtful"))["pairs"]
         assert len(found) == 200
         assert max(each["similarity"] for each in found) < 0.91
@@ -439,7 +453,7 @@ async def test_what_differs_most_comes_first_whatever_the_reason() -> None:
         cuts=[np.nan, 0.9, np.nan, np.nan, np.nan, np.nan],
     )
     async with asking() as asked:
-        asked.recent.add(seen(several))
+        asked.recent.add(seen(several, top_k=6))
         found = (await asked.get("/api/doubtful"))["pairs"]
         assert [(each["b"]["id"], each["reason"], each["why"]) for each in found] == [
             (4, "reworded", "repeats 1 in other words (doubt .30)"),

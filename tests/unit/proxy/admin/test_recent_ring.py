@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from support.selection.inspections import CHOSEN, seen
 from support.selection.selections import selection
-from vecsieve.proxy.admin.recent import PLACES, Recent, Seen
+from vecsieve.proxy.admin.recent import PLACES, WORDS_CHARACTERS, Recent, Seen
 from vecsieve.proxy.selection.values import Fate
 
 
@@ -109,3 +109,11 @@ def test_numbers_only_grow_and_tell_the_worker(times: list[float], place: int) -
         assert number % PLACES == place
         assert number < 2**53
         last = number
+
+
+def test_a_search_is_recognised_by_the_first_words_of_its_first_result() -> None:
+    texts = ("  Where \n the fridge  was bought. " + "x" * 200, None, "b", "c", "d")
+    assert (seen(CHOSEN, texts=texts).summary().words or "").startswith("Where the fridge was bought. xxx")
+    assert len(seen(CHOSEN, texts=texts).summary().words or "") == WORDS_CHARACTERS
+    assert seen(CHOSEN).summary().words is None
+    assert seen(CHOSEN, texts=(None, "a", "b", "c", "d")).summary().words is None

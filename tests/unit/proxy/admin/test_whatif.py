@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from support.selection.inspections import inspector
 from support.selection.kept_pools import CORPUS, TOP_K, demo_pool, kept, of_preset
+from vecsieve.config.load import load
+from vecsieve.config.presets import policy_of
 from vecsieve.proxy.admin.inspector import Asked, RefusedError
 from vecsieve.proxy.admin.pools import Sampled
 from vecsieve.proxy.admin.recent import Recent
-from vecsieve.proxy.admin.whatif import CHOICES, COUNTED, UNCHANGED, Change, ChangeError, in_one, judged
+from vecsieve.proxy.admin.whatif import CHOICES, COUNTED, PRESET_NAMES, UNCHANGED, Change, ChangeError, in_one, judged
+from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Policy, Relative, Short, Strategy
 from vecsieve.proxy.selection.single import select
@@ -164,3 +168,32 @@ async def test_the_page_answers_and_names_what_is_wrong() -> None:
     with pytest.raises(RefusedError, match="threshold: wanted a number from 0 to 2") as caught:
         await made.answer(asked("threshold=-1"))
     assert caught.value.status == 400
+
+
+CUTS: tuple[dict[str, str], ...] = ({}, {"threshold": "0.15"}, {"relative": "0.2"}, {"certainty": "0.85"})
+OTHERS: tuple[dict[str, str], ...] = (
+    {},
+    {"mmr_lambda": "0.5", "per_document": "2", "short": "allow"},
+    {"collection": 'a"b: c', "representative": "longest"},
+)
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=str)
+@pytest.mark.parametrize("more", OTHERS, ids=str)
+def test_what_was_tried_is_a_rule_for_the_settings(cut: dict[str, str], more: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    for preset in (None, *PRESET_NAMES):
+        for linkage in ({}, {"linkage": "leader"}, {"linkage": "average"}):
+            change = Change.of({**({} if preset is None else {"preset": preset}), **cut, **more, **linkage})
+            file.write_text(change.as_yaml())
+            settings = load(file=file, environment={}, flags={})
+            (rule,) = settings.rules
+            assert (rule.preset, rule.collection) == (preset, more.get("collection", "*"))
+            found = resolved(policy_of(settings.policy, rule), mode=None).selection
+            expected = change.applied()(DEFAULT)
+            assert (found.threshold, found.representative, found.short, found.caps) == (
+                expected.threshold,
+                expected.representative,
+                expected.short,
+                expected.caps,
+            )

@@ -70,8 +70,9 @@ def nothing_running() -> Iterator[str]:
 
 
 @contextmanager
-def nothing_before_it(engine: str, *, backend: str) -> Iterator[Addresses]:
+def nothing_before_it(engine: str, *, backend: str, is_kept: bool) -> Iterator[Addresses]:
     assert backend in command.DATABASES
+    assert not is_kept or backend == "qdrant"
     yield Addresses(engine=engine, proxy="http://p", admin="http://a:1")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -393,6 +394,8 @@ OTHER_FIRST = compared(
 def test_counts_of_both_sides_are_added_up_apart() -> None:
     total = summarise([CHANGED, LEFT_ALONE, OTHER_FIRST])
     assert (total.questions, total.results) == (3, 7)
+    copies = compared(replace(side(1, 2, 3), texts=("a b", "a  b", "c")), side(1))
+    assert summarise([copies, LEFT_ALONE]).word_for_word == (1, 0)
     assert total.by_vector == (3, 1)
     assert total.by_wording == (1, 1)
     assert total.by_either == (3, 2)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -21,7 +22,16 @@ import pytest
 
 from support.pinecone.emulator import emulated
 from support.process.stack import exchange
-from vecsieve.proxy.demo.database import ChildFailedError, ChildTimeouts, DatabaseRefusedError, Host, child, fronted
+from vecsieve.proxy.demo import database
+from vecsieve.proxy.demo.database import (
+    ANY_PORT,
+    ChildFailedError,
+    ChildTimeouts,
+    DatabaseRefusedError,
+    Host,
+    child,
+    fronted,
+)
 
 
 @dataclass(slots=True)
@@ -125,6 +135,39 @@ def test_nobody_there_is_an_error_of_the_connection() -> None:
 
 PYTHON = (sys.executable, "-c")
 READY = "fake listening on"
+
+
+@pytest.mark.parametrize(
+    ("is_kept", "taken", "listen", "admin"),
+    [
+        (True, (), "127.0.0.1:6343", "127.0.0.1:9464"),
+        (True, ("127.0.0.1:6343",), ANY_PORT, "127.0.0.1:9464"),
+        (False, (), ANY_PORT, ANY_PORT),
+    ],
+)
+def test_a_demo_that_stays_has_the_usual_ports_if_they_are_free(
+    is_kept: bool, taken: tuple[str, ...], listen: str, admin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    @contextmanager
+    def started(arguments: Sequence[str], *, announces: Sequence[str], **_: object) -> Iterator[dict[str, str]]:
+        begun.extend(arguments)
+        yield dict.fromkeys(announces, "http://127.0.0.1:1")
+
+    monkeypatch.setattr(database, "child", started)
+    monkeypatch.setattr(database, "is_free", lambda address: address not in taken)
+    with database.fronted("http://127.0.0.1:2", backend="qdrant", is_kept=is_kept):
+        assert (begun[begun.index("--listen") + 1], begun[begun.index("--admin") + 1]) == (listen, admin)
+
+
+def test_a_port_in_use_is_not_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        address = f"127.0.0.1:{there.getsockname()[1]}"
+        assert not database.is_free(address)
+    assert database.is_free("127.0.0.1:0")
+
+
 WAITS = "import time\ntime.sleep(60)\n"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Adapter, Operation, RequestHead
-from vecsieve.proxy.http.headers import Target
+from vecsieve.proxy.http.headers import Target, read_target
 from vecsieve.proxy.http.routes import (
     MOST_REMEMBERED,
     REMEMBERED_CHARACTERS,
@@ -24,7 +24,7 @@ TARGET = Target("/db//collections/x/points/search/?a", "/db//collections/x/point
 
 
 def test_a_target_goes_where_everything_goes() -> None:
-    one = OneUpstream("")
+    one = OneUpstream("", None)
     assert one.find(TARGET, None) is TARGET
     assert one.may_be_private is None
     assert one.editing("GET", (), TARGET) is None
@@ -32,7 +32,7 @@ def test_a_target_goes_where_everything_goes() -> None:
 
 @pytest.mark.parametrize(("prefix", "path"), [("/db", "/collections/x/points/search"), ("/other", None)])
 def test_the_prefix_is_taken_off_or_excludes(prefix: str, path: str | None) -> None:
-    assert OneUpstream(prefix).matching(TARGET) == path
+    assert OneUpstream(prefix, None).matching(TARGET) == path
 
 
 class Counting:
@@ -56,7 +56,7 @@ SEARCH = "/collections/a%20b/points/query"
 
 def heads(routes: Routes | None = None) -> tuple[Heads, Counting]:
     counting = Counting()
-    return Heads(OneUpstream("") if routes is None else routes, cast(Adapter, counting), QDRANT), counting
+    return Heads(OneUpstream("", None) if routes is None else routes, cast(Adapter, counting), QDRANT), counting
 
 
 def test_a_head_that_was_read_before_is_not_read_again() -> None:
@@ -107,7 +107,7 @@ def test_what_is_no_path_or_lies_elsewhere_is_none_of_ours() -> None:
     read, _ = heads()
     found = read.read("OPTIONS", "*", {}, None)
     assert (found.target, found.is_routed, found.trouble) == (Target("*", "*"), False, None)
-    elsewhere, _ = heads(OneUpstream("/db"))
+    elsewhere, _ = heads(OneUpstream("/db", None))
     found = elsewhere.read("GET", "/other", {}, None)
     assert (found.target, found.is_routed, found.trouble) == (Target("/other", "/other"), False, None)
 
@@ -116,7 +116,56 @@ def test_where_a_target_may_lead_elsewhere_it_is_read_each_time() -> None:
     class Moving(OneUpstream):
         is_fixed = False
 
-    read, counting = heads(Moving(""))
+    read, counting = heads(Moving("", None))
     for _ in range(3):
         read.read("POST", SEARCH, JSON, None)
     assert len(counting.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("prefix", "replacement", "sent", "path"),
+    [
+        ("", "/qdrant", "/collections/c?a=1", "/collections/c"),
+        ("", "/qdrant", "/", "/"),
+        ("/vs", "/qdrant", "/vs/collections/c?a=1", "/collections/c"),
+        ("/vs", "/qdrant", "/vs?x", "/"),
+        ("/vs", "/qdrant", "/collections/c", "/collections/c"),
+        ("/vs", "/qdrant", "/vsx/collections", "/vsx/collections"),
+        ("/vs", "", "/vs/collections/c", "/collections/c"),
+        ("/vs", "", "/vs", "/"),
+    ],
+)
+def test_a_path_of_the_upstream_stands_in_the_place_of_the_clients_prefix(
+    prefix: str, replacement: str, sent: str, path: str
+) -> None:
+    one = OneUpstream(prefix, replacement)
+    target = read_target(sent)
+    assert target is not None
+    found = one.find(target, None)
+    assert isinstance(found, Target)
+    assert one.matching(found) == path
+    assert found.raw == replacement + path + ("?x" if sent == "/vs?x" else sent[len(target.path) :])
+    assert one.beside(found).beside("/x") == f"{replacement}/x"
+
+
+@pytest.mark.parametrize(
+    ("routes", "path", "is_noted"),
+    [
+        (OneUpstream("", None), f"/qdrant{SEARCH}", True),
+        (OneUpstream("", None), f"/a/b{SEARCH}/batch", True),
+        (OneUpstream("/qdrant", None), SEARCH, True),
+        (OneUpstream("/qdrant", None), f"/other{SEARCH}", True),
+        (OneUpstream("/qdrant", None), f"/qdrant{SEARCH}", False),
+        (OneUpstream("", None), SEARCH, False),
+        (OneUpstream("", None), "/collections/a/points/scroll", False),
+        (OneUpstream("", None), "/collections/points/query/points/delete", False),
+        (OneUpstream("", None), "/metrics", False),
+    ],
+)
+def test_searches_under_an_unknown_prefix_are_noted_once(
+    routes: Routes, path: str, is_noted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    read, _ = heads(routes)
+    for query in ("", "?a", "?b"):
+        read.read("POST", path + query, JSON, None)
+    assert ["upstream.path_prefix" in record.getMessage() for record in caplog.records] == [True] * is_noted

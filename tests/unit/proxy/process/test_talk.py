@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from support.network.ports import free_ports
-from vecsieve.config.schema import Settings
+from vecsieve.config.schema import Settings, UpstreamSettings
 from vecsieve.proxy.process.talk import TextLines, as_text, banner, fault_of, policy_of, summary
 from vecsieve.proxy.telemetry.labels import Bypass, Collapse, Outcome
 from vecsieve.proxy.telemetry.log import encode
@@ -65,6 +65,11 @@ def metrics(registry: CollectorRegistry) -> Metrics:
 def test_without_a_search_the_summary_asks_for_the_address(registry: CollectorRegistry, metrics: Metrics) -> None:
     assert metrics.backend == "qdrant"
     assert summary(registry) == "No search arrived. Does the client use the address of VecSieve?"
+
+
+def test_requests_without_a_search_are_no_client_that_is_missing(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.requests_total.labels("qdrant", "other", Outcome.PASSTHROUGH).inc(3)
+    assert summary(registry).startswith("No search arrived, but 3 other requests. Is the backend right (--backend)")
 
 
 def test_the_summary_counts_changed_answers_replaced_results_and_the_added_time(
@@ -128,19 +133,19 @@ def test_the_policy_is_told_by_its_rules() -> None:
 
 async def test_a_database_that_takes_connections_has_no_fault() -> None:
     with socket.create_server(("127.0.0.1", 0)) as there:
-        assert await fault_of(f"http://127.0.0.1:{there.getsockname()[1]}") is None
+        assert await fault_of(UpstreamSettings(url=f"http://127.0.0.1:{there.getsockname()[1]}")) is None
 
 
 async def test_a_database_that_takes_none_is_named_with_the_reason() -> None:
     (port,) = free_ports(1)
     words = f"VecSieve cannot reach the database at 127.0.0.1:{port}: connection refused"
-    assert await fault_of(f"http://127.0.0.1:{port}") == words
+    assert await fault_of(UpstreamSettings(url=f"http://127.0.0.1:{port}")) == words
 
 
 async def test_a_handshake_that_never_comes_is_given_up_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        fault = await fault_of(f"https://{address}", seconds=0.1)
+        fault = await fault_of(UpstreamSettings(url=f"https://{address}"), seconds=0.1)
     assert fault == f"the database at {address} did not answer in time"
 
 

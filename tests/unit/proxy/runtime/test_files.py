@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from vecsieve.config.problems import SettingsError
-from vecsieve.proxy.runtime.files import key_from, progress_bar, write_whole
+from vecsieve.proxy.runtime.files import Watched, key_from, progress_bar, write_whole
 
 WRITER = """
 import itertools, pathlib, sys
@@ -154,3 +154,46 @@ def test_an_interruption_passes_through_and_gives_the_cursor_back() -> None:
     with pytest.raises(KeyboardInterrupt), progress_bar("reading", 40, console=shown):
         raise KeyboardInterrupt
     assert out.getvalue().rfind("\x1b[?25h") > out.getvalue().rfind("\x1b[?25l")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_watched_file_has_changed_once_it_rests(tmp_path: Path) -> None:
+    path, clock = tmp_path / "settings.yaml", Clock()
+    path.write_text("a")
+    watched = Watched(path, clock)
+
+    def looks(seconds: int) -> list[bool]:
+        found = []
+        for _ in range(4 * seconds):
+            clock.now += 0.25
+            found.append(watched.has_changed())
+        return [each for each in found if each]
+
+    assert looks(3) == []
+    path.write_text("ab")
+    clock.now += 1.0
+    assert not watched.has_changed(), "it may be half written"
+    path.write_text("abc")
+    clock.now += 1.0
+    assert not watched.has_changed()
+    assert looks(1) == [True]
+    assert looks(3) == []
+    path.unlink()
+    assert looks(3) == [], "a file that is gone has no settings"
+    (tmp_path / "fresh").write_text("abcd")
+    (tmp_path / "fresh").replace(path)
+    assert looks(3) == [True]
+
+
+def test_without_a_file_nothing_changes(tmp_path: Path) -> None:
+    clock = Clock()
+    for path in (None, tmp_path / "absent", Path("a\0b")):
+        watched = Watched(path, clock)
+        clock.now += 10
+        assert not watched.has_changed()

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import errno
+import ssl
 
 import pytest
 
-from vecsieve.proxy.search.errors import WORDING, ClientFault, FailureKind, Trouble, cause_of, trouble_of
+from vecsieve.proxy.search.errors import WORDING, ClientFault, FailureKind, Trouble, cause_of, trouble_of, words_of_tls
 
 
 @pytest.mark.parametrize("cause", [*FailureKind, *ClientFault])
@@ -26,4 +27,33 @@ def test_a_cause_has_the_systems_own_words_where_their_number_is_known() -> None
     said = cause_of(FailureKind.CONNECT, "db:6333", number=errno.ECONNREFUSED)
     assert said == "VecSieve cannot reach the database at db:6333: connection refused"
     # Numbers of a resolver are negative and have words of their own.
-    assert cause_of(FailureKind.DNS, "db:1", number=-2).endswith(": the name is unknown")
+    assert cause_of(FailureKind.DNS, "db:1", number=-2).endswith(": the name is unknown (DNS)")
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("WRONG_VERSION_NUMBER", "it answers without TLS: is its URL http://…?"),
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "(upstream.client_certificate)?"),
+        ("SSLV3_ALERT_HANDSHAKE_FAILURE", "(upstream.client_certificate)?"),
+        ("DECRYPTION_FAILED_OR_BAD_RECORD_MAC", "the TLS handshake failed"),
+    ],
+)
+def test_a_failed_handshake_is_told_in_fixed_words(reason: str, words: str) -> None:
+    error = ssl.SSLError(1, f"[SSL] {reason} c4nary (_ssl.c:1)")
+    error.reason = reason
+    said = words_of_tls(error)
+    assert said.endswith(words)
+    assert "c4nary" not in said
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(10, "has expired"), (62, "another name"), (20, "upstream.ca_file"), (99, "")]
+)
+def test_a_certificate_that_is_refused_is_told_by_its_fault(code: int, words: str) -> None:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed: c4nary")
+    error.verify_code = code
+    said = words_of_tls(error)
+    assert words in said
+    assert said.startswith("its certificate ")
+    assert "c4nary" not in said

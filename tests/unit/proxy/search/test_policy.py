@@ -116,7 +116,8 @@ def test_classical_reaches_selection_number_for_number() -> None:
     ("literal", "enumeration"), [(written.Linkage, Linkage), (written.Representative, Strategy), (written.Tie, Tie)]
 )
 def test_the_words_of_the_settings_are_the_words_of_selection(literal: object, enumeration: type[StrEnum]) -> None:
-    assert list(get_args(literal)) == [member.value for member in enumeration]
+    """`newest` is another word for a chain of one step."""
+    assert [word for word in get_args(literal) if word != "newest"] == [member.value for member in enumeration]
 
 
 def test_mmr_none_and_zero_are_different_things() -> None:

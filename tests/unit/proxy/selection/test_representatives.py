@@ -41,7 +41,7 @@ def test_each_cluster_is_represented_by_one_of_its_members(rows: FloatMatrix, st
 
 @given(
     damaged(),
-    st.sampled_from([Strategy.RANK, Strategy.LONGEST, Strategy.QUERY_CLOSEST, Strategy.NEWEST, Strategy.CHAIN]),
+    st.sampled_from([Strategy.RANK, Strategy.LONGEST, Strategy.QUERY_CLOSEST, Strategy.CHAIN]),
 )
 def test_a_strategy_without_its_input_is_rank(rows: FloatMatrix, strategy: Strategy) -> None:
     # Invariant: no text lengths and no query leave nothing but the rank.
@@ -140,8 +140,3 @@ def test_chain_asks_the_ties_in_each_cluster() -> None:
         authority=("b",),
     )
     assert standing.tolist() == [3, 2, 5]
-
-
-def test_newest_is_the_member_with_the_last_time_and_the_better_rank_of_equal_ones() -> None:
-    known = Metadata(recency=np.array([1.0, np.nan, 0.0, 2.0, 9.0, 9.0]))
-    assert chosen(Strategy.NEWEST, pool(ROWS, metadata=known)) == [3, 2, 4]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 
 import pytest
 from hypothesis import given
@@ -157,3 +158,14 @@ def test_no_line_can_grow_beyond_its_bound_by_what_a_request_is() -> None:
     sink = RememberedLines()
     AccessLog(sink, share=1.0).write(longest)
     assert len(sink.lines[0]) <= 1024, "half of what a line may be"
+
+
+@pytest.mark.parametrize(
+    ("least", "count"), [(logging.DEBUG, 2), (logging.INFO, 2), (logging.WARNING, 1), (logging.ERROR, 0)]
+)
+def test_the_access_log_has_no_line_below_its_level(least: int, count: int) -> None:
+    sink = RememberedLines()
+    log = AccessLog(sink, share=1.0, least=least)
+    log.write(ACCESS)
+    log.write(ACCESS._replace(status=502, origin=Origin.PROXY))
+    assert len(sink.objects) == count

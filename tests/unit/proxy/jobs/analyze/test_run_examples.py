@@ -7,6 +7,7 @@ import numpy as np
 from vecsieve.proxy.jobs.analyze.families import Grouped
 from vecsieve.proxy.jobs.analyze.run import CONSIDERED, FAMILIES, Chosen, Read, choose, family
 from vecsieve.proxy.jobs.source import Point
+from vecsieve.proxy.jobs.sweep.judging import Evidence
 
 
 def grouped_of(*sizes: int, equal: bool = False) -> Grouped:
@@ -25,6 +26,15 @@ def read(place: int, evidence: str | None = None) -> Read:
 def test_the_largest_families_come_first_and_single_points_never() -> None:
     chosen = choose(grouped_of(2, 1, 5, 2, 1))
     assert [(each.size, each.places) for each in chosen] == [(5, (3, 4, 5, 6, 7)), (2, (0, 1)), (2, (8, 9))]
+
+
+def test_families_with_a_member_that_no_proof_covers_come_first_and_show_it() -> None:
+    found = grouped_of(5, 2, CONSIDERED + 9)
+    found.evidence[[6, 7 + CONSIDERED + 4]] = Evidence.SEARCHED
+    chosen = choose(found)
+    assert [each.size for each in chosen] == [CONSIDERED + 9, 2, 5]
+    assert 7 + CONSIDERED + 4 in chosen[0].places
+    assert chosen[0].places[0] == 7, "the leader's place is the first"
 
 
 def test_no_more_families_and_members_are_read_than_are_needed() -> None:

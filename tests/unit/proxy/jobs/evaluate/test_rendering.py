@@ -55,7 +55,7 @@ def test_a_policy_s_line_has_its_figures_in_order() -> None:
 def test_a_set_s_line_has_its_figures_in_order() -> None:
     text = shown(HALF, CLEAN).split("\nown ")[1]
     cells = ["2", "0", "-", "0.500", "1.000", "1.000", "0.750", "+0.250"]
-    assert line(text, "half") == ["half", *cells, *["0"] * 6, "0.500", "1.00", "8.00"]
+    assert line(text, "half") == ["half", *cells, *["0", "0/0"] * 2, "0.500", "1.00", "8.00"]
     assert line(text, "clean")[4] == "-"  # nothing to reduce
 
 
@@ -80,7 +80,7 @@ def test_wrong_drops_stand_beside_what_was_gained_with_their_counts() -> None:
     assert line(text, "own")[1:9] == ["0.750", "-", "1.000", "+0.000", "0.150", "0.100", "0.200", "0.300"]
     assert all(count in text for count in ("30 of 200", "20 of 200", "80 of 400", "120 of 400", "9 of 9"))
     own = text.split("\nown ")[1]
-    assert line(own, "drops")[8:15] == ["+0.000", "200", "30", "20", "400", "80", "120"]
+    assert line(own, "drops")[8:13] == ["+0.000", "200", "30/20", "400", "80/120"]
     assert line(own, "drops")[2:4] == ["40", "0.750"]
 
 
@@ -98,7 +98,14 @@ def test_every_figure_is_whole_at_the_width_of_a_terminal() -> None:
     for width in (120, 200):
         text = shown(*sets, draws=50, width=width)
         assert "…" not in text.split("\nown ")[1]
-        assert len(line(text.split("\nown ")[1], "a-set")) == 18
+        assert len(line(text.split("\nown ")[1], "a-set")) == 16
+
+
+def test_no_word_of_a_heading_is_divided() -> None:
+    """`que-ries` and `an-swer` stood over the columns, and narrow ones divided whole words."""
+    heading = shown(HALF).split("\nown ")[1].partition("─")[0]
+    words = "queries strict repeats cut redun. gone answer kept needs recall gained page: pool: drops wrong label/ text nDCG docs items"
+    assert set(heading.split()) == {*words.split(), "set", "S-", "α-"}
 
 
 def test_intervals_stand_beneath_with_how_they_were_drawn() -> None:

@@ -1,0 +1,66 @@
+"""docs/sweep.md as a stranger follows it: its extra alone is installed, and its commands are run as they are written."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from qdrant_client import QdrantClient, models
+
+from support.deploy.alone import installed_by, with_extras_alone
+from support.process import stack
+from support.sources import ROOT
+
+PAGE = (ROOT / "docs/sweep.md").read_text(encoding="utf-8")
+BLOCKS = [block.strip().splitlines() for block in PAGE.split("```")[1::2]]
+(EXTRA,) = re.findall(r"^pip install '\.\[(\w+)\]'$", "\n".join(BLOCKS[0]), re.MULTILINE)
+COMMANDS = [line for block in BLOCKS for line in block if line.startswith("vecsieve ")]
+TEXTS = [f"Article {number} of the manual says what one must know about part {number} of it." for number in range(30)]
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    with stack.embedded() as url:
+        client = QdrantClient(url=url, timeout=30)
+        client.create_collection("docs", vectors_config=models.VectorParams(size=2, distance=models.Distance.COSINE))
+        points = [
+            models.PointStruct(id=number, vector=[1.0, number / 30], payload={"text": text})
+            for number, text in enumerate([*TEXTS, *TEXTS[:5]])
+        ]
+        client.upsert("docs", points, wait=True)
+        client.close()
+        yield url
+
+
+def test_every_command_of_the_page_runs_with_its_extra_alone(database: str, tmp_path: Path) -> None:
+    assert [command.split()[1] for command in COMMANDS] == ["analyze", "sweep", "sweep", "undo"]
+    for command in COMMANDS:
+        arguments = shlex.split(command.replace("http://127.0.0.1:6333", database))[1:]
+        done = with_extras_alone([EXTRA], arguments, tmp_path)
+        assert done.returncode == 0, (command, done.stderr)
+    written = {path.name for path in tmp_path.iterdir()}
+    assert {"docs.html", "docs.jsonl", "docs.json", "docs.db"} <= written
+
+
+@pytest.mark.parametrize("command", ["analyze", "calibrate", "sweep", "compact"])
+def test_without_the_extra_a_job_names_it(command: str, tmp_path: Path) -> None:
+    done = with_extras_alone([], (command, "--url", "http://127.0.0.1:9", "--collection", "docs"), tmp_path)
+    assert done.returncode == 1
+    assert f"the extra {EXTRA}: in a checkout, pip install '.[{EXTRA}]'" in done.stderr
+
+
+def test_the_base_alone_has_neither_client_nor_engine() -> None:
+    """Otherwise the tests above could not fail."""
+    assert not installed_by([]) & {"qdrant-client", "duckdb", "qdrant-edge-py"}
+    assert installed_by([EXTRA]) >= {"qdrant-client", "duckdb"}
+
+
+def test_every_extra_that_a_page_names_exists() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    named = {name for page in pages for name in re.findall(r"extra `(\w+)`|'\.\[(\w+)\]'", page.read_text("utf-8"))}
+    assert {name for pair in named for name in pair if name} <= extras.keys()

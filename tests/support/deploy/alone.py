@@ -1,0 +1,72 @@
+"""The command line as where only some extras are installed: packages of this environment that none of them brings cannot be imported."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from support.sources import ROOT
+
+# What the process may not import, by its top-level names; then the command line.
+PROGRAM = """
+import sys
+hidden = frozenset(sys.argv.pop(1).split(","))
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in hidden:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+from vecsieve.proxy.cli import main
+main()
+"""
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def installed_by(extras: Iterable[str]) -> set[str]:
+    """The distributions that `pip install '.[extras]'` brings, as far as they are here."""
+    found: set[str] = set()
+    todo = [("vecsieve", frozenset(extras))]
+    while todo:
+        name, wanted = todo.pop()
+        try:
+            requirements = _of_the_project(wanted) if name == "vecsieve" else metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            continue
+        found.add(_plain(name))
+        for each in map(Requirement, requirements):
+            chosen = each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in (*wanted, ""))
+            if chosen and (_plain(each.name) not in found or each.extras):
+                todo.append((each.name, frozenset(each.extras)))
+    return found
+
+
+def _of_the_project(extras: Iterable[str]) -> list[str]:
+    """As pyproject.toml has them now: an editable installation may be older."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [*project["dependencies"], *(each for extra in extras for each in project["optional-dependencies"][extra])]
+
+
+def with_extras_alone(
+    extras: Iterable[str], arguments: Sequence[str], folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run `vecsieve <arguments>` in ``folder``."""
+    here = installed_by(extras)
+    hidden = [
+        name for name, by in metadata.packages_distributions().items() if not {_plain(each) for each in by} & here
+    ]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+    program = [sys.executable, "-c", PROGRAM, ",".join(hidden), *arguments]
+    return subprocess.run(
+        program, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
