@@ -129,6 +129,7 @@ CUT_SECONDS = 1.0
 
 
 HTTP2 = b"PRI * HTTP/2.0\r\n"  # how a client begins that speaks only HTTP/2
+_FIRST_FRAME = slice(27, 33)  # of its SETTINGS, behind the preface and a length: type, flags and stream (RFC 9113 3.4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +241,9 @@ class ClientConnection(RequestHandler):
             self._feed_pieces(data)
 
     def _is_http2(self, data: bytes) -> bool:
-        """Whether it was answered as such."""
-        if self._http2 is None and self._rules.http2 is not None and not self._is_in_head and data.startswith(HTTP2):
+        """Whether it was answered as such. What is no frame behind the preface is malformed HTTP/1."""
+        is_begun = data.startswith(HTTP2) and data[_FIRST_FRAME] in {b"", b"\x04\0\0\0\0\0"}
+        if self._http2 is None and self._rules.http2 is not None and not self._is_in_head and is_begun:
             self._http2 = self._rules.http2()
             self._rules.events.answered_locally(Trouble.VERSION.value)
         if self._http2 is not None and self.transport is not None:

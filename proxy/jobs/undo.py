@@ -217,7 +217,9 @@ def _restore(
     for collection, each in collections.items():
         with closing(arguments.points(collection)) as points:
             for head in each:
-                row = next(iter(book.restorable([head.number], also=arguments.states, steady=steady())), None)
+                # This run may have superseded it: a removed point comes back changed, and then gets its own content.
+                states = [*arguments.states, State.SUPERSEDED]
+                row = next(iter(book.restorable([head.number], also=states, steady=steady())), None)
                 if row is None:  # in doubt since a moment
                     continue
                 key = (collection, row.partition, row.id)

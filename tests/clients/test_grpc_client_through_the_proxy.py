@@ -29,7 +29,7 @@ from support.qdrant.scripted_grpc import search as search_message
 
 SECRET = "confidential"  # in every text and in no answer that was not asked for it
 RULES = """
-explain: {keep: 20}
+explain: {keep: 20, texts: false}
 policy: {threshold: {fixed: 0.01}}
 rules:
   - collection: tenants

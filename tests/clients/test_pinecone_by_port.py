@@ -88,4 +88,4 @@ def test_the_ports_are_named_at_the_start_and_on_the_status_page(behind: tuple[s
     _, proxy = behind
     status = json.loads(exchange(proxy.admin, "GET", "/status").body)
     assert status["index_ports"] == sorted(proxy.ports.values())
-    assert all(f"on http://127.0.0.1:{port}\n" in proxy.output for port in proxy.ports.values())
+    assert all(f"http://127.0.0.1:{port}" in proxy.output for port in proxy.ports.values())

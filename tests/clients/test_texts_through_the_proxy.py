@@ -16,7 +16,7 @@ from support.qdrant import planted
 
 SECRET = "confidential"  # in every text and in no answer that was not asked for it
 RULES = """
-explain: {keep: 20}
+explain: {keep: 20, texts: false}
 policy:
   threshold: {fixed: 0.01}
   metadata: {document: [metadata.doc], updated: [metadata.release]}

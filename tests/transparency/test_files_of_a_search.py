@@ -42,7 +42,9 @@ async def test_a_search_goes_through_at_most_59_of_our_files(asked_before: int) 
             called[file] += 1
 
     async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
-        proxy.process.pools.resize(keep=False)  # what is sampled beside a search is not on its way
+        # What is sampled beside a search, and at most fifty times a second, is not on its way.
+        proxy.process.pools.resize(keep=False)
+        proxy.process.recent.resize(20, texts=False)
         for _ in range(3):  # so many pools without a text show that there is none
             await raw_exchange(proxy.port, request(search(4)))
         for _ in range(asked_before):
@@ -130,7 +132,9 @@ async def test_the_way_of_a_search_that_texts_decide() -> None:
         return request(search(4, extra={"query": {"nearest": [float(turn)] + [0.5] * 31}, "with_payload": True}))
 
     async with FaultyUpstream(answering(telling)) as upstream, running(upstream.url) as proxy:
-        proxy.process.pools.resize(keep=False)  # what is sampled beside a search is not on its way
+        # What is sampled beside a search, and at most fifty times a second, is not on its way.
+        proxy.process.pools.resize(keep=False)
+        proxy.process.recent.resize(20, texts=False)
         for turn in range(TURNS):
             await raw_exchange(proxy.port, asked(turn))
         with Way() as way:
