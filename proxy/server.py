@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -82,15 +82,18 @@ FIXED = (
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source of the settings. It is read again on SIGHUP, and when the file changes."""
+    """The source of the settings. It is read again on SIGHUP, and when the file changes. ``file``: watched from before it is read, so that no
+    change is missed while the process starts; each worker has its own copy.
+    """
 
     config: Path | None
     environment: Mapping[str, str]
     flags: Mapping[str, object]
+    file: Watched = field(init=False, compare=False)
 
-    def watched(self) -> Watched:
+    def __post_init__(self) -> None:
         path = self.config or self.environment.get(CONFIG_VARIABLE)
-        return Watched(Path(path) if path else None, time.monotonic)
+        object.__setattr__(self, "file", Watched(Path(path) if path else None, time.monotonic))
 
     def load(self) -> Settings:
         """Raises SettingsError."""
@@ -158,7 +161,7 @@ class Instance:
             reload=self.reload,
         )
         self._beat = beat
-        self._file = source.watched()
+        self._file = source.file
         self._lag = LoopLag(metrics.event_loop_lag_seconds.observe, clock=time.monotonic, beat=self._beaten)
         metrics.built(version=self.facts.version, parser="c")  # the listener requires this parser
         metrics.config_taken(self.facts.settings_hash, at=time.time())
@@ -433,11 +436,10 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
     lifecycle = Lifecycle(drain_accept_seconds=0, drain_seconds=0, reload=reload)
     lifecycle.listen_to_signals()
     server = AdminServer(pages)
-    file = source.watched()
 
     def beat() -> None:
         worker.beat()
-        if file.has_changed():
+        if source.file.has_changed():
             lifecycle.told(signal.SIGHUP)
 
     lag = LoopLag(lambda _: None, clock=time.monotonic, beat=beat)
