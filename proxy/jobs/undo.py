@@ -31,6 +31,7 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 from ..runtime.files import output_console, progress_bar
 from ..runtime.lifecycle import ended_by_signals
 from ..writes.book import Book
+from ..writes.lock import is_held
 from ..writes.rows import NO_ID, Head, JournalError, Kind, Row, State
 from .databases import KeyOption, RateOption, Wanted, points_opened
 from .points import Points, RestorablePoints
@@ -89,9 +90,15 @@ def run(arguments: Arguments, *, steady: Callable[[], float] = time.monotonic) -
         with ended_by_signals(), closing(Book(arguments.journal, must_exist=True)) as book:
             ids = _identifiers(arguments.id)
             heads = book.heads(
-                collection=arguments.collection, since=since, ids=ids, also=arguments.states, steady=steady()
+                collection=arguments.collection,
+                since=since,
+                ids=ids,
+                also=arguments.states,
+                steady=_going(arguments.journal, steady),
             )
-            doubted = book.doubted(collection=arguments.collection, since=since, ids=ids, steady=steady())
+            doubted = book.doubted(
+                collection=arguments.collection, since=since, ids=ids, steady=_going(arguments.journal, steady)
+            )
             missing = [head for head in heads if head.kind != Kind.CHANGED]
             # The latest content of each id, and every row without an id.
             keys = ((head.collection, head.partition, head.number if head.id == NO_ID else head.id) for head in missing)
@@ -116,6 +123,11 @@ def run(arguments: Arguments, *, steady: Callable[[], float] = time.monotonic) -
         sys.stderr.write("\nstopped: stored points are marked; run the same command again to continue\n")
         return 130
     return 0
+
+
+def _going(journal: Path, steady: Callable[[], float]) -> float | None:
+    """The moment at which deletions under way count; None if no proxy uses the journal: then none is under way."""
+    return steady() if is_held(journal) else None
 
 
 def _moment(text: str | None) -> float:
@@ -173,7 +185,9 @@ def _apply(
                         present = points.present(partition, ids) if ids else frozenset()
                         present |= book.unseen(collection, partition, ids, at=steady())
                         numbers = [head.number for head in batch if head.id not in present]
-                        missing = book.restorable(numbers, also=arguments.states, steady=steady())
+                        missing = book.restorable(
+                            numbers, also=arguments.states, steady=_going(arguments.journal, steady)
+                        )
                         taken = _stored(points, missing, refused)
                         # The gate hears of it before reads show it.
                         book.note(collection, partition, [row.id for row in taken if row.id != NO_ID], at=steady())
@@ -219,7 +233,8 @@ def _restore(
             for head in each:
                 # This run may have superseded it: a removed point comes back changed, and then gets its own content.
                 states = [*arguments.states, State.SUPERSEDED]
-                row = next(iter(book.restorable([head.number], also=states, steady=steady())), None)
+                going = _going(arguments.journal, steady)
+                row = next(iter(book.restorable([head.number], also=states, steady=going)), None)
                 if row is None:  # in doubt since a moment
                     continue
                 key = (collection, row.partition, row.id)

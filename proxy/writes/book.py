@@ -248,6 +248,10 @@ class Book:
             with self._fenced():
                 self._connection.execute("PRAGMA synchronous = FULL")
 
+    def nothing_goes(self) -> None:
+        """No deletion is under way: the processes that began them are gone."""
+        self._all(("DELETE FROM going", [()]))
+
     def gone(self, deletions: Sequence[Deletion]) -> None:
         """They have ended."""
         self._all((_GONE, _places(deletions)))
@@ -337,10 +341,14 @@ class Book:
         where, chosen = _restorable(also, steady)
         return self._heads(where, chosen, collection, since, ids)
 
-    def doubted(self, *, collection: str | None, since: float, ids: Sequence[bytes] | None, steady: float) -> int:
+    def doubted(
+        self, *, collection: str | None, since: float, ids: Sequence[bytes] | None, steady: float | None
+    ) -> int:
         """How many points clients may have deleted. ``steady``: as in `heads`."""
-        where = f"(state = 'doubted' OR state = 'done' AND {_IS_GOING})"
-        return len(self._heads(where, [steady - UNSEEN_SECONDS], collection, since, ids))
+        where, values = "state = 'doubted'", list[object]()
+        if steady is not None:
+            where, values = f"({where} OR state = 'done' AND {_IS_GOING})", [steady - UNSEEN_SECONDS]
+        return len(self._heads(where, values, collection, since, ids))
 
     def _heads(
         self, which: str, values: Sequence[object], collection: str | None, since: float, ids: Sequence[bytes] | None
@@ -358,7 +366,7 @@ class Book:
         """These rows, oldest first."""
         return self._rows(numbers, "true", [])
 
-    def restorable(self, numbers: Sequence[int], *, also: Sequence[State], steady: float) -> list[Row]:
+    def restorable(self, numbers: Sequence[int], *, also: Sequence[State], steady: float | None) -> list[Row]:
         """Those of these rows that `heads` would list now, oldest first."""
         return self._rows(numbers, *_restorable(also, steady))
 

@@ -1,5 +1,7 @@
 """The lock on a journal: one proxy uses it, with all its workers. What two proxies leave out may be of two databases, and `undo` would
 store the one's points in the other. Jobs take no lock: they use the journal beside the proxy whose database they work on.
+
+Where nobody holds it, no deletion is under way: what a process that was killed had begun has ended with it.
 """
 
 from __future__ import annotations
@@ -9,13 +11,13 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from vecsieve.config.problems import Problem, SettingsError, shown
 
 from ..runtime.files import reason
-from .rows import BUSY_SECONDS, WANTED
+from .rows import BUSY_SECONDS, WANTED, JournalError
 
 LOGGER = logging.getLogger("vecsieve.journal")
 LOCK = "-lock"  # the ending of the lock's file, beside the journal: a lock on the journal itself would be SQLite's on some systems
@@ -32,9 +34,31 @@ def held_alone(path: Path | None) -> Iterator[None]:
         return
     try:
         _lock(handle, path)
+        if path is not None and path.is_file():
+            from .book import Book  # loads SQLite, which a process without a journal does not need
+
+            with suppress(JournalError), closing(Book(path)) as book:  # who uses it says what is wrong with it
+                book.nothing_goes()
         yield
     finally:
         os.close(handle)
+
+
+def is_held(path: Path) -> bool:
+    """Whether a proxy uses this journal, as far as the system can say."""
+    try:
+        handle = os.open(f"{path}{LOCK}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:  # it is held, or the file system has no locks
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def _lock_of(path: Path) -> int | None:

@@ -18,7 +18,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import closing, redirect_stdout, suppress
+from contextlib import ExitStack, closing, redirect_stdout, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from io import StringIO
@@ -48,6 +48,7 @@ from vecsieve.proxy.writes.book import UNSEEN_SECONDS, Book
 from vecsieve.proxy.writes.events import Feed
 from vecsieve.proxy.writes.gate import Room, Shared, WriteGate
 from vecsieve.proxy.writes.journal import Journal
+from vecsieve.proxy.writes.lock import held_alone
 from vecsieve.proxy.writes.rows import Kind
 
 MODES: Mapping[str, Mapping[str, str]] = {
@@ -369,7 +370,9 @@ class World:
         return self._tick() + self._correction
 
     def _begin(self) -> None:
-        """A process."""
+        """A process, which holds the journal's lock until it ends."""
+        self.process = ExitStack()
+        self.process.enter_context(held_alone(self.path))
         journal = Journal(self.path, now=self._wall, steady=self._tick)
         journal._work = Inline(self.turn)  # type: ignore[assignment]  # - in turn instead of in a thread
         feed = Feed(now=self.clock, dropped=lambda _sink, _count: None)
@@ -538,6 +541,7 @@ class World:
         self.clients = dict.fromkeys(self.clients)
         if self.journal._book is not None:
             self.journal._book.close()
+        self.process.close()
 
     def _undo(self) -> None:
         if not self.path.exists():

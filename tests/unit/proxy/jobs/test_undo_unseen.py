@@ -16,6 +16,7 @@ from vecsieve.proxy.jobs import undo
 from vecsieve.proxy.jobs.points import RestorablePoints
 from vecsieve.proxy.jobs.source import SourceError, Whole
 from vecsieve.proxy.writes.book import UNSEEN_SECONDS, Book
+from vecsieve.proxy.writes.lock import held_alone
 from vecsieve.proxy.writes.rows import ANY, Kind, LeftOut, State
 
 NOW = 5.0
@@ -121,3 +122,30 @@ def test_only_a_database_that_answers_is_asked_for_smaller_batches(path: Path, r
         book.enter([replace(POINT, id=b"%d" % each, point=b"%d" % each) for each in range(5)], State.DONE, at=1.0)
     assert undo.run(Arguments(journal=path, url="http://x", apply=True), steady=lambda: NOW) == 1
     assert len(sizes) == puts
+
+
+REMOVED = replace(POINT, kind=Kind.REMOVED)
+
+
+def being_removed(path: Path) -> None:
+    with closing(Book(path)) as book:
+        book.enter([REMOVED], State.PENDING, at=1.0)
+        assert book.removing([REMOVED], at=2.0, steady=NOW) == {b"1"}
+
+
+def test_what_a_proxy_is_removing_is_not_stored_meanwhile(path: Path, undone: Run) -> None:
+    with held_alone(path):
+        being_removed(path)
+        assert undone() == {}
+
+
+def test_what_a_killed_proxy_was_removing_is_stored_again_at_once(path: Path, undone: Run) -> None:
+    """It may be gone, and nobody is there any more who would delete what is stored now."""
+    being_removed(path)
+    assert undone() == {b"1": OWN}
+
+
+def test_a_proxy_that_starts_removes_nothing_of_the_one_before_it(path: Path, undone: Run) -> None:
+    being_removed(path)
+    with held_alone(path):
+        assert undone() == {b"1": OWN}
