@@ -129,20 +129,19 @@ class Deletions:
         """When the database has answered. ``is_done``: None for unknown."""
         with suppress(JournalError, TimeoutError):  # what is in doubt stays so
             await self._followed(doubted, is_done=is_done)
-            if is_done is not None:  # else it may still be carried out
-                await self._journal.gone(doubted.deletions)
+            await self._journal.gone(doubted.deletions)
 
     async def _followed(self, doubted: Doubted, *, is_done: bool | None) -> None:
         place = doubted.place
-        if place is None:
-            # Which rows are older is not known: none is lost, none comes back.
-            if is_done is not False:
-                await self._journal.doubt(doubted.deletions)
-            return
         if is_done is False:
-            await self._journal.believe(doubted.numbers, until=place)
+            if place is not None:
+                await self._journal.believe(doubted.numbers, until=place)
             return
-        certain = [each for each in doubted.deletions if each.is_certain] if is_done else []
+        if is_done is None or place is None:
+            # It may have been carried out at any moment until now, or which rows are older is not known: none is lost, none comes back.
+            await self._journal.doubt(doubted.deletions)
+            return
+        certain = [each for each in doubted.deletions if each.is_certain]
         if certain:
             await self._journal.supersede(certain, until=place)
         others = [each for each in doubted.deletions if each not in certain]

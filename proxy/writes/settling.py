@@ -259,11 +259,13 @@ class Settling:
             if not victims:
                 return
             until = self._services.clock() + seconds  # the client waits, for all of them together
-            for question in verbs.ask_removed(exchange.operation, removal.points, victims):
-                if (left := until - self._services.clock()) <= 0.0:
-                    raise TimeoutError
-                verbs.removed(await exchange.ask(question, seconds=left))
-            await journal.removed([row for row in going if row.id in ids])
+            try:
+                for question in verbs.ask_removed(exchange.operation, removal.points, victims):
+                    if (left := until - self._services.clock()) <= 0.0:
+                        raise TimeoutError
+                    verbs.removed(await exchange.ask(question, seconds=left))
+            finally:
+                await journal.removed([row for row in going if row.id in ids])
             gone = [event_of(row) for row in rows if row.kind == Kind.REMOVED and row.id in victims]
             self._settled[PointResult.REMOVED].inc(len(gone))
             self.tell(EventName.EVICTED, exchange.operation, gone)

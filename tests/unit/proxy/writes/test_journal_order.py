@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.process.clocks import ManualClock
 from vecsieve.adapters.writes import Deletion
 from vecsieve.proxy.writes.book import MOST_GOING, UNSEEN_SECONDS, Book
+from vecsieve.proxy.writes.deletions import Deletions, Doubted
 from vecsieve.proxy.writes.journal import Journal
 from vecsieve.proxy.writes.rows import ANY, EVERYWHERE, Kind, LeftOut, State
 
@@ -247,3 +249,26 @@ def test_a_changed_point_that_is_removed_later_is_restored_as_it_was_removed(boo
     assert book.removing([REMOVED], at=3.0, steady=3.0) == {b"1"}
     book.removed([REMOVED])
     assert [head.kind for head in book.heads(steady=4.0)] == [Kind.REMOVED]
+
+
+@pytest.mark.parametrize(
+    ("is_done", "became"), [(True, "done"), (False, "done"), (None, "doubted")], ids=["carried out", "refused", "lost"]
+)
+async def test_a_deletion_without_an_answer_leaves_a_doubt_and_ends(
+    path: Path, is_done: bool | None, became: str
+) -> None:
+    """What comes into the journal behind it is in no doubt. What came beside it is, if nobody knows when it was carried out."""
+    journal, clock = Journal(path, now=ManualClock(1.0), steady=ManualClock(1.0)), 2.0
+    await journal.enter([REMOVED], State.DONE)
+    unused: Any = None
+    deletions = Deletions(unused, unused, unused, journal)
+    everything = [Deletion(collection="docs")]
+    await journal.go(everything)
+    doubted = Doubted(everything, [], await journal.latest())
+    await journal.enter([LATER], State.DONE)
+    await deletions.ended(doubted, is_done=is_done)
+    await journal.enter([replace(ONE, id=b"2")], State.DONE)
+    await journal.close()
+    assert states(path)[b"later"] == became
+    with closing(Book(path)) as book:
+        assert b"2" in [head.id for head in book.heads(steady=clock)]

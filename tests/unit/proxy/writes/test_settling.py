@@ -45,8 +45,11 @@ class Exchange:
         return b""
 
 
+@dataclass
 class Rows:
-    """A journal that lets everything be removed."""
+    """A journal that lets everything be removed. ``ended``: the ids of removals that have ended."""
+
+    ended: set[bytes] = field(default_factory=set)
 
     async def reading(self, _: Sequence[LeftOut]) -> None: ...
 
@@ -56,7 +59,8 @@ class Rows:
     async def removing(self, rows: Sequence[LeftOut]) -> frozenset[bytes]:
         return frozenset(each.id for each in rows)
 
-    async def removed(self, _: Sequence[LeftOut]) -> None: ...
+    async def removed(self, rows: Sequence[LeftOut]) -> None:
+        self.ended.update(each.id for each in rows)
 
 
 @pytest.mark.parametrize(("takes", "sent"), [(0.1, 5), (0.8, 3), (9.0, 1)])
@@ -81,3 +85,4 @@ async def test_all_deletions_of_a_write_have_one_deadline(
     assert len(exchange.sent) == sent
     assert clock.now <= SECONDS
     assert [type(each) for each in late] == ([] if sent == len(VICTIMS) else [TimeoutError])
+    assert journal.ended == VICTIMS.keys(), "one that fails is under way no longer, or undo would leave it"
