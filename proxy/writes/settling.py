@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from msgspec import Raw
 
@@ -248,29 +249,29 @@ class Settling:
         verbs, seconds, journal = removal.verbs, policy.write.deadline_seconds, self._journal
         assert journal is not None  # noqa: S101 - it has what is to be removed
 
+        going: list[LeftOut] = []
+
         async def in_time() -> None:
             removed = [row for row in rows if row.kind == Kind.REMOVED]
             await journal.reading(removed)
             victims = await self._unchanged(removal, exchange, self._services.clock() + seconds)
             unseen = await self._unseen(removed[0], list(victims))
-            going = [row for row in removed if row.id in victims and row.id not in unseen]
-            ids = await journal.removing(going)
+            may = [row for row in removed if row.id in victims and row.id not in unseen]
+            ids = await journal.removing(may)
+            going.extend(row for row in may if row.id in ids)
             victims = {each: point for each, point in victims.items() if each in ids}
-            if not victims:
-                return
             until = self._services.clock() + seconds  # the client waits, for all of them together
-            try:
-                for question in verbs.ask_removed(exchange.operation, removal.points, victims):
-                    if (left := until - self._services.clock()) <= 0.0:
-                        raise TimeoutError
-                    verbs.removed(await exchange.ask(question, seconds=left))
-            finally:
-                await journal.removed([row for row in going if row.id in ids])
-            gone = [event_of(row) for row in rows if row.kind == Kind.REMOVED and row.id in victims]
+            for question in verbs.ask_removed(exchange.operation, removal.points, victims) if victims else ():
+                if (left := until - self._services.clock()) <= 0.0:
+                    raise TimeoutError
+                verbs.removed(await exchange.ask(question, seconds=left))
+            gone = [event_of(row) for row in going]
             self._settled[PointResult.REMOVED].inc(len(gone))
             self.tell(EventName.EVICTED, exchange.operation, gone)
 
         await first_success([in_time], self._fell)
+        if going:  # also of a removal that failed: it is under way no longer
+            await first_success([partial(journal.removed, going)], self._fell)
 
     async def _unchanged(self, removal: Removal, exchange: WriteQuestioner, until: float) -> Mapping[bytes, bytes]:
         """The points that may be removed, read again. Members may come in any order."""
