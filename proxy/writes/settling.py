@@ -19,6 +19,7 @@ from msgspec import Raw
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, NativeAnswer, Operation
 from vecsieve.adapters.writes import Deletion, LeavesPointsOut, MergesPoints, NewPoints, Told, WriteAdapter
 
+from ..runtime.loop import to_the_end
 from ..search.errors import FailureKind, UpstreamExchangeError, first_success
 from ..search.exchange import WriteQuestioner
 from ..search.policy import ResolvedPolicy
@@ -149,7 +150,7 @@ class Settling:
             await self._supersede(change, told)
             self.tell_stored(change, exchange.operation)
         if removal is not None:
-            await self._removed(removal, change.left_out, exchange, policy)
+            await to_the_end(self._removed(removal, change.left_out, exchange, policy))
         return change
 
     async def _looked_again(
@@ -245,7 +246,9 @@ class Settling:
     async def _removed(
         self, removal: Removal, rows: Sequence[LeftOut], exchange: WriteQuestioner, policy: ResolvedPolicy
     ) -> None:
-        """A stored point that stays beside the one that replaced it is a copy, no loss."""
+        """A stored point that stays beside the one that replaced it is a copy, no loss. A removal that was begun must end, or `undo` would count it
+        as under way.
+        """
         verbs, seconds, journal = removal.verbs, policy.write.deadline_seconds, self._journal
         assert journal is not None  # noqa: S101 - it has what is to be removed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Question
 from vecsieve.adapters.writes import MergesPoints, WriteNeeds
 from vecsieve.proxy.writes.rows import Kind, LeftOut
-from vecsieve.proxy.writes.settling import Removal, Settling
+from vecsieve.proxy.writes.settling import Change, Removal, Settling
 
 SAMPLE = next(each for each in samples() if each.name == "weaviate REST")
 SECONDS = 2.0
@@ -51,6 +52,8 @@ class Rows:
 
     ended: set[bytes] = field(default_factory=set)
 
+    async def settle(self, *_: object) -> None: ...
+
     async def reading(self, _: Sequence[LeftOut]) -> None: ...
 
     async def unseen(self, *_: object) -> frozenset[bytes]:
@@ -63,6 +66,24 @@ class Rows:
         self.ended.update(each.id for each in rows)
 
 
+POLICY: Any = SimpleNamespace(write=SimpleNamespace(deadline_seconds=SECONDS))
+
+
+def removal() -> Removal:
+    verbs = SAMPLE.adapter
+    assert isinstance(verbs, MergesPoints)
+    needs = WriteNeeds(vector_name=None, keys=(), most=9, known=SAMPLE.known)
+    return Removal(verbs, verbs.parse(SAMPLE.write, SAMPLE.body, needs), VICTIMS)
+
+
+def settling(rows: Rows, clock: ManualClock, failed: list[Exception]) -> Settling:
+    journal: Any = rows
+    feed: Any = SimpleNamespace(is_heard=False)
+    reads: Any = None
+    services = toys(clock=clock).services
+    return Settling(SAMPLE.adapter, services, journal=journal, reads=reads, feed=feed, fell=failed.append)
+
+
 @pytest.mark.parametrize(("takes", "sent"), [(0.1, 5), (0.8, 3), (9.0, 1)])
 async def test_all_deletions_of_a_write_have_one_deadline(
     takes: float, sent: int, monkeypatch: pytest.MonkeyPatch
@@ -71,18 +92,36 @@ async def test_all_deletions_of_a_write_have_one_deadline(
         return removal.victims
 
     monkeypatch.setattr(Settling, "_unchanged", unchanged)
-    clock, late, verbs = ManualClock(), list[Exception](), SAMPLE.adapter
-    assert isinstance(verbs, MergesPoints)
-    points = verbs.parse(SAMPLE.write, SAMPLE.body, WriteNeeds(vector_name=None, keys=(), most=9, known=SAMPLE.known))
-    journal: Any = Rows()
-    feed: Any = SimpleNamespace(is_heard=False)
-    reads: Any = None
-    services = toys(clock=clock).services
-    settling = Settling(verbs, services, journal=journal, reads=reads, feed=feed, fell=late.append)
+    clock, late, journal = ManualClock(), list[Exception](), Rows()
     exchange: Any = Exchange(clock, takes)
-    policy: Any = SimpleNamespace(write=SimpleNamespace(deadline_seconds=SECONDS))
-    await settling._removed(Removal(verbs, points, VICTIMS), ROWS, exchange, policy)
+    await settling(journal, clock, late)._removed(removal(), ROWS, exchange, POLICY)
     assert len(exchange.sent) == sent
     assert clock.now <= SECONDS
     assert [type(each) for each in late] == ([] if sent == len(VICTIMS) else [TimeoutError])
     assert journal.ended == VICTIMS.keys(), "one that fails is under way no longer, or undo would leave it"
+
+
+async def test_a_removal_ends_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its points would count as under way, and `undo` would leave them for ten minutes."""
+    asked, answered, journal = asyncio.Event(), asyncio.Event(), Rows()
+
+    class Slow(Exchange):
+        async def ask(self, _: Question, *, seconds: float) -> bytes:
+            asked.set()
+            await answered.wait()
+            return await super().ask(_, seconds=seconds)
+
+    async def unchanged(_: Settling, removal: Removal, *__: object) -> Mapping[bytes, bytes]:
+        return removal.victims
+
+    monkeypatch.setattr(Settling, "_unchanged", unchanged)
+    clock = ManualClock()
+    exchange: Any = Slow(clock, 0.0)
+    change = Change(removal=removal(), left_out=tuple(ROWS))
+    client = asyncio.create_task(settling(journal, clock, []).settle(change, exchange, POLICY, is_success=True))
+    await asked.wait()
+    client.cancel()
+    answered.set()
+    with pytest.raises(asyncio.CancelledError):
+        await client
+    assert journal.ended == VICTIMS.keys()
