@@ -25,7 +25,7 @@ from vecsieve.config.schema import Settings
 
 from .admin.access import token_in
 from .admin.inspector import TOKEN_FILE, InForce, Inspector
-from .admin.knowledge import Knowledge, asking, egress_of, open_to_admin, texts_of
+from .admin.knowledge import Ask, Knowledge, asking, egress_of, open_to_admin, texts_of
 from .admin.server import AdminServer, Pages
 from .admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
 from .admin.verdicts import hourly, last_words, leave_rows, left_rows, verdict_page
@@ -402,9 +402,29 @@ async def _work(
     return 0
 
 
+def _pages(
+    worker: Worker, registry: CollectorRegistry, ask: Ask, in_force: InForce, *, facts: Callable[[], Facts]
+) -> Pages:
+    started, board = time.monotonic(), worker.board
+    return Pages(
+        is_ready=lambda: state_of(board).value == "ready",
+        metrics=lambda _accept: Scrape(exposition(registry)),
+        status=lambda: read_status(
+            registry,
+            facts(),
+            state=state_of(board),
+            uptime_seconds=time.monotonic() - started,
+            workers=worker_statuses(board),
+        ),
+        inspector=Inspector(ask, in_force, registry),
+        egress=partial(egress_of, ask),
+        texts=partial(texts_of, ask),
+        verdict=partial(verdict_page, ask),
+    )
+
+
 async def _administrate(worker: Worker, source: Source, settings: Settings, where: socket.socket) -> int:
     """Run the admin process, which answers even if workers are blocked."""
-    started, board = time.monotonic(), worker.board
     registry = shared_registry(worker.metrics_directory, backend=settings.backend, rules=settings.rule_names)
     facts, in_force = facts_of(settings), InForce(settings)
 
@@ -418,21 +438,7 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
             WORKERS_LOGGER.info("the status page still shows the settings in force")
 
     ask = asking(worker.metrics_directory, settings.workers)
-    pages = Pages(
-        is_ready=lambda: state_of(board).value == "ready",
-        metrics=lambda _accept: Scrape(exposition(registry)),
-        status=lambda: read_status(
-            registry,
-            facts,
-            state=state_of(board),
-            uptime_seconds=time.monotonic() - started,
-            workers=worker_statuses(board),
-        ),
-        inspector=Inspector(ask, in_force, registry),
-        egress=partial(egress_of, ask),
-        texts=partial(texts_of, ask),
-        verdict=partial(verdict_page, ask),
-    )
+    pages = _pages(worker, registry, ask, in_force, facts=lambda: facts)
     lifecycle = Lifecycle(drain_accept_seconds=0, drain_seconds=0, reload=reload)
     lifecycle.listen_to_signals()
     server = AdminServer(pages)

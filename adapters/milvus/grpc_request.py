@@ -18,7 +18,7 @@ from ..base import check_page
 from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
 from ..wire.json import Members, splice
 from ..wire.protobuf import Messages
-from ..wire.schema import has_unknown, parsed
+from ..wire.schema import known, parsed, read
 from .calls import HYBRID_SEARCH, SEARCH
 from .grpc_schema import GROUP, HYBRID_REQUEST, SEARCH_REQUEST
 from .search import (
@@ -36,21 +36,6 @@ from .search import (
     number_at,
     read_inner,
 )
-
-
-def read(kind: Any, body: bytes) -> Any:
-    """A request's message. Raises UnsupportedError."""
-    try:
-        return known(parsed(kind, body))
-    except ValueError:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-
-
-def known(message: Any) -> Any:
-    """A message without unknown fields. Raises UnsupportedError."""
-    if has_unknown(message):
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    return message
 
 
 def once(message: Any, *names: str) -> Any:

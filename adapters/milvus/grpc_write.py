@@ -29,7 +29,7 @@ from ..contract import (
     UnsupportedError,
 )
 from ..wire.protobuf import Messages, length_field
-from ..wire.schema import parsed
+from ..wire.schema import parsed, read
 from ..writes import Form, Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
 from . import calls, grpc_merge
 from .fields import JSON, can_hold
@@ -48,7 +48,7 @@ from .grpc_columns import (
 )
 from .grpc_description import read_answer, read_description
 from .grpc_request import Document as SearchDocument
-from .grpc_request import once, pairs_of, read, text_of
+from .grpc_request import once, pairs_of, text_of
 from .grpc_schema import (
     ANSWER,
     COUNTED,

@@ -35,6 +35,10 @@ def per_search(counter: str, *, by: str = "") -> str:
 
 
 def _glance() -> tuple[Panel, ...]:
+    return (*_removed(), *_pools())
+
+
+def _removed() -> tuple[Panel, ...]:
     return (
         stat(
             "Answers changed",
@@ -54,6 +58,11 @@ def _glance() -> tuple[Panel, ...]:
             "short",
             per_search("tokens_saved_total"),
         ),
+    )
+
+
+def _pools() -> tuple[Panel, ...]:
+    return (
         stat("Searches", "Searches with a selection; each search of a batch counts.", "reqps", SEARCHES),
         stat(
             "Duplicates removed",

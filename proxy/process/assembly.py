@@ -96,15 +96,13 @@ class Process:
     ) -> None:
         clock = time.monotonic
         settings = settings if descriptors is None else descriptors.fitted(settings)
-        limits, events = settings.limits, CountedEvents(metrics)
-        self._settings = settings
+        limits, events, self._settings = settings.limits, CountedEvents(metrics), settings
         self._backend = BACKENDS[settings.backend]
         self._rules = RulesInForce(Rules.of(settings))
         self._writes = Writes()
         self._seed = seed
         routes = _routes(settings, self._backend)
-        most = 0 if descriptors is None else descriptors.pool_total
-        self._upstream = Upstream(settings.upstream, events=events, may_be_private=routes.may_be_private, most=most)
+        self._upstream = _upstream(settings, events, routes, descriptors)
         self._questions = _questions(settings, self._upstream)
         self.learned = Learned(clock)
         self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
@@ -118,8 +116,7 @@ class Process:
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
         self.texts = CollectionTexts(metrics.texts_known)
-        board, has_canary = board or Board(0), self._rules.now.canary is not None
-        self._canary = Canary(board, metrics, has_members=has_canary)
+        self._canary = Canary(board or Board(0), metrics, has_members=self._rules.now.canary is not None)
         self.shadow = Shadow(recorder=self.recorder)
         self._services = self._made(limits, metrics, workers=workers, hedge_times=hedge_times)
         _show_limits(metrics, limits)
@@ -381,6 +378,11 @@ def _http2(settings: Settings) -> Callable[[], Callable[[bytes], bytes]]:
         return made()
 
     return begin
+
+
+def _upstream(settings: Settings, events: CountedEvents, routes: Routes, descriptors: Budget | None) -> Upstream:
+    most = 0 if descriptors is None else descriptors.pool_total
+    return Upstream(settings.upstream, events=events, may_be_private=routes.may_be_private, most=most)
 
 
 def _questions(settings: Settings, upstream: Upstream) -> partial[OwnQuestions]:

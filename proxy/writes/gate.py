@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -358,29 +358,10 @@ class WriteGate:
         newer = tuple([row.id for row in plan.rows if row.kind == Kind.LEFT_OUT])
         older = [Deletion(collection=place[0], partition=place[1], ids=newer)]
         doubted = await journal.doubt(older, until=since) if points.has_ids and newer else []
-        kept = {row.survivor for row in plan.rows if row.kind == Kind.LEFT_OUT}
-        originals = {each: point for each, point in known.holders.items() if each in kept}
-        answer = None if plan.body is not None else verbs.acknowledged(write, judged.points, query)
-        stored = tuple(each for row, each in enumerate(judged.points.ids) if row not in plan.gone)
+        stored = tuple(each for row, each in enumerate(points.ids) if row not in plan.gone)
         await going(stored)
-        told = partial(verbs.told, write, judged.points, plan.gone) if verbs.is_told and plan.body is not None else None
-        removal = None
-        if plan.removed and isinstance(verbs, MergesPoints):
-            removal = Removal(verbs, judged.points, plan.removed)
-        return Change(
-            body=plan.body,
-            answer=answer,
-            stored=stored,
-            place=followed,
-            since=since,
-            doubted=tuple(doubted),
-            left_out=plan.rows,
-            removal=removal,
-            told=told,
-            gone=tuple(plan.gone),
-            points=points,
-            originals=originals,
-        )
+        change = Change(stored=stored, place=followed, since=since, doubted=tuple(doubted))
+        return _with_plan(change, plan, verbs, judged, known, write, query)
 
     async def _planned(
         self, exchange: WriteQuestioner, judged: Judged, known: Known, policy: ResolvedPolicy, query: str
@@ -444,3 +425,24 @@ class WriteGate:
         copies = judged.told()
         self._services.metrics.write_copies_total.inc(len(copies))
         self.settling.tell(EventName.DUPLICATE_FOUND, write, copies)
+
+
+def _with_plan(
+    change: Change, plan: Plan, verbs: LeavesPointsOut, judged: Judged, known: Known, write: Operation, query: str
+) -> Change:
+    """What goes out by this plan, and what follows it."""
+    points, kept = judged.points, {row.survivor for row in plan.rows if row.kind == Kind.LEFT_OUT}
+    removal = None
+    if plan.removed and isinstance(verbs, MergesPoints):
+        removal = Removal(verbs, points, plan.removed)
+    return replace(
+        change,
+        body=plan.body,
+        answer=None if plan.body is not None else verbs.acknowledged(write, points, query),
+        left_out=plan.rows,
+        removal=removal,
+        told=partial(verbs.told, write, points, plan.gone) if verbs.is_told and plan.body is not None else None,
+        gone=tuple(plan.gone),
+        points=points,
+        originals={each: point for each, point in known.holders.items() if each in kept},
+    )
