@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from prove.model_databases import WIRES, Point
-from prove.model_gate import MODES, FoundError, Model, Op, played
+from prove.model_gate import MODES, played
+from prove.model_parts import FoundError, Model, Op
 from vecsieve.adapters.weaviate.rest_write import WeaviateRestWrites
 from vecsieve.proxy.jobs import undo
 from vecsieve.proxy.writes.book import Book
