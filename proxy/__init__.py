@@ -14,5 +14,5 @@ admin      our own listener: health, metrics, status
 api        our own endpoints for applications, on another listener, off by default
 jobs       offline work on collections: calibrate, analyze, sweep, evaluate
 mcp        tools for language models over the Model Context Protocol
-demo       real text, both answers side by side, and the embedded engine's server
+demo       real text, both answers side by side, over the embedded engine
 """

@@ -38,7 +38,6 @@ vecsieve evaluate data --policy now={} --policy "wide={threshold: {relative: 0.3
 """
 COMMANDS = {
     "serve": ("cli", "Run the proxy."),
-    "embedded": ("demo.embedded.rest", "Run only the embedded Qdrant-compatible server, over REST."),
     "demo": ("demo.command", "Search real text directly and through the proxy, and show both answers side by side."),
     "calibrate": (
         "jobs.calibrate.command",
@@ -69,7 +68,7 @@ COMMANDS = {
 }
 # The extra with all that a command needs, for commands other than `serve`.
 EXTRAS = {
-    **dict.fromkeys(("embedded", "demo"), "demo"),
+    "demo": "demo",
     **dict.fromkeys(("analyze", "calibrate", "sweep", "compact", "undo"), "jobs"),
     "mcp": "mcp",
 }

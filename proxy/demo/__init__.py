@@ -6,5 +6,5 @@ comparison  two answers side by side, and the summary of all questions
 reasons     why each candidate is kept or left out
 database    the demo's description of a backend; child processes
 backends    Qdrant, Chroma and Pinecone
-embedded    a Qdrant-compatible server over Qdrant's embedded engine
+engine      Qdrant's embedded engine behind a few of Qdrant's REST routes
 """

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from .corpus import Corpus, Vectors
 from .database import (
-    ANY_PORT,
     NAME,
     Addresses,
     Answer,
@@ -27,10 +26,10 @@ from .database import (
     batches,
     child,
 )
+from .engine import ANNOUNCEMENT
 
 _BATCH = 250  # 250 x 384 numbers are about 1 MB of JSON: small steps for the progress bar, few requests
 _TIMEOUT_SECONDS = 20
-_ENGINE = "vecsieve embedded listening on"
 
 
 class QdrantCollection:
@@ -94,8 +93,11 @@ for url in ("{at.engine}", "{at.proxy}"):
 
 @contextmanager
 def _embedded() -> Iterator[str]:
-    with child(("embedded", "--listen", ANY_PORT), announces=(_ENGINE,)) as engine:
-        yield engine[_ENGINE]
+    if find_spec("qdrant_edge") is None:
+        raise ModuleNotFoundError("the engine is not installed", name="qdrant_edge")
+    program = (sys.executable, "-m", "vecsieve.proxy.demo.engine")
+    with child((), announces=(ANNOUNCEMENT,), program=program, name="engine") as engine:
+        yield engine[ANNOUNCEMENT]
 
 
 QDRANT = Database(

@@ -29,6 +29,7 @@ from bench.processes import free_port, listening
 from bench.report import Section, judged
 from bench.rounds import Effort, interleave
 from bench.stats import percentile, ratios, spread
+from support.process.forked import TESTS
 
 DIMENSIONS, WORDS = 384, 40
 POINTS, UPSERTS = 1_000, 5  # of a round, into a collection of its own
@@ -164,9 +165,9 @@ def _all_judged(proxy: Proxy, wanted: int) -> None:
 
 @contextlib.contextmanager
 def engine() -> Iterator[Database]:
-    """`vecsieve embedded`. Raises DidNotStartError."""
+    """The tests' Qdrant server over the embedded engine. Raises DidNotStartError."""
     port = free_port()
-    command = [str(Path(sys.executable).with_name("vecsieve")), "embedded", "--listen", f"127.0.0.1:{port}"]
+    command = [sys.executable, str(TESTS / "servers/qdrant"), "--listen", f"127.0.0.1:{port}"]
     with listening(command, port) as pid:
         yield Database(port, pid)
 

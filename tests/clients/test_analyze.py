@@ -17,9 +17,9 @@ from qdrant_client import QdrantClient, models
 
 from support.jobs.analyses import COPIES, FAMILIES, planted
 from support.jobs.memory_source import families
-from support.process import stack
 from support.process.commands import command_line
 from support.process.stack import command
+from support.qdrant.embedded import start_embedded_process
 from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS
 from vecsieve.proxy.jobs.qdrant import QdrantSource
 from vecsieve.proxy.jobs.source import Access
@@ -29,7 +29,7 @@ SLOW = 20.0  # requests a second at which the long collection takes three second
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[str]:
-    with stack.embedded() as url:
+    with start_embedded_process() as url:
         client = QdrantClient(url=url, timeout=30)
         for name, distance in (("planted", models.Distance.COSINE), ("euclid", models.Distance.EUCLID)):
             create(client, name, [(each.vector, dict(each.payload)) for each in planted()], distance)

@@ -18,6 +18,7 @@ import pytest
 from support.process import stack
 from support.process.commands import Done, command_line
 from support.qdrant import planted
+from support.qdrant.embedded import start_embedded_process
 from vecsieve.proxy.demo.backends import QdrantCollection
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.database import NAME
@@ -36,7 +37,7 @@ def words(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[str]:
-    with stack.embedded() as url:
+    with start_embedded_process() as url:
         with closing(QdrantCollection(url)) as collection:
             collection.load(load(), progress=lambda _: None)
         yield url

@@ -15,6 +15,7 @@ from support.process import stack
 from support.process.redis_server import NEEDS_REDIS, redis_server
 from support.process.stack import exchange
 from support.qdrant import planted
+from support.qdrant.embedded import start_embedded_process
 
 LIMIT = 4
 # The same question again is the next page.
@@ -76,7 +77,7 @@ def test_what_was_given_fills_a_page_of_which_too_little_is_new(asks: tuple[Ask,
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[str]:
-    with stack.embedded() as url:
+    with start_embedded_process() as url:
         points = [
             {"id": base * 10 + copy, "vector": (vector + 0.003 * copy).tolist(), "payload": {"text": f"text {base}"}}
             for base, vector in enumerate(planted.bases()[:FAMILIES])

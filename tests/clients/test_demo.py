@@ -18,6 +18,7 @@ import pytest
 
 from support.process import stack
 from support.process.demo_runs import is_alive, keeping, pasted_curl, read_until, run, wait_for_children
+from support.qdrant.embedded import start_embedded_process
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.demo.backends import QdrantCollection
 from vecsieve.proxy.demo.corpus import load
@@ -101,7 +102,7 @@ def test_what_the_demo_explains_is_what_the_proxy_did() -> None:
     corpus = load()
     policy = Policies(Settings()).resolve("qdrant", NAME)
     with (
-        stack.embedded() as url,
+        start_embedded_process() as url,
         stack.serve(url) as (proxy, _),
         closing(QdrantCollection(url)) as direct,
         closing(QdrantCollection(proxy)) as asked,
@@ -187,7 +188,7 @@ def test_a_proxy_that_dies_under_way_is_a_failure_and_leaves_no_process_behind(k
 def test_the_engine_gives_back_the_corpus_that_was_loaded() -> None:
     corpus = load()
     written: list[int] = []
-    with stack.embedded() as url, closing(QdrantCollection(url)) as collection:
+    with start_embedded_process() as url, closing(QdrantCollection(url)) as collection:
         collection.load(corpus, progress=written.append)
         answer = collection.ask(corpus.vectors[17], limit=3)
         stored = json.loads(stack.exchange(url, "GET", f"/collections/{NAME}/points/17").body)["result"]

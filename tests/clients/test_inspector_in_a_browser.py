@@ -24,6 +24,7 @@ from unit.proxy.admin.test_verdicts import ROWS, knowledge
 from support.process import stack
 from support.process.browser import Page, chromium, page_of, program
 from support.process.stack import exchange
+from support.qdrant.embedded import start_embedded_process
 from support.selection.inspections import CHOSEN, inspector, no_costs, seen
 from support.selection.kept_pools import EDITED
 from vecsieve.proxy.admin.recent import Recent
@@ -110,7 +111,7 @@ def edited_pair(proxy: str, admin: str) -> dict[str, Any]:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     pairs = tmp_path_factory.mktemp("judged") / "pairs.jsonl"
     settings = {"VECSIEVE_EXPLAIN_TEXTS": "true", "VECSIEVE_EXPLAIN_JUDGEMENTS": str(pairs)}
-    with stack.embedded() as engine, stack.serve(engine, environment=settings) as (proxy, admin):
+    with start_embedded_process() as engine, stack.serve(engine, environment=settings) as (proxy, admin):
         corpus = load()
         with closing(QdrantCollection(engine)) as direct:
             direct.load(corpus, progress=lambda _: None)

@@ -10,13 +10,14 @@ import pytest
 
 from support.process import stack
 from support.process.stack import exchange
+from support.qdrant.embedded import start_embedded_process
 
 COLLECTION = "c"
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[str]:
-    with stack.embedded() as url:
+    with start_embedded_process() as url:
         vectors = {"size": 4, "distance": "Cosine"}
         exchange(url, "PUT", f"/collections/{COLLECTION}", json.dumps({"vectors": vectors}).encode())
         points = [

@@ -12,7 +12,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from support.deploy.alone import installed_by, with_extras_alone
-from support.process import stack
+from support.qdrant.embedded import start_embedded_process
 from support.sources import ROOT
 
 PAGE = (ROOT / "docs/sweep.md").read_text(encoding="utf-8")
@@ -24,7 +24,7 @@ TEXTS = [f"Article {number} of the manual says what one must know about part {nu
 
 @pytest.fixture
 def database() -> Iterator[str]:
-    with stack.embedded() as url:
+    with start_embedded_process() as url:
         client = QdrantClient(url=url, timeout=30)
         client.create_collection("docs", vectors_config=models.VectorParams(size=2, distance=models.Distance.COSINE))
         points = [

@@ -15,6 +15,7 @@ from qdrant_client import QdrantClient, models
 
 from support.network.api import TOKEN, token_file
 from support.process import stack
+from support.qdrant.embedded import start_embedded_process
 
 COPIES, DISTINCT = 4, 6
 COMMAND = ("mcp", "--listen", "127.0.0.1:0")
@@ -23,7 +24,7 @@ COMMAND = ("mcp", "--listen", "127.0.0.1:0")
 @pytest.fixture(scope="module")
 def urls() -> Iterator[dict[str, str]]:
     """``engine``, and ``serve`` and ``admin`` of a VecSieve in front of it. Each text is stored four times."""
-    with stack.embedded() as engine, stack.serve(engine) as (data, admin):
+    with start_embedded_process() as engine, stack.serve(engine) as (data, admin):
         database = QdrantClient(url=engine, check_compatibility=False)
         vectors = np.random.default_rng(7).standard_normal((DISTINCT, 16)).astype(np.float32)
         parameters = models.VectorParams(size=16, distance=models.Distance.COSINE)

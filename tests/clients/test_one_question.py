@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from support.network.faulty_upstream import raw_exchange
-from support.process import stack
 from support.process.running import Running, running
 from support.process.stack import exchange
 from support.qdrant import planted
+from support.qdrant.embedded import start_embedded_process
 from support.qdrant.scripted import request
 
 LIMIT, FAMILIES, COPIES = 4, 24, 3
@@ -24,7 +24,7 @@ ASKED = [(collection, seed) for seed in (1, 2) for collection in COLLECTIONS]  #
 @pytest.fixture(scope="module")
 def engine() -> Iterator[str]:
     """Two collections with the same texts."""
-    with stack.embedded() as url:
+    with start_embedded_process() as url:
         points = [
             {"id": base * 10 + copy, "vector": (vector + 0.003 * copy).tolist(), "payload": {"text": f"text {base}"}}
             for base, vector in enumerate(planted.bases()[:FAMILIES])

@@ -13,7 +13,8 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from support.jobs.profiles import profile
-from support.process.stack import embedded, exchange, serve
+from support.process.stack import exchange, serve
+from support.qdrant.embedded import start_embedded_process
 from vecsieve.proxy.search.collections.profiles import CHECK_SECONDS, PoolMedians, encoded
 
 
@@ -46,7 +47,10 @@ def stack(folder: Path) -> Iterator[Urls]:
         "VECSIEVE_POLICY_SHORT": "allow",
         "VECSIEVE_POLICY_THRESHOLD_RELATIVE": "0.2",
     }
-    with embedded() as direct, serve(direct, "--profiles", str(folder), environment=settings) as (proxy, admin):
+    with (
+        start_embedded_process() as direct,
+        serve(direct, "--profiles", str(folder), environment=settings) as (proxy, admin),
+    ):
         yield Urls(direct, proxy, admin)
 
 

@@ -20,6 +20,7 @@ from support.process import stack
 from support.process.commands import command_line
 from support.process.hook_receiver import receiving
 from support.process.stack import command
+from support.qdrant.embedded import start_embedded_process
 from vecsieve.proxy.selection.reading.text import Text
 from vecsieve.proxy.writes.holding import holds
 
@@ -36,7 +37,7 @@ def engine() -> Iterator[str]:
         for one in ("sand", "rain", "gold", "wood", "moon")
         for other in ("stone", "field", "light", "house")
     ]
-    with stack.embedded() as url:
+    with start_embedded_process() as url:
         client = QdrantClient(url=url, timeout=30)
         parameters = models.VectorParams(size=32, distance=models.Distance.COSINE)
         client.create_collection(COLLECTION, vectors_config=parameters)

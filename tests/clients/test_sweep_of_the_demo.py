@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support.process import stack
 from support.process.commands import command_line
+from support.qdrant.embedded import start_embedded_process
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.selection.reading.text import Text
 from vecsieve.proxy.writes.holding import holds
@@ -46,7 +46,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[int, str], dic
     """The text of each id, the original of each planted copy, and the survivor of each point that could go."""
     points, originals = planted()
     folder = tmp_path_factory.mktemp("sweep")
-    with stack.embedded() as url:
+    with start_embedded_process() as url:
         client = QdrantClient(url=url, timeout=30)
         size = len(points[0].vector) if isinstance(points[0].vector, list) else 0
         parameters = models.VectorParams(size=size, distance=models.Distance.COSINE)

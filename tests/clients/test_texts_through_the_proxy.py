@@ -13,6 +13,7 @@ from qdrant_client import QdrantClient, models
 from support.process import stack
 from support.process.stack import exchange
 from support.qdrant import planted
+from support.qdrant.embedded import start_embedded_process
 
 SECRET = "confidential"  # in every text and in no answer that was not asked for it
 RULES = """
@@ -45,7 +46,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, s
     """The engine's, the proxy's and its admin URL."""
     file = tmp_path_factory.mktemp("settings") / "vecsieve.yaml"
     file.write_text(RULES)
-    with stack.embedded() as engine:
+    with start_embedded_process() as engine:
         client = QdrantClient(url=engine, timeout=30)
         for collection in COLLECTIONS:
             load(client, collection)

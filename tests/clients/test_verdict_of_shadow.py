@@ -10,7 +10,8 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from support.process.commands import forked_command
-from support.process.stack import command, embedded, exchange
+from support.process.stack import command, exchange
+from support.qdrant.embedded import start_embedded_process
 
 SEARCHES = 40
 
@@ -59,7 +60,7 @@ def search(proxy: str, number: int) -> None:
 def test_every_outlet_says_the_same(workers: int) -> None:
     address = "127.0.0.1:0"
     arguments = ("--mode", "shadow", "--workers", str(workers), "--listen", address, "--admin", address)
-    with embedded() as engine:
+    with start_embedded_process() as engine:
         fill(engine)
         with command("serve", "--upstream", engine, *arguments) as served:
             urls = served.addresses(2)

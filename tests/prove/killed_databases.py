@@ -164,8 +164,8 @@ class Qdrant(_Plain):
     backend = "qdrant"
 
     def start(self) -> None:
-        arguments = ("embedded", "--listen", f"127.0.0.1:{self.port}", "--path", str(self.folder))
-        self._process = stack.Command(arguments, None, module=None)
+        arguments = ("--listen", f"127.0.0.1:{self.port}", "--path", str(self.folder))
+        self._process = stack.Command(arguments, {"PYTHONPATH": str(TESTS)}, module="servers.qdrant")
         self._process.addresses(1)
 
     def create(self, name: str) -> None:

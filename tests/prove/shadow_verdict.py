@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from support.qdrant.embedded import start_embedded_process
 from vecsieve.proxy.demo.backends import QdrantCollection
 from vecsieve.proxy.demo.corpus import Corpus, load
 from vecsieve.proxy.demo.database import ANY_PORT, NAME, child
@@ -133,8 +134,7 @@ def compared(figures: dict[str, Any], truth: Truth) -> dict[str, tuple[float, li
 
 def main(runs: int) -> None:
     corpus, within = load(), Counter[str]()
-    with child(("embedded", "--listen", ANY_PORT), announces=("vecsieve embedded listening on",)) as engine:
-        (url,) = engine.values()
+    with start_embedded_process() as url:
         with closing(QdrantCollection(url)) as store:
             store.load(corpus, progress=lambda _: None)
         for seed in range(runs):

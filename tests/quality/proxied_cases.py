@@ -27,7 +27,8 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from support.process.stack import embedded, exchange, serve
+from support.process.stack import exchange, serve
+from support.qdrant.embedded import start_embedded_process
 from vecsieve.proxy.jobs.evaluate.cases import Case, CaseFile, read_cases
 from vecsieve.proxy.jobs.evaluate.reading import Vectors
 
@@ -90,7 +91,7 @@ class Seen:
 def judged(file: CaseFile, layouts: Sequence[str], *, config: Path | None = None) -> list[Seen]:
     """Every case through the proxy, in every way and layout."""
     settings = () if config is None else ("--config", str(config))
-    with embedded() as engine, serve(engine, *settings, environment=PATIENT) as (proxy, admin):
+    with start_embedded_process() as engine, serve(engine, *settings, environment=PATIENT) as (proxy, admin):
         for layout in layouts:
             _load(engine, layout, file)
         seen = [one for layout in layouts for one in _searched(proxy, layout, file)]

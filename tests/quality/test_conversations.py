@@ -14,6 +14,7 @@ import pytest
 from support.jobs.eval_data import folder
 from support.process import stack
 from support.process.stack import exchange
+from support.qdrant.embedded import start_embedded_process
 
 DATA = folder()
 NUMPYDOC = None if DATA is None else DATA / "fresh" / "minilm" / "numpydoc"
@@ -32,7 +33,7 @@ def lines(name: str) -> list[dict[str, Any]]:
 def proxy() -> Iterator[str]:
     assert NUMPYDOC is not None
     vectors = np.load(NUMPYDOC / "corpus.f16.npy").astype(np.float32)
-    with stack.embedded() as engine:
+    with start_embedded_process() as engine:
         shape = {"vectors": {"size": vectors.shape[1], "distance": "Cosine"}}
         assert exchange(engine, "PUT", "/collections/docs", json.dumps(shape).encode()).status == 200
         points = [

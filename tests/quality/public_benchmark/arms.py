@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from support.chroma.server import connected
-from support.process.stack import embedded, serve
+from support.process.stack import serve
+from support.qdrant.embedded import start_embedded_process
 from vecsieve.proxy.demo.backends import chroma_server
 
 from .corpora import Chunk, Matrix
@@ -99,7 +100,7 @@ class Chroma:
 def engine(name: str) -> Iterator[tuple[str, type[Qdrant | Chroma]]]:
     """A database of its own: its URL and its client."""
     if name == "qdrant":
-        with embedded() as url:
+        with start_embedded_process() as url:
             yield url, Qdrant
     else:
         with chroma_server() as url:

@@ -11,5 +11,5 @@ searches       recommend, discover, groups
 queries        the variants of `query` that the product leaves out
 limits         strict mode: caps and rates
 
-Verbs, collections and searches come from `vecsieve.proxy.demo.embedded`; what only tests ask for is added to its tables here.
+Verbs, collections and searches come from `servers.embedded`; what only tests ask for is added to its tables here.
 """

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from servers.qdrant.limits import Rates
-
-from vecsieve.proxy.demo.embedded import collections
-from vecsieve.proxy.demo.embedded.collections import Call, Collection, Registry, write_whole
-from vecsieve.proxy.demo.embedded.engine import (
+from servers.embedded import collections
+from servers.embedded.collections import Call, Collection, Registry, write_whole
+from servers.embedded.engine import (
     PLACEHOLDER,
     Shard,
     Translated,
@@ -24,7 +22,7 @@ from vecsieve.proxy.demo.embedded.engine import (
     read_sparse,
     wants_index,
 )
-from vecsieve.proxy.demo.embedded.fields import (
+from servers.embedded.fields import (
     Body,
     Json,
     bad_format,
@@ -41,7 +39,8 @@ from vecsieve.proxy.demo.embedded.fields import (
     texts,
     unsigned,
 )
-from vecsieve.proxy.demo.embedded.points import applied, wants_to_wait
+from servers.embedded.points import applied, wants_to_wait
+from servers.qdrant.limits import Rates
 
 # The product's verbs as they are: with these, every verb about collections stands here.
 create, delete, exists, listing = collections.create, collections.delete, collections.exists, collections.listing

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter
+from servers.embedded.fields import Json, RefusalError, not_served
 
 from vecsieve.adapters.wire.protobuf import length_field
-from vecsieve.proxy.demo.embedded.fields import Json, RefusalError, not_served
 
 _CLAUSES = frozenset({"must", "should", "must_not"})
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from servers.embedded.collections import Call
+from servers.embedded.fields import Json, RefusalError, bad_value
 from servers.qdrant.grpc_messages import (
     Encoding,
     read_id,
@@ -17,9 +19,6 @@ from servers.qdrant.grpc_messages import (
     to_grpc,
     to_rest,
 )
-
-from vecsieve.proxy.demo.embedded.collections import Call
-from vecsieve.proxy.demo.embedded.fields import Json, RefusalError, bad_value
 
 Reader = Callable[[Any], Json]
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
+from servers.embedded.collections import Call, Registry, Verb
+from servers.embedded.fields import RefusalError
+from servers.embedded.rest import ABOUT
 from servers.qdrant import catalogue, grpc_messages, grpc_requests, points, searches
 from servers.qdrant.grpc_messages import Encoding, Writer, decoded, messages
 from servers.qdrant.limits import RateExceededError
@@ -16,9 +19,6 @@ from servers.qdrant.rest import refused_key
 
 from vecsieve.adapters.wire.protobuf import number_field
 from vecsieve.config.addresses import Address
-from vecsieve.proxy.demo.embedded.collections import Call, Registry, Verb
-from vecsieve.proxy.demo.embedded.fields import RefusalError
-from vecsieve.proxy.demo.embedded.rest import ABOUT
 
 if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[bytes, bytes]

@@ -9,8 +9,8 @@ import math
 from collections.abc import Mapping
 from typing import Literal, Protocol, runtime_checkable
 
-from vecsieve.proxy.demo.embedded.collections import Collection
-from vecsieve.proxy.demo.embedded.fields import (
+from servers.embedded.collections import Collection
+from servers.embedded.fields import (
     Body,
     Json,
     RefusalError,
@@ -20,7 +20,7 @@ from vecsieve.proxy.demo.embedded.fields import (
     one_or_many,
     unsigned,
 )
-from vecsieve.proxy.demo.embedded.searches import DEFAULT_LIMIT
+from servers.embedded.searches import DEFAULT_LIMIT
 
 _MINUTE_SECONDS = 60.0
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from servers.qdrant.catalogue import vector_names
-from servers.qdrant.limits import check_limit, take_read
-from servers.qdrant.queries import read_order
-
-from vecsieve.proxy.demo.embedded import points
-from vecsieve.proxy.demo.embedded.collections import Call, Collection, Registry
-from vecsieve.proxy.demo.embedded.engine import Translated, edge
-from vecsieve.proxy.demo.embedded.fields import (
+from servers.embedded import points
+from servers.embedded.collections import Call, Collection, Registry
+from servers.embedded.engine import Translated, edge
+from servers.embedded.fields import (
     Body,
     Json,
     bad_format,
@@ -28,7 +24,7 @@ from vecsieve.proxy.demo.embedded.fields import (
     text,
     texts,
 )
-from vecsieve.proxy.demo.embedded.points import (
+from servers.embedded.points import (
     Reader,
     applied,
     read_delete,
@@ -38,8 +34,11 @@ from vecsieve.proxy.demo.embedded.points import (
     targeted,
     write,
 )
-from vecsieve.proxy.demo.embedded.replies import read_filter, shown_id, shown_score
-from vecsieve.proxy.demo.embedded.searches import DEFAULT_LIMIT, read_vectors, vector_name
+from servers.embedded.replies import read_filter, shown_id, shown_score
+from servers.embedded.searches import DEFAULT_LIMIT, read_vectors, vector_name
+from servers.qdrant.catalogue import vector_names
+from servers.qdrant.limits import check_limit, take_read
+from servers.qdrant.queries import read_order
 
 # The product's writes as they are: with these, every verb about points stands here.
 upsert, delete, set_payload = points.upsert, points.delete, points.set_payload

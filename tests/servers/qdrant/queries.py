@@ -7,9 +7,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-
-from vecsieve.proxy.demo.embedded.engine import choose, edge
-from vecsieve.proxy.demo.embedded.fields import (
+from servers.embedded.engine import choose, edge
+from servers.embedded.fields import (
     Body,
     Json,
     bad_format,
@@ -24,8 +23,8 @@ from vecsieve.proxy.demo.embedded.fields import (
     required,
     text,
 )
-from vecsieve.proxy.demo.embedded.replies import geo_point, read_condition
-from vecsieve.proxy.demo.embedded.searches import KINDS, Kind, Kinds, Level
+from servers.embedded.replies import geo_point, read_condition
+from servers.embedded.searches import KINDS, Kind, Kinds, Level
 
 # A score formula in JSON, as the engine's expression tree.
 

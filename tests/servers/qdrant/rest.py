@@ -8,12 +8,11 @@ import zlib
 from collections.abc import Mapping, Sequence
 
 from aiohttp import web
+from servers.embedded.collections import Registry
+from servers.embedded.fields import Json, RefusalError, bad_format
+from servers.embedded.rest import ABOUT, ROUTES, Rest, Route, normalised, read_json, shown
 from servers.qdrant import catalogue, points, searches
 from servers.qdrant.limits import RateExceededError
-
-from vecsieve.proxy.demo.embedded.collections import Registry
-from vecsieve.proxy.demo.embedded.fields import Json, RefusalError, bad_format
-from vecsieve.proxy.demo.embedded.rest import ABOUT, ROUTES, Rest, Route, normalised, read_json, shown
 
 # The first route that matches answers: these stand before the product's of the same path.
 ALL_ROUTES: tuple[Route, ...] = (

@@ -6,13 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from servers.qdrant.limits import capped, check_limit, take_read
-from servers.qdrant.queries import ALL_KINDS
-
-from vecsieve.proxy.demo.embedded import searches
-from vecsieve.proxy.demo.embedded.collections import Call, Collection, Registry
-from vecsieve.proxy.demo.embedded.engine import Translated
-from vecsieve.proxy.demo.embedded.fields import (
+from servers.embedded import searches
+from servers.embedded.collections import Call, Collection, Registry
+from servers.embedded.engine import Translated
+from servers.embedded.fields import (
     Body,
     Json,
     RefusalError,
@@ -26,8 +23,8 @@ from vecsieve.proxy.demo.embedded.fields import (
     required_limit,
     text,
 )
-from vecsieve.proxy.demo.embedded.replies import read_payload_selector, read_vector_selector, record, scored
-from vecsieve.proxy.demo.embedded.searches import (
+from servers.embedded.replies import read_payload_selector, read_vector_selector, record, scored
+from servers.embedded.searches import (
     DEFAULT_LIMIT,
     SHARED,
     Find,
@@ -37,6 +34,8 @@ from vecsieve.proxy.demo.embedded.searches import (
     read_search,
     tag_of,
 )
+from servers.qdrant.limits import capped, check_limit, take_read
+from servers.qdrant.queries import ALL_KINDS
 
 
 def query(registry: Registry, call: Call) -> Json:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from servers.embedded.rest import EmbeddedServer
+from servers.embedded.rest import start as start_rest
 from servers.qdrant.catalogue import FullRegistry
 from servers.qdrant.grpc_messages import Encoding
 from servers.qdrant.grpc_server import GrpcListener, Service, authority, serve
 from servers.qdrant.rest import FullRest
 
 from vecsieve.config.addresses import Address
-from vecsieve.proxy.demo.embedded.rest import EmbeddedServer
-from vecsieve.proxy.demo.embedded.rest import start as start_rest
 
 
 class QdrantServer:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
+from servers.embedded import collections, points
+from servers.embedded.collections import Call, Registry, Verb
+from servers.embedded.replies import dumps
 
 from support.qdrant.refusals import refusal_of
-from vecsieve.proxy.demo.embedded import collections, points
-from vecsieve.proxy.demo.embedded.collections import Call, Registry, Verb
-from vecsieve.proxy.demo.embedded.replies import dumps
 
 # The words of the API, so that random bodies get past the first check.
 FIELDS = st.sampled_from(

@@ -196,7 +196,6 @@ def _load() -> None:
         "vecsieve.config.yaml_core",
         "vecsieve.proxy.api.listener",
         "vecsieve.proxy.api.routes",
-        "vecsieve.proxy.demo.embedded.rest",
         "vecsieve.proxy.grpc.side",
         "vecsieve.proxy.jobs.check",
         "vecsieve.proxy.jobs.undo",

@@ -172,13 +172,6 @@ def command(
 
 
 @contextmanager
-def embedded(*arguments: str) -> Iterator[str]:
-    """The embedded engine's URL."""
-    with command("embedded", "--listen", "127.0.0.1:0", *arguments) as running:
-        yield running.addresses(1)["embedded"]
-
-
-@contextmanager
 def serve(upstream: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[tuple[str, str]]:
     """The proxy's data and admin URLs."""
     with command(

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
+from servers.embedded.collections import Call, Registry, Verb
+from servers.embedded.replies import dumps
 from servers.qdrant.catalogue import FullRegistry
-
-from vecsieve.proxy.demo.embedded.collections import Call, Registry, Verb
-from vecsieve.proxy.demo.embedded.replies import dumps
 
 
 class Core:

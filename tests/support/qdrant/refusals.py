@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vecsieve.proxy.demo.embedded.fields import RefusalError
+from servers.embedded.fields import RefusalError
 
 
 def refusal_of(work: Callable[[], object]) -> RefusalError | None:

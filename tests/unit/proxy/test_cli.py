@@ -51,8 +51,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("module", ["qdrant_edge", "qdrant_client"])
 def test_a_missing_extra_is_named_with_the_way_to_get_it(module: str) -> None:
-    command = ("embedded", "--listen", "127.0.0.1:0") if module == "qdrant_edge" else ("demo",)
-    done = vecsieve(*command, before=f"sys.modules[{module!r}] = None")
+    done = vecsieve("demo", before=f"sys.modules[{module!r}] = None")
     assert done.returncode == 1
     assert module in done.stderr + done.stdout
     assert "pip install '.[demo]'" in done.stderr + done.stdout
@@ -156,18 +155,11 @@ def test_an_unknown_option_is_a_usage_error(refused: Refused) -> None:
 
 @pytest.mark.parametrize("listen", ["nowhere", "127.0.0.1:", "127.0.0.1:99999", ":6333"])
 def test_an_address_that_is_none_is_told_with_what_was_wanted(listen: str, refused: Refused) -> None:
-    code, _out, err = refused("embedded", "--listen", listen)
+    code, _out, err = refused("serve", "--listen", listen)
     assert code == 2
-    assert "--listen" in err
+    assert "listen (command line)" in err
     assert "wanted host:port" in err
     assert "Traceback" not in err
-
-
-def test_grpc_of_the_embedded_server_is_told_where_it_went(refused: Refused) -> None:
-    code, _out, err = refused("embedded", "--grpc-listen", "127.0.0.1:0")
-    assert code == 2
-    assert "REST only" in err
-    assert "tests/servers/qdrant" in err
 
 
 def test_evaluating_what_is_not_there_ends_with_what_was_wanted(refused: Refused) -> None:

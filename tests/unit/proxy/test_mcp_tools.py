@@ -14,7 +14,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from support.network.streams import serving
-from support.process import stack
+from support.qdrant.embedded import start_embedded_process
 from vecsieve.proxy import mcp as tools
 from vecsieve.proxy.jobs.embeddings import Embeddings
 from vecsieve.proxy.mcp import Places, server_of, tools_of
@@ -200,7 +200,7 @@ async def embedding(answer: bytes, status: str = "200 OK") -> AsyncIterator[tupl
 
 
 async def test_words_are_embedded_where_an_endpoint_is_set() -> None:
-    with stack.embedded() as url:
+    with start_embedded_process() as url:
         engine = QdrantClient(url=url, timeout=30)
         engine.create_collection("docs", vectors_config=models.VectorParams(size=2, distance=models.Distance.COSINE))
         points = [models.PointStruct(id=n, vector=v, payload={}) for n, v in ((1, [1.0, 0.0]), (2, [0.0, 1.0]))]

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from servers.embedded.collections import Registry, Verb
 from servers.qdrant import catalogue, points, searches
 from servers.qdrant.catalogue import FullRegistry
 
 from support.exchanges.any_body import BODIES, TAGS, VALUES, check, fill
-from vecsieve.proxy.demo.embedded.collections import Registry, Verb
 
 READS: list[Verb] = [
     searches.query,

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from servers.embedded.collections import Call
+from servers.embedded.fields import RefusalError
 from servers.qdrant import catalogue, points, searches
 from servers.qdrant.catalogue import FullRegistry, aliased
 
 from support.qdrant.core import Core, full_core
-from vecsieve.proxy.demo.embedded.collections import Call
-from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 WORDS = ("text", "image", "object", "model", "options")
 DENSE = {"dense": {"size": 3, "distance": "Dot"}}

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+from servers.embedded.fields import RefusalError
 from servers.qdrant import catalogue, points, searches
 from servers.qdrant.limits import Kind, RateExceededError, Rates
 
@@ -16,7 +17,6 @@ from support.grpc.clients import over_grpc
 from support.qdrant.core import Core, full_core
 from support.qdrant.embedded import start_embedded_grpc_process
 from support.qdrant.refusals import refusal_of
-from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 
 def limited(**limits: Any) -> dict[str, Any]:

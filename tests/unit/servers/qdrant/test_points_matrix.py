@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from servers.embedded.fields import RefusalError
 from servers.qdrant import catalogue, points
 from servers.qdrant.points import matrix_offsets, matrix_pairs
 
 from support.qdrant.core import Core, full_core
-from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 COUNT = 12
 VECTORS = np.random.default_rng(5).normal(size=(COUNT, 4)).astype(np.float32)

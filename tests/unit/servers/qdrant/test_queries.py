@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from servers.embedded.engine import edge
+from servers.embedded.fields import RefusalError
 from servers.qdrant import catalogue, points, searches
 from servers.qdrant.queries import average
 
 from support.qdrant.core import Core, full_core
-from vecsieve.proxy.demo.embedded.engine import edge
-from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 VECTORS = st.lists(st.lists(st.floats(-10, 10, width=32), min_size=3, max_size=3), min_size=1, max_size=4)
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from servers.embedded.fields import RefusalError
+from servers.embedded.rest import find_verb
 from servers.qdrant import catalogue, searches
 from servers.qdrant.rest import ALL_ROUTES, allows_gzip, gzipped, read_strictly, refused_key
 
 from support.qdrant.embedded import Exchange, embedded_server, exchange
-from vecsieve.proxy.demo.embedded.fields import RefusalError
-from vecsieve.proxy.demo.embedded.rest import find_verb
 
 KIND = "application/json"
 

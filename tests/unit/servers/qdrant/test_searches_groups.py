@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from servers.embedded.fields import RefusalError
 from servers.qdrant import catalogue, points, searches
 
 from support.qdrant.core import Core, full_core
-from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 COMMON = 400
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from servers.embedded import collections, points
+from servers.embedded.engine import edge
+from servers.embedded.fields import RefusalError
+from servers.embedded.replies import dumps, read_payload_selector, record, scored, shown_vector
 
 from support.qdrant.core import core
-from vecsieve.proxy.demo.embedded import collections, points
-from vecsieve.proxy.demo.embedded.engine import edge
-from vecsieve.proxy.demo.embedded.fields import RefusalError
-from vecsieve.proxy.demo.embedded.replies import dumps, read_payload_selector, record, scored, shown_vector
 
 
 @dataclass(frozen=True, slots=True)

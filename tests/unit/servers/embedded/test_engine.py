@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from vecsieve.proxy.demo.embedded.engine import Shard, Translated, edge
-from vecsieve.proxy.demo.embedded.fields import RefusalError
+from servers.embedded.engine import Shard, Translated, edge
+from servers.embedded.fields import RefusalError
 
 
 class PanicException(BaseException):

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from servers.embedded import collections, points
+from servers.embedded.collections import Registry
+from servers.embedded.engine import choose, dense_settings, shown_config, wants_index
+from servers.embedded.fields import RefusalError
 
 from support.qdrant.core import Core, core
 from support.qdrant.refusals import refusal_of
-from vecsieve.proxy.demo.embedded import collections, points
-from vecsieve.proxy.demo.embedded.collections import Registry
-from vecsieve.proxy.demo.embedded.engine import choose, dense_settings, shown_config, wants_index
-from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 PLAIN: dict[str, Any] = {"vectors": {"size": 2, "distance": "Dot"}}
 

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from support.qdrant.refusals import refusal_of
-from vecsieve.proxy.demo.embedded.fields import (
+from servers.embedded.fields import (
     RefusalError,
     boolean,
     items,
@@ -31,6 +29,8 @@ from vecsieve.proxy.demo.embedded.fields import (
     texts,
     unsigned,
 )
+
+from support.qdrant.refusals import refusal_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),

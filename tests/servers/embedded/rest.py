@@ -5,27 +5,19 @@ A larger server extends the routes, which are an argument of `Rest`, and its met
 
 from __future__ import annotations
 
-import asyncio
 import re
-import signal
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 from urllib.parse import parse_qsl, unquote
 
 import orjson
-import typer
 from aiohttp import web
 
-from vecsieve.config.addresses import Address, parse_address
-from vecsieve.config.problems import Problem, SettingsError
+from vecsieve.config.addresses import Address
 
 from . import collections, points, searches
 from .collections import Call, Registry, Verb
-from .engine import edge
 from .fields import Json, RefusalError, bad_format, bad_value
 from .replies import dumps
 
@@ -218,42 +210,3 @@ async def start(rest: Rest, address: Address) -> EmbeddedServer:
         rest.registry.close()
         raise
     return EmbeddedServer(runner, rest.registry, Address(address.host, int(listening.getsockname()[1])))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
-    """Of `embedded`. ``path``: None for a temporary directory."""
-
-    listen: Annotated[str, typer.Option(help="host:port; port 0 picks one.")] = "127.0.0.1:6333"
-    path: Annotated[Path | None, typer.Option(help="Keep the data here; without it nothing is kept.")] = None
-    grpc_listen: Annotated[str | None, typer.Option(hidden=True)] = None
-
-
-def run(arguments: Arguments) -> int:
-    """Serve until SIGTERM or SIGINT; the exit code is 0. The address is printed when it can be used.
-
-    Raises SettingsError for an option, ModuleNotFoundError without the engine.
-    """
-    if arguments.grpc_listen is not None:
-        # An option of earlier builds: the message says what replaces it.
-        elsewhere = "a checkout has a server with gRPC: python tests/servers/qdrant --grpc-listen HOST:PORT"
-        raise typer.BadParameter(f"--grpc-listen: the embedded server speaks REST only; {elsewhere}")
-    try:
-        address = parse_address(arguments.listen)
-    except ValueError:
-        seen = repr(arguments.listen)
-        raise SettingsError((Problem("--listen", seen, "host:port such as 127.0.0.1:6333"),)) from None
-    edge()  # a missing engine is reported now, not at the first collection
-    asyncio.run(_serve(address, arguments.path))
-    return 0
-
-
-async def _serve(address: Address, path: Path | None) -> None:
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ended.set)
-    server = await start(Rest(Registry(path)), address)
-    print(f"vecsieve embedded listening on {server.url}", flush=True)
-    await ended.wait()
-    await server.close()

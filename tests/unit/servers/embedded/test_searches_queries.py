@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from servers.embedded import collections, points, searches
+from servers.embedded.fields import RefusalError
 
 from support.qdrant.core import Core, core
-from vecsieve.proxy.demo.embedded import collections, points, searches
-from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from servers.embedded.collections import Registry
+from servers.embedded.fields import RefusalError
+from servers.embedded.rest import EmbeddedServer, Rest, start
 
-from support.process.stack import embedded
-from support.qdrant.embedded import Exchange, exchange
+from support.process.forked import TESTS
+from support.qdrant.embedded import Exchange, exchange, start_embedded_process
 from vecsieve.config.addresses import Address
-from vecsieve.proxy.demo.embedded.collections import Registry
-from vecsieve.proxy.demo.embedded.fields import RefusalError
-from vecsieve.proxy.demo.embedded.rest import EmbeddedServer, Rest, start
 
 SETTINGS = {"vectors": {"size": 2, "distance": "Cosine"}, "sparse_vectors": {"sp": {}}}
 
@@ -41,34 +41,31 @@ def contents(url: str) -> list[object]:
 
 
 def test_what_was_stored_under_a_path_is_there_after_a_restart(tmp_path: Path) -> None:
-    with embedded("--path", str(tmp_path)) as url:
+    with start_embedded_process(tmp_path) as url:
         fill(url)
         before = contents(url)
-    with embedded("--path", str(tmp_path)) as url:
+    with start_embedded_process(tmp_path) as url:
         assert contents(url) == before
         assert exchange(url, "DELETE", "/collections/kept").json["result"] is True
-    with embedded("--path", str(tmp_path)) as url:
+    with start_embedded_process(tmp_path) as url:
         assert exchange(url, "GET", "/collections").json["result"] == {"collections": []}
 
 
 def test_a_killed_server_loses_no_acknowledged_write(tmp_path: Path) -> None:
-    program = "import pathlib, sys\nfrom vecsieve.proxy.demo.embedded.rest import Arguments, run\n"
-    program += "run(Arguments(listen='127.0.0.1:0', path=pathlib.Path(sys.argv[1])))"
-    command = [sys.executable, "-c", program, str(tmp_path)]
+    command = [sys.executable, str(TESTS / "servers/qdrant"), "--path", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().split()[-1]
         fill(url)
         before = contents(url)
         process.kill()
-    with embedded("--path", str(tmp_path)) as url:
+    with start_embedded_process(tmp_path) as url:
         assert contents(url) == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_process_cleanly_even_with_a_connection_open(number: signal.Signals) -> None:
-    program = "from vecsieve.proxy.demo.embedded.rest import Arguments, run\nrun(Arguments(listen='127.0.0.1:0'))"
-    command = [sys.executable, "-c", program]
+    command = [sys.executable, str(TESTS / "servers/qdrant")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().split()[-1]

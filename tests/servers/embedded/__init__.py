@@ -1,4 +1,4 @@
-"""A small Qdrant-compatible server over Qdrant's embedded engine: for the demo and first trials.
+"""The base of the tests' Qdrant server (servers/qdrant): the verbs that need no index, over Qdrant's embedded engine.
 
 rest         HTTP: routes, requests and responses; start and stop
 collections  the verbs on collections, and their directory

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from servers.embedded import collections, points, searches
+from servers.embedded.collections import Call, Registry, Verb
+from servers.embedded.replies import dumps
 
 from support.exchanges.any_body import BODIES, TAGS, VALUES, check, fill
 from support.qdrant.refusals import refusal_of
-from vecsieve.proxy.demo.embedded import collections, points, searches
-from vecsieve.proxy.demo.embedded.collections import Call, Registry, Verb
-from vecsieve.proxy.demo.embedded.replies import dumps
 
 READS: list[Verb] = [
     searches.query,

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from servers.embedded import collections, points, searches
+from servers.embedded.fields import RefusalError
+from servers.embedded.rest import ROUTES, find_verb, normalised, read_json
 
 from support.qdrant.refusals import refusal_of
-from vecsieve.proxy.demo.embedded import collections, points, searches
-from vecsieve.proxy.demo.embedded.fields import RefusalError
-from vecsieve.proxy.demo.embedded.rest import ROUTES, find_verb, normalised, read_json
 
 
 @given(st.lists(st.text("ab%2F", min_size=1, max_size=4), max_size=6), st.data())
