@@ -86,9 +86,12 @@ def _build() -> list[str]:
     """What decides the speed, for reports and comparisons: the interpreter's build, and the optional parts in C."""
     from aiohttp import http_parser
 
-    # Distributors and python.org's images build with profiles; pyenv and plain `configure` do not.
-    is_optimised = "--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS"))
-    build = "optimised" if is_optimised else "not optimised (--enable-optimizations), which takes a quarter more time"
+    # Distributors and python.org's images build with profiles; pyenv and plain `configure` do not. Debian's own flags for that are not among these.
+    build = "not optimised (--enable-optimizations), which takes a quarter more time"
+    if "--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS")):
+        build = "optimised"
+    elif sys.base_prefix == "/usr":
+        build = "the distribution's build"
     is_in_python = http_parser.HttpRequestParser is http_parser.HttpRequestParserPy
     return [
         f"Python {platform.python_version()}, {build}",

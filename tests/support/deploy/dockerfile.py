@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _MOVED = re.compile(r"(?<![\w./-])/(?=(?:opt|build)\b)")
-_WORDS = frozenset({"ARG", "LABEL", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "FROM"})  # nothing to do without an image
+_WORDS = frozenset({"ARG", "LABEL", "EXPOSE", "STOPSIGNAL", "FROM"})  # nothing to do without an image
 
 
 @dataclass(slots=True)

@@ -169,19 +169,21 @@ def test_evaluating_what_is_not_there_ends_with_what_was_wanted(refused: Refused
 
 
 @pytest.mark.parametrize(
-    ("arguments", "build"),
+    ("arguments", "prefix", "build"),
     [
-        ("'--enable-shared' '--enable-optimizations' '--with-lto'", "optimised"),
-        ("'--enable-shared'", "not optimised (--enable-optimizations), which takes a quarter more time"),
-        (None, "not optimised (--enable-optimizations), which takes a quarter more time"),
+        ("'--enable-shared' '--enable-optimizations' '--with-lto'", "/usr", "optimised"),
+        ("'--enable-shared'", "/opt/python", "not optimised (--enable-optimizations), which takes a quarter more time"),
+        (None, "/opt/python", "not optimised (--enable-optimizations), which takes a quarter more time"),
+        ("'--enable-shared'", "/usr", "the distribution's build"),
     ],
 )
 @pytest.mark.parametrize("is_complete", [True, False])
 def test_the_version_is_told_with_what_decides_the_speed(
-    arguments: str | None, build: str, is_complete: bool, refused: Refused, monkeypatch: pytest.MonkeyPatch
+    arguments: str | None, prefix: str, build: str, is_complete: bool, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     versions = {name: metadata.version(name) for name in ("vecsieve", "aiohttp", "uvloop", "pysimdjson")}
     monkeypatch.setattr(sysconfig, "get_config_var", {"CONFIG_ARGS": arguments}.get)
+    monkeypatch.setattr(sys, "base_prefix", prefix)
     if not is_complete:
         monkeypatch.setattr(metadata, "version", partial(version_without, {"uvloop", "pysimdjson"}))
         monkeypatch.setattr(http_parser, "HttpRequestParser", http_parser.HttpRequestParserPy)
