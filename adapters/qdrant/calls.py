@@ -169,9 +169,9 @@ def reshaped(head: RequestHead) -> Touched | None:
 
     Below a collection's own path it may be any collection: searches may name it by an alias.
     """
-    segments = [segment for segment in head.path.split("/") if segment]
     if head.method in SAFE_METHODS:
         return None
+    segments = [segment for segment in head.path.split("/") if segment]
     if segments[:1] != ["collections"] or segments == _ALIASES:
         return _ANY
     if len(segments) == 2:

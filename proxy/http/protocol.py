@@ -105,11 +105,13 @@ class TrailerWatch:
     @property
     def chunked(self) -> StreamReader | None:
         """The chunked body that is arriving."""
-        return next((payload for message, payload in self._open if message.chunked), None)
+        return self._open[0][1] if self._open and self._open[0][0].chunked else None
 
     def behind(self, data: bytes, made: Sequence[tuple[Any, Any]]) -> int | None:
         """How many of the messages parsed from ``data`` follow a body that may have had trailers; None without such a body."""
         self._tail = (self._tail + data[-len(NO_TRAILERS) :])[-len(NO_TRAILERS) :]
+        if not self._open and len(made) == 1 and made[0][1].is_eof() and not getattr(made[0][0], "chunked", True):
+            return None  # a request without a body, as most
         messages = [*self._open, *made]
         requests = [number for number, each in enumerate(messages) if isinstance(each[0], RawRequestMessage)]
         for number in requests:

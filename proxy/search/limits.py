@@ -258,7 +258,7 @@ class Admission:
 
     def leave(self, *, is_search: bool = True) -> None:
         self._inside[is_search] -= 1
-        if any(queue.size for queue in self._waiting.values()):
+        if self._waiting[True].size or self._waiting[False].size:
             self._admit()
 
     def _has_room(self, is_search: bool) -> bool:
