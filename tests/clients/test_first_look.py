@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 from qdrant_client import QdrantClient, models
@@ -95,6 +96,17 @@ def test_a_body_that_is_none_is_a_refusal_in_the_servers_shape(engine: str, body
     answer = exchange(engine, "PUT", "/collections/bodies/points", body)
     assert answer.status == 400
     assert answer.body.startswith(b'{"status":{"error":"Format error in JSON body: ')
+
+
+@pytest.mark.parametrize("name", ["%2e%2e%2fout", "..", "%00", "a" * 300, "%F0%9F%92%A1"])
+def test_any_name_is_a_collection_and_never_a_path(engine: str, name: str) -> None:
+    made = exchange(engine, "PUT", f"/collections/{name}", b'{"vectors": {"size": 2, "distance": "Dot"}}')
+    assert made.status in {200, 404}, "a name of dots is no route"
+    if made.status == 200:
+        assert b'"points_count":0' in exchange(engine, "GET", f"/collections/{name}").body
+    folders = [each.name for root in Path(gettempdir()).glob("vecsieve-engine-*") for each in root.iterdir()]
+    assert folders
+    assert all(folder.isdecimal() for folder in folders)
 
 
 def test_the_page_says_what_is_served() -> None:
