@@ -92,7 +92,7 @@ def paging(
     end = offset + top_k
     usable = candidates.size if exhausted else candidates.size - candidates.size % BLOCK
     needs_vectors = lacks_texts(candidates, policy)
-    walk = Walk(candidates, policy, rewordings_of(candidates, policy))
+    walk = Walk(candidates, policy, rewordings_of(candidates, policy), exchanges=not needs_vectors)
     yield from walk.steps(usable, None if needs_vectors else end)
     found = _begun(walk.found)
     vectors = None
@@ -100,11 +100,11 @@ def paging(
         vectors = by_vectors_of(candidates, policy, scale)
         yield from _walked(candidates, policy, vectors, walk.found, found, ranks=usable, enough=end)
     else:
-        judged = np.arange(walk.found.judged, dtype=np.intp)
-        found.emitted = judged[found.representative[judged] == judged]
+        found.emitted = np.array(walk.kept, np.intp)
     is_filled = exhausted and policy.short is not Short.ALLOW and len(found.emitted) < end
     sequence = _with_collapsed(found.emitted, candidates.size) if is_filled else found.emitted
-    return _page(policy, vectors, walk.found, found, np.sort(sequence[offset:end]), offset, end)
+    keep = sequence[offset:end] if walk.exchanged else np.sort(sequence[offset:end])
+    return _page(policy, vectors, walk.found, found, keep, offset, end)
 
 
 def _with_collapsed(emitted: Indices, size: int) -> Indices:

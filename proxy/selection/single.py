@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .diversifiers.choice import Choice, diversify
-from .grouping import NOBODY, Grouped, alone, counts_length, group, lacks_texts, of_texts
+from .grouping import NOBODY, Grouped, alone, counts_length, group, lacks_texts, numbered, of_texts
 from .judging.judge import Judge
 from .judging.walk import Walk
 from .metric import is_implausible, may_be_restrained
@@ -160,11 +160,13 @@ def selecting(
         raise ValueError(f"top_k: saw {top_k}, wanted 0 or more")
     is_page = decides_a_page(policy) and not whole
     if is_page and policy.rewordings is None and not lacks_texts(candidates, policy):
-        walk = Walk(candidates, policy)
+        walk = Walk(candidates, policy, exchanges=True)
         yield from walk.steps(candidates.size, top_k)
         if len(walk.kept) >= top_k:
-            return _full_page(walk, top_k, policy)
+            return _walked_page(walk, NOBODY, top_k, policy)
         grouped = of_texts(candidates, policy, walk)
+        if walk.exchanged:
+            return _walked_page(walk, _fills(grouped, np.array(walk.kept), NOBODY, top_k, policy), top_k, policy)
     else:
         grouped = yield from group(candidates, policy, top_k if is_page else None, scale)
     restrained = _is_restrained(candidates, grouped, policy)
@@ -178,31 +180,29 @@ def selecting(
     return _outcome(linked, standing, ordered, picks, held, top_k)
 
 
-def _full_page(walk: Walk, top_k: int, policy: Policy) -> Selection:
-    """The page of a walk that kept ``top_k`` results: these."""
-    found, keep = walk.found, walk.kept[:top_k]
-    heads = found.representative.tolist()
-    numbers: dict[int, int] = {}
-    labels = [numbers.setdefault(head, len(numbers)) for head in heads]
-    is_native = policy.when is When.REDUNDANT and keep == list(range(len(keep)))
-    fates = [Fate.NOT_CHOSEN if head == place or is_native else Fate.COLLAPSED for place, head in enumerate(heads)]
-    for place in keep:
-        fates[place] = Fate.KEPT
+def _walked_page(walk: Walk, fills: Indices, top_k: int, policy: Policy) -> Selection:
+    """The first ``top_k`` results that a walk kept, in its order, then ``fills``."""
+    found, kept = walk.found, walk.kept[:top_k]
+    keep = np.array([*kept, *fills.tolist()], np.intp)
+    labels, distinct = numbered(found.representative)
+    is_native = policy.when is When.REDUNDANT and keep.tolist() == list(range(len(keep)))
+    fates = np.full(len(labels), _NOT_CHOSEN) if is_native else fates_of(found.representative, keep)
+    fates[kept] = _KEPT
     return Selection(
-        keep=np.array(keep, np.intp),
-        labels=np.array(labels, np.intp),
+        keep=keep,
+        labels=labels,
         representative=found.representative,
         also=found.also,
-        fates=np.array(fates, np.int8),
-        distinct=len(numbers),
-        wanting=0,
+        fates=fates,
+        distinct=distinct,
+        wanting=top_k - len(kept),
         acted=not is_native,
         framed=found.framed,
         threshold=math.nan,
         median=0.0,
         links=found.links,
         similarities=found.shares,
-        cuts=np.full(len(heads), np.nan, np.float32),
+        cuts=np.full(len(labels), np.nan, np.float32),
     )
 
 
