@@ -99,9 +99,9 @@ class Judge:
             return ()
         return tuple([number for number, kept in self._outlines.items() if outline.meets(kept)])
 
-    def known_runs(self, text: Text) -> int:
-        """How many of a text's runs of three words stand in kept texts."""
-        return len(self._grams & (text.known_outline or text.outlined()).grams)
+    def unknown_runs(self, outline: Outline) -> frozenset[int]:
+        """The runs of three words that no kept text has."""
+        return outline.grams - self._grams
 
     def verdict_beside(self, text: Text, number: int, other: Text) -> Verdict:
         """The verdict on a text if another one stayed, too. Without edited copies, so that nothing of it is missing."""

@@ -20,6 +20,8 @@ SHARED = 6
 # Characters at an end of a text. Splitters copy text as it is, so the third chunk has the middle one's first or last characters: that is
 # found in a fraction of a microsecond a text, without reading it.
 END = 48
+# The share of a text's runs that neither the page nor the third text has, above which they are not compared: what is said has nearly all.
+UNKNOWN = 0.1
 # Texts that are compared for one result: more neighbours with the same end are copies of each other.
 MOST_TRIALS = 4
 
@@ -28,12 +30,16 @@ def successor(text: Text, judge: Judge, others: Iterable[tuple[int, Text]]) -> t
     """Of ``others``, candidates with their texts, the first that takes the place of a text which stays, because it and the page say that text together;
     and the verdict on that text then. None if none does.
     """
-    if judge.known_runs(text) < SHARED:
+    outline = text.known_outline or text.outlined()
+    unknown = judge.unknown_runs(outline)
+    if len(outline.grams) - len(unknown) < SHARED:
         return None
     whole = text.raw.strip()
     first, last = whole[:END], whole[-END:]
     alike = ((place, other) for place, other in others if last in other.raw or first in other.raw)
     for place, other in islice(alike, MOST_TRIALS):
+        if len(unknown - (other.known_outline or other.outlined()).grams) > UNKNOWN * len(outline.grams):
+            continue
         verdict = judge.verdict_beside(text, place, other)
         if place in verdict.holders and len(verdict.holders) > 1 and not judge.verdict(other).holders:
             return place, other, verdict
