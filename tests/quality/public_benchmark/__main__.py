@@ -41,7 +41,7 @@ def minilm(texts: Sequence[str]) -> Matrix:
     return found
 
 
-def _embed(name: str) -> Embed:
+def embedder(name: str) -> Embed:
     """Raises ValueError, ImportError."""
     module, _, member = name.partition(":")
     function: Embed = (
@@ -85,7 +85,7 @@ def compared(
 def tables(benchmark: Benchmark, name: str, database: str, size: int, overlap: int, parts: Parts) -> str:
     """The tables of one embedding, database and chunking. All corpora are in the database, whichever questions are put."""
     chunks = chunks_of(benchmark, size=size, overlap=overlap)
-    embed = _embed(name)
+    embed = embedder(name)
     vectors = embedded([chunk.text for chunk in chunks], embed, name, CACHE)
     queries = embedded([question.text for question in benchmark.questions], embed, name, CACHE)
     corpora = [question.corpus for question in benchmark.questions]
