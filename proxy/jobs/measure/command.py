@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
-import orjson
+import msgspec
 import typer
 
 from vecsieve.config.backends import DEFAULT_BACKEND
@@ -83,7 +83,7 @@ def _publish(arguments: Arguments, settings: Settings, queries: tuple[Query, ...
     found = outcome(entries, version=version("vecsieve"), backend=settings.backend)
     write_output("--html", arguments.html, as_page(found).encode())
     if arguments.json is not None:
-        write_output("--json", arguments.json, orjson.dumps(asdict(found), option=orjson.OPT_INDENT_2))
+        write_output("--json", arguments.json, msgspec.json.format(msgspec.json.encode(found)))
     console = output_console()
     console.print(as_text(found), end="", markup=False)
     console.print(f"written: {arguments.html}", style="dim", markup=False)

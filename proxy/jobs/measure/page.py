@@ -94,12 +94,10 @@ def _by_collection(rows: Sequence[Measured]) -> tuple[tuple[str, Verdict], ...]:
 
 
 def as_text(found: Outcome) -> str:
-    lines = [] if found.verdict is None else [found.verdict.sentence]
-    lines += [] if found.verdict is None else [f"{name}: {words}" for name, words in found.verdict.details]
-    for each in found.waited:
-        said = ", ".join(f"{name} {cell}" for name, cell in zip(_HEADS[1:], each.cells[1:], strict=True))
-        lines.append(f"{each.way}: {said}")
-    return "".join(f"{line}\n" for line in lines)
+    waits = [
+        f"{each.way}: {', '.join(map(' '.join, zip(_HEADS[1:], each.cells[1:], strict=True)))}" for each in found.waited
+    ]
+    return "\n".join([*([] if found.verdict is None else [found.verdict.line]), *waits, ""])
 
 
 def as_page(found: Outcome) -> str:

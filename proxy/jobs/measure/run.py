@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 import aiohttp
 import msgspec
@@ -33,6 +34,16 @@ from .queries import JSON, Query
 ANY_PORT = "127.0.0.1:0"
 LARGEST_BYTES = 64 << 20
 SECONDS = 60.0  # for one search
+
+
+class Pace(NamedTuple):
+    """Seconds, and how to wait for some."""
+
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+
+
+REAL = Pace(time.perf_counter, asyncio.sleep)
 
 
 class Way(StrEnum):
@@ -115,18 +126,13 @@ async def proxied(settings: Settings, mode: Way) -> AsyncIterator[tuple[str, Sha
     off = {name: getattr(default, name) for name in ("grpc", "api", "webhook", "journal", "tls", "tracing", "canary")}
     changed = {"mode": mode.value, "listen": ANY_PORT, "workers": 1, "shadow": ShadowSettings(sample=1.0), **off}
     own = settings.model_copy(update=changed)
-    process = Process(
-        own, metrics=Metrics(CollectorRegistry(), backend=own.backend, rules=own.rule_names), log=_unlogged
-    )
+    metrics = Metrics(CollectorRegistry(), backend=own.backend, rules=own.rule_names)
+    process = Process(own, metrics=metrics, log=lambda _: None)  # these searches are the user's own
     try:
         port, *_ = await process.listen(*data_ports_of(own))
         yield f"http://127.0.0.1:{port}{own.upstream.path_prefix}", process.shadow
     finally:
         await process.close()
-
-
-def _unlogged(_access: object) -> None:
-    """These searches are the user's own."""
 
 
 async def measure(
@@ -135,7 +141,7 @@ async def measure(
     state: State,
     advance: Advance,
     *,
-    clock: Callable[[], float] = time.perf_counter,
+    pace: Pace = REAL,
 ) -> None:
     """Send what the state lacks. Raises MeasureError."""
     upstream, indexes = asked.settings.upstream, asked.settings.indexes
@@ -151,7 +157,14 @@ async def measure(
             urls[Way.ON], _ = await stack.enter_async_context(proxied(asked.settings, Way.ON))
         else:
             urls[Way.THROUGH] = asked.through.rstrip("/")
-        client = await stack.enter_async_context(_Client.opened(asked, clock))
+        tls = upstream_context(upstream) if upstream.url.startswith("https:") else True
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=tls),
+            timeout=aiohttp.ClientTimeout(total=SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"Content-Type": JSON, **asked.headers},
+        )
+        client = _Client(await stack.enter_async_context(session), 1.0 / asked.rate, pace)
         for turn in range(asked.turns):
             for query in queries:
                 if (turn, query.line) not in known:
@@ -181,33 +194,18 @@ async def _entry(turn: int, query: Query, urls: Mapping[Way, str], client: _Clie
 class _Client:
     """Sends searches, at most so many requests a second. Unused time is not saved: bursts are what slows a live database."""
 
-    def __init__(self, session: aiohttp.ClientSession, asked: Asked, clock: Callable[[], float]) -> None:
-        self._session, self._clock = session, clock
-        self._headers = {"Content-Type": JSON, **asked.headers}
-        self._interval, self._next = 1.0 / asked.rate, 0.0
-
-    @classmethod
-    @asynccontextmanager
-    async def opened(cls, asked: Asked, clock: Callable[[], float]) -> AsyncIterator[_Client]:
-        upstream = asked.settings.upstream
-        tls = upstream_context(upstream) if upstream.url.startswith("https:") else True
-        timeout = aiohttp.ClientTimeout(total=SECONDS)
-        async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=tls), timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
-        ) as session:
-            yield cls(session, asked, clock)
+    def __init__(self, session: aiohttp.ClientSession, interval: float, pace: Pace) -> None:
+        self._session, self._interval, self._pace, self._next = session, interval, pace, 0.0
 
     async def sent(self, url: str, query: Query, *, requests: int) -> Sent:
         """``requests``: how many the database gets for it. Raises MeasureError."""
-        if (wait := self._next - self._clock()) > 0:
-            await asyncio.sleep(wait)
-        since = self._clock()
+        if (wait := self._next - self._pace.clock()) > 0:
+            await self._pace.sleep(wait)
+        since = self._pace.clock()
         self._next = since + requests * self._interval
         try:
-            async with self._session.post(
-                url + query.target, data=query.body, headers=self._headers, allow_redirects=False
-            ) as response:
+            async with self._session.post(url + query.target, data=query.body, allow_redirects=False) as response:
                 size = len(await bounded(response.content, LARGEST_BYTES))
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise MeasureError(f"line {query.line}: no answer ({type(error).__name__})") from None
-        return Sent(self._clock() - since, size, response.status)
+        return Sent(self._pace.clock() - since, size, response.status)
