@@ -99,9 +99,9 @@ class Judge:
             return ()
         return tuple([number for number, kept in self._outlines.items() if outline.meets(kept)])
 
-    def unknown_runs(self, outline: Outline) -> frozenset[int]:
-        """The runs of three words that no kept text has."""
-        return outline.grams - self._grams
+    def known_runs(self, outline: Outline) -> frozenset[int]:
+        """The runs of three words that kept texts have."""
+        return outline.grams & self._grams
 
     def verdict_beside(self, text: Text, number: int, other: Text) -> Verdict:
         """The verdict on a text if another one stayed, too. Without edited copies, so that nothing of it is missing."""

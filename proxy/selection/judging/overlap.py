@@ -31,9 +31,10 @@ def successor(text: Text, judge: Judge, others: Iterable[tuple[int, Text]]) -> t
     and the verdict on that text then. None if none does.
     """
     outline = text.known_outline or text.outlined()
-    unknown = judge.unknown_runs(outline)
-    if len(outline.grams) - len(unknown) < SHARED:
+    known = judge.known_runs(outline)
+    if len(known) < SHARED:
         return None
+    unknown = outline.grams - known
     whole = text.raw.strip()
     first, last = whole[:END], whole[-END:]
     alike = ((place, other) for place, other in others if last in other.raw or first in other.raw)

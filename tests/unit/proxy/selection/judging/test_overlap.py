@@ -17,7 +17,7 @@ from support.selection.texts import as_texts
 from vecsieve.proxy.selection.judging.judge import Judge
 from vecsieve.proxy.selection.judging.walk import explained
 from vecsieve.proxy.selection.paged import BLOCK
-from vecsieve.proxy.selection.policy import Overlap, Policy, Tier
+from vecsieve.proxy.selection.policy import Caps, Overlap, Policy, Strategy, Tier
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, Fate, Link, Metadata
 
@@ -138,6 +138,20 @@ def test_pages_by_offset_are_pieces_of_the_same_list(given_: Chunked, size: int)
     different = first.keep[first.fates[first.keep] == Fate.KEPT].tolist()
     assert pieces[: len(different)] == different
     assert sorted(pieces) == list(range(whole))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        replace(EXCHANGE, rewordings=0.36),
+        replace(EXCHANGE, representative=Strategy.LONGEST),
+        replace(EXCHANGE, caps=Caps(per_cluster=1, per_document=None, per_source=3)),
+    ],
+)
+def test_a_page_that_depends_on_more_than_texts_exchanges_nothing_in_both_ways_of_reading(policy: Policy) -> None:
+    pool_ = candidates(A, B, X, C, sources=["a"] * 4)
+    assert select(pool_, top_k=3, policy=policy).keep.tolist() == [0, 1, 2]
+    assert page(pool_, top_k=3, offset=0, policy=policy, exhausted=True).keep.tolist() == [0, 1, 2]
 
 
 def test_a_chunk_is_exchanged_within_its_block_of_ranks_alone() -> None:
