@@ -196,6 +196,9 @@ def test_an_answer_that_the_proxy_alone_failed_is_counted_and_not_timed() -> Non
     assert on.more.value == pytest.approx(10.0)
     assert on.slow is not None
     assert on.slow.high == pytest.approx(20.0)
+    assert found.verdict is not None
+    assert found.verdict.warm_ms is not None
+    assert found.verdict.warm_ms.value == pytest.approx(10.0)  # of the client, not the 4 ms of mode shadow
     assert [name for name, _ in found.verdicts] == ["faq", "<docs>"]
     html = as_page(found)
     assert "&lt;docs&gt;" in html
