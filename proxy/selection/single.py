@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .diversifiers.choice import Choice, diversify
-from .grouping import NOBODY, Grouped, alone, counts_length, group, lacks_texts, numbered, of_texts
+from .grouping import NOBODY, Grouped, alone, counts_length, group, lacks_texts, of_texts
 from .judging.judge import Judge
 from .judging.walk import Walk
 from .metric import is_implausible, may_be_restrained
@@ -183,18 +183,20 @@ def selecting(
 def _walked_page(walk: Walk, fills: Indices, top_k: int, policy: Policy) -> Selection:
     """The first ``top_k`` results that a walk kept, in its order, then ``fills``."""
     found, kept = walk.found, walk.kept[:top_k]
-    keep = np.array([*kept, *fills.tolist()], np.intp)
-    labels, distinct = numbered(found.representative)
-    is_native = policy.when is When.REDUNDANT and keep.tolist() == list(range(len(keep)))
-    fates = np.full(len(labels), _NOT_CHOSEN) if is_native else fates_of(found.representative, keep)
-    fates[kept] = _KEPT
+    keep, heads = [*kept, *fills.tolist()], found.representative.tolist()
+    numbers: dict[int, int] = {}
+    labels = [numbers.setdefault(head, len(numbers)) for head in heads]
+    is_native = policy.when is When.REDUNDANT and keep == list(range(len(keep)))
+    fates = [Fate.NOT_CHOSEN if head == place or is_native else Fate.COLLAPSED for place, head in enumerate(heads)]
+    for place in keep:
+        fates[place] = Fate.KEPT if heads[place] == place else Fate.FILLED
     return Selection(
-        keep=keep,
-        labels=labels,
+        keep=np.array(keep, np.intp),
+        labels=np.array(labels, np.intp),
         representative=found.representative,
         also=found.also,
-        fates=fates,
-        distinct=distinct,
+        fates=np.array(fates, np.int8),
+        distinct=len(numbers),
         wanting=top_k - len(kept),
         acted=not is_native,
         framed=found.framed,
@@ -202,7 +204,7 @@ def _walked_page(walk: Walk, fills: Indices, top_k: int, policy: Policy) -> Sele
         median=0.0,
         links=found.links,
         similarities=found.shares,
-        cuts=np.full(len(labels), np.nan, np.float32),
+        cuts=np.full(len(heads), np.nan, np.float32),
     )
 
 

@@ -17,7 +17,7 @@ from support.selection.texts import as_texts
 from vecsieve.proxy.selection.judging.judge import Judge
 from vecsieve.proxy.selection.judging.walk import explained
 from vecsieve.proxy.selection.paged import BLOCK
-from vecsieve.proxy.selection.policy import Caps, Overlap, Policy, Strategy, Tier
+from vecsieve.proxy.selection.policy import Caps, Overlap, Policy, Short, Strategy, Tier
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, Fate, Link, Metadata
 
@@ -86,9 +86,12 @@ def test_a_policy_whose_proof_is_one_piece_exchanges_nothing(policy: Policy) -> 
     assert select(candidates(A, B, X, C), top_k=3, policy=policy).keep.tolist() == [0, 1, 2]
 
 
-def test_a_short_page_is_not_filled_with_what_left_by_proof() -> None:
+def test_a_short_page_is_filled_last_with_what_left_by_proof_if_at_all() -> None:
     outcome = select(candidates(A, B, C), top_k=3, policy=EXCHANGE)
     assert (outcome.keep.tolist(), outcome.wanting) == ([0, 2], 1)
+    filled = select(candidates(A, B, C), top_k=3, policy=replace(EXCHANGE, short=Short.FILL))
+    assert filled.keep.tolist() == [0, 2, 1]
+    assert filled.fates.tolist() == [Fate.KEPT, Fate.FILLED, Fate.KEPT]
 
 
 class Chunked(NamedTuple):
