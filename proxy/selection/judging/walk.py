@@ -19,7 +19,7 @@ from ..reading.text import Text
 from ..values import Candidates, FloatMatrix, Indices, Link, Steps
 from .frames import Frames
 from .judge import Judge, Verdict
-from .overlap import successor
+from .overlap import MOST_TRIALS, successor
 
 Reword = Callable[[int, list[int]], tuple[int, float] | None]
 """Of a candidate and the kept ones before it: the one that it repeats in other words, and the doubt; None if none."""
@@ -107,12 +107,12 @@ class Walk:
 
     def steps(self, stop: int, enough: int | None = None) -> Steps[None]:
         """Judge the candidates up to rank ``stop``, until ``enough`` are kept; None: all."""
-        spent = 0
+        spent, times = 0, 1 + MOST_TRIALS if self._exchanges else 1  # each trial reads a text of about the same length
         while self.found.judged < stop and (enough is None or len(self.kept) < enough):
             place = self.found.judged
             text = self._texts[place]
             if text is not None:
-                spent += text.known_cost + len(text.raw)
+                spent += times * (text.known_cost + len(text.raw))
             if spent > STEP_COST:
                 yield
                 spent = 0

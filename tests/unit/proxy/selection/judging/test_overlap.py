@@ -15,7 +15,7 @@ from support.selection.policies import DEFAULT
 from support.selection.pools import page, pool
 from support.selection.texts import as_texts
 from vecsieve.proxy.selection.judging.judge import Judge
-from vecsieve.proxy.selection.judging.walk import explained
+from vecsieve.proxy.selection.judging.walk import Walk, explained
 from vecsieve.proxy.selection.paged import BLOCK
 from vecsieve.proxy.selection.policy import Caps, Overlap, Policy, Short, Strategy, Tier
 from vecsieve.proxy.selection.single import select
@@ -170,6 +170,15 @@ def test_texts_that_share_nothing_with_the_page_are_not_compared(monkeypatch: py
     others = [" ".join(words(60, seed=seed)) for seed in range(2, 12)]
     assert select(candidates(*others), top_k=5, policy=EXCHANGE).keep.tolist() == [0, 1, 2, 3, 4]
     assert compared == []
+
+
+def test_a_walk_that_compares_more_texts_takes_more_steps() -> None:
+    others = [" ".join(words(400, seed=seed)) for seed in range(2, 12)]
+    turns = {
+        policy.overlap: len(list(Walk(candidates(*others), policy, exchanges=True).steps(len(others))))
+        for policy in (DEFAULT, EXCHANGE)
+    }
+    assert turns[Overlap.EXCHANGE] > turns[Overlap.KEEP]
 
 
 def test_the_reason_names_what_took_its_place() -> None:
