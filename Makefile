@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench public-benchmark prove memory-soak analyze sweep killed-sweep killed-gate model-gate runners fuzz quality cases harness other-words clients frameworks calls grpc-clients go-client congruence real-servers deep pictures inspector format clean
+.PHONY: demo test check bench public-benchmark redundant-corpus prove memory-soak analyze sweep killed-sweep killed-gate model-gate runners fuzz quality cases harness other-words clients frameworks calls grpc-clients go-client congruence real-servers deep pictures inspector format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -85,6 +85,10 @@ cases: .venv/.installed
 # chunking_evaluation through a real Qdrant engine and a real Chroma server: DATA=its folder; ARGS="--embed MODULE:FUNCTION --size 200 --overlap 50".
 public-benchmark: .venv/.installed
 	PYTHONPATH=tests:.:$${PYTHONPATH:-.} $(BIN)/python -m quality.public_benchmark $${DATA:?names the folder of the benchmark} $(ARGS)
+
+# A redundant corpus in the manner of RARE from a labelled set: SET=../shared/data/hotpot, FOLDER=build/redundant; then vecsieve evaluate build/redundant --top-k 10.
+redundant-corpus: .venv/.installed
+	PYTHONPATH=tests:.:$${PYTHONPATH:-.} $(BIN)/python -m quality.redundant_corpus $${SET:?names the folder of a labelled set} $${FOLDER:?names a folder to write} $(ARGS)
 
 # The labelled sets under one preset, quickly, by embedding: ARGS="--preset exact --embedding minilm --show 3".
 harness: .venv/.installed

@@ -26,6 +26,7 @@ from .values import (
     Names,
     NoneWord,
     OrNone,
+    Overlap,
     Representative,
     Seconds,
     Share,
@@ -361,6 +362,12 @@ class PolicySettings(Model):
         "what to do with fewer distinct results than asked for. grow_then_fill: fetch a larger pool, then fill with the copies that say most "
         "beyond the page, but not with proven ones; grow_then_repeat: fill with proven copies, too, for applications that index [limit - 1]; fill: as "
         "grow_then_repeat without a larger pool; allow: a short page",
+    )
+    overlap: Overlap = setting(
+        "keep",
+        "what happens to a chunk of which the page has a part. exchange: another chunk, which together with the page says all of it, takes its place, so "
+        "that less is read twice and nothing is lost. At least 50 candidates are fetched, and scores may no longer descend. Where texts decide, without "
+        "caps, diversifier or session",
     )
     distance: Literal["auto", "cosine"] = setting(
         "auto",

@@ -31,6 +31,7 @@ WriteTier = Literal["exact", "semantic", "related"]
 Linkage = Literal["single", "complete", "average", "leader"]
 Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto", "newest", "chain"]
 Tie = Literal["citations", "authority", "recency", "shorter", "rank"]
+Overlap = Literal["keep", "exchange"]
 Texts = Literal["exact", "said", "edited"]
 Override = Literal[
     "mode", "certainty", "distance_threshold", "relative_threshold", "linkage", "mmr_lambda", "representative", "order", "fetch_k",

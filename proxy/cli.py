@@ -56,6 +56,10 @@ COMMANDS = {
         "As sweep; with --apply the points that stay also get payload values that only their copies have (Qdrant).",
     ),
     "evaluate": ("jobs.evaluate.command", EVALUATE),
+    "measure": (
+        "jobs.measure.command",
+        "Send a file of searches to your database plainly and through VecSieve: a verdict, times, bytes, one page. Reads only.",
+    ),
     "undo": (
         "jobs.undo",
         "Restore points that the write gate left out or a sweep deleted; points that are stored now are not changed.",

@@ -19,7 +19,7 @@ from ..selection.geometry import Rows, across, rows_of
 from ..selection.grouping import Grouped, group
 from ..selection.judging.judge import Judge, Verdict
 from ..selection.judging.walk import explained
-from ..selection.policy import Caps, Distance, Fixed, Linkage, Order, Policy, Short, Strategy, Tier, When
+from ..selection.policy import Caps, Distance, Fixed, Linkage, Order, Overlap, Policy, Short, Strategy, Tier, When
 from ..selection.reading.bounds import LONGEST, POOL_COST
 from ..selection.reading.text import Text
 from ..selection.single import links_of
@@ -76,6 +76,7 @@ class Rules:
             diversifier=None,
             order=Order.BACKEND,
             short=Short.ALLOW,
+            overlap=Overlap.KEEP,
             distance=Distance.COSINE,
             keep_sources=(),
             chain=(),

@@ -13,5 +13,6 @@ analyze    reports a collection's copies
 calibrate  proposes a distance threshold for a collection
 sweep      finds points that are copies, without a search for each, and deletes them
 evaluate   measures policies on labelled data
+measure    measures VecSieve before a user's own database, with a file of searches
 undo       stores the points that the write gate left out or a sweep deleted, from the journal
 """

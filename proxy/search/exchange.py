@@ -204,6 +204,10 @@ class Shadow:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
+    async def settled(self) -> None:
+        """Wait for the pending ones."""
+        await asyncio.gather(*self._running, return_exceptions=True)
+
     async def close(self) -> None:
         running = list(self._running)
         for task in running:

@@ -25,7 +25,7 @@ from vecsieve.adapters.contract import (
 )
 
 from ..selection.paged import BLOCK
-from ..selection.policy import Short
+from ..selection.policy import Overlap, Short
 from ..selection.values import Selection
 from ..telemetry.labels import MemoryRecall
 from ..telemetry.tracing import Stopwatch
@@ -49,9 +49,8 @@ def fetch_k(top_k: int, *, policy: ResolvedPolicy, cap: int | None) -> int:
     ``cap``: the largest limit the backend accepts, None when unknown. A number that the client named is used unchanged.
     """
     fetch = policy.fetch
-    wanted = (
-        bucket(max(math.ceil(fetch.factor * top_k), fetch.floor)) if policy.exact_fetch is None else policy.exact_fetch
-    )
+    least = BLOCK if policy.selection.overlap is Overlap.EXCHANGE else 1  # within which a chunk is exchanged
+    wanted = policy.exact_fetch or bucket(max(math.ceil(fetch.factor * top_k), fetch.floor, least))
     return max(min(wanted, _ceiling(fetch.cap, cap)), top_k)
 
 

@@ -32,6 +32,7 @@ from ..selection.policy import (
     Fixed,
     Linkage,
     Order,
+    Overlap,
     Policy,
     Relative,
     Short,
@@ -169,7 +170,7 @@ class ResolvedPolicy:
         object.__setattr__(self, "is_by_texts", chosen.is_by_texts and not self.per_retriever)
         is_named = self.exact_fetch is not None or self.tells_collapsed is not CollapsedIn.OFF
         is_by_rank = self.is_by_texts and not (self.is_surrounded or is_named) and decides_a_page(chosen)
-        object.__setattr__(self, "is_by_rank", is_by_rank)
+        object.__setattr__(self, "is_by_rank", is_by_rank and chosen.overlap is Overlap.KEEP)
 
     def with_texts(self, paths: tuple[str, ...]) -> ResolvedPolicy:
         """The policy for a collection whose texts are at these paths, where they are at none of a setting; () for none."""
@@ -299,6 +300,7 @@ def _selection(policy: PolicySettings) -> Policy:
         diversifier=_diversifier(policy),
         order=Order(policy.order),
         short=Short(policy.short),
+        overlap=Overlap(policy.overlap),
         distance=Distance(policy.distance),
         keep_sources=policy.keep_sources,
         representative=representative,

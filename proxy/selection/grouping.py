@@ -322,10 +322,9 @@ def _grouped(
 
 
 def numbered(heads: Indices) -> tuple[Indices, int]:
-    """Cluster numbers in order of best rank, and how many there are. ``heads``: (n,) the best-ranked member of each candidate's cluster."""
-    leads = heads == np.arange(len(heads))
-    distinct = int(np.count_nonzero(leads))
-    return (heads, distinct) if distinct == len(heads) else ((np.cumsum(leads) - 1)[heads], distinct)
+    """Cluster numbers in order of best rank, and how many there are. ``heads``: (n,) the representative of each candidate's cluster."""
+    numbers: dict[int, int] = {}
+    return np.array([numbers.setdefault(head, len(numbers)) for head in heads.tolist()], np.intp), len(numbers)
 
 
 def alone(grouped: Grouped) -> Grouped:

@@ -28,7 +28,7 @@ from .grouping import ByVectors, by_vectors_of, lacks_texts, numbered, rewording
 from .judging.walk import Walk, Walked
 from .metric import is_implausible, may_be_restrained
 from .policy import Linkage, Policy, Short, When
-from .single import fates_of
+from .single import decides_a_page, fates_of
 from .values import Candidates, FloatMatrix, Indices, Link, Selection, Steps, best_ranked
 
 # Raw ranks per block: the pool of a single page of ten, and the number of candidates from which the threshold's scale is computed. To
@@ -92,7 +92,9 @@ def paging(
     end = offset + top_k
     usable = candidates.size if exhausted else candidates.size - candidates.size % BLOCK
     needs_vectors = lacks_texts(candidates, policy)
-    walk = Walk(candidates, policy, rewordings_of(candidates, policy))
+    # As on a single page, which this list must begin with.
+    exchanges = not needs_vectors and policy.rewordings is None and decides_a_page(policy)
+    walk = Walk(candidates, policy, rewordings_of(candidates, policy), exchanges=exchanges)
     yield from walk.steps(usable, None if needs_vectors else end)
     found = _begun(walk.found)
     vectors = None
@@ -100,11 +102,11 @@ def paging(
         vectors = by_vectors_of(candidates, policy, scale)
         yield from _walked(candidates, policy, vectors, walk.found, found, ranks=usable, enough=end)
     else:
-        judged = np.arange(walk.found.judged, dtype=np.intp)
-        found.emitted = judged[found.representative[judged] == judged]
+        found.emitted = np.array(walk.kept, np.intp)
     is_filled = exhausted and policy.short is not Short.ALLOW and len(found.emitted) < end
     sequence = _with_collapsed(found.emitted, candidates.size) if is_filled else found.emitted
-    return _page(policy, vectors, walk.found, found, np.sort(sequence[offset:end]), offset, end)
+    keep = sequence[offset:end] if walk.exchanged else np.sort(sequence[offset:end])
+    return _page(policy, vectors, walk.found, found, keep, offset, end)
 
 
 def _with_collapsed(emitted: Indices, size: int) -> Indices:

@@ -68,6 +68,13 @@ class Short(StrEnum):
     ALLOW = "allow"
 
 
+class Overlap(StrEnum):
+    """What happens to a result of which the page has a part: a chunk that shares text with its neighbour (judging/overlap.py)."""
+
+    KEEP = "keep"
+    EXCHANGE = "exchange"
+
+
 class Distance(StrEnum):
     """Cosine distance always, or (auto) with a term for length if the pool's metric depends on length."""
 
@@ -145,6 +152,7 @@ class Policy:
     diversifier: Diversifier | None
     order: Order
     short: Short
+    overlap: Overlap
     distance: Distance
     keep_sources: tuple[str, ...]
     chain: tuple[Tie, ...]

@@ -160,11 +160,13 @@ def selecting(
         raise ValueError(f"top_k: saw {top_k}, wanted 0 or more")
     is_page = decides_a_page(policy) and not whole
     if is_page and policy.rewordings is None and not lacks_texts(candidates, policy):
-        walk = Walk(candidates, policy)
+        walk = Walk(candidates, policy, exchanges=True)
         yield from walk.steps(candidates.size, top_k)
         if len(walk.kept) >= top_k:
-            return _full_page(walk, top_k, policy)
+            return _walked_page(walk, NOBODY, top_k, policy)
         grouped = of_texts(candidates, policy, walk)
+        if walk.exchanged:
+            return _walked_page(walk, _fills(grouped, np.array(walk.kept), NOBODY, top_k, policy), top_k, policy)
     else:
         grouped = yield from group(candidates, policy, top_k if is_page else None, scale)
     restrained = _is_restrained(candidates, grouped, policy)
@@ -178,16 +180,16 @@ def selecting(
     return _outcome(linked, standing, ordered, picks, held, top_k)
 
 
-def _full_page(walk: Walk, top_k: int, policy: Policy) -> Selection:
-    """The page of a walk that kept ``top_k`` results: these."""
-    found, keep = walk.found, walk.kept[:top_k]
-    heads = found.representative.tolist()
+def _walked_page(walk: Walk, fills: Indices, top_k: int, policy: Policy) -> Selection:
+    """The first ``top_k`` results that a walk kept, in its order, then ``fills``."""
+    found, kept = walk.found, walk.kept[:top_k]
+    keep, heads = [*kept, *fills.tolist()], found.representative.tolist()
     numbers: dict[int, int] = {}
     labels = [numbers.setdefault(head, len(numbers)) for head in heads]
     is_native = policy.when is When.REDUNDANT and keep == list(range(len(keep)))
     fates = [Fate.NOT_CHOSEN if head == place or is_native else Fate.COLLAPSED for place, head in enumerate(heads)]
     for place in keep:
-        fates[place] = Fate.KEPT
+        fates[place] = Fate.KEPT if heads[place] == place else Fate.FILLED
     return Selection(
         keep=np.array(keep, np.intp),
         labels=np.array(labels, np.intp),
@@ -195,7 +197,7 @@ def _full_page(walk: Walk, top_k: int, policy: Policy) -> Selection:
         also=found.also,
         fates=np.array(fates, np.int8),
         distinct=len(numbers),
-        wanting=0,
+        wanting=top_k - len(kept),
         acted=not is_native,
         framed=found.framed,
         threshold=math.nan,

@@ -22,6 +22,7 @@ LEAST_CHANGED = 0.05  # the share of pages from which `on` pays
 MOST_FAILED = 0.05  # the share of measurements, as in the alert VecSieveFailOpenHigh
 MOST_ADDED_MS = 25.0  # as in the alert VecSieveAddedLatencyHigh
 LEAST_TIMES = 6  # the interval of a median needs as many
+MIDDLE = 0.5
 Z = 1.96
 
 
@@ -145,7 +146,7 @@ class Verdict:
             ("results that came in", f"{_span(self.arrived)} a page of {self.results:.3g}"),
             (
                 "time added to a search",
-                f"warm {_ms(self.warm_ms)}, cold {_ms(self.cold_ms)}; it takes {self.plain_ms:.1f} ms now",
+                f"warm {in_ms(self.warm_ms)}, cold {in_ms(self.cold_ms)}; it takes {self.plain_ms:.1f} ms now",
             ),
             (
                 "bytes",
@@ -181,8 +182,8 @@ def verdict_of(rows: Sequence[Measured]) -> Verdict:
         tokens=_mean([row.tokens for row in pages]),
         fetched_bytes=_mean([row.fetched_bytes for row in pages]),
         plain_bytes=fmean(row.plain_bytes for row in pages) if pages else 0.0,
-        warm_ms=_median([row.added_ms for row in pages if row.added_ms is not None and row.is_warm]),
-        cold_ms=_median([row.added_ms for row in pages if row.added_ms is not None and not row.is_warm]),
+        warm_ms=quantile([row.added_ms for row in pages if row.added_ms is not None and row.is_warm], MIDDLE),
+        cold_ms=quantile([row.added_ms for row in pages if row.added_ms is not None and not row.is_warm], MIDDLE),
         plain_ms=median(plain) if plain else 0.0,
     )
     decision, reason = _decided(figures)
@@ -204,9 +205,14 @@ def _decided(figures: Verdict) -> tuple[Decision, str]:
     if changed.low < LEAST_CHANGED:
         return Decision.NOT_YET, f"{change}. {LEAST_CHANGED * 100:.0f} % decide, so more searches are needed."
     if added is not None and added.low > max(MOST_ADDED_MS, figures.plain_ms):
-        return Decision.NO_GO, f"mode on would add {_ms(added)} to a search, which takes {figures.plain_ms:.1f} ms now."
+        return (
+            Decision.NO_GO,
+            f"mode on would add {in_ms(added)} to a search, which takes {figures.plain_ms:.1f} ms now.",
+        )
     removed = figures.proven.value + figures.judged.value
-    time = "too few are measured to say how much time it adds" if added is None else f"it adds {_ms(added)} to a search"
+    time = (
+        "too few are measured to say how much time it adds" if added is None else f"it adds {in_ms(added)} to a search"
+    )
     is_doubtful = figures.judged.value > figures.proven.value
     check = " Most of them are judged, not proven: check some under Doubtful." if is_doubtful else ""
     return Decision.GO, f"{change}: {removed:.1f} of {figures.results:.3g} results are repeats, and {time}.{check}"
@@ -220,7 +226,7 @@ def _span(figure: Estimate, *, digits: int = 1) -> str:
     return f"{figure.value:,.{digits}f} ({figure.low:,.{digits}f} to {figure.high:,.{digits}f})"
 
 
-def _ms(added: Estimate | None) -> str:
+def in_ms(added: Estimate | None) -> str:
     return "too few to say" if added is None else f"{added.value:.1f} ms ({added.low:.1f} to {added.high:.1f})"
 
 
@@ -253,10 +259,12 @@ def _mean(values: Sequence[float]) -> Estimate:
     return Estimate(mean, max(0.0, mean - half), mean + half)
 
 
-def _median(values: Sequence[float]) -> Estimate | None:
-    """None for too few values."""
+def quantile(values: Sequence[float], share: float) -> Estimate | None:
+    """The value that this share of all does not exceed, with the interval of its ranks. None for too few values."""
     if (count := len(values)) < LEAST_TIMES:
         return None
-    ranked, half = sorted(values), Z * math.sqrt(count) / 2
-    low, high = math.floor(count / 2 - half), math.ceil(count / 2 + half)
-    return Estimate(median(ranked), ranked[max(0, low - 1)], ranked[min(count - 1, high)])
+    ranked, half = sorted(values), Z * math.sqrt(count * share * (1 - share))
+    low, high = math.floor(count * share - half), math.ceil(count * share + half)
+    below, between = divmod((count - 1) * share, 1)
+    value = ranked[int(below)] + between * (ranked[min(count - 1, int(below) + 1)] - ranked[int(below)])
+    return Estimate(value, ranked[max(0, low - 1)], ranked[min(count - 1, high)])

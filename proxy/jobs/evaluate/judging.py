@@ -73,25 +73,31 @@ def ndcg(rows: Sequence[int], relevant: frozenset[int], top_k: int) -> float:
 
 
 # Alpha-nDCG (Clarke et al., SIGIR 2008): every further item on a subtopic gains half of the previous one.
+#
+# RARE (Cho and Lee 2026, arXiv 2604.19047) groups the passages that state one fact; a question needs several facts. A subtopic is such a group here:
+# Coverage is the subtopic recall, PerfRecall the share of questions whose groups are all met, and group nDCG gains only by the first item of a group.
 
 ALPHA = 0.5
+FIRST_ALONE = 1.0
 
 Topics = tuple[str, ...]
 
 
 class AlphaNdcg:
-    """The measure of one query. Its divisor costs more than the list itself, and is the same for every policy."""
+    """The measure of one query. Its divisor costs more than the list itself, and is the same for every policy. ``alpha``: the share of its gain that a
+    subtopic loses with each item; with FIRST_ALONE this is the group nDCG.
+    """
 
-    __slots__ = ("_ideal", "_top_k", "_topics")
+    __slots__ = ("_alpha", "_ideal", "_top_k", "_topics")
 
-    def __init__(self, subtopics: Mapping[str, frozenset[int]], top_k: int) -> None:
-        self._top_k = top_k
+    def __init__(self, subtopics: Mapping[str, frozenset[int]], top_k: int, *, alpha: float = ALPHA) -> None:
+        self._top_k, self._alpha = top_k, alpha
         self._topics = _by_row(subtopics)
-        self._ideal = _discounted(_best_gains(Counter(self._topics.values()), top_k))
+        self._ideal = _discounted(_best_gains(Counter(self._topics.values()), top_k, alpha))
 
     def of(self, rows: Sequence[int]) -> float:
         """The measure of a list, best first."""
-        earned = _Earned()
+        earned = _Earned(self._alpha)
         gains = [earned.take(self._topics.get(row, ())) for row in rows[: self._top_k]]
         return _discounted(gains) / self._ideal
 
@@ -99,13 +105,14 @@ class AlphaNdcg:
 class _Earned:
     """How often each subtopic has occurred."""
 
-    __slots__ = ("_times",)
+    __slots__ = ("_left", "_times")
 
-    def __init__(self) -> None:
+    def __init__(self, alpha: float) -> None:
+        self._left = 1.0 - alpha
         self._times: Counter[str] = Counter()
 
     def gain(self, topics: Topics) -> float:
-        return sum((1.0 - ALPHA) ** self._times[topic] for topic in topics)
+        return sum(self._left ** self._times[topic] for topic in topics)
 
     def take(self, topics: Topics) -> float:
         gain = self.gain(topics)
@@ -121,11 +128,11 @@ def _by_row(subtopics: Mapping[str, frozenset[int]]) -> dict[int, Topics]:
     return topics
 
 
-def _best_gains(left: Counter[Topics], top_k: int) -> list[float]:
+def _best_gains(left: Counter[Topics], top_k: int, alpha: float) -> list[float]:
     """The gains of the ideal list, chosen greedily, because the exact one is NP-hard. Items with equal subtopics are one kind; of kinds
     with equal gain the largest comes first, so that the order of the corpus does not matter.
     """
-    earned = _Earned()
+    earned = _Earned(alpha)
     gains: list[float] = []
     while left and len(gains) < top_k:
         kind = max(left, key=lambda topics: (earned.gain(topics), topics))
@@ -147,6 +154,7 @@ T = TypeVar("T")
 class Measures(Generic[T]):
     """Of one answer, or of an answer to each query, (queries,) float64. NaN: the measure does not apply to the query.
 
+    ``recall``: share of the subtopics met (RARE's Coverage). ``perfect``: 1.0 if all are (PerfRecall).
     ``redundancy``: share of the returned items that repeat those above. ``collapsed``: share of the plain answer's redundant items that are
     removed, NaN if there were none. ``documents``: distinct documents / returned items. ``retained``: 1.0 if a relevant item is still
     there, NaN if the plain answer had none. ``kept``, ``lost``: of the subtopics in the plain answer. ``strict``: returned items of which
@@ -160,6 +168,8 @@ class Measures(Generic[T]):
     collapsed: T
     documents: T
     recall: T
+    perfect: T
+    group_ndcg: T
     alpha_ndcg: T
     ndcg: T
     hit: T
@@ -183,13 +193,25 @@ Columns = Measures[FloatVector]
 class Judge:
     """Judges the answers to one query; the first is the plain one, with which the others are compared."""
 
-    __slots__ = ("_alpha_ndcg", "_hit", "_labelled", "_met", "_plain", "_query", "_redundant", "_top_k", "_wordings")
+    __slots__ = (
+        "_alpha_ndcg",
+        "_group_ndcg",
+        "_hit",
+        "_labelled",
+        "_met",
+        "_plain",
+        "_query",
+        "_redundant",
+        "_top_k",
+        "_wordings",
+    )
 
     def __init__(self, labelled: LabelledSet, wordings: Wordings, number: int, plain: Found, *, top_k: int) -> None:
         self._labelled = labelled
         self._query = labelled.queries[number]
         self._top_k = top_k
         self._alpha_ndcg = AlphaNdcg(self._query.subtopics, top_k)
+        self._group_ndcg = AlphaNdcg(self._query.subtopics, top_k, alpha=FIRST_ALONE)
         self._wordings = wordings
         self._met = met(plain.rows, self._query.subtopics)
         self._plain = plain.rows
@@ -208,6 +230,8 @@ class Judge:
             collapsed=1.0 - repeats / self._redundant if self._redundant else math.nan,
             documents=len({self._labelled.items[row].doc for row in rows}) / size,
             recall=len(now) / len(query.subtopics),
+            perfect=float(len(now) == len(query.subtopics)),
+            group_ndcg=self._group_ndcg.of(rows),
             alpha_ndcg=self._alpha_ndcg.of(rows),
             ndcg=ndcg(rows, query.relevant, self._top_k),
             hit=float(is_hit),

@@ -74,7 +74,7 @@ def report(findings: Findings, terms: Terms) -> RenderableType:
     spaced = [part for table in each for part in (Text(), table)]
     kinds = next(iter(findings.summaries.values())).headlines
     heads = [part for kind in kinds for part in (_headlines(findings, kind, terms), Text())]
-    return Group(*heads, _legend(terms), *spaced)
+    return Group(*heads, _legend(terms), *spaced, Text(), _by_groups(findings, terms))
 
 
 _KINDS = {
@@ -154,6 +154,24 @@ def _by_set(name: str, summary: Summary) -> Table:
     for each in summary.sets:
         values = _SET_COLUMNS.values()
         table.add_row(Text(one_line(each.name)), *(_number(value(each), form) for value, form in values))
+    return table
+
+
+def _by_groups(findings: Findings, terms: Terms) -> Table:
+    """RARE's measures: an item counts once for each need, however many say the same."""
+    title = Text(
+        f"Needs met by a page of {terms.top_k} (RARE): Coverage, PerfRecall (all of a question's), group nDCG",
+        style="bold",
+    )
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, title=title, title_justify="left", padding=0)
+    table.add_column("set", no_wrap=True)
+    table.add_column("policy", no_wrap=True)
+    for heading in ("Coverage", "PerfRecall", "group nDCG"):
+        table.add_column(f" {heading}", justify="right")
+    for name, summary in findings.summaries.items():
+        for each in summary.sets:
+            figures = (f"{value:.3f}" for value in (each.recall, each.perfect, each.group_ndcg))
+            table.add_row(Text(one_line(each.name)), Text(f" {one_line(name)}"), *figures)
     return table
 
 

@@ -143,6 +143,8 @@ class SetSummary:
     retention: Estimate
     retained_subtopics: float
     recall: float
+    perfect: float
+    group_ndcg: float
     gain: Estimate
     collapsed: float
     documents: float
@@ -227,6 +229,8 @@ def _set_summary(outcome: SetOutcome, name: str, drawn: Resampled) -> SetSummary
         retention=estimate(drawn.retention),
         retained_subtopics=float(own.kept.sum()) / met if met else float("nan"),
         recall=_mean(own.recall),
+        perfect=_mean(own.perfect),
+        group_ndcg=_mean(own.group_ndcg),
         gain=estimate(drawn.gain),
         collapsed=_mean(own.collapsed),
         documents=_mean(own.documents),

@@ -79,7 +79,7 @@ class Judge:
         return self.tier is Tier.EXACT
 
     def keep(self, number: int, text: Text) -> None:
-        """Add a text that stays. Numbers ascend. It is read when another one may be covered by it."""
+        """Add a text that stays. It is read when another one may be covered by it."""
         self.kept[number] = self._unread[number] = text
         self._raw.setdefault(text.raw, number)
         self._outlines[number] = outline = text.known_outline or text.outlined()
@@ -98,6 +98,20 @@ class Judge:
         if not outline.is_short and len(self._grams & outline.grams) < outline.least:
             return ()
         return tuple([number for number, kept in self._outlines.items() if outline.meets(kept)])
+
+    def known_runs(self, outline: Outline) -> frozenset[int]:
+        """The runs of three words that kept texts have."""
+        return outline.grams & self._grams
+
+    def verdict_beside(self, text: Text, number: int, other: Text) -> Verdict:
+        """The verdict on a text if another one stayed, too. Without edited copies, so that nothing of it is missing."""
+        outline = text.known_outline or text.outlined()
+        judge = Judge(min(self.tier, Tier.SAID), self.frames)
+        for kept, its in self._outlines.items():
+            if outline.meets(its):
+                judge.keep(kept, self.kept[kept])
+        judge.keep(number, other)
+        return judge.verdict(text)
 
     def verdict(self, text: Text, *, explain: bool = False) -> Verdict:
         """Whether a text leaves. ``explain``: name what is missing, or what was passed over."""

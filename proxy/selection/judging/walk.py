@@ -1,24 +1,25 @@
 """The walk down a ranking: each text in turn is judged by the texts that were kept before it.
 
 Whether a text stays depends on better-ranked ones only, so the kept results do not depend on how many are asked for, and the walk ends when a page
-is full: of fifty texts nine are read, usually.
+is full: of fifty texts nine are read, usually. Under Overlap.EXCHANGE it depends on the rest of its block of ranks, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ..geometry import SCALE_FROM
-from ..policy import Policy, Tier
+from ..policy import Overlap, Policy, Tier
 from ..reading.bounds import STEP_COST, readable
 from ..reading.text import Text
 from ..values import Candidates, FloatMatrix, Indices, Link, Steps
 from .frames import Frames
 from .judge import Judge, Verdict
+from .overlap import MOST_TRIALS, successor
 
 Reword = Callable[[int, list[int]], tuple[int, float] | None]
 """Of a candidate and the kept ones before it: the one that it repeats in other words, and the doubt; None if none."""
@@ -64,10 +65,13 @@ def unjudged(size: int) -> Walked:
 
 
 class Walk:
-    """Judges the candidates of one pool in their order, as far as they are needed. ``kept``: the places that stay, ascending."""
+    """Judges the candidates of one pool in their order, as far as they are needed. ``kept``: the places that stay, in the order of the page: ascending,
+    but for those in ``exchanged``, which took the places of better-ranked ones. ``exchanges``: whether candidates may.
+    """
 
     __slots__ = (
         "_candidates",
+        "_exchanges",
         "_frames",
         "_judges",
         "_policy",
@@ -76,11 +80,14 @@ class Walk:
         "_texts",
         "_tier",
         "_unread",
+        "exchanged",
         "found",
         "kept",
     )
 
-    def __init__(self, candidates: Candidates, policy: Policy, reword: Reword | None = None) -> None:
+    def __init__(
+        self, candidates: Candidates, policy: Policy, reword: Reword | None = None, *, exchanges: bool = False
+    ) -> None:
         self._candidates, self._policy, self._reword = candidates, policy, reword
         self.found = unjudged(candidates.size)
         given = candidates.metadata.texts
@@ -94,20 +101,23 @@ class Walk:
             self.found.has_text = np.array([text is not None for text in given], np.bool_)
         self._judges: dict[int, Judge] = {}
         self.kept: list[int] = []
+        self.exchanged: set[int] = set()
+        self._exchanges = exchanges and policy.overlap is Overlap.EXCHANGE
         self._sources = candidates.metadata.sources if policy.keep_sources else None
 
     def steps(self, stop: int, enough: int | None = None) -> Steps[None]:
         """Judge the candidates up to rank ``stop``, until ``enough`` are kept; None: all."""
-        spent = 0
+        spent, times = 0, 1 + MOST_TRIALS if self._exchanges else 1  # each trial reads a text of about the same length
         while self.found.judged < stop and (enough is None or len(self.kept) < enough):
             place = self.found.judged
             text = self._texts[place]
             if text is not None:
-                spent += text.known_cost + len(text.raw)
+                spent += times * (text.known_cost + len(text.raw))
             if spent > STEP_COST:
                 yield
                 spent = 0
-            self._judge(place, text)
+            if place not in self.exchanged:
+                self._judge(place, text)
             self.found.judged = place + 1
         self.found.framed = self._frames is not None and self._frames.is_asked
 
@@ -125,8 +135,36 @@ class Walk:
             if repeated is not None:
                 self.found.reword(place, *repeated)
                 return
+            if self._exchanges and self._exchange(place, text, judge):
+                return
         judge.keep(place, text)
         self.kept.append(place)
+
+    def _exchange(self, place: int, text: Text, judge: Judge) -> bool:
+        """Whether another candidate takes the place of one that stays otherwise."""
+        end = min(place + SCALE_FROM - place % SCALE_FROM, self._candidates.size)
+        others = range(place + 1, end)
+        found = successor(
+            text,
+            judge,
+            (
+                (other, its)
+                for other in others
+                if (its := self._texts[other]) is not None
+                and other not in self.exchanged
+                and self._judge_of(other) is judge
+            ),
+        )
+        if found is None:
+            return False
+        other, its, verdict = found
+        self.found.leave(
+            place, replace(verdict, holders=(other, *[holder for holder in verdict.holders if holder != other]))
+        )
+        judge.keep(other, its)
+        self.kept.append(other)
+        self.exchanged.add(other)
+        return True
 
     def _judge_unread(self, place: int) -> None:
         """A text that is not read says the same as one of the same characters, and is unknown otherwise. So is a missing one."""
@@ -156,11 +194,18 @@ class Walk:
 
 
 def explained(candidates: Candidates, policy: Policy, kept: Indices) -> dict[int, Verdict]:
-    """Why each candidate with a text stays or leaves, by the results ``kept`` before it, ascending; in words. For people: it reads every text."""
+    """Why each candidate with a text stays or leaves, by the results ``kept`` before it, ascending; in words. For people: it reads every text.
+
+    Where results are exchanged, one that left is judged by all that stay.
+    """
     walk = Walk(candidates, policy)
     judge_of, texts, standing = walk._judge_of, walk._texts, set(kept.tolist())  # noqa: SLF001 - of this module
     found: dict[int, Verdict] = {}
-    for place, text in enumerate(texts):
+    places = list(range(candidates.size))
+    if policy.overlap is Overlap.EXCHANGE:
+        places.sort(key=lambda place: place not in standing)
+    for place in places:
+        text = texts[place]
         if text is None:
             continue
         judge = judge_of(place)

@@ -9,18 +9,22 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from itertools import product
 from pathlib import Path
 
 from .arms import LAMBDAS, POOL, PRESETS, engine, mmr, opened, proxies, timed
-from .corpora import DEVELOPMENT, Benchmark, Chunk, Embed, Matrix, chunks_of, embedded, read
+from .corpora import DEVELOPMENT, Benchmark, Chunk, Embed, Matrix, Question, chunks_of, embedded, read
 from .scores import Score, scored
 from .tables import by_corpora, row, table
 
 CACHE = Path("build/embeddings")
 KS = (3, 5, 10)
+Parts = Mapping[str, frozenset[str]]
+"""Corpora by the name of their part."""
+
 _WARM = 60  # searches before the first that counts: a proxy learns where a collection's texts are
 
 
@@ -37,7 +41,7 @@ def minilm(texts: Sequence[str]) -> Matrix:
     return found
 
 
-def _embed(name: str) -> Embed:
+def embedder(name: str) -> Embed:
     """Raises ValueError, ImportError."""
     module, _, member = name.partition(":")
     function: Embed = (
@@ -50,6 +54,10 @@ def compared(
     benchmark: Benchmark, chunks: Sequence[Chunk], vectors: Matrix, queries: Matrix, database: str
 ) -> dict[int, tuple[dict[str, list[Score]], dict[str, list[float]]]]:
     """For each k the scores of every way, and the seconds that its client waited, by question."""
+
+    def score(question: Question, rows: Sequence[int]) -> Score:
+        return scored(question, [chunks[number] for number in rows], benchmark.corpora)
+
     found: dict[int, tuple[dict[str, list[Score]], dict[str, list[float]]]] = {}
     with engine(database) as (url, kind), proxies(database, url) as through:
         plain = opened(kind, url)
@@ -64,34 +72,32 @@ def compared(
             for question, query in zip(benchmark.questions, queries, strict=True):
                 for name, client in clients.items():
                     page = timed(client, query, k)
-                    scores.setdefault(name, []).append(scored(question, [chunks[number] for number in page.rows]))
+                    scores.setdefault(name, []).append(score(question, page.rows))
                     seconds.setdefault(name, []).append(page.seconds)
                 pool = plain.search(query, POOL)
                 for balance in LAMBDAS:
                     rows = mmr(query, pool, vectors, k=k, balance=balance)
-                    scores.setdefault(f"MMR λ {balance}", []).append(
-                        scored(question, [chunks[number] for number in rows])
-                    )
+                    scores.setdefault(f"MMR λ {balance}", []).append(score(question, rows))
             found[k] = scores, seconds
     return found
 
 
-def tables(benchmark: Benchmark, name: str, database: str, size: int, overlap: int) -> str:
-    """The tables of one embedding, database and chunking."""
+def tables(benchmark: Benchmark, name: str, database: str, size: int, overlap: int, parts: Parts) -> str:
+    """The tables of one embedding, database and chunking. All corpora are in the database, whichever questions are put."""
     chunks = chunks_of(benchmark, size=size, overlap=overlap)
-    embed = _embed(name)
+    embed = embedder(name)
     vectors = embedded([chunk.text for chunk in chunks], embed, name, CACHE)
     queries = embedded([question.text for question in benchmark.questions], embed, name, CACHE)
     corpora = [question.corpus for question in benchmark.questions]
-    parts: list[str] = []
+    found: list[str] = []
     for k, (scores, seconds) in compared(benchmark, chunks, vectors, queries, database).items():
-        for words, among in (("development", set(DEVELOPMENT)), ("unseen", set(benchmark.corpora) - set(DEVELOPMENT))):
-            some = by_corpora(scores, corpora, frozenset(among))
+        for words, among in parts.items():
+            some = by_corpora(scores, corpora, among)
             rows = [row(way, each, some["plain"], seconds.get(way, ())) for way, each in some.items()]
-            parts.append(
+            found.append(
                 table(f"{name}, {database}, {size} tokens, {overlap} % overlap, k = {k}, {words} corpora", rows)
             )
-    return "\n".join(parts)
+    return "\n".join(found)
 
 
 def main() -> int:
@@ -101,11 +107,18 @@ def main() -> int:
     parser.add_argument("--database", nargs="+", default=["qdrant", "chroma"], choices=["qdrant", "chroma"])
     parser.add_argument("--size", nargs="+", type=int, default=[200, 400, 800])
     parser.add_argument("--overlap", nargs="+", type=int, default=[0, 25, 50])
+    parser.add_argument("--questions", choices=["development", "unseen", "all"], default="all")
     options = parser.parse_args()
     benchmark = read(options.data)
+    parts = {"development": frozenset(DEVELOPMENT), "unseen": frozenset(benchmark.corpora) - frozenset(DEVELOPMENT)}
+    parts = {name: among for name, among in parts.items() if options.questions in ("all", name)}
+    benchmark = replace(
+        benchmark,
+        questions=tuple(each for each in benchmark.questions if each.corpus in frozenset().union(*parts.values())),
+    )
     for name, database, size, overlap in product(options.embed, options.database, options.size, options.overlap):
         since = time.monotonic()
-        sys.stdout.write(tables(benchmark, name, database, size, overlap) + "\n")
+        sys.stdout.write(tables(benchmark, name, database, size, overlap, parts) + "\n")
         sys.stdout.flush()
         sys.stderr.write(f"{name} {database} {size} {overlap}: {time.monotonic() - since:.0f} s\n")
     return 0

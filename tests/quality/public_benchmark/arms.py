@@ -22,7 +22,14 @@ from vecsieve.proxy.demo.backends import chroma_server
 
 from .corpora import Chunk, Matrix
 
-PRESETS = ("default", "exact", "meaning", "classical")
+PRESETS: Mapping[str, Mapping[str, object] | None] = {
+    "default": None,
+    "exact": {"preset": "exact"},
+    "meaning": {"preset": "meaning"},
+    "classical": {"preset": "classical"},
+    "exchange": {"policy": {"overlap": "exchange"}},
+}
+"""The rule of each way through VecSieve; None: as it comes."""
 LAMBDAS = (0.5, 0.7, 0.9)
 POOL = 50  # candidates of MMR, as of VecSieve's first pool
 COLLECTION = "chunks"
@@ -112,9 +119,9 @@ def proxies(name: str, url: str) -> Iterator[Mapping[str, str]]:
     """The URL of one proxy for each preset."""
     with ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
         found: dict[str, str] = {}
-        for preset in PRESETS:
+        for preset, rule in PRESETS.items():
             settings = Path(folder) / f"{preset}.json"
-            rules = [] if preset == "default" else [{"collection": "*", "preset": preset}]
+            rules = [] if rule is None else [{"collection": "*", **rule}]
             settings.write_text(json.dumps({"rules": rules}), encoding="utf-8")
             arguments = ("--backend", name, "--mode", "on", "--config", str(settings))
             found[preset], _ = stack.enter_context(serve(url, *arguments, environment=_PATIENT))

@@ -2,14 +2,18 @@
 
 By position, as the benchmark publishes it: an excerpt counts where a chunk of that very place came. By content: where its words came, from any place. A
 remover of copies loses by position what is on the page as a copy (Fröbe et al., ECIR 2020), so both are told.
+
+By content, chunks of one source that overlap, or of which one begins where the other ends, count as the passage that they are. Else no chunking without
+overlap could have an excerpt across a border, though all of it is on the page. How many excerpts stand in one chunk is told beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from .corpora import Chunk, Question, shingles
+from .corpora import SHINGLE, Chunk, Question, shingles
 
 Range = tuple[int, int]
 
@@ -17,8 +21,8 @@ Range = tuple[int, int]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
     """Of one page. Shares from 0 to 1. ``recall``, ``precision``, ``iou``: by position, in characters. ``said``: the share of the excerpts' runs of words
-    that the page has. ``answered``: whether it has all of them. ``twice``: the share of its runs that a chunk above has already.
-    ``tokens``: its words.
+    that the page has. ``answered``: whether it has all of them. ``unbroken``: whether single chunks have all of them. ``twice``: the share of its runs
+    that a chunk above has already. ``tokens``: its words.
     """
 
     recall: float
@@ -26,11 +30,13 @@ class Score:
     iou: float
     said: float
     answered: bool
+    unbroken: bool
     twice: float
     tokens: int
 
 
-def scored(question: Question, page: Sequence[Chunk]) -> Score:
+def scored(question: Question, page: Sequence[Chunk], corpora: Mapping[str, str]) -> Score:
+    """``corpora``: their texts, by name."""
     excerpts = union((each.start, each.end) for each in question.excerpts)
     read = [(chunk.start, chunk.end) for chunk in page if chunk.corpus == question.corpus]
     hit, length = overlap(excerpts, union(read)), sum(len(chunk.text) for chunk in page)
@@ -41,17 +47,41 @@ def scored(question: Question, page: Sequence[Chunk]) -> Score:
         again += len(known & chunk.shingles)
         runs += len(chunk.shingles)
         known |= chunk.shingles
-    text = " ".join(" ".join(run) for run in wanted if len(run) < 5) and " ".join(chunk.text.lower() for chunk in page)
-    came = sum(run in known or (len(run) < 5 and " ".join(run) in text) for run in wanted)
+    pieces = [chunk.text for chunk in page]
+    joined = passages(page, corpora)
+    came = [_came(wanted, known, pieces), _came(wanted, known.union(*map(shingles, joined)), joined)]
     return Score(
         recall=hit / expected,
         precision=hit / length if length else 0.0,
         iou=hit / (expected + length - hit),
-        said=came / len(wanted),
-        answered=came == len(wanted),
+        said=came[1] / len(wanted),
+        answered=came[1] == len(wanted),
+        unbroken=came[0] == len(wanted),
         twice=again / runs if runs else 0.0,
         tokens=sum(len(chunk.text.split()) for chunk in page),
     )
+
+
+def _came(wanted: Sequence[tuple[str, ...]], known: AbstractSet[tuple[str, ...]], texts: Sequence[str]) -> int:
+    """How many of these runs are known; the whole of a shorter excerpt is looked for in the texts."""
+    text = " ".join(texts).lower() if any(len(run) < SHINGLE for run in wanted) else ""
+    return sum(run in known or (len(run) < SHINGLE and " ".join(run) in text) for run in wanted)
+
+
+def passages(page: Sequence[Chunk], corpora: Mapping[str, str]) -> list[str]:
+    """The text of the page's chunks, as one piece where they overlap or nothing but blanks stands between them."""
+    found: list[str] = []
+    for corpus in dict.fromkeys(chunk.corpus for chunk in page):
+        text = corpora[corpus]
+        begun = -1
+        end = 0
+        for start, stop in union((chunk.start, chunk.end) for chunk in page if chunk.corpus == corpus):
+            if begun >= 0 and text[end:start].strip():
+                found.append(text[begun:end])
+                begun = -1
+            begun, end = start if begun < 0 else begun, stop
+        found.append(text[begun:end])
+    return found
 
 
 def union(ranges: Iterable[Range]) -> list[Range]:

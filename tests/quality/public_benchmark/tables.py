@@ -19,7 +19,7 @@ Scores = Sequence[Score]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One way to a page at one k: means over the questions. ``more``: by how much ``said`` exceeds the plain page's, with its interval of 95 %. ``lost``,
-    ``won``: whole answers that only the plain page has, or only this one.
+    ``won``: whole answers that only the plain page has, or only this one. ``broken``: that both have, and only the plain page in single chunks.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Row:
     more: tuple[float, float, float]
     lost: int
     won: int
+    broken: int
     twice: float
     tokens: float
     milliseconds: float | None
@@ -40,12 +41,25 @@ class Row:
         seconds = "–" if self.milliseconds is None else f"{self.milliseconds:.1f}"
         return (
             *(self.name, f"{self.recall:.3f}", f"{self.precision:.3f}", f"{self.iou:.3f}", f"{self.said:.3f}"),
-            *(f"{mean:+.3f} ({low:+.3f} to {high:+.3f})", str(self.lost), str(self.won)),
+            *(f"{mean:+.3f} ({low:+.3f} to {high:+.3f})", str(self.lost), str(self.won), str(self.broken)),
             *(f"{self.twice:.3f}", f"{self.tokens:.0f}", seconds),
         )
 
 
-HEAD = ("way", "recall", "precision", "IoU", "said", "said − plain", "lost", "won", "read twice", "words", "ms")
+HEAD = (
+    "way",
+    "recall",
+    "precision",
+    "IoU",
+    "said",
+    "said − plain",
+    "lost",
+    "won",
+    "in pieces",
+    "read twice",
+    "words",
+    "ms",
+)
 
 
 def row(name: str, scores: Scores, plain: Scores, seconds: Sequence[float]) -> Row:
@@ -59,6 +73,9 @@ def row(name: str, scores: Scores, plain: Scores, seconds: Sequence[float]) -> R
         more=interval(np.array([one.said - other.said for one, other in zip(scores, plain, strict=True)])),
         lost=sum(other.answered and not one.answered for one, other in zip(scores, plain, strict=True)),
         won=sum(one.answered and not other.answered for one, other in zip(scores, plain, strict=True)),
+        broken=sum(
+            other.unbroken and one.answered and not one.unbroken for one, other in zip(scores, plain, strict=True)
+        ),
         twice=_mean([each.twice for each in scores]),
         tokens=_mean([each.tokens for each in scores]),
         milliseconds=1000 * float(np.median(seconds)) if seconds else None,

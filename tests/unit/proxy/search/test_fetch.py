@@ -28,6 +28,12 @@ def test_a_default_pool_is_five_times_top_k_in_steps_from_24_to_256(top_k: int, 
     assert fetch_k(top_k, policy=policy(), cap=None) == size
 
 
+def test_a_pool_in_which_chunks_are_exchanged_is_a_block() -> None:
+    made = Policies(Settings.model_validate({"policy": {"overlap": "exchange"}})).resolve("qdrant", "c")
+    assert [fetch_k(top_k, policy=made, cap=None) for top_k in (1, 5, 10, 11)] == [BLOCK, BLOCK, BLOCK, 64]
+    assert not made.is_by_rank  # a chunk from behind the page may stand on it, so a smaller pool is another page
+
+
 def test_a_pool_is_never_smaller_than_what_the_client_asked_for() -> None:
     assert fetch_k(500, policy=policy(), cap=None) == 500
     assert fetch_k(50, policy=policy(), cap=30) == 50

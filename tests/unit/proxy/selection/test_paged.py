@@ -17,7 +17,18 @@ from vecsieve.proxy.selection import paged
 from vecsieve.proxy.selection.distances import RelativeDistances
 from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.paged import BLOCK, paging
-from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Policy, Relative, Short, Strategy, Tier, When
+from vecsieve.proxy.selection.policy import (
+    Certain,
+    Fixed,
+    Linkage,
+    Overlap,
+    Policy,
+    Relative,
+    Short,
+    Strategy,
+    Tier,
+    When,
+)
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Link, Metadata, Metric, Selection
 
@@ -265,6 +276,7 @@ PAGED = st.builds(
     threshold=THRESHOLDS,
     linkage=st.sampled_from(list(Linkage)),
     short=st.sampled_from(list(Short)),
+    overlap=st.sampled_from(list(Overlap)),
     chance=st.sampled_from([None, 2.5e-6]),
     keep_sources=st.sampled_from([(), (), ("b",)]),
     rewordings=st.sampled_from([None, None, 0.36]),

@@ -35,6 +35,8 @@ def test_the_plain_answer_by_hand(tmp_path: Path) -> None:
     assert plain.ndcg == pytest.approx((1.0 + SECOND) / (1.5 + SECOND))
     assert plain.alpha_ndcg == pytest.approx((1.0 + 0.5 * SECOND) / (2.125 + 0.5 * SECOND))
     assert (plain.hit, plain.retained, plain.kept, plain.lost) == (1.0, 1.0, 1, 0)
+    # The ideal list begins with C, which meets both needs.
+    assert (plain.perfect, plain.group_ndcg) == pytest.approx((0.0, 0.5))
     assert plain.added_seconds == 0.002
 
 
@@ -43,6 +45,7 @@ def test_a_distinct_answer_by_hand(tmp_path: Path) -> None:
     assert (own.redundancy, own.collapsed, own.documents, own.recall) == pytest.approx((0.0, 1.0, 2 / 3, 1.0))
     assert own.ndcg == pytest.approx(1.5 / (1.5 + SECOND))
     assert own.alpha_ndcg == pytest.approx(1.75 / (2.125 + 0.5 * SECOND))
+    assert (own.perfect, own.group_ndcg) == pytest.approx((1.0, 0.75))
     assert (own.hit, own.retained, own.kept, own.lost) == (1.0, 1.0, 1, 0)
 
 

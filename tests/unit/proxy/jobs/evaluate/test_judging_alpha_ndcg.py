@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.jobs.evaluate.judging import AlphaNdcg
+from vecsieve.proxy.jobs.evaluate.judging import FIRST_ALONE, AlphaNdcg
 
 SECOND = 1.0 / math.log2(3)
 TOPICS = st.dictionaries(
@@ -33,6 +33,18 @@ def test_a_list_worked_out_by_hand() -> None:
     assert measure.of([0, 2, 3]) == pytest.approx((1.0 + 1.5 * 0.5) / ideal)
     assert measure.of([3, 0, 1]) == pytest.approx(1.0)
     assert measure.of([3, 1, 0]) == pytest.approx(1.0)
+
+
+def test_the_group_measure_worked_out_by_hand() -> None:
+    # Three groups: x is said by 0, 1 and 3, y by 2, z by 3. Best: 3 says two of them, then 2 the third.
+    measure = AlphaNdcg(
+        {"x": frozenset({0, 1, 3}), "y": frozenset({2}), "z": frozenset({3})}, 3, alpha=FIRST_ALONE
+    )  # fmt: skip
+    ideal = 2.0 + SECOND
+    assert measure.of([3, 2, 0]) == pytest.approx(1.0)
+    assert measure.of([0, 1, 2]) == pytest.approx((1.0 + 0.5) / ideal)  # 1 says what 0 said
+    assert measure.of([0, 3, 2]) == pytest.approx((1.0 + SECOND + 0.5) / ideal)
+    assert measure.of([4, 5, 6]) == 0.0
 
 
 def test_nothing_found_is_zero_and_the_page_ends_at_top_k() -> None:

@@ -101,6 +101,15 @@ def test_every_figure_is_whole_at_the_width_of_a_terminal() -> None:
         assert len(line(text.split("\nown ")[1], "a-set")) == 16
 
 
+def test_every_policy_has_its_needs_met_beside_the_plain_page() -> None:
+    own = of(recall=[1.0, 0.5], perfect=[1.0, 0.0], group_ndcg=[0.9, 0.4])
+    text = shown(outcome("half", of(recall=[0.5, 0.5]), own=own)).split("RARE")[1]
+    assert [each.split() for each in text.splitlines() if each.strip().startswith("half")] == [
+        ["half", "plain", "0.500", "0.000", "0.500"],
+        ["half", "own", "0.750", "0.500", "0.650"],
+    ]
+
+
 def test_no_word_of_a_heading_is_divided() -> None:
     """`que-ries` and `an-swer` stood over the columns, and narrow ones divided whole words."""
     heading = shown(HALF).split("\nown ")[1].partition("─")[0]

@@ -1,0 +1,53 @@
+"""The scores of pages on chunking_evaluation: by position, and by content in pieces and in one piece."""
+
+from __future__ import annotations
+
+import pytest
+from quality.public_benchmark.corpora import Chunk, Excerpt, Question
+from quality.public_benchmark.scores import passages, scored
+from quality.public_benchmark.tables import row
+
+TEXT = " ".join(f"w{number}" for number in range(40))
+CORPORA = {"a": TEXT, "b": f"{TEXT} and more of it"}
+
+
+def chunk(first: int, last: int, corpus: str = "a") -> Chunk:
+    """The words ``first`` to ``last`` of TEXT."""
+    words = TEXT.split()
+    start, end = len(" ".join(words[:first]) + " ") if first else 0, len(" ".join(words[:last]))
+    return Chunk(corpus, start, end, TEXT[start:end])
+
+
+def question(first: int, last: int) -> Question:
+    whole = chunk(first, last)
+    return Question("?", "a", (Excerpt(whole.start, whole.end, whole.text),))
+
+
+def test_an_excerpt_across_a_border_is_said_by_both_chunks_together_and_by_none_alone() -> None:
+    asked = question(5, 15)
+    both, one = scored(asked, [chunk(10, 20), chunk(0, 10)], CORPORA), scored(asked, [chunk(0, 10)], CORPORA)
+    assert (both.said, both.answered, both.unbroken, both.twice) == (1.0, True, False, 0.0)
+    assert one.said == pytest.approx(1 / 6)
+    assert not one.answered
+    apart = scored(asked, [chunk(0, 10), chunk(11, 20)], CORPORA)
+    assert not apart.answered
+
+
+def test_a_copy_elsewhere_says_an_excerpt_by_content_and_not_by_position() -> None:
+    page = scored(question(5, 15), [chunk(0, 20, "b")], CORPORA)
+    assert (page.recall, page.said, page.unbroken) == (0.0, 1.0, True)
+
+
+def test_what_overlaps_is_read_twice() -> None:
+    page = scored(question(5, 15), [chunk(0, 20), chunk(10, 30)], CORPORA)
+    assert page.twice == pytest.approx(6 / 32)  # the runs of five of words 10 to 20, of 16 a chunk
+    assert passages([chunk(10, 30), chunk(0, 20), chunk(35, 40)], CORPORA) == [chunk(0, 30).text, chunk(35, 40).text]
+
+
+def test_a_row_counts_answers_lost_won_and_broken() -> None:
+    asked = question(5, 15)
+    whole, pieces, none = (
+        scored(asked, page, CORPORA) for page in ([chunk(0, 20)], [chunk(0, 10), chunk(10, 20)], [chunk(20, 40)])
+    )
+    made = row("way", [none, whole, pieces], [whole, none, whole], ())
+    assert (made.lost, made.won, made.broken) == (1, 1, 1)
