@@ -42,7 +42,8 @@ _FENCE = re.compile("^\\s*(?:```|~~~)")
 # Underlines of headings, rulers, borders of tables: marks only, three or more.
 _RULE = re.compile("^\\s*+(?:([=\\-~^*_#+.])(?:\\s?\\1){2,}|[|+]?[\\s:|+=-]*-{2,}[\\s:|+=-]*)\\s*$")
 _HEADING = re.compile("^\\s{0,3}#{1,6}\\s+(.*)$")
-_BULLET = re.compile("^\\s*(?:[-*+•‣◦▪–—●○]|\\uf0b7)\\s+(?=\\S)")
+# No + and no ○: beside - and ● they say what is for and against, added and removed, chosen and not.
+_BULLET = re.compile("^\\s*(?:[-*•‣◦▪–—●]|\\uf0b7)\\s+(?=\\S)")
 _ITEM = re.compile("^\\s*(?:\\(?\\d{1,3}[.)]|\\(?[a-zA-Z][.)]|[☐☑✓✔✗✘-])\\s")
 _QUOTED = re.compile("^\\s*(?:>\\s?)+")
 # A page number, alone in its line or set apart from a running title.
@@ -207,7 +208,7 @@ def _cells(words: str) -> tuple[str, ...]:
     for separator in ("\t", ";", ","):
         count = words.count(separator)
         if 2 <= count < MOST_CELLS and (
-            separator == "\t" or separator * 2 in words or _is_dense(words, separator, count)
+            separator == "\t" or separator * 2 in words or ", ," in words or _is_dense(words, separator, count)
         ):
             return tuple(cell.strip() for cell in words.split(separator))
     return ()

@@ -265,14 +265,6 @@ class _Reader:
     def _several(self, run: str, known: Run, runs: list[str], place: int) -> None:
         start = len(self.tokens)
         tokens = known.tokens if known.exact is None or not self.exact else known.exact
-        if (
-            not tokens
-            and run in ("-", "–", "—", "−")
-            and self.was_number
-            and runs[place + 1 : place + 2]
-            and runs[place + 1][0].isdigit()
-        ):
-            tokens = ("-",)
         if self.was_number and len(tokens) == 1 and len(tokens[0]) <= 4 and tokens[0].isalpha():
             written = run.strip(".,;:!?()[]\"'")
             tokens = (written,) if written.isalpha() else tokens

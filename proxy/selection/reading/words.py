@@ -13,7 +13,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from .marks import CLOSERS, ENDS, FORMATTING
+from .marks import CLOSERS, DASHES, ENDS, FORMATTING
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -41,6 +41,8 @@ SPACELESS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u302f\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
+# Any dash that is no hyphen, no sign and no bullet: Monday–Friday is no list, and – 5 degrees is frost. Which dash it is, is formatting.
+DASH = "–"
 IS_SPACELESS = re.compile(f"[{SPACELESS}]")
 _ARE_SPACELESS = re.compile(f"[{SPACELESS}]+")
 
@@ -62,7 +64,7 @@ _MOST_PARTS = 15
 _TOKEN = re.compile(
     f"""
     (?P<link>(?:[a-zA-Z][a-zA-Z0-9+.-]{{1,15}}://|www\\.)[^\\s<>"]+|{_LETTER}[\\w.+-]{{0,63}}@{_LETTER}[\\w.-]+)
-  | (?P<number>(?:(?<![\\w)\\]])[-+])?\\d+(?:[.,:/'’–-]\\d+){{0,{_MOST_PARTS}}}+(?!{_LETTER}))
+  | (?P<number>(?:(?<![\\w)\\]])[-+–])?\\d+(?:[.,:/'’–-]\\d+){{0,{_MOST_PARTS}}}+(?!{_LETTER}))
   | (?P<flag>(?<![\\w)\\]-])--?(?=[^\\W\\d]){_LETTER}+(?:[-.=:/]{_LETTER}+)*+)
   | (?P<word>(?:(?<![\\w)\\].])[./])?{_LETTER}+(?:(?:[.\\-_/@:\\\\'+·]|://){_LETTER}+)*+(?:\\+\\+|[+#](?!\\w)|-(?![\\w>-]))?)
   | (?P<mark>\\S)
@@ -188,6 +190,11 @@ def _tokens(run: str) -> tuple[list[str], list[str], list[int], bool]:
                     exact.append("?")
                 inner.append(len(tokens))
                 is_number = False
+            elif text in DASHES:
+                if tokens[-1:] != [DASH]:
+                    tokens.append(DASH)
+                    exact.append(DASH)
+                is_number = False
             elif text not in FORMATTING:
                 tokens.append(text)
                 exact.append(text)
@@ -224,10 +231,10 @@ def _split(text: str, kind: str, *, is_code: bool) -> list[str]:
         return [text.rstrip(_TRAILING)] if text.rstrip(_TRAILING) else []
     if kind == "number":
         digits = _ascii_digits(text)
-        sign, bare = (digits[0], digits[1:]) if digits[0] in "+-" else ("", digits)
+        sign, bare = (digits[0], digits[1:]) if digits[0] in "+-–" else ("", digits)
         if _THOUSANDS.fullmatch(bare):
             bare = bare.replace(",", "")
-        return [sign + bare.replace("–", "-").replace("’", "'")]
+        return [(sign + bare).replace("–", "-").replace("’", "'")]
     if IS_SPACELESS.search(text):
         return _spaceless(text)
     if not text.isascii():

@@ -22,6 +22,8 @@ SAME = {
     "quotes": ('He called it "a gift" twice', "He called it \u00aba gift\u00bb twice"),
     "curly": ("It's the owner's boat", "It\u2019s the owner\u2019s boat"),
     "dashes": ("the plan - and its cost - is public", "the plan \u2014 and its cost \u2013 is public"),
+    "dashes without blanks": ("the plan—and its cost—is public", "the plan -- and its cost - is public"),
+    "a minus": ("Store it at –5 degrees", "Store it at \u22125 degrees"),
     "brackets in prose": ("the plan (as of today) is public", "the plan, as of today, is public"),
     "bullets": ("- clean the filter\n- close the valve", "\u2022 clean the filter\n* close the valve"),
     "emphasis": ("press the **red** button _twice_", "press the red button twice"),
@@ -126,6 +128,17 @@ OTHER = {
     "yo": ("все готово сейчас", "всё готово сейчас"),
     "time of day": ("at 5 p.m. it opens", "at 5 a.m. it opens"),
     "cells": ("| a | | b |", "| a | b | |"),
+    "cells with blanks": ("Ann, , 5, yes", "Ann, 5, , yes"),
+    "a dash as a sign": ("Margin changed by – 3 points", "Margin changed by 3 points"),
+    "a dash at a number": ("Store it at –5 °C", "Store it at 5 °C"),
+    "a sign before a currency": ("Balance: -€40.00", "Balance: €40.00"),
+    "a sign behind": ("Saldo: 40,00- EUR", "Saldo: 40,00 EUR"),
+    "days from, to": ("Open Mon–Fri", "Open Mon, Fri"),
+    "days from, to with blanks": ("Delivery Tuesday – Thursday", "Delivery Tuesday, Thursday"),
+    "an open end": ("Mayor of the town (2019–)", "Mayor of the town (2019)"),
+    "pros and cons": ("+ cheap\n- slow", "- cheap\n+ slow"),
+    "a change": ("- retries 3\n+ retries 5", "+ retries 3\n- retries 5"),
+    "circles": ("● Monday\n○ Tuesday", "○ Monday\n● Tuesday"),
 }  # fmt: skip
 
 
