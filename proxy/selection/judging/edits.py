@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..reading.text import Passage
-from ..reading.words import word_set
+from ..reading.words import misread, word_set
 from .covering import LONG, Run
 
 # These may be there or not. None of them limits, denies, or tells who, where or when.
@@ -136,4 +136,4 @@ def is_edit(mine: tuple[str, ...], theirs: tuple[str, ...], *, english: bool) ->
     if len(mine) != 1 or len(theirs) != 1:
         return False
     one, other = mine[0], theirs[0]
-    return any(one in words and other in words for words in _EXCHANGED)
+    return misread(one) == misread(other) or any(one in words and other in words for words in _EXCHANGED)

@@ -28,6 +28,7 @@ def changed(one: str, other: str) -> str:
         ("it is said that its", "it is said its"),
         ("a path which is", "a path that is"),
         ("in the year when", "in year when"),
+        ("a tunnel", "a tunne1"),
     ],
 )
 def test_function_words_may_differ_in_a_long_text(one: str, other: str) -> None:
