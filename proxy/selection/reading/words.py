@@ -197,8 +197,15 @@ def _tokens(run: str) -> tuple[list[str], list[str], list[int], bool]:
         is_number = kind == "number"
         for token in _split(text, kind or "", is_code=is_code):
             exact.append(token)
-            tokens.append(spelled(token) if text.islower() and not is_code else token)
+            tokens.append(_usual(token, is_number=is_number, is_word=text.islower() and not is_code))
     return _brackets(run, tokens, exact, inner, is_number=is_number)
+
+
+def _usual(token: str, *, is_number: bool, is_word: bool) -> str:
+    """A token in its usual spelling in English: without thousands commas, and American."""
+    if is_number:
+        return token.replace(",", "") if _THOUSANDS.fullmatch(token.lstrip("+-")) else token
+    return spelled(token) if is_word else token
 
 
 def _meaning(mark: str, before: list[str], *, has_brackets: bool) -> str:
@@ -233,11 +240,7 @@ def _split(text: str, kind: str, *, is_code: bool) -> list[str]:
     if kind == "link":
         return [text.rstrip(_TRAILING)] if text.rstrip(_TRAILING) else []
     if kind == "number":
-        digits = _ascii_digits(text)
-        sign, bare = (digits[0], digits[1:]) if digits[0] in "+-–" else ("", digits)
-        if _THOUSANDS.fullmatch(bare):
-            bare = bare.replace(",", "")
-        return [(sign + bare).replace("–", "-").replace("’", "'")]
+        return [_ascii_digits(text).replace("–", "-").replace("’", "'")]
     if IS_SPACELESS.search(text):
         return _spaceless(text)
     if not text.isascii():

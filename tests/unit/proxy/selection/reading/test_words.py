@@ -65,6 +65,8 @@ def test_a_number_may_be_written_in_several_ways(one: str, other: str) -> None:
     [
         ("1.000 items", "1,000 items"),
         ("1.5 items", "15 items"),
+        ("Füllmenge: 1,500 kg je Sack", "Füllmenge: 1500 kg je Sack"),
+        ("hepatitis a", "hepatitis"),
         ("at -5 now", "at 5 now"),
         ("at +5 now", "at 5 now"),
         ("12:30 now", "1230 now"),
