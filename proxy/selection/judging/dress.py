@@ -1,7 +1,8 @@
 """What reading sets aside, and what counts nevertheless where two texts differ in it.
 
 Case within a sentence: china and China, AIDS and aids, `der Gefangene floh` and `der gefangene Floh`. Only of a heading whose words all begin with a
-capital it says nothing. Articles and brackets, where both texts have them: a second dose is not the second dose. Points of Arabic and Hebrew, which most texts leave out: where both write them, they are part of the word.
+capital it says nothing. Articles, brackets, and the files of relative links, where both texts have them: a second dose is not the second dose.
+Points of Arabic and Hebrew, which most texts leave out: where both write them, they are part of the word.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..reading.marks import BRACKETS, POINTS, TATWEEL
+from ..reading.marks import BRACKETS, POINTS, TATWEEL, linked_files
 from ..reading.text import OPENERS, Passage
 from .covering import Run
 
@@ -39,13 +40,13 @@ def difference(
         words = _other_dress(mine, run, texts[run.text])
         if words is not None:
             return Difference(*words, run.text)
-    own = _pointed(raw)
+    own = _marked(raw)
     if not own:
         return None
     known: dict[str, tuple[str, int]] = {}
     forms: set[str] = set()
     for number in dict.fromkeys(run.text for run in runs):
-        for bare, words_ in _pointed(raws[number]).items():
+        for bare, words_ in _marked(raws[number]).items():
             forms |= words_
             known.setdefault(bare, (min(words_), number))
     return next(
@@ -58,14 +59,14 @@ def difference(
     )
 
 
-def _pointed(text: str) -> dict[str, set[str]]:
-    """The words with points, by their letters."""
-    if text.isascii() or _POINT.search(text) is None:
-        return {}
-    text = text.replace(TATWEEL, "")
+def _marked(text: str) -> dict[str, set[str]]:
+    """The words with points, by their letters, and the files that relative links lead to, by the words of the link."""
     found: dict[str, set[str]] = {}
-    for word in _POINTED.findall(text):
-        found.setdefault(_POINT.sub("", word), set()).add(word)
+    for words, name in linked_files(text):
+        found.setdefault(f"[{words}]", set()).add(name)
+    if not text.isascii() and _POINT.search(text) is not None:
+        for word in _POINTED.findall(text.replace(TATWEEL, "")):
+            found.setdefault(_POINT.sub("", word), set()).add(word)
     return found
 
 
