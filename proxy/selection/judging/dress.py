@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..reading.marks import BRACKETS, POINTS, TATWEEL, linked_files
+from ..reading.marks import BRACKETS, POINTS, QUOTES, TATWEEL, linked_files
 from ..reading.text import OPENERS, Passage
 from .covering import Run
 
@@ -20,6 +20,9 @@ LEAST = 4
 _POINTED = re.compile(f"\\w*[{POINTS}][\\w{POINTS}]*+")
 Pair = tuple[int, int]  # a token here, and the same there
 _POINT = re.compile(f"[{POINTS}]+")
+# What sets words apart within a sentence, behind or before quotes and emphasis.
+_STOPS = frozenset(",;:،，、；：") | BRACKETS
+_QUOTES = "".join(QUOTES) + "*_"
 _TAIL = ".,;:!?\"'”’»)]}*_"
 
 
@@ -74,6 +77,9 @@ def _other_dress(mine: Passage, run: Run, theirs: Passage) -> tuple[str, str] | 
     """The first words of a run that differ in what both texts wear."""
     if not run.edits and _worn(mine, run.start, run.end) == _worn(theirs, run.at, run.until):
         return None
+    found = _other_stop(mine, run, theirs)
+    if found is not None:
+        return mine.origins[found[0]], theirs.origins[found[1]]
     for sentence in _sentences(mine, run):
         for differing in (_other_case, _other_articles, _other_brackets):
             found = differing(mine, theirs, sentence)
@@ -85,6 +91,28 @@ def _other_dress(mine: Passage, run: Run, theirs: Passage) -> tuple[str, str] | 
 def _worn(passage: Passage, start: int, end: int) -> tuple[tuple[str, ...], list[tuple[int, str]]]:
     articles = [(place - start, article) for place, article in passage.articles.items() if start <= place < end]
     return passage.origins[start:end], articles
+
+
+def _other_stop(mine: Passage, run: Run, theirs: Passage) -> Pair | None:
+    """A word with a stop behind it, where the other text has none: no refunds, and no, refunds. Which stop it is, is formatting."""
+    rows, kept_rows = frozenset(mine.rows), frozenset(theirs.rows)
+    for place in range(run.start, run.end - 1):
+        at = run.place(place)
+        if at < 0 or run.place(place + 1) != at + 1 or place + 1 in rows or at + 1 in kept_rows:
+            continue  # a line's end is a stop, too
+        if {_has_stop(mine, place), _has_stop(theirs, at)} == {True, False}:
+            return place, at
+    return None
+
+
+def _has_stop(passage: Passage, place: int) -> bool | None:
+    """Whether a stop stands between this token and the next one; None if it may be a part of the word."""
+    if passage.origins[place] is passage.origins[place + 1]:
+        return None
+    if passage.is_bound(place + 1) or passage.origins[place + 1].lstrip(_QUOTES)[:1] in BRACKETS:
+        return True
+    last = passage.origins[place].rstrip(_QUOTES)[-1:]
+    return True if last in _STOPS else False if last.isalnum() else None
 
 
 def _sentences(mine: Passage, run: Run) -> Iterator[list[Pair]]:

@@ -39,11 +39,6 @@ _AUXILIARIES = word_set(
     "is are was were am do does did can could will would shall should may might must has have had ist sind war kann hat habe muss soll wird est "
     "sont peut puis es está puede può è sono posso"
 )
-# Beside one of these a comma says what is denied or affirmed: "Don't stop, wait" and "Don't, stop wait"; "No, refunds are possible" is no ban.
-_ANSWERS_AND_NEGATIONS = word_set(
-    "yes ja oui si sí sim да nein nee nej нет not no never none nor don't won't nicht nie kein keine keinen non ne pas jamais nunca não jamás mai nigdy не ни нельзя никогда ні मत नहीं न "
-    "لا لم لن ليس ما לא אין אל בלי değil hayır ei eivät niet geen inte ikke"
-)
 _ATTRIBUTION = re.compile(
     "^.{0,120}\\b(?:wrote|writes|said|schrieb|a écrit|écrit|escribió|ha scritto|написал[аи]?)\\s*:\\s*$|^-{2,}\\s*(?:Original Message|Forwarded message|Ursprüngliche Nachricht)"
     "|^(?:Begin forwarded message:)",
@@ -257,14 +252,6 @@ class _Reader:
                 origins.append(run)
             else:
                 self._several(run, known, runs, place)  # type: ignore[arg-type]  # - a Run, by its class
-            if run[-1] in ",،" and tokens[-1:] != [","] and self._denies(run, runs, place):
-                tokens.append(",")
-                origins.append(run)
-
-    def _denies(self, run: str, runs: list[str], place: int) -> bool:
-        """Whether an answer or a negation stands before or behind the comma of a run."""
-        beside = (run, *(runs[place + 1 : place + 2] or self.following))
-        return any(word.lower().strip(",،;.!?»\"'") in _ANSWERS_AND_NEGATIONS for word in beside)
 
     def _is_article(self, token: str, run: str, runs: list[str], place: int) -> bool:
         """Whether a run is an article that may be left out, in English. "a" is one before a word only: vitamin A, type a."""
