@@ -73,6 +73,9 @@ _GAP = re.compile("\\S(?: {3,}| *\\t\\s*)\\S")
 _CELL = re.compile("\\S+(?: {1,2}\\S+)*")
 _WORDY = re.compile("(?<![^\\W\\d_])(?:[^\\W\\d_]{2,}+\\s++){3}[^\\W\\d_]{2}")
 
+# A number with commas, alone between blanks, has no cells.
+_THOUSANDS = re.compile("(?<!\\S)[^\\w\\s]?\\d{1,3}(?:,\\d{3})+(?!\\S*\\d)")
+
 # From this many characters on a line may have been wrapped, so that a sentence may go on in the next.
 WRAPPED = 36
 # A line with more separators is no row that anybody reads.
@@ -205,8 +208,9 @@ def _cells(words: str) -> tuple[str, ...]:
     """The cells of a table's row; () for any other line. Rows: between vertical bars, with two separators that no blank follows, or in columns."""
     if words.count("|") >= 2 and (words[0] == "|" or words[-1] == "|"):
         return tuple(cell.strip() for cell in words.strip("|").split("|")) if words.strip("| ") else ()
+    counted = _THOUSANDS.sub("", words) if " " in words else words
     for separator in ("\t", ";", ","):
-        count = words.count(separator)
+        count = counted.count(separator)
         if 2 <= count < MOST_CELLS and (
             separator == "\t" or separator * 2 in words or ", ," in words or _is_dense(words, separator, count)
         ):

@@ -48,6 +48,7 @@ def test_a_run_is_read_as_what_it_is(text: str, expected: tuple[str, ...]) -> No
     [
         ("1,200 items", "1200 items"),
         ("1,234.89 items", "1234.89 items"),
+        ("It cost 1,200,000 euros.", "It cost 1200000 euros."),
         ("\u0661\u0662\u0663 items", "123 items"),
         ("\u0967\u0968\u0969 items", "123 items"),
         ("\uff11\uff12\uff13 items", "123 items"),
