@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ..reading.marks import BRACKETS, POINTS, QUOTES, TATWEEL, linked_files
 from ..reading.text import OPENERS, Passage
+from ..reading.words import IS_SPACELESS
 from .covering import Run
 
 # Letters of a word whose case is compared: of shorter ones the reader keeps it.
@@ -22,6 +23,7 @@ Pair = tuple[int, int]  # a token here, and the same there
 _POINT = re.compile(f"[{POINTS}]+")
 # What sets words apart within a sentence, behind or before quotes and emphasis.
 _STOPS = frozenset(",;:،，、；：") | BRACKETS
+_INSIDE = re.compile("[,;:،，、；：.!?。！？…]+")
 _QUOTES = "".join(QUOTES) + "*_"
 _TAIL = ".,;:!?\"'”’»)]}*_"
 
@@ -100,9 +102,19 @@ def _other_stop(mine: Passage, run: Run, theirs: Passage) -> Pair | None:
         at = run.place(place)
         if at < 0 or run.place(place + 1) != at + 1 or place + 1 in rows or at + 1 in kept_rows:
             continue  # a line's end is a stop, too
+        one, other = mine.origins[place], theirs.origins[at]
+        if one != other and IS_SPACELESS.search(one) is not None and _has_other_inside(one, other):
+            return place, at
         if {_has_stop(mine, place), _has_stop(theirs, at)} == {True, False}:
             return place, at
     return None
+
+
+def _has_other_inside(one: str, other: str) -> bool:
+    """Whether two runs without blanks have the same characters and stops at other places."""
+    if _INSIDE.sub("", one) != _INSIDE.sub("", other):
+        return False
+    return _INSIDE.sub(",", one).strip(",") != _INSIDE.sub(",", other).strip(",")
 
 
 def _has_stop(passage: Passage, place: int) -> bool | None:

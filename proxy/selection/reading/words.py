@@ -76,7 +76,7 @@ _PLAIN = re.compile("[^\\W\\d_]+")
 _COMPOUND = re.compile("[^\\W\\d_]{3,}(?:-[^\\W\\d_]{3,})+|[eE]-[^\\W\\d_]{3,}")
 _GREEK = re.compile("[\u0370-\u03ff]")  # its question mark is a semicolon
 _OPERATOR = re.compile(
-    "[!:]=|::|(?<=\\[):|:(?=\\])|->|<-|\\.\\.(?=/)|!(?=[\\w(=])|(?<![^\\W\\d_]{2})(?<=[\\w)])!(?![!?])|(?<=\\w)'{1,3}(?=\\()"
+    "[!:]=|::|(?<=\\[):|:(?=\\])|(?<!\\w)\\.(?=\\*)|\\.(?=[*+]\\S)|->|<-|\\.\\.(?=/)|!(?=[\\w(=])|(?<![^\\W\\d_]{2})(?<=[\\w)])!(?![!?])|(?<=\\w)'{1,3}(?=\\()"
 )
 # Brackets of a pattern, a formula or a loss: in a run that has one of these marks, too.
 _GROUPED = frozenset("|^*+=<>&\\%$€£¥")
