@@ -46,8 +46,8 @@ _ATTRIBUTION = re.compile(
 )
 # Quotes and brackets before a word.
 OPENERS = "(\"'“„«[*_"
-# A word, a mark, or a blank that tells two names from one: .card .warning and .card.warning.
-_LEXEME = re.compile("\\w+|[^\\w\\s]|(?<=[\\w)\\]])\\s+(?=[.#\\[(:&*-]\\S)")
+# A word, a mark (y++ + z is not y + ++z), or a blank that tells two names from one: .card .warning and .card.warning.
+_LEXEME = re.compile("\\w+|\\+\\+|--|[^\\w\\s]|(?<=[\\w)\\]])\\s+(?=[.#\\[(:&*-]\\S)")
 
 
 @dataclass(frozen=True, slots=True)

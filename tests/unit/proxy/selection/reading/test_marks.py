@@ -147,6 +147,7 @@ OTHER = {
     "a setting in a comment": ("debug: true\n# cache: true", "debug: true\ncache: true"),
     "a command in a comment": ("make clean\n# rm -rf build", "make clean\nrm -rf build"),
     "more than": ("Troponin\n> 40 ng/L", "Troponin\n40 ng/L"),
+    "an operator of two marks": ("x = y++ + z", "x = y + ++z"),
     "hidden files": ("rm .*", "rm *"),
     "any characters": ("grep a.*b", "grep a*b"),
     "a loss in percent": ("Net result: (5%)", "Net result: 5%"),
