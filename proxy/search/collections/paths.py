@@ -54,10 +54,12 @@ _LONGEST_DATE = 40
 _UNREAD = -1
 _UNSPACED_LETTERS = 8
 
-# File names, paths, links, media types, identifiers, digests and encoded bytes.
+# File names, paths, links, media types, numbers, identifiers, digests and encoded bytes. Not marks alone: 🟢.
 _NAME = re.compile(
-    r"(?i)[^\n]{0,250}\.(?!\d+\Z)[a-z][a-z0-9]{0,4}|[a-z][a-z0-9+.-]*://\S*|[^\s/\\]*[/\\]\S*|[\d\W_]*|[0-9a-f-]{16,}|\S{64,}"
+    r"(?i)[^\n]{0,250}\.(?!\d+\Z)[a-z][a-z0-9]{0,4}|[a-z][a-z0-9+.-]*://\S*|[^\s/\\]*[/\\]\S*|[\W_]*+\d[\d\W_]*|[0-9a-f-]{16,}|\S{64,}"
 )
+# What looks like a name, but may be a statement: Never run setup.exe, and/or, km/h.
+_STATEMENT = re.compile(r"\S+\s.*|[^\W\d_]+/[^\W\d_]+", re.DOTALL)
 # Thai, Lao, Khmer, kana, Han: scripts without blanks between words.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
 # Keys whose values tell which copy a payload is, not what it says.
@@ -170,13 +172,17 @@ def _said(raw: bytes | None, allowance: Allowance) -> frozenset[tuple[str, str]]
             waiting.extend((f"{path}.{key}", inside) for key, inside in each.items())
         elif isinstance(each, list):
             waiting.extend((path, inside) for inside in each)
+        elif isinstance(each, bool):
+            said.add((path, str(each)))
         elif isinstance(each, str) and each.strip() and not _names_a_copy(path, each):
             said.add((path, each))
     return frozenset(said)
 
 
 def _names_a_copy(path: str, value: str) -> bool:
-    if _NAMES_A_COPY.fullmatch(path.rpartition(".")[2]) is not None or is_name(value):
+    if _NAMES_A_COPY.fullmatch(path.rpartition(".")[2]) is not None:
+        return True
+    if is_name(value) and _STATEMENT.fullmatch(value.strip()) is None:
         return True
     try:
         return len(value) <= _LONGEST_DATE and datetime.fromisoformat(value) is not None

@@ -1,11 +1,9 @@
 """What kept texts say of a candidate: runs of common tokens, joined where one text goes on.
 
-A candidate is covered if a chain of runs leads from its first token to its last. A run is evidence from six tokens on, or as whole sentences. Two
-runs are joined
-
-- in one kept text, where whole sentences stand between them there, and nothing in the candidate;
-- from one kept text to another where the first ends and the second begins, as the chunks of one document do: with an overlap of eight tokens or
-  more, or none. Never at a mere border of sentences: pieces of three records would recombine to a fourth.
+A candidate is covered if a chain of runs leads from its first token to its last. A run is evidence from six tokens on, or as whole sentences. Two runs
+are joined from one kept text to another where the first ends and the second begins, as the chunks of one document do: with an overlap of eight tokens
+or more, or none. Never at a mere border of sentences: pieces of three records would recombine to a fourth. Nor in one kept text across sentences that
+the candidate has not: what stands between them says whose answer, whose price, or who "he" is.
 
 All work is bounded: a gram that stands everywhere is followed only a few times, and a text beyond the bounds is not covered.
 """
@@ -16,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from ..reading.marks import CLOSERS
 from ..reading.text import OPENERS, Passage
 
 # Tokens of a run from which on it is evidence.
@@ -32,8 +31,8 @@ MOST_PLACES_OF_TEXT = 6
 MOST_RUNS = 96
 MOST_COMPARED = 60_000
 
-# The tokens at which one run may be left for another of the same text. Two such runs have more in common only in a text that repeats itself.
-MOST_BORDERS = 32
+# What follows one of these is said under a condition: Superseded in May: …
+_INTRODUCING = (":", "：")
 
 Gram = tuple[str, ...]
 
@@ -251,9 +250,7 @@ class Cover:
         """The first token from which ``other`` continues ``one``, which is entered at ``entry``; -1: it does not."""
         if other.end <= one.end or one.end < other.start:
             return -1
-        if one.text == other.text:
-            return self._skipped(one, entry, other)
-        if not self.is_long:
+        if one.text == other.text or not self.is_long:
             return -1
         overlap = one.end - other.start
         if (overlap == 0 or overlap >= OVERLAP) and self._ends_text(one) and self._begins_text(other):
@@ -265,18 +262,6 @@ class Cover:
 
     def _begins_text(self, run: Run) -> bool:
         return run.at == 0 or run.at == self.edges(run.text)[0]
-
-    def _skipped(self, one: Run, entry: int, other: Run) -> int:
-        """Where whole sentences of one kept text are left out between two runs: the candidate's token; -1: nowhere."""
-        text = self.index.texts[one.text]
-        first = max(other.start, entry + 1)
-        for token in range(first, min(one.end, first + MOST_BORDERS) + 1):
-            here, there = one.place(token) if token < one.end else one.until, other.place(token)
-            if here < 0 or there < here or (there >= text.quote and token < self.passage.quote):
-                continue
-            if text.is_bound(here) and text.is_bound(there) and self._is_evidence(entry, token):
-                return token
-        return -1
 
     def _is_evidence(self, start: int, end: int) -> bool:
         if end - start >= RUN:
@@ -293,7 +278,11 @@ class Cover:
         text = self.index.texts[run.text]
         if run.at >= text.quote and run.start < self.passage.quote:
             return False  # somebody else says it there
-        if text.is_bound(run.at) or self._begins_text(run):
+        if self._begins_text(run):
+            return True
+        if text.is_bound(run.at) and (
+            self.is_long or not text.origins[run.at - 1].rstrip(CLOSERS).endswith(_INTRODUCING)
+        ):
             return True
         if not self.is_long:
             return False

@@ -1,23 +1,30 @@
 """What reading sets aside, and what counts nevertheless where two texts differ in it.
 
-Case within a sentence: china and China, `der Gefangene floh` and `der gefangene Floh`. Only of a heading whose words all begin with a capital it
-says nothing. Points of Arabic and Hebrew, which most texts leave out: where both write them, they are part of the word.
+Case within a sentence: china and China, AIDS and aids, `der Gefangene floh` and `der gefangene Floh`. Only of a heading whose words all begin with a
+capital it says nothing. Articles, brackets, and the files of relative links, where both texts have them: a second dose is not the second dose.
+Points of Arabic and Hebrew, which most texts leave out: where both write them, they are part of the word.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..reading.marks import POINTS, TATWEEL
+from ..reading.marks import BRACKETS, POINTS, QUOTES, TATWEEL, linked_files
 from ..reading.text import OPENERS, Passage
+from ..reading.words import IS_SPACELESS
 from .covering import Run
 
 # Letters of a word whose case is compared: of shorter ones the reader keeps it.
 LEAST = 4
 _POINTED = re.compile(f"\\w*[{POINTS}][\\w{POINTS}]*+")
+Pair = tuple[int, int]  # a token here, and the same there
 _POINT = re.compile(f"[{POINTS}]+")
+# What sets words apart within a sentence, behind or before quotes and emphasis.
+_STOPS = frozenset(",;:،，、；：") | BRACKETS
+_INSIDE = re.compile("[,;:،，、；：.!?。！？…]+")
+_QUOTES = "".join(QUOTES) + "*_"
 _TAIL = ".,;:!?\"'”’»)]}*_"
 
 
@@ -35,16 +42,16 @@ def difference(
 ) -> Difference | None:
     """What differs between a text and the kept texts whose runs cover it; None if nothing does."""
     for run in runs:
-        words = _other_case(mine, run, texts[run.text])
+        words = _other_dress(mine, run, texts[run.text])
         if words is not None:
             return Difference(*words, run.text)
-    own = _pointed(raw)
+    own = _marked(raw)
     if not own:
         return None
     known: dict[str, tuple[str, int]] = {}
     forms: set[str] = set()
     for number in dict.fromkeys(run.text for run in runs):
-        for bare, words_ in _pointed(raws[number]).items():
+        for bare, words_ in _marked(raws[number]).items():
             forms |= words_
             known.setdefault(bare, (min(words_), number))
     return next(
@@ -57,46 +64,123 @@ def difference(
     )
 
 
-def _pointed(text: str) -> dict[str, set[str]]:
-    """The words with points, by their letters."""
-    if text.isascii() or _POINT.search(text) is None:
-        return {}
-    text = text.replace(TATWEEL, "")
+def _marked(text: str) -> dict[str, set[str]]:
+    """The words with points, by their letters, and the files that relative links lead to, by the words of the link."""
     found: dict[str, set[str]] = {}
-    for word in _POINTED.findall(text):
-        found.setdefault(_POINT.sub("", word), set()).add(word)
+    for words, name in linked_files(text):
+        found.setdefault(f"[{words}]", set()).add(name)
+    if not text.isascii() and _POINT.search(text) is not None:
+        for word in _POINTED.findall(text.replace(TATWEEL, "")):
+            found.setdefault(_POINT.sub("", word), set()).add(word)
     return found
 
 
-def _other_case(mine: Passage, run: Run, theirs: Passage) -> tuple[str, str] | None:
-    """A word within a sentence that has another case than in the kept text, where the sentence is no heading in capitals there or here."""
-    if not run.edits and mine.origins[run.start : run.end] == theirs.origins[run.at : run.until]:
+def _other_dress(mine: Passage, run: Run, theirs: Passage) -> tuple[str, str] | None:
+    """The first words of a run that differ in what both texts wear."""
+    if not run.edits and _worn(mine, run.start, run.end) == _worn(theirs, run.at, run.until):
         return None
-    bounds, kept_bounds = frozenset(mine.bounds), frozenset(theirs.bounds)
-    words: list[tuple[str, str]] = []  # of one sentence, here and there
-    for place in range(run.start, run.end):
-        if place in bounds:
-            if (found := _meant(words)) is not None:
-                return found
-            words = []
+    found = _other_stop(mine, run, theirs)
+    if found is not None:
+        return mine.origins[found[0]], theirs.origins[found[1]]
+    for sentence in _sentences(mine, run):
+        for differing in (_other_case, _other_articles, _other_brackets):
+            found = differing(mine, theirs, sentence)
+            if found is not None:
+                return mine.origins[found[0]], theirs.origins[found[1]]
+    return None
+
+
+def _worn(passage: Passage, start: int, end: int) -> tuple[tuple[str, ...], list[tuple[int, str]]]:
+    articles = [(place - start, article) for place, article in passage.articles.items() if start <= place < end]
+    return passage.origins[start:end], articles
+
+
+def _other_stop(mine: Passage, run: Run, theirs: Passage) -> Pair | None:
+    """A word with a stop behind it, where the other text has none: no refunds, and no, refunds. Which stop it is, is formatting."""
+    rows, kept_rows = frozenset(mine.rows), frozenset(theirs.rows)
+    for place in range(run.start, run.end - 1):
         at = run.place(place)
-        if at < 0 or place in bounds or at in kept_bounds:
-            continue
-        one, other = _word(mine.origins[place]), _word(theirs.origins[at])
+        if at < 0 or run.place(place + 1) != at + 1 or place + 1 in rows or at + 1 in kept_rows:
+            continue  # a line's end is a stop, too
+        one, other = mine.origins[place], theirs.origins[at]
+        if one != other and IS_SPACELESS.search(one) is not None and _has_other_inside(one, other):
+            return place, at
+        if {_has_stop(mine, place), _has_stop(theirs, at)} == {True, False}:
+            return place, at
+    return None
+
+
+def _has_other_inside(one: str, other: str) -> bool:
+    """Whether two runs without blanks have the same characters and stops at other places."""
+    if _INSIDE.sub("", one) != _INSIDE.sub("", other):
+        return False
+    return _INSIDE.sub(",", one).strip(",") != _INSIDE.sub(",", other).strip(",")
+
+
+def _has_stop(passage: Passage, place: int) -> bool | None:
+    """Whether a stop stands between this token and the next one; None if it may be a part of the word."""
+    if passage.origins[place] is passage.origins[place + 1]:
+        return None
+    if passage.is_bound(place + 1) or passage.origins[place + 1].lstrip(_QUOTES)[:1] in BRACKETS:
+        return True
+    last = passage.origins[place].rstrip(_QUOTES)[-1:]
+    return True if last in _STOPS else False if last.isalnum() else None
+
+
+def _sentences(mine: Passage, run: Run) -> Iterator[list[Pair]]:
+    """The tokens of a run, here and there, by sentences."""
+    bounds = frozenset(mine.bounds)
+    pairs: list[Pair] = []
+    for place in range(run.start, run.end):
+        if place in bounds and pairs:
+            yield pairs
+            pairs = []
+        at = run.place(place)
+        if at >= 0:
+            pairs.append((place, at))
+    yield pairs
+
+
+def _other_case(mine: Passage, theirs: Passage, sentence: list[Pair]) -> Pair | None:
+    """A word within the sentence with another case, where the sentence is no heading in capitals there or here."""
+    words: list[tuple[str, str, Pair]] = []
+    for pair in sentence:
+        one, other = _word(mine, pair[0]), _word(theirs, pair[1])
         if one and one.lower() == other.lower():
-            words.append((one, other))
-    return _meant(words)
-
-
-def _word(origin: str) -> str:
-    """A word in small letters but for the first; "" for anything else."""
-    word = origin.lstrip(OPENERS).rstrip(_TAIL)
-    return word if len(word) >= LEAST and word.isalpha() and word[1:].islower() else ""
-
-
-def _meant(words: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
-    differing = next((pair for pair in words if pair[0] != pair[1]), None)
+            words.append((one, other, pair))
+    differing = next((pair for one, other, pair in words if one != other), None)
     if differing is None or len(words) < 2:
         return differing
-    is_heading = all(here[0].isupper() for here, _ in words) or all(there[0].isupper() for _, there in words)
+    is_heading = all(one[0].isupper() for one, _, _ in words) or all(other[0].isupper() for _, other, _ in words)
     return None if is_heading else differing
+
+
+def _other_articles(mine: Passage, theirs: Passage, sentence: list[Pair]) -> Pair | None:
+    """A word with a definite article for an indefinite one, or one whose article stands elsewhere in the other text: an only child, only a child."""
+    more = less = None
+    for pair in sentence:
+        one, other = mine.articles.get(pair[0]), theirs.articles.get(pair[1])
+        if one and other and (one == "the") != (other == "the"):
+            return pair
+        more, less = more or (pair if one and not other else None), less or (pair if other and not one else None)
+    return more if less is not None else None
+
+
+def _other_brackets(mine: Passage, theirs: Passage, sentence: list[Pair]) -> Pair | None:
+    """A word with other brackets, where both sentences have some: (a and b) or c, a and (b or c)."""
+    pairs = [(_brackets(mine.origins[place]), _brackets(theirs.origins[at])) for place, at in sentence]
+    if not (any(one for one, _ in pairs) and any(other for _, other in pairs)):
+        return None
+    return next((pair for pair, (one, other) in zip(sentence, pairs, strict=True) if one != other), None)
+
+
+def _brackets(origin: str) -> list[str]:
+    return [mark for mark in origin if mark in BRACKETS]
+
+
+def _word(passage: Passage, place: int) -> str:
+    """A plain word within a sentence; "" for anything else."""
+    if passage.is_bound(place) and place not in passage.articles:
+        return ""
+    word = passage.origins[place].lstrip(OPENERS).rstrip(_TAIL)
+    return word if len(word) >= LEAST and word.isalpha() and (word[1:].islower() or word.isupper()) else ""

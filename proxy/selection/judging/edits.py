@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..reading.text import Passage
-from ..reading.words import word_set
+from ..reading.words import misread, word_set
 from .covering import LONG, Run
 
-# These may be there or not. None of them limits, denies, or tells who, where or when.
-_DROPPED = word_set("that which of and also so thus then therefore hence as well indeed there please both such very")
+# These may be there or not. None of them limits, denies, lists, or tells who, where, when or how much; nor is one a noun, as in well water.
+_DROPPED = word_set("that which also thus therefore hence please")
 # One for the other.
 _EXCHANGED = tuple(
     map(
@@ -28,7 +28,6 @@ _EXCHANGED = tuple(
             "amid amidst",
             "toward towards",
             "afterward afterwards",
-            "til till",
         ),
     )
 )
@@ -128,12 +127,12 @@ def is_edit(mine: tuple[str, ...], theirs: tuple[str, ...], *, english: bool) ->
     if (
         len(mine) + len(theirs) > 1
         and "".join(mine) == "".join(theirs)
-        and all(len(word) >= 3 and word.isalpha() for word in (*mine, *theirs))
+        and all(len(word) >= 4 and word.isalpha() for word in (*mine, *theirs))
     ):
-        return True  # written apart
+        return True  # written apart, but not notable and not able
     if english and all(word in _DROPPED for word in (*mine, *theirs)):
         return True
     if len(mine) != 1 or len(theirs) != 1:
         return False
     one, other = mine[0], theirs[0]
-    return any(one in words and other in words for words in _EXCHANGED)
+    return misread(one) == misread(other) or any(one in words and other in words for words in _EXCHANGED)

@@ -100,12 +100,8 @@ def _shared(texts: Sequence[Text]) -> frozenset[int]:
 
 
 def has_another_filling(passage: Passage, start: int, end: int, other: Passage) -> bool:
-    """Whether ``other`` has, at one of its ends, a line that is like one outside of ``start`` to ``end``, but not equal."""
-    own = [
-        line
-        for line in _rows(passage, 0, start) + _rows(passage, end, len(passage.tokens))
-        if line and line[0].lower() not in _PROVENANCE
-    ]
+    """Whether ``other`` has, at one of its ends, another line that is like one outside of ``start`` to ``end``, or begins with another subject."""
+    own = [line for line in _rows(passage, 0, start) + _rows(passage, end, len(passage.tokens)) if _names(line)]
     size = len(other.tokens)
     rows = other.rows
     theirs = [
@@ -113,9 +109,23 @@ def has_another_filling(passage: Passage, start: int, end: int, other: Passage) 
         for place, (first, last) in enumerate(pairwise(rows))
         if place < DEPTH or last > rows[-1 - min(DEPTH, len(rows) - 1)]
     ]
-    return size > 0 and any(
-        line != row and _are_alike(line, row) for line in own for row in theirs if line not in theirs
+    return size > 0 and (
+        any(line != row and _are_alike(line, row) for line in own for row in theirs if line not in theirs)
+        or (start > 0 and _is_another_subject(passage, other))
     )
+
+
+def _is_another_subject(passage: Passage, other: Passage) -> bool:
+    """Whether both begin with a short line, and these have no word in common: Berlin and Munich."""
+    one, subject = passage.tokens[: passage.rows[1]], other.tokens[: other.rows[1]]
+    return (
+        max(len(one), len(subject)) < LEAST and _names(one) and _names(subject) and not {*subject} & {*passage.tokens}
+    )
+
+
+def _names(line: tuple[str, ...]) -> bool:
+    """Whether a line may say what a text is about: neither where it comes from nor a page number."""
+    return bool(line) and line[0].lower() not in _PROVENANCE and any(map(str.isalpha, line))
 
 
 def _rows(passage: Passage, start: int, end: int) -> list[tuple[str, ...]]:

@@ -39,15 +39,20 @@ class Line:
 # A pattern holds the interpreter while it matches: blanks are possessive and begin where a run of them begins, because a pattern that could
 # divide 2,000 of them in two ways took minutes.
 _FENCE = re.compile("^\\s*(?:```|~~~)")
-# Underlines of headings, rulers, borders of tables: marks only, three or more.
-_RULE = re.compile("^\\s*+(?:([=\\-~^*_#+.])(?:\\s?\\1){2,}|[|+]?[\\s:|+=-]*-{2,}[\\s:|+=-]*)\\s*$")
-_HEADING = re.compile("^\\s{0,3}#{1,6}\\s+(.*)$")
-_BULLET = re.compile("^\\s*(?:[-*+•‣◦▪–—●○]|\\uf0b7)\\s+(?=\\S)")
+# Underlines of headings, rulers, borders of tables: marks only, three or more. Fewer than six of * + # . may be a rating or a finding, but for ***.
+_RULE = re.compile(
+    "^\\s*+(?:([=\\-~^_])(?:\\s?\\1){2,}|([*#+.])(?:\\s?\\2){5,}|\\*\\s?\\*\\s?\\*|[|+]?[\\s:|+=-]*-{2,}[\\s:|+=-]*)\\s*$"
+)
+# One # before a small letter makes a comment of a command or a setting.
+_HEADING = re.compile("^\\s{0,3}(?:#{2,6}|#(?!\\s+[a-z]))\\s+(.*)$")
+# No + and no ○: beside - and ● they say what is for and against, added and removed, chosen and not.
+_BULLET = re.compile("^\\s*(?:[-*•‣◦▪–—●]|\\uf0b7)\\s+(?=\\S)")
 _ITEM = re.compile("^\\s*(?:\\(?\\d{1,3}[.)]|\\(?[a-zA-Z][.)]|[☐☑✓✔✗✘-])\\s")
-_QUOTED = re.compile("^\\s*(?:>\\s?)+")
-# A page number, alone in its line or set apart from a running title.
+# Not > 40 ng/L.
+_QUOTED = re.compile("^(?!\\s*+>[\\s>]*+[^\\w\\s>]?\\d)\\s*(?:>\\s?)+")
+# A page number, alone in its line or set apart from a running title. An entry of an index has its own: Pump (page 3).
 _PAGE = re.compile(
-    "(?:^\\s*+|(?<!\\s)(?:\\s{2,}+|\\s*+[|·•(\\[–—-]\\s*+))(?:page|seite|página|pagina|pag\\.|p\\.|стр\\.)\\s*+\\d{1,5}"
+    "(?:^\\s*+|(?<!\\s)(?:\\s{2,}+|\\s*+[|·•–—-]\\s*+))(?:page|seite|página|pagina|pag\\.|p\\.|стр\\.)\\s*+\\d{1,5}"
     "(?:\\s*+(?:of|von|de|di|sur|из|/)\\s*+\\d{1,5})?\\s*+[|)\\]–—-]?\\s*+$|^\\s*[-–]\\s*\\d{1,4}\\s*[-–]\\s*$",
     re.IGNORECASE,
 )
@@ -71,6 +76,9 @@ _CODE_MARK = re.compile("[=(){}\\[\\];:<>@$#\\\\]|^\\s*(?:pass|break|continue|re
 _GAP = re.compile("\\S(?: {3,}| *\\t\\s*)\\S")
 _CELL = re.compile("\\S+(?: {1,2}\\S+)*")
 _WORDY = re.compile("(?<![^\\W\\d_])(?:[^\\W\\d_]{2,}+\\s++){3}[^\\W\\d_]{2}")
+
+# A number with commas, alone between blanks, has no cells.
+_THOUSANDS = re.compile("(?<!\\S)[^\\w\\s]?\\d{1,3}(?:,\\d{3})+(?!\\S*\\d)")
 
 # From this many characters on a line may have been wrapped, so that a sentence may go on in the next.
 WRAPPED = 36
@@ -204,10 +212,11 @@ def _cells(words: str) -> tuple[str, ...]:
     """The cells of a table's row; () for any other line. Rows: between vertical bars, with two separators that no blank follows, or in columns."""
     if words.count("|") >= 2 and (words[0] == "|" or words[-1] == "|"):
         return tuple(cell.strip() for cell in words.strip("|").split("|")) if words.strip("| ") else ()
+    counted = _THOUSANDS.sub("", words) if " " in words else words
     for separator in ("\t", ";", ","):
-        count = words.count(separator)
+        count = counted.count(separator)
         if 2 <= count < MOST_CELLS and (
-            separator == "\t" or separator * 2 in words or _is_dense(words, separator, count)
+            separator == "\t" or separator * 2 in words or ", ," in words or _is_dense(words, separator, count)
         ):
             return tuple(cell.strip() for cell in words.split(separator))
     return ()
@@ -215,4 +224,4 @@ def _cells(words: str) -> tuple[str, ...]:
 
 def _is_dense(words: str, separator: str, count: int) -> bool:
     """Whether no blank follows any separator, and no sentence stands in the line."""
-    return words.count(separator + " ") == 0 and count >= 2 and _WORDY.search(words) is None and words[-1] not in "{}"
+    return words.count(separator + " ") == 0 and count >= 2 and _WORDY.search(words) is None and words[-1] not in "{}。"

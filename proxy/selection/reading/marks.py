@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from collections.abc import Iterator
 
 # Dropped wherever they stand, unless the tokens say otherwise (numbers, operators, code): stops, quotes, brackets, dashes.
 STOPS = frozenset(".,;:!…。、，；：！｡､،؛۔।॥¡·")
@@ -54,6 +55,11 @@ _INLINES = (
 _ATTRIBUTES = "(?:\\s++[\\w:-]++\\s*+=\\s*+(?:\"[^\"<>]*+\"|'[^'<>]*+'|[^\\s\"'<>]++))*+\\s*+/?>"
 _BLOCK = re.compile(f"</?(?:{_BLOCKS}){_ATTRIBUTES}", re.IGNORECASE)
 _INLINE = re.compile(f"</?(?:{_INLINES}){_ATTRIBUTES}", re.IGNORECASE)
+# What a tag says to a reader beside the words within it.
+_SPOKEN = re.compile(
+    "\\s(?:alt|title|aria-label|datetime|start|value)\\s*+=\\s*+(?:\"([^\"<>]*+)\"|'([^'<>]*+)'|([^\\s\"'<>/]++))",
+    re.IGNORECASE,
+)
 _CELL = re.compile(f"<t[dh]{_ATTRIBUTES}", re.IGNORECASE)
 _CELL_END = re.compile("</t[dh]\\s*>", re.IGNORECASE)
 _RAISED = re.compile("<sup>", re.IGNORECASE)
@@ -156,10 +162,23 @@ def _without_tags(text: str) -> str:
     text = _STRUCK.sub(_struck, text)
     text = _ANCHOR.sub(lambda found: _with_target(found[4], found[1] or found[2] or found[3] or ""), text)
     for pattern, replacement in (
-        (_CELL, "| "), (_CELL_END, " "), (_RAISED, "^"), (_RAISED_END, " "), (_ANCHOR_TAG, ""), (_INLINE, ""), (_BLOCK, "\n"),
-    ):  # fmt: skip
+        (_CELL, "| "),
+        (_CELL_END, " "),
+        (_RAISED, "^"),
+        (_RAISED_END, " "),
+        (_ANCHOR_TAG, ""),
+    ):
         text = pattern.sub(replacement, text)
-    return text
+    text = _INLINE.sub(_spoken, text)
+    return _BLOCK.sub(lambda found: f"\n{_spoken(found)}", text)
+
+
+def _spoken(found: re.Match[str]) -> str:
+    """What the attributes of a tag say."""
+    if "=" not in found[0]:
+        return ""
+    said = [one or two or three for one, two, three in _SPOKEN.findall(found[0])]
+    return f" {' '.join(said)} " if any(said) else ""
 
 
 def _struck(found: re.Match[str]) -> str:
@@ -168,6 +187,18 @@ def _struck(found: re.Match[str]) -> str:
 
 def _with_target(words: str, target: str) -> str:
     return f"{words} {target}" if _ABSOLUTE.match(target) and target != words else words
+
+
+def linked_files(text: str) -> Iterator[tuple[str, str]]:
+    """The words of each relative link, and the name of the file that it leads to: folders differ where a page was moved."""
+    if "](" not in text and "href" not in text.lower():
+        return
+    found = [(link[1], link[2]) for link in _LINK.finditer(text)]
+    found += [(link[4], link[1] or link[2] or link[3] or "") for link in _ANCHOR.finditer(text)]
+    for words, target in found:
+        name = re.split("[?#]", target, maxsplit=1)[0].rstrip("/").rpartition("/")[2]
+        if name and not _ABSOLUTE.match(target):
+            yield words, name
 
 
 def _interval(found: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -26,6 +27,8 @@ _FOREIGN = word_set(
     "le la les un une des du et est il elle el los las una y que lo gli di che per um uma os der das und den dem ein eine nicht ist och att en "
     "ett het een van jest się nie na"
 )
+# A text of so many tokens may be a window, cut anywhere.
+_WINDOW = 30
 # After an article these make another statement: a few and few.
 _NOT_BARE = word_set("few little lot")
 _ASKING = word_set(
@@ -36,11 +39,6 @@ _AUXILIARIES = word_set(
     "is are was were am do does did can could will would shall should may might must has have had ist sind war kann hat habe muss soll wird est "
     "sont peut puis es está puede può è sono posso"
 )
-# Beside one of these a comma says what is denied or affirmed: "Don't stop, wait" and "Don't, stop wait"; "No, refunds are possible" is no ban.
-_ANSWERS_AND_NEGATIONS = word_set(
-    "yes ja oui si sí sim да nein nee nej нет not no never none nor don't won't nicht nie kein keine keinen non ne pas jamais nunca não jamás mai nigdy не ни нельзя никогда ні मत नहीं न "
-    "لا لم لن ليس ما לא אין אל בלי değil hayır ei eivät niet geen inte ikke"
-)
 _ATTRIBUTION = re.compile(
     "^.{0,120}\\b(?:wrote|writes|said|schrieb|a écrit|écrit|escribió|ha scritto|написал[аи]?)\\s*:\\s*$|^-{2,}\\s*(?:Original Message|Forwarded message|Ursprüngliche Nachricht)"
     "|^(?:Begin forwarded message:)",
@@ -48,18 +46,19 @@ _ATTRIBUTION = re.compile(
 )
 # Quotes and brackets before a word.
 OPENERS = "(\"'“„«[*_"
-# A word, a mark, or a blank that tells two names from one: .card .warning and .card.warning.
-_LEXEME = re.compile("\\w+|[^\\w\\s]|(?<=[\\w)\\]])\\s+(?=[.#\\[(:&*-]\\S)")
+# A word, a mark (y++ + z is not y + ++z), or a blank that tells two names from one: .card .warning and .card.warning.
+_LEXEME = re.compile("\\w+|\\+\\+|--|[^\\w\\s]|(?<=[\\w)\\]])\\s+(?=[.#\\[(:&*-]\\S)")
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """``tokens``: (n,). ``origins``: (n,) the run that each token was read from. ``bounds``: where sentences begin, ascending, with 0 and n.
+    """``tokens``: (n,). ``origins``: (n,) the run that each token was read from. ``articles``: left out before a token, in small letters. ``bounds``: where sentences begin, ascending, with 0 and n.
     ``rows``: where lines begin, with n. ``quote``: from which token on somebody else is quoted; n if nobody is. ``closes``: whether it ends with a sentence. ``is_cut``: whether it ends with an ellipsis.
     """
 
     tokens: tuple[str, ...]
     origins: tuple[str, ...]
+    articles: Mapping[int, str]
     bounds: tuple[int, ...]
     rows: tuple[int, ...]
     quote: int
@@ -190,11 +189,23 @@ def _is_english(text: str) -> bool:
 class _Reader:
     """Collects the tokens of one passage."""
 
-    __slots__ = ("bounds", "exact", "following", "is_english", "origins", "pending", "rows", "tokens", "was_number")
+    __slots__ = (
+        "articles",
+        "bounds",
+        "exact",
+        "following",
+        "is_english",
+        "origins",
+        "pending",
+        "rows",
+        "tokens",
+        "was_number",
+    )
 
     def __init__(self, *, is_english: bool, exact: bool) -> None:
         self.tokens: list[str] = []
         self.origins: list[str] = []
+        self.articles: dict[int, str] = {}
         self.bounds: list[int] = [0]
         self.rows: list[int] = []
         self.is_english, self.exact = is_english, exact
@@ -221,6 +232,7 @@ class _Reader:
                 self.pending = False
             if known.__class__ is str:
                 if known in ("the", "a", "an") and self._is_article(known, run, runs, place):
+                    self.articles[len(tokens)] = known
                     continue
                 if self.was_number:
                     self.was_number = False
@@ -240,14 +252,6 @@ class _Reader:
                 origins.append(run)
             else:
                 self._several(run, known, runs, place)  # type: ignore[arg-type]  # - a Run, by its class
-            if run[-1] in ",،" and tokens[-1:] != [","] and self._denies(run, runs, place):
-                tokens.append(",")
-                origins.append(run)
-
-    def _denies(self, run: str, runs: list[str], place: int) -> bool:
-        """Whether an answer or a negation stands before or behind the comma of a run."""
-        beside = (run, *(runs[place + 1 : place + 2] or self.following))
-        return any(word.lower().strip(",،;.!?»\"'") in _ANSWERS_AND_NEGATIONS for word in beside)
 
     def _is_article(self, token: str, run: str, runs: list[str], place: int) -> bool:
         """Whether a run is an article that may be left out, in English. "a" is one before a word only: vitamin A, type a."""
@@ -257,22 +261,15 @@ class _Reader:
             return True
         behind = runs[place + 1 : place + 2] or self.following
         if not behind or (not behind[0][0].isalpha() and place + 1 == len(runs)):
-            return run == "a"  # a window was cut behind it
-        if not behind[0][0].isalpha() or behind[0].lower() in _NOT_BARE:
-            return False
+            return run == "a" and len(self.tokens) >= _WINDOW  # a window was cut behind it, else hepatitis a
+        if not behind[0][:2].isalpha() or len(behind[0]) < 2 or behind[0].lower() in _NOT_BARE:
+            return False  # cp a b
         return run == "a" or (self.bounds[-1] == len(self.tokens) and behind[0].islower() and len(behind[0]) > 2)
 
     def _several(self, run: str, known: Run, runs: list[str], place: int) -> None:
         start = len(self.tokens)
-        tokens = known.tokens if known.exact is None or not self.exact else known.exact
-        if (
-            not tokens
-            and run in ("-", "–", "—", "−")
-            and self.was_number
-            and runs[place + 1 : place + 2]
-            and runs[place + 1][0].isdigit()
-        ):
-            tokens = ("-",)
+        # Spelling and thousands are English: 1,500 kg are one and a half elsewhere.
+        tokens = known.tokens if known.exact is None or self.is_english else known.exact
         if self.was_number and len(tokens) == 1 and len(tokens[0]) <= 4 and tokens[0].isalpha():
             written = run.strip(".,;:!?()[]\"'")
             tokens = (written,) if written.isalpha() else tokens
@@ -334,6 +331,7 @@ def _passage(lines: list[Line], *, is_cut: bool, is_english: bool, exact: bool, 
     return Passage(
         tokens=tuple(tokens),
         origins=tuple(reader.origins),
+        articles=reader.articles,
         bounds=tuple(reader.bounds),
         rows=(*reader.rows, size) if not reader.rows or reader.rows[-1] != size else tuple(reader.rows),
         quote=size if quote < 0 else quote,

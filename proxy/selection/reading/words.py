@@ -13,7 +13,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from .marks import CLOSERS, ENDS, FORMATTING
+from .marks import BRACKETS, CLOSERS, DASHES, ENDS, FORMATTING
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -41,6 +41,8 @@ SPACELESS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u302f\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
+# Any dash that is no hyphen, no sign and no bullet: Monday–Friday is no list, and – 5 degrees is frost. Which dash it is, is formatting.
+DASH = "–"
 IS_SPACELESS = re.compile(f"[{SPACELESS}]")
 _ARE_SPACELESS = re.compile(f"[{SPACELESS}]+")
 
@@ -62,7 +64,7 @@ _MOST_PARTS = 15
 _TOKEN = re.compile(
     f"""
     (?P<link>(?:[a-zA-Z][a-zA-Z0-9+.-]{{1,15}}://|www\\.)[^\\s<>"]+|{_LETTER}[\\w.+-]{{0,63}}@{_LETTER}[\\w.-]+)
-  | (?P<number>(?:(?<![\\w)\\]])[-+])?\\d+(?:[.,:/'’–-]\\d+){{0,{_MOST_PARTS}}}+(?!{_LETTER}))
+  | (?P<number>(?:(?<![\\w)\\]])[-+–])?\\d+(?:[.,:/'’–-]\\d+){{0,{_MOST_PARTS}}}+(?!{_LETTER}))
   | (?P<flag>(?<![\\w)\\]-])--?(?=[^\\W\\d]){_LETTER}+(?:[-.=:/]{_LETTER}+)*+)
   | (?P<word>(?:(?<![\\w)\\].])[./])?{_LETTER}+(?:(?:[.\\-_/@:\\\\'+·]|://){_LETTER}+)*+(?:\\+\\+|[+#](?!\\w)|-(?![\\w>-]))?)
   | (?P<mark>\\S)
@@ -74,8 +76,10 @@ _PLAIN = re.compile("[^\\W\\d_]+")
 _COMPOUND = re.compile("[^\\W\\d_]{3,}(?:-[^\\W\\d_]{3,})+|[eE]-[^\\W\\d_]{3,}")
 _GREEK = re.compile("[\u0370-\u03ff]")  # its question mark is a semicolon
 _OPERATOR = re.compile(
-    "[!:]=|::|->|<-|\\.\\.(?=/)|!(?=[\\w(=])|(?<![^\\W\\d_]{2})(?<=[\\w)])!(?![!?])|(?<=\\w)'{1,3}(?=\\()"
+    "[!:]=|::|(?<=\\[):|:(?=\\])|(?<!\\w)\\.(?=\\*)|\\.(?=[*+]\\S)|->|<-|\\.\\.(?=/)|!(?=[\\w(=])|(?<![^\\W\\d_]{2})(?<=[\\w)])!(?![!?])|(?<=\\w)'{1,3}(?=\\()"
 )
+# Brackets of a pattern, a formula or a loss: in a run that has one of these marks, too.
+_GROUPED = frozenset("|^*+=<>&\\%$€£¥")
 _TRAILING = ".,;:!?…\"'”’»›)]}>*_`。，、；：！？」』）】"
 
 # Before a point, these are abbreviations: no sentence ends there.
@@ -84,28 +88,28 @@ _ABBREVIATED = word_set(
     "gen col rev hon u.s u.k a.m p.m cf esp resp usw evtl ggf inkl sog str tel av no núm sr sra dra ej pág p.ej"
 )
 
-# Spellings of British English: stems that end with -our, and words that end with -re.
+# Spellings of British English: stems that end with -our, and words that end with -re. No word whose American spelling is another word, too: cheque
+# and check, storey and story.
 _OUR = re.compile(
     "^((?:un|dis|mis)?(?:col|fav|hon|lab|behavi|neighb|flav|harb|hum|rum|vap|arm|od|parl|rig|sav|vig|endeav|cand|clam|splend|ferv|val|glam))our"
 )
 _ISE = re.compile("^(.{3,})is(e|ed|es|ing|er|ers|ation|ations|able)$")
 _YSE = re.compile("^((?:an|par|cat|electrol|hydrol|dial)al|paral|anal|catal|dial)ys(e|ed|es|ing|er|ers)$")
 _WORDS = {
-    "centre": "center", "centres": "centers", "metre": "meter", "metres": "meters", "litre": "liter", "litres": "liters", "theatre": "theater",
+    "centre": "center", "centres": "centers", "litre": "liter", "litres": "liters", "theatre": "theater",
     "theatres": "theaters", "fibre": "fiber", "fibres": "fibers", "kilometre": "kilometer", "kilometres": "kilometers", "centimetre": "centimeter",
     "centimetres": "centimeters", "millimetre": "millimeter", "millimetres": "millimeters", "defence": "defense", "offence": "offense",
-    "licence": "license", "licences": "licenses", "grey": "gray", "programme": "program", "programmes": "programs", "catalogue": "catalog",
-    "catalogues": "catalogs", "dialogue": "dialog", "dialogues": "dialogs", "cheque": "check", "cheques": "checks", "tyre": "tire", "tyres": "tires",
+    "licence": "license", "licences": "licenses", "grey": "gray", "catalogue": "catalog",
+    "catalogues": "catalogs", "dialogue": "dialog", "dialogues": "dialogs",
     "travelled": "traveled", "travelling": "traveling", "traveller": "traveler", "travellers": "travelers", "cancelled": "canceled",
     "cancelling": "canceling", "modelled": "modeled", "modelling": "modeling", "labelled": "labeled", "labelling": "labeling", "fulfil": "fulfill",
     "enrol": "enroll", "enrolment": "enrollment", "instalment": "installment", "instalments": "installments", "aluminium": "aluminum",
-    "judgement": "judgment", "jewellery": "jewelry", "mould": "mold", "sceptical": "skeptical", "storey": "story", "storeys": "stories",
+    "judgement": "judgment", "jewellery": "jewelry", "mould": "mold", "sceptical": "skeptical",
 }  # fmt: skip
-# What is meant by a digit within the letters of a word: an error of OCR. No word has digits inside, so nothing else can be meant.
+# What is meant by a digit within the letters of a word: an error of OCR. In a long text no word has digits inside, and a password of short ones does. Not rn
+# for m: a cornet is no comet.
 _MISREAD = re.compile("[^\\W\\d_]*[01][^\\W\\d_01]*(?:[01][^\\W\\d_]*)*")
 _MISREAD_DIGITS = {ord("1"): "l", ord("0"): "o"}
-# rn for m, in words of six letters or more; these exist with both.
-_BOTH_WITH_M = word_set("modern modem corner comer churns chums burned bumed")
 
 _REPEATED = 64  # longer runs are read again each time: they hardly come twice
 _MOST_RUNS = 1 << 16
@@ -133,12 +137,12 @@ known_run = _RUNS.get
 def _read(run: str) -> Run | str:
     if run.isascii() and run.isalpha():
         folded = fold(run)
-        token = spelled(folded)
+        token = spelled(folded) if folded == run else folded
         return token if token == folded else Run((token,), (folded,), False, False, False, ())
     if run[:-1].isalpha() and run[-1] in ",;:." and run.isascii():
         folded = fold(run[:-1])
         ends = run[-1] == "." and run[:-1].lower() not in _ABBREVIATED
-        token = spelled(folded)
+        token = spelled(folded) if folded == run[:-1] else folded
         return (
             Run((token,), None if token == folded else (folded,), ends, False, False, ())
             if ends or token != folded
@@ -165,6 +169,7 @@ def _tokens(run: str) -> tuple[list[str], list[str], list[int], bool]:
     inner: list[int] = []
     is_number = False
     is_code = len(run) > 2 and "`" in run
+    has_brackets = ("(" in run or "[" in run) and not _GROUPED.isdisjoint(run)
     place, end = 0, len(run)
     while place < end:
         operator = _OPERATOR.match(run, place) if run[place] in "!:-<.'" else None
@@ -180,24 +185,36 @@ def _tokens(run: str) -> tuple[list[str], list[str], list[int], bool]:
         kind, text = found.lastgroup, found[0]
         place = found.end()
         if kind == "mark":
-            if text == "？":
-                text = "?"
-            if text in ENDS and tokens and place < end and IS_SPACELESS.match(run[place]):
-                if text == "?":
-                    tokens.append("?")
-                    exact.append("?")
+            meaning = _meaning(text, tokens, has_brackets=has_brackets)
+            if meaning:
+                tokens.append(meaning)
+                exact.append(meaning)
+            ends_inside = text in ENDS and tokens and place < end and IS_SPACELESS.match(run[place]) is not None
+            if ends_inside:
                 inner.append(len(tokens))
-                is_number = False
-            elif text not in FORMATTING:
-                tokens.append(text)
-                exact.append(text)
-                is_number = False
+            is_number = is_number and not meaning and not ends_inside
             continue
         is_number = kind == "number"
         for token in _split(text, kind or "", is_code=is_code):
             exact.append(token)
-            tokens.append(token if is_number or is_code else spelled(token))
+            tokens.append(_usual(token, is_number=is_number, is_word=text.islower() and not is_code))
     return _brackets(run, tokens, exact, inner, is_number=is_number)
+
+
+def _usual(token: str, *, is_number: bool, is_word: bool) -> str:
+    """A token in its usual spelling in English: without thousands commas, and American."""
+    if is_number:
+        return token.replace(",", "") if _THOUSANDS.fullmatch(token.lstrip("+-")) else token
+    return spelled(token) if is_word else token
+
+
+def _meaning(mark: str, before: list[str], *, has_brackets: bool) -> str:
+    """The token of a mark; "" for formatting. ``before``: the tokens before it."""
+    if mark in DASHES:
+        return "" if before[-1:] == [DASH] else DASH
+    if mark in FORMATTING:
+        return "" if not has_brackets or mark not in BRACKETS else mark
+    return "?" if mark == "？" else mark
 
 
 def _ends_there(run: str, operator: re.Match[str]) -> bool:
@@ -206,7 +223,7 @@ def _ends_there(run: str, operator: re.Match[str]) -> bool:
 
 
 _INTERVAL = re.compile("[\\[(]\\s?[-+]?[\\d.]+[^\\s]*?[\\])\\[(]")
-_ACCOUNTING = re.compile("^\\W?\\([\\d.,]+\\)\\W?$")
+_ACCOUNTING = re.compile("^\\W?\\([\\d.,]+[a-zA-Z]{0,2}\\)\\W?$")
 
 
 def _brackets(
@@ -223,11 +240,7 @@ def _split(text: str, kind: str, *, is_code: bool) -> list[str]:
     if kind == "link":
         return [text.rstrip(_TRAILING)] if text.rstrip(_TRAILING) else []
     if kind == "number":
-        digits = _ascii_digits(text)
-        sign, bare = (digits[0], digits[1:]) if digits[0] in "+-" else ("", digits)
-        if _THOUSANDS.fullmatch(bare):
-            bare = bare.replace(",", "")
-        return [sign + bare.replace("–", "-").replace("’", "'")]
+        return [_ascii_digits(text).replace("–", "-").replace("’", "'")]
     if IS_SPACELESS.search(text):
         return _spaceless(text)
     if not text.isascii():
@@ -273,12 +286,8 @@ def fold(word: str) -> str:
 
 
 def spelled(word: str) -> str:
-    """A folded word in American spelling, without the usual errors of OCR."""
-    if len(word) < 4:
-        return word
-    if not word.isalpha():
-        if len(word) >= 4 and _MISREAD.fullmatch(word) and word.islower() and sum(map(str.isalpha, word)) >= 3:
-            return spelled(word.translate(_MISREAD_DIGITS))
+    """A word in small letters in American spelling. Names keep theirs: Grey and Gray are two persons."""
+    if len(word) < 4 or not word.isalpha():
         return word
     known = _WORDS.get(word)
     if known is not None:
@@ -289,6 +298,9 @@ def spelled(word: str) -> str:
         word = _ISE.sub(r"\1iz\2", word)
     elif "ys" in word:
         word = _YSE.sub(r"\1yz\2", word)
-    if "rn" in word and len(word) >= 6 and word not in _BOTH_WITH_M:
-        word = word.replace("rn", "m")
     return word
+
+
+def misread(word: str) -> str:
+    """A word with the letters that OCR took for digits."""
+    return word.translate(_MISREAD_DIGITS) if sum(map(str.isalpha, word)) >= 3 and _MISREAD.fullmatch(word) else word

@@ -109,7 +109,7 @@ SENTENCES = "The river rises in the spring. The road to the house is closed then
 @pytest.mark.parametrize(
     ("mine", "theirs", "is_equal"),
     [
-        ("The water  is RISING fast", "The water is rising fast", True),
+        ("THE WATER  IS RISING FAST", "The water is rising fast", True),
         ("The road to the house is closed then.", SENTENCES, False),
         ("Nobody lives there.", SENTENCES, False),
     ],

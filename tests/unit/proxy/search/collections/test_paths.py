@@ -248,6 +248,12 @@ def adds(one: object, other: object) -> bool:
         ({"a": {"b": ["left"]}}, {"a": {"b": ["right"]}}),
         ({"name": "Red shoe"}, {"name": "Blue shoe"}),
         ({"passage": "up"}, {}),
+        ({"mood": "🟢"}, {"mood": "🔴"}),
+        ({"trend": "+"}, {"trend": "-"}),
+        ({"speed": "km/h"}, {"speed": "m/s"}),
+        ({"answer": "and/or"}, {"answer": "either/or"}),
+        ({"note": "Never run setup.exe"}, {"note": "Always run setup.exe"}),
+        ({"open": True}, {"open": False}),
         ({"passage": "up"}, {"note": "up"}),
     ],
 )

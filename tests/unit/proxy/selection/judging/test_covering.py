@@ -45,9 +45,33 @@ def test_what_is_added_as_a_sentence_keeps_a_result_whatever_its_share() -> None
     assert not leaves(chunk(A, B, C, D, E), chunk(A, B, "Nobody knows why.", C, D, E))
 
 
-def test_whole_sentences_may_be_left_out_between_two_runs() -> None:
-    assert verdict(chunk(A, B, C, D), chunk(A, B, D)).link is Link.JOINED
-    assert leaves(chunk(A, B, C, D, E), chunk(A, E))
+@pytest.mark.parametrize("padding", ["", chunk(A, B, C, D)])
+@pytest.mark.parametrize(
+    ("kept", "candidate"),
+    [
+        ("Is parking free? No. Is the Wi-Fi free? Yes.", "Is parking free? Yes."),
+        (
+            "Karl leads the sales team. Bo leads the service team. He joined the company in March.",
+            "Karl leads the sales team. He joined the company in March.",
+        ),
+        ("Name: Ada Berg\nCity: Rome\nName: Bo Cole\nCity: Oslo", "Name: Ada Berg\nCity: Oslo"),
+        ("User: Is it open?\nAgent: No.\nUser: Is it safe?\nAgent: Yes.", "User: Is it open?\nAgent: Yes."),
+        ("停车免费吗？不免费。无线网络免费吗？免费。", "停车免费吗？免费。"),
+    ],
+)
+def test_sentences_of_one_text_do_not_make_another_statement(kept: str, candidate: str, padding: str) -> None:
+    assert not leaves(f"{padding}\n{kept}", f"{padding}\n{candidate}")
+
+
+@pytest.mark.parametrize(
+    ("kept", "candidate"),
+    [
+        ("Superseded in May:\nThe fee is five euros.", "The fee is five euros."),
+        ("What nobody may do:\n- store keys in git\n- share a key", "- store keys in git\n- share a key"),
+    ],
+)
+def test_what_a_colon_introduces_does_not_stand_alone(kept: str, candidate: str) -> None:
+    assert not leaves(kept, candidate)
 
 
 def test_words_may_not_be_left_out() -> None:

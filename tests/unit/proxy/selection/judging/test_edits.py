@@ -28,6 +28,7 @@ def changed(one: str, other: str) -> str:
         ("it is said that its", "it is said its"),
         ("a path which is", "a path that is"),
         ("in the year when", "in year when"),
+        ("a tunnel", "a tunne1"),
     ],
 )
 def test_function_words_may_differ_in_a_long_text(one: str, other: str) -> None:
@@ -57,6 +58,13 @@ def test_an_edited_copy_says_what_was_passed_over() -> None:
         ("closed to all", "open to all"),
         ("upper lake", "lower lake"),
         ("dried up", "dried out"),
+        ("water rights", "well water rights"),
+        ("all of them", "both of them"),
+        ("and it is", "it is"),
+        ("heavy snow", "very heavy snow"),
+        ("heavy snow", "such snow"),
+        ("the spring", "there the spring"),
+        ("on foot", "of foot"),
         ("sold the water rights to", "sold the water rights for"),
         ("causal" if "causal" in LONG else "ridge", "bridge"),
     ],
@@ -64,6 +72,11 @@ def test_an_edited_copy_says_what_was_passed_over() -> None:
 def test_facts_may_never_differ(one: str, other: str) -> None:
     assert not leaves(LONG, changed(one, other))
     assert not leaves(changed(one, other), LONG)
+
+
+@pytest.mark.parametrize(("one", "other"), [("notable to be", "not able to be"), ("nowhere for", "now here for")])
+def test_two_words_that_deny_are_no_compound(one: str, other: str) -> None:
+    assert not leaves(f"{LONG} The path is {one} all.", f"{LONG} The path is {other} all.")
 
 
 def test_a_short_text_has_no_edited_copies() -> None:

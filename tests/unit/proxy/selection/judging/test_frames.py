@@ -53,6 +53,8 @@ def test_equal_bodies_are_no_proof_of_a_header() -> None:
         ("Customer of this account: Acme", "Customer of this account: Bolt"),
         ("Report of the year 2023", "Report of the year 2024"),
         ("Contract with the town of Leith", "Contract with the town of Troon"),
+        ("Berlin", "Munich"),
+        ("Ann Smith", "Bob Jones"),
     ],
 )
 def test_a_header_with_another_filling_keeps_the_result(one: str, other: str) -> None:

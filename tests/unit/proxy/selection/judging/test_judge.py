@@ -96,13 +96,6 @@ def test_a_text_that_says_nothing_is_held_by_its_equal_alone(raw: str) -> None:
 LENIENT = {
     "articles": ("Open the valve at the end of the pipe.", "Open valve at end of the pipe."),
     "spelling": ("The colour of the centre is grey today.", "The color of the center is gray today."),
-    "ocr": ("The final report of the modern council.", "The fina1 report of the modern council."),
-    "ocr rn": ("The government of the town met at noon.", "The govemment of the town met at noon."),
-    "ocr 0": ("The school of the town opens at noon.", "The sch0ol of the town opens at noon."),
-    "joined": (
-        "The first page tells of the harbour. The second page tells of the mill. The third page tells of the inn.",
-        "The first page tells of the harbour. The third page tells of the inn.",
-    ),
 }
 
 

@@ -131,7 +131,7 @@ def test_the_indentation_of_any_statement_counts(statement: str) -> None:
         assert not leaves(inside, after, tier=tier)
 
 
-NESTED = "The roles of this system:\n- editors of all pages\n  - may change every text\n  - may see old versions\n- readers of all pages"
+NESTED = "The roles of this system\n- editors of all pages\n  - may change every text\n  - may see old versions\n- readers of all pages"
 
 
 @pytest.mark.parametrize("tier", list(Tier))

@@ -59,8 +59,8 @@ def test_an_article_that_says_something_counts(one: str, other: str) -> None:
 
 
 def test_an_exact_reading_has_the_articles_and_the_spelling() -> None:
-    assert tokens("the colour of fina1 things", exact=True) != tokens("color of final things", exact=True)
-    assert tokens("the colour of fina1 things") == tokens("color of final things")
+    assert tokens("the colour of final things", exact=True) != tokens("color of final things", exact=True)
+    assert tokens("the colour of final things") == tokens("color of final things")
 
 
 def test_a_text_of_prose_has_one_passage_and_one_with_code_two() -> None:
