@@ -43,7 +43,7 @@ def test_the_second_pairs_share_none_with_the_first() -> None:
 
 
 def test_a_copy_loses_one_and_two_unlike_sentences_lose_none() -> None:
-    copy = ("The committee approved the budget for the library.", "the committee approved the budget for the LIBRARY.")
+    copy = ("The committee approved the budget for the library.", "THE COMMITTEE APPROVED THE BUDGET FOR THE LIBRARY.")
     unlike = ("The committee approved the budget.", "Add two cups of flour and stir.")
     assert losing((copy, unlike), by_words, others()) == [copy]
 
