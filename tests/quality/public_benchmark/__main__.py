@@ -74,6 +74,11 @@ def compared(
                     page = timed(client, query, k)
                     scores.setdefault(name, []).append(score(question, page.rows))
                     seconds.setdefault(name, []).append(page.seconds)
+                for balance in LAMBDAS:
+                    since = time.perf_counter()
+                    if (diverse := plain.diverse(query, k, balance)) is not None:
+                        seconds.setdefault(f"own MMR λ {balance}", []).append(time.perf_counter() - since)
+                        scores.setdefault(f"own MMR λ {balance}", []).append(score(question, diverse))
                 pool = plain.search(query, POOL)
                 for balance in LAMBDAS:
                     rows = mmr(query, pool, vectors, k=k, balance=balance)

@@ -52,6 +52,10 @@ class Client(Protocol):
 
     def search(self, query: Matrix, k: int) -> list[int]: ...
 
+    def diverse(self, query: Matrix, k: int, balance: float) -> list[int] | None:
+        """By the database's own MMR over POOL candidates; None if it has none."""
+        ...
+
 
 class Qdrant:
     def __init__(self, url: str) -> None:
@@ -79,6 +83,14 @@ class Qdrant:
         found = self._client.query_points(COLLECTION, query=query.tolist(), limit=k, with_payload=True)
         return [int(point.id) for point in found.points]
 
+    def diverse(self, query: Matrix, k: int, balance: float) -> list[int] | None:
+        from qdrant_client import models
+
+        mmr = models.Mmr(diversity=1 - balance, candidates_limit=POOL)
+        nearest = models.NearestQuery(nearest=query.tolist(), mmr=mmr)
+        found = self._client.query_points(COLLECTION, query=nearest, limit=k, with_payload=True)
+        return [int(point.id) for point in found.points]
+
 
 class Chroma:
     def __init__(self, url: str) -> None:
@@ -101,6 +113,9 @@ class Chroma:
             query_embeddings=query[None], n_results=k, include=["documents", "metadatas", "distances"]
         )
         return [int(identifier) for identifier in found["ids"][0]]
+
+    def diverse(self, _query: Matrix, _k: int, _balance: float) -> list[int] | None:
+        return None
 
 
 @contextmanager
