@@ -1,0 +1,158 @@
+"""What is shown of a document: its source, whole or filtered, and fields beside it."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from servers.opensearch.errors import unparsed
+from servers.opensearch.store import Document, Index, Product, values_at
+from servers.opensearch.writing import Raw, hashed
+
+Json = dict[str, Any]
+_MEMBERS = {"includes", "include", "excludes", "exclude", "exclude_vectors"}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFilter:
+    """What of sources is shown. ``excludes_vectors``: None where nothing is said."""
+
+    is_shown: bool = True
+    includes: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    excludes_vectors: bool | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return not (self.includes or self.excludes)
+
+
+def source_filter(body: Json, url: Mapping[str, str]) -> SourceFilter:
+    """The filter of a request; the URL's stands before the body's. Raises RefusedError."""
+    spec = body.get("_source", True)
+    if "_source" in url or "_source_includes" in url or "_source_excludes" in url:
+        text = url.get("_source", "true")
+        spec = text == "true" if text in {"true", "false"} else text.split(",")
+        if "_source_includes" in url or "_source_excludes" in url:
+            spec = {"includes": _listed(url.get("_source_includes")), "excludes": _listed(url.get("_source_excludes"))}
+    made = _read(spec)
+    if "_source_exclude_vectors" in url:
+        made = SourceFilter(made.is_shown, made.includes, made.excludes, url["_source_exclude_vectors"] == "true")
+    return made
+
+
+def _read(spec: Any) -> SourceFilter:
+    match spec:
+        case None:
+            raise unparsed("Unknown key for a VALUE_NULL in [_source].")
+        case bool():
+            return SourceFilter(spec)
+        case str():
+            return SourceFilter(includes=(spec,))
+        case list():
+            return SourceFilter(includes=tuple(spec))
+    if unknown := sorted(spec.keys() - _MEMBERS):
+        raise unparsed(f"Unknown key for a VALUE_STRING in [{unknown[0]}].")
+    includes = _patterns(spec.get("includes", spec.get("include")))
+    excludes = _patterns(spec.get("excludes", spec.get("exclude")))
+    return SourceFilter(True, includes, excludes, spec.get("exclude_vectors"))
+
+
+def _patterns(given: Any) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given or ())
+
+
+def _listed(text: str | None) -> list[str]:
+    return text.split(",") if text else []
+
+
+def shown_source(index: Index, document: Document, wanted: SourceFilter) -> Any:
+    """The source as the product shows it. Vectors have the 32 bits that they are kept in."""
+    vectors = [name for name in index.vector_fields() if name in document.source]
+    if not vectors and wanted.is_whole:
+        return Raw(document.raw.strip())
+    source = {
+        name: np.array(value, np.float32) if name in vectors and isinstance(value, list) else value
+        for name, value in document.source.items()
+    }
+    if index.product is Product.OPENSEARCH:
+        return source if wanted.is_whole else filtered(source, wanted.includes, wanted.excludes, hashed)
+    named = [name for name in vectors if wanted.includes and _is_named(name, wanted.includes)]
+    shown = vectors if wanted.excludes_vectors is False else named
+    rest = {name: value for name, value in source.items() if name not in vectors}
+    whole = {**rest, **{name: source[name] for name in shown}}
+    order = hashed if named else list
+    return whole if wanted.is_whole else filtered(whole, wanted.includes, wanted.excludes, order)
+
+
+def _is_named(path: str, patterns: Iterable[str]) -> bool:
+    """Whether a pattern has the path, or an object that it is in."""
+    return any(fnmatch.fnmatchcase(path, each) or fnmatch.fnmatchcase(path, f"{each}.*") for each in patterns)
+
+
+def filtered(
+    value: Json, includes: Iterable[str], excludes: Iterable[str], order: Callable[[Iterable[str]], list[str]] = list
+) -> Json:
+    """The members that the patterns leave, each object's in that order."""
+    return _filtered(value, "", tuple(includes), tuple(excludes), order)
+
+
+def _filtered(
+    value: Json,
+    above: str,
+    includes: tuple[str, ...],
+    excludes: tuple[str, ...],
+    order: Callable[[Iterable[str]], list[str]],
+) -> Json:
+    kept: Json = {}
+    for name, item in value.items():
+        path = above + name
+        if _is_named(path, excludes):
+            continue
+        is_whole = not includes or _is_named(path, includes)
+        inner = () if is_whole else includes
+        items = item if isinstance(item, list) else [item]
+        if items and all(isinstance(each, dict) for each in items):
+            made = [_filtered(each, f"{path}.", inner, excludes, order) for each in items]
+            made = [each for each in made if each or (is_whole and not excludes)]
+            if made:
+                kept[name] = made if isinstance(item, list) else made[0]
+        elif is_whole:
+            kept[name] = item
+    return {name: kept[name] for name in order(kept)}
+
+
+def fields(index: Index, document: Document, body: Json) -> Json:
+    """The member `fields` of a hit, for what `fields`, `stored_fields` and `docvalue_fields` name."""
+    found: dict[str, list[Any]] = {}
+    stored = _listed_names(body.get("stored_fields", []))
+    for path in _leaves(document.source):
+        vector = path in index.vector_fields()
+        if not vector and _wants(path, body.get("fields", [])):
+            found[path] = values_at(document.source, path)
+        if path in stored and index.kind(path).get("store"):
+            found[path] = values_at(document.source, path)
+        if not vector and _wants(path, body.get("docvalue_fields", [])):
+            found[path] = sorted(values_at(document.source, path))
+    return {path: found[path] for path in hashed(found)}
+
+
+def _wants(path: str, names: list[Any]) -> bool:
+    return any(fnmatch.fnmatchcase(path, each) for each in _listed_names(names))
+
+
+def _listed_names(names: Any) -> list[str]:
+    listed = [names] if isinstance(names, str) else names
+    return [each["field"] if isinstance(each, dict) else each for each in listed]
+
+
+def _leaves(value: Any, above: str = "") -> Iterator[str]:
+    for name, item in value.items():
+        inside = item[0] if isinstance(item, list) and item and isinstance(item[0], dict) else item
+        if isinstance(inside, dict):
+            yield from _leaves(inside, f"{above}{name}.")
+        else:
+            yield above + name
