@@ -36,11 +36,10 @@ class PlainError(RefusedError):
 
 
 class ShardError(RefusedError):
-    """A refusal that each shard makes by itself. ``phase``: of the search. ``is_wrapped``: as a query that cannot be made."""
+    """A refusal that each shard makes by itself. ``is_wrapped``: as a query that cannot be made."""
 
-    def __init__(self, reason: str, *, phase: str = "query", is_wrapped: bool = True) -> None:
+    def __init__(self, reason: str, *, is_wrapped: bool = True) -> None:
         super().__init__(400, "illegal_argument_exception", reason)
-        self.phase = phase
         self.is_wrapped = is_wrapped
 
     def of_index(self, name: str, uuid: str) -> Json:
@@ -96,10 +95,10 @@ def unparsed(reason: str) -> RefusedError:
     return RefusedError(400, "parsing_exception", reason, line=1, col=1)
 
 
-def too_deep(end: int, phase: str) -> ShardError:
+def too_deep(end: int) -> ShardError:
     """A page beyond the window."""
     reason = (
         f"Result window is too large, from + size must be less than or equal to: [{WINDOW}] but was [{end}]. See the scroll api for a "
         "more efficient way to request large data sets. This limit can be set by changing the [index.max_result_window] index level setting."
     )
-    return ShardError(reason, phase=phase, is_wrapped=False)
+    return ShardError(reason, is_wrapped=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,50 +79,65 @@ def shown_source(index: Index, document: Document, wanted: SourceFilter) -> Any:
         for name, value in document.source.items()
     }
     if index.product is Product.OPENSEARCH:
-        return source if wanted.is_whole else filtered(source, wanted.includes, wanted.excludes, hashed)
+        return source if wanted.is_whole else _hashed(filtered(source, wanted.includes, wanted.excludes))
     named = [name for name in vectors if wanted.includes and _is_named(name, wanted.includes)]
     shown = vectors if wanted.excludes_vectors is False else named
     rest = {name: value for name, value in source.items() if name not in vectors}
     whole = {**rest, **{name: source[name] for name in shown}}
-    order = hashed if named else list
-    return whole if wanted.is_whole else filtered(whole, wanted.includes, wanted.excludes, order)
+    if wanted.is_whole:
+        return whole
+    made = filtered(whole, wanted.includes, wanted.excludes, has_deep_stars=False)
+    return {name: made[name] for name in hashed(made)} if named else made
 
 
-def _is_named(path: str, patterns: Iterable[str]) -> bool:
-    """Whether a pattern has the path, or an object that it is in."""
-    return any(fnmatch.fnmatchcase(path, each) or fnmatch.fnmatchcase(path, f"{each}.*") for each in patterns)
+def _hashed(value: Any) -> Any:
+    """The members of every object in the order of a hash table."""
+    if isinstance(value, list):
+        return [_hashed(item) for item in value]
+    return {name: _hashed(value[name]) for name in hashed(value)} if isinstance(value, dict) else value
 
 
-def filtered(
-    value: Json, includes: Iterable[str], excludes: Iterable[str], order: Callable[[Iterable[str]], list[str]] = list
-) -> Json:
-    """The members that the patterns leave, each object's in that order."""
-    return _filtered(value, "", tuple(includes), tuple(excludes), order)
+def _is_named(path: str, patterns: Iterable[str], *, has_deep_stars: bool = True) -> bool:
+    """Whether a pattern has the path, or an object that it is in. ``has_deep_stars``: a star matches dots."""
+    if has_deep_stars:
+        return any(fnmatch.fnmatchcase(path, each) or fnmatch.fnmatchcase(path, f"{each}.*") for each in patterns)
+    parts = path.split(".")
+    return any(
+        len(each) <= len(parts) and all(map(fnmatch.fnmatchcase, parts, each))
+        for each in (pattern.split(".") for pattern in patterns)
+    )
 
 
-def _filtered(
-    value: Json,
-    above: str,
-    includes: tuple[str, ...],
-    excludes: tuple[str, ...],
-    order: Callable[[Iterable[str]], list[str]],
-) -> Json:
-    kept: Json = {}
-    for name, item in value.items():
-        path = above + name
-        if _is_named(path, excludes):
-            continue
-        is_whole = not includes or _is_named(path, includes)
-        inner = () if is_whole else includes
-        items = item if isinstance(item, list) else [item]
-        if items and all(isinstance(each, dict) for each in items):
-            made = [_filtered(each, f"{path}.", inner, excludes, order) for each in items]
-            made = [each for each in made if each or (is_whole and not excludes)]
-            if made:
-                kept[name] = made if isinstance(item, list) else made[0]
-        elif is_whole:
-            kept[name] = item
-    return {name: kept[name] for name in order(kept)}
+def filtered(value: Json, includes: Iterable[str], excludes: Iterable[str], *, has_deep_stars: bool = True) -> Json:
+    """The members that the patterns leave."""
+    return _Patterns(tuple(includes), tuple(excludes), has_deep_stars).left_of(value, "", is_within=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Patterns:
+    includes: tuple[str, ...]
+    excludes: tuple[str, ...]
+    has_deep_stars: bool
+
+    def left_of(self, value: Json, above: str, *, is_within: bool) -> Json:
+        """``is_within``: an object above is named whole."""
+        kept: Json = {}
+        for name, item in value.items():
+            path = above + name
+            if _is_named(path, self.excludes, has_deep_stars=self.has_deep_stars):
+                continue
+            is_whole = (
+                is_within or not self.includes or _is_named(path, self.includes, has_deep_stars=self.has_deep_stars)
+            )
+            items = item if isinstance(item, list) else [item]
+            if items and all(isinstance(each, dict) for each in items):
+                made = [self.left_of(each, f"{path}.", is_within=is_whole) for each in items]
+                made = [each for each in made if each or (is_whole and not self.excludes)]
+                if made:
+                    kept[name] = made if isinstance(item, list) else made[0]
+            elif is_whole:
+                kept[name] = item
+        return kept
 
 
 def fields(index: Index, document: Document, body: Json) -> Json:
@@ -137,7 +152,9 @@ def fields(index: Index, document: Document, body: Json) -> Json:
             found[path] = values_at(document.source, path)
         if not vector and _wants(path, body.get("docvalue_fields", [])):
             found[path] = sorted(values_at(document.source, path))
-    return {path: found[path] for path in hashed(found)}
+    is_small = index.product is Product.ELASTICSEARCH and "fields" in body
+    order = hashed(sorted(found), len(body["fields"])) if is_small else hashed(found)
+    return {path: found[path] for path in order}
 
 
 def _wants(path: str, names: list[Any]) -> bool:

@@ -14,6 +14,7 @@ from servers.opensearch.store import Index, Product, tokens
 from servers.opensearch.vectors import Scores, clause_scores, elasticsearch_clause, opensearch_clause, script_scores
 
 Json = dict[str, Any]
+SATURATION = 1.2  # k1 of BM25
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,20 +122,17 @@ class Matching:
         if self.index.kind(path).get("type") == "text":
             scores = self._words(path, [str(spec["value"])])
         else:
-            scores = self._flags(partial(_has, spec["value"]), self.index.column(path))
-        scores = (
-            self._flat(scores, spec.get("boost", 1.0)) if self.index.kind(path).get("type") != "keyword" else scores
-        )
-        return self._remembered(spec, self._keyword(path, spec["value"], scores))
+            scores = self._flags(partial(_has, spec["value"]), self.index.column(path)) * self._keyword(
+                path, spec["value"]
+            )
+        return self._remembered(spec, (scores * spec.get("boost", 1.0)).astype(np.float32))
 
-    def _keyword(self, path: str, value: Any, scores: Scores) -> Scores:
-        """A keyword's score is that of a rare word, without a norm: of length 1 everywhere."""
-        if self.index.kind(path).get("type") != "keyword":
-            return scores
+    def _keyword(self, path: str, value: Any) -> float:
+        """The score of a keyword: that of a rare word without a norm in Elasticsearch, of no other in OpenSearch."""
+        if self.index.product is Product.OPENSEARCH or self.index.kind(path).get("type") != "keyword":
+            return 1.0
         holding = [_has(value, values) for values in self.index.column(path)]
-        count = sum(bool(values) for values in self.index.column(path))
-        weight = _idf(count, sum(holding)) / (1 + 1.2)
-        return np.where(np.isnan(scores), np.nan, np.float32(weight)).astype(np.float32)
+        return _idf(sum(bool(values) for values in self.index.column(path)), sum(holding))
 
     def _terms(self, body: Json) -> Scores:
         ((path, wanted),) = ((name, value) for name, value in body.items() if name not in {"boost", "_name"})
@@ -168,11 +166,13 @@ class Matching:
         count = sum(bool(text) for text in texts)
         average = sum(map(len, texts)) / count if count else 1.0
         total, hits = np.zeros(len(texts)), np.zeros(len(texts))
+        # Elasticsearch has kept the factor that Lucene has left out since its version 8.
+        factor = 1.0 if self.index.product is Product.OPENSEARCH else 1 + SATURATION
         for word in words:
             weight = _idf(count, sum(word in text for text in texts))
             for place, text in enumerate(texts):
                 if times := text.count(word):
-                    total[place] += weight * times / (times + 1.2 * (0.25 + 0.75 * len(text) / average))
+                    total[place] += factor * weight * times / (times + SATURATION * (0.25 + 0.75 * len(text) / average))
                     hits[place] += 1
         return np.where(hits >= (len(words) if is_all else 1), total, np.nan).astype(np.float32)
 

@@ -60,7 +60,7 @@ def _retrieved(retriever: Json, matchings: list[Matching]) -> Ranked:
             scores if each is None else np.where(np.isnan(each), np.nan, scores)
             for scores, each in zip(found, allowed, strict=True)
         ]
-    least = body.get("min_score")
+    least = None if kind == "knn" else body.get("min_score")  # Elasticsearch 9.3 reads it there, and does nothing
     return found if least is None else [np.where(scores >= least, scores, np.nan) for scores in found]
 
 

@@ -55,7 +55,7 @@ def search(node: Node, expression: str, body: Json, url: Mapping[str, str]) -> J
     started = time.monotonic()
     body = _with_url(_checked(node.product, body), url)
     wanted = source_filter(body, url)
-    first, size = _page(body)
+    first, size = _page(node.product, body)
     ranked_by_nothing = [Matching(Index("", node.product, {}, {}), max(size, 1))]
     _tolerant(body, ranked_by_nothing)
     pit = body.get("pit")
@@ -64,8 +64,7 @@ def search(node: Node, expression: str, body: Json, url: Mapping[str, str]) -> J
     ignores = url.get("ignore_unavailable") == "true"
     indices = node.pits[pit["id"]] if pit else node.resolved(expression, ignores_missing=ignores)
     hits, failures = _found(node.product, indices, body, size or 1, first + size)
-    hits = _after(hits, body)
-    page = (_collapsed(hits, body) if "collapse" in body else hits)[first : first + size]
+    page = _after(_collapsed(hits, body) if "collapse" in body else hits, body)[first : first + size]
     shown = [_shown(hit, body, wanted) for hit in page]
     if scroll := url.get("scroll"):
         identifier = f"scroll{len(node.scrolls)}-{scroll}"
@@ -158,7 +157,7 @@ def _with_url(body: Json, url: Mapping[str, str]) -> Json:
     return {**body, **given}
 
 
-def _page(body: Json) -> tuple[int, int]:
+def _page(product: Product, body: Json) -> tuple[int, int]:
     numbers = []
     for name, default in (("from", 0), ("size", 10)):
         try:
@@ -167,7 +166,8 @@ def _page(body: Json) -> tuple[int, int]:
             raise RefusedError(400, "number_format_exception", f'For input string: "{body[name]}"') from None
         assert number is not None
         if number < 0:
-            raise invalid(f"[{name}] parameter cannot be negative, found [{number}]")
+            is_other = product is Product.ELASTICSEARCH and name == "from"
+            raise invalid(f"[{name}] parameter cannot be negative{' but was' if is_other else ', found'} [{number}]")
         numbers.append(number)
     return numbers[0], numbers[1]
 
@@ -188,14 +188,13 @@ def _found(product: Product, indices: list[Index], body: Json, size: int, end: i
         matching = Matching(index, size)
         try:
             if end > MOST_COUNTED:
-                raise too_deep(end, "dfs" if is_dfs else "query")
+                raise too_deep(end)
             ranked(body, [matching])
             matchings.append(matching)
         except ShardError as error:
             failures.append(failure(index.name, error.of_index(index.name, index.uuid)))
-            phase = error.phase
     if failures and not matchings:
-        raise AllShardsError(phase, failures, has_cause=product is Product.OPENSEARCH)
+        raise AllShardsError("dfs" if is_dfs else "query", failures, has_cause=product is Product.OPENSEARCH)
     least, hits = body.get("min_score"), []
     for matching, scores in zip(matchings, ranked(body, matchings) if matchings else [], strict=True):
         kept = scores if least is None else np.where(scores >= least, scores, np.nan)
@@ -316,16 +315,12 @@ def _total(hits: list[Hit], body: Json, url: Mapping[str, str]) -> Json:
 
 
 def _greatest(product: Product, hits: list[Hit], body: Json, indices: list[Index]) -> Any:
-    sorts = _sorts(body)
+    """`max_score`."""
+    sorts, is_open = _sorts(body), product is Product.OPENSEARCH
+    is_scored = not sorts or body.get("track_scores") or (is_open and any(name == "_score" for name, _ in sorts))
     if not indices:
-        return np.float32(0) if product is Product.OPENSEARCH or "pit" not in body else None
-    if (
-        not hits
-        or _page(body)[1] == 0
-        or (sorts and not any(name == "_score" for name, _ in sorts) and not body.get("track_scores"))
-    ):
-        return None
-    return max(hit.score for hit in hits)
+        return np.float32(0)
+    return max(hit.score for hit in hits) if hits and is_scored and _page(product, body)[1] else None
 
 
 def _aggregated(hits: list[Hit], aggregations: Json, *, is_typed: bool) -> Json:

@@ -100,7 +100,6 @@ def clause_scores(index: Index, clause: Knn, allowed: Scores | None) -> Scores:
             f"Query vector has invalid dimension: {len(clause.vector)}. Dimension should be: {wanted}"
             if is_open
             else f"The query vector has a different number of dimensions [{len(clause.vector)}] than the document vectors [{wanted}].",
-            phase="query" if is_open else "dfs",
         )
     space = space_of(index, clause.field)
     matrix, query = index.matrix(clause.field), np.array(clause.vector, np.float32)
@@ -169,6 +168,8 @@ def scored(space: str, matrix: np.ndarray, query: np.ndarray) -> Scores:
 
 def script_scores(index: Index, inner: Scores, script: Json) -> Scores:
     """`script_score` over the documents of its query."""
+    if not inner.size:
+        return inner
     params = script.get("params", {})
     if script.get("lang") == "knn":
         field = params["field"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+SIZE = 16  # of a HashMap for which none is said
 _CONTROLS = {number: f"\\u{number:04X}" for number in range(0x20)}
 _ESCAPES = {**_CONTROLS, 8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
 
@@ -65,7 +66,7 @@ def _write_members(value: dict[str, Any], parts: list[bytes]) -> None:
     parts.append(b"}" if value else b"{}")
 
 
-def number(value: float | np.floating[Any]) -> str:
+def number(value: Any) -> str:
     """As Float.toString and Double.toString write it."""
     if not math.isfinite(value):
         return f'"{"NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}"'
@@ -75,13 +76,12 @@ def number(value: float | np.floating[Any]) -> str:
     return f"{mantissa}E{int(exponent)}"
 
 
-def hashed(names: Iterable[str]) -> list[str]:
-    """The names in the order of a HashMap that got them in this order."""
-    inserted = list(names)
-    size = 16
-    while len(inserted) > size * 3 // 4:
-        size *= 2
-    return sorted(inserted, key=lambda name: _spread(name) & (size - 1))
+def hashed(names: Iterable[str], size: int = SIZE) -> list[str]:
+    """The names in the order of a HashMap that got them in this order. ``size``: what it was made for."""
+    inserted, slots = list(names), 1
+    while slots < size or len(inserted) > slots * 3 // 4:
+        slots *= 2
+    return sorted(inserted, key=lambda name: _spread(name) & (slots - 1))
 
 
 def _spread(name: str) -> int:
