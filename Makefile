@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench public-benchmark prove memory-soak analyze sweep killed-sweep killed-gate model-gate runners fuzz quality cases harness other-words clients frameworks calls grpc-clients go-client congruence real-servers deep pictures inspector format clean
+.PHONY: demo test check bench public-benchmark prove memory-soak analyze sweep killed-sweep killed-gate model-gate runners fuzz quality cases harness other-words clients frameworks calls grpc-clients go-client congruence java-nodes real-servers deep pictures inspector format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -125,7 +125,12 @@ go-client: .venv/.installed
 congruence: .venv/.installed
 	QDRANT_CLIENT_CHECKOUT=$${QDRANT_CLIENT_CHECKOUT:?names a checkout of qdrant-client} $(BIN)/python -m tests.congruence $(ARGS)
 
-# The vendors' own servers, directly and in every mode: WEAVIATE_SERVER=path, QDRANT_SERVER=path. Nothing is downloaded or built (tests/real_servers).
+# OpenSearch with k-NN and Elasticsearch from their libraries, into .clients; needs Maven and a JDK of 21 or newer (JAVA_HOME). For the
+# next: OPENSEARCH_SERVER=.clients/opensearch/bin/opensearch ELASTICSEARCH_SERVER=.clients/elasticsearch/bin/elasticsearch.
+java-nodes: .venv/.installed
+	$(BIN)/python tests/servers/java_nodes $(ONLY)
+
+# The vendors' own servers, directly and in every mode: WEAVIATE_SERVER=path, QDRANT_SERVER=path, OPENSEARCH_SERVER, ELASTICSEARCH_SERVER. Nothing is downloaded or built (tests/real_servers).
 real-servers: .venv/.installed
 	$(BIN)/python -m tests.real_servers
 

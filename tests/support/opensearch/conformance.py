@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 from servers.opensearch.store import Product
@@ -19,6 +20,7 @@ from servers.opensearch.store import Product
 from support.process.stack import exchange
 
 Json = dict[str, Any]
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "opensearch"
 NAME = "compared"
 PAGE = "/compared/_search"
 ONE_SHARD = {"number_of_shards": 1, "number_of_replicas": 0}
@@ -347,6 +349,28 @@ def replies(url: str, product: Product) -> dict[str, Reply]:
     for name in (NAME, "plain"):
         exchange(url, "DELETE", f"/{name}")
     return {case.name: reply(url, case) for case in cases(product)}
+
+
+def recorded(product: Product) -> dict[str, Reply]:
+    """What the real server said."""
+    return {name: Reply(*said) for name, said in json.loads((GOLDEN / f"{product.value}.json").read_bytes()).items()}
+
+
+def record(product: Product, said: Mapping[str, Reply]) -> None:
+    lines = [
+        f"{json.dumps(name)}:{json.dumps([each.status, each.body], separators=(',', ':'))}"
+        for name, each in said.items()
+    ]
+    (GOLDEN / f"{product.value}.json").write_text("{" + ",\n".join(lines) + "}\n")
+
+
+def differences(one: Mapping[str, Reply], other: Mapping[str, Reply]) -> list[str]:
+    """The names of the cases that came to something else."""
+    return [
+        name
+        for name in one
+        if name not in other or not is_same([one[name].status, one[name].body], [other[name].status, other[name].body])
+    ]
 
 
 def reply(url: str, case: Case) -> Reply:
