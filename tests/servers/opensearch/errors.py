@@ -70,11 +70,12 @@ class AllShardsError(RefusedError):
         )
         if has_cause or "caused_by" not in first:
             self.cause["caused_by"] = {**first, **({} if "caused_by" in first else {"caused_by": first})}
-        self._first = {key: value for key, value in first.items() if key != "caused_by"}
+        roots = [{key: value for key, value in each["reason"].items() if key != "caused_by"} for each in failures]
+        self._roots = [root for place, root in enumerate(roots) if root not in roots[:place]]
 
     @property
     def body(self) -> Json:
-        return {"error": {"root_cause": [self._first], **self.cause}, "status": self.status}
+        return {"error": {"root_cause": self._roots, **self.cause}, "status": self.status}
 
 
 def failure(index: str, reason: Json) -> Json:

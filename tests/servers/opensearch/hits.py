@@ -132,7 +132,7 @@ class _Patterns:
             items = item if isinstance(item, list) else [item]
             if items and all(isinstance(each, dict) for each in items):
                 made = [self.left_of(each, f"{path}.", is_within=is_whole) for each in items]
-                made = [each for each in made if each or (is_whole and not self.excludes)]
+                made = [each for each in made if each or is_whole]
                 if made:
                     kept[name] = made if isinstance(item, list) else made[0]
             elif is_whole:

@@ -25,7 +25,7 @@ def ranked(body: Json, matchings: list[Matching]) -> Ranked:
     query = body.get("query")
     if "knn" in body:
         clauses = body["knn"] if isinstance(body["knn"], list) else [body["knn"]]
-        lists = [[_nearest(clause, matching) for matching in matchings] for clause in clauses]
+        lists = [_nearest(clause, matchings) for clause in clauses]
         lists += [[matching.scores(query) for matching in matchings]] if query else []
         return _summed(lists)
     if query and set(query) == {"hybrid"} and matchings and matchings[0].index.product is Product.OPENSEARCH:
@@ -34,9 +34,18 @@ def ranked(body: Json, matchings: list[Matching]) -> Ranked:
     return [matching.scores(query) for matching in matchings]
 
 
-def _nearest(body: Json, matching: Matching) -> Scores:
-    clause = elasticsearch_clause(body, matching.size)
-    return clause_scores(matching.index, clause, matching.filtered(clause.filter))
+def _nearest(body: Json, matchings: list[Matching]) -> Ranked:
+    """The nearest documents of all shards together."""
+    clause = elasticsearch_clause(body, _size(matchings))
+    found = [clause_scores(each.index, clause, each.filtered(clause.filter)) for each in matchings]
+    return _cut(found, clause.k)
+
+
+def _cut(ranks: Ranked, count: int | None) -> Ranked:
+    """The best over all indices."""
+    if not ranks:
+        return ranks
+    return np.split(best(np.concatenate(ranks), count), np.cumsum([len(scores) for scores in ranks])[:-1])
 
 
 def _retrieved(retriever: Json, matchings: list[Matching]) -> Ranked:
@@ -46,7 +55,7 @@ def _retrieved(retriever: Json, matchings: list[Matching]) -> Ranked:
             found = [matching.scores(body.get("query")) for matching in matchings]
         case "knn":
             clause = {name: value for name, value in body.items() if name != "min_score"}
-            found = [_nearest(clause, matching) for matching in matchings]
+            found = _nearest(clause, matchings)
         case "rrf":
             found = _reciprocal(body, matchings)
         case "linear":
@@ -65,13 +74,8 @@ def _retrieved(retriever: Json, matchings: list[Matching]) -> Ranked:
 
 
 def _windows(body: Json, lists: list[Ranked], size: int) -> list[Ranked]:
-    """The best of each list over all indices."""
     window = whole(body.get("rank_window_size"), size)
-    cut = []
-    for ranks in lists:
-        lengths = np.cumsum([len(scores) for scores in ranks])[:-1]
-        cut.append(np.split(best(np.concatenate(ranks), window), lengths))
-    return cut
+    return [_cut(ranks, window) for ranks in lists]
 
 
 def _size(matchings: list[Matching]) -> int:

@@ -53,11 +53,8 @@ class Hit:
 def search(node: Node, expression: str, body: Json, url: Mapping[str, str]) -> Json:
     """The answer. Raises RefusedError."""
     started = time.monotonic()
-    body = _with_url(_checked(node.product, body), url)
-    wanted = source_filter(body, url)
-    first, size = _page(node.product, body)
-    ranked_by_nothing = [Matching(Index("", node.product, {}, {}), max(size, 1))]
-    _tolerant(body, ranked_by_nothing)
+    body = _with_url(body, url)
+    wanted, first, size = parsed(node.product, body, url)
     pit = body.get("pit")
     if pit is not None and pit["id"] not in node.pits:
         raise RefusedError(404, "search_context_missing_exception", "No search context found for id [1]")
@@ -83,6 +80,17 @@ def search(node: Node, expression: str, body: Json, url: Mapping[str, str]) -> J
     if aggregations:
         answer["aggregations"] = _aggregated(hits, aggregations, is_typed=url.get("typed_keys") in {"", "true"})
     return answer
+
+
+def parsed(product: Product, body: Json, url: Mapping[str, str]) -> tuple[SourceFilter, int, int]:
+    """The source filter, `from` and `size`. Raises RefusedError for what is wrong whatever the indices are."""
+    _check(product, body)
+    wanted, (first, size) = source_filter(body, url), _page(product, body)
+    try:
+        ranked(body, [Matching(Index("", product, {}, {}), max(size, 1))])
+    except ShardError:
+        return wanted, first, size
+    return wanted, first, size
 
 
 def scrolled(node: Node, identifier: str) -> Json:
@@ -123,7 +131,9 @@ def msearch(node: Node, default: str, raw: bytes, url: Mapping[str, str]) -> Jso
         header = orjson.loads(lines[place] or b"{}")
         if unknown := sorted(header.keys() - _HEADERS):
             raise invalid(f"key [{unknown[0]}] is not supported in the metadata section")
-        pairs.append((header, orjson.loads(lines[place + 1])))
+        body = orjson.loads(lines[place + 1])
+        parsed(node.product, body, {})
+        pairs.append((header, body))
     responses = []
     for header, body in pairs:
         name = header.get("index", header.get("indices", default))
@@ -136,14 +146,20 @@ def msearch(node: Node, default: str, raw: bytes, url: Mapping[str, str]) -> Jso
     return {"took": round(1000 * (time.monotonic() - started)), "responses": responses}
 
 
-def _checked(product: Product, body: Json) -> Json:
+def _check(product: Product, body: Json) -> None:
     known = _MEMBERS | (_ELASTIC_MEMBERS if product is Product.ELASTICSEARCH else set())
     for name, value in body.items():
         if name in _UNMODELLED:
             raise RefusedError(501, "tests_exception", f"the server of the tests has no [{name}]")
-        if name not in known:
+        if name not in known or value is None or (name == "query" and not isinstance(value, dict)):
             raise unparsed(f"Unknown key for a {_TOKENS[type(value)]} in [{name}].")
-    return body
+    if (
+        product is Product.ELASTICSEARCH
+        and body.get("stored_fields") == "_none_"
+        and body.get("_source", False) is not False
+    ):
+        reason = "Validation Failed: 1: [stored_fields] cannot be disabled if [_source] is requested;"
+        raise RefusedError(400, "action_request_validation_exception", reason)
 
 
 def _with_url(body: Json, url: Mapping[str, str]) -> Json:
@@ -170,14 +186,6 @@ def _page(product: Product, body: Json) -> tuple[int, int]:
             raise invalid(f"[{name}] parameter cannot be negative{' but was' if is_other else ', found'} [{number}]")
         numbers.append(number)
     return numbers[0], numbers[1]
-
-
-def _tolerant(body: Json, matchings: list[Matching]) -> None:
-    """Refuse what cannot be parsed, whatever the indices are."""
-    try:
-        ranked(body, matchings)
-    except ShardError:
-        return
 
 
 def _found(product: Product, indices: list[Index], body: Json, size: int, end: int) -> tuple[list[Hit], list[Json]]:
@@ -290,7 +298,7 @@ def _shown(hit: Hit, body: Json, wanted: SourceFilter) -> Json:
         made["_source"] = shown_source(hit.index, hit.document, wanted)
     found = fields(hit.index, hit.document, body)
     if "collapse" in body:
-        found = {body["collapse"]["field"]: [hit.document.source.get(body["collapse"]["field"])]}
+        found[body["collapse"]["field"]] = [hit.document.source.get(body["collapse"]["field"])]
     made |= {"fields": found} if found else {}
     made |= {"sort": [key.value for key in hit.key]} if sorts else {}
     return {**made, **({"matched_queries": list(hit.names)} if hit.names else {})}

@@ -194,6 +194,8 @@ def _evaluated(index: Index, inner: Scores, source: str, params: Json) -> Scores
         def __missing__(self, field: str) -> Any:
             if index.properties.get(field, {}).get("type") in {"knn_vector", "dense_vector"}:
                 return field
+            if not index.kind(field):
+                raise ShardError(f"No field found for [{field}] in mapping", is_wrapped=False)
             column = [float(values[0]) if values else 0.0 for values in index.column(field)]
             return SimpleNamespace(value=np.array(column))
 
