@@ -52,6 +52,7 @@ from .headers import (
     around_other_bytes,
     for_client,
     framed,
+    is_signed,
     replaced,
     shape_of,
     values,
@@ -177,6 +178,9 @@ class HttpExchange:
 
     async def read(self) -> HttpExchange | Bypass:
         headers, limit = self._request.raw_headers, self._http.services.limits.request_body_bytes
+        if is_signed(headers):
+            self._http.heads.warn_of_signatures()
+            return Bypass.SIGNED
         if wants_exact_bytes(headers):
             return Bypass.EXACT_BYTES
         is_plain_accepted, coding = accepts_identity(headers), self._coding()
