@@ -92,6 +92,7 @@ class Operation:
     name: str  # from a closed set per adapter: a metric label
     collection: str  # decoded; selects the policy, never logged
     partition: str = ""  # part of the collection named by the path, or the query string, as spelled there; never logged
+    query: str | None = None  # the query string of widened requests; None: the client's
     id: str = ""  # of the collection, if the path has no name: `collection` ends with it until the name is known
 
 

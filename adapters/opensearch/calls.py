@@ -9,37 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from urllib.parse import parse_qsl, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
 from ..base import RestDialect, json_text
 from ..contract import (
     SAFE_METHODS,
     NativeAnswer,
     Operation,
-    Reason,
     RequestHead,
     Touched,
-    UnsupportedError,
     may_be_json,
 )
+from .parameters import without_moved
 
 SEARCH, MULTI_SEARCH = "search", "multi_search"
 EVERY_INDEX = "_all"
 
 _SEARCH = re.compile(r"/(?:([^/]+)/)?_(search|msearch)")
 _LINES = re.compile(r"application/(?:[\w.-]+\+)?x-ndjson", re.IGNORECASE)
-# Members of the query string that neither change the shape of an answer nor repeat a member of the body.
-_HARMLESS_PARAMETERS = frozenset(
-    {
-        "allow_no_indices", "allow_partial_search_results", "batched_reduce_size", "cancel_after_time_interval",
-        "ccs_minimize_roundtrips", "error_trace", "expand_wildcards", "human", "ignore_throttled", "ignore_unavailable",
-        "include_named_queries_score", "max_concurrent_searches", "max_concurrent_shard_requests", "phase_took",
-        "pre_filter_shard_size", "preference", "pretty", "request_cache", "rest_total_hits_as_int", "routing",
-        "search_type", "seq_no_primary_term", "timeout", "track_scores", "track_total_hits", "typed_keys", "version",
-    }
-)  # fmt: skip
-# The pipeline that normalises the scores of a hybrid search; any other search may be reordered by one.
-PIPELINE = "search_pipeline"
 
 
 def classify(backend: str, head: RequestHead) -> Operation | None:
@@ -56,7 +43,8 @@ def classify(backend: str, head: RequestHead) -> Operation | None:
     name = MULTI_SEARCH if is_batch else SEARCH
     # A batch without an index names one in each of its headers.
     collection = index or ("" if is_batch else EVERY_INDEX)
-    return Operation(backend=backend, name=name, collection=collection, partition=head.query)
+    query = None if is_batch else without_moved(head.query)
+    return Operation(backend=backend, name=name, collection=collection, partition=head.query, query=query)
 
 
 def _is_lines(content_type: str) -> bool:
@@ -73,14 +61,6 @@ def index_named(segment: str | None) -> str | None:
         return None
     is_index = not index.startswith("_") or index == EVERY_INDEX
     return index if is_index and index not in {".", ".."} else None
-
-
-def check_parameters(query: str) -> bool:
-    """Whether the query string names a pipeline. Raises UnsupportedError for a member that could change the answer's shape."""
-    names = {name for name, _ in parse_qsl(query, keep_blank_values=True)}
-    if not names <= _HARMLESS_PARAMETERS | {PIPELINE}:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    return PIPELINE in names
 
 
 def collection_of(head: RequestHead) -> str:

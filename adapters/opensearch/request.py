@@ -15,7 +15,7 @@ from ..wire.json import Members, RepeatedKeyError, Span, members, splice, whole
 from ..wire.json_requests import integer, present, read_object, text_of, texts_of, vector_of
 from ..wire.json_vectors import Edit
 from ..wire.vectors import usable
-from . import calls
+from . import calls, parameters
 from .ranking import DEFAULT_SIZE, Lift, Ranking, Reader, ranking_of
 from .selection import Source, Vector, plan_source, plan_vector
 
@@ -71,7 +71,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A parsed request. ``batch``: its number of searches, None if it is no batch."""
+    """A parsed request. ``body``: with what the query string says of it. ``batch``: its number of searches, None if it is no batch."""
 
     body: bytes
     plans: tuple[Plan, ...]
@@ -80,7 +80,8 @@ class Document:
 
 def parse(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
     """Raises UnsupportedError, nothing else."""
-    has_pipeline = calls.check_parameters(operation.partition)
+    named = parameters.read(operation.partition, may_move=operation.name == calls.SEARCH)
+    has_pipeline = parameters.PIPELINE in named
     if operation.name == calls.MULTI_SEARCH:
         items = _items(body, needs.bounds.searches)
         searches = [
@@ -90,6 +91,7 @@ def parse(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         batch = len(items)
     else:
         try:
+            body = parameters.moved(named, body, whole(body))
             span = whole(body)
             root = members(body, span)
         except RepeatedKeyError:

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from support.backends.transports import REST
-from vecsieve.adapters.contract import Reason, RequestHead, UnsupportedError
-from vecsieve.adapters.opensearch.calls import OpenSearchDialect, check_parameters, collection_of, reshaped
+from vecsieve.adapters.contract import RequestHead
+from vecsieve.adapters.opensearch.calls import OpenSearchDialect, collection_of, reshaped
 
 DIALECT = OpenSearchDialect()
 
@@ -73,20 +73,6 @@ def test_any_other_request_is_no_search(method: str, path: str, content_type: st
 def test_the_content_types_of_clients_are_known(path: str, content_type: str) -> None:
     head = RequestHead(method="POST", path=path, content_type=content_type)
     assert REST["elasticsearch"].adapter().classify(head) is not None
-
-
-@pytest.mark.parametrize(("query", "has_pipeline"), [("", False), ("pretty&routing=a&typed_keys=true", False), ("search_pipeline=p", True)])  # fmt: skip
-def test_parameters_that_change_no_shape_are_harmless(query: str, *, has_pipeline: bool) -> None:
-    assert check_parameters(query) == has_pipeline
-
-
-@pytest.mark.parametrize(
-    "query", ["size=5", "from=0", "q=x", "scroll=1m", "filter_path=hits.hits", "_source_includes=a", "format=yaml"]
-)
-def test_other_parameters_pass_through(query: str) -> None:
-    with pytest.raises(UnsupportedError) as caught:
-        check_parameters(query)
-    assert caught.value.reason is Reason.UNSUPPORTED_FIELD
 
 
 @pytest.mark.parametrize(
