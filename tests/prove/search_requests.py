@@ -71,7 +71,7 @@ def near(rng: random.Random) -> list[float]:
 
 
 def _rounded(value: float) -> float:
-    """Without an exponent: Elasticsearch 9.3 reads some that have one as another number."""
+    """With five decimals, and without an exponent."""
     return 0.0 if abs(value) < 1e-3 else round(float(value), 5)
 
 

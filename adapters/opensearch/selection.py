@@ -1,0 +1,201 @@
+"""Which stored fields and which vector a widened search returns in addition, and how they leave the answer again.
+
+Stored fields come from ``_source``. A field is added only where no pattern of the client touches it, so that the whole member can be removed
+again. The vector comes from ``fields``: both servers return it there whatever the client selects of ``_source``, and Elasticsearch leaves
+vectors out of ``_source`` since 9.2, OpenSearch since 3.8. Nothing that the client selected changes its place or its bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from ..contract import Needs, Reason, UnsupportedError
+from ..wire.json import Members, Span
+from ..wire.json_requests import items_of, present, read_object, text_of, texts_of
+from ..wire.json_vectors import Edit
+
+SOURCE, FIELDS = "_source", "fields"
+_PLAIN = re.compile(r"[^*.,\\]+")
+_NO_SOURCE = b'"_none_"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """``edit``: of the selection, None if it stays. ``is_forced``: the client wants no ``_source``. ``added``: members that it did not select.
+    ``is_cut``: whether some optional fields are not returned whole.
+    """
+
+    edit: Edit | None = None
+    is_forced: bool = False
+    added: tuple[str, ...] = ()
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patterns:
+    """Names with ``*`` for any characters, dots included."""
+
+    names: tuple[str, ...]
+
+    def select(self, field: str) -> bool:
+        """Whether one of them selects the whole field."""
+        return any(_matches(name, field) for name in self.names)
+
+    def touch(self, field: str) -> bool:
+        """Whether one of them may select the field, or a part of it."""
+        return any(_may_reach(name, field) for name in self.names)
+
+
+def _matches(pattern: str, field: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), field, re.DOTALL) is not None
+
+
+def _may_reach(pattern: str, field: str) -> bool:
+    begin, star, _ = pattern.partition("*")
+    inside = f"{field}."
+    return _matches(pattern, field) or begin.startswith(inside) or (bool(star) and inside.startswith(begin))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Selected:
+    """The client's selection. ``wanted``: whether any ``_source`` is returned. ``listed``: the span of the included names, None if there are none;
+    ``includes``: () for everything.
+    """
+
+    wanted: bool
+    listed: Span | None = None
+    includes: Patterns = Patterns(names=())
+    excludes: Patterns = Patterns(names=())
+
+
+def plan_source(text: bytes, root: Members, start: int, needs: Needs) -> Source:
+    """``_source`` with the fields of the needs. ``start``: of the body's brace. Raises UnsupportedError if a required one cannot be added."""
+    selected = _read_source(text, root)
+    required, optional = needs.payload_fields, needs.optional_fields
+    if selected.wanted and not selected.includes.names:
+        touched = [field for field in (*required, *optional) if selected.excludes.touch(field)]
+        _check(touched, required)
+        return Source(is_cut=bool(touched))
+    missing = [
+        field
+        for field in dict.fromkeys((*required, *optional))
+        if not selected.includes.select(field) or selected.excludes.touch(field)
+    ]
+    added = tuple([field for field in missing if _is_addable(field, selected)])
+    _check([field for field in missing if field not in added], required)
+    is_cut = len(added) < len(missing)
+    if not added:
+        return Source(is_cut=is_cut)
+    if not selected.wanted:
+        value = b"true" if needs.whole else orjson.dumps(added)
+        span = present(text, root, SOURCE)
+        edit = (start + 1, start + 1, b'"_source":%s,' % value) if span is None else (*span, value)
+        return Source(edit=edit, is_forced=True, is_cut=is_cut and not needs.whole)
+    assert selected.listed is not None  # noqa: S101 - names are included, so they have a place
+    return Source(edit=_appended(text, selected.listed, added), added=added, is_cut=is_cut)
+
+
+def _is_addable(field: str, selected: _Selected) -> bool:
+    is_touched = selected.includes.touch(field) or selected.excludes.touch(field)
+    return _PLAIN.fullmatch(field) is not None and not is_touched
+
+
+def _check(hidden: Sequence[str], required: Collection[str]) -> None:
+    if not set(hidden).isdisjoint(required):
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+
+
+def _appended(text: bytes, span: Span, names: Sequence[str]) -> Edit:
+    """The client's name or list of names, with further ones."""
+    if text[span[0] : span[0] + 1] == b'"':
+        return (*span, b"[%s,%s" % (text[span[0] : span[1]], orjson.dumps(names)[1:]))
+    # The list has names: an empty one selects everything.
+    return span[1] - 1, span[1] - 1, b"," + orjson.dumps(names)[1:-1]
+
+
+def _read_source(text: bytes, root: Members) -> _Selected:
+    """Raises UnsupportedError."""
+    stored = present(text, root, "stored_fields")
+    if stored is not None and any(name in text[slice(*stored)] for name in (_NO_SOURCE, b'"_source"')):
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    if SOURCE not in root:
+        return _Selected(wanted=stored is None)
+    span = root[SOURCE].span
+    value = text[slice(*span)]
+    if value in {b"true", b"false"}:
+        return _Selected(wanted=value == b"true")
+    if value[:1] in {b'"', b"["}:
+        return _Selected(wanted=True, listed=span, includes=_patterns(text, span))
+    if value[:1] != b"{":
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    fields = read_object(
+        text,
+        span,
+        ("includes", "include", "excludes", "exclude", "exclude_vectors"),
+        reason=Reason.PAYLOAD_SELECTOR,
+    )
+    listed, hidden = (_one_of(text, fields, names) for names in (("includes", "include"), ("excludes", "exclude")))
+    return _Selected(
+        wanted=True,
+        listed=listed,
+        includes=_patterns(text, listed),
+        excludes=_patterns(text, hidden),
+    )
+
+
+def _one_of(text: bytes, fields: Members, names: tuple[str, str]) -> Span | None:
+    if all(name in fields for name in names):
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    return next((span for name in names if (span := present(text, fields, name)) is not None), None)
+
+
+def _patterns(text: bytes, span: Span | None) -> Patterns:
+    if span is None:
+        return Patterns(names=())
+    if text[span[0] : span[0] + 1] == b'"':
+        return Patterns(names=(text_of(text, span),))
+    return Patterns(names=texts_of(text, span))
+
+
+# The vector.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vector:
+    """``field``: the path by which vectors are compared; "" for none. ``edit``: of ``fields``, None if it stays; then the client selected it, or
+    nobody needs it. ``is_read``: whether the reply may have it.
+    """
+
+    field: str = ""
+    edit: Edit | None = None
+    is_read: bool = False
+
+
+def plan_vector(text: bytes, root: Members, start: int, field: str, *, is_needed: bool) -> Vector:
+    """Raises UnsupportedError."""
+    if not is_needed or not field or "*" in field:
+        return Vector(field=field)
+    span = present(text, root, FIELDS)
+    name = orjson.dumps(field)
+    if span is None:
+        if FIELDS in root:
+            raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+        return Vector(field=field, edit=(start + 1, start + 1, b'"fields":[%s],' % name), is_read=True)
+    items = items_of(text, span)
+    names = Patterns(names=tuple([_field_name(text, item) for item in items]))
+    if names.touch(field):
+        return Vector(field=field, is_read=True)
+    at = span[1] - 1
+    return Vector(field=field, edit=(at, at, (b"," if items else b"") + name), is_read=True)
+
+
+def _field_name(text: bytes, span: Span) -> str:
+    """A name, or an object with it and a format."""
+    if text[span[0] : span[0] + 1] == b"{":
+        fields = read_object(text, span, ("field", "format", "include_unmapped"), reason=Reason.PAYLOAD_SELECTOR)
+        span = present(text, fields, "field") or span
+    return text_of(text, span)

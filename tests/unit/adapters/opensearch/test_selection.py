@@ -1,0 +1,111 @@
+"""What a widened search returns in addition: fields of ``_source`` and the vector, and never a part of what the client selected."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from support.backends.transports import REST
+from vecsieve.adapters.contract import Needs, Operation, Reason, SearchCall, UnsupportedError
+
+ADAPTER = REST["elasticsearch"].adapter()
+KNN = {"knn": {"field": "a.vec", "query_vector": [0.5], "k": 10, "num_candidates": 90}}
+TEXT = Needs(vectors=False, optional_fields=("text",))
+
+
+def parsed(members: Any, needs: Needs) -> SearchCall:
+    operation = Operation(backend="elasticsearch", name="search", collection="docs")
+    return ADAPTER.parse_request(operation, json.dumps({**KNN, **members}).encode(), needs)
+
+
+def widened(members: Any, needs: Needs, name: str) -> Any:
+    return json.loads(ADAPTER.widen(parsed(members, needs), [10])).get(name)
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected", "is_cut"),
+    [
+        (True, True, False),
+        (False, ["text"], False),
+        ("id", ["id", "text"], False),
+        (["id", "m.*"], ["id", "m.*", "text"], False),
+        (["te*"], ["te*"], False),
+        (["*"], ["*"], False),
+        ([], [], False),
+        (["*.page"], ["*.page"], True),
+        (["text.en"], ["text.en"], True),
+        ({}, {}, False),
+        ({"includes": ["id"]}, {"includes": ["id", "text"]}, False),
+        ({"include": "id"}, {"include": ["id", "text"]}, False),
+        ({"includes": ["id"], "excludes": ["t*"]}, {"includes": ["id"], "excludes": ["t*"]}, True),
+        ({"excludes": ["vec"], "exclude_vectors": True}, {"excludes": ["vec"], "exclude_vectors": True}, False),
+        ({"excludes": ["text"]}, {"excludes": ["text"]}, True),
+        ({"excludes": "*.en"}, {"excludes": "*.en"}, True),
+    ],
+    ids=str,
+)
+def test_a_text_is_added_where_no_pattern_touches_it(selection: Any, expected: Any, *, is_cut: bool) -> None:
+    assert widened({"_source": selection}, TEXT, "_source") == expected
+    assert [search.is_cut for search in parsed({"_source": selection}, TEXT).searches] == [is_cut]
+
+
+def test_stored_fields_alone_return_no_source() -> None:
+    assert widened({"stored_fields": ["id"]}, TEXT, "_source") == ["text"]
+    assert widened({"stored_fields": ["id"], "_source": True}, TEXT, "_source") is True
+
+
+def test_a_search_without_source_shows_all_of_it_while_the_text_is_unknown() -> None:
+    needs = Needs(vectors=False, optional_fields=("text",), whole=True)
+    assert widened({"_source": False}, needs, "_source") is True
+    assert widened({"_source": ["id"]}, needs, "_source") == ["id", "text"]
+
+
+@pytest.mark.parametrize(
+    "selection", [["tenant.x"], {"excludes": ["ten*"]}, {"includes": ["a"], "excludes": ["tenant"]}], ids=str
+)
+def test_a_required_field_that_cannot_be_added_passes_through(selection: Any) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        parsed({"_source": selection}, Needs(payload_fields=("tenant",)))
+    assert caught.value.reason is Reason.PAYLOAD_SELECTOR
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"_source": None},
+        {"_source": 7},
+        {"_source": {"later": 1}},
+        {"stored_fields": "_none_"},
+        {"fields": None},
+        {"fields": [{"later": 1}]},
+    ],
+    ids=str,
+)
+def test_a_selection_of_an_unknown_form_passes_through(members: Any) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        parsed(members, Needs())
+    assert caught.value.reason in {Reason.PAYLOAD_SELECTOR, Reason.UNSUPPORTED_FIELD, Reason.AMBIGUOUS_FIELD}
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({}, ["a.vec"]),
+        ({"fields": []}, ["a.vec"]),
+        ({"fields": ["x", {"field": "y", "format": "z"}]}, ["x", {"field": "y", "format": "z"}, "a.vec"]),
+        ({"fields": ["a.*"]}, ["a.*"]),
+        ({"fields": [{"field": "a.vec"}]}, [{"field": "a.vec"}]),
+    ],
+    ids=str,
+)
+def test_the_vector_is_one_of_the_fields(members: Any, expected: Any) -> None:
+    assert widened(members, Needs(), "fields") == expected
+    assert widened(members, Needs(vectors=False), "fields") == members.get("fields")
+
+
+def test_a_policy_may_name_another_vector() -> None:
+    call = parsed({}, Needs(vector_name="other"))
+    assert json.loads(ADAPTER.widen(call, [10]))["fields"] == ["other"]
+    assert [search.query for search in call.searches] == [None]
