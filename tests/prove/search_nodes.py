@@ -45,6 +45,8 @@ MODES = ("off", "shadow", "on")
 SHOWN = 12
 AGAIN = 4  # direct answers that are compared before an answer is said to differ
 TOOK = re.compile(rb'("?took"? ?: ?)\d+')
+TOTAL = re.compile(rb'("total" ?: ?(?:\{\s*"value" ?: ?)?)\d+(?!\d|,"successful)')
+SCORES = re.compile(rb'("(?:_score|max_score)" ?: ?|"sort" ?: ?\[\s*)[-0-9.E]+')
 SCROLL = re.compile(rb'"_scroll_id" ?: ?"[^"]*"')
 PER_CONNECTION = frozenset({"date", "connection", "keep-alive", "x-vecsieve"})
 VARIABLES = {Product.OPENSEARCH: real_servers.OPENSEARCH, Product.ELASTICSEARCH: real_servers.ELASTICSEARCH}
@@ -66,12 +68,18 @@ class Answered:
 
 @dataclass
 class Tally:
-    """What came of the requests. ``faults``: differences that must not be."""
+    """What came of the requests. ``totals``: pages whose `total` is that of the wider search; ``short``: with fewer results than there are
+    families, because the client's own neighbours are fewer; ``reordered``: with hits whose members have another order, as the server
+    writes them for the wider search. ``faults``: differences that must not be.
+    """
 
     made: int = 0
     refused: int = 0
     changed: int = 0
     unstable: int = 0
+    totals: int = 0
+    reordered: int = 0
+    short: int = 0
     faults: dict[str, list[str]] = field(default_factory=lambda: {mode: [] for mode in MODES})
     reasons: Counter[str] = field(default_factory=Counter)
 
@@ -180,7 +188,7 @@ def _fault(direct: Connection, request: Drawn, own: Answered, answer: Answered, 
     if mode != "on":
         return _difference(own, answer)
     tally.changed += 1
-    return _page_fault(direct, request, own, answer)
+    return _page_fault(direct, request, own, answer, tally)
 
 
 def _difference(own: Answered, answer: Answered) -> str:
@@ -199,19 +207,24 @@ class _Hits(msgspec.Struct):
     hits: list[msgspec.Raw] = []
 
 
-def _page_fault(direct: Connection, request: Drawn, own: Answered, answer: Answered) -> str:
+def _page_fault(direct: Connection, request: Drawn, own: Answered, answer: Answered, tally: Tally) -> str:
     if own.status != answer.status or own.headers != answer.headers:
         return _difference(own, answer)
     before, after = _parts(request, own.whole), _parts(request, answer.whole)
     if len(before) != len(after):
         return f"{len(before)} answers became {len(after)}"
-    for (names, body), one, other in zip(request.searches, before, after, strict=True):
-        if one == other:
-            continue
-        if fault := _part_fault(direct, request, (names, body), one, other):
+    for search, one, other in zip(request.searches, before, after, strict=True):
+        if one != other and (fault := _part_fault(direct, request, search, one, other, tally)):
             return fault
     around = [_without_hits(whole, parts) for whole, parts in ((own.whole, before), (answer.whole, after))]
-    return "" if around[0] == around[1] else f"around the hits: {around[0][:500]!r} became {around[1][:500]!r}"
+    if around[0] == around[1]:
+        return ""
+    settled = [SCORES.sub(rb"\g<1>0", TOTAL.sub(rb"\g<1>0", whole)) for whole in around]
+    if settled[0] != settled[1]:
+        return f"around the hits: {around[0][:500]!r} became {around[1][:500]!r}"
+    totals = [[match[0] for match in TOTAL.finditer(whole)] for whole in around]
+    tally.totals += totals[0] != totals[1]
+    return ""
 
 
 def _parts(request: Drawn, whole: bytes) -> list[tuple[bytes, ...]]:
@@ -238,21 +251,36 @@ def _without_hits(whole: bytes, parts: Sequence[Sequence[bytes]]) -> bytes:
 
 
 def _part_fault(
-    direct: Connection, request: Drawn, search: tuple[str, Json], own: Sequence[bytes], page: Sequence[bytes]
+    direct: Connection,
+    request: Drawn,
+    search: tuple[str, Json],
+    own: Sequence[bytes],
+    page: Sequence[bytes],
+    tally: Tally,
 ) -> str:
-    everything = _everything(direct, request, search)
-    rest = iter(everything)
-    if not all(hit in rest for hit in page):
-        return f"not a part of the server's own ranking, in its order: {[_id(hit) for hit in page]} of {[_id(hit) for hit in everything]}"
-    families = [_id(hit) for hit in page if _id(hit)]
-    doubled = len(set(families)) < len(families)
-    possible = len({_id(hit) for hit in everything})
-    first = _first(request, search[1])
-    if len(page) < min(len(own), max(0, possible - first)):
-        return f"{len(page)} results, directly {len(own)}, of {possible} families from {first}"
-    if doubled and possible - first >= len(own):
+    """What is wrong with one page. ``shallow``: the client's own ranking, whole; ``deep``: with as many neighbours as there are."""
+    shallow, deep = (_everything(direct, request, search, is_deep=is_deep) for is_deep in (False, True))
+    given = {_unscored(hit) for hit in (*own, *shallow, *deep)}
+    if not {_unscored(hit) for hit in page} <= given:
+        if not {_unordered(hit) for hit in page} <= {_unordered(hit) for hit in given}:
+            return f"hits that the server does not give: {[hit[:200] for hit in page]}"
+        tally.reordered += 1
+    scores = [float(score) for hit in page if (score := json.loads(hit).get("_score")) is not None]
+    if scores != sorted(scores, reverse=True):
+        return f"not in the server's order: {scores}"
+    families, first = [_id(hit) for hit in page if _id(hit)], _first(request, search[1])
+    left = [max(0, len({_id(hit) for hit in ranking}) - first) for ranking in (shallow, deep)]
+    tally.short += len(page) < min(len(own), left[1])
+    if len(page) < min(len(own), left[0]):
+        return f"{len(page)} results, directly {len(own)}, of {left} families from {first}"
+    if len(set(families)) < len(families) and left[0] >= len(own):
         return f"copies stand beside each other: {families}"
     return ""
+
+
+def _unscored(hit: bytes) -> bytes:
+    """Without the score: Elasticsearch gives a document one that differs by 1e-4 where more are examined, and a sum has more parts."""
+    return SCORES.sub(rb"\g<1>0", hit)
 
 
 def _id(hit: bytes) -> str:
@@ -264,29 +292,32 @@ def _first(request: Drawn, body: Json) -> int:
     return int(given[1]) if given else int(float(body.get("from") or 0))
 
 
-def _everything(direct: Connection, request: Drawn, search: tuple[str, Json]) -> list[bytes]:
-    """The whole ranking, by as deep a request."""
+def _unordered(hit: bytes) -> str:
+    return json.dumps(json.loads(_unscored(hit)), sort_keys=True)
+
+
+def _everything(direct: Connection, request: Drawn, search: tuple[str, Json], *, is_deep: bool) -> list[bytes]:
     names, body = search
-    wide = {**_deep(body), "size": EVERYTHING, "from": 0}
+    size = int(float(body.get("size") or 10))
+    url_size = re.search(r"[?&]size=(\d+)", request.target)
+    ranked = _counted(body, None if is_deep else int(url_size[1]) if url_size else size)
+    wide = {**ranked, "size": EVERYTHING, "from": 0}
     url = re.sub(r"(size|from)=\d+&?", "", request.target.partition("?")[2])
-    target = f"/{names}/_search?{url}"
-    answer = direct.ask("POST", target, json.dumps(wide).encode())
-    if answer.status != 200:
-        return []
-    return list(_parts(Drawn("POST", target, b"", JSON, ()), answer.whole)[0])
+    answer = direct.ask("POST", f"/{names}/_search?{url}", json.dumps(wide).encode())
+    return list(_parts(Drawn("POST", "", b"", JSON, ()), answer.whole)[0]) if answer.status == 200 else []
 
 
-def _deep(value: Any) -> Any:
-    """The same with every k at its most."""
+def _counted(value: Any, size: int | None) -> Any:
+    """The same with every number of neighbours at its most, or for that size: it is what Elasticsearch takes where none is said."""
     if isinstance(value, list):
-        return [_deep(item) for item in value]
+        return [_counted(item, size) for item in value]
     if not isinstance(value, dict):
         return value
-    made = {name: _deep(item) for name, item in value.items()}
-    if "vector" in made and "k" in made:
+    made = {name: _counted(item, size) for name, item in value.items()}
+    if "vector" in made and "k" in made and size is None:
         made["k"] = EVERYTHING
     if "query_vector" in made:
-        made |= {"k": EVERYTHING, "num_candidates": EVERYTHING}
+        made = {**made, "k": EVERYTHING, "num_candidates": EVERYTHING} if size is None else {"k": max(size, 1), **made}
     return made
 
 
@@ -309,7 +340,7 @@ def main() -> int:
             tally = compared(url, proxies, product, given.seed, given.count, is_whole=is_whole)
         faults = {mode: len(found) for mode, found in tally.faults.items()}
         print(
-            f"{product.value}, seed {given.seed}: {tally.made} requests, {tally.refused} refused, {tally.changed} pages changed, {tally.unstable} unstable; differences {faults}"
+            f"{product.value}, seed {given.seed}: {tally.made} requests, {tally.refused} refused, {tally.changed} pages changed, {tally.totals} with another total, {tally.short} short, {tally.reordered} reordered, {tally.unstable} unstable; differences {faults}"
         )
         print("  on:", dict(tally.reasons.most_common()))
         for mode, found in tally.faults.items():
