@@ -11,7 +11,7 @@ is not in the tables below makes a search unsupported where it may decide the or
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ..contract import Reason, UnsupportedError
@@ -40,21 +40,27 @@ class Lift(NamedTuple):
 
 class Ranking(NamedTuple):
     """``field``: the path of the vectors to compare by; "" if none is known. ``query``: the span of a dense query vector. ``neighbours``: how
-    many the deciding clause finds; None if it has no such number. ``most``: the window of a fusion. ``edits``: further changes of a widened search.
-    ``is_hybrid``: its scores are made by a pipeline.
+    many the client's clause finds, if a widened one finds more, else None; ``is_global``: in all shards together, else in each. ``most``: the
+    window of a fusion. ``edits``: further changes of a widened search. ``pins``: those that keep counts which follow ``size``. ``is_hybrid``: its
+    scores are made by a pipeline. ``is_by_size``: a count that follows ``size`` and cannot be kept.
     """
 
     field: str = ""
     query: Span | None = None
     neighbours: int | None = None
+    is_global: bool = False
     lifts: tuple[Lift, ...] = ()
     most: int | None = None
     edits: tuple[Edit, ...] = ()
+    pins: tuple[Edit, ...] = ()
     is_hybrid: bool = False
+    is_by_size: bool = False
 
     def among_others(self) -> Ranking:
-        """The same clause beside others, which keeps its counts."""
-        return self._replace(neighbours=None, lifts=())
+        """The same clause beside others, which keeps its counts. Raises UnsupportedError if it cannot."""
+        if self.is_by_size:
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+        return self._replace(neighbours=None, lifts=(), edits=(*self.edits, *self.pins), pins=())
 
 
 class Reader(NamedTuple):
@@ -64,6 +70,10 @@ class Reader(NamedTuple):
     offset: int
     window: int
     depth: int
+
+    @property
+    def size(self) -> int:
+        return self.window - self.offset
 
     def deeper(self) -> Reader:
         if not self.depth:  # each level takes one more pass over its text
@@ -86,14 +96,16 @@ def ranking_of(reader: Reader, root: Members) -> Ranking:
         return of_query(reader, query)
     clauses = items_of(text, knn) if text[knn[0] : knn[0] + 1] == b"[" else [knn]
     rankings = [_of_named_knn(reader, clause) for clause in clauses]
-    if not rankings:
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
     if parts["rank"] is not None:  # Elasticsearch before retrievers
         name, fusion = _only_member(text, parts["rank"])
         if name != "rrf":
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-        return _windowed(reader, _members(text, fusion), rankings[0])
-    return rankings[0] if len(rankings) == 1 and query is None else rankings[0].among_others()
+        return _windowed(reader, _members(text, fusion), _together(rankings))
+    if len(rankings) == 1 and query is None:
+        return rankings[0]
+    # The scores of the query's clauses are added: what of them follows the size must stay as well.
+    beside = [] if query is None else _ranked(of_query, reader, [query])
+    return _together([*rankings, *beside])
 
 
 def of_query(reader: Reader, span: Span) -> Ranking:
@@ -141,28 +153,34 @@ def _of_knn(reader: Reader, span: Span) -> Ranking:
     """The query ``knn`` of either server."""
     inside = _members(reader.text, span)
     if "field" in inside and reader.text[inside["field"].value : inside["field"].value + 1] == b'"':
-        return _of_named_knn(reader, span)
+        return _of_named_knn(reader, span, is_global=False)
     field, clause = _only_member(reader.text, span)
     fields = read_object(reader.text, clause, _KNN_MEMBERS)
-    vector = required(reader.text, fields, "vector")
+    ranking = Ranking(field, _dense(reader.text, required(reader.text, fields, "vector")))
     k = present(reader.text, fields, "k")  # absent from a search within a distance
-    return _neighbours(
-        reader, Ranking(field, _dense(reader.text, vector)), [] if k is None else [_count(reader.text, k)]
-    )
+    return ranking if k is None else _neighbours(reader, ranking, _count(reader.text, k))
 
 
-def _of_named_knn(reader: Reader, span: Span) -> Ranking:
-    """Elasticsearch's form, as a query, beside the query, and as a retriever. Without ``k`` a query finds ``size`` neighbours."""
-    fields = read_object(reader.text, span, _NAMED_KNN_MEMBERS)
-    vector = present(reader.text, fields, "query_vector")
+def _of_named_knn(reader: Reader, span: Span, *, is_global: bool = True) -> Ranking:
+    """Elasticsearch's form: as a query, beside the query, and as a retriever. Without ``k`` it finds ``size`` neighbours."""
+    text = reader.text
+    fields = read_object(text, span, _NAMED_KNN_MEMBERS)
+    vector = present(text, fields, "query_vector")
+    k, candidates = (present(text, fields, name) for name in ("k", "num_candidates"))
+    at = span[0] + 1, span[0] + 1
     ranking = Ranking(
-        text_of(reader.text, required(reader.text, fields, "field")),
-        None if vector is None else _dense(reader.text, vector),
+        text_of(text, required(text, fields, "field")),
+        None if vector is None else _dense(text, vector),
+        is_global=is_global,
+        pins=() if k is not None else ((*at, b'"k":%d,' % reader.size),),
     )
-    counts = [present(reader.text, fields, name) for name in ("k", "num_candidates")]
-    if present(reader.text, fields, "inner_hits") is not None:  # the passages of a document depend on the count
-        return ranking
-    return _neighbours(reader, ranking, [_count(reader.text, count) for count in counts if count is not None])
+    neighbours = Lift(at, reader.size, "k") if k is None else _count(text, k)
+    examined = [] if candidates is None else [_count(text, candidates)]
+    if any(count.value < neighbours.value for count in examined):  # which the server refuses
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    if present(text, fields, "inner_hits") is not None:  # the passages of a document depend on the count
+        return ranking.among_others()
+    return _neighbours(reader, ranking, neighbours, *examined)
 
 
 def _of_neural(reader: Reader, span: Span) -> Ranking:
@@ -174,22 +192,19 @@ def _of_neural(reader: Reader, span: Span) -> Ranking:
     k = present(reader.text, fields, "k")
     if "k" in fields and k is None:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    after = clause[0] + 1, clause[0] + 1
-    return _neighbours(
-        reader, Ranking(field), [Lift(after, DEFAULT_SIZE, "k") if k is None else _count(reader.text, k)]
-    )
+    at = clause[0] + 1, clause[0] + 1
+    return _neighbours(reader, Ranking(field), Lift(at, DEFAULT_SIZE, "k") if k is None else _count(reader.text, k))
 
 
 def _count(text: bytes, span: Span) -> Lift:
     return Lift(span, integer(text, span))
 
 
-def _neighbours(reader: Reader, ranking: Ranking, lifts: list[Lift]) -> Ranking:
+def _neighbours(reader: Reader, ranking: Ranking, neighbours: Lift, *examined: Lift) -> Ranking:
     """Fewer neighbours than requested results are the client's choice: then none are added."""
-    if not lifts:
-        return ranking
-    least = min(lift.value for lift in lifts)
-    return ranking._replace(neighbours=least, lifts=tuple(lifts) if least >= reader.window else ())
+    if neighbours.value < reader.window:
+        return ranking.among_others()
+    return ranking._replace(neighbours=neighbours.value, lifts=(neighbours, *examined))
 
 
 def _dense(text: bytes, span: Span) -> Span | None:
@@ -200,8 +215,8 @@ def _dense(text: bytes, span: Span) -> Span | None:
 # Scripts.
 
 _VECTOR_FUNCTION = re.compile(
-    r"\b(?:cosineSimilarity|cosinesimil|dotProduct|innerProduct|l[12]norm|l[12]Norm|l2Squared|l1Norm|lInfNorm|hamming|hammingbit)"
-    r"\(\s*(?:params\.(?P<query>\w+))?[^,()]*,\s*(?:doc\[\s*)?['\"](?P<field>[^'\"]+)['\"]"
+    r"\b(?:cosineSimilarity|cosinesimil|dotProduct|innerProduct|l[12]norm|l[12]Norm|l2Squared|lInfNorm|hamming|hammingbit)"
+    r"\(\s*(?:params\.(?P<query>\w+))?[^,()]*,\s*(?:doc\[\s*)?(?:['\"](?P<field>[^'\"]+)['\"]|params\.(?P<named>\w+))"
 )
 _SCRIPT_MEMBERS = ("source", "lang", "params")
 
@@ -221,7 +236,8 @@ def _of_script(reader: Reader, span: Span) -> Ranking:
         match = _VECTOR_FUNCTION.search(words)
         if match is None:
             raise UnsupportedError(Reason.NOTHING_TO_DO)
-        field, query = match["field"], present(text, values, match["query"])
+        field = match["field"] or text_of(text, present(text, values, match["named"]))
+        query = present(text, values, match["query"])
     return Ranking(field, None if query is None else _dense(text, query))
 
 
@@ -249,14 +265,26 @@ def _listed(text: bytes, fields: Members, name: str) -> list[Span]:
 
 
 def _first(reader: Reader, clauses: list[Span]) -> Ranking:
-    """The first clause that ranks by vectors, beside others. Raises UnsupportedError."""
+    """The first clause that ranks by vectors, beside others, which keep their counts as well. Raises UnsupportedError."""
+    return _together(_ranked(of_query, reader, clauses))
+
+
+def _ranked(read: Callable[[Reader, Span], Ranking], reader: Reader, clauses: list[Span]) -> Iterator[Ranking]:
+    """The clauses that rank by vectors. Raises UnsupportedError where the client chose the order of one, and for unknown ones."""
     for clause in clauses:
         try:
-            return of_query(reader, clause).among_others()
+            yield read(reader, clause)
         except UnsupportedError as verdict:
             if verdict.reason is not Reason.NOTHING_TO_DO:
                 raise
-    raise UnsupportedError(Reason.NOTHING_TO_DO)
+
+
+def _together(rankings: Iterable[Ranking]) -> Ranking:
+    """The first of several, with the changes of all. Raises UnsupportedError if there is none."""
+    kept = [ranking.among_others() for ranking in rankings]
+    if not kept:
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    return kept[0]._replace(edits=tuple([edit for ranking in kept for edit in ranking.edits]))
 
 
 def _within(name: str) -> Callable[[Reader, Span], Ranking]:
@@ -283,22 +311,27 @@ def _of_hybrid(reader: Reader, span: Span) -> Ranking:
     if reader.offset:  # which the server refuses
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     depth = b'"pagination_depth":%d,' % reader.window
-    return ranking._replace(edits=((span[0] + 1, span[0] + 1, depth),))
+    return ranking._replace(edits=(*ranking.edits, (span[0] + 1, span[0] + 1, depth)))
 
 
-def _unknown_vectors(_reader: Reader, _span: Span) -> Ranking:
-    """Ranked by vectors that the server made, sparse ones or those of passages."""
+def _of_terms(_reader: Reader, _span: Span) -> Ranking:
+    """Sparse vectors score every document that has one of their terms."""
     return Ranking()
+
+
+def _of_semantic(_reader: Reader, _span: Span) -> Ranking:
+    """Vectors of passages, of which the server finds ``size``."""
+    return Ranking(is_by_size=True)
 
 
 _QUERIES: Mapping[str, Callable[[Reader, Span], Ranking]] = {
     "knn": _of_knn,
     "neural": _of_neural,
     "script_score": _of_script,
-    "semantic": _unknown_vectors,
-    "neural_sparse": _unknown_vectors,
-    "sparse_vector": _unknown_vectors,
-    "text_expansion": _unknown_vectors,
+    "semantic": _of_semantic,
+    "neural_sparse": _of_terms,
+    "sparse_vector": _of_terms,
+    "text_expansion": _of_terms,
     "bool": _of_bool,
     "hybrid": _of_hybrid,
     "nested": _of_nested,
@@ -334,10 +367,8 @@ def _of_retriever(reader: Reader, span: Span) -> Ranking:
     listed = [*_listed(reader.text, fields, "retrievers"), *_listed(reader.text, fields, "retriever")]
     # A query beside ``fields`` ranks by words and by vectors; a reranker by a model that reads texts.
     is_ranked = "inference_text" in fields or "query" in fields
-    ranking = next(_retrieved(reader, listed), Ranking() if is_ranked else None)
-    if ranking is None:
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
-    return _windowed(reader, fields, ranking)
+    parts = [*_ranked(_of_part, reader, listed), *([Ranking()] if is_ranked else [])]
+    return _windowed(reader, fields, _together(parts))
 
 
 def _of_standard(reader: Reader, span: Span) -> Ranking:
@@ -353,20 +384,14 @@ def _of_standard(reader: Reader, span: Span) -> Ranking:
     return ranking if present(reader.text, fields, "filter") is None else ranking.among_others()
 
 
-def _retrieved(reader: Reader, retrievers: list[Span]) -> Iterator[Ranking]:
-    """The rankings by vectors among the parts of a fusion. Raises UnsupportedError where the client chose the order of one."""
-    for span in retrievers:
-        inside = _members(reader.text, span)
-        inner = inside["retriever"].span if "retriever" in inside else span  # with a weight beside it
-        try:
-            yield _of_retriever(reader, inner)
-        except UnsupportedError as verdict:
-            if verdict.reason is not Reason.NOTHING_TO_DO:
-                raise
+def _of_part(reader: Reader, span: Span) -> Ranking:
+    """A retriever in a fusion, perhaps with a weight beside it."""
+    inside = _members(reader.text, span)
+    return _of_retriever(reader, inside["retriever"].span if "retriever" in inside else span)
 
 
 def _windowed(reader: Reader, fields: Members, ranking: Ranking) -> Ranking:
     """A fusion of so many results of each list: a larger window would change their order."""
     windows = [present(reader.text, fields, name) for name in ("rank_window_size", "window_size")]
     counts = [integer(reader.text, window) for window in windows if window is not None]
-    return ranking.among_others()._replace(most=max(counts, default=reader.window))
+    return ranking._replace(most=max(counts, default=reader.window))

@@ -45,7 +45,7 @@ _BY_SCORE = frozenset(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One supported search. ``index``: in the batch, else 0. ``start``: of its opening brace. ``size``, ``offset``: spans of these values; None
-    if absent, and for an offset of 0. ``edits``: those of any widened version.
+    if absent, and for an offset of 0. ``neighbours``, ``is_global``: as for Ranking. ``edits``: those of any widened version.
     """
 
     index: int
@@ -53,6 +53,8 @@ class Plan:
     top_k: int
     size: Span | None
     offset: Span | None
+    neighbours: int | None
+    is_global: bool
     lifts: tuple[Lift, ...]
     edits: tuple[Edit, ...]
     source: Source
@@ -134,8 +136,8 @@ def _search(
     field = ranking.field if needs.vector_name is None else needs.vector_name
     vector = plan_vector(body, root, start, field, is_needed=needs.vectors)
     plan = Plan(
-        index=index, start=start, top_k=top_k, size=size, offset=offset if skipped else None, lifts=ranking.lifts,
-        edits=ranking.edits, source=plan_source(body, root, start, needs), vector=vector,
+        index=index, start=start, top_k=top_k, size=size, offset=offset if skipped else None,
+        neighbours=ranking.neighbours, is_global=ranking.is_global, lifts=ranking.lifts, edits=ranking.edits, source=plan_source(body, root, start, needs), vector=vector,
     )  # fmt: skip
     is_comparable = needs.query and field == ranking.field and ranking.query is not None
     search = Search(

@@ -1,8 +1,8 @@
 """Parses a reply of ``_search`` or ``_msearch``, and cuts the client's answer from it; the adapters of both products.
 
-The answer has upstream's hits without the others and without the additions; everything around them is unchanged: ``total``, ``max_score``,
-``aggregations``. A reply that is incomplete, because a shard failed or the time was over, is malformed: the client's own search decides what it
-gets then. Ambiguous replies are malformed, too.
+The answer has upstream's hits without the others and without the additions; everything around them is unchanged: ``max_score``,
+``aggregations``. Of more neighbours than the client's the ``total`` is that of the client's. A reply that is incomplete, because a shard failed or
+the time was over, is malformed: the client's own search decides what it gets then. Ambiguous replies are malformed, too.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from ..wire.json_vectors import (
     Edit,
     Shortened,
     decode_matrix,
+    edited,
     field_values,
     kept_inside,
     read_aside,
@@ -45,6 +46,7 @@ from .selection import FIELDS, SOURCE
 
 _NUMBER_STARTS = b"-0123456789"
 _MOST_GUESSES = 32_768
+_REFUSED = b'"query_shard_exception"'
 _GRAMMAR = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -62,10 +64,14 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The list of one search: its array, and its hits in order."""
+    """The list of one search: its array, and its hits in order. ``total``: the span of their number; None if absent or no number. ``shards``:
+    that answered.
+    """
 
     array: Span
     hits: tuple[Hit, ...]
+    total: Span | None
+    shards: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +139,37 @@ def _hits(text: bytes, answer: Members) -> Hits:
     if not {"hits", "timed_out", "_shards"} <= answer.keys():
         raise ValueError("no hits")
     shards = members(text, answer["_shards"].span)
-    is_late, failed = text[slice(*answer["timed_out"].span)], shards.get("failed")
-    if is_late != b"false" or failed is None or text[slice(*failed.span)] != b"0":
+    is_late = text[slice(*answer["timed_out"].span)] != b"false"
+    if is_late or not _are_whole(text, shards):
         raise ValueError("an incomplete answer")
-    listed = members(text, answer["hits"].span).get("hits")
-    if listed is None:
+    inside = members(text, answer["hits"].span)
+    if "hits" not in inside:
         raise ValueError("no list of hits")
-    return Hits(listed.span, tuple([_hit(text, span) for span in elements(text, listed.span)]))
+    array = inside["hits"].span
+    successful = int(text[slice(*shards["successful"].span)])
+    return Hits(array, tuple([_hit(text, span) for span in elements(text, array)]), _total(text, inside), successful)
+
+
+def _are_whole(text: bytes, shards: Members) -> bool:
+    """Whether no shard failed, but for those that refuse the query itself: they refuse the client's, too. Raises ValueError."""
+    if not {"failed", "successful"} <= shards.keys():
+        return False
+    if text[slice(*shards["failed"].span)] == b"0":
+        return True
+    if "failures" not in shards:
+        return False
+    failures = [members(text, span) for span in elements(text, shards["failures"].span)]
+    reasons = [members(text, failure["reason"].span) for failure in failures if "reason" in failure]
+    types = [text[slice(*reason["type"].span)] for reason in reasons if "type" in reason]
+    return len(types) == len(failures) and set(types) == {_REFUSED}
+
+
+def _total(text: bytes, inside: Members) -> Span | None:
+    """Raises ValueError."""
+    total = inside.get("total")
+    if total is not None and text[total.value : total.value + 1] == b"{":
+        total = members(text, total.span).get("value")
+    return None if total is None or not text[slice(*total.span)].isdigit() else total.span
 
 
 def _hit(text: bytes, span: Span) -> Hit:
@@ -227,16 +257,21 @@ def _payloads(document: ReplyDocument, hits: Sequence[Hit], most: int) -> tuple[
 
 def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     """The client's answer: of list i the hits ``keep[i]`` in that order."""
-    pieces: list[bytes] = []
-    position = 0
+    edits: list[Edit] = []
     for plan, hits, kept in zip(request.plans, reply.lists, keep, strict=True):
-        start, end = hits.array
         spans = [hit.span for hit in hits.hits]
-        pieces.append(reply.source.cut(position, start + 1))
-        pieces += kept_inside(reply.source, hits.array, spans, kept.tolist(), partial(_edits, reply, plan, hits.hits))
-        position = end - 1
-    pieces.append(reply.source.cut(position, len(reply.text)))
-    return b"".join(pieces)
+        inside = kept_inside(reply.source, hits.array, spans, kept.tolist(), partial(_edits, reply, plan, hits.hits))
+        edits.append((hits.array[0] + 1, hits.array[1] - 1, b"".join(inside)))
+        edits += _counted(reply.text, plan, hits)
+    return b"".join(edited(reply.source, (0, len(reply.text)), edits))
+
+
+def _counted(text: bytes, plan: Plan, hits: Hits) -> list[Edit]:
+    """The number of neighbours that the client's search finds: as many in each shard, or in all. It is too high only where a shard has fewer."""
+    if plan.neighbours is None or hits.total is None:
+        return []
+    most = plan.neighbours * (1 if plan.is_global else hits.shards)
+    return [(*hits.total, b"%d" % most)] if int(text[slice(*hits.total)]) > most else []
 
 
 def _edits(reply: ReplyDocument, plan: Plan, hits: Sequence[Hit], index: int) -> list[Edit]:

@@ -29,7 +29,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """``hits``: in rank order. ``total``: what the query finds, None for the hits. ``has_vectors``: whether ``_source`` has the vectors, which Elasticsearch leaves out since 9.2."""
+    """``hits``: in rank order. ``total``: what an exact search finds, None for the hits. ``has_vectors``: whether ``_source`` has the vectors, which Elasticsearch leaves out since 9.2."""
 
     hits: tuple[Stored, ...]
     has_vectors: bool = True
@@ -55,9 +55,14 @@ class Server:
         top = self.hits[0].score if self.hits else "null"  # whatever the page
         return (
             f'{space}{{"took":5,"timed_out":false,"_shards":{{"total":1,"successful":1,"skipped":0,"failed":0}},'
-            f'"hits":{{"total":{{"value":{len(self.hits) if self.total is None else self.total},"relation":"eq"}},"max_score":{top},'
+            f'"hits":{{"total":{{"value":{self._total(request)},"relation":"eq"}},"max_score":{top},'
             f'"hits":[{space}{shown}{space}]}},"aggregations":{{"_id":{{"hits":[]}}}}}}'
         )
+
+    def _total(self, request: dict[str, Any]) -> int:
+        total = len(self.hits) if self.total is None else self.total
+        neighbours = neighbours_of(request)
+        return total if neighbours is None else min(total, neighbours)
 
     def _hit(self, hit: Stored, request: dict[str, Any]) -> str:
         members = [f'"_index":{hit.index}', f'"_id":{hit.id}', f'"_score":{hit.score}']
@@ -78,6 +83,24 @@ class Server:
             stored[VECTOR] = hit.vector
         kept = {key: _part(key, value, includes, excludes) for key, value in stored.items()}
         return _object({key: value for key, value in kept.items() if value is not None})
+
+
+def neighbours_of(request: dict[str, Any]) -> int | None:
+    """How many documents the one clause of a search finds in a shard; None if others find some, too."""
+    size, query, knn = request.get("size", 10), request.get("query", {}), request.get("knn", [])
+    clauses = knn if isinstance(knn, list) else [knn]
+    retrieved = request.get("retriever", {}).get("knn")
+    if (len(clauses) == 1 and not query) or retrieved:
+        return int((retrieved or clauses[0]).get("k", size))
+    if clauses:
+        return None
+    if "neural" in query:
+        (clause,) = query["neural"].values()
+        return int(clause.get("k", 10))
+    if "field" in query.get("knn", {}):
+        return int(query["knn"].get("k", size))
+    (clause,) = query.get("knn", {"": {}}).values()
+    return int(clause["k"]) if "k" in clause else None
 
 
 def patterns_of(selection: Any) -> tuple[list[str], list[str]]:

@@ -42,7 +42,7 @@ def refused(body: Any, needs: Needs = WHOLE, *, parameters: str = "") -> Reason:
         ({"knn": ES_KNN}, {"knn": {**ES_KNN, "k": 50, "num_candidates": 50}, "size": 50}),
         ({"knn": [ES_KNN], "size": 5}, {"knn": [{**ES_KNN, "k": 50, "num_candidates": 50}], "size": 50}),
         ({"retriever": {"knn": ES_KNN}}, {"retriever": {"knn": {**ES_KNN, "k": 50, "num_candidates": 50}}, "size": 50}),
-        ({"query": {"knn": {"field": "v", "query_vector": QUERY}}}, {"query": {"knn": {"field": "v", "query_vector": QUERY}}, "size": 50}),
+        ({"query": {"knn": {"field": "v", "query_vector": QUERY}}}, {"query": {"knn": {"field": "v", "query_vector": QUERY, "k": 50}}, "size": 50}),
         ({"query": {"neural": {"v": {"query_text": "x", "k": 100}}}}, {"query": {"neural": {"v": {"query_text": "x", "k": 100}}}, "size": 50}),
         ({"query": {"neural": {"v": {"query_text": "x"}}}}, {"query": {"neural": {"v": {"k": 50, "query_text": "x"}}}, "size": 50}),
         ({"retriever": {"standard": {"query": {"neural": {"v": {"query_text": "x"}}}}}},
@@ -91,6 +91,17 @@ def test_beside_other_scores_and_filters_only_the_size_is_raised(body: Any) -> N
     assert widened(body) == {**body, "size": 50}
 
 
+def test_a_count_that_follows_the_size_stays_beside_other_scores() -> None:
+    """Elasticsearch finds ``size`` neighbours where none are counted."""
+    knn = {"field": "v", "query_vector": QUERY}
+    body = {"knn": [knn, {**knn, "k": 7}], "query": {"bool": {"should": [{"knn": knn}, MATCH]}}, "size": 8}
+    pinned = {**knn, "k": 8}
+    query = {"bool": {"should": [{"knn": pinned}, MATCH]}}
+    assert widened(body) == {"knn": [pinned, {**knn, "k": 7}], "query": query, "size": 50}
+    # Without another clause, but on a page that begins behind the neighbours.
+    assert widened({"knn": knn, "size": 8, "from": 8}) == {"knn": pinned, "size": 50, "from": 0}
+
+
 def test_a_hybrid_search_keeps_the_depth_of_its_lists() -> None:
     queries = [MATCH, OS_KNN]
     body = {"query": {"hybrid": {"queries": queries}}, "size": 8}
@@ -118,6 +129,7 @@ def test_a_fusion_is_read_up_to_its_window(fusion: dict[str, int], most: int) ->
         ('double d = dotProduct(params.q, "a.v"); return 1 + d', {"q": QUERY}, "a.v"),
         ("1.0 + cosineSimilarity(params.qv, doc['v'])", {"qv": QUERY}, "v"),
         ("1/(1 + l2norm(params.qv, 'v'))", {"qv": QUERY}, "v"),
+        ("1.0 + cosineSimilarity(params.qv, doc[params.field])", {"qv": QUERY, "field": "v"}, "v"),
         ("knn_score", {"field": "v", "query_value": QUERY, "space_type": "l2"}, "v"),
     ],
 )
@@ -159,6 +171,8 @@ def test_a_script_names_its_vectors(source: str, params: dict[str, Any], field: 
         ({"query": {"hybrid": {"queries": [OS_KNN]}}, "search_pipeline": {"response_processors": []}}, Reason.UNSUPPORTED_FIELD),
         ({"query": OS_KNN, "knn": ES_KNN, "retriever": {"knn": ES_KNN}}, Reason.UNSUPPORTED_FIELD),
         ({"query": OS_KNN, "size": None}, Reason.AMBIGUOUS_FIELD),
+        ({"knn": {**ES_KNN, "num_candidates": 9}}, Reason.AMBIGUOUS_FIELD),
+        ({"query": {"bool": {"must": [{"semantic": {"field": "t", "query": "x"}}, MATCH]}}}, Reason.UNSUPPORTED_FIELD),
         ({"query": OS_KNN, "size": "5"}, Reason.AMBIGUOUS_FIELD),
         ({"query": {**OS_KNN, **MATCH}}, Reason.AMBIGUOUS_FIELD),
         ([], Reason.NOT_JSON),

@@ -92,14 +92,59 @@ def test_a_reply_that_is_incomplete_or_unclear_is_malformed(old: bytes, new: byt
         ADAPTER.parse_reply(call, body.replace(old, new))
 
 
+@pytest.mark.parametrize(
+    ("members", "shards", "total", "expected"),
+    [
+        ({}, 1, 30, 10),
+        ({}, 3, 30, 10),
+        ({}, 3, 4, 4),
+        ({"knn": None, "query": {"knn": {"vec": {"vector": [0.5, 1], "k": 10}}}}, 3, 70, 30),
+        ({"knn": None, "query": {"knn": {"vec": {"vector": [0.5, 1], "k": 10}}}}, 3, 25, 25),
+        ({"query": {"match": {"text": "t"}}}, 1, 30, 30),
+    ],
+)
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_the_total_is_that_of_the_clients_own_neighbours(
+    members: Any, shards: int, total: int, expected: int, *, is_plain: bool
+) -> None:
+    """Elasticsearch's own clause finds as many in all shards together, a query as many in each."""
+
+    def answered(count: int) -> bytes:
+        body = Server(hits=tuple(map(hit, range(9))), total=count, has_vectors=False).answer(
+            b'{"size":9,"fields":["vec"]}'
+        )
+        body = body.replace(b'"successful":1', b'"successful":%d' % shards)
+        return body.replace(b'{"value":%d,"relation":"eq"}' % count, b"%d" % count) if is_plain else body
+
+    call, _ = talked(Server(hits=()), members)
+    reply = ADAPTER.parse_reply(call, answered(total))
+    answer = json.loads(ADAPTER.trim(call, reply, [np.arange(3)]))
+    found = answer["hits"]["total"]
+    assert (found if is_plain else found["value"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_used"), [("query_shard_exception", True), ("es_rejected_execution_exception", False)]
+)
+def test_shards_that_refuse_the_query_refuse_it_from_everybody(kind: str, *, is_used: bool) -> None:
+    call, _ = talked(Server(hits=()), {})
+    failures = b'"failed":1,"failures":[{"shard":0,"index":"x","reason":{"type":"%s","reason":"no"}}]' % kind.encode()
+    body = Server(hits=(hit(0), hit(1))).answer(b'{"fields":["vec"]}').replace(b'"failed":0', failures)
+    if is_used:
+        assert ADAPTER.parse_reply(call, body).pools[0].size == 2
+    else:
+        with pytest.raises(MalformedReplyError):
+            ADAPTER.parse_reply(call, body)
+
+
 @pytest.mark.parametrize("fields", [None, ["text"], ["none"], ["v*"]])
 @pytest.mark.parametrize("source", [True, False, ["id"], {"excludes": ["vec"]}])
 def test_the_answer_is_the_servers_own(fields: list[str] | None, source: Any) -> None:
-    server = Server(hits=tuple(map(hit, range(9))))
+    server = Server(hits=tuple(map(hit, range(30))))
     members = {"_source": source, **({} if fields is None else {"fields": fields})}
     call, reply = talked(server, members)
     answer = ADAPTER.trim(call, reply, [np.array([0, 4, 5])])
-    chosen = Server(hits=(hit(0), hit(4), hit(5)), total=9)
+    chosen = Server(hits=(hit(0), hit(4), hit(5)), total=30)
     assert answer == chosen.answer(json.dumps({**KNN, **members}).encode())
 
 
