@@ -81,6 +81,7 @@ class Tally:
     reordered: int = 0
     short: int = 0
     faults: dict[str, list[str]] = field(default_factory=lambda: {mode: [] for mode in MODES})
+    notes: list[str] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
 
 
@@ -223,7 +224,9 @@ def _page_fault(direct: Connection, request: Drawn, own: Answered, answer: Answe
     if settled[0] != settled[1]:
         return f"around the hits: {around[0][:500]!r} became {around[1][:500]!r}"
     totals = [[match[0] for match in TOTAL.finditer(whole)] for whole in around]
-    tally.totals += totals[0] != totals[1]
+    if totals[0] != totals[1]:
+        tally.totals += 1
+        tally.notes.append(f"total {totals[0]} became {totals[1]}\n    {request.target} {request.body[:900]!r}")
     return ""
 
 
@@ -343,7 +346,7 @@ def main() -> int:
             f"{product.value}, seed {given.seed}: {tally.made} requests, {tally.refused} refused, {tally.changed} pages changed, {tally.totals} with another total, {tally.short} short, {tally.reordered} reordered, {tally.unstable} unstable; differences {faults}"
         )
         print("  on:", dict(tally.reasons.most_common()))
-        for mode, found in tally.faults.items():
+        for mode, found in (*tally.faults.items(), ("on, no fault:", tally.notes)):
             for fault in found[:SHOWN]:
                 print(f"  {mode} {fault}")
         status |= int(any(faults.values()) or not tally.changed)
