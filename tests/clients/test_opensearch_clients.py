@@ -1,4 +1,6 @@
-"""opensearch-py and elasticsearch, sync and asyncio, against the server of the tests: directly and through the proxy in every mode."""
+"""opensearch-py and elasticsearch, sync and asyncio, directly and through the proxy in every mode: against the server of the tests, or real
+nodes where OPENSEARCH_SERVER and ELASTICSEARCH_SERVER name them.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prove.search_nodes import fill
+from prove.search_nodes import started
 from prove.search_requests import BASES, CLEAN, COPIED, bases, family
-from servers.opensearch.server import serving
 from servers.opensearch.store import Product
 
 from support.process.stack import serve
@@ -32,8 +33,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[tuple[Product, World]]:
     """The URLs of the server and of a proxy in each mode."""
     product = request.param
     with ExitStack() as opened:
-        url = opened.enter_context(serving(product))
-        fill(url, product)
+        url = opened.enter_context(started(product))
         proxies = {
             mode: opened.enter_context(serve(url, "--backend", product.value, "--mode", mode))[0] for mode in MODES
         }
@@ -60,7 +60,7 @@ def nearest(product: Product, **more: Any) -> dict[str, Any]:
 
 def searches(product: Product) -> dict[str, dict[str, Any]]:
     """Arguments of searches by vectors that the client may send."""
-    shown = {
+    shown: dict[str, dict[str, Any]] = {
         "all": {},
         "none": {"_source": False},
         "text": {"_source": ["text"]},
@@ -106,7 +106,6 @@ def reads(product: Product, made: Any) -> dict[str, Callable[[], Any]]:
         "count": lambda: made.count(index=COPIED),
         "msearch": lambda: made.msearch(index=CLEAN, **body),
         "mapping": lambda: made.indices.get_mapping(index=CLEAN),
-        "info": made.info,
     }
 
 

@@ -154,6 +154,18 @@ def started(product: Product) -> Iterator[str]:
         yield url
 
 
+@contextmanager
+def tallied(product: Product, *, seed: int, count: int) -> Iterator[tuple[str, Tally]]:
+    """The server, and what came of so many requests."""
+    is_whole = real_servers.program(VARIABLES[product]) is not None
+    with started(product) as url, ExitStack() as opened:
+        proxies = {
+            mode: opened.enter_context(stack.serve(url, "--backend", product.value, "--mode", mode))[0]
+            for mode in MODES
+        }
+        yield url, compared(url, proxies, product, seed, count, is_whole=is_whole)
+
+
 def compared(url: str, proxies: dict[str, str], product: Product, seed: int, count: int, *, is_whole: bool) -> Tally:
     """So many requests, directly and through each proxy."""
     tally, rng = Tally(), random.Random(seed)
@@ -333,14 +345,8 @@ def main() -> int:
     for product in Product:
         if given.only not in {None, product.value}:
             continue
-        is_whole = real_servers.program(VARIABLES[product]) is not None
-        with ExitStack() as opened:
-            url = opened.enter_context(started(product))
-            proxies = {
-                mode: opened.enter_context(stack.serve(url, "--backend", product.value, "--mode", mode))[0]
-                for mode in MODES
-            }
-            tally = compared(url, proxies, product, given.seed, given.count, is_whole=is_whole)
+        with tallied(product, seed=given.seed, count=given.count) as (_, tally):
+            pass
         faults = {mode: len(found) for mode, found in tally.faults.items()}
         print(
             f"{product.value}, seed {given.seed}: {tally.made} requests, {tally.refused} refused, {tally.changed} pages changed, {tally.totals} with another total, {tally.short} short, {tally.reordered} reordered, {tally.unstable} unstable; differences {faults}"
