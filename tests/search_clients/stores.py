@@ -20,7 +20,7 @@ def langchain_opensearch(url: str, index: str, plan: Json) -> Json:
     texts, vectors = [each["text"] for each in plan["passages"]], [each["vector"] for each in plan["passages"]]
     ids, data = [each["id"] for each in plan["passages"]], [{"page": each["page"]} for each in plan["passages"]]
     options = {"opensearch_url": url, "index_name": index, "engine": "lucene", "space_type": "cosinesimil", "ids": ids}
-    store = kind.from_embeddings(vectors, texts, embeddings(), metadatas=data, **options)
+    store = kind.from_embeddings(vectors, texts, embeddings(plan), metadatas=data, **options)
     store.client.indices.refresh(index=index)
     query, count = plan["query"], plan["count"]
     script = {"search_type": "script_scoring", "space_type": "cosinesimil"}
@@ -36,7 +36,7 @@ def langchain_opensearch(url: str, index: str, plan: Json) -> Json:
 def langchain_elasticsearch(url: str, index: str, plan: Json) -> Json:
     """Its dense strategy, with and without a filter."""
     kind = import_module("langchain_elasticsearch").ElasticsearchStore
-    store = kind(index, embedding=embeddings(), es_url=url)
+    store = kind(index, embedding=embeddings(plan), es_url=url)
     pairs = [(each["text"], each["vector"]) for each in plan["passages"]]
     ids, data = [each["id"] for each in plan["passages"]], [{"page": each["page"]} for each in plan["passages"]]
     store.add_embeddings(pairs, metadatas=data, ids=ids)
@@ -75,9 +75,9 @@ def contents(documents: Any) -> list[str]:
     return [document.page_content for document in documents]
 
 
-def embeddings() -> Any:
-    """Of the library's own interface; the plan has the vectors."""
-    return import_module("langchain_core.embeddings").FakeEmbeddings(size=1)
+def embeddings(plan: Json) -> Any:
+    """Of the library's own interface, for the length of vectors alone: the plan has them."""
+    return import_module("langchain_core.embeddings").FakeEmbeddings(size=len(plan["query"]))
 
 
 STORES = {

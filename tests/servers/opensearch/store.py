@@ -92,7 +92,7 @@ class Index:
 
     def _check(self, identifier: str, name: str, length: int) -> None:
         wanted = self.dimension(name)
-        if length == wanted:
+        if wanted in {length, -1}:
             return
         if self.product is Product.OPENSEARCH:
             cause = {
@@ -140,7 +140,7 @@ class Index:
         found = spec.get("dimension", spec.get("dims"))
         if found is None:  # dense_vector without dims: the first vector decides
             first = next((each.source[name] for each in self.documents.values() if name in each.source), None)
-            return len(first) if first else -1
+            return len(first) if first else -1  # not known yet
         return int(found)
 
     def matrix(self, name: str) -> np.ndarray:
