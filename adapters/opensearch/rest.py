@@ -64,13 +64,14 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The list of one search: its array, and its hits in order. ``total``: the span of their number; None if absent or no number. ``shards``:
-    that answered.
+    """The list of one search: its array, and its hits in order. ``total``: the span of their number, None if absent; ``relation``: the same of
+    whether there may be more. ``shards``: how many answered.
     """
 
     array: Span
     hits: tuple[Hit, ...]
     total: Span | None
+    relation: Span | None
     shards: int
 
 
@@ -147,7 +148,7 @@ def _hits(text: bytes, answer: Members) -> Hits:
         raise ValueError("no list of hits")
     array = inside["hits"].span
     successful = int(text[slice(*shards["successful"].span)])
-    return Hits(array, tuple([_hit(text, span) for span in elements(text, array)]), _total(text, inside), successful)
+    return Hits(array, tuple([_hit(text, span) for span in elements(text, array)]), *_total(text, inside), successful)
 
 
 def _are_whole(text: bytes, shards: Members) -> bool:
@@ -164,12 +165,14 @@ def _are_whole(text: bytes, shards: Members) -> bool:
     return len(types) == len(failures) and set(types) == {_REFUSED}
 
 
-def _total(text: bytes, inside: Members) -> Span | None:
-    """Raises ValueError."""
-    total = inside.get("total")
+def _total(text: bytes, inside: Members) -> tuple[Span | None, Span | None]:
+    """The spans of the number and of its relation. Raises ValueError."""
+    total, relation = inside.get("total"), None
     if total is not None and text[total.value : total.value + 1] == b"{":
-        total = members(text, total.span).get("value")
-    return None if total is None or not text[slice(*total.span)].isdigit() else total.span
+        parts = members(text, total.span)
+        total, relation = parts.get("value"), parts.get("relation")
+    is_number = total is not None and text[slice(*total.span)].isdigit()
+    return total.span if total is not None and is_number else None, None if relation is None else relation.span
 
 
 def _hit(text: bytes, span: Span) -> Hit:
@@ -270,8 +273,11 @@ def _counted(text: bytes, plan: Plan, hits: Hits) -> list[Edit]:
     """The number of neighbours that the client's search finds: as many in each shard, or in all. It is too high only where a shard has fewer."""
     if plan.neighbours is None or hits.total is None:
         return []
-    most = plan.neighbours * (1 if plan.is_global else hits.shards)
-    return [(*hits.total, b"%d" % most)] if int(text[slice(*hits.total)]) > most else []
+    most, total = plan.neighbours * (1 if plan.is_global else hits.shards), int(text[slice(*hits.total)])
+    if total < most:
+        return []
+    exact = [] if hits.relation is None else [(*hits.relation, b'"eq"')]
+    return [(*hits.total, b"%d" % most), *exact]
 
 
 def _edits(reply: ReplyDocument, plan: Plan, hits: Sequence[Hit], index: int) -> list[Edit]:
