@@ -35,7 +35,7 @@ _ABSENT = msgspec.Raw()
 
 
 class Read(msgspec.Struct):
-    """What of a hit is compared; b"" for absent members. A member that stands twice has its last value here, and is refused if the hit is kept."""
+    """What of a hit is compared; b"" for absent members. Of a member that stands twice the last value counts."""
 
     id: msgspec.Raw = msgspec.field(name=ID)
     score: float | None = msgspec.field(name=SCORE)
@@ -47,7 +47,7 @@ _READ = msgspec.json.Decoder(list[Read])
 
 
 class LeanHits(Sequence[Hit]):
-    """Hits by their spans; each is located when it is accessed, because an answer keeps only a few. Access raises ValueError."""
+    """Hits by their spans; the members of one are located when it is accessed, because an answer keeps only a few. Access raises ValueError."""
 
     __slots__ = ("_text", "read", "spans")
 

@@ -208,6 +208,8 @@ def _counted(text: bytes, plan: Plan, hits: Hits) -> list[Edit]:
 
 def _edits(reply: ReplyDocument, plan: Plan, hits: Sequence[Hit], index: int) -> list[Edit]:
     """The edits of a hit, disjoint, in any order: additions of ``widen`` are removed."""
+    if not (plan.source.is_forced or plan.source.added or plan.vector.edit is not None):
+        return []
     hit = hits[index]
     dropped = {SOURCE} if plan.source.is_forced else set()
     inside: list[Span] = []

@@ -30,6 +30,7 @@ QUERY = [0.25, 1, -3.5]
 KNN = {"field": VECTOR, "query_vector": QUERY, "k": 20, "num_candidates": 30}
 SEARCHES: tuple[dict[str, Any], ...] = (
     {"query": {"knn": {VECTOR: {"vector": QUERY, "k": 20}}}},
+    {"query": {"knn": {VECTOR: {"vector": QUERY * 9, "k": 20}}}},
     {"query": {"knn": {VECTOR: {"vector": QUERY, "k": 2, "filter": {"term": {"size": 1}}}}}},
     {"query": {"knn": {VECTOR: {"vector": QUERY, "min_score": 0.5}}}},
     {"query": {"bool": {"must": [{"knn": {VECTOR: {"vector": QUERY, "k": 20}}}], "filter": {"term": {"from": 0}}}}},
