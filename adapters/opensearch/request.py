@@ -6,14 +6,16 @@ two lines for each search: a header that names its index, and its body.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ..base import check_page
 from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
-from ..wire.json import Members, RepeatedKeyError, Span, members, splice, whole
+from ..wire.json import Members, RepeatedKeyError, Span, check_dimensions, members, splice, whole
 from ..wire.json_requests import integer, present, read_object, text_of, texts_of, vector_of
-from ..wire.json_vectors import Edit
+from ..wire.json_vectors import Edit, decode_matrix
 from ..wire.vectors import usable
 from . import calls, parameters
 from .ranking import DEFAULT_SIZE, Lift, Ranking, Reader, ranking_of
@@ -44,12 +46,13 @@ _BY_SCORE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One supported search. ``index``: in the batch, else 0. ``start``: of its opening brace. ``size``, ``offset``: spans of these values; None
+    """One supported search. ``index``: in the batch, else 0. ``start``: of its opening brace. ``query``: the span of a dense query vector. ``size``, ``offset``: spans of these values; None
     if absent, and for an offset of 0. ``neighbours``, ``is_global``: as for Ranking. ``edits``: those of any widened version.
     """
 
     index: int
     start: int
+    query: Span | None
     top_k: int
     size: Span | None
     offset: Span | None
@@ -73,44 +76,85 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A parsed request. ``body``: with what the query string says of it. ``batch``: its number of searches, None if it is no batch."""
+    """A parsed request. ``body``: with what the query string says of it. ``batch``: its number of searches, None if it is no batch. ``aside``: where
+    ``body`` has a placeholder for the array ``numbers``; None: nowhere.
+    """
 
     body: bytes
     plans: tuple[Plan, ...]
-    batch: int | None
+    batch: int | None = None
+    aside: Span | None = None
+    numbers: bytes = b""
+
+
+# A client's requests differ in the numbers of their vectors: the rest is read once. A placeholder replaces the array, and must be found again as
+# the query's vector. JSON's grammar is context-free: if the array has only numbers, the request has the structure of the shortened one.
+_VECTOR = re.compile(rb'"(?:vector|query_vector|query_value)"[ \t\r\n]*:[ \t\r\n]*(?=\[)')
+_PLACEHOLDER = b"[0]"
+_OF_ARRAYS = b"[]0123456789+-.eE, \t\r\n"
+LEAST_ARRAY = 64  # bytes
+LONGEST_REST = 4096
+REMEMBERED = 512  # clients' selections and filters: 4 MB at most
 
 
 def parse(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
     """Raises UnsupportedError, nothing else."""
-    named = parameters.read(operation.partition, may_move=operation.name == calls.SEARCH)
-    has_pipeline = parameters.PIPELINE in named
     if operation.name == calls.MULTI_SEARCH:
-        items = _items(body, needs.bounds.searches)
-        searches = [
-            _item(body, item, operation, needs, index, has_pipeline=has_pipeline) for index, item in enumerate(items)
-        ]
-        supported = [search for search in searches if search is not None]
-        batch = len(items)
+        searches, document = _batch(operation, body, needs)
     else:
-        try:
-            body = parameters.moved(named, body, whole(body))
-            span = whole(body)
-            root = members(body, span)
-        except RepeatedKeyError:
-            raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
-        except ValueError:
-            raise UnsupportedError(Reason.NOT_JSON) from None
-        supported, batch = [_search(body, root, span[0], needs, 0, has_pipeline=has_pipeline)], None
-    if not supported:
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
-    parsed, plans = zip(*supported, strict=True)
-    document = Document(body=body, plans=plans, batch=batch)
-    return SearchCall(operation=operation, searches=parsed, needs=needs, document=document)
+        is_moved = operation.query is not None
+        search, document = (None if is_moved else _aside(operation.partition, body, needs)) or _single(
+            operation.partition, body, needs
+        )
+        searches = (search,)
+    return SearchCall(operation=operation, searches=searches, needs=needs, document=document)
+
+
+def _aside(query: str, body: bytes, needs: Needs) -> tuple[Search, Document] | None:
+    """A search with one array of numbers; None for any other. Raises UnsupportedError. ``query``: the query string."""
+    match = _VECTOR.search(body)
+    start = len(body) if match is None else match.end()
+    end = body.find(b"]", start) + 1
+    if end - start < LEAST_ARRAY or len(body) - (end - start) > LONGEST_REST:
+        return None
+    try:
+        search, document = _single_once(query, body[:start] + _PLACEHOLDER + body[end:], needs)
+    except UnsupportedError:
+        return None  # the whole text may fail for another reason
+    (plan,) = document.plans
+    if plan.query != (start, start + len(_PLACEHOLDER)):
+        return None
+    check_dimensions(body, start, end)
+    numbers = body[start:end]
+    if search.query is None:
+        is_array = not numbers.translate(None, _OF_ARRAYS)  # a number that is none is the database's to refuse
+    else:
+        (row,), (is_array,) = decode_matrix([numbers])
+        search = replace(search, query=usable(row))
+    return (search, replace(document, aside=plan.query, numbers=numbers)) if is_array else None
+
+
+def _single(query: str, body: bytes, needs: Needs) -> tuple[Search, Document]:
+    """Raises UnsupportedError, nothing else."""
+    named = parameters.read(query, may_move=True)
+    try:
+        body = parameters.moved(named, body, whole(body))
+        span = whole(body)
+        root = members(body, span)
+    except RepeatedKeyError:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
+    except ValueError:
+        raise UnsupportedError(Reason.NOT_JSON) from None
+    search, plan = _search(body, root, span[0], needs, 0, has_pipeline=parameters.PIPELINE in named)
+    return search, Document(body=body, plans=(plan,))
+
+
+_single_once = lru_cache(maxsize=REMEMBERED)(_single)
 
 
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     """The request for ``fetch_k[i]`` candidates of plan i; 0 leaves that search unchanged."""
-    edits: list[Edit] = []
+    edits: list[Edit] = [] if document.aside is None else [(*document.aside, document.numbers)]
     for plan, count in zip(document.plans, fetch_k, strict=True):
         if count:
             edits += plan.widened(count)
@@ -136,7 +180,7 @@ def _search(
     field = ranking.field if needs.vector_name is None else needs.vector_name
     vector = plan_vector(body, root, start, field, is_needed=needs.vectors)
     plan = Plan(
-        index=index, start=start, top_k=top_k, size=size, offset=offset if skipped else None,
+        index=index, start=start, query=ranking.query, top_k=top_k, size=size, offset=offset if skipped else None,
         neighbours=ranking.neighbours, is_global=ranking.is_global, lifts=ranking.lifts, edits=ranking.edits, source=plan_source(body, root, start, needs), vector=vector,
     )  # fmt: skip
     is_comparable = needs.query and field == ranking.field and ranking.query is not None
@@ -180,6 +224,18 @@ _HEADER = (
     "index", "search_type", "preference", "routing", "request_cache", "allow_partial_search_results", "ccs_minimize_roundtrips",
     "expand_wildcards", "ignore_unavailable", "ignore_throttled", "allow_no_indices",
 )  # fmt: skip
+
+
+def _batch(operation: Operation, body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
+    """Raises UnsupportedError, nothing else."""
+    has_pipeline = parameters.PIPELINE in parameters.read(operation.partition, may_move=False)
+    items = _items(body, needs.bounds.searches)
+    read = [_item(body, item, operation, needs, index, has_pipeline=has_pipeline) for index, item in enumerate(items)]
+    supported = [search for search in read if search is not None]
+    if not supported:
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    searches, plans = zip(*supported, strict=True)
+    return searches, Document(body=body, plans=plans, batch=len(items))
 
 
 def _items(body: bytes, most: int) -> list[tuple[Span, Span]]:

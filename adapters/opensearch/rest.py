@@ -19,15 +19,11 @@ import numpy.typing as npt
 from ..base import Keep, NotingAdapter
 from ..contract import FIELD_BYTES, Allowance, Needs, Operation, Pool, RequestHead
 from ..wire.json import (
-    Members,
     Span,
     check_members,
     cuts,
-    elements,
-    last_values,
+    each_last_values,
     members,
-    part,
-    whole,
     without_surrogates,
 )
 from ..wire.json_vectors import (
@@ -41,37 +37,12 @@ from ..wire.json_vectors import (
 )
 from ..wire.vectors import without_vector
 from . import calls, request
+from .hits import ID, INDEX, SCORE, Hit, Hits, LeanHits, answers, read_hits
 from .request import Document, Plan
 from .selection import FIELDS, SOURCE
 
-_NUMBER_STARTS = b"-0123456789"
 _MOST_GUESSES = 32_768
-_REFUSED = b'"query_shard_exception"'
 _GRAMMAR = msgspec.json.Decoder(msgspec.Raw)
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One candidate: the span of its object, and its members."""
-
-    span: Span
-    members: Members
-
-    def value(self, name: str) -> Span | None:
-        member = self.members.get(name)
-        return None if member is None else member.span
-
-
-@dataclass(frozen=True, slots=True)
-class Hits:
-    """The list of one search: its array, and its hits in order. ``total``: the span of their number; None if absent or no number. ``shards``:
-    that answered.
-    """
-
-    array: Span
-    hits: tuple[Hit, ...]
-    total: Span | None
-    shards: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,103 +84,67 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[tuple[Poo
         except msgspec.DecodeError:
             raise ValueError("a span that was set aside is no array") from None
     text = without_surrogates(source.text)
-    lists = tuple([_hits(text, answer) for answer in _answers(text, request)])
+    # The text is the reply: what is read of it needs no place, as long as nothing is read beside texts.
+    is_lean = not (needs.payload_fields or source.spans) and text is source.text
+    places = None if request.batch is None else [plan.index for plan in request.plans]
+    lists = [
+        read_hits(text, answer, is_lean=is_lean and not plan.vector.is_read)
+        for answer, plan in zip(answers(text, places, request.batch), request.plans, strict=True)
+    ]
     if needs.payload_fields:
         check_members(text)
-    document = ReplyDocument(source=source, text=text, lists=lists)
-    pools = tuple([_pool(document, plan, hits.hits, needs) for plan, hits in zip(request.plans, lists, strict=True)])
-    return pools, document
+    document = ReplyDocument(source=source, text=text, lists=tuple(lists))
+    return tuple(
+        [_pool(document, plan, hits, needs) for plan, hits in zip(request.plans, lists, strict=True)]
+    ), document
 
 
-def _answers(text: bytes, request: Document) -> list[Members]:
-    """The answer to each plan. Raises ValueError."""
-    root = members(text, whole(text))
-    if request.batch is None:
-        return [root]
-    if "responses" not in root:
-        raise ValueError("no responses")
-    spans = elements(text, root["responses"].span)
-    if len(spans) != request.batch:
-        raise ValueError(f"{len(spans)} responses, wanted {request.batch}")
-    return [members(text, spans[plan.index]) for plan in request.plans]
-
-
-def _hits(text: bytes, answer: Members) -> Hits:
-    """Raises ValueError for an answer that is incomplete, or none."""
-    if not {"hits", "timed_out", "_shards"} <= answer.keys():
-        raise ValueError("no hits")
-    shards = members(text, answer["_shards"].span)
-    is_late = text[slice(*answer["timed_out"].span)] != b"false"
-    if is_late or not _are_whole(text, shards):
-        raise ValueError("an incomplete answer")
-    inside = members(text, answer["hits"].span)
-    if "hits" not in inside:
-        raise ValueError("no list of hits")
-    array = inside["hits"].span
-    successful = int(text[slice(*shards["successful"].span)])
-    return Hits(array, tuple([_hit(text, span) for span in elements(text, array)]), _total(text, inside), successful)
-
-
-def _are_whole(text: bytes, shards: Members) -> bool:
-    """Whether no shard failed, but for those that refuse the query itself: they refuse the client's, too. Raises ValueError."""
-    if not {"failed", "successful"} <= shards.keys():
-        return False
-    if text[slice(*shards["failed"].span)] == b"0":
-        return True
-    if "failures" not in shards:
-        return False
-    failures = [members(text, span) for span in elements(text, shards["failures"].span)]
-    reasons = [members(text, failure["reason"].span) for failure in failures if "reason" in failure]
-    types = [text[slice(*reason["type"].span)] for reason in reasons if "type" in reason]
-    return len(types) == len(failures) and set(types) == {_REFUSED}
-
-
-def _total(text: bytes, inside: Members) -> Span | None:
-    """Raises ValueError."""
-    total = inside.get("total")
-    if total is not None and text[total.value : total.value + 1] == b"{":
-        total = members(text, total.span).get("value")
-    return None if total is None or not text[slice(*total.span)].isdigit() else total.span
-
-
-def _hit(text: bytes, span: Span) -> Hit:
-    """Raises ValueError."""
-    hit = Hit(span, members(text, span))
-    identity, score, source = hit.value("_id"), hit.value("_score"), hit.value(SOURCE)
-    if identity is None or text[identity[0] : identity[0] + 1] != b'"':
-        raise ValueError(f"no id at byte {span[0]}")
-    if score is None or (text[score[0]] not in _NUMBER_STARTS and text[slice(*score)] != b"null"):
-        raise ValueError(f"no score at byte {span[0]}")
-    if source is not None and text[source[0] : source[0] + 1] != b"{":
-        raise ValueError(f"no object at byte {source[0]}")
-    return hit
-
-
-def _pool(document: ReplyDocument, plan: Plan, hits: Sequence[Hit], needs: Needs) -> Pool:
+def _pool(document: ReplyDocument, plan: Plan, listed: Hits, needs: Needs) -> Pool:
+    hits = listed.hits
+    if isinstance(hits, LeanHits):
+        return _lean_pool(document, plan, hits, needs)
     vectors = _vectors(document, plan, hits)
     unusable = without_vector(vectors)
+    cut = document.source.cut
+    indices = [hit.value(INDEX) for hit in hits]
     return Pool(
         scores=np.array([_score(document.text, hit) for hit in hits], dtype=np.float64),
         vectors=vectors,
         fields=_fields(document, hits, needs),
         payloads=partial(_payloads, document, hits),
-        ids=_ids(document, hits),
+        ids=_unique(
+            [cut(*hit.members[ID].span) for hit in hits], [b"" if span is None else cut(*span) for span in indices]
+        ),
         is_cut=plan.source.is_cut,
         compared_by=plan.vector.field if unusable < len(vectors) else None,
         unusable=unusable,
     )
 
 
+def _lean_pool(document: ReplyDocument, plan: Plan, hits: LeanHits, needs: Needs) -> Pool:
+    read, allowance = hits.read, Allowance(FIELD_BYTES)
+    fields = needs.optional_fields
+    rows: tuple[tuple[bytes | None, ...], ...] = ((),) * len(read)
+    if fields:
+        rows = each_last_values([bytes(hit.source) or b"{}" for hit in read], fields, allowance)
+    return Pool(
+        scores=np.array([np.nan if hit.score is None else hit.score for hit in read], dtype=np.float64),
+        vectors=np.empty((len(read), 0), np.float32),
+        fields=rows,
+        payloads=partial(_payloads, document, hits),
+        ids=_unique([bytes(hit.id) for hit in read], [bytes(hit.index) for hit in read]),
+        is_cut=plan.source.is_cut,
+        unusable=len(read),
+    )
+
+
 def _score(text: bytes, hit: Hit) -> float:
-    value = text[slice(*hit.members["_score"].span)]
+    value = text[slice(*hit.members[SCORE].span)]
     return float("nan") if value == b"null" else float(value)
 
 
-def _ids(document: ReplyDocument, hits: Sequence[Hit]) -> tuple[bytes, ...]:
+def _unique(ids: Sequence[bytes], indices: Sequence[bytes]) -> tuple[bytes, ...]:
     """Unique among the searched indices: with the index before it, if there are several."""
-    ids = [document.source.cut(*hit.members["_id"].span) for hit in hits]
-    spans = [hit.value("_index") for hit in hits]
-    indices = [b"" if span is None else document.source.cut(*span) for span in spans]
     if len(set(indices)) < 2:
         return tuple(ids)
     return tuple([b'"' + index[1:-1] + b"/" + name[1:] for index, name in zip(indices, ids, strict=True)])
@@ -229,22 +164,16 @@ def _array(document: ReplyDocument, field: str, fields: Span | None) -> bytes:
 
 
 def _fields(document: ReplyDocument, hits: Sequence[Hit], needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:
-    """Per hit the raw JSON of each wanted member of ``_source``, None if absent; optional ones within the allowance. Raises ValueError for a
-    repeated one where a required one is read.
-    """
+    """Per hit the raw JSON of each wanted member of ``_source``, None if absent; optional ones within the allowance. Raises ValueError."""
     must, may, allowance = needs.payload_fields, needs.optional_fields, Allowance(FIELD_BYTES)
-    # The text is the reply: values can be taken from it without a look at their places.
-    is_plain = not (must or document.source.spans) and document.text is document.source.text
-    rows: list[tuple[bytes | None, ...]] = []
-    for hit in hits:
-        source = hit.value(SOURCE)
-        if source is None:
-            rows.append((None,) * (len(must) + len(may)))
-        elif is_plain:
-            rows.append(last_values(part(document.text, source), may, allowance))
-        else:
-            rows.append(field_values(document.source, members(document.text, source), must, may, allowance))
-    return tuple(rows)
+    empty: tuple[bytes | None, ...] = (None,) * (len(must) + len(may))
+    spans = [hit.value(SOURCE) for hit in hits]
+    return tuple(
+        [
+            empty if span is None else field_values(document.source, members(document.text, span), must, may, allowance)
+            for span in spans
+        ]
+    )
 
 
 def _payloads(document: ReplyDocument, hits: Sequence[Hit], most: int) -> tuple[bytes | None, ...]:
@@ -259,7 +188,7 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     """The client's answer: of list i the hits ``keep[i]`` in that order."""
     edits: list[Edit] = []
     for plan, hits, kept in zip(request.plans, reply.lists, keep, strict=True):
-        spans = [hit.span for hit in hits.hits]
+        spans = hits.hits.spans if isinstance(hits.hits, LeanHits) else [hit.span for hit in hits.hits]
         inside = kept_inside(reply.source, hits.array, spans, kept.tolist(), partial(_edits, reply, plan, hits.hits))
         edits.append((hits.array[0] + 1, hits.array[1] - 1, b"".join(inside)))
         edits += _counted(reply.text, plan, hits)
@@ -270,12 +199,17 @@ def _counted(text: bytes, plan: Plan, hits: Hits) -> list[Edit]:
     """The number of neighbours that the client's search finds: as many in each shard, or in all. It is too high only where a shard has fewer."""
     if plan.neighbours is None or hits.total is None:
         return []
-    most = plan.neighbours * (1 if plan.is_global else hits.shards)
-    return [(*hits.total, b"%d" % most)] if int(text[slice(*hits.total)]) > most else []
+    most, total = plan.neighbours * (1 if plan.is_global else hits.shards), int(text[slice(*hits.total)])
+    if total < most:
+        return []
+    exact = [] if hits.relation is None else [(*hits.relation, b'"eq"')]
+    return [(*hits.total, b"%d" % most), *exact]
 
 
 def _edits(reply: ReplyDocument, plan: Plan, hits: Sequence[Hit], index: int) -> list[Edit]:
     """The edits of a hit, disjoint, in any order: additions of ``widen`` are removed."""
+    if not (plan.source.is_forced or plan.source.added or plan.vector.edit is not None):
+        return []
     hit = hits[index]
     dropped = {SOURCE} if plan.source.is_forced else set()
     inside: list[Span] = []
@@ -293,7 +227,9 @@ def _edits(reply: ReplyDocument, plan: Plan, hits: Sequence[Hit], index: int) ->
 
 def payloads_of(request: Document, text: bytes) -> tuple[tuple[Span | None, ...], ...]:
     """For each search the spans of ``_source`` in an answer. Raises ValueError."""
-    return tuple([tuple([hit.value(SOURCE) for hit in _hits(text, answer).hits]) for answer in _answers(text, request)])
+    places = None if request.batch is None else [plan.index for plan in request.plans]
+    lists = [read_hits(text, answer) for answer in answers(text, places, request.batch)]
+    return tuple([tuple([hit.value(SOURCE) for hit in listed.hits]) for listed in lists])
 
 
 class OpenSearchRest(NotingAdapter[Document, ReplyDocument]):

@@ -13,7 +13,7 @@ from support.qdrant.bodies import PAYLOAD_TEXTS, number_lists
 
 PATHS = ("/docs/_search", "/a%20b,logs-*/_search", "/_all/_search", "/_search")
 BATCH = "/docs/_msearch"
-KEYS = ("text", "doc", "größe", "a.b", "vector", "hits", '"vec":[0.5', "_source", "id", "metadata")
+KEYS = ("text", "doc", "größe", "a.b", "vector", "hits", '"vec":[0.5', "_source", "id", "about")
 TEXTS = (
     *PAYLOAD_TEXTS,
     '"\\"vec\\":[1,2]"',
@@ -30,6 +30,7 @@ QUERY = [0.25, 1, -3.5]
 KNN = {"field": VECTOR, "query_vector": QUERY, "k": 20, "num_candidates": 30}
 SEARCHES: tuple[dict[str, Any], ...] = (
     {"query": {"knn": {VECTOR: {"vector": QUERY, "k": 20}}}},
+    {"query": {"knn": {VECTOR: {"vector": QUERY * 9, "k": 20}}}},
     {"query": {"knn": {VECTOR: {"vector": QUERY, "k": 2, "filter": {"term": {"size": 1}}}}}},
     {"query": {"knn": {VECTOR: {"vector": QUERY, "min_score": 0.5}}}},
     {"query": {"bool": {"must": [{"knn": {VECTOR: {"vector": QUERY, "k": 20}}}], "filter": {"term": {"from": 0}}}}},
@@ -45,8 +46,8 @@ SEARCHES: tuple[dict[str, Any], ...] = (
     }}},
 )  # fmt: skip
 SELECTIONS: tuple[Any, ...] = (
-    "absent", True, False, "text", [], ["id"], ["doc", "d*"], ["metadata.page"], ["*"], ["*.page"], {"excludes": ["doc"]},
-    {"includes": ["text", "doc"], "excludes": ["metadata.*"]}, {"includes": "größe"}, {"excludes": [VECTOR]},
+    "absent", True, False, "text", [], ["id"], ["doc", "d*"], ["about.page"], ["*"], ["*.page"], {"excludes": ["doc"]},
+    {"includes": ["text", "doc"], "excludes": ["about.*"]}, {"includes": "größe"}, {"excludes": [VECTOR]},
 )  # fmt: skip
 FIELDS: tuple[Any, ...] = (
     "absent",

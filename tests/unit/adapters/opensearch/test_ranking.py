@@ -91,6 +91,43 @@ def test_beside_other_scores_and_filters_only_the_size_is_raised(body: Any) -> N
     assert widened(body) == {**body, "size": 50}
 
 
+LONG = [0.5, -1.25] * 20
+
+
+@pytest.mark.parametrize("filters", [{}, {"filter": {"terms": {"n": [0]}}}])
+@pytest.mark.parametrize("needs", [WHOLE, LEAN, Needs(query=False)])
+def test_requests_that_differ_in_a_long_vector_are_read_once_and_each_has_its_own(filters: Any, needs: Needs) -> None:
+    for factor in (1, 2, 1):
+        body = {"query": {"knn": {"v": {"vector": [factor * number for number in LONG], "k": 10, **filters}}}}
+        call = parsed(body, needs)
+        wide = json.loads(ADAPTER.widen(call, [10]))
+        assert wide["query"] == body["query"]
+        assert ADAPTER.widen(call, [0]) == json.dumps(body).encode()
+        assert [None if search.query is None else search.query.tolist() for search in call.searches] == [
+            body["query"]["knn"]["v"]["vector"] if needs.query else None
+        ]
+
+
+@pytest.mark.parametrize(
+    ("vector", "reason"),
+    [
+        ([*LONG, "x"], Reason.AMBIGUOUS_FIELD),
+        ([LONG], Reason.AMBIGUOUS_FIELD),
+        ([*LONG, None], Reason.AMBIGUOUS_FIELD),
+        ([1] * 70_000, Reason.TOO_MANY_PARTS),
+    ],
+    ids=["a word", "a list", "null", "too many"],
+)
+def test_a_vector_that_is_none_passes_through(vector: Any, reason: Reason) -> None:
+    assert refused({"query": {"knn": {"v": {"vector": vector, "k": 10}}}}) is reason
+
+
+def test_a_vector_in_another_clause_is_not_the_querys() -> None:
+    clause = {"knn": {"v": {"vector": LONG, "k": 10}}}
+    call = parsed({"post_filter": clause, "query": OS_KNN})
+    assert [search.query.tolist() for search in call.searches if search.query is not None] == [QUERY]
+
+
 def test_a_count_that_follows_the_size_stays_beside_other_scores() -> None:
     """Elasticsearch finds ``size`` neighbours where none are counted."""
     knn = {"field": "v", "query_vector": QUERY}

@@ -123,6 +123,17 @@ def test_the_total_is_that_of_the_clients_own_neighbours(
     assert (found if is_plain else found["value"]) == expected
 
 
+def test_a_total_that_was_counted_to_a_bound_is_exact_below_it() -> None:
+    call, _ = talked(Server(hits=()), {"track_total_hits": 10})
+    body = (
+        Server(hits=tuple(map(hit, range(9))), total=10)
+        .answer(b'{"size":9,"fields":["vec"]}')
+        .replace(b'"eq"', b'"gte"')
+    )
+    answer = json.loads(ADAPTER.trim(call, ADAPTER.parse_reply(call, body), [np.arange(3)]))
+    assert answer["hits"]["total"] == {"value": 10, "relation": "eq"}
+
+
 @pytest.mark.parametrize(
     ("kind", "is_used"), [("query_shard_exception", True), ("es_rejected_execution_exception", False)]
 )
