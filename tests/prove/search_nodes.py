@@ -43,6 +43,7 @@ from support.process import real_servers, stack
 Json = dict[str, Any]
 MODES = ("off", "shadow", "on")
 SHOWN = 12
+SLICE = 500  # requests between two lines of progress
 AGAIN = 4  # direct answers that are compared before an answer is said to differ
 TOOK = re.compile(rb'("?took"? ?: ?)\d+')
 TOTAL = re.compile(rb'("total" ?: ?(?:\{\s*"value" ?: ?)?)\d+(?!\d|,"successful)')
@@ -163,12 +164,19 @@ def tallied(product: Product, *, seed: int, count: int) -> Iterator[tuple[str, T
             mode: opened.enter_context(stack.serve(url, "--backend", product.value, "--mode", mode))[0]
             for mode in MODES
         }
-        yield url, compared(url, proxies, product, seed, count, is_whole=is_whole)
+        tally = Tally()
+        for start in range(0, count, SLICE):
+            compared(tally, url, proxies, product, seed + start, min(SLICE, count - start), is_whole=is_whole)
+            faults = {mode: len(found) for mode, found in tally.faults.items()}
+            print(f"{product.value}: {tally.made} requests, {tally.changed} pages changed, {faults}", file=sys.stderr)
+        yield url, tally
 
 
-def compared(url: str, proxies: dict[str, str], product: Product, seed: int, count: int, *, is_whole: bool) -> Tally:
+def compared(
+    tally: Tally, url: str, proxies: dict[str, str], product: Product, seed: int, count: int, *, is_whole: bool
+) -> None:
     """So many requests, directly and through each proxy."""
-    tally, rng = Tally(), random.Random(seed)
+    rng = random.Random(seed)
     direct, through = Connection(url), {mode: Connection(proxy) for mode, proxy in proxies.items()}
     for number in range(count):
         request = drawn(rng, product, is_whole=is_whole)
@@ -180,11 +188,10 @@ def compared(url: str, proxies: dict[str, str], product: Product, seed: int, cou
             fault = _fault(direct, request, own, answer, mode, tally)
             if fault:
                 tally.faults[mode].append(
-                    f"{number}: {fault}\n    {request.method} {request.target} {request.body[:900]!r}\n    {answer.report}"
+                    f"{seed}/{number}: {fault}\n    {request.method} {request.target} {request.body[:900]!r}\n    {answer.report}"
                 )
     for each in (direct, *through.values()):
         each.close()
-    return tally
 
 
 def _fault(direct: Connection, request: Drawn, own: Answered, answer: Answered, mode: str, tally: Tally) -> str:
