@@ -147,9 +147,9 @@ def _sent(url: str, method: str, target: str, body: Any) -> None:
 
 
 @contextmanager
-def started(product: Product) -> Iterator[str]:
-    """A filled server: the real one where its program is named."""
-    program = real_servers.program(VARIABLES[product])
+def started(product: Product, *, is_real: bool = True) -> Iterator[str]:
+    """A filled server: the real one where its program is named, and wanted."""
+    program = real_servers.program(VARIABLES[product]) if is_real else None
     with serving(product) if program is None else real_servers.search_node(program) as url:
         fill(url, product)
         yield url
@@ -185,7 +185,7 @@ def compared(
         tally.refused += own.status != 200
         for mode, connection in through.items():
             answer = connection.ask(request.method, request.target, request.body, request.kind)
-            fault = _fault(direct, request, own, answer, mode, tally)
+            fault = judge(direct, request, own, answer, mode, tally)
             if fault:
                 tally.faults[mode].append(
                     f"{seed}/{number}: {fault}\n    {request.method} {request.target} {request.body[:900]!r}\n    {answer.report}"
@@ -194,7 +194,7 @@ def compared(
         each.close()
 
 
-def _fault(direct: Connection, request: Drawn, own: Answered, answer: Answered, mode: str, tally: Tally) -> str:
+def judge(direct: Connection, request: Drawn, own: Answered, answer: Answered, mode: str, tally: Tally) -> str:
     """What is wrong with an answer; "" where nothing is."""
     if mode == "on":
         reason = re.search(r"bypass=(\w+)|status=(\w+)", answer.report)
