@@ -287,6 +287,9 @@ def _part_fault(
         if not {_unordered(hit) for hit in page} <= {_unordered(hit) for hit in given}:
             return f"hits that the server does not give: {[hit[:200] for hit in page]}"
         tally.reordered += 1
+        tally.notes.append(
+            f"reordered\n    {request.target} {request.body[:900]!r}\n    {page[0][:300]!r}\n    {own[0][:300]!r}"
+        )
     scores = [float(score) for hit in page if (score := json.loads(hit).get("_score")) is not None]
     if scores != sorted(scores, reverse=True):
         return f"not in the server's order: {scores}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,8 +69,8 @@ def _listed(text: str | None) -> list[str]:
     return text.split(",") if text else []
 
 
-def shown_source(index: Index, document: Document, wanted: SourceFilter) -> Any:
-    """The source as the product shows it. Vectors have the 32 bits that they are kept in."""
+def shown_source(index: Index, document: Document, wanted: SourceFilter, names: Sequence[Any] = ()) -> Any:
+    """The source as the product shows it beside the fields ``names``. Vectors have the 32 bits that they are kept in."""
     vectors = [name for name in index.vector_fields() if name in document.source]
     if not vectors and wanted.is_whole:
         return Raw(document.raw.strip())
@@ -84,10 +84,9 @@ def shown_source(index: Index, document: Document, wanted: SourceFilter) -> Any:
     shown = vectors if wanted.excludes_vectors is False else named
     rest = {name: value for name, value in source.items() if name not in vectors}
     whole = {**rest, **{name: source[name] for name in shown}}
-    if wanted.is_whole:
-        return whole
-    made = filtered(whole, wanted.includes, wanted.excludes, has_deep_stars=False)
-    return {name: made[name] for name in hashed(made)} if named else made
+    made = whole if wanted.is_whole else filtered(whole, wanted.includes, wanted.excludes, has_deep_stars=False)
+    is_hashed = named or (names and not wanted.is_whole) or any(_wants(name, list(names)) for name in vectors)
+    return {name: made[name] for name in hashed(made)} if is_hashed else made
 
 
 def _hashed(value: Any) -> Any:
@@ -140,21 +139,37 @@ class _Patterns:
         return kept
 
 
-def fields(index: Index, document: Document, body: Json) -> Json:
-    """The member `fields` of a hit, for what `fields`, `stored_fields` and `docvalue_fields` name."""
-    found: dict[str, list[Any]] = {}
-    stored = _listed_names(body.get("stored_fields", []))
+def fields(index: Index, document: Document, body: Json, wanted: SourceFilter) -> Json:
+    """The member `fields` of a hit, for what `fields`, `stored_fields` and `docvalue_fields` name.
+
+    OpenSearch takes them out of the source that is shown, if one is: a vector that is left out is in neither.
+    """
+    found: dict[str, Any] = {}
+    stored, asked = _listed_names(body.get("stored_fields", [])), body.get("fields", [])
+    is_open = index.product is Product.OPENSEARCH
+    shown = (
+        shown_source(index, document, wanted)
+        if is_open and wanted.is_shown and not wanted.is_whole
+        else document.source
+    )
     for path in _leaves(document.source):
-        vector = path in index.vector_fields()
-        if not vector and _wants(path, body.get("fields", [])):
+        is_vector = path in index.vector_fields()
+        if is_vector and _wants(path, asked) and path in shown:
+            found[path] = np.array(document.source[path], np.float32)
+        elif not is_vector and _wants(path, asked):
             found[path] = values_at(document.source, path)
+        if (
+            not is_vector
+            and f"{path}.keyword" not in found
+            and _wants(f"{path}.keyword", asked)
+            and index.is_guessed(path)
+        ):
+            found[f"{path}.keyword"] = values_at(document.source, path)
         if path in stored and index.kind(path).get("store"):
             found[path] = values_at(document.source, path)
-        if not vector and _wants(path, body.get("docvalue_fields", [])):
+        if not is_vector and _wants(path, body.get("docvalue_fields", [])):
             found[path] = sorted(values_at(document.source, path))
-    is_small = index.product is Product.ELASTICSEARCH and "fields" in body
-    order = hashed(sorted(found), len(body["fields"])) if is_small else hashed(found)
-    return {path: found[path] for path in order}
+    return {path: found[path] for path in hashed(found)}
 
 
 def _wants(path: str, names: list[Any]) -> bool:

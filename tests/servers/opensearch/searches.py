@@ -295,8 +295,8 @@ def _shown(hit: Hit, body: Json, wanted: SourceFilter) -> Json:
         made |= {"_seq_no": hit.document.sequence, "_primary_term": 1}
     made["_score"] = hit.score if is_scored else None
     if wanted.is_shown and (stored is None or "_source" in body):
-        made["_source"] = shown_source(hit.index, hit.document, wanted)
-    found = fields(hit.index, hit.document, body)
+        made["_source"] = shown_source(hit.index, hit.document, wanted, body.get("fields", ()))
+    found = fields(hit.index, hit.document, body, wanted)
     if "collapse" in body:
         found[body["collapse"]["field"]] = [hit.document.source.get(body["collapse"]["field"])]
     made |= {"fields": found} if found else {}

@@ -117,6 +117,10 @@ class Index:
         types = {bool: "boolean", int: "long", float: "float", str: "text"}
         return {"type": types[type(first)]} if type(first) in types else {}
 
+    def is_guessed(self, path: str) -> bool:
+        """Whether a field is a text that no mapping declares: it has a keyword beside it."""
+        return self._declared(path) is None and self.kind(path).get("type") == "text"
+
     def _declared(self, path: str) -> Json | None:
         here: Any = self.properties
         spec: Json | None = None

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-SIZE = 16  # of a HashMap for which none is said
 _CONTROLS = {number: f"\\u{number:04X}" for number in range(0x20)}
 _ESCAPES = {**_CONTROLS, 8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
 
@@ -76,10 +75,10 @@ def number(value: Any) -> str:
     return f"{mantissa}E{int(exponent)}"
 
 
-def hashed(names: Iterable[str], size: int = SIZE) -> list[str]:
-    """The names in the order of a HashMap that got them in this order. ``size``: what it was made for."""
-    inserted, slots = list(names), 1
-    while slots < size or len(inserted) > slots * 3 // 4:
+def hashed(names: Iterable[str]) -> list[str]:
+    """The names in the order of a HashMap that got them in this order."""
+    inserted, slots = list(names), 16
+    while len(inserted) > slots * 3 // 4:
         slots *= 2
     return sorted(inserted, key=lambda name: _spread(name) & (slots - 1))
 

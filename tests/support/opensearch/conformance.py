@@ -190,6 +190,13 @@ def _shown(product: Product) -> Iterator[tuple[str, Json]]:
         yield f"source {name}", {**page, "_source": shown}
     yield "fields", {**page, "_source": False, "fields": ["text", "n", {"field": "tag"}]}
     yield "fields beside", {**page, "_source": ["n"], "fields": ["te*", "meta.deep.text", "ghost"]}
+    yield "fields beside the source", {**page, "fields": ["n"]}
+    yield "a vector beside the source", {**page, "fields": ["v"]}
+    yield "a vector alone", {**page, "fields": ["v"], "_source": False}
+    yield "a vector beside a number", {**page, "fields": ["v", "n"], "_source": ["n"]}
+    yield "a vector beside its exclusion", {**page, "fields": ["v"], "_source": {"excludes": ["v"]}}
+    yield "every field", {**page, "fields": ["*"], "_source": False}
+    yield "fields beside a filter", {**page, "fields": ["n"], "_source": {"excludes": ["text"]}}
     yield "stored", {**page, "stored_fields": ["meta.title"]}
     yield "stored and source", {**page, "stored_fields": ["meta.title"], "_source": ["n"]}
     yield "nothing stored", {**page, "stored_fields": "_none_"}
@@ -380,9 +387,10 @@ def reply(url: str, case: Case) -> Reply:
 
 
 def settled(value: Any) -> Any:
-    """The JSON without what is another each time. Its members keep their order, as lists of pairs, but for those of a refusal."""
+    """The JSON without what is another each time. Its members keep their order, as lists of pairs, but for those of a refusal, and of the fields of a hit."""
     if isinstance(value, dict):
         pairs = [[name, settled(item)] for name, item in value.items() if name not in _UNLIKE]
+        pairs = [[name, sorted(inside) if name == "fields" else inside] for name, inside in pairs]
         return sorted(pairs, key=itemgetter(0)) if "reason" in value else pairs
     if isinstance(value, list):
         return [settled(item) for item in value]
