@@ -233,9 +233,9 @@ def payloads_of(request: Document, text: bytes) -> tuple[tuple[Span | None, ...]
 
 
 class OpenSearchRest(NotingAdapter[Document, ReplyDocument]):
-    """Both products refuse the other's clauses, so nothing but the name depends on the product."""
+    """Both products refuse the other's clauses, so only what ``fields`` has of them depends on the product."""
 
-    backend = "opensearch"
+    backend = calls.OPENSEARCH
     request_type, reply_type = Document, ReplyDocument
     parse_request = staticmethod(request.parse)
     widen_request = staticmethod(request.widen)
@@ -250,7 +250,7 @@ class OpenSearchRest(NotingAdapter[Document, ReplyDocument]):
 
 
 class ElasticsearchRest(OpenSearchRest):
-    backend = "elasticsearch"
+    backend = calls.ELASTICSEARCH
 
 
 ADAPTERS = {adapter.backend: adapter for adapter in (OpenSearchRest, ElasticsearchRest)}

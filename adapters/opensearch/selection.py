@@ -1,15 +1,16 @@
 """Which stored fields and which vector a widened search returns in addition, and how they leave the answer again.
 
 Stored fields come from ``_source``. A field is added only where no pattern of the client touches it, so that the whole member can be removed
-again. The vector comes from ``fields``: both servers return it there whatever the client selects of ``_source``, and Elasticsearch leaves
-vectors out of ``_source`` since 9.2, OpenSearch since 3.8. Nothing that the client selected changes its place or its bytes.
+again. The vector comes from ``fields``, because Elasticsearch leaves vectors out of ``_source`` since 9.2, OpenSearch since 3.8. Elasticsearch
+returns it there whatever the client selects of ``_source``; OpenSearch only what the selection has (measured with 3.5). Nothing that the client
+selected changes its place or its bytes.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -21,15 +22,17 @@ from ..wire.json_vectors import Edit
 SOURCE, FIELDS = "_source", "fields"
 _PLAIN = re.compile(r"[^*.,\\]+")
 _NO_SOURCE = b'"_none_"'
+# Stands in a list of excluded names for one that must be shown: without any the server would return the stored bytes instead of its own.
+_NOTHING = b'"_vecsieve.none"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """``edit``: of the selection, None if it stays. ``is_forced``: the client wants no ``_source``. ``added``: members that it did not select.
-    ``is_cut``: whether some optional fields are not returned whole.
+    """``edits``: of the selection. ``is_forced``: the client wants no ``_source``. ``added``: members that it did not select. ``is_cut``: whether
+    some optional fields are not returned whole.
     """
 
-    edit: Edit | None = None
+    edits: tuple[Edit, ...] = ()
     is_forced: bool = False
     added: tuple[str, ...] = ()
     is_cut: bool = False
@@ -63,23 +66,27 @@ def _may_reach(pattern: str, field: str) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Selected:
     """The client's selection. ``wanted``: whether any ``_source`` is returned. ``listed``: the span of the included names, None if there are none;
-    ``includes``: () for everything.
+    ``includes``: () for everything. ``hidden``: the spans of the excluded names.
     """
 
     wanted: bool
     listed: Span | None = None
     includes: Patterns = Patterns(names=())
     excludes: Patterns = Patterns(names=())
+    hidden: tuple[Span, ...] = ()
 
 
-def plan_source(text: bytes, root: Members, start: int, needs: Needs) -> Source:
-    """``_source`` with the fields of the needs. ``start``: of the body's brace. Raises UnsupportedError if a required one cannot be added."""
+def plan_source(text: bytes, root: Members, start: int, needs: Needs, vector: str) -> Source:
+    """``_source`` with the fields of the needs. ``start``: of the body's brace. ``vector``: a field that must be among them for ``fields`` to have
+    it, if that is possible; "" for none. Raises UnsupportedError if a required one cannot be added.
+    """
     selected = _read_source(text, root)
+    shown, edits = _with_shown(selected, vector)
     required, optional = needs.payload_fields, needs.optional_fields
     if selected.wanted and not selected.includes.names:
         touched = [field for field in (*required, *optional) if selected.excludes.touch(field)]
         _check(touched, required)
-        return Source(is_cut=bool(touched))
+        return Source(edits=edits, added=(vector,) if edits else (), is_cut=bool(touched))
     missing = [
         field
         for field in dict.fromkeys((*required, *optional))
@@ -88,15 +95,39 @@ def plan_source(text: bytes, root: Members, start: int, needs: Needs) -> Source:
     added = tuple([field for field in missing if _is_addable(field, selected)])
     _check([field for field in missing if field not in added], required)
     is_cut = len(added) < len(missing)
-    if not added:
-        return Source(is_cut=is_cut)
     if not selected.wanted:
-        value = b"true" if needs.whole else orjson.dumps(added)
-        span = present(text, root, SOURCE)
-        edit = (start + 1, start + 1, b'"_source":%s,' % value) if span is None else (*span, value)
-        return Source(edit=edit, is_forced=True, is_cut=is_cut and not needs.whole)
-    assert selected.listed is not None  # noqa: S101 - names are included, so they have a place
-    return Source(edit=_appended(text, selected.listed, added), added=added, is_cut=is_cut)
+        return (
+            _forced(text, root, start, (*added, vector) if vector else added, needs, is_cut=is_cut)
+            if added
+            else Source(is_cut=is_cut)
+        )
+    head = vector.partition(".")[0]
+    if vector and _is_addable(head, shown) and head not in added:
+        names, added = (*added, vector), (*added, head)
+    else:
+        names, added = added, (*added, vector) if edits and vector not in added else added
+    if names:
+        assert selected.listed is not None  # noqa: S101 - names are included, so they have a place
+        edits = (*edits, _appended(text, selected.listed, names))
+    return Source(edits=edits, added=added, is_cut=is_cut)
+
+
+def _forced(text: bytes, root: Members, start: int, names: Sequence[str], needs: Needs, *, is_cut: bool) -> Source:
+    """For a client that wants no ``_source``."""
+    value = b"true" if needs.whole else orjson.dumps(names)
+    span = present(text, root, SOURCE)
+    edit = (start + 1, start + 1, b'"_source":%s,' % value) if span is None else (*span, value)
+    return Source(edits=(edit,), is_forced=True, is_cut=is_cut and not needs.whole)
+
+
+def _with_shown(selected: _Selected, vector: str) -> tuple[_Selected, tuple[Edit, ...]]:
+    """The selection without the exclusion of the vector by its own name, and the edits for that."""
+    names = selected.excludes.names
+    others = Patterns(names=tuple([name for name in names if name != vector]))
+    if vector not in names or "." in vector or others.touch(vector):
+        return selected, ()
+    spans = [span for name, span in zip(names, selected.hidden, strict=True) if name == vector]
+    return replace(selected, excludes=others), tuple([(*span, _NOTHING) for span in spans])
 
 
 def _is_addable(field: str, selected: _Selected) -> bool:
@@ -144,6 +175,7 @@ def _read_source(text: bytes, root: Members) -> _Selected:
         listed=listed,
         includes=_patterns(text, listed),
         excludes=_patterns(text, hidden),
+        hidden=_places(text, hidden),
     )
 
 
@@ -159,6 +191,13 @@ def _patterns(text: bytes, span: Span | None) -> Patterns:
     if text[span[0] : span[0] + 1] == b'"':
         return Patterns(names=(text_of(text, span),))
     return Patterns(names=texts_of(text, span))
+
+
+def _places(text: bytes, span: Span | None) -> tuple[Span, ...]:
+    """Those of the names in `_patterns`."""
+    if span is None:
+        return ()
+    return (span,) if text[span[0] : span[0] + 1] == b'"' else tuple(items_of(text, span))
 
 
 # The vector.

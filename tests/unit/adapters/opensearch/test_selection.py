@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from support.backends.transports import REST
+from support.opensearch.model import Server, Stored
 from vecsieve.adapters.contract import Needs, Operation, Reason, SearchCall, UnsupportedError
 
 ADAPTER = REST["elasticsearch"].adapter()
@@ -109,3 +111,54 @@ def test_a_policy_may_name_another_vector() -> None:
     call = parsed({}, Needs(vector_name="other"))
     assert json.loads(ADAPTER.widen(call, [10]))["fields"] == ["other"]
     assert [search.query for search in call.searches] == [None]
+
+
+OPENSEARCH = REST["opensearch"].adapter()
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        (True, True),
+        (False, ["text", "vec"]),
+        (["id"], ["id", "text", "vec"]),
+        (["*"], ["*"]),
+        (["id", "v*"], ["id", "v*", "text"]),
+        ({"excludes": ["id", "vec"]}, {"excludes": ["id", "_vecsieve.none"]}),
+        ({"excludes": "vec"}, {"excludes": "_vecsieve.none"}),
+        ({"excludes": ["v*"]}, {"excludes": ["v*"]}),
+        (
+            {"includes": ["id"], "excludes": ["vec"]},
+            {"includes": ["id", "text", "vec"], "excludes": ["_vecsieve.none"]},
+        ),
+        ({"includes": ["*"], "excludes": ["vec"]}, {"includes": ["*"], "excludes": ["_vecsieve.none"]}),
+    ],
+    ids=str,
+)
+def test_opensearch_returns_a_vector_only_if_the_source_has_it(selection: Any, expected: Any) -> None:
+    """And the answer has neither again."""
+    clause = {"query": {"knn": {"vec": {"vector": [0.5], "k": 10}}}}
+    operation = Operation(backend="opensearch", name="search", collection="docs")
+    stored = Stored(id='"1"', score="1.0", source=(("id", "7"), ("text", '"t"')), vector="[0.5]")
+    server = Server(hits=(stored, stored), is_opensearch=True)
+    for needs in (Needs(optional_fields=("text",)), Needs(vectors=False, optional_fields=("text",))):
+        body = json.dumps({**clause, "_source": selection}).encode()
+        call = OPENSEARCH.parse_request(operation, body, needs)
+        wide = OPENSEARCH.widen(call, [10])
+        if needs.vectors:
+            assert json.loads(wide)["_source"] == expected
+        reply = OPENSEARCH.parse_reply(call, server.answer(wide))
+        assert reply.pools[0].unusable == (0 if needs.vectors and expected != {"excludes": ["v*"]} else 2)
+        assert OPENSEARCH.trim(call, reply, [np.arange(2)]) == server.answer(body)
+
+
+def test_a_vector_inside_an_object_is_added_with_it() -> None:
+    operation = Operation(backend="opensearch", name="search", collection="docs")
+    for selection, expected in (
+        (["id"], ["id", "a.vec"]),
+        (["a.b"], ["a.b"]),
+        ({"excludes": ["a.vec"]}, {"excludes": ["a.vec"]}),
+    ):
+        body = json.dumps({"query": {"knn": {"a.vec": {"vector": [0.5], "k": 10}}}, "_source": selection}).encode()
+        wide = json.loads(OPENSEARCH.widen(OPENSEARCH.parse_request(operation, body, Needs()), [10]))
+        assert wide["_source"] == expected
