@@ -177,7 +177,7 @@ def _search(
     if any(present(body, root, name) is not None for name in _COUNTED):
         ranking = ranking.among_others()
     field = ranking.field if needs.vector_name is None else needs.vector_name
-    vector = plan_vector(body, root, start, field, is_needed=needs.vectors)
+    vector = plan_vector(body, root, start, field, needs)
     # OpenSearch returns in ``fields`` only what ``_source`` selects.
     source = plan_source(body, root, start, needs, field if vector.is_read and backend == calls.OPENSEARCH else "")
     plan = Plan(

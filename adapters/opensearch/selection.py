@@ -1,9 +1,9 @@
 """Which stored fields and which vector a widened search returns in addition, and how they leave the answer again.
 
 Stored fields come from ``_source``. A field is added only where no pattern of the client touches it, so that the whole member can be removed
-again. The vector comes from ``fields``, because Elasticsearch leaves vectors out of ``_source`` since 9.2, OpenSearch since 3.8. Elasticsearch
-returns it there whatever the client selects of ``_source``; OpenSearch only what the selection has (measured with 3.5). Nothing that the client
-selected changes its place or its bytes.
+again. The vector comes from ``fields``, because Elasticsearch leaves vectors out of ``_source`` since 9.2, OpenSearch since 3.8. Measured with
+OpenSearch 3.5 and Elasticsearch 9.3: OpenSearch returns a vector there only if ``_source`` has it; Elasticsearch returns it in any case, but writes
+the members of ``_source`` in another order then. It does not for the values of ``docvalue_fields``, which older versions do not have of vectors.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import orjson
 
@@ -19,11 +20,17 @@ from ..wire.json import Members, Span
 from ..wire.json_requests import items_of, present, read_object, text_of, texts_of
 from ..wire.json_vectors import Edit
 
-SOURCE, FIELDS = "_source", "fields"
+SOURCE, FIELDS, DOC_VALUES = "_source", "fields", "docvalue_fields"
 _PLAIN = re.compile(r"[^*.,\\]+")
 _NO_SOURCE = b'"_none_"'
 # Stands in a list of excluded names for one that must be shown: without any the server would return the stored bytes instead of its own.
 _NOTHING = b'"_vecsieve.none"'
+
+
+class Product(NamedTuple):
+    """The server. ``has_doc_values``: whether it returns vectors among ``docvalue_fields``."""
+
+    has_doc_values: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,8 +212,8 @@ def _places(text: bytes, span: Span | None) -> tuple[Span, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vector:
-    """``field``: the path by which vectors are compared; "" for none. ``edit``: of ``fields``, None if it stays; then the client selected it, or
-    nobody needs it. ``is_read``: whether the reply may have it.
+    """``field``: the path by which vectors are compared; "" for none. ``edit``: of the list that requests it, None if there is none: the client
+    selected it, or nobody needs it. ``is_read``: whether the reply may have it.
     """
 
     field: str = ""
@@ -214,22 +221,28 @@ class Vector:
     is_read: bool = False
 
 
-def plan_vector(text: bytes, root: Members, start: int, field: str, *, is_needed: bool) -> Vector:
+def plan_vector(text: bytes, root: Members, start: int, field: str, needs: Needs) -> Vector:
     """Raises UnsupportedError."""
-    if not is_needed or not field or "*" in field:
+    if not needs.vectors or not field or "*" in field:
         return Vector(field=field)
-    span = present(text, root, FIELDS)
+    lists = {member: _listed_fields(text, root, member) for member in (FIELDS, DOC_VALUES)}
+    if any(Patterns(names=names).touch(field) for _, names in lists.values()):
+        return Vector(field=field, is_read=True)
+    member = DOC_VALUES if isinstance(needs.known, Product) and needs.known.has_doc_values else FIELDS
+    span, names = lists[member]
     name = orjson.dumps(field)
     if span is None:
-        if FIELDS in root:
-            raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-        return Vector(field=field, edit=(start + 1, start + 1, b'"fields":[%s],' % name), is_read=True)
-    items = items_of(text, span)
-    names = Patterns(names=tuple([_field_name(text, item) for item in items]))
-    if names.touch(field):
-        return Vector(field=field, is_read=True)
+        return Vector(field=field, edit=(start + 1, start + 1, b'"%s":[%s],' % (member.encode(), name)), is_read=True)
     at = span[1] - 1
-    return Vector(field=field, edit=(at, at, (b"," if items else b"") + name), is_read=True)
+    return Vector(field=field, edit=(at, at, (b"," if names else b"") + name), is_read=True)
+
+
+def _listed_fields(text: bytes, root: Members, member: str) -> tuple[Span | None, tuple[str, ...]]:
+    """The span of a list of fields, and their names. Raises UnsupportedError."""
+    span = present(text, root, member)
+    if span is None and member in root:
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    return span, () if span is None else tuple([_field_name(text, item) for item in items_of(text, span)])
 
 
 def _field_name(text: bytes, span: Span) -> str:

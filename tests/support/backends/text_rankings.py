@@ -327,7 +327,11 @@ DATABASES: dict[str, Database] = {
         holding=partial(_opensearch, is_opensearch=True),
     ),
     "elasticsearch": _over_rest(
-        "elasticsearch", opensearch_bodies.PATHS[0], partial(_asking_opensearch, _TOP_LEVEL_KNN), holding=_opensearch
+        "elasticsearch",
+        opensearch_bodies.PATHS[0],
+        partial(_asking_opensearch, _TOP_LEVEL_KNN),
+        holding=_opensearch,
+        description=b'{"version":{"number":"9.3.1"}}',
     ),
     "weaviate over gRPC": _over_grpc("weaviate", weaviate_talks.PATH, _asking_weaviate, holding=_weaviate),
 }

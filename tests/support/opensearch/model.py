@@ -76,7 +76,10 @@ class Server:
         fields = {key: f"[{value}]" for key, value in hit.source}
         if hit.vector is not None and (selection is False or not self.is_opensearch or self._shows_vector(selection)):
             fields[VECTOR] = hit.vector
+        values = request.get("docvalue_fields", [])
         chosen = {key: value for key, value in sorted(fields.items()) if any(selects(name, key) for name in patterns)}
+        if VECTOR in values and hit.vector is not None:
+            chosen[VECTOR] = f"[{hit.vector}]"
         if chosen:
             members.append(f'"fields":{_object(chosen)}')
         return f"{{{','.join([*members, *filter(None, [hit.more])])}}}"

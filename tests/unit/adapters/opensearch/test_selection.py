@@ -10,7 +10,16 @@ import pytest
 
 from support.backends.transports import REST
 from support.opensearch.model import Server, Stored
-from vecsieve.adapters.contract import Needs, Operation, Reason, SearchCall, UnsupportedError
+from vecsieve.adapters.contract import (
+    DescribesCollections,
+    MalformedReplyError,
+    Needs,
+    Operation,
+    Question,
+    Reason,
+    SearchCall,
+    UnsupportedError,
+)
 
 ADAPTER = REST["elasticsearch"].adapter()
 KNN = {"knn": {"field": "a.vec", "query_vector": [0.5], "k": 10, "num_candidates": 90}}
@@ -111,6 +120,50 @@ def test_a_policy_may_name_another_vector() -> None:
     call = parsed({}, Needs(vector_name="other"))
     assert json.loads(ADAPTER.widen(call, [10]))["fields"] == ["other"]
     assert [search.query for search in call.searches] == [None]
+
+
+@pytest.mark.parametrize(
+    ("version", "member"),
+    [
+        ({"number": "9.3.1"}, "docvalue_fields"),
+        ({"number": "9.2.0-SNAPSHOT"}, "docvalue_fields"),
+        ({"number": "10.0.0"}, "docvalue_fields"),
+        ({"number": "8.11.0", "build_flavor": "serverless"}, "docvalue_fields"),
+        ({"number": "9.1.4"}, "fields"),
+        ({"number": "8.17.2", "build_flavor": "default"}, "fields"),
+    ],
+)
+@pytest.mark.parametrize("listed", [None, ["n"]])
+def test_the_version_decides_where_elasticsearch_returns_vectors(version: Any, member: str, listed: Any) -> None:
+    """And the answer has none of it: what was listed beside it stays."""
+    adapter = ADAPTER
+    assert isinstance(adapter, DescribesCollections)
+    known = adapter.parse_description(json.dumps({"version": version}).encode())
+    members = {} if listed is None else {"fields": listed, "docvalue_fields": []}
+    wide = {**members, member: [*(members.get(member, [])), "a.vec"]}
+    call = parsed(members, Needs(known=known))
+    body = json.loads(ADAPTER.widen(call, [10]))
+    assert {name: body.get(name) for name in wide} == wide
+    vector = b"[0.5]" if member == "fields" else b"[[0.5]]"
+    text = Server(hits=(Stored(id='"1"', score="1.0", source=(("n", "7"),)),)).answer(json.dumps(members).encode())
+    reply = text.replace(b'"_source":{"n":7}', b'"_source":{"n":7},"fields":{"a.vec":' + vector + b"}")
+    if listed:
+        reply = text.replace(b'"fields":{', b'"fields":{"a.vec":' + vector + b",")
+    pool = ADAPTER.parse_reply(call, reply)
+    assert pool.pools[0].vectors.tolist() == [[0.5]]
+    assert ADAPTER.trim(call, pool, [np.arange(1)]) == text
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"version":{"number":"x"}}', b'{"version":{"number":"9"}}', b'{"version":{}}']
+)
+def test_a_server_that_names_no_version_is_unknown(body: bytes) -> None:
+    assert isinstance(ADAPTER, DescribesCollections)
+    assert ADAPTER.describe(Operation(backend="elasticsearch", name="search", collection="x"), b"") == Question(
+        method="GET", target="/"
+    )
+    with pytest.raises(MalformedReplyError):
+        ADAPTER.parse_description(body)
 
 
 OPENSEARCH = REST["opensearch"].adapter()
