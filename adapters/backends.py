@@ -326,6 +326,7 @@ _SEARCH_ENGINES = tuple(
         name=name,
         parts=cache(partial(_opensearch, name)),
         operations=("search", "multi_search"),
+        has_first_step=name == "elasticsearch",
         request_codings=frozenset({b"gzip", b"deflate"}),  # those that Netty's decompressor is given
     )
     for name in ("opensearch", "elasticsearch")

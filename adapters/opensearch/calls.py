@@ -22,6 +22,7 @@ from ..contract import (
 )
 from .parameters import without_moved
 
+OPENSEARCH, ELASTICSEARCH = "opensearch", "elasticsearch"
 SEARCH, MULTI_SEARCH = "search", "multi_search"
 EVERY_INDEX = "_all"
 

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, unquote_plus
 import orjson
 
 from ..contract import Reason, UnsupportedError
+from ..wire import json as wire_json
 from ..wire.json import Span, splice
 from ..wire.json_requests import member_edit
 
@@ -67,7 +68,21 @@ def moved(values: Mapping[str, str], body: bytes, span: Span) -> bytes:
     selection = _selection(values)
     if selection is not None:
         members[_SELECTION] = selection
+    _check_replaced(body, span, members)
     return splice(body, [member_edit(body, span, name, value.encode()) for name, value in members.items()])
+
+
+def _check_replaced(body: bytes, span: Span, replaced: Mapping[str, str]) -> None:
+    """Raises UnsupportedError for a member of the body that the server may refuse although the query string wins."""
+    try:
+        root = wire_json.members(body, span)
+    except ValueError:
+        raise UnsupportedError(Reason.NOT_JSON) from None
+    for name in replaced.keys() & root.keys():
+        value = body[slice(*root[name].span)]
+        is_plain = value in {b"true", b"false"} or value[:1] in {b'"', b"["}
+        if not (is_plain if name == _SELECTION else _COUNT.fullmatch(value.decode(errors="replace"))):
+            raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
 
 
 def _selection(values: Mapping[str, str]) -> str | None:

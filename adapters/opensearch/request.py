@@ -64,7 +64,7 @@ class Plan:
     vector: Vector
 
     def widened(self, count: int) -> list[Edit]:
-        fetched = [edit for edit in (self.source.edit, self.vector.edit) if edit is not None]
+        fetched = [*self.source.edits, *([] if self.vector.edit is None else [self.vector.edit])]
         if self.offset is not None:
             fetched.append((*self.offset, b"0"))
         if count == self.top_k and self.offset is None:
@@ -103,14 +103,13 @@ def parse(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         searches, document = _batch(operation, body, needs)
     else:
         is_moved = operation.query is not None
-        search, document = (None if is_moved else _aside(operation.partition, body, needs)) or _single(
-            operation.partition, body, needs
-        )
+        head = operation.backend, operation.partition
+        search, document = (None if is_moved else _aside(*head, body, needs)) or _single(*head, body, needs)
         searches = (search,)
     return SearchCall(operation=operation, searches=searches, needs=needs, document=document)
 
 
-def _aside(query: str, body: bytes, needs: Needs) -> tuple[Search, Document] | None:
+def _aside(backend: str, query: str, body: bytes, needs: Needs) -> tuple[Search, Document] | None:
     """A search with one array of numbers; None for any other. Raises UnsupportedError. ``query``: the query string."""
     match = _VECTOR.search(body)
     start = len(body) if match is None else match.end()
@@ -118,7 +117,7 @@ def _aside(query: str, body: bytes, needs: Needs) -> tuple[Search, Document] | N
     if end - start < LEAST_ARRAY or len(body) - (end - start) > LONGEST_REST:
         return None
     try:
-        search, document = _single_once(query, body[:start] + _PLACEHOLDER + body[end:], needs)
+        search, document = _single_once(backend, query, body[:start] + _PLACEHOLDER + body[end:], needs)
     except UnsupportedError:
         return None  # the whole text may fail for another reason
     (plan,) = document.plans
@@ -134,7 +133,7 @@ def _aside(query: str, body: bytes, needs: Needs) -> tuple[Search, Document] | N
     return (search, replace(document, aside=plan.query, numbers=numbers)) if is_array else None
 
 
-def _single(query: str, body: bytes, needs: Needs) -> tuple[Search, Document]:
+def _single(backend: str, query: str, body: bytes, needs: Needs) -> tuple[Search, Document]:
     """Raises UnsupportedError, nothing else."""
     named = parameters.read(query, may_move=True)
     try:
@@ -145,7 +144,7 @@ def _single(query: str, body: bytes, needs: Needs) -> tuple[Search, Document]:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:
         raise UnsupportedError(Reason.NOT_JSON) from None
-    search, plan = _search(body, root, span[0], needs, 0, has_pipeline=parameters.PIPELINE in named)
+    search, plan = _search(backend, body, root, span[0], needs, 0, has_pipeline=parameters.PIPELINE in named)
     return search, Document(body=body, plans=(plan,))
 
 
@@ -162,7 +161,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 
 
 def _search(
-    body: bytes, root: Members, start: int, needs: Needs, index: int, *, has_pipeline: bool
+    backend: str, body: bytes, root: Members, start: int, needs: Needs, index: int, *, has_pipeline: bool
 ) -> tuple[Search, Plan]:
     """Raises UnsupportedError."""
     _check_root(body, root)
@@ -178,10 +177,12 @@ def _search(
     if any(present(body, root, name) is not None for name in _COUNTED):
         ranking = ranking.among_others()
     field = ranking.field if needs.vector_name is None else needs.vector_name
-    vector = plan_vector(body, root, start, field, is_needed=needs.vectors)
+    vector = plan_vector(body, root, start, field, needs)
+    # OpenSearch returns in ``fields`` only what ``_source`` selects.
+    source = plan_source(body, root, start, needs, field if vector.is_read and backend == calls.OPENSEARCH else "")
     plan = Plan(
         index=index, start=start, query=ranking.query, top_k=top_k, size=size, offset=offset if skipped else None,
-        neighbours=ranking.neighbours, is_global=ranking.is_global, lifts=ranking.lifts, edits=ranking.edits, source=plan_source(body, root, start, needs), vector=vector,
+        neighbours=ranking.neighbours, is_global=ranking.is_global, lifts=ranking.lifts, edits=ranking.edits, source=source, vector=vector,
     )  # fmt: skip
     is_comparable = needs.query and field == ranking.field and ranking.query is not None
     search = Search(
@@ -264,7 +265,7 @@ def _item(
         if operation.collection and named not in {"", operation.collection}:
             return None  # what is learned of one index says nothing of another one
         span = _trimmed(body, lines[1])
-        return _search(body, members(body, span), span[0], needs, index, has_pipeline=has_pipeline)
+        return _search(operation.backend, body, members(body, span), span[0], needs, index, has_pipeline=has_pipeline)
     except (UnsupportedError, ValueError):  # ValueError: no object, or a repeated key; the server answers
         return None
 

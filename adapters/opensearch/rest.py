@@ -17,12 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base import Keep, NotingAdapter
-from ..contract import FIELD_BYTES, Allowance, Needs, Operation, Pool, RequestHead
+from ..contract import FIELD_BYTES, Allowance, MalformedReplyError, Needs, Operation, Pool, Question, RequestHead
 from ..wire.json import (
     Span,
     check_members,
     cuts,
     each_last_values,
+    elements,
     members,
     without_surrogates,
 )
@@ -39,7 +40,7 @@ from ..wire.vectors import without_vector
 from . import calls, request
 from .hits import ID, INDEX, SCORE, Hit, Hits, LeanHits, answers, read_hits
 from .request import Document, Plan
-from .selection import FIELDS, SOURCE
+from .selection import FIELDS, SOURCE, Product
 
 _MOST_GUESSES = 32_768
 _GRAMMAR = msgspec.json.Decoder(msgspec.Raw)
@@ -60,7 +61,7 @@ def guess_vectors(body: bytes, fields: Sequence[str]) -> list[Span]:
     spans: list[Span] = []
     if not names:
         return spans
-    pattern = re.compile(rb'"(?:%s)"\s*:\s*\[(?=[-\d\s])' % b"|".join(map(re.escape, sorted(names))))
+    pattern = re.compile(rb'"(?:%s)"\s*:\s*(?:\[\s*)?\[(?=[-\d\s])' % b"|".join(map(re.escape, sorted(names))))
     match = pattern.search(body)
     while match is not None and len(spans) < _MOST_GUESSES:
         end = body.find(b"]", match.end()) + 1
@@ -160,7 +161,13 @@ def _vectors(document: ReplyDocument, plan: Plan, hits: Sequence[Hit]) -> npt.ND
 
 def _array(document: ReplyDocument, field: str, fields: Span | None) -> bytes:
     member = None if fields is None else members(document.text, fields).get(field)
-    return b"" if member is None else document.source.cut_value(member.span)
+    if member is None:
+        return b""
+    # Values of documents are a list of vectors.
+    text = document.text[slice(*member.span)]
+    is_listed = text[:1] == b"[" and text[1:].lstrip()[:1] == b"["
+    items = elements(document.text, member.span) if is_listed else [member.span]
+    return document.source.cut_value(items[0]) if len(items) == 1 else b""
 
 
 def _fields(document: ReplyDocument, hits: Sequence[Hit], needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:
@@ -232,10 +239,24 @@ def payloads_of(request: Document, text: bytes) -> tuple[tuple[Span | None, ...]
     return tuple([tuple([hit.value(SOURCE) for hit in listed.hits]) for listed in lists])
 
 
-class OpenSearchRest(NotingAdapter[Document, ReplyDocument]):
-    """Both products refuse the other's clauses, so nothing but the name depends on the product."""
+class _Version(msgspec.Struct):
+    number: str
+    build_flavor: str = ""
 
-    backend = "opensearch"
+
+class _Description(msgspec.Struct):
+    version: _Version
+
+
+_DESCRIPTION = msgspec.json.Decoder(_Description)
+_SERVERLESS = "serverless"  # whose number stays 8.11
+WITH_DOC_VALUES = (9, 2)
+
+
+class OpenSearchRest(NotingAdapter[Document, ReplyDocument]):
+    """Both products refuse the other's clauses, so only what ``fields`` has of them depends on the product."""
+
+    backend = calls.OPENSEARCH
     request_type, reply_type = Document, ReplyDocument
     parse_request = staticmethod(request.parse)
     widen_request = staticmethod(request.widen)
@@ -250,7 +271,20 @@ class OpenSearchRest(NotingAdapter[Document, ReplyDocument]):
 
 
 class ElasticsearchRest(OpenSearchRest):
-    backend = "elasticsearch"
+    backend = calls.ELASTICSEARCH
+
+    def describe(self, _: Operation, _body: bytes) -> Question:
+        """The version of the server."""
+        return Question(method="GET", target="/")
+
+    def parse_description(self, body: bytes) -> Product:
+        """Raises MalformedReplyError, nothing else."""
+        try:
+            version = _DESCRIPTION.decode(body).version
+            major, minor = (int(part) for part in version.number.split(".")[:2])
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError):
+            raise MalformedReplyError("no version of Elasticsearch") from None
+        return Product(has_doc_values=version.build_flavor == _SERVERLESS or (major, minor) >= WITH_DOC_VALUES)
 
 
 ADAPTERS = {adapter.backend: adapter for adapter in (OpenSearchRest, ElasticsearchRest)}

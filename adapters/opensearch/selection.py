@@ -1,15 +1,17 @@
 """Which stored fields and which vector a widened search returns in addition, and how they leave the answer again.
 
 Stored fields come from ``_source``. A field is added only where no pattern of the client touches it, so that the whole member can be removed
-again. The vector comes from ``fields``: both servers return it there whatever the client selects of ``_source``, and Elasticsearch leaves
-vectors out of ``_source`` since 9.2, OpenSearch since 3.8. Nothing that the client selected changes its place or its bytes.
+again. The vector comes from ``fields``, because Elasticsearch leaves vectors out of ``_source`` since 9.2, OpenSearch since 3.8. Measured with
+OpenSearch 3.5 and Elasticsearch 9.3: OpenSearch returns a vector there only if ``_source`` has it; Elasticsearch returns it in any case, but writes
+the members of ``_source`` in another order then. It does not for the values of ``docvalue_fields``, which older versions do not have of vectors.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import orjson
 
@@ -18,18 +20,26 @@ from ..wire.json import Members, Span
 from ..wire.json_requests import items_of, present, read_object, text_of, texts_of
 from ..wire.json_vectors import Edit
 
-SOURCE, FIELDS = "_source", "fields"
+SOURCE, FIELDS, DOC_VALUES = "_source", "fields", "docvalue_fields"
 _PLAIN = re.compile(r"[^*.,\\]+")
 _NO_SOURCE = b'"_none_"'
+# Stands in a list of excluded names for one that must be shown: without any the server would return the stored bytes instead of its own.
+_NOTHING = b'"_vecsieve.none"'
+
+
+class Product(NamedTuple):
+    """The server. ``has_doc_values``: whether it returns vectors among ``docvalue_fields``."""
+
+    has_doc_values: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """``edit``: of the selection, None if it stays. ``is_forced``: the client wants no ``_source``. ``added``: members that it did not select.
-    ``is_cut``: whether some optional fields are not returned whole.
+    """``edits``: of the selection. ``is_forced``: the client wants no ``_source``. ``added``: members that it did not select. ``is_cut``: whether
+    some optional fields are not returned whole.
     """
 
-    edit: Edit | None = None
+    edits: tuple[Edit, ...] = ()
     is_forced: bool = False
     added: tuple[str, ...] = ()
     is_cut: bool = False
@@ -63,23 +73,27 @@ def _may_reach(pattern: str, field: str) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Selected:
     """The client's selection. ``wanted``: whether any ``_source`` is returned. ``listed``: the span of the included names, None if there are none;
-    ``includes``: () for everything.
+    ``includes``: () for everything. ``hidden``: the spans of the excluded names.
     """
 
     wanted: bool
     listed: Span | None = None
     includes: Patterns = Patterns(names=())
     excludes: Patterns = Patterns(names=())
+    hidden: tuple[Span, ...] = ()
 
 
-def plan_source(text: bytes, root: Members, start: int, needs: Needs) -> Source:
-    """``_source`` with the fields of the needs. ``start``: of the body's brace. Raises UnsupportedError if a required one cannot be added."""
+def plan_source(text: bytes, root: Members, start: int, needs: Needs, vector: str) -> Source:
+    """``_source`` with the fields of the needs. ``start``: of the body's brace. ``vector``: a field that must be among them for ``fields`` to have
+    it, if that is possible; "" for none. Raises UnsupportedError if a required one cannot be added.
+    """
     selected = _read_source(text, root)
+    shown, edits = _with_shown(selected, vector)
     required, optional = needs.payload_fields, needs.optional_fields
     if selected.wanted and not selected.includes.names:
         touched = [field for field in (*required, *optional) if selected.excludes.touch(field)]
         _check(touched, required)
-        return Source(is_cut=bool(touched))
+        return Source(edits=edits, added=(vector,) if edits else (), is_cut=bool(touched))
     missing = [
         field
         for field in dict.fromkeys((*required, *optional))
@@ -88,15 +102,39 @@ def plan_source(text: bytes, root: Members, start: int, needs: Needs) -> Source:
     added = tuple([field for field in missing if _is_addable(field, selected)])
     _check([field for field in missing if field not in added], required)
     is_cut = len(added) < len(missing)
-    if not added:
-        return Source(is_cut=is_cut)
     if not selected.wanted:
-        value = b"true" if needs.whole else orjson.dumps(added)
-        span = present(text, root, SOURCE)
-        edit = (start + 1, start + 1, b'"_source":%s,' % value) if span is None else (*span, value)
-        return Source(edit=edit, is_forced=True, is_cut=is_cut and not needs.whole)
-    assert selected.listed is not None  # noqa: S101 - names are included, so they have a place
-    return Source(edit=_appended(text, selected.listed, added), added=added, is_cut=is_cut)
+        return (
+            _forced(text, root, start, (*added, vector) if vector else added, needs, is_cut=is_cut)
+            if added
+            else Source(is_cut=is_cut)
+        )
+    head = vector.partition(".")[0]
+    if vector and _is_addable(head, shown) and head not in added:
+        names, added = (*added, vector), (*added, head)
+    else:
+        names, added = added, (*added, vector) if edits and vector not in added else added
+    if names:
+        assert selected.listed is not None  # noqa: S101 - names are included, so they have a place
+        edits = (*edits, _appended(text, selected.listed, names))
+    return Source(edits=edits, added=added, is_cut=is_cut)
+
+
+def _forced(text: bytes, root: Members, start: int, names: Sequence[str], needs: Needs, *, is_cut: bool) -> Source:
+    """For a client that wants no ``_source``."""
+    value = b"true" if needs.whole else orjson.dumps(names)
+    span = present(text, root, SOURCE)
+    edit = (start + 1, start + 1, b'"_source":%s,' % value) if span is None else (*span, value)
+    return Source(edits=(edit,), is_forced=True, is_cut=is_cut and not needs.whole)
+
+
+def _with_shown(selected: _Selected, vector: str) -> tuple[_Selected, tuple[Edit, ...]]:
+    """The selection without the exclusion of the vector by its own name, and the edits for that."""
+    names = selected.excludes.names
+    others = Patterns(names=tuple([name for name in names if name != vector]))
+    if vector not in names or "." in vector or others.touch(vector):
+        return selected, ()
+    spans = [span for name, span in zip(names, selected.hidden, strict=True) if name == vector]
+    return replace(selected, excludes=others), tuple([(*span, _NOTHING) for span in spans])
 
 
 def _is_addable(field: str, selected: _Selected) -> bool:
@@ -144,6 +182,7 @@ def _read_source(text: bytes, root: Members) -> _Selected:
         listed=listed,
         includes=_patterns(text, listed),
         excludes=_patterns(text, hidden),
+        hidden=_places(text, hidden),
     )
 
 
@@ -161,13 +200,20 @@ def _patterns(text: bytes, span: Span | None) -> Patterns:
     return Patterns(names=texts_of(text, span))
 
 
+def _places(text: bytes, span: Span | None) -> tuple[Span, ...]:
+    """Those of the names in `_patterns`."""
+    if span is None:
+        return ()
+    return (span,) if text[span[0] : span[0] + 1] == b'"' else tuple(items_of(text, span))
+
+
 # The vector.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vector:
-    """``field``: the path by which vectors are compared; "" for none. ``edit``: of ``fields``, None if it stays; then the client selected it, or
-    nobody needs it. ``is_read``: whether the reply may have it.
+    """``field``: the path by which vectors are compared; "" for none. ``edit``: of the list that requests it, None if there is none: the client
+    selected it, or nobody needs it. ``is_read``: whether the reply may have it.
     """
 
     field: str = ""
@@ -175,22 +221,28 @@ class Vector:
     is_read: bool = False
 
 
-def plan_vector(text: bytes, root: Members, start: int, field: str, *, is_needed: bool) -> Vector:
+def plan_vector(text: bytes, root: Members, start: int, field: str, needs: Needs) -> Vector:
     """Raises UnsupportedError."""
-    if not is_needed or not field or "*" in field:
+    if not needs.vectors or not field or "*" in field:
         return Vector(field=field)
-    span = present(text, root, FIELDS)
+    lists = {member: _listed_fields(text, root, member) for member in (FIELDS, DOC_VALUES)}
+    if any(Patterns(names=names).touch(field) for _, names in lists.values()):
+        return Vector(field=field, is_read=True)
+    member = DOC_VALUES if isinstance(needs.known, Product) and needs.known.has_doc_values else FIELDS
+    span, names = lists[member]
     name = orjson.dumps(field)
     if span is None:
-        if FIELDS in root:
-            raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-        return Vector(field=field, edit=(start + 1, start + 1, b'"fields":[%s],' % name), is_read=True)
-    items = items_of(text, span)
-    names = Patterns(names=tuple([_field_name(text, item) for item in items]))
-    if names.touch(field):
-        return Vector(field=field, is_read=True)
+        return Vector(field=field, edit=(start + 1, start + 1, b'"%s":[%s],' % (member.encode(), name)), is_read=True)
     at = span[1] - 1
-    return Vector(field=field, edit=(at, at, (b"," if items else b"") + name), is_read=True)
+    return Vector(field=field, edit=(at, at, (b"," if names else b"") + name), is_read=True)
+
+
+def _listed_fields(text: bytes, root: Members, member: str) -> tuple[Span | None, tuple[str, ...]]:
+    """The span of a list of fields, and their names. Raises UnsupportedError."""
+    span = present(text, root, member)
+    if span is None and member in root:
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    return span, () if span is None else tuple([_field_name(text, item) for item in items_of(text, span)])
 
 
 def _field_name(text: bytes, span: Span) -> str:

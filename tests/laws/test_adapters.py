@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -157,7 +158,7 @@ DIALECTS = {
         hidden=without_values,
     ),
 }
-DIALECTS["opensearch"] = DIALECTS["elasticsearch"] = Dialect(
+DIALECTS["elasticsearch"] = Dialect(
     conversations=opensearch_bodies.conversations,
     path=opensearch_bodies.PATHS[0],
     declared=frozenset({"size", "from", "_source", "fields", "k", "num_candidates", "pagination_depth"}),
@@ -173,6 +174,9 @@ DIALECTS["opensearch"] = DIALECTS["elasticsearch"] = Dialect(
     stored="_source",
     hidden=without_fields,
     by_get=True,
+)
+DIALECTS["opensearch"] = replace(
+    DIALECTS["elasticsearch"], conversations=partial(opensearch_bodies.conversations, is_opensearch=True)
 )
 NEEDS = st.builds(
     Needs,

@@ -174,7 +174,7 @@ def _asking_opensearch(clause: dict[str, Any], selected: Selected) -> dict[str, 
     return {**clause, "size": TOP_K, "_source": source}
 
 
-def _opensearch(ranking: Ranking) -> Answering:
+def _opensearch(ranking: Ranking, *, is_opensearch: bool = False) -> Answering:
     hits = tuple(
         opensearch_model.Stored(
             id=json.dumps(f"r{each.rank}"),
@@ -184,7 +184,7 @@ def _opensearch(ranking: Ranking) -> Answering:
         )
         for each in ranking
     )
-    return opensearch_model.Server(hits=hits, has_vectors=False, total=100).answer
+    return opensearch_model.Server(hits=hits, has_vectors=False, is_opensearch=is_opensearch, total=100).answer
 
 
 _KNN_QUERY = {"query": {"knn": {opensearch_model.VECTOR: {"vector": QUERY, "k": 10}}}}
@@ -321,10 +321,17 @@ DATABASES: dict[str, Database] = {
         description=_milvus_server(()).schema.SerializeToString(),
     ),
     "opensearch": _over_rest(
-        "opensearch", opensearch_bodies.PATHS[0], partial(_asking_opensearch, _KNN_QUERY), holding=_opensearch
+        "opensearch",
+        opensearch_bodies.PATHS[0],
+        partial(_asking_opensearch, _KNN_QUERY),
+        holding=partial(_opensearch, is_opensearch=True),
     ),
     "elasticsearch": _over_rest(
-        "elasticsearch", opensearch_bodies.PATHS[0], partial(_asking_opensearch, _TOP_LEVEL_KNN), holding=_opensearch
+        "elasticsearch",
+        opensearch_bodies.PATHS[0],
+        partial(_asking_opensearch, _TOP_LEVEL_KNN),
+        holding=_opensearch,
+        description=b'{"version":{"number":"9.3.1"}}',
     ),
     "weaviate over gRPC": _over_grpc("weaviate", weaviate_talks.PATH, _asking_weaviate, holding=_weaviate),
 }

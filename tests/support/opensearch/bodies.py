@@ -93,12 +93,13 @@ def present(members: dict[str, Any]) -> dict[str, Any]:
 
 @st.composite
 def conversations(
-    draw: st.DrawFn, *, operation: str | None = None, extra: dict[str, Any] | None = None
+    draw: st.DrawFn, *, operation: str | None = None, extra: dict[str, Any] | None = None, is_opensearch: bool = False
 ) -> Conversation:
     """A search and the server's answers. ``extra`` is laid over it."""
     server = Server(
         hits=draw(st.lists(stored_documents(), max_size=7).map(tuple)),
-        has_vectors=draw(st.booleans()),
+        has_vectors=is_opensearch or draw(st.booleans()),
+        is_opensearch=is_opensearch,
         space=draw(st.sampled_from(["", "", "\n  "])),
     )
     document = present({**draw(searches()), **(extra or {})})

@@ -29,12 +29,15 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """``hits``: in rank order. ``total``: what an exact search finds, None for the hits. ``has_vectors``: whether ``_source`` has the vectors, which Elasticsearch leaves out since 9.2."""
+    """``hits``: in rank order. ``total``: what an exact search finds, None for the hits. ``has_vectors``: whether ``_source`` has the vectors, which Elasticsearch leaves out
+    since 9.2. ``is_opensearch``: ``fields`` has a vector only if the selection of ``_source`` has it, or selects nothing.
+    """
 
     hits: tuple[Stored, ...]
     has_vectors: bool = True
     space: str = ""
     total: int | None = None
+    is_opensearch: bool = False
 
     def answer(self, body: bytes) -> bytes:
         """The 200 for one search."""
@@ -70,11 +73,21 @@ class Server:
         if selection is not False:
             members.append(f'"_source":{self._source(hit, selection)}')
         patterns = [each["field"] if isinstance(each, dict) else each for each in request.get("fields", [])]
-        fields = {key: f"[{value}]" for key, value in hit.source} | ({} if hit.vector is None else {VECTOR: hit.vector})
+        fields = {key: f"[{value}]" for key, value in hit.source}
+        if hit.vector is not None and (selection is False or not self.is_opensearch or self._shows_vector(selection)):
+            fields[VECTOR] = hit.vector
+        values = request.get("docvalue_fields", [])
         chosen = {key: value for key, value in sorted(fields.items()) if any(selects(name, key) for name in patterns)}
+        if VECTOR in values and hit.vector is not None:
+            chosen[VECTOR] = f"[{hit.vector}]"
         if chosen:
             members.append(f'"fields":{_object(chosen)}')
         return f"{{{','.join([*members, *filter(None, [hit.more])])}}}"
+
+    def _shows_vector(self, selection: Any) -> bool:
+        includes, excludes = patterns_of(selection)
+        is_included = not includes or any(selects(name, VECTOR) for name in includes)
+        return is_included and not any(selects(name, VECTOR) for name in excludes)
 
     def _source(self, hit: Stored, selection: Any) -> str:
         includes, excludes = patterns_of(selection)

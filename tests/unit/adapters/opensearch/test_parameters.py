@@ -82,6 +82,15 @@ def test_other_members_pass_through(query: str, reason: Reason) -> None:
     assert caught.value.reason is reason
 
 
+@pytest.mark.parametrize(
+    "members", [{"size": None}, {"size": "5"}, {"from": -1}, {"_source": None}, {"_source": {"later": 1}}], ids=str
+)
+def test_a_body_that_the_server_may_refuse_is_not_mended_by_the_query_string(members: Any) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        parsed("size=4&from=1&_source=text", **members)
+    assert caught.value.reason is Reason.AMBIGUOUS_FIELD
+
+
 def test_a_batch_has_no_members_that_move() -> None:
     assert len(parsed("typed_keys=true", "/docs/_msearch").searches) == 1
     with pytest.raises(UnsupportedError):

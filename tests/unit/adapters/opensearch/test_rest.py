@@ -54,6 +54,17 @@ def test_a_field_that_is_no_vector_is_unusable(vector: str) -> None:
     assert (pool.unusable, pool.vectors[0].tolist()) == (1, [0.0, 0.5])
 
 
+@pytest.mark.parametrize("form", ["[%s]", "[ %s ]", "%s", "[\n   %s\n  ]"])
+@pytest.mark.parametrize("vector", ["[1,0.5]", "[ 1,\n 0.5 ]"])
+def test_a_vector_is_read_in_any_layout(form: str, vector: str) -> None:
+    pool = pool_of(Server(hits=(hit(0, vector=form % vector),), has_vectors=False), {})
+    assert pool.vectors.tolist() == [[1.0, 0.5]]
+
+
+def test_several_vectors_of_one_document_are_none() -> None:
+    assert pool_of(Server(hits=(hit(0, vector="[[1,2],[3,4]]"),), has_vectors=False), {}).unusable == 1
+
+
 def test_without_a_field_of_vectors_there_are_none() -> None:
     pool = pool_of(Server(hits=(hit(0),)), {"knn": [KNN["knn"]], "fields": ["text"]}, Needs(vectors=False))
     assert (pool.vectors.shape, pool.compared_by) == ((1, 0), None)

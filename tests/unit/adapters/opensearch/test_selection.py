@@ -5,10 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from support.backends.transports import REST
-from vecsieve.adapters.contract import Needs, Operation, Reason, SearchCall, UnsupportedError
+from support.opensearch.model import Server, Stored
+from vecsieve.adapters.contract import (
+    DescribesCollections,
+    MalformedReplyError,
+    Needs,
+    Operation,
+    Question,
+    Reason,
+    SearchCall,
+    UnsupportedError,
+)
 
 ADAPTER = REST["elasticsearch"].adapter()
 KNN = {"knn": {"field": "a.vec", "query_vector": [0.5], "k": 10, "num_candidates": 90}}
@@ -109,3 +120,98 @@ def test_a_policy_may_name_another_vector() -> None:
     call = parsed({}, Needs(vector_name="other"))
     assert json.loads(ADAPTER.widen(call, [10]))["fields"] == ["other"]
     assert [search.query for search in call.searches] == [None]
+
+
+@pytest.mark.parametrize(
+    ("version", "member"),
+    [
+        ({"number": "9.3.1"}, "docvalue_fields"),
+        ({"number": "9.2.0-SNAPSHOT"}, "docvalue_fields"),
+        ({"number": "10.0.0"}, "docvalue_fields"),
+        ({"number": "8.11.0", "build_flavor": "serverless"}, "docvalue_fields"),
+        ({"number": "9.1.4"}, "fields"),
+        ({"number": "8.17.2", "build_flavor": "default"}, "fields"),
+    ],
+)
+@pytest.mark.parametrize("listed", [None, ["n"]])
+def test_the_version_decides_where_elasticsearch_returns_vectors(version: Any, member: str, listed: Any) -> None:
+    """And the answer has none of it: what was listed beside it stays."""
+    adapter = ADAPTER
+    assert isinstance(adapter, DescribesCollections)
+    known = adapter.parse_description(json.dumps({"version": version}).encode())
+    members = {} if listed is None else {"fields": listed, "docvalue_fields": []}
+    wide = {**members, member: [*(members.get(member, [])), "a.vec"]}
+    call = parsed(members, Needs(known=known))
+    body = json.loads(ADAPTER.widen(call, [10]))
+    assert {name: body.get(name) for name in wide} == wide
+    vector = b"[0.5]" if member == "fields" else b"[[0.5]]"
+    text = Server(hits=(Stored(id='"1"', score="1.0", source=(("n", "7"),)),)).answer(json.dumps(members).encode())
+    reply = text.replace(b'"_source":{"n":7}', b'"_source":{"n":7},"fields":{"a.vec":' + vector + b"}")
+    if listed:
+        reply = text.replace(b'"fields":{', b'"fields":{"a.vec":' + vector + b",")
+    pool = ADAPTER.parse_reply(call, reply)
+    assert pool.pools[0].vectors.tolist() == [[0.5]]
+    assert ADAPTER.trim(call, pool, [np.arange(1)]) == text
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"version":{"number":"x"}}', b'{"version":{"number":"9"}}', b'{"version":{}}']
+)
+def test_a_server_that_names_no_version_is_unknown(body: bytes) -> None:
+    assert isinstance(ADAPTER, DescribesCollections)
+    assert ADAPTER.describe(Operation(backend="elasticsearch", name="search", collection="x"), b"") == Question(
+        method="GET", target="/"
+    )
+    with pytest.raises(MalformedReplyError):
+        ADAPTER.parse_description(body)
+
+
+OPENSEARCH = REST["opensearch"].adapter()
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        (True, True),
+        (False, ["text", "vec"]),
+        (["id"], ["id", "text", "vec"]),
+        (["*"], ["*"]),
+        (["id", "v*"], ["id", "v*", "text"]),
+        ({"excludes": ["id", "vec"]}, {"excludes": ["id", "_vecsieve.none"]}),
+        ({"excludes": "vec"}, {"excludes": "_vecsieve.none"}),
+        ({"excludes": ["v*"]}, {"excludes": ["v*"]}),
+        (
+            {"includes": ["id"], "excludes": ["vec"]},
+            {"includes": ["id", "text", "vec"], "excludes": ["_vecsieve.none"]},
+        ),
+        ({"includes": ["*"], "excludes": ["vec"]}, {"includes": ["*"], "excludes": ["_vecsieve.none"]}),
+    ],
+    ids=str,
+)
+def test_opensearch_returns_a_vector_only_if_the_source_has_it(selection: Any, expected: Any) -> None:
+    """And the answer has neither again."""
+    clause = {"query": {"knn": {"vec": {"vector": [0.5], "k": 10}}}}
+    operation = Operation(backend="opensearch", name="search", collection="docs")
+    stored = Stored(id='"1"', score="1.0", source=(("id", "7"), ("text", '"t"')), vector="[0.5]")
+    server = Server(hits=(stored, stored), is_opensearch=True)
+    for needs in (Needs(optional_fields=("text",)), Needs(vectors=False, optional_fields=("text",))):
+        body = json.dumps({**clause, "_source": selection}).encode()
+        call = OPENSEARCH.parse_request(operation, body, needs)
+        wide = OPENSEARCH.widen(call, [10])
+        if needs.vectors:
+            assert json.loads(wide)["_source"] == expected
+        reply = OPENSEARCH.parse_reply(call, server.answer(wide))
+        assert reply.pools[0].unusable == (0 if needs.vectors and expected != {"excludes": ["v*"]} else 2)
+        assert OPENSEARCH.trim(call, reply, [np.arange(2)]) == server.answer(body)
+
+
+def test_a_vector_inside_an_object_is_added_with_it() -> None:
+    operation = Operation(backend="opensearch", name="search", collection="docs")
+    for selection, expected in (
+        (["id"], ["id", "a.vec"]),
+        (["a.b"], ["a.b"]),
+        ({"excludes": ["a.vec"]}, {"excludes": ["a.vec"]}),
+    ):
+        body = json.dumps({"query": {"knn": {"a.vec": {"vector": [0.5], "k": 10}}}, "_source": selection}).encode()
+        wide = json.loads(OPENSEARCH.widen(OPENSEARCH.parse_request(operation, body, Needs()), [10]))
+        assert wide["_source"] == expected
