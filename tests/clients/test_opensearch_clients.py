@@ -106,6 +106,7 @@ def reads(product: Product, made: Any) -> dict[str, Callable[[], Any]]:
         "count": lambda: made.count(index=COPIED),
         "msearch": lambda: made.msearch(index=CLEAN, **body),
         "mapping": lambda: made.indices.get_mapping(index=CLEAN),
+        "info": made.info,
     }
 
 

@@ -4,27 +4,36 @@ import java.io.IOException;
 import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.Executors;
 import java.util.function.BiConsumer;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 import org.apache.lucene.util.BytesRef;
+import org.elasticsearch.Build;
 import org.elasticsearch.action.ActionListener;
+import org.elasticsearch.client.internal.node.NodeClient;
+import org.elasticsearch.cluster.metadata.IndexNameExpressionResolver;
 import org.elasticsearch.cluster.node.DiscoveryNode;
+import org.elasticsearch.cluster.node.DiscoveryNodes;
 import org.elasticsearch.common.bytes.BytesArray;
 import org.elasticsearch.common.bytes.BytesReference;
 import org.elasticsearch.common.component.AbstractLifecycleComponent;
 import org.elasticsearch.common.io.stream.NamedWriteableRegistry;
 import org.elasticsearch.common.network.NetworkService;
 import org.elasticsearch.common.settings.ClusterSettings;
+import org.elasticsearch.common.settings.IndexScopedSettings;
 import org.elasticsearch.common.settings.Settings;
+import org.elasticsearch.common.settings.SettingsFilter;
 import org.elasticsearch.common.transport.BoundTransportAddress;
 import org.elasticsearch.common.transport.TransportAddress;
 import org.elasticsearch.common.util.BigArrays;
 import org.elasticsearch.common.util.PageCacheRecycler;
 import org.elasticsearch.common.util.concurrent.ThreadContext;
+import org.elasticsearch.features.NodeFeature;
 import org.elasticsearch.http.HttpBody;
 import org.elasticsearch.http.HttpChannel;
 import org.elasticsearch.http.HttpInfo;
@@ -34,10 +43,14 @@ import org.elasticsearch.http.HttpResponse;
 import org.elasticsearch.http.HttpServerTransport;
 import org.elasticsearch.http.HttpStats;
 import org.elasticsearch.indices.breaker.CircuitBreakerService;
+import org.elasticsearch.plugins.ActionPlugin;
 import org.elasticsearch.plugins.NetworkPlugin;
 import org.elasticsearch.plugins.Plugin;
 import org.elasticsearch.rest.AbstractRestChannel;
 import org.elasticsearch.rest.ChunkedRestResponseBodyPart;
+import org.elasticsearch.rest.RestChannel;
+import org.elasticsearch.rest.RestController;
+import org.elasticsearch.rest.RestHandler;
 import org.elasticsearch.rest.RestRequest;
 import org.elasticsearch.rest.RestResponse;
 import org.elasticsearch.rest.RestStatus;
@@ -49,10 +62,11 @@ import org.elasticsearch.transport.Transport;
 import org.elasticsearch.transport.TransportMessageListener;
 import org.elasticsearch.transport.TransportStats;
 import org.elasticsearch.xcontent.NamedXContentRegistry;
+import org.elasticsearch.xcontent.XContentBuilder;
 import org.elasticsearch.xcontent.XContentParserConfiguration;
 
 /** Elasticsearch's server without its network modules: HTTP on loopback by the JDK's own server, and no other node. */
-public final class Loopback extends Plugin implements NetworkPlugin {
+public final class Loopback extends Plugin implements ActionPlugin, NetworkPlugin {
     @Override
     public Map<String, Supplier<Transport>> getTransports(Settings settings, ThreadPool pool, PageCacheRecycler pages, CircuitBreakerService breakers, NamedWriteableRegistry registry, NetworkService network) {
         return Map.of("alone", Alone::new);
@@ -63,6 +77,30 @@ public final class Loopback extends Plugin implements NetworkPlugin {
         int port = Integer.parseInt(settings.get("http.port"));
         XContentParserConfiguration parsers = XContentParserConfiguration.EMPTY.withRegistry(contents);
         return Map.of("loopback", () -> new Http(port, pool, parsers, dispatcher));
+    }
+
+    @Override
+    public Collection<RestHandler> getRestHandlers(
+        Settings settings, NamedWriteableRegistry registry, RestController controller, ClusterSettings cluster, IndexScopedSettings indices,
+        SettingsFilter filter, IndexNameExpressionResolver names, Supplier<DiscoveryNodes> nodes, Predicate<NodeFeature> features
+    ) {
+        return List.of(new Root());
+    }
+
+    /** What a release answers at its root, by a module that is not there either. */
+    static final class Root implements RestHandler {
+        @Override
+        public List<Route> routes() {
+            return List.of(new Route(RestRequest.Method.GET, "/"), new Route(RestRequest.Method.HEAD, "/"));
+        }
+
+        @Override
+        public void handleRequest(RestRequest request, RestChannel channel, NodeClient client) throws IOException {
+            XContentBuilder answer = channel.newBuilder().startObject().field("name", "node1").field("cluster_name", "tests");
+            answer.startObject("version").field("number", Build.current().version()).field("build_flavor", "default");
+            answer.endObject().field("tagline", "You Know, for Search").endObject();
+            channel.sendResponse(new RestResponse(RestStatus.OK, answer));
+        }
     }
 
     static BoundTransportAddress bound(int port) {

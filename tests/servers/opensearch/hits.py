@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from servers.opensearch.errors import unparsed
+from servers.opensearch.errors import ShardError, unparsed
 from servers.opensearch.store import Document, Index, Product, values_at
 from servers.opensearch.writing import Raw, hashed
 
@@ -167,8 +167,12 @@ def fields(index: Index, document: Document, body: Json, wanted: SourceFilter) -
             found[f"{path}.keyword"] = values_at(document.source, path)
         if path in stored and index.kind(path).get("store"):
             found[path] = values_at(document.source, path)
-        if not is_vector and _wants(path, body.get("docvalue_fields", [])):
-            found[path] = sorted(values_at(document.source, path))
+        if _wants(path, body.get("docvalue_fields", [])):
+            if is_vector and is_open:
+                raise ShardError(f"knn vector field '{path}' doesn't support sorting", is_wrapped=False)
+            found[path] = (
+                [np.array(document.source[path], np.float32)] if is_vector else sorted(values_at(document.source, path))
+            )
     return {path: found[path] for path in hashed(found)}
 
 

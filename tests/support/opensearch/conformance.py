@@ -256,6 +256,7 @@ def _elasticsearch() -> Iterator[tuple[str, Json]]:
         "top level, no candidates",
         {"size": 2, "knn": {"field": "v", "query_vector": QUERY, "k": 4}, "_source": False},
     )
+    yield "a vector's column", {"size": 1, "knn": one, "docvalue_fields": ["v", "n"], "_source": ["n", "text"]}
     yield "two clauses", {"size": 4, "knn": [clause, {**one, "boost": 0.5}], "_source": False}
     yield "beside a query", {"size": 4, "knn": {**clause, "boost": 0.7}, "query": {"match": {"text": {"query": "w3", "boost": 0.3}}}, "_source": False}  # fmt: skip
     yield (
