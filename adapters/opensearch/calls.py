@@ -99,9 +99,7 @@ _TYPES: Mapping[int, str] = {
     504: "timeout_exception",
 }
 _OTHER = "exception"
-_REFUSED = re.compile(
-    r"(?:Result window is too large, from \+ size must be less than or equal to|\[num_candidates\] cannot exceed): \[(\d{1,9})\]"
-)
+_REFUSED = re.compile(r"Result window is too large, from \+ size must be less than or equal to: \[(\d{1,9})\]")
 
 
 class OpenSearchDialect(RestDialect):
