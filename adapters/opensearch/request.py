@@ -179,7 +179,8 @@ def _search(
     field = ranking.field if needs.vector_name is None else needs.vector_name
     vector = plan_vector(body, root, start, field, needs)
     # OpenSearch returns in ``fields`` only what ``_source`` selects.
-    source = plan_source(body, root, start, needs, field if vector.is_read and backend == calls.OPENSEARCH else "")
+    is_of_source = vector.is_in_source or (vector.is_read and backend == calls.OPENSEARCH)
+    source = plan_source(body, root, start, needs, field if is_of_source else "")
     plan = Plan(
         index=index, start=start, query=ranking.query, top_k=top_k, size=size, offset=offset if skipped else None,
         neighbours=ranking.neighbours, is_global=ranking.is_global, lifts=ranking.lifts, edits=ranking.edits, source=source, vector=vector,

@@ -155,7 +155,8 @@ def _vectors(document: ReplyDocument, plan: Plan, hits: Sequence[Hit]) -> npt.ND
     """(n, d), NaN rows for hits without a usable vector."""
     if not plan.vector.is_read:
         return np.empty((len(hits), 0), np.float32)
-    arrays = [_array(document, plan.vector.field, hit.value(FIELDS)) for hit in hits]
+    read, member = (_in_source, SOURCE) if plan.vector.is_in_source else (_array, FIELDS)
+    arrays = [read(document, plan.vector.field, hit.value(member)) for hit in hits]
     return decode_matrix(arrays)[0]
 
 
@@ -168,6 +169,16 @@ def _array(document: ReplyDocument, field: str, fields: Span | None) -> bytes:
     is_listed = text[:1] == b"[" and text[1:].lstrip()[:1] == b"["
     items = elements(document.text, member.span) if is_listed else [member.span]
     return document.source.cut_value(items[0]) if len(items) == 1 else b""
+
+
+def _in_source(document: ReplyDocument, field: str, source: Span | None) -> bytes:
+    """At a path, whose names may have dots. Raises ValueError."""
+    found = {} if source is None else members(document.text, source)
+    if field in found:
+        return _array(document, field, source)
+    head, _, rest = field.partition(".")
+    is_object = rest and head in found and document.text[found[head].value : found[head].value + 1] == b"{"
+    return _in_source(document, rest, found[head].span) if is_object else b""
 
 
 def _fields(document: ReplyDocument, hits: Sequence[Hit], needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:

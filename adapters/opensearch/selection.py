@@ -71,7 +71,7 @@ def _may_reach(pattern: str, field: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Selected:
+class Selected:
     """The client's selection. ``wanted``: whether any ``_source`` is returned. ``listed``: the span of the included names, None if there are none;
     ``includes``: () for everything. ``hidden``: the spans of the excluded names.
     """
@@ -87,7 +87,7 @@ def plan_source(text: bytes, root: Members, start: int, needs: Needs, vector: st
     """``_source`` with the fields of the needs. ``start``: of the body's brace. ``vector``: a field that must be among them for ``fields`` to have
     it, if that is possible; "" for none. Raises UnsupportedError if a required one cannot be added.
     """
-    selected = _read_source(text, root)
+    selected = read_source(text, root)
     shown, edits = _with_shown(selected, vector)
     required, optional = needs.payload_fields, needs.optional_fields
     if selected.wanted and not selected.includes.names:
@@ -103,11 +103,8 @@ def plan_source(text: bytes, root: Members, start: int, needs: Needs, vector: st
     _check([field for field in missing if field not in added], required)
     is_cut = len(added) < len(missing)
     if not selected.wanted:
-        return (
-            _forced(text, root, start, (*added, vector) if vector else added, needs, is_cut=is_cut)
-            if added
-            else Source(is_cut=is_cut)
-        )
+        names = (*added, vector) if vector else added
+        return _forced(text, root, start, names, needs, is_cut=is_cut) if names else Source(is_cut=is_cut)
     head = vector.partition(".")[0]
     if vector and _is_addable(head, shown) and head not in added:
         names, added = (*added, vector), (*added, head)
@@ -127,7 +124,7 @@ def _forced(text: bytes, root: Members, start: int, names: Sequence[str], needs:
     return Source(edits=(edit,), is_forced=True, is_cut=is_cut and not needs.whole)
 
 
-def _with_shown(selected: _Selected, vector: str) -> tuple[_Selected, tuple[Edit, ...]]:
+def _with_shown(selected: Selected, vector: str) -> tuple[Selected, tuple[Edit, ...]]:
     """The selection without the exclusion of the vector by its own name, and the edits for that."""
     names = selected.excludes.names
     others = Patterns(names=tuple([name for name in names if name != vector]))
@@ -137,7 +134,7 @@ def _with_shown(selected: _Selected, vector: str) -> tuple[_Selected, tuple[Edit
     return replace(selected, excludes=others), tuple([(*span, _NOTHING) for span in spans])
 
 
-def _is_addable(field: str, selected: _Selected) -> bool:
+def _is_addable(field: str, selected: Selected) -> bool:
     is_touched = selected.includes.touch(field) or selected.excludes.touch(field)
     return _PLAIN.fullmatch(field) is not None and not is_touched
 
@@ -155,19 +152,19 @@ def _appended(text: bytes, span: Span, names: Sequence[str]) -> Edit:
     return span[1] - 1, span[1] - 1, b"," + orjson.dumps(names)[1:-1]
 
 
-def _read_source(text: bytes, root: Members) -> _Selected:
+def read_source(text: bytes, root: Members) -> Selected:
     """Raises UnsupportedError."""
     stored = present(text, root, "stored_fields")
     if stored is not None and any(name in text[slice(*stored)] for name in (_NO_SOURCE, b'"_source"')):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     if SOURCE not in root:
-        return _Selected(wanted=stored is None)
+        return Selected(wanted=stored is None)
     span = root[SOURCE].span
     value = text[slice(*span)]
     if value in {b"true", b"false"}:
-        return _Selected(wanted=value == b"true")
+        return Selected(wanted=value == b"true")
     if value[:1] in {b'"', b"["}:
-        return _Selected(wanted=True, listed=span, includes=_patterns(text, span))
+        return Selected(wanted=True, listed=span, includes=_patterns(text, span))
     if value[:1] != b"{":
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     fields = read_object(
@@ -177,7 +174,7 @@ def _read_source(text: bytes, root: Members) -> _Selected:
         reason=Reason.PAYLOAD_SELECTOR,
     )
     listed, hidden = (_one_of(text, fields, names) for names in (("includes", "include"), ("excludes", "exclude")))
-    return _Selected(
+    return Selected(
         wanted=True,
         listed=listed,
         includes=_patterns(text, listed),
@@ -213,12 +210,13 @@ def _places(text: bytes, span: Span | None) -> tuple[Span, ...]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vector:
     """``field``: the path by which vectors are compared; "" for none. ``edit``: of the list that requests it, None if there is none: the client
-    selected it, or nobody needs it. ``is_read``: whether the reply may have it.
+    selected it, or nobody needs it. ``is_read``: whether the reply may have it; ``is_in_source``: in ``_source``, which the client does not want.
     """
 
     field: str = ""
     edit: Edit | None = None
     is_read: bool = False
+    is_in_source: bool = False
 
 
 def plan_vector(text: bytes, root: Members, start: int, field: str, needs: Needs) -> Vector:
@@ -228,6 +226,8 @@ def plan_vector(text: bytes, root: Members, start: int, field: str, needs: Needs
     lists = {member: _listed_fields(text, root, member) for member in (FIELDS, DOC_VALUES)}
     if any(Patterns(names=names).touch(field) for _, names in lists.values()):
         return Vector(field=field, is_read=True)
+    if not (needs.whole or read_source(text, root).wanted):  # then nothing of ``fields`` changes
+        return Vector(field=field, is_read=True, is_in_source=True)
     member = DOC_VALUES if isinstance(needs.known, Product) and needs.known.has_doc_values else FIELDS
     span, names = lists[member]
     name = orjson.dumps(field)

@@ -92,7 +92,7 @@ class Server:
     def _source(self, hit: Stored, selection: Any) -> str:
         includes, excludes = patterns_of(selection)
         stored = dict(hit.source)
-        if self.has_vectors and hit.vector is not None:
+        if hit.vector is not None and (self.has_vectors or any(selects(name, VECTOR) for name in includes)):
             stored[VECTOR] = hit.vector
         kept = {key: _part(key, value, includes, excludes) for key, value in stored.items()}
         return _object({key: value for key, value in kept.items() if value is not None})

@@ -215,3 +215,35 @@ def test_a_vector_inside_an_object_is_added_with_it() -> None:
         body = json.dumps({"query": {"knn": {"a.vec": {"vector": [0.5], "k": 10}}}, "_source": selection}).encode()
         wide = json.loads(OPENSEARCH.widen(OPENSEARCH.parse_request(operation, body, Needs()), [10]))
         assert wide["_source"] == expected
+
+
+@pytest.mark.parametrize("field", ["vec", "a.vec", "a.b.vec"])
+@pytest.mark.parametrize("adapter", [ADAPTER, OPENSEARCH])
+@pytest.mark.parametrize("fields", [None, ["n", "tag"]])
+def test_for_a_client_without_source_the_vector_comes_with_the_source_and_fields_stay(
+    field: str, adapter: Any, fields: Any
+) -> None:
+    *above, name = field.split(".")
+    clause = {"bool": {"must": [{"knn": {field: {"vector": [0.5], "k": 10}}}]}}
+    members = {"query": clause, "_source": False, **({} if fields is None else {"fields": fields})}
+    call = adapter.parse_request(
+        Operation(backend="x", name="search", collection="docs"), json.dumps(members).encode(), Needs()
+    )
+    wide = json.loads(adapter.widen(call, [10]))
+    assert wide == {**members, "_source": [field]}
+    source: Any = {name: [0.5]}
+    for key in reversed(above):
+        source = {key: source}
+    text = Server(hits=(Stored(id='"1"', score="1.0", source=(("n", "7"),)),)).answer(json.dumps(members).encode())
+    reply = text.replace(b'"_score":1.0', b'"_score":1.0,"_source":' + json.dumps(source).encode())
+    pools = adapter.parse_reply(call, reply)
+    assert pools.pools[0].vectors.tolist() == [[0.5]]
+    assert adapter.trim(call, pools, [np.arange(1)]) == text
+
+
+def test_a_source_without_the_vector_has_none() -> None:
+    call = parsed({"_source": False}, Needs())
+    for source in (b'{"a":7}', b'{"a":{"b":1}}', b"{}", b'{"a":{"vec":"x"}}'):
+        text = Server(hits=(Stored(id='"1"', score="1.0"),)).answer(b'{"_source":false}')
+        reply = text.replace(b'"_score":1.0', b'"_score":1.0,"_source":' + source)
+        assert ADAPTER.parse_reply(call, reply).pools[0].unusable == 1
