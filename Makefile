@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench public-benchmark redundant-corpus prove memory-soak analyze sweep killed-sweep killed-gate model-gate runners fuzz quality cases harness other-words clients frameworks calls grpc-clients go-client congruence real-servers deep pictures inspector format clean
+.PHONY: demo test check bench public-benchmark redundant-corpus prove memory-soak analyze sweep killed-sweep killed-gate model-gate runners fuzz quality cases harness other-words clients frameworks calls grpc-clients go-client congruence java-nodes search-nodes real-servers deep pictures inspector format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -98,11 +98,13 @@ harness: .venv/.installed
 other-words: .venv/.installed
 	PYTHONPATH=tests:.:$${PYTHONPATH:-.} $(BIN)/python -m quality.other_words $${EMBED:?names module:function} $(EMBEDDINGS)
 
-# Every major of Pinecone's Python and TypeScript clients, each in an environment of its own; needs npm. An older Chroma.
+# Every major of Pinecone's Python and TypeScript clients, each in an environment of its own; needs npm. An older Chroma. Stores and
+# JavaScript clients of OpenSearch and Elasticsearch.
 clients: .venv/.installed
 	$(BIN)/python -m tests.pinecone_majors
 	$(BIN)/python -m tests.chroma_older
 	$(BIN)/python -m tests.milvus_standalone
+	$(BIN)/python -m tests.search_clients
 	$(PYTHON) -m venv .clients/weaviate-4.23.1
 	.clients/weaviate-4.23.1/bin/pip install --quiet weaviate-client==4.23.1
 	$(BIN)/python -m pytest -q tests/clients/test_weaviate_through_the_proxy.py
@@ -129,7 +131,17 @@ go-client: .venv/.installed
 congruence: .venv/.installed
 	QDRANT_CLIENT_CHECKOUT=$${QDRANT_CLIENT_CHECKOUT:?names a checkout of qdrant-client} $(BIN)/python -m tests.congruence $(ARGS)
 
-# The vendors' own servers, directly and in every mode: WEAVIATE_SERVER=path, QDRANT_SERVER=path. Nothing is downloaded or built (tests/real_servers).
+# OpenSearch with k-NN and Elasticsearch from their libraries, into .clients; needs Maven and a JDK of 21 or newer (JAVA_HOME). For the
+# next: OPENSEARCH_SERVER=.clients/opensearch/bin/opensearch ELASTICSEARCH_SERVER=.clients/elasticsearch/bin/elasticsearch.
+java-nodes: .venv/.installed
+	$(BIN)/python tests/servers/java_nodes $(ONLY)
+
+# Generated requests of OpenSearch and Elasticsearch, directly and in every mode, on the real nodes where the two variables name them:
+# COUNT=20000; ARGS="--only opensearch --seed 7".
+search-nodes: .venv/.installed
+	PYTHONPATH=tests:. $(BIN)/python -m prove.search_nodes $(or $(COUNT),2000) $(ARGS)
+
+# The vendors' own servers, directly and in every mode: WEAVIATE_SERVER=path, QDRANT_SERVER=path, OPENSEARCH_SERVER, ELASTICSEARCH_SERVER. Nothing is downloaded or built (tests/real_servers).
 real-servers: .venv/.installed
 	$(BIN)/python -m tests.real_servers
 

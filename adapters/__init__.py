@@ -7,7 +7,7 @@ fusions   requests that merge several ranked lists, divided into these and merge
 fused_scores  the sums by which databases merge them
 backends  BACKENDS: one row for each database; every table, label and default derives from it
 wire      JSON, protobuf and vectors: located and cut without re-encoding
-qdrant, pinecone, chroma, milvus, weaviate     one package for each database
+qdrant, pinecone, chroma, milvus, weaviate, opensearch     one package for each database; Elasticsearch shares the last
 
 `calls` classifies a request, and has the dialect, which makes and reads errors; `…request` parses and widens it; `…reply` parses its reply;
 `rest` and `grpc` are the adapters, which cut the answer from the reply; `…write` are those of upserts.

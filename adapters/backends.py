@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from .base import Deletes, GrpcDialect
 from .contract import (
@@ -305,4 +305,32 @@ def _weaviate() -> Parts:
 
 _WEAVIATE = Backend(name="weaviate", parts=_weaviate, has_first_step=True, operations=("search",))
 
-BACKENDS: Mapping[str, Backend] = {row.name: row for row in (_QDRANT, _PINECONE, _CHROMA, _MILVUS, _WEAVIATE)}
+
+def _opensearch(name: str) -> Parts:
+    from .opensearch import calls
+    from .opensearch.rest import ADAPTERS
+
+    return Parts(
+        rest=Transport(
+            adapter=ADAPTERS[name],
+            dialect=calls.OpenSearchDialect,
+            collection_of=calls.collection_of,
+            reshaped=calls.reshaped,
+        ),
+    )
+
+
+# One dialect, two products with a name each: users write the one that they have, and metrics show it.
+_SEARCH_ENGINES = tuple(
+    Backend(
+        name=name,
+        parts=cache(partial(_opensearch, name)),
+        operations=("search", "multi_search"),
+        has_first_step=name == "elasticsearch",
+        request_codings=frozenset({b"gzip", b"deflate"}),  # those that Netty's decompressor is given
+    )
+    for name in ("opensearch", "elasticsearch")
+)
+
+_ROWS = (_QDRANT, _PINECONE, _CHROMA, _MILVUS, _WEAVIATE, *_SEARCH_ENGINES)
+BACKENDS: Mapping[str, Backend] = {row.name: row for row in _ROWS}

@@ -61,6 +61,7 @@ class RequestHead:
 
     method: str
     path: str  # raw, percent-encoding kept, without the query string
+    query: str = ""  # the query string, raw; "" over gRPC
     content_type: str = ""
     host: str = (
         ""  # host of the collection, with the path in front of its own, where each collection has a host; else ""
@@ -90,7 +91,8 @@ class Operation:
     backend: str
     name: str  # from a closed set per adapter: a metric label
     collection: str  # decoded; selects the policy, never logged
-    partition: str = ""  # part of the collection named by the path, as spelled there; never logged
+    partition: str = ""  # part of the collection named by the path, or the query string, as spelled there; never logged
+    query: str | None = None  # the query string of widened requests; None: the client's
     id: str = ""  # of the collection, if the path has no name: `collection` ends with it until the name is known
 
 

@@ -69,6 +69,8 @@ _CHROMA: Tree = {
     },
 }
 
+_SEARCH_ENGINE: Tree = {"upstream": {"url": "http://127.0.0.1:9200"}}
+
 DEFAULT_BACKEND = "qdrant"
 INDEXES = "pinecone"  # the settings section of a backend whose indexes are hosts
 # In the order of the documentation.
@@ -81,6 +83,8 @@ TRAITS: Mapping[str, Traits] = {
         Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False),
         Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True),
         Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md"),
+        Traits(name="opensearch", defaults=_SEARCH_ENGINE, page="opensearch.md", has_grpc=False),
+        Traits(name="elasticsearch", defaults=_SEARCH_ENGINE, page="opensearch.md", has_grpc=False),
     )
 }
 

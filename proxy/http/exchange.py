@@ -52,6 +52,7 @@ from .headers import (
     around_other_bytes,
     for_client,
     framed,
+    is_signed,
     replaced,
     shape_of,
     values,
@@ -177,6 +178,9 @@ class HttpExchange:
 
     async def read(self) -> HttpExchange | Bypass:
         headers, limit = self._request.raw_headers, self._http.services.limits.request_body_bytes
+        if is_signed(headers):
+            self._http.heads.warn_of_signatures()
+            return Bypass.SIGNED
         if wants_exact_bytes(headers):
             return Bypass.EXACT_BYTES
         is_plain_accepted, coding = accepts_identity(headers), self._coding()
@@ -200,7 +204,9 @@ class HttpExchange:
             replaced(self._request.raw_headers, b"content-encoding", None), b"accept-encoding", b"identity"
         )
         target, method = self._classified.target, self._request.method
-        raw_target = target.ending(ending)
+        raw_target, query = target.ending(ending), self.operation.query
+        if query is not None:
+            raw_target = f"{target.path}?{query}" if query else target.path
         with self._trace.leg(AttemptKind.OVERFETCH, method, target.origin) as leg:
             reply, body = await fetched(
                 self._http.upstream,

@@ -165,6 +165,14 @@ def wants_exact_bytes(raw: RawHeaders) -> bool:
     return shape_of(raw).is_exacting
 
 
+_SIGNATURE = b"AWS4-"
+
+
+def is_signed(raw: RawHeaders) -> bool:
+    """Whether the credentials are an AWS signature (SigV4), which covers the host, the target and the body."""
+    return any(value.startswith(_SIGNATURE) for value in values(raw, b"authorization"))
+
+
 # RFC 9110 12.5.3: identity is acceptable unless it is excluded by name, or by `*` without being named.
 NO_IDENTITY = re.compile(rb"(?:^|,)\s*(identity|\*)\s*;\s*q=0(?:\.0{0,3})?\s*(?=,|$)", re.IGNORECASE)
 

@@ -117,7 +117,16 @@ class Heads:
     The key is method, path, content type and version. Targets with a query string, which may hold a key, are not cached.
     """
 
-    __slots__ = ("_adapter", "_has_warned", "_held", "_rest", "_routes", "_version_field", "_writes")
+    __slots__ = (
+        "_adapter",
+        "_has_warned",
+        "_held",
+        "_is_signature_known",
+        "_rest",
+        "_routes",
+        "_version_field",
+        "_writes",
+    )
 
     def __init__(self, routes: Routes, adapter: Adapter, backend: Backend) -> None:
         self._routes = routes
@@ -126,7 +135,7 @@ class Heads:
         self._rest = rest = backend.rest
         self._writes = None if rest.writes is None else rest.writes()
         self._held: dict[tuple[str, str, str, str], Classified] = {}
-        self._has_warned = False
+        self._has_warned = self._is_signature_known = False
 
     def read(self, method: str, raw_target: str, headers: Mapping[str, str], index: Origin | None) -> Classified:
         """``index``: of the port that was used."""
@@ -154,7 +163,8 @@ class Heads:
             self._watch(head)
             return Classified(passed, replace(head, path=raw_target), is_routed=False, trouble=trouble)
         host = "" if route.origin is None else route.origin.authority + route.prefix
-        head = RequestHead(method=method, path=path, content_type=content_type, host=host, version=version)
+        query = route.raw[len(route.path) + 1 :]
+        head = RequestHead(method=method, path=path, query=query, content_type=content_type, host=host, version=version)
         search, deletes = nameable(self._adapter.classify(head)), self._rest.deletes
         write = None if search is not None or self._writes is None else nameable(self._writes.classify(head))
         deletion = None if search is not None or deletes is None else nameable(deletes.classify(head))
@@ -162,6 +172,15 @@ class Heads:
         if search is None and not collection:
             self._watch(head)
         return Classified(self._routes.beside(route), head, search, collection, write, deletion)
+
+    def warn_of_signatures(self) -> None:
+        """Warn, once, that signed searches pass through unchanged."""
+        if not self._is_signature_known:
+            self._is_signature_known = True
+            LOGGER.warning(
+                "searches are signed (AWS SigV4), and pass through unchanged: a widened request would need another signature."
+                " Let clients use basic authentication, or let a signing proxy stand between VecSieve and the database"
+            )
 
     def _watch(self, head: RequestHead) -> None:
         """Warn, once, when the path of a search stands behind another one: such a search passes through in silence."""

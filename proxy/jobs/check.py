@@ -424,6 +424,25 @@ async def _of_weaviate(
     return _members(answer, "data", "Get", name)
 
 
+async def _in_search_engine(database: _Database, listed: object) -> _Searched | None:
+    """OpenSearch and Elasticsearch name the field's type and its search differently."""
+    for index, about in listed.items() if isinstance(listed, dict) else ():
+        types = _member(about, "mappings", "properties")
+        for field, described in types.items() if isinstance(types, dict) else ():
+            kind, path = _member(described, "type"), f"/{quote(str(index), safe='')}/_search"
+            if kind not in {"knn_vector", "dense_vector"}:
+                continue
+            some = await database.json("POST", path, {"size": POINTS, "fields": [field]})
+            vectors = [_members(hit, "fields", str(field)) for hit in _members(some, "hits", "hits")]
+            vector = next(filter(None, vectors), None)
+            if vector is not None:
+                named = {"field": field, "query_vector": vector, "k": 1, "num_candidates": 10}
+                query = {"query": {"knn": {field: {"vector": vector, "k": 1}}}}
+                await database.json("POST", path, {"size": 1, **(query if kind == "knn_vector" else {"knn": named})})
+                return _Searched(str(index), [_member(hit, "_source") for hit in _members(some, "hits", "hits")])
+    return None
+
+
 def _member(tree: object, *path: str) -> object:
     """The value at a path of keys; None if there is none."""
     for key in path:
@@ -440,6 +459,7 @@ CHROMA = "/api/v2/tenants/default_tenant/databases/default_database/collections"
 _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLASS = re.compile(r"[A-Z][A-Za-z0-9_]*")  # otherwise it would be interpreted as GraphQL
 
+_MAPPINGS = ("GET", "/_mapping?filter_path=*.mappings.properties.*.type")
 WIRES: Mapping[str, Wire] = {
     "qdrant": Wire("QDRANT_API_KEY", ("api-key", "{}"), ("GET", "/collections"), _in_qdrant),
     "pinecone": Wire(
@@ -454,4 +474,7 @@ WIRES: Mapping[str, Wire] = {
         "MILVUS_TOKEN", ("Authorization", "Bearer {}"), ("POST", "/v2/vectordb/collections/list"), _in_milvus
     ),
     "weaviate": Wire("WEAVIATE_API_KEY", ("Authorization", "Bearer {}"), ("GET", "/v1/schema"), _in_weaviate),
+    # The whole field: Basic, Bearer or ApiKey with its credentials.
+    "opensearch": Wire("OPENSEARCH_AUTHORIZATION", ("Authorization", "{}"), _MAPPINGS, _in_search_engine),
+    "elasticsearch": Wire("ELASTICSEARCH_API_KEY", ("Authorization", "ApiKey {}"), _MAPPINGS, _in_search_engine),
 }

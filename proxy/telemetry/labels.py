@@ -59,6 +59,7 @@ class Bypass(LabelEnum):
     DISABLED = "disabled"  # mode off, by policy or by the request
     ENCODING = "encoding"  # a content coding that VecSieve or the database does not read
     EXACT_BYTES = "exact_bytes"  # a condition, a range, a digest or a signature in the client's head
+    SIGNED = "signed"  # AWS SigV4: the signature covers the body
     TOO_LARGE = "too_large"  # the request body exceeded its cap
     REPLY_TOO_LARGE = "reply_too_large"  # the widened reply is expected to exceed its cap
     WINDOW_TOO_LARGE = "window_too_large"  # offset + top_k leaves no room to widen

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from calls import clients
+from calls import clients, search_clients
 from calls.exercise import Requests
 from calls.servers import Sent
 from calls.verdicts import WHY, Fate, verdict
@@ -110,6 +110,21 @@ SECTIONS = (
         {"gRPC": _weaviate},
         local=frozenset({"data.with_data_model"}),
         uncalled=frozenset({"aggregate.near_image", "data.ingest"}),
+    ),
+    Section(
+        "OpenSearch",
+        "opensearch",
+        "OpenSearch",
+        {"REST": search_clients.opensearch_rest},
+        local=search_clients.OPENSEARCH.local,
+    ),
+    Section(
+        "Elasticsearch",
+        "elasticsearch",
+        "Elasticsearch",
+        {"REST": search_clients.elasticsearch_rest},
+        local=search_clients.ELASTICSEARCH.local,
+        uncalled=search_clients.ELASTICSEARCH.administration,
     ),
 )
 

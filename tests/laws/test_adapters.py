@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from support.backends.transports import REST
 from support.chroma import bodies as chroma_bodies
 from support.exchanges.conversation import Conversation
+from support.opensearch import bodies as opensearch_bodies
 from support.pinecone import bodies as pinecone_bodies
 from support.qdrant import bodies as qdrant_bodies
 from vecsieve.adapters.base import NOTE
@@ -39,7 +41,7 @@ class Dialect:
     ``path``: one of its searches. ``declared``: the members that widening may change, in a search or in a ``nested`` part.
     ``content``: laid over a request of ``content_of`` (None: of any operation), it leaves nothing to widen. Over a ``query``:
     ``plain`` wants no vectors, ``bare`` no payload either, ``payloads`` want some payload, ``everything`` wants all payload of ``limit`` results.
-    ``stored``: where a result keeps its payload. ``hidden``: makes of a document what it must look like without what came
+    ``stored``: where a result keeps its payload. ``by_get``: whether a search may be a GET with a body. ``hidden``: makes of a document what it must look like without what came
     for comparison alone.
     """
 
@@ -56,6 +58,7 @@ class Dialect:
     results: Callable[[Any], list[dict[str, Any]]]
     stored: str
     hidden: Callable[[Any], None]
+    by_get: bool = False
 
 
 def without_vectors(document: Any) -> None:
@@ -81,6 +84,15 @@ def without_embeddings(document: Any) -> None:
     """As Chroma writes them: null, and not among what was included."""
     document["embeddings"] = None
     document["included" if "included" in document else "include"].remove("embeddings")
+
+
+def without_fields(document: Any) -> None:
+    """As both servers write them: no member, if there are no fields."""
+    for hit in document["hits"]["hits"]:
+        fields = hit.get("fields", {})
+        fields.pop("vec", None)
+        if not fields:
+            hit.pop("fields", None)
 
 
 def rows(document: Any) -> list[dict[str, Any]]:
@@ -146,6 +158,26 @@ DIALECTS = {
         hidden=without_values,
     ),
 }
+DIALECTS["elasticsearch"] = Dialect(
+    conversations=opensearch_bodies.conversations,
+    path=opensearch_bodies.PATHS[0],
+    declared=frozenset({"size", "from", "_source", "fields", "k", "num_candidates", "pagination_depth"}),
+    nested=frozenset({"query", "knn", "neural", "vec", "retriever", "hybrid"}),
+    content={"size": 5, "from": "absent", "_source": True, "fields": ["vec"]},
+    plain={"size": 5, "from": "absent", "_source": True, "fields": "absent", "stored_fields": "absent"},
+    bare={"_source": False},
+    payloads=st.sampled_from([True, ["id"], ["m*"], {"includes": ["größe"], "excludes": ["id"]}, []]).map(
+        lambda selection: {"_source": selection}
+    ),
+    everything=lambda limit: {"size": limit, "from": 0, "_source": True},
+    results=lambda document: document["hits"]["hits"],
+    stored="_source",
+    hidden=without_fields,
+    by_get=True,
+)
+DIALECTS["opensearch"] = replace(
+    DIALECTS["elasticsearch"], conversations=partial(opensearch_bodies.conversations, is_opensearch=True)
+)
 NEEDS = st.builds(
     Needs,
     payload_fields=st.sampled_from([(), (), (), ("text",), ("doc", "vector")]),
@@ -196,7 +228,8 @@ def test_classify_never_raises_and_names_nothing_unknown(
     # Invariant: classify is total; what is not one of the adapter's own paths is None.
     adapter = REST[backend].adapter()
     assert adapter.classify(RequestHead(method=method, path=path, content_type=content_type)) is None
-    assert adapter.classify(RequestHead(method="GET", path=DIALECTS[backend].path)) is None
+    is_search = adapter.classify(RequestHead(method="GET", path=DIALECTS[backend].path)) is not None
+    assert is_search == DIALECTS[backend].by_get
     assert (
         adapter.classify(RequestHead(method="POST", path=DIALECTS[backend].path + "/x" + path.replace("/", ""))) is None
     )

@@ -9,12 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
+from prove import search_nodes
 from rich.console import Console
 
-from real_servers import qdrant_verdict, weaviate_verdict
+from real_servers import qdrant_verdict, search_verdict, weaviate_verdict
 from real_servers.verdict import Verdict, explained, table
 from support.process import real_servers
 
@@ -31,9 +33,14 @@ class Kind:
     tests: tuple[str, ...]
 
 
+_SEARCH_TESTS = ("tests/clients/test_opensearch_server.py", "tests/clients/test_opensearch_clients.py")
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         "qdrant": Kind(real_servers.QDRANT, qdrant_verdict.judged, ()),
+        **{
+            product.value: Kind(variable, partial(search_verdict.judged, product), _SEARCH_TESTS)
+            for product, variable in search_nodes.VARIABLES.items()
+        },
         "weaviate": Kind(
             real_servers.WEAVIATE,
             weaviate_verdict.judged,

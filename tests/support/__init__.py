@@ -4,6 +4,7 @@ qdrant      a scripted Qdrant, its model, its embedded engine, and conversations
 pinecone    Pinecone's model and emulator, its messages, and conversations with it
 weaviate    Weaviate's model and emulator, its messages, its own client, and conversations with it
 milvus      Milvus Lite, its messages, its model, and conversations with it
+opensearch  the model of OpenSearch and Elasticsearch, and conversations with it
 chroma      the real Chroma server, its model, and conversations with it
 backends    what several databases are tested with: one write of each, one ranking of each, a toy backend
 exchanges   requests and answers that are drawn, recorded or damaged

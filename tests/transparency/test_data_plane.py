@@ -162,6 +162,7 @@ async def test_override_headers_on_other_requests_are_stripped_and_change_nothin
         (request(search(), headers=b"Content-Digest: sha-256=:AA==:\r\n"), "exact_bytes"),
         (request(search(), headers=b"Signature-Input: a=()\r\nSignature: a=:AA==:\r\n"), "exact_bytes"),
         (request(search(), headers=b"Want-Repr-Digest: sha-256=5\r\n"), "exact_bytes"),
+        (request(search(), headers=b"authorization: AWS4-HMAC-SHA256 Credential=x, Signature=y\r\n"), "signed"),
         (request(search() + b" " * 5_000), "too_large"),
     ],
 )

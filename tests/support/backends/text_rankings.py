@@ -16,6 +16,8 @@ from support.chroma import bodies as chroma_bodies
 from support.chroma import model as chroma_model
 from support.milvus import bodies as milvus_bodies
 from support.milvus import model as milvus_model
+from support.opensearch import bodies as opensearch_bodies
+from support.opensearch import model as opensearch_model
 from support.pinecone import messages as pinecone_messages
 from support.pinecone import model as pinecone_model
 from support.qdrant import grpc_bodies as qdrant_grpc_bodies
@@ -167,6 +169,27 @@ def _chroma(ranking: Ranking) -> Answering:
     return chroma_model.Server(lists=(records,)).answer
 
 
+def _asking_opensearch(clause: dict[str, Any], selected: Selected) -> dict[str, Any]:
+    source = {Selected.ALL: True, Selected.NONE: False, Selected.PAGE: ["page"]}[selected]
+    return {**clause, "size": TOP_K, "_source": source}
+
+
+def _opensearch(ranking: Ranking, *, is_opensearch: bool = False) -> Answering:
+    hits = tuple(
+        opensearch_model.Stored(
+            id=json.dumps(f"r{each.rank}"),
+            score=str(each.score),
+            source=_json_payload(each),
+            vector=None if each.direction is None else json.dumps(each.vector),
+        )
+        for each in ranking
+    )
+    return opensearch_model.Server(hits=hits, has_vectors=False, is_opensearch=is_opensearch, total=100).answer
+
+
+_KNN_QUERY = {"query": {"knn": {opensearch_model.VECTOR: {"vector": QUERY, "k": 10}}}}
+_TOP_LEVEL_KNN = {"knn": {**opensearch_bodies.KNN, "query_vector": QUERY}}
+
 _MILVUS_FIELDS = {Selected.ALL: ["text", "big"], Selected.NONE: [], Selected.PAGE: ["big"]}
 
 
@@ -296,6 +319,19 @@ DATABASES: dict[str, Database] = {
         lambda selected: milvus_bodies.request("vec", 1, _MILVUS_FIELDS[selected], TOP_K, None),
         holding=lambda ranking: _milvus_server(ranking).answer,
         description=_milvus_server(()).schema.SerializeToString(),
+    ),
+    "opensearch": _over_rest(
+        "opensearch",
+        opensearch_bodies.PATHS[0],
+        partial(_asking_opensearch, _KNN_QUERY),
+        holding=partial(_opensearch, is_opensearch=True),
+    ),
+    "elasticsearch": _over_rest(
+        "elasticsearch",
+        opensearch_bodies.PATHS[0],
+        partial(_asking_opensearch, _TOP_LEVEL_KNN),
+        holding=_opensearch,
+        description=b'{"version":{"number":"9.3.1"}}',
     ),
     "weaviate over gRPC": _over_grpc("weaviate", weaviate_talks.PATH, _asking_weaviate, holding=_weaviate),
 }

@@ -1,6 +1,7 @@
 """The vendors' own servers for tests, started from programs on this machine, each with its data in a temporary folder.
 
-WEAVIATE_SERVER and QDRANT_SERVER name the programs. Without them the tests use the emulator and the embedded engine.
+WEAVIATE_SERVER, QDRANT_SERVER, OPENSEARCH_SERVER and ELASTICSEARCH_SERVER name the programs. Without them the tests use the emulators
+and the embedded engine.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from support.process.stack import exchange
 
 WEAVIATE = "WEAVIATE_SERVER"
 QDRANT = "QDRANT_SERVER"
+OPENSEARCH = "OPENSEARCH_SERVER"
+ELASTICSEARCH = "ELASTICSEARCH_SERVER"
 WEAVIATE_PORTS = 6  # beside that of REST
 START_SECONDS = 120.0  # a cold start on a busy machine; usual is one to five
 STOP_SECONDS = 20.0
@@ -106,6 +109,29 @@ def qdrant(path: str, settings: Mapping[str, str] | None = None) -> Iterator[Rea
         url = f"http://127.0.0.1:{rest}"
         with _running([path], environment, folder, url, "/readyz"):
             yield RealServer(url, f"127.0.0.1:{grpc}")
+
+
+@contextmanager
+def search_node(path: str) -> Iterator[str]:
+    """The URL of OpenSearch or Elasticsearch for the block: one node, without security (what a release's own configuration has to say)."""
+    http, transport = free_ports(2)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {
+            "cluster.name": "tests",
+            "node.name": "node1",
+            "http.host": "127.0.0.1",
+            "http.port": http,
+            "transport.host": "127.0.0.1",
+            "transport.port": transport,
+            "discovery.type": "single-node",
+            "path.data": f"{folder}/data",
+            "path.logs": f"{folder}/logs",
+            "cluster.routing.allocation.disk.threshold_enabled": "false",
+        }
+        command = [path, *(f"-E{name}={value}" for name, value in settings.items())]
+        url = f"http://127.0.0.1:{http}"
+        with _running(command, {}, folder, url, "/_cluster/health"):
+            yield url
 
 
 @contextmanager

@@ -23,6 +23,8 @@ PATHS = {
     "qdrant": tuple(
         f"{POINTS}/{name}{batch}" for name in ("query", "search", "recommend", "discover") for batch in ("", "/batch")
     ),
+    "opensearch": ("/docs/_search", "/docs/_msearch"),
+    "elasticsearch": ("/docs/_search", "/docs/_msearch"),
     "weaviate": (),  # its searches over HTTP are GraphQL and pass through
 }
 

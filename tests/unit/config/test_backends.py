@@ -133,5 +133,8 @@ def test_the_section_of_indexes_holds_for_backends_that_have_them(backend: str) 
 
 
 def test_an_unknown_backend_is_told_those_there_are() -> None:
-    with pytest.raises(SettingsError, match=r"backend.*: wanted qdrant, pinecone, chroma, milvus or weaviate; saw"):
+    with pytest.raises(
+        SettingsError,
+        match=r"backend.*: wanted qdrant, pinecone, chroma, milvus, weaviate, opensearch or elasticsearch; saw",
+    ):
         load(file=None, environment={}, flags={"backend": "qdran"})

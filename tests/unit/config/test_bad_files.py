@@ -296,7 +296,7 @@ MESSAGES = {
         f'rules[1]: wanted {HIDDEN}; saw backend "*", collection "docs"',
     ],
     "rule_for_no_backend": [
-        'rules[0].backend: wanted a pattern that matches qdrant, pinecone, chroma, milvus or weaviate; saw "qrdant"',
+        'rules[0].backend: wanted a pattern that matches qdrant, pinecone, chroma, milvus, weaviate, opensearch or elasticsearch; saw "qrdant"',
     ],
     "rule_that_orders_by_no_mmr": [
         'rules[0].policy.order: wanted backend, because mmr and dpp are none; saw "mmr"',
@@ -372,7 +372,7 @@ MESSAGES = {
         "<file>:1:9: wanted YAML; saw undefined alias 'base'",
     ],
     "unknown_backend": [
-        'backend: wanted qdrant, pinecone, chroma, milvus or weaviate; saw "opensearch"',
+        'backend: wanted qdrant, pinecone, chroma, milvus, weaviate, opensearch or elasticsearch; saw "vespa"',
     ],
     "unknown_key": [
         'unknown setting "limits.conections". Did you mean "connections"?',

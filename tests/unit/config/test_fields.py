@@ -50,7 +50,7 @@ def test_the_models_of_a_choice_are_found_in_order() -> None:
     ("model", "name", "phrase"),
     [
         (Settings, "mode", "on, shadow, off or none"),
-        (Settings, "backend", "qdrant, pinecone, chroma, milvus or weaviate"),
+        (Settings, "backend", "qdrant, pinecone, chroma, milvus, weaviate, opensearch or elasticsearch"),
         (Settings, "workers", "a whole number from 1 to 256"),
         (Settings, "rules", "a list"),
         (Settings, "limits", "a mapping"),

@@ -63,8 +63,8 @@ def test_a_misspelt_word_of_a_variable_is_answered_too(tmp_path: Path) -> None:
 
 
 def test_a_word_like_none_of_them_is_not_guessed(tmp_path: Path) -> None:
-    (line,) = said(tmp_path, "backend: opensearch")
-    assert line.endswith('saw "opensearch"')
+    (line,) = said(tmp_path, "backend: vespa")
+    assert line.endswith('saw "vespa"')
 
 
 @pytest.mark.parametrize("text", ["policy: {preset: meaning}", "preset: meaning"])

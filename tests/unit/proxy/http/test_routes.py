@@ -169,3 +169,16 @@ def test_searches_under_an_unknown_prefix_are_noted_once(
     for query in ("", "?a", "?b"):
         read.read("POST", path + query, JSON, None)
     assert ["upstream.path_prefix" in record.getMessage() for record in caplog.records] == [True] * is_noted
+
+
+def test_signed_searches_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    read, _ = heads()
+    read.warn_of_signatures()
+    read.warn_of_signatures()
+    assert ["AWS SigV4" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_the_adapter_is_given_the_query_string() -> None:
+    read, counting = heads()
+    read.read("POST", f"{SEARCH}?a=%20b?c", JSON, None)
+    assert [(head.path, head.query) for head in counting.asked] == [(SEARCH, "a=%20b?c")]

@@ -312,6 +312,45 @@ def test_milvus_is_searched_by_a_stored_vector_of_its_first_dense_field() -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    ("backend", "kind", "search"),
+    [
+        ("opensearch", "knn_vector", {"query": {"knn": {"v": {"vector": [0.5, 1.0], "k": 1}}}}),
+        (
+            "elasticsearch",
+            "dense_vector",
+            {"knn": {"field": "v", "query_vector": [0.5, 1.0], "k": 1, "num_candidates": 10}},
+        ),
+    ],
+)
+def test_search_engines_are_searched_by_a_stored_vector_of_the_first_index_that_has_one(
+    backend: str, kind: str, search: dict[str, Any]
+) -> None:
+    seen: list[tuple[str, dict[str, Any]]] = []
+    mappings = {
+        "logs": {"mappings": {"properties": {"line": {"type": "text"}}}},
+        "bare": {"mappings": {}},
+        "empty": {"mappings": {"properties": {"v": {"type": kind}}}},
+        "docs": {"mappings": {"properties": {"text": {"type": "text"}, "v": {"type": kind}}}},
+    }
+
+    def reply(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
+        if request.command == "GET":
+            assert request.headers["Authorization"] in {"Basic x", "ApiKey Basic x"}
+            return 200, json.dumps(mappings).encode()
+        seen.append((request.path, asked_of(request)))
+        hit = {"_source": {"text": PASSAGE}, "fields": {"v": [0.5, 1.0]}}
+        hits = [] if request.path == "/empty/_search" else [hit]
+        return 200, json.dumps({"hits": {"hits": hits}}).encode()
+
+    with database(reply) as url:
+        lines = lines_of(backend, url, "Basic x")
+    assert lines[2].startswith('search       collection "docs" answered in ')
+    assert "under text" in lines[3]
+    some = {"size": 10, "fields": ["v"]}
+    assert seen == [("/empty/_search", some), ("/docs/_search", some), ("/docs/_search", {"size": 1, **search})]
+
+
 def test_a_code_of_milvus_is_a_refusal_although_the_status_is_200() -> None:
     def reply(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
         path = request.path.removeprefix("/v2/vectordb/")

@@ -1,0 +1,81 @@
+"""The comparison of `_search` requests notices what it is for, and finds nothing on the server of the tests."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from servers.opensearch.store import Product
+
+from prove.search_nodes import Answered, Connection, Tally, judge, started, tallied
+from prove.search_requests import COPIED, JSON, Drawn, drawn, near
+
+REQUESTS = 120
+
+
+@pytest.mark.parametrize("product", Product, ids=lambda product: product.value)
+def test_no_request_of_a_hundred_differs(product: Product) -> None:
+    with tallied(product, seed=11, count=REQUESTS) as (_, tally):
+        assert tally.made == REQUESTS
+    assert tally.changed > 0
+    assert tally.faults == {"off": [], "shadow": [], "on": []}
+
+
+def test_every_kind_of_ranking_and_list_is_drawn() -> None:
+    for product, kinds in (
+        (Product.OPENSEARCH, ("knn", "script_score", "bool")),
+        (Product.ELASTICSEARCH, ("knn", "retriever", "query")),
+    ):
+        requests = [drawn(random.Random(number), product) for number in range(300)]
+        assert any(request.is_list for request in requests)
+        bodies = json.dumps([body for request in requests for _, body in request.searches])
+        assert all(f'"{kind}"' in bodies for kind in kinds)
+
+
+QUERY = {"query": {"knn": {"v": {"vector": near(random.Random(1)), "k": 20}}}, "size": 5, "_source": ["n"]}
+ASKED = Drawn("POST", f"/{COPIED}/_search", json.dumps(QUERY).encode(), JSON, ((COPIED, QUERY),))
+
+
+def faults_of(mode: str, change: Any) -> list[str]:
+    """What is said of the server's own answer, changed."""
+    with started(Product.OPENSEARCH, is_real=False) as url:
+        direct = Connection(url)
+        own = direct.ask(ASKED.method, ASKED.target, ASKED.body, ASKED.kind)
+        body = json.loads(own.whole)
+        status = change(body)
+        whole = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+        answer = Answered(status or own.status, own.headers, whole, "")
+        fault = judge(direct, ASKED, own, answer, mode, Tally())
+        direct.close()
+    return [fault] if fault else []
+
+
+def test_an_unchanged_answer_has_no_fault() -> None:
+    assert faults_of("on", lambda body: None) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "change", "word"),
+    [
+        ("off", lambda body: body["hits"]["hits"].pop() and None, "became"),
+        ("shadow", lambda body: 500, "status"),
+        ("on", lambda body: body["hits"]["hits"].pop() and None, "results, directly"),
+        ("on", lambda body: body["hits"]["hits"][0]["_source"].update(n=-1), "does not give"),
+        ("on", lambda body: body["hits"]["hits"].reverse(), "order"),
+        ("on", lambda body: body.update(timed_out=True), "around the hits"),
+        ("on", lambda body: body["hits"]["hits"][0]["_source"].update(text="added"), "does not give"),
+    ],
+)
+def test_every_other_is_found_out(mode: str, change: Any, word: str) -> None:
+    (fault,) = faults_of(mode, change)
+    assert word in fault
+
+
+def test_a_page_with_copies_is_found_out() -> None:
+    def doubled(body: Any) -> None:
+        body["hits"]["hits"][-1] = {**body["hits"]["hits"][0], "_score": body["hits"]["hits"][-1]["_score"]}
+
+    (fault,) = faults_of("on", doubled)
+    assert "copies" in fault

@@ -1,0 +1,122 @@
+"""The run: each client in its environment, directly and through a proxy in each mode, against one server of its product."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from prove.search_nodes import started
+from prove.search_requests import BASES, COPIES, bases, documents
+from servers.opensearch.store import Product
+
+from support.process.stack import serve
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+SECONDS = 900.0
+COUNT = 8
+MODES = ("off", "shadow", "on")
+Seen = dict[str, list[str]]
+PYTHON = {
+    "langchain": ("langchain-community==0.4.2", "langchain-elasticsearch==1.0.0", "opensearch-py==3.2.0"),
+    "llamaindex": ("llama-index-vector-stores-opensearch==1.3.0", "llama-index-vector-stores-elasticsearch==0.7.0"),
+}
+JAVASCRIPT = ("@opensearch-project/opensearch@3.9.0", "@elastic/elasticsearch@9.5.1")
+
+
+def plan() -> dict[str, Any]:
+    """Passages with copies, a query near several of them, and a number of results."""
+    passages = [
+        {"id": name, "text": source["text"], "vector": source["v"], "page": int(name[1:].partition("-")[0]) % 5}
+        for name, source in documents(COPIES)
+    ]
+    query = [round(0.9**place, 4) for place in range(BASES)] @ bases()
+    return {"passages": passages, "query": [round(float(value), 5) for value in query], "count": COUNT}
+
+
+def interpreter(name: str, folder: Path) -> list[str]:
+    """A Python environment's, made once and kept for its versions."""
+    home, wanted = folder / f"search-{name}", "\n".join(PYTHON[name])
+    done = home / ".installed"
+    if not done.exists() or done.read_text() != wanted:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True, timeout=SECONDS)
+        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", *PYTHON[name]]
+        subprocess.run(pip, check=True, timeout=SECONDS)
+        done.write_text(wanted)
+    return [str(home / "bin" / "python"), str(HERE / "stores.py")]
+
+
+def node(folder: Path) -> list[str]:
+    """The JavaScript clients', made once and kept; none without npm."""
+    home, wanted = folder / "search-js", "\n".join(JAVASCRIPT)
+    if shutil.which("npm") is None:
+        return []
+    done = home / ".installed"
+    if not done.exists() or done.read_text() != wanted:
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "package.json").write_text('{"private": true}\n')
+        npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", *JAVASCRIPT]
+        subprocess.run(npm, cwd=home, check=True, timeout=SECONDS)
+        done.write_text(wanted)
+    shutil.copy(HERE / "clients.mjs", home)  # imports are found from the file's own folder
+    return ["node", str(home / "clients.mjs")]
+
+
+def faults(seen: Mapping[str, Seen]) -> list[str]:
+    """What a client saw and must not see. ``seen``: by mode, and directly."""
+    direct, on = seen["direct"], seen["on"]
+    found = [f"{mode}: {name}" for mode in ("off", "shadow") for name in direct if seen[mode][name] != direct[name]]
+    for name, texts in direct.items():
+        if len(set(texts)) == len(texts):
+            found += [f"on: {name} differs"] if on[name] != texts else []
+        elif len(set(on[name])) != len(on[name]) or len(on[name]) != len(texts):
+            found.append(
+                f"on: {name} has {len(set(on[name]))} distinct results of {len(on[name])}, directly {len(texts)}"
+            )
+    return found
+
+
+def asked(command: Sequence[str], kind: str, url: str, index: str, plan_file: Path) -> Seen:
+    done = subprocess.run(
+        [*command, kind, url, index, str(plan_file)], capture_output=True, text=True, check=False, timeout=SECONDS
+    )
+    if done.returncode:
+        raise RuntimeError(f"{kind} at {index}: {done.stderr[-3000:]}")
+    seen: Seen = json.loads(done.stdout)
+    return seen
+
+
+def main() -> int:
+    """Run; 1 when anything was seen that must not be."""
+    folder, status = (ROOT / ".clients").resolve(), 0
+    commands = {f"{name}-{{}}": interpreter(name, folder) for name in PYTHON} | {"js-{}": node(folder)}
+    for product in Product:
+        with tempfile.TemporaryDirectory() as place, ExitStack() as opened:
+            plan_file = Path(place, "plan.json")
+            plan_file.write_text(json.dumps(plan()), encoding="utf-8")
+            url = opened.enter_context(started(product))
+            urls = {"direct": url} | {
+                mode: opened.enter_context(serve(url, "--backend", product.value, "--mode", mode))[0] for mode in MODES
+            }
+            for pattern, command in commands.items():
+                kind = pattern.format(product.value)
+                if not command:
+                    sys.stdout.write(f"{kind}: there is no npm here\n")
+                    continue
+                seen = {
+                    mode: asked(command, kind, address, f"{kind}-{mode}", plan_file) for mode, address in urls.items()
+                }
+                found = faults(seen)
+                copies = sum(len(set(texts)) < len(texts) for texts in seen["direct"].values())
+                sys.stdout.write(
+                    f"{kind}: {len(seen['direct'])} searches, {copies} with copies directly: {'; '.join(found) or 'as directly; distinct and full'}\n"
+                )
+                status |= int(bool(found) or not copies)
+    return status
