@@ -15,7 +15,7 @@ from importlib import import_module
 from itertools import product
 from pathlib import Path
 
-from .arms import LAMBDAS, POOL, PRESETS, engine, mmr, opened, proxies, timed
+from .arms import KINDS, LAMBDAS, POOL, PRESETS, engine, mmr, opened, proxies, timed
 from .corpora import DEVELOPMENT, Benchmark, Chunk, Embed, Matrix, Question, chunks_of, embedded, read
 from .scores import Score, scored
 from .tables import by_corpora, row, table
@@ -109,7 +109,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m quality.public_benchmark", description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--embed", nargs="+", default=["wordllama"])
-    parser.add_argument("--database", nargs="+", default=["qdrant", "chroma"], choices=["qdrant", "chroma"])
+    parser.add_argument("--database", nargs="+", default=["qdrant", "chroma"], choices=[*KINDS])
     parser.add_argument("--size", nargs="+", type=int, default=[200, 400, 800])
     parser.add_argument("--overlap", nargs="+", type=int, default=[0, 25, 50])
     parser.add_argument("--questions", choices=["development", "unseen", "all"], default="all")
