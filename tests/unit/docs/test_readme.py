@@ -72,7 +72,8 @@ def test_the_index_names_every_page() -> None:
 def test_the_documents_stay_short() -> None:
     words = {page: len(page.read_text(encoding="utf-8").split()) for page in ROOT.glob("docs/*.md")}
     assert len(words) <= 20  # one of them, calls.md, is generated
-    assert sum(words.values()) <= 45_000
+    # 45,000 for five databases, and the page and rows of OpenSearch and Elasticsearch.
+    assert sum(words.values()) <= 46_500
 
 
 def test_every_backend_is_shown_with_a_command_that_its_settings_accept() -> None:
