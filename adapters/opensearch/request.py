@@ -19,7 +19,7 @@ from ..wire.json_vectors import Edit, decode_matrix
 from ..wire.vectors import usable
 from . import calls, parameters
 from .ranking import DEFAULT_SIZE, Lift, Ranking, Reader, ranking_of
-from .selection import Source, Vector, plan_source, plan_vector
+from .selection import FIELDS, Source, Vector, listed_fields, plan_source, plan_vector
 
 # The servers' default of index.max_result_window, and their bound on neighbours. A smaller window is learned from the refusal.
 LARGEST_WINDOW = 10_000
@@ -179,8 +179,10 @@ def _search(
     field = ranking.field if needs.vector_name is None else needs.vector_name
     vector = plan_vector(body, root, start, field, needs)
     # OpenSearch returns in ``fields`` only what ``_source`` selects.
-    is_of_source = vector.is_in_source or (vector.is_read and backend == calls.OPENSEARCH)
-    source = plan_source(body, root, start, needs, field if is_of_source else "")
+    is_opensearch = backend == calls.OPENSEARCH
+    is_of_source = vector.is_in_source or (is_opensearch and vector.edit is not None)
+    shown = listed_fields(body, root, FIELDS)[1] if is_opensearch else ()
+    source = plan_source(body, root, start, needs, field if is_of_source else "", shown)
     plan = Plan(
         index=index, start=start, query=ranking.query, top_k=top_k, size=size, offset=offset if skipped else None,
         neighbours=ranking.neighbours, is_global=ranking.is_global, lifts=ranking.lifts, edits=ranking.edits, source=source, vector=vector,

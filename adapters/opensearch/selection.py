@@ -83,12 +83,13 @@ class Selected:
     hidden: tuple[Span, ...] = ()
 
 
-def plan_source(text: bytes, root: Members, start: int, needs: Needs, vector: str) -> Source:
+def plan_source(text: bytes, root: Members, start: int, needs: Needs, vector: str, shown: Sequence[str] = ()) -> Source:
     """``_source`` with the fields of the needs. ``start``: of the body's brace. ``vector``: a field that must be among them for ``fields`` to have
-    it, if that is possible; "" for none. Raises UnsupportedError if a required one cannot be added.
+    it, if that is possible; "" for none. ``shown``: what ``fields`` of a client without ``_source`` shows, and must not lose. Raises
+    UnsupportedError if a required one cannot be added.
     """
     selected = read_source(text, root)
-    shown, edits = _with_shown(selected, vector)
+    revealed, edits = _revealed(selected, vector)
     required, optional = needs.payload_fields, needs.optional_fields
     if selected.wanted and not selected.includes.names:
         touched = [field for field in (*required, *optional) if selected.excludes.touch(field)]
@@ -104,9 +105,11 @@ def plan_source(text: bytes, root: Members, start: int, needs: Needs, vector: st
     is_cut = len(added) < len(missing)
     if not selected.wanted:
         names = (*added, vector) if vector else added
-        return _forced(text, root, start, names, needs, is_cut=is_cut) if names else Source(is_cut=is_cut)
+        if not names:
+            return Source(is_cut=is_cut)
+        return _forced(text, root, start, tuple(dict.fromkeys((*names, *shown))), needs, is_cut=is_cut)
     head = vector.partition(".")[0]
-    if vector and _is_addable(head, shown) and head not in added:
+    if vector and _is_addable(head, revealed) and head not in added:
         names, added = (*added, vector), (*added, head)
     else:
         names, added = added, (*added, vector) if edits and vector not in added else added
@@ -124,7 +127,7 @@ def _forced(text: bytes, root: Members, start: int, names: Sequence[str], needs:
     return Source(edits=(edit,), is_forced=True, is_cut=is_cut and not needs.whole)
 
 
-def _with_shown(selected: Selected, vector: str) -> tuple[Selected, tuple[Edit, ...]]:
+def _revealed(selected: Selected, vector: str) -> tuple[Selected, tuple[Edit, ...]]:
     """The selection without the exclusion of the vector by its own name, and the edits for that."""
     names = selected.excludes.names
     others = Patterns(names=tuple([name for name in names if name != vector]))
@@ -223,7 +226,7 @@ def plan_vector(text: bytes, root: Members, start: int, field: str, needs: Needs
     """Raises UnsupportedError."""
     if not needs.vectors or not field or "*" in field:
         return Vector(field=field)
-    lists = {member: _listed_fields(text, root, member) for member in (FIELDS, DOC_VALUES)}
+    lists = {member: listed_fields(text, root, member) for member in (FIELDS, DOC_VALUES)}
     if any(Patterns(names=names).touch(field) for _, names in lists.values()):
         return Vector(field=field, is_read=True)
     if not (needs.whole or read_source(text, root).wanted):  # then nothing of ``fields`` changes
@@ -237,7 +240,7 @@ def plan_vector(text: bytes, root: Members, start: int, field: str, needs: Needs
     return Vector(field=field, edit=(at, at, (b"," if names else b"") + name), is_read=True)
 
 
-def _listed_fields(text: bytes, root: Members, member: str) -> tuple[Span | None, tuple[str, ...]]:
+def listed_fields(text: bytes, root: Members, member: str) -> tuple[Span | None, tuple[str, ...]]:
     """The span of a list of fields, and their names. Raises UnsupportedError."""
     span = present(text, root, member)
     if span is None and member in root:

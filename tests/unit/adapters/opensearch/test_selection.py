@@ -247,3 +247,21 @@ def test_a_source_without_the_vector_has_none() -> None:
         text = Server(hits=(Stored(id='"1"', score="1.0"),)).answer(b'{"_source":false}')
         reply = text.replace(b'"_score":1.0', b'"_score":1.0,"_source":' + source)
         assert ADAPTER.parse_reply(call, reply).pools[0].unusable == 1
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+@pytest.mark.parametrize("fields", [["vec"], ["*"], ["v*", "text"], [{"field": "vec"}]])
+@pytest.mark.parametrize("selection", [False, ["id"], True, {"excludes": ["vec"]}])
+def test_what_opensearch_shows_in_fields_is_what_it_would_have_shown(
+    selection: Any, fields: Any, *, vectors: bool
+) -> None:
+    """A vector that the client requests there, or hides by its selection."""
+    body = json.dumps(
+        {"query": {"knn": {"vec": {"vector": [0.5], "k": 10}}}, "_source": selection, "fields": fields}
+    ).encode()
+    stored = Stored(id='"1"', score="1.0", source=(("id", "7"), ("text", '"t"')), vector="[0.5]")
+    server = Server(hits=(stored, stored), is_opensearch=True)
+    operation = Operation(backend="opensearch", name="search", collection="docs")
+    call = OPENSEARCH.parse_request(operation, body, Needs(vectors=vectors, optional_fields=("text",)))
+    reply = OPENSEARCH.parse_reply(call, server.answer(OPENSEARCH.widen(call, [10])))
+    assert OPENSEARCH.trim(call, reply, [np.arange(2)]) == server.answer(body)
