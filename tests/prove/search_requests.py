@@ -48,7 +48,7 @@ def documents(copies: int) -> list[tuple[str, Json]]:
     for base, vector in enumerate(bases()):
         text = " ".join("".join(chr(97 + letter) for letter in words.integers(0, 26, size=7)) for _ in range(9))
         for copy in range(copies):
-            near = vector + rng.normal(scale=0.001, size=DIMENSION)
+            near = vector + rng.normal(scale=0.0003, size=DIMENSION)
             about = {
                 "title": f"T{base}",
                 "deep": {"text": f"{text[:20]}", "n": base / 4},

@@ -38,8 +38,9 @@ class PlainError(RefusedError):
 class ShardError(RefusedError):
     """A refusal that each shard makes by itself. ``is_wrapped``: as a query that cannot be made."""
 
-    def __init__(self, reason: str, *, is_wrapped: bool = True) -> None:
-        super().__init__(400, "illegal_argument_exception", reason)
+    def __init__(self, reason: str, *, is_wrapped: bool = True, status: int = 400) -> None:
+        kind = "search_exception" if status == 500 else "illegal_argument_exception"
+        super().__init__(status, kind, reason)
         self.is_wrapped = is_wrapped
 
     def of_index(self, name: str, uuid: str) -> Json:
@@ -58,10 +59,10 @@ class ShardError(RefusedError):
 class AllShardsError(RefusedError):
     """No shard had an answer. ``has_cause``: whether the first failure is repeated as the cause."""
 
-    def __init__(self, phase: str, failures: list[Json], *, has_cause: bool) -> None:
+    def __init__(self, status: int, phase: str, failures: list[Json], *, has_cause: bool) -> None:
         first = failures[0]["reason"]
         super().__init__(
-            400,
+            status,
             "search_phase_execution_exception",
             "all shards failed",
             phase=phase,
@@ -69,7 +70,8 @@ class AllShardsError(RefusedError):
             failed_shards=failures,
         )
         if has_cause or "caused_by" not in first:
-            self.cause["caused_by"] = {**first, **({} if "caused_by" in first else {"caused_by": first})}
+            inner = {"caused_by": first} if first["type"] == "illegal_argument_exception" else {}
+            self.cause["caused_by"] = {**first, **({} if "caused_by" in first else inner)}
         roots = [{key: value for key, value in each["reason"].items() if key != "caused_by"} for each in failures]
         self._roots = [root for place, root in enumerate(roots) if root not in roots[:place]]
 

@@ -17,10 +17,10 @@ Ranked = list[Scores]
 def ranked(body: Json, matchings: list[Matching]) -> Ranked:
     """The scores of a search's documents, index by index."""
     if "retriever" in body:
-        for other in ("query", "knn"):
-            if other in body:
-                reason = f"Validation Failed: 1: cannot specify [retriever] and [{other}];"
-                raise RefusedError(400, "action_request_validation_exception", reason)
+        others = [other for other in ("query", "knn", "search_after", "sort", "rescore") if other in body]
+        if others:
+            reason = f"Validation Failed: 1: cannot specify [retriever] and [{', '.join(others)}];"
+            raise RefusedError(400, "action_request_validation_exception", reason)
         return _retrieved(body["retriever"], matchings)
     query = body.get("query")
     if "knn" in body:

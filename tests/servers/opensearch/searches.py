@@ -153,13 +153,16 @@ def _check(product: Product, body: Json) -> None:
             raise RefusedError(501, "tests_exception", f"the server of the tests has no [{name}]")
         if name not in known or value is None or (name == "query" and not isinstance(value, dict)):
             raise unparsed(f"Unknown key for a {_TOKENS[type(value)]} in [{name}].")
-    if (
-        product is Product.ELASTICSEARCH
-        and body.get("stored_fields") == "_none_"
-        and body.get("_source", False) is not False
-    ):
-        reason = "Validation Failed: 1: [stored_fields] cannot be disabled if [_source] is requested;"
-        raise RefusedError(400, "action_request_validation_exception", reason)
+    if product is Product.OPENSEARCH:
+        return
+    faults = []
+    if body.get("stored_fields") == "_none_" and body.get("_source", False) is not False:
+        faults.append("[stored_fields] cannot be disabled if [_source] is requested")
+    if "search_after" in body and whole(body.get("from"), 0):
+        faults.append("[from] parameter must be set to 0 when [search_after] is used")
+    if faults:
+        reason = "".join(f"{place}: {fault};" for place, fault in enumerate(faults, 1))
+        raise RefusedError(400, "action_request_validation_exception", f"Validation Failed: {reason}")
 
 
 def _with_url(body: Json, url: Mapping[str, str]) -> Json:
@@ -195,14 +198,16 @@ def _found(product: Product, indices: list[Index], body: Json, size: int, end: i
     for index in indices:
         matching = Matching(index, size)
         try:
+            _check_page(product, body)
             if end > MOST_COUNTED:
                 raise too_deep(end)
             ranked(body, [matching])
             matchings.append(matching)
         except ShardError as error:
+            status = error.status
             failures.append(failure(index.name, error.of_index(index.name, index.uuid)))
     if failures and not matchings:
-        raise AllShardsError("dfs" if is_dfs else "query", failures, has_cause=product is Product.OPENSEARCH)
+        raise AllShardsError(status, "dfs" if is_dfs else "query", failures, has_cause=product is Product.OPENSEARCH)
     least, hits = body.get("min_score"), []
     for matching, scores in zip(matchings, ranked(body, matchings) if matchings else [], strict=True):
         kept = scores if least is None else np.where(scores >= least, scores, np.nan)
@@ -210,6 +215,18 @@ def _found(product: Product, indices: list[Index], body: Json, size: int, end: i
         kept = kept if allowed is None else np.where(np.isnan(allowed), np.nan, kept)
         hits += _hits(matching, kept, body)
     return sorted(hits, key=lambda hit: hit.key), failures
+
+
+def _check_page(product: Product, body: Json) -> None:
+    """Refuse what a shard refuses of a page."""
+    if (
+        product is Product.OPENSEARCH
+        and body.get("stored_fields") in ("_none_", ["_none_"])
+        and body.get("_source", False) is not False
+    ):
+        raise ShardError("[stored_fields] cannot be disabled if [_source] is requested", is_wrapped=False, status=500)
+    if product is Product.OPENSEARCH and "search_after" in body and whole(body.get("from"), 0):
+        raise ShardError("`from` parameter must be set to 0 when `search_after` is used.", is_wrapped=False, status=500)
 
 
 def _hits(matching: Matching, scores: Scores, body: Json) -> list[Hit]:

@@ -168,7 +168,7 @@ def scored(space: str, matrix: np.ndarray, query: np.ndarray) -> Scores:
 
 def script_scores(index: Index, inner: Scores, script: Json) -> Scores:
     """`script_score` over the documents of its query."""
-    if not inner.size:
+    if np.isnan(inner).all():
         return inner
     params = script.get("params", {})
     if script.get("lang") == "knn":

@@ -211,6 +211,8 @@ def _refused(product: Product) -> Iterator[tuple[str, Json]]:
     yield "negative size", {"size": -1, "query": near}
     yield "negative from", {"from": -1, "query": near}
     yield "a word for a size", {"size": "two", "query": near}
+    yield "nothing stored, and source", {"stored_fields": "_none_", "_source": ["n"], "query": near}
+    yield "after, from", {"from": 2, "sort": [{"n": "asc"}], "search_after": [20]}
     yield "unknown member", {"size": 1, "queri": near}
     yield "unknown query", {"query": {"ghost": {}}}
 
@@ -282,6 +284,7 @@ def _elasticsearch() -> Iterator[tuple[str, Json]]:
     yield "retriever with a least score", {"retriever": {"knn": {**clause, "k": 9, "min_score": 0.9}}, "_source": False}
     yield "retriever and query", {"retriever": {"knn": clause}, "query": {"match_all": {}}}
     yield "retriever and knn", {"retriever": {"knn": clause}, "knn": clause}
+    yield "retriever, query and sort", {"retriever": {"knn": clause}, "query": {"match_all": {}}, "sort": ["n"]}
     yield "unknown retriever", {"retriever": {"ghost": {}}}
     yield "another dimension", {"knn": {**clause, "query_vector": [1, 2]}}
     yield "no such field", {"knn": {**clause, "field": "ghost"}}
