@@ -52,7 +52,7 @@ from .telemetry.log import AccessLog, LineSink, Logging, PollingSink, ThreadedSi
 from .telemetry.metrics import Metrics
 from .telemetry.otel import headers_of
 from .writes.events import SECRET_FILE
-from .writes.lock import held_alone
+from .writes.lock import locked
 
 LOGGER = logging.getLogger("vecsieve.instance")
 # Settings that need a restart: sockets, and pools and limits whose size is fixed at the start.
@@ -475,7 +475,7 @@ def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[s
     token_in(settings.webhook.secret_file, SECRET_FILE)
     keep_freed_blocks(glibc_mallopt())
     journal = settings.journal.path
-    with held_alone(None if journal is None else Path(journal)):  # before the fork: workers inherit it
+    with locked(None if journal is None else Path(journal)):  # before the fork: workers inherit it
         if settings.workers > 1:
             return serve_workers(source, settings, run_loop)
         return run_loop(serve_alone(source, settings))

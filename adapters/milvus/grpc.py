@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ..base import GrpcAdapter, Keep, own
+from ..base import GrpcAdapter, Keep, typed
 from ..contract import (
     FIELD_BYTES,
     Allowance,
@@ -236,7 +236,7 @@ def divided(call: SearchCall, body: bytes) -> Divided | None:
     if call.operation.name != HYBRID_SEARCH:
         return None
     try:
-        return _divided(call, own(call.document, Document), parsed(HYBRID_REQUEST, body))
+        return _divided(call, typed(call.document, Document), parsed(HYBRID_REQUEST, body))
     except (ValueError, UnsupportedError):
         raise UndividedError(Undivided.MEMBER) from None
 
@@ -297,7 +297,7 @@ class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
     divided = staticmethod(divided)
 
     def fused(self, divided: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
-        documents = [own(reply.document, ReplyDocument) for reply in replies]
+        documents = [typed(reply.document, ReplyDocument) for reply in replies]
         if not ranked:
             return documents[0].body
         rows = [(index, row) for index, row, _ in ranked]

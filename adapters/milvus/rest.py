@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..base import NotingAdapter, check_page, own
+from ..base import NotingAdapter, check_page, typed
 from ..contract import (
     MalformedReplyError,
     Needs,
@@ -218,13 +218,13 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
         if call.operation.name != HYBRID_SEARCH:
             return None
         try:
-            return _divided(call, own(call.document, Document), body)
+            return _divided(call, typed(call.document, Document), body)
         except (ValueError, UnsupportedError):
             raise UndividedError(Undivided.MEMBER) from None
 
     def fused(self, _: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
         """As in the contract. The cost is that of all searches."""
-        documents = [own(reply.document, ReplyDocument) for reply in replies]
+        documents = [typed(reply.document, ReplyDocument) for reply in replies]
         if not ranked:
             return documents[0].source.original
         model = documents[ranked[0][0]]

@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote_to_bytes
 import numpy as np
 import numpy.typing as npt
 
-from ..base import Keep, NotingAdapter, own
+from ..base import Keep, NotingAdapter, typed
 from ..contract import (
     FIELD_BYTES,
     Allowance,
@@ -406,7 +406,7 @@ class PineconeRest(NotingAdapter[Document, ReplyDocument]):
         return replace(reply, pools=(joined(reply.pools[0], found),))
 
     def charged(self, reply: Reply, read_units: int) -> Reply:
-        return replace(reply, document=charged(own(reply.document, ReplyDocument), read_units))
+        return replace(reply, document=charged(typed(reply.document, ReplyDocument), read_units))
 
     def payloads(self, request: Document, text: bytes) -> tuple[tuple[Span | None, ...], ...]:
         """The spans of the matches' metadata or fields, null included; None for a match without. Raises ValueError."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import orjson
 
-from ..base import own
+from ..base import typed
 from ..contract import Reply, Search, SearchCall, UnsupportedError
 from ..fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
 from ..wire.json import Members, Span, elements, members, splice, whole
@@ -34,7 +34,7 @@ _NUMBER = re.compile(rb"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,32})?([eE][-+]?[0-9]{1,
 
 
 def divided(call: SearchCall, body: bytes) -> Divided | None:
-    request = own(call.document, Document)
+    request = typed(call.document, Document)
     if request.batch is not None or not request.in_object:
         return None
     try:
@@ -176,7 +176,7 @@ def _number(body: bytes, span: Span) -> float:
 def fused(_: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
     """As in the contract. A score is written as servers write a float32: with the fewest digits that identify it."""
     (reply,) = replies
-    document = own(reply.document, ReplyDocument)
+    document = typed(reply.document, ReplyDocument)
     source, text = document.source, document.text
     result = members(text, whole(text))["result"]
     pieces = [source.cut(0, result.value), b'{"points":[']

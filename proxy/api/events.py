@@ -34,7 +34,7 @@ from ..search.errors import ORIGIN, ClientBodyError, ClientFault, first_success
 from ..telemetry.labels import Delivery, EventSink
 from ..telemetry.log import FIELDS
 from ..telemetry.metrics import Metrics
-from ..writes.events import MOST_READERS, SECRET_FILE, Feed, Told, batch, key_of, signed
+from ..writes.events import MOST_READERS, SECRET_FILE, EncodedEvent, Feed, batch, key_of, signed
 from .problems import Kind, ProblemError, invalid
 
 # A receiver of events is another server.
@@ -239,7 +239,7 @@ class Webhook:
             if taken.events:
                 await self._delivered(taken.events, taken.dropped)
 
-    async def _delivered(self, events: list[Told], dropped: int) -> None:
+    async def _delivered(self, events: list[EncodedEvent], dropped: int) -> None:
         body = batch([told.data for told in events], dropped)
         own = token_hex(16)
         is_done = False

@@ -154,14 +154,14 @@ class Points:
     async def check(self, body: bytes, key: str | None) -> bytes:
         """Judge one point; store nothing."""
         began = self._clock()
-        asked = await self._gate.beside(partial(decoded, _ONE, body))
+        asked = await self._gate.in_thread(partial(decoded, _ONE, body))
         write, policy = await self._written(asked, [asked.point], key)
         judged, _ = await self._judged(write, policy, is_write=False)
         return _encoded(Checked(**_told(judged.verdicts[0]), duration_ms=self._since(began)))
 
     async def add(self, body: bytes, key: str | None) -> bytes:
         began = self._clock()
-        asked = await self._gate.beside(partial(decoded, _ONE, body))
+        asked = await self._gate.in_thread(partial(decoded, _ONE, body))
         (result,) = await self._added(asked, [asked.point], key, began)
         return _encoded(result)
 
@@ -179,7 +179,7 @@ class Points:
 
     async def add_batch(self, body: bytes, key: str | None) -> bytes:
         began = self._clock()
-        asked = await self._gate.beside(partial(decoded, _SEVERAL, body))
+        asked = await self._gate.in_thread(partial(decoded, _SEVERAL, body))
         results = await self._added(asked, asked.points, key, began)
         actions = [each.action for each in results]
         counts = {action: actions.count(action) for action in ("added", "merged", "skipped")}
@@ -191,7 +191,7 @@ class Points:
         """The upsert of these points, and the policy that applies to it."""
         operation = Operation(backend=DEFAULT_BACKEND, name="upsert", collection=asked.collection)
         policy = self._gate.any_policy_of(operation)
-        plain = await self._gate.beside(partial(_upsert, points, asked.vector_name))
+        plain = await self._gate.in_thread(partial(_upsert, points, asked.vector_name))
         return _Write(self._questions, operation, plain, key), policy
 
     async def _added(
@@ -224,7 +224,7 @@ class Points:
     async def _judged(self, write: _Write, policy: ResolvedPolicy, *, is_write: bool) -> tuple[Judged, Change]:
         """Raises ProblemError."""
         try:
-            return await self._gate.told(write, policy, query=_QUERY, is_write=is_write)
+            return await self._gate.examined(write, policy, query=_QUERY, is_write=is_write)
         except UnsupportedError as error:
             raise invalid(
                 "$.points", error.reason.value, "vectors of one name and length, numbers or UUIDs as ids"

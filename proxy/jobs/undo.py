@@ -31,7 +31,7 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 from ..runtime.files import output_console, progress_bar
 from ..runtime.lifecycle import ended_by_signals
 from ..writes.book import Book
-from ..writes.lock import is_held
+from ..writes.lock import is_locked
 from ..writes.rows import NO_ID, Head, JournalError, Kind, Row, State
 from .databases import KeyOption, RateOption, Wanted, points_opened
 from .points import Points, RestorablePoints
@@ -127,7 +127,7 @@ def run(arguments: Arguments, *, steady: Callable[[], float] = time.monotonic) -
 
 def _going(journal: Path, steady: Callable[[], float]) -> float | None:
     """The moment at which deletions under way count; None if no proxy uses the journal: then none is under way."""
-    return steady() if is_held(journal) else None
+    return steady() if is_locked(journal) else None
 
 
 def _moment(text: str | None) -> float:
