@@ -36,7 +36,7 @@ from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.config.problems import Problem, SettingsError, masked
 from vecsieve.config.schema import Settings
 
-from .admin.access import is_held, token_in
+from .admin.access import has_token, token_in
 from .api.messages import OptimizeRequest, optimizing
 from .api.problems import ProblemError, decoded
 from .api.routes import schema_of
@@ -369,7 +369,7 @@ def guarded(app: Asgi, token: bytes | None) -> Asgi:
         scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
     ) -> None:
         given = dict(scope.get("headers") or ()).get(b"authorization", b"").decode("latin-1")
-        if scope["type"] != "lifespan" and not is_held(token, given):
+        if scope["type"] != "lifespan" and not has_token(token, given):
             head = [(b"www-authenticate", b"Bearer"), (b"content-length", b"0")]
             await send({"type": "http.response.start", "status": 401, "headers": head})
             await send({"type": "http.response.body", "body": b""})

@@ -73,7 +73,7 @@ from .reports import Figures, Report
 
 DURATION = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 # Of 400 searches of eight candidates with four dimensions none cost less than half a millisecond: finer buckets are empty.
-OWN_COST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
+ADDED_COST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
 # Coarse, because there are six stages: dashboards show means. Above 100 ms only waiting for upstream matters, which has its
 # own histogram.
 STAGE = (0.0001, 0.0005, 0.0025, 0.01, 0.025, 0.1)
@@ -159,7 +159,7 @@ class Metrics(Instruments):
     )
     fail_open_total = CounterSpec("Searches answered plainly after a failure.", BACKEND, Label.of("reason", FailOpen))
     bypass_total = CounterSpec("Searches deliberately not changed.", BACKEND, Label.of("reason", Bypass, Reason))
-    added_latency_seconds = HistogramSpec("Duration of a search minus its wait for upstream.", OWN_COST, _SEARCH)
+    added_latency_seconds = HistogramSpec("Duration of a search minus its wait for upstream.", ADDED_COST, _SEARCH)
     stage_duration_seconds = HistogramSpec("Duration of one stage of a search.", STAGE, Label.of("stage", Stage))
     candidates = HistogramSpec("Candidates of a search.", COUNT, BACKEND)
     clusters = HistogramSpec("Clusters of a search.", COUNT, BACKEND)
@@ -463,11 +463,11 @@ class Metrics(Instruments):
 
     def built(self, *, version: str, parser: str) -> None:
         """``parser``: the HTTP parser in use, "c" or "python"."""
-        self.build_info.tell(version, platform.python_version(), parser)
+        self.build_info.set(version, platform.python_version(), parser)
 
     def config_taken(self, settings_hash: str, *, at: float) -> None:
         """Show the settings in force. ``at``: seconds since the epoch."""
-        self.config_info.tell(settings_hash)
+        self.config_info.set(settings_hash)
         self.config_last_reload_successful.set(1)
         self.config_last_reload_timestamp_seconds.set(at)
 
