@@ -152,7 +152,7 @@ class Contradiction:
     places: tuple[Path, ...]
 
     def within(self, at: Path, *, members: Mapping[str, object] | None = None) -> Contradiction:
-        """The same for a policy at ``at``. ``own``: a rule's own members; the other members depend on the settings' policy."""
+        """The same for a policy at ``at``. ``members``: a rule's own members; the other members depend on the settings' policy."""
         finding = Finding((*at, *self.finding.path), self.finding.seen, self.finding.expected)
         inherited = [place for place in self.places if members is not None and not _is_given(members, place)]
         here = [(*at, *place) for place in self.places]

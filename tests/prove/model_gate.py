@@ -34,7 +34,7 @@ from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Operation, Question, RequestHead
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.jobs import undo
-from vecsieve.proxy.jobs.pairs.store import Going
+from vecsieve.proxy.jobs.pairs.store import Removal
 from vecsieve.proxy.jobs.points import RestorablePoints
 from vecsieve.proxy.jobs.sweep import applying
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeError
@@ -172,7 +172,7 @@ class World:
         self.owners: dict[asyncio.Future[None], int] = {}
         self.asking: set[asyncio.Future[None]] = set()
         self.clients: dict[int, asyncio.Task[None] | None] = {1: None, 2: None}
-        self.swept: Going | None = None
+        self.swept: Removal | None = None
         self.database.clear()
         self.services.governor.learned.descriptions.clear() if hasattr(
             self.services.governor.learned.descriptions, "clear"
@@ -329,7 +329,7 @@ class World:
             pairs = [(one, other) for one in each for other in each if one.id < other.id and one.text == other.text]
             if pairs:
                 one, other = self.chance.choice(pairs)
-                self.swept = Going(
+                self.swept = Removal(
                     id=stored._id(other),
                     survivor=stored._id(one),
                     evidence="exact",
