@@ -177,7 +177,7 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[tuple[Poo
     columns = read_columns(text, found)
     if len(columns[IDS].cells) != request.searches:
         raise ValueError(f"{len(columns[IDS].cells)} lists of ids, wanted {request.searches}")
-    echo = read_echo(text, found, (*request.asked, *request.added))
+    echo = read_echo(text, found, (*request.requested, *request.added))
     document = ReplyDocument(source=source, text=text, columns=columns, echo=echo)
     _all_in_place(document)
     if needs.payload_fields:

@@ -152,9 +152,9 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     return text
 
 
-def _top_k(said: int, asked: int, came: Sequence[int], counts: Sequence[int]) -> int:
+def _top_k(stated: int, requested: int, came: Sequence[int], counts: Sequence[int]) -> int:
     """The server's value: Milvus counts the rows of its longest list, Lite repeats the requested number."""
-    return max(counts) if said == max(came) else min(said, asked)
+    return max(counts) if stated == max(came) else min(stated, requested)
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:

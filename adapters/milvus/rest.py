@@ -118,12 +118,12 @@ def _divided(call: SearchCall, request: Document, body: bytes) -> Divided:
     if len(parts) > call.needs.bounds.searches:
         raise UndividedError(Undivided.MANY)
     shared = [b'"%s":%s' % (name.encode(), _value(body, root, name)) for name in _SHARED if name in root]
-    asked, metrics = [], []
+    searches, metrics = [], []
     for part in parts:
         metric, named = known.metric_of(part.field), text_of(body, present(body, part.found, "metricType"))
         if _number(body, part.found, "offset") or (named and named.upper() != metric):
             raise UndividedError(Undivided.MEMBER)
-        asked.append(_search(call, request, body, part, shared))
+        searches.append(_search(call, request, body, part, shared))
         metrics.append(metric)
     ranking = read_object(body, required(body, root, "rerank"), ("strategy", "params"))
     params = present(body, ranking, "params")
@@ -134,7 +134,7 @@ def _divided(call: SearchCall, request: Document, body: bytes) -> Divided:
         limit=integer(body, required(body, root, "limit")),
         needs=call.needs,
     )
-    return Divided(ending=Ending(old=call.operation.partition, new="search"), parts=tuple(asked), fusion=fusion)
+    return Divided(ending=Ending(old=call.operation.partition, new="search"), parts=tuple(searches), fusion=fusion)
 
 
 def _value(body: bytes, found: Members, name: str) -> bytes:

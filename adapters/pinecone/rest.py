@@ -323,12 +323,12 @@ def _read_found(lookup: Lookup, source: Shortened) -> Found:
     entries = members(source.text, root["vectors"].span)
     records = {one: members(source.text, entry.span) for one, entry in entries.items()}
     dense, sparse = _rows(source, _values(source, records, "values")), _values(source, records, "sparseValues")
-    asked = frozenset(lookup.ids)
+    requested = frozenset(lookup.ids)
     return Found(
-        read_units=_read_units(source, root, len(asked)),
+        read_units=_read_units(source, root, len(requested)),
         document=Vectors(
-            dense={one: row for one, row in dense.items() if one in asked},
-            sparse={one: source.cut(*span) for one, span in sparse.items() if one in asked},
+            dense={one: row for one, row in dense.items() if one in requested},
+            sparse={one: source.cut(*span) for one, span in sparse.items() if one in requested},
         ),
     )
 

@@ -144,7 +144,7 @@ def cut(plan: Plan, body: bytes, kept: Iterable[int]) -> bytes:
     reply = parsed(REPLY, body)
     hits = reply.result
     shown = [hits[index] for index in kept]
-    if plan.payload.asked or (plan.fetches and plan.wanted is not True):
+    if plan.payload.requested or (plan.fetches and plan.wanted is not True):
         shown = [_restored(plan, hit) for hit in shown]
     hits[:] = shown
     answer: bytes = reply.SerializeToString()
@@ -155,8 +155,8 @@ def _restored(plan: Plan, point: bytes) -> bytes:
     hit = parsed(HIT, point)
     if plan.payload.is_forced:
         hit.ClearField("payload")
-    elif plan.payload.asked:
-        _remove(hit.payload, lambda key: key in plan.payload.asked)
+    elif plan.payload.requested:
+        _remove(hit.payload, lambda key: key in plan.payload.requested)
     if plan.wanted is False:
         hit.ClearField("vectors")
     elif plan.wanted is not True and hit.HasField("vectors"):

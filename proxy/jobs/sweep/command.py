@@ -130,17 +130,17 @@ def _publish(report: Report, arguments: Arguments, work: Path) -> None:
         sys.stderr.write(line(report, now=time.time()).decode())
 
 
-def usual_folder(wanted: SourceOptions, environment: Mapping[str, str]) -> Path:
+def usual_folder(options: SourceOptions, environment: Mapping[str, str]) -> Path:
     """The folder of a collection without `--work`: one for each database, because equal names may be different collections."""
     cache = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    of = "\n".join((wanted.backend, wanted.url, wanted.collection, wanted.vector or ""))
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", wanted.collection)[:40]
+    of = "\n".join((options.backend, options.url, options.collection, options.vector or ""))
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", options.collection)[:40]
     return cache / "vecsieve" / f"sweep-{name}-{xxhash.xxh64_hexdigest(of.encode())}"
 
 
 def _apply(arguments: Arguments, shape: Shape, store: Store, journal: Path, choice: Choice) -> None:
-    wanted, name = replace(arguments, vector=shape.vector_name or None), arguments.collection
-    with closing(points_opened(wanted, os.environ)) as points, closing(Book(journal)) as book:
+    options, name = replace(arguments, vector=shape.vector_name or None), arguments.collection
+    with closing(points_opened(options, os.environ)) as points, closing(Book(journal)) as book:
         delete(
             store, Deletion(points=points, book=book, collection=name, survivors=choice(book, name)), bar=progress_bar
         )

@@ -88,11 +88,11 @@ def judged(
 
 
 def _links(
-    rows: Indices, asked: Indices, texts: Sequence[Text | None], sizes: Indices, tier: Tier
+    rows: Indices, pending: Indices, texts: Sequence[Text | None], sizes: Indices, tier: Tier
 ) -> dict[tuple[int, int], Link]:
     """Why one text of a pair leaves for the other: by pair and by which of the two holds, 0 or 1. A text is indexed once for all its pairs."""
     by_holder: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for pair in asked.tolist():
+    for pair in pending.tolist():
         one, other = rows[pair].tolist()
         if texts[one] is None or texts[other] is None:
             continue
@@ -100,7 +100,7 @@ def _links(
         by_holder[other if is_second else one].append((pair, int(is_second)))
         if sizes[one] == sizes[other]:
             by_holder[other].append((pair, 1))
-    found: dict[tuple[int, int], Link] = {}
+    links: dict[tuple[int, int], Link] = {}
     for holder, pairs in by_holder.items():
         judge = Judge(tier)
         text = texts[holder]
@@ -111,8 +111,8 @@ def _links(
             assert leaving is not None  # noqa: S101 - looked at above
             verdict = judge.verdict(leaving)
             if verdict.holders:
-                found[pair, side] = verdict.link
-    return found
+                links[pair, side] = verdict.link
+    return links
 
 
 def are_contained(leaving: Sequence[str | None], staying: str | None) -> list[bool]:
