@@ -121,9 +121,9 @@ class ChromaNames:
         return None if every is None else Unsettled(scope=scope(every[1], every[2]) or "")
 
 
-def _of_one(before: str, said: str) -> Unsettled:
-    """``said``: an id or a name, without characters that need percent-encoding."""
-    return Unsettled(key=said.lower() if _ID.fullmatch(said) else before + said)
+def _of_one(before: str, name: str) -> Unsettled:
+    """``columns``: an id or a name, without characters that need percent-encoding."""
+    return Unsettled(key=name.lower() if _ID.fullmatch(name) else before + name)
 
 
 # Reads of a collection's records, and writes that a later reply shows: values come with each reply, and its distances prove the vectors. All

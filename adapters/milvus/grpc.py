@@ -243,17 +243,17 @@ def divided(call: SearchCall, body: bytes) -> Divided | None:
 
 def _divided(call: SearchCall, request: Document, root: Any) -> Divided:
     """Raises UndividedError, UnsupportedError or ValueError."""
-    said = grpc_request.pairs_of(root.rank_params)
-    if number(said.get(OFFSET, "0")) or said.get("round_decimal", UNROUNDED) != UNROUNDED:
+    parameters = grpc_request.pairs_of(root.rank_params)
+    if number(parameters.get(OFFSET, "0")) or parameters.get("round_decimal", UNROUNDED) != UNROUNDED:
         raise UndividedError(Undivided.MEMBER)
     if request.queries != 1 or len(root.requests) > call.needs.bounds.searches:
         raise UndividedError(Undivided.MANY)
     parts, metrics = zip(*[_part(call, request, root, leaf) for leaf in root.requests], strict=True)
     fusion = fusion_of(
-        said.get("strategy"),
-        said.get("params", "").encode(),
+        parameters.get("strategy"),
+        parameters.get("params", "").encode(),
         metrics=metrics,
-        limit=number(said["limit"]),
+        limit=number(parameters["limit"]),
         needs=call.needs,
     )
     return Divided(ending=_ENDING, parts=parts, fusion=fusion)

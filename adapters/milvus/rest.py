@@ -143,10 +143,10 @@ def _value(body: bytes, found: Members, name: str) -> bytes:
 
 def _search(call: SearchCall, request: Document, body: bytes, part: _Part, shared: Sequence[bytes]) -> Part:
     """A part as a search. Raises UnsupportedError."""
-    said = [
+    entries = [
         b'"%s":%s' % (new.encode(), _value(body, part.found, name)) for name, new in _LEAF.items() if name in part.found
     ]
-    text = b"{%s}" % b",".join((*shared, *said))
+    text = b"{%s}" % b",".join((*shared, *entries))
     query = usable(vector_of(body, part.query)) if part.is_dense and part.field == request.vector else None
     search = Search(top_k=part.top_k, offset=0, pages=False, query=query)
     document = Document(
