@@ -295,7 +295,7 @@ class _Writes:
         """Most databases refuse by status."""
 
     def receipt(
-        self, _write: Operation, _points: NewPoints, _copies: Mapping[int, int | None], body: bytes, /
+        self, _write: Operation, _points: NewPoints, _rows: Mapping[int, int | None], body: bytes, /
     ) -> Receipt:
         """The answer as it is."""
         return Receipt(body=body)

@@ -83,10 +83,10 @@ def _contradictions(settings: Settings, used: list[_Used]) -> Iterator[Contradic
     for contradiction in shared:
         yield contradiction.within(("policy",))
     yield from of_rules(settings.rules)
-    for each in used:
-        for contradiction in (*of_policy(each.policy), *of_write(settings, each.policy)):
+    for policy_used in used:
+        for contradiction in (*of_policy(policy_used.policy), *of_write(settings, policy_used.policy)):
             if contradiction not in shared:  # else inherited, and reported once at its own place
-                yield contradiction.within(each.at, members=each.members)
+                yield contradiction.within(policy_used.at, members=policy_used.members)
 
 
 # Every scalar setting has a variable: VECSIEVE_ and its path in capitals. Lists, mappings and rules are only in the file. An unknown

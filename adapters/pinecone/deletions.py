@@ -55,13 +55,11 @@ def of_body(request: Operation, body: bytes, _: object | None) -> Sequence[Delet
     """Over REST. Raises ValueError and the like."""
     if request.name == _NAMESPACE:
         return _among(request, unquote(request.partition, errors="strict"), None, is_all=True)
-    content = msgspec.json.decode(body or b"{}", type=_Body)
+    root = msgspec.json.decode(body or b"{}", type=_Body)
     if request.name == _UPDATE:
-        return _among(
-            request, content.namespace or "", [content.id] if content.id else None, is_all=False, is_change=True
-        )
-    is_all = bool(content.deleteAll or content.delete_all) and bytes(content.filter) == b"null"
-    return _among(request, content.namespace or "", content.ids, is_all=is_all)
+        return _among(request, root.namespace or "", [root.id] if root.id else None, is_all=False, is_change=True)
+    is_all = bool(root.deleteAll or root.delete_all) and bytes(root.filter) == b"null"
+    return _among(request, root.namespace or "", root.ids, is_all=is_all)
 
 
 def over_grpc(head: RequestHead) -> Operation | None:

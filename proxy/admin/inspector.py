@@ -306,7 +306,7 @@ def _counts(samples: Iterable[Sample], label: str) -> dict[str, int]:
     counts: dict[str, int] = defaultdict(int)
     for sample in samples:
         counts[sample.labels[label]] += int(sample.value)
-    return dict(sorted(((name, count) for name, count in counts.items() if count), key=lambda each: -each[1]))
+    return dict(sorted(((name, count) for name, count in counts.items() if count), key=lambda entry: -entry[1]))
 
 
 def _times(samples: dict[str, list[Sample]], metric: str) -> dict[str, float | int | None]:

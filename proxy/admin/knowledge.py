@@ -142,9 +142,9 @@ class Knowledge:
 
     async def _records(self) -> list[Answer]:
         records = []
-        for place, each in enumerate(self._recent.newest()):
-            why = await self._explained(each) if place < MOST_EXPLAINED else self._known(each)
-            records.append(_record(each, why))
+        for place, kept in enumerate(self._recent.newest()):
+            why = await self._explained(kept) if place < MOST_EXPLAINED else self._known(kept)
+            records.append(_record(kept, why))
             await asyncio.sleep(0)
         return records
 
@@ -164,11 +164,11 @@ class Knowledge:
 
     async def _look(self) -> None:
         """Add the pairs of the searches since the last call; keep those that differ most, one for each pair."""
-        fresh = [each for each in self._recent.newest() if each.number > self._looked_at]
-        self._looked_at = max(self._looked_at, *(each.number for each in fresh)) if fresh else self._looked_at
+        fresh = [search for search in self._recent.newest() if search.number > self._looked_at]
+        self._looked_at = max(self._looked_at, *(search.number for search in fresh)) if fresh else self._looked_at
         pairs: list[Answer] = []
-        for each in fresh:
-            pairs = [*pairs, *(_pairs(each) if each.seen.has_doubtful else ())]
+        for search in fresh:
+            pairs = [*pairs, *(_pairs(search) if search.seen.has_doubtful else ())]
             pairs = doubtful_first(pairs) if len(pairs) > 10 * MOST_ROWS else pairs
             await asyncio.sleep(0)
         self._doubtful = doubtful_first([*pairs, *self._doubtful])
@@ -226,8 +226,8 @@ def doubtful_first(pairs: list[Answer]) -> list[Answer]:
     return sorted(distinct.values(), key=lambda pair: pair["similarity"] or 0.0)[:MOST_ROWS]
 
 
-def _side(each: Kept | LeftOut) -> Answer:
-    return {"id": each.id, "rank": each.rank, "score": each.score, "text": each.text}
+def _side(result: Kept | LeftOut) -> Answer:
+    return {"id": result.id, "rank": result.rank, "score": result.score, "text": result.text}
 
 
 def _for_browser(value: Any) -> Any:

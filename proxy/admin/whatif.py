@@ -229,7 +229,7 @@ def _why(selection: Selection, rank: int) -> str:
 
 
 def most_different(examples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(examples, key=lambda each: (-len(each["gone"]) - len(each["back"]), -each["number"]))[:MOST_EXAMPLES]
+    return sorted(examples, key=lambda row: (-len(row["gone"]) - len(row["back"]), -row["number"]))[:MOST_EXAMPLES]
 
 
 def in_one(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:

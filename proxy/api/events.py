@@ -257,10 +257,7 @@ class Webhook:
 
     async def _sent(self, body: bytes, token: str) -> bool:
         """Whether the receiver accepted the batch. Raises UpstreamExchangeError and ReplyTooLargeError."""
-        fields = {
-            "content-type": "application/json",
-            **signed(self._key, body, id=token, seconds=int(self._now())),
-        }
+        fields = {"content-type": "application/json", **signed(self._key, body, id=token, seconds=int(self._now()))}
         reply = await self._sender.open(
             method="POST",
             raw_target=self._path,

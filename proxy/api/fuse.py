@@ -209,24 +209,24 @@ def _fused(
 
 def _items(request: FuseRequest) -> list[list[_Item]]:
     """The results of each list. Texts are read by rank, so that the reading budget goes to the best results. Raises ProblemError."""
-    count = sum(len(each.results) for each in request.lists)
+    count = sum(len(ranking.results) for ranking in request.lists)
     if count > MOST_CHUNKS:
         raise invalid("$.lists", f"{count} results", f"{MOST_CHUNKS} at most in all lists")
-    where = [(number, rank) for number, each in enumerate(request.lists) for rank in range(len(each.results))]
+    where = [(number, rank) for number, ranking in enumerate(request.lists) for rank in range(len(ranking.results))]
     where.sort(key=lambda pair: (pair[1], pair[0]))
     texts = [text_of(request.lists[number].results[rank].text) for number, rank in where]
     keys = dict(zip(where, zip(texts, map(_content, readable(texts)[0]), strict=True), strict=True))
     lists: list[list[_Item]] = []
-    for number, each in enumerate(request.lists):
-        for rank, result in enumerate(each.results):
+    for number, ranking in enumerate(request.lists):
+        for rank, result in enumerate(ranking.results):
             check_chunk(result, f"$.lists[{number}].results[{rank}]")
         where_of = f"$.lists[{number}].results[{{}}].embedding".format
-        vectors = vectors_of([result.embedding for result in each.results], where_of)
+        vectors = vectors_of([result.embedding for result in ranking.results], where_of)
         places = [
-            Place(list=number, name=each.name, rank=rank + 1, id=chunk_id(result))
-            for rank, result in enumerate(each.results)
+            Place(list=number, name=ranking.name, rank=rank + 1, id=chunk_id(result))
+            for rank, result in enumerate(ranking.results)
         ]
-        rows = zip(each.results, places, vectors, strict=True)
+        rows = zip(ranking.results, places, vectors, strict=True)
         lists.append([_item(*row, *keys[number, row[1].rank - 1]) for row in rows])
     return lists
 

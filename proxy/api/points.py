@@ -224,7 +224,7 @@ class Points:
     async def _judged(self, write: _Write, policy: ResolvedPolicy, *, is_write: bool) -> tuple[Judged, Change]:
         """Raises ProblemError."""
         try:
-            return await self._gate.examined(write, policy, query=_QUERY, is_write=is_write)
+            return await self._gate.examine(write, policy, query=_QUERY, is_write=is_write)
         except UnsupportedError as error:
             raise invalid(
                 "$.points", error.reason.value, "vectors of one name and length, numbers or UUIDs as ids"

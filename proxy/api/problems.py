@@ -144,8 +144,8 @@ def _read_aside(decoder: msgspec.json.Decoder[Message], body: bytes) -> Message 
 def _restore(value: object, aside: dict[bytes, Raw]) -> None:
     """Put the arrays back in place of their stand-ins, and remove them from ``aside``."""
     if isinstance(value, list):
-        for each in value:
-            _restore(each, aside)
+        for element in value:
+            _restore(element, aside)
     elif isinstance(value, Struct):
         for name in value.__struct_fields__:
             member = getattr(value, name)

@@ -75,8 +75,8 @@ class ChromaSource(ListedSource, RestorablePoints):
 
     def _name_of(self, identifier: str) -> str:
         """The name of the collection with this id; a name may look like an id."""
-        each = self.ask(self._client.list_collections)
-        return next((str(one.name) for one in each if str(one.id) == identifier), identifier)
+        collections = self.ask(self._client.list_collections)
+        return next((str(one.name) for one in collections if str(one.id) == identifier), identifier)
 
     def described(self) -> Shape:
         configuration: Mapping[str, Any] = self._collection.configuration or {}
@@ -136,8 +136,8 @@ class ChromaSource(ListedSource, RestorablePoints):
             columns = {name: [point[name] for point in points] for name in names}
             self.ask(partial(self._collection.add, **columns))  # points that are already stored stay
 
-    def stored(self, _partition: bytes, each: PointId) -> bytes | None:
-        return next((point.body for point in self.whole([each])), None)
+    def stored(self, _partition: bytes, id_: PointId) -> bytes | None:
+        return next((point.body for point in self.whole([id_])), None)
 
     def restore(self, _partition: bytes, body: bytes) -> None:
         """If a record is stored again, Chroma keeps its keys, except those that are null."""
@@ -159,9 +159,9 @@ class ChromaSource(ListedSource, RestorablePoints):
         self._client.close()
 
     def _points(self, ids: Any, vectors: Any, documents: Any, metadatas: Any) -> Iterator[Point]:
-        for each, vector, document, metadata in zip(ids, vectors, documents, metadatas, strict=True):
+        for id_, vector, document, metadata in zip(ids, vectors, documents, metadatas, strict=True):
             payload = {**(metadata or {}), **({} if document is None else {DOCUMENT: document})}
-            yield Point(id=each, vector=self.vector_of(vector), payload=payload)
+            yield Point(id=id_, vector=self.vector_of(vector), payload=payload)
 
 
 def _bounded_client(seconds: int) -> type[Any]:
@@ -297,9 +297,9 @@ class MilvusSource(ListedSource, RestorablePoints):
             return np.frombuffer(packed, np.int8) if kind == self._small else packed
         return value
 
-    def stored(self, _partition: bytes, each: PointId) -> bytes | None:
+    def stored(self, _partition: bytes, id_: PointId) -> bytes | None:
         """Without its vectors, some of which have no JSON."""
-        for row in self._rows([each], "*"):
+        for row in self._rows([id_], "*"):
             payload = {name: value for name, value in row.items() if not self.form.is_vector(name)}
             return orjson.dumps(payload, option=orjson.OPT_SERIALIZE_NUMPY, default=list)
         return None
@@ -438,8 +438,8 @@ class PineconeSource(ListedSource, RestorablePoints):
         named = orjson.loads(partition)
         return "" if named in {None, DEFAULT_NAMESPACE} else str(named)
 
-    def stored(self, partition: bytes, each: PointId) -> bytes | None:
-        vectors = self._fetch([each], self._namespace_of(partition))
+    def stored(self, partition: bytes, id_: PointId) -> bytes | None:
+        vectors = self._fetch([id_], self._namespace_of(partition))
         return next((orjson.dumps(_members(vector)) for vector in vectors), None)
 
     def close(self) -> None:
@@ -453,8 +453,8 @@ class PineconeSource(ListedSource, RestorablePoints):
             batch = [str(each) for each in ids[start : start + _FETCHED]]
             yield from self.ask(partial(self._index.fetch, ids=batch, namespace=inside)).vectors.values()
 
-    def _point(self, each: Any) -> Point:
-        return Point(id=each.id, vector=self.vector_of(each.values), payload=dict(each.metadata or {}))
+    def _point(self, vector: Any) -> Point:
+        return Point(id=vector.id, vector=self.vector_of(vector.values), payload=dict(vector.metadata or {}))
 
 
 def _vector(vector: dict[str, Any]) -> dict[str, Any]:
@@ -463,14 +463,14 @@ def _vector(vector: dict[str, Any]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in vector.items() if value not in (None, {}, [])}
 
 
-def _members(each: Any) -> dict[str, object]:
+def _members(vector: Any) -> dict[str, object]:
     """A vector in the form of the client's `upsert`, which refuses empty members."""
-    sparse = getattr(each, "sparse_values", None)
-    members: dict[str, object] = {"id": each.id}
-    if each.values is not None and len(each.values):
-        members["values"] = list(each.values)
+    sparse = getattr(vector, "sparse_values", None)
+    members: dict[str, object] = {"id": vector.id}
+    if vector.values is not None and len(vector.values):
+        members["values"] = list(vector.values)
     if sparse is not None:
         members["sparse_values"] = {"indices": list(sparse.indices), "values": list(sparse.values)}
-    if each.metadata:
-        members["metadata"] = dict(each.metadata)
+    if vector.metadata:
+        members["metadata"] = dict(vector.metadata)
     return members

@@ -54,9 +54,9 @@ class RestorablePoints(Points, Protocol):
 
     form: Form
 
-    def stored(self, partition: bytes, each: PointId) -> bytes | None:
+    def stored(self, partition: bytes, id_: PointId) -> bytes | None:
         """The point in this part of the collection, as `put` takes it; None if it is gone."""
-        return next((point.body for point in self.whole([each]) if point.partition == partition), None)
+        return next((point.body for point in self.whole([id_]) if point.partition == partition), None)
 
     def restore(self, partition: bytes, body: bytes) -> None:
         """As `put`, replacing the point with the same id."""
@@ -195,17 +195,17 @@ class WeaviatePoints(RestorablePoints):
 
     def whole(self, ids: Sequence[PointId]) -> list[Whole]:
         """For collections without tenants."""
-        bodies = [self._rest.sent("GET", f"{self._path(each)}?include=vector", b"", missing=b"") for each in ids]
-        objects = [(each, body) for each, body in zip(ids, bodies, strict=True) if body]
+        bodies = [self._rest.sent("GET", f"{self._path(id_)}?include=vector", b"", missing=b"") for id_ in ids]
+        objects = [(id_, body) for id_, body in zip(ids, bodies, strict=True) if body]
         return [
             Whole(
-                id=each,
-                key=json.dumps(each).encode(),
+                id=id_,
+                key=json.dumps(id_).encode(),
                 partition=b"",
                 body=body,
                 mark=mark_of(None, json.loads(body).get("properties") or {}),
             )
-            for each, body in objects
+            for id_, body in objects
         ]
 
     def delete(self, points: Sequence[Whole]) -> None:
@@ -228,9 +228,9 @@ class WeaviatePoints(RestorablePoints):
         if failed:
             raise SourceError(f"the database refused {len(failed)} of {len(bodies)}: {failed[0][0].get('message')}")
 
-    def stored(self, partition: bytes, each: PointId) -> bytes | None:
+    def stored(self, partition: bytes, id_: PointId) -> bytes | None:
         suffix = f"&tenant={quote(json.loads(partition), safe='')}" if partition else ""
-        return self._rest.sent("GET", f"{self._path(each)}?include=vector{suffix}", b"", missing=b"") or None
+        return self._rest.sent("GET", f"{self._path(id_)}?include=vector{suffix}", b"", missing=b"") or None
 
     def _path(self, identifier: PointId) -> str:
         return f"/v1/objects/{quote(self._collection, safe='')}/{quote(str(identifier), safe='')}"

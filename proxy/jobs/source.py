@@ -56,9 +56,9 @@ class Whole:
     mark: int
 
 
-def key_of(each: PointId) -> bytes:
+def key_of(id_: PointId) -> bytes:
     """The id as JSON."""
-    return orjson.dumps(each)
+    return orjson.dumps(id_)
 
 
 def mark_of(vector: Vectors | None, payload: Mapping[str, object]) -> int:
@@ -300,9 +300,9 @@ class ListedSource(ABC):
             raise SourceError(f"--vector: {database} has one vector a point, without a name; leave the option out")
 
 
-def _order(each: PointId) -> tuple[bool, int | str]:
+def _order(id_: PointId) -> tuple[bool, int | str]:
     """Numbers ascending, then texts."""
-    return isinstance(each, str), each
+    return isinstance(id_, str), id_
 
 
 IDS_PAGE = 10_000  # ids alone are small

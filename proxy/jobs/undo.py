@@ -179,8 +179,8 @@ def _apply(
     with progress_bar("restoring", len(heads)) as advance:
         for collection, partitions in collections.items():
             with closing(arguments.points(collection)) as points:
-                for partition, each in partitions.items():
-                    for batch in _batches(each):
+                for partition, rows in partitions.items():
+                    for batch in _batches(rows):
                         ids = [head.id for head in batch if head.id != NO_ID]
                         present = points.present(partition, ids) if ids else frozenset()
                         present |= book.unseen(collection, partition, ids, at=steady())
@@ -228,9 +228,9 @@ def _restore(
     for head in heads:
         collections[head.collection].append(head)
     restored = 0
-    for collection, each in collections.items():
+    for collection, rows in collections.items():
         with closing(arguments.points(collection)) as points:
-            for head in each:
+            for head in rows:
                 # This run may have superseded it: a removed point comes back changed, and then gets its own content.
                 states = [*arguments.states, State.SUPERSEDED]
                 at = _proxy_time(arguments.journal, steady)

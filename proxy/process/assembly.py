@@ -310,15 +310,15 @@ class Process:
 
     def drain(self) -> None:
         """From now on every answer closes its connection."""
-        for each in (self._listener, self._api):
-            if each is not None:
-                each.drain()
+        for listener in (self._listener, self._api):
+            if listener is not None:
+                listener.drain()
 
     def stop_accepting(self) -> None:
         self._is_leaving = True
-        for each in (self._listener, self._api):
-            if each is not None:
-                each.stop_accepting()
+        for listener in (self._listener, self._api):
+            if listener is not None:
+                listener.stop_accepting()
         if self._grpc is not None:
             self._grpc.stop(grace_seconds=self._settings.limits.drain_seconds)
 

@@ -213,12 +213,12 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The numbers and words of one process, or of all workers together; ``each``: numbers of single workers, by their names."""
+    """The numbers and words of one process, or of all workers together; ``by_worker``: numbers of single workers, by their names."""
 
     numbers: Numbers
     words: Mapping[str, Iterable[tuple[str, ...]]]
     exemplars: Mapping[int, Exemplar]
-    each: Mapping[str, Numbers]
+    by_worker: Mapping[str, Numbers]
 
 
 class Spec(ABC, Generic[InstrumentT]):
@@ -334,7 +334,7 @@ class WorkerGaugeSpec(GaugeSpec):
 
     def read(self, reading: Reading, domain: Domain, at: int) -> Metric:
         metric = Metric(PREFIX + self.name, self.help, self.kind)
-        for worker, numbers in reading.each.items():
+        for worker, numbers in reading.by_worker.items():
             metric.add_sample(PREFIX + self.name, {"worker": worker}, numbers[at])
         return metric
 
@@ -443,7 +443,7 @@ class Instruments:
     def declared(cls) -> tuple[AnySpec, ...]:
         """All declarations, in the order of a scrape."""
         return tuple(
-            spec for each in reversed(cls.__mro__) for spec in vars(each).values() if isinstance(spec, AnySpec)
+            spec for kind in reversed(cls.__mro__) for spec in vars(kind).values() if isinstance(spec, AnySpec)
         )
 
 

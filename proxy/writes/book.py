@@ -286,9 +286,7 @@ class Book:
         self._mark(State.SUPERSEDED, newer, _OLD, until)
 
     def doubt(self, deletions: Sequence[Deletion], *, until: float | None = None) -> list[int]:
-        """Mark points that clients may be deleting: `undo` restores them only on request. ``until``: a place, None for all rows. Returns the rows that
-        were not in doubt.
-        """
+        """Mark points that clients may be deleting: `undo` restores them only on request. ``until``: None for all rows. Returns the newly marked."""
         return [
             *self._mark(State.DOUBTED, deletions, _LEFT_OUT, until),
             *self._mark(State.DOUBTED, deletions, _STORED),

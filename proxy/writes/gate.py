@@ -118,9 +118,7 @@ class Shared:
 
 
 class WriteGate:
-    """The gate of one transport. ``breaker``: separate from that of searches; stops queries for neighbours while they fail. ``deletes``: the
-    requests that delete points.
-    """
+    """The gate of one transport. ``breaker``: stops its queries while they fail, apart from searches. ``deletes``: the requests that delete points."""
 
     def __init__(
         self,
@@ -219,13 +217,11 @@ class WriteGate:
         ``query``: of the client's target.
         """
         started = self._services.clock()
-        examined = await first_success(
-            [partial(self.examined, exchange, policy, query=query, is_write=True)], self._fell
-        )
-        if examined is None and policy.write.changes:
+        result = await first_success([partial(self.examine, exchange, policy, query=query, is_write=True)], self._fell)
+        if result is None and policy.write.changes:
             await self._unjudged(exchange, policy, query)
         self._services.metrics.write_wait_seconds.observe(self._services.clock() - started)
-        return None if examined is None else examined[1]
+        return None if result is None else result[1]
 
     async def _unjudged(self, exchange: WriteQuestioner, policy: ResolvedPolicy, query: str) -> None:
         """Record a write that is sent unjudged: points that reads may not show yet count as stored."""
@@ -246,7 +242,7 @@ class WriteGate:
                 unknown = isinstance(verbs, DescribesCollections)
                 await self._journal.note(EVERYWHERE if unknown else write.collection, ANY, [ANY])
 
-    async def examined(
+    async def examine(
         self, exchange: WriteQuestioner, policy: ResolvedPolicy, *, query: str, is_write: bool
     ) -> tuple[Judged, Change]:
         """The verdicts and the change. Raises the errors that `changed` counts. ``is_write``: False changes and counts nothing."""
@@ -299,11 +295,9 @@ class WriteGate:
 
     async def _observed(self, exchange: WriteQuestioner, policy: ResolvedPolicy) -> None:
         async with self._alone:
-            examined = await first_success(
-                [partial(self.examined, exchange, policy, query="", is_write=True)], self._fell
-            )
-            if examined is not None:
-                self.settling.emit_stored(examined[1], exchange.operation)
+            result = await first_success([partial(self.examine, exchange, policy, query="", is_write=True)], self._fell)
+            if result is not None:
+                self.settling.emit_stored(result[1], exchange.operation)
 
     async def _changed(
         self, exchange: WriteQuestioner, policy: ResolvedPolicy, judged: Judged, until: float, *, query: str
@@ -434,7 +428,7 @@ def _with_plan(
 ) -> Change:
     """The change that carries out a plan."""
     points, kept = judged.points, {row.survivor for row in plan.rows if row.kind == Kind.LEFT_OUT}
-    removal = None
+    removal, has_receipt = None, verbs.has_receipts and plan.body is not None
     if plan.removed and isinstance(verbs, MergesPoints):
         removal = Removal(verbs, points, plan.removed)
     return replace(
@@ -443,9 +437,7 @@ def _with_plan(
         answer=None if plan.body is not None else verbs.acknowledged(write, points, query),
         left_out=plan.rows,
         removal=removal,
-        receipt_of=partial(verbs.receipt, write, points, plan.left_out)
-        if verbs.has_receipts and plan.body is not None
-        else None,
+        receipt_of=partial(verbs.receipt, write, points, plan.left_out) if has_receipt else None,
         left_out_places=tuple(plan.left_out),
         points=points,
         originals={identifier: point for identifier, point in known.holders.items() if identifier in kept},

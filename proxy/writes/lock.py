@@ -25,8 +25,8 @@ LOCK = "-lock"  # suffix of the lock's file: on some systems a lock on the journ
 
 @contextmanager
 def locked(path: Path | None) -> Iterator[None]:
-    """Lock the journal for one proxy; its workers inherit the lock. A directory that cannot be written is no error: writes are sent
-    unchanged, and the log says why. Raises SettingsError if another proxy has the lock.
+    """Lock the journal for one proxy and its workers. A read-only directory is no error: writes are sent unchanged, and the log says why.
+    Raises SettingsError if another proxy has the lock.
     """
     handle = None if path is None else _lock_of(path)
     if handle is None:

@@ -27,7 +27,7 @@ from .judging import Verdict
 from .merging import Copy, Settled, ignored_of, settled, text_of, text_path
 from .rows import NO_ID, Kind, LeftOut
 
-MOST_NAMED = 5  # copies listed in the message of a refusal
+LISTED = 5  # copies listed in the message of a refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,7 @@ class Judged:
         return [row for row, verdict in enumerate(self.verdicts) if verdict.holders and often[ids[row]] == 1]
 
     def candidate_ids(self, *, is_merging: bool) -> list[bytes]:
-        """The ids of the copies, and in mode merge of the points of the write that contain them: a stored id is an update. Empty if the database
-        creates ids.
-        """
+        """The ids of the copies, and in mode merge of the points that contain them: a stored id is an update. Empty if the database creates ids."""
         if not self.points.has_ids:
             return []
         copies, members = self.copies(), frozenset(self.points.ids)
@@ -81,8 +79,8 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """Stored points by their ids. ``updates``: those with ids of the write. ``holders``: those that contain copies, complete. ``unseen``: ids of the write whose stored contents reads
-    may not show yet.
+    """Stored points by their ids. ``updates``: those with ids of the write. ``holders``: complete, those that contain copies. ``unseen``: ids of the write
+    whose stored contents reads may not show yet.
     """
 
     updates: Mapping[bytes, bytes]
@@ -235,9 +233,9 @@ def _event_point(identifier: bytes, original: bytes, tier: WriteTier, similarity
 def refusal(rows: Sequence[LeftOut], count: int) -> str:
     """The message for a refused write of ``count`` points."""
     copies = [
-        f"{row.id.decode()} of {row.survivor.decode()} ({row.tier}, {row.similarity:.4f})" for row in rows[:MOST_NAMED]
+        f"{row.id.decode()} of {row.survivor.decode()} ({row.tier}, {row.similarity:.4f})" for row in rows[:LISTED]
     ]
-    more = f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
+    more = f" and {len(rows) - LISTED} more" if len(rows) > LISTED else ""
     return f"{len(rows)} of {count} points are copies, which are rejected here: {', '.join(copies)}{more}. Nothing was stored"
 
 

@@ -59,8 +59,8 @@ class Reads:
         self._work = work
 
     async def known(self, exchange: Questioner, until: float | None) -> object | None:
-        """The collection's description, for an adapter that needs it; None if it may not be read. It is kept for a minute. After a lost reply
-        the next write requests it again, because copies are stored until it is known. ``until``: None to use only a kept one.
+        """The collection's description, for an adapter that needs it; None if it may not be read. It is kept for a minute; the next write
+        requests a lost one again. ``until``: None to use only a kept one.
         """
         verbs, descriptions = self._adapter, self._services.governor.learned.descriptions
         if not isinstance(verbs, DescribesCollections):
@@ -103,9 +103,7 @@ class Reads:
     async def near(
         self, exchange: Questioner, points: NewPoints, policy: ResolvedPolicy, until: float
     ) -> tuple[Neighbours, bool]:
-        """The stored neighbours, and whether their scores are cosine similarities. Points without a usable vector or a tenant have
-        none.
-        """
+        """The stored neighbours, and whether their scores are cosine similarities. Points without a usable vector or a tenant have none."""
         tenants = [tenant_of(policy.tenant_keys, fields) for fields in points.fields]
         usable: npt.NDArray[np.bool_] = np.isfinite(points.vectors).all(axis=1) & (points.vectors != 0.0).any(axis=1)
         which = tuple(row for row, tenant in enumerate(tenants) if tenant is not None and usable[row])
@@ -145,9 +143,7 @@ class Reads:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _count_of(self, points: NewPoints, queries: int, policy: ResolvedPolicy, *, has_vectors: bool) -> int:
-        """Neighbours per point: one more than are compared, because the point itself may be stored; with vectors at most as many as fit into
-        a reply.
-        """
+        """Neighbours per point: one more than are compared, for the point itself; with vectors at most as many as fit into a reply."""
         count = policy.write.neighbours + 1
         if not has_vectors:
             return count

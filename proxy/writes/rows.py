@@ -1,6 +1,4 @@
-"""Rows of the journal: points that were left out of writes, deleted or changed, and their states. Loads no SQLite, which only a process with a
-journal needs.
-"""
+"""Rows of the journal: points that were left out of writes, deleted or changed, and their states. Loads no SQLite."""
 
 from __future__ import annotations
 

@@ -122,8 +122,8 @@ class Settling:
         is_success: bool,
         receipt: Receipt | None = None,
     ) -> Change:
-        """Record the database's answer and remove replaced points, before the client is answered. Returns the final change. Raises
-        UpstreamExchangeError if the write must not be acknowledged. ``receipt``: by `answer`.
+        """Record the database's answer and remove replaced points, before the client is answered. Returns the final change. ``receipt``: by
+        `answer`. Raises UpstreamExchangeError if the write must not be acknowledged.
         """
         if is_success:
             change = await self._looked_again(change, receipt, exchange, policy)

@@ -201,9 +201,9 @@ def _sizes(report: Report) -> Table:
     table.add_column("size", justify="right")
     table.add_column("families", justify="right")
     table.add_column("points", justify="right")
-    for each in report.families.sizes:
-        if each.families:
-            table.add_row(size_text(each.smallest, each.largest), f"{each.families:,}", f"{each.points:,}")
+    for size in report.families.sizes:
+        if size.families:
+            table.add_row(size_text(size.smallest, size.largest), f"{size.families:,}", f"{size.points:,}")
     return table
 
 

@@ -188,8 +188,8 @@ def _groups(gathered: Gathered) -> tuple[list[str], Indices]:
     mine = gathered.sources[gathered.looked]
     counts = np.bincount(mine[mine != NOWHERE], minlength=len(gathered.source_names))
     names = gathered.source_names
-    order = sorted(range(len(names)), key=lambda each: (-int(counts[each]), names[each]))
-    sources = [names[each] for each in order[:MOST_SOURCES]]
+    order = sorted(range(len(names)), key=lambda source: (-int(counts[source]), names[source]))
+    sources = [names[source] for source in order[:MOST_SOURCES]]
     number = np.full(len(names) + 1, len(sources), np.intp)  # NOWHERE, which is -1, indexes the last one
     number[order[:MOST_SOURCES]] = np.arange(len(sources))
     if len(names) > MOST_SOURCES:

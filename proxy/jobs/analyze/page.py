@@ -224,19 +224,19 @@ def _saving(report: Report) -> str:
 
 def _families(report: Report) -> str:
     sizes = report.families.sizes
-    most = max(1, *(each.points for each in sizes))
+    most = max(1, *(size.points for size in sizes))
     bars = [
         Column(
-            label=size_text(each.smallest, each.largest),
-            text=f"{each.points:,}" if each.points else "",
-            height=each.points / most,
+            label=size_text(size.smallest, size.largest),
+            text=f"{size.points:,}" if size.points else "",
+            height=size.points / most,
         )
-        for each in sizes
+        for size in sizes
     ]
     rows = [
-        (size_text(each.smallest, each.largest), f"{each.families:,}", f"{each.points:,}")
-        for each in sizes
-        if each.families
+        (size_text(size.smallest, size.largest), f"{size.families:,}", f"{size.points:,}")
+        for size in sizes
+        if size.families
     ]
     caption = "Points by the size of their family. A family is a leader and the points all of which the leader says, without chains."
     table = figures("Families by size", ("size", "families", "points"), rows)

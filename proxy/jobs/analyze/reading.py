@@ -115,8 +115,8 @@ class FieldNames:
 
 def source_name(point: Point, fields: Sequence[str]) -> str | None:
     """A printable text, number or boolean, as in JSON; other values are no name."""
-    for each in fields:
-        value = value_at(point.payload, each)
+    for name in fields:
+        value = value_at(point.payload, name)
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, int | float) or (isinstance(value, str) and value.strip()):
@@ -190,10 +190,10 @@ def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, fiel
 def _compared(store: Store, cut: float, bar: Bar, *, magnitude: bool) -> Coverings:
     parts: list[Coverings] = []
     with bar("comparing candidates", store.pairs()) as advance:
-        for each in store.candidates(store.stored()):
-            verdicts = judged(each.rows, each.vectors, each.has_vector, each.texts, each.of_text, magnitude=magnitude)
-            parts.append(_coverings(each.pairs, each.rows, verdicts, each.texts, cut))
-            advance(len(each.pairs))
+        for part in store.candidates(store.stored()):
+            verdicts = judged(part.rows, part.vectors, part.has_vector, part.texts, part.of_text, magnitude=magnitude)
+            parts.append(_coverings(part.pairs, part.rows, verdicts, part.texts, cut))
+            advance(len(part.pairs))
     return Coverings.of(parts)
 
 

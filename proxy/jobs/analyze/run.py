@@ -88,13 +88,13 @@ def family(chosen: Chosen, read: Mapping[int, Read]) -> Family | None:
     if leader is None:
         return None
     members = [_member(read[place]) for place in chosen.places[1:] if place in read]
-    members.sort(key=lambda each: _ORDER.index(each.evidence or "equal"))
+    members.sort(key=lambda member: _ORDER.index(member.evidence or "equal"))
     places = np.unique(np.linspace(0, len(members) - 1, MEMBERS).astype(np.intp)) if members else ()
     return Family(
         size=chosen.size,
         equal=chosen.equal,
         leader=_member(leader),
-        members=tuple(members[each] for each in places),
+        members=tuple(members[place] for place in places),
     )
 
 
@@ -260,10 +260,10 @@ def _around(source: Source, fields: FieldNames, vectors: FloatMatrix, bar: Bar) 
     with bar("asking around", len(chosen)) as advance:
         for start in range(0, len(chosen), POOLS_PAGE):
             page = chosen[start : start + POOLS_PAGE]
-            for each in source.neighbours(page, count=POOL):
-                seen += [replace(point, vector=None) for point, _ in each]
-                if each:
-                    pools.append(_pool(each, source, fields))
+            for pool in source.neighbours(page, count=POOL):
+                seen += [replace(point, vector=None) for point, _ in pool]
+                if pool:
+                    pools.append(_pool(pool, source, fields))
             advance(len(page))
     return Around(pools=pools, seen=seen)
 

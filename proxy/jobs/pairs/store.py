@@ -109,7 +109,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredPoints:
+class AllPoints:
     """All existing points, ascending by ``places`` (n,). The other members are (n,) and as in Page."""
 
     places: Places
@@ -276,8 +276,8 @@ class Store:
             shutil.rmtree(folders[0], ignore_errors=True)
             row = self._database.execute("SELECT count(*) FROM bands").fetchone()
             slices = 1 if row is None else max(1, -(-int(row[0]) // SLICE))
-            each = f"SELECT hash, place, band < {TEXT_BANDS} AS of_text, hash % {slices} AS slice FROM bands"  # noqa: S608 - numbers of our own
-            self._database.execute(f"COPY ({each}) TO '{_quoted(folders[0])}' (FORMAT parquet, PARTITION_BY (slice))")
+            query = f"SELECT hash, place, band < {TEXT_BANDS} AS of_text, hash % {slices} AS slice FROM bands"  # noqa: S608 - numbers of our own
+            self._database.execute(f"COPY ({query}) TO '{_quoted(folders[0])}' (FORMAT parquet, PARTITION_BY (slice))")
             join(*folders)
         with self._transaction():
             self._database.execute("DELETE FROM pairs")
@@ -288,8 +288,8 @@ class Store:
             elif any(folders[1].glob("*.parquet")):
                 pairs = f"{_quoted(folders[1])}/*.parquet"
                 self._database.execute(f"INSERT INTO pairs SELECT a, b, of_text FROM read_parquet('{pairs}')")  # noqa: S608 - quoted
-            each = "SELECT a, b, bool_or(of_text) AS of_text FROM pairs GROUP BY a, b ORDER BY a, b"
-            self._database.execute(f"CREATE OR REPLACE TABLE pairs AS {each}")
+            query = "SELECT a, b, bool_or(of_text) AS of_text FROM pairs GROUP BY a, b ORDER BY a, b"
+            self._database.execute(f"CREATE OR REPLACE TABLE pairs AS {query}")
             self._note("paired", 1)
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
@@ -301,9 +301,9 @@ class Store:
         for first, end in ((0, TEXT_BANDS), (TEXT_BANDS, int(last))):
             yield from ((start, min(start + step, end)) for start in range(first, end, step))
 
-    def stored(self) -> StoredPoints:
+    def stored(self) -> AllPoints:
         columns = self._columns("SELECT place, has_vector, number, rank, size, mark FROM points ORDER BY place")
-        return StoredPoints(
+        return AllPoints(
             places=columns["place"],
             has_vector=columns["has_vector"],
             numbers=columns["number"],
@@ -322,7 +322,7 @@ class Store:
         row = self._database.execute("SELECT count(*) FROM pairs").fetchone()
         return 0 if row is None else int(row[0])
 
-    def candidates(self, stored: StoredPoints) -> Iterator[Candidates]:
+    def candidates(self, stored: AllPoints) -> Iterator[Candidates]:
         """All pairs, ascending, so that adjacent vectors in the file are read together. ``stored``: all points."""
         self._file.flush()
         vectors = np.memmap(self._path, "<f4", "r", shape=(self.done, self._dimension)) if self.done else None
@@ -428,10 +428,10 @@ class Store:
             self._database.execute("COMMIT" if is_whole else "ROLLBACK")
 
 
-def _of_places(page: Page, each: Sequence[str | None]) -> list[str]:
+def _of_places(page: Page, values: Sequence[str | None]) -> list[str]:
     """The texts of existing points by place, empty for a missing one."""
     texts = [""] * len(page.vectors)
-    for place, text in zip((page.there - page.start).tolist(), each, strict=True):
+    for place, text in zip((page.there - page.start).tolist(), values, strict=True):
         texts[place] = text or ""
     return texts
 

@@ -80,18 +80,20 @@ def delete(store: Store, by: Deletion, *, bar: Bar) -> Mapping[str, int]:
 
 
 def _deleted(batch: Sequence[Removal], by: Deletion) -> list[Outcome]:
-    ids = dict.fromkeys([*(each.id for each in batch), *(each.survivor for each in batch)])
+    ids = dict.fromkeys([*(removal.id for removal in batch), *(removal.survivor for removal in batch)])
     stored = {point.id: point for point in by.points.whole(list(ids))}
-    ours = _ours([each for each in batch if each.id not in stored], by)
-    outcomes = [Outcome.DELETED if key_of(each.id) in ours else _outcome(each, stored, by.survivors) for each in batch]
+    ours = _ours([removal for removal in batch if removal.id not in stored], by)
+    outcomes = [
+        Outcome.DELETED if key_of(removal.id) in ours else _outcome(removal, stored, by.survivors) for removal in batch
+    ]
     removals = [
-        (each, stored[each.id])
-        for each, outcome in zip(batch, outcomes, strict=True)
-        if outcome is Outcome.DELETED and each.id in stored
+        (removal, stored[removal.id])
+        for removal, outcome in zip(batch, outcomes, strict=True)
+        if outcome is Outcome.DELETED and removal.id in stored
     ]
     if removals:
         changes = by.survivors.changes(removals, stored)
-        rows = [_row(each, point, stored[each.survivor], by.collection) for each, point in removals]
+        rows = [_row(removal, point, stored[removal.survivor], by.collection) for removal, point in removals]
         by.book.enter([*changes, *rows], State.DONE, at=by.now())
         for change in changes:
             assert change.became is not None  # noqa: S101 - of the kind CHANGED
@@ -100,24 +102,24 @@ def _deleted(batch: Sequence[Removal], by: Deletion) -> list[Outcome]:
     return outcomes
 
 
-def _outcome(each: Removal, stored: Mapping[PointId, Whole], survivors: Survivors) -> Outcome:
-    point, survivor = stored.get(each.id), stored.get(each.survivor)
+def _outcome(removal: Removal, stored: Mapping[PointId, Whole], survivors: Survivors) -> Outcome:
+    point, survivor = stored.get(removal.id), stored.get(removal.survivor)
     if point is None:
         return Outcome.GONE
-    if point.mark != each.mark:
+    if point.mark != removal.mark:
         return Outcome.CHANGED
-    is_there = survivor is not None and survivors.is_as_compared(survivor, each.survivor_mark)
+    is_there = survivor is not None and survivors.is_as_compared(survivor, removal.survivor_mark)
     return Outcome.DELETED if is_there else Outcome.ALONE
 
 
-def _row(each: Removal, point: Whole, survivor: Whole, collection: str) -> LeftOut:
+def _row(removal: Removal, point: Whole, survivor: Whole, collection: str) -> LeftOut:
     return LeftOut(
         collection=collection,
         partition=point.partition,
         id=point.key,
         survivor=survivor.key,
-        tier=each.evidence,
-        similarity=0.0 if each.similarity is None else each.similarity,
+        tier=removal.evidence,
+        similarity=0.0 if removal.similarity is None else removal.similarity,
         point=point.body,
         kind=Kind.REMOVED,
     )

@@ -53,8 +53,8 @@ class United:
 
     def changes(self, removals: Sequence[tuple[Removal, Whole]], stored: Mapping[PointId, Whole]) -> list[LeftOut]:
         families: defaultdict[PointId, list[Whole]] = defaultdict(list)
-        for each, point in removals:
-            families[each.survivor].append(point)
+        for removal, point in removals:
+            families[removal.survivor].append(point)
         rows = []
         for id_, members in families.items():
             survivor = stored[id_]

@@ -26,7 +26,7 @@ from ...writes.facts import ALL, Facts, differing, unites
 from ..pairs.ids import Ids
 from ..pairs.joining import Runner
 from ..pairs.reading import PAGE
-from ..pairs.store import Places, Removal, Store, StoredPoints
+from ..pairs.store import AllPoints, Places, Removal, Store
 from ..source import Shape, shortened
 from .judging import Evidence, Order, are_contained, heads_of
 from .report import FORMAT, Family, Member, Report
@@ -123,7 +123,7 @@ class _Sweep:
     options: SweepOptions
     ids: Ids
     store: Store
-    stored: StoredPoints
+    stored: AllPoints
     coverings: Coverings
 
     def families(self, keys: npt.NDArray[np.int64], which: Mask) -> Families:
@@ -144,7 +144,7 @@ class _Sweep:
 
 
 def decide(
-    shape: Shape, options: SweepOptions, ids: Ids, store: Store, stored: StoredPoints, coverings: Coverings
+    shape: Shape, options: SweepOptions, ids: Ids, store: Store, stored: AllPoints, coverings: Coverings
 ) -> Report:
     """Write what could go into the store, and report it."""
     swept = _Sweep(shape=shape, options=options, ids=ids, store=store, stored=stored, coverings=coverings)
@@ -180,7 +180,7 @@ def _keys(swept: _Sweep) -> npt.NDArray[np.int64]:
     return keys
 
 
-def _first_of_equals(stored: StoredPoints, keys: npt.NDArray[np.int64], n: int) -> Indices:
+def _first_of_equals(stored: AllPoints, keys: npt.NDArray[np.int64], n: int) -> Indices:
     """For each of n places the one that leads its equals, often itself."""
     firsts = np.arange(n, dtype=np.intp)
     best = np.lexsort((stored.places, -stored.rank))
@@ -322,7 +322,7 @@ def _fields(swept: _Sweep, copies: _Copies) -> dict[str, int]:
         facts = swept.facts([*places, *survivors])
         for place, survivor in zip(places, survivors, strict=True):
             counted.update(disagree(facts[place], facts[survivor], swept.options))
-    return dict(sorted(counted.items(), key=lambda each: (-each[1], each[0]))[:FIELDS])
+    return dict(sorted(counted.items(), key=lambda entry: (-entry[1], entry[0]))[:FIELDS])
 
 
 def _examples(swept: _Sweep, copies: _Copies) -> tuple[Family, ...]:

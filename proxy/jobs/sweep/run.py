@@ -20,7 +20,7 @@ from ..pairs.ids import Ids, spread
 from ..pairs.joining import Runner, by_daft
 from ..pairs.reading import PAGE, SAMPLE, Bar, sample, sketched, stream
 from ..pairs.sketches import Directions, directions
-from ..pairs.store import Page, Store, StoredPoints, StoreError
+from ..pairs.store import AllPoints, Page, Store, StoreError
 from ..source import Point, Source, SourceError, id_pages, mark_of, text_of, text_path, value_at
 from .deciding import Coverings, Keep, SweepOptions, decide, disagree
 from .judging import judged
@@ -31,12 +31,12 @@ def lines(store: Store) -> Iterator[bytes]:
     """The removable points, one line of JSON each, family by family."""
     start = 0
     while batch := store.deletions(start, PAGE):
-        for each in batch:
+        for removal in batch:
             line = {
-                "id": each.id,
-                "survivor": each.survivor,
-                "evidence": each.evidence,
-                "similarity": each.similarity,
+                "id": removal.id,
+                "survivor": removal.survivor,
+                "evidence": removal.evidence,
+                "similarity": removal.similarity,
             }
             yield orjson.dumps(line) + b"\n"
         start += len(batch)
@@ -164,18 +164,18 @@ def _rank(place: int, point: Point, text: str | None, options: SweepOptions) -> 
     return -np.inf
 
 
-def _judge(store: Store, options: SweepOptions, stored: StoredPoints, bar: Bar, *, magnitude: bool) -> Coverings:
+def _judge(store: Store, options: SweepOptions, stored: AllPoints, bar: Bar, *, magnitude: bool) -> Coverings:
     parts: list[Coverings] = []
     with bar("comparing candidates", store.pairs()) as advance:
-        for each in store.candidates(stored):
-            verdict = judged(each.rows, each.vectors, each.has_vector, each.texts, each.of_text, magnitude=magnitude)
-            facts = [json.loads(one or "{}") for one in each.facts]
+        for part in store.candidates(stored):
+            verdict = judged(part.rows, part.vectors, part.has_vector, part.texts, part.of_text, magnitude=magnitude)
+            facts = [json.loads(one or "{}") for one in part.facts]
             for side in (0, 1):
                 rows = np.flatnonzero(verdict.holds[:, side])
-                ends = each.rows[rows][:, [1 - side, side]]
+                ends = part.rows[rows][:, [1 - side, side]]
                 parts.append(
                     Coverings(
-                        pairs=each.pairs[rows][:, [1 - side, side]],
+                        pairs=part.pairs[rows][:, [1 - side, side]],
                         evidence=verdict.evidence[rows],
                         agrees=np.array(
                             [not disagree(facts[a], facts[b], options) for a, b in ends.tolist()], np.bool_
@@ -184,5 +184,5 @@ def _judge(store: Store, options: SweepOptions, stored: StoredPoints, bar: Bar, 
                         sizes=verdict.sizes[ends],
                     )
                 )
-            advance(len(each.pairs))
+            advance(len(part.pairs))
     return Coverings.of(parts)
