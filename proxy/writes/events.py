@@ -43,7 +43,7 @@ Id = Annotated[Raw, Meta(extra_json_schema=_ID)]
 
 
 class EventPoint(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A point of an event. `duplicateOf`: the original of a copy; the representative of an evicted or skipped point."""
+    """A point of an event. `duplicateOf`: for a copy, its original; for an evicted or skipped point, the point that represents it."""
 
     id: Id
     duplicate_of: Id | None = None
