@@ -130,24 +130,24 @@ FORM = _Record()
 
 
 def _packed(cell: bytes) -> bytes:
-    """An embedding in Base64: a column has one form."""
+    """An embedding in Base64, because a column has one form."""
     return cell if cell[:1] == b'"' else b'"%s"' % b64encode(np.array(orjson.loads(cell), "<f4").tobytes())
 
 
 MOST_COMPARED = 16  # values of a record's metadata
-SHORTEST = 3  # characters of a text that its index of texts finds
+SHORTEST = 3  # characters: the text index finds no shorter text
 
 
 class ChromaWrites(RestWrites):
     form: Form = FORM
 
     def ask_metric(self, write: Operation, _body: bytes) -> Question:
-        """The collection's document by its id, which servers before 1.1 do not know."""
+        """The collection's document by its id; servers before 1.1 lack this route."""
         before, _, identifier = write.partition.rpartition("/")
         return Question(method="GET", target=f"{before}/by-id/{identifier}")
 
     def classify(self, head: RequestHead) -> Operation | None:
-        """An upsert or an addition; None for any other request. Never raises. ``partition``: the path of the collection, as it came."""
+        """An upsert or an addition; None for any other request. Never raises. ``partition``: the path of the collection, unchanged."""
         match = _WRITE.fullmatch(head.path)
         if head.method != "POST" or match is None or not may_be_json(head.content_type):
             return None
@@ -278,7 +278,7 @@ class ChromaWrites(RestWrites):
         return document.source, list(document.columns.values())
 
     def ask_stored(self, write: Operation, _: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-        """A read by ids that returns ids, or everything stored."""
+        """A read by ids that returns ids, or whole records."""
         include = orjson.dumps(_COLUMNS[1:] if whole else ())
         body = b'{"ids":[%s],"include":%s}' % (b",".join(ids), include)
         return [Question(method="POST", target=f"{write.partition}/get", body=body)]
@@ -326,7 +326,7 @@ class ChromaWrites(RestWrites):
         return b"{%s}" % b",".join(cells)
 
     def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
-        """The write with other columns. A write with members beside its columns is not supported, so none is lost here."""
+        """The write with other columns. It has no other members, because such writes are not supported."""
         kept = [row for row in range(len(points.ids)) if row not in rows]
         records = [last_values(merged[row] if row in merged else self.point(points, row), _COLUMNS) for row in kept]
         columns = {

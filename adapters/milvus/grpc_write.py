@@ -133,7 +133,7 @@ def _place(message: Any, columns: Sequence[Column], schema: Schema) -> int | Non
     """Raises UnsupportedError."""
     is_fixed = NOTE in schema.scalars
     places = [at for at, column in enumerate(columns) if (column.name == NOTE if is_fixed else column.is_dynamic)]
-    # A missing column cannot be added to a fixed schema: it may have a default, or none.
+    # A missing column cannot be added to a fixed schema: its default is unknown.
     if not (schema.is_dynamic or is_fixed) or (is_fixed and not places):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     if not places:
@@ -146,7 +146,7 @@ def _place(message: Any, columns: Sequence[Column], schema: Schema) -> int | Non
 
 
 def _searched(points: NewPoints, inquiry: Inquiry, queries: int) -> SearchDocument:
-    """The document of our own search, for the reader of replies."""
+    """The document of the gate's search, for the reader of replies."""
     schema = typed(points.document, Document).schema
     needs = Needs(vectors=inquiry.vectors, optional_fields=points.keys, known=schema)
     return SearchDocument(

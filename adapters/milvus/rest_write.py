@@ -82,7 +82,7 @@ def noted(document: bytes | None, note: bytes) -> bytes:
 
 
 def stacked(parts: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
-    """Matrices stacked vertically; NaN rows for those of another width than the widest, which have no rows or no vectors."""
+    """Matrices stacked vertically; NaN rows for those narrower than the widest, which have no rows or no vectors."""
     width = max((part.shape[1] for part in parts), default=0)
     return np.concatenate(
         [part if part.shape[1] == width else np.full((len(part), width), np.nan, np.float32) for part in parts]

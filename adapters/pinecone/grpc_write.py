@@ -67,7 +67,7 @@ def _point(identifier: bytes, message: bytes) -> bytes:
 
 
 def _by_ids(path: str, number: int, points: NewPoints, ids: Iterable[bytes], most: int) -> Sequence[Question]:
-    """Requests with so many ids each. ``number``: of the namespace."""
+    """Requests with at most ``most`` ids. ``number``: of the field with the namespace."""
     namespace = typed(points.document, Document).namespace
     suffix = length_field(number, namespace) if namespace else b""
     fields = [length_field(1, orjson.loads(identifier).encode()) for identifier in ids]

@@ -37,7 +37,7 @@ from ..writes import Form, Inquiry, Neighbours, NewPoints, WriteNeeds, name_of
 from .calls import BACKEND, index_of
 
 UPSERT = "upsert"
-FETCHED, FETCH_CHARACTERS = 100, 4096  # ids of one fetch, and the bytes that they may take of a URL
+FETCHED, FETCH_CHARACTERS = 100, 4096  # ids of one fetch, and their bytes in a URL
 _VECTOR = ("id", "values", "sparseValues", "sparse_values", "metadata")
 FORM = Form("metadata", ("values", "sparseValues", "sparse_values"))
 DELETED = 1000  # ids of one deletion
@@ -91,7 +91,7 @@ class PineconeRestWrites(RestWrites):
     form = FORM
 
     def partition(self, points: NewPoints) -> bytes:
-        """The namespace, in one spelling; empty for a write that names none."""
+        """The namespace, in one spelling; empty without one."""
         return orjson.dumps(string(typed(points.document, Document).namespace or b'""'))
 
     def ask_metric(self, _write: Operation, _body: bytes) -> Question:
@@ -193,7 +193,7 @@ class PineconeRestWrites(RestWrites):
         return document.source, [(document.array, document.rows)]
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-        """Fetches, whose ids are in the URL; they return everything stored."""
+        """Fetches with ids in the URL; they return whole vectors."""
         namespace = typed(points.document, Document).namespace
         suffix = f"&namespace={quote(string(namespace), safe='')}" if namespace else ""
         parameters = [f"ids={quote(string(identifier), safe='')}" for identifier in ids]

@@ -46,9 +46,9 @@ from .grpc_schema import COUNTED, INFO, POINT, REPLY, SHARD_KEYS, STORED, UPSERT
 from .ranking import Kind, forced
 from .rest_write import compared
 
-# What a vector may have to be JSON: its old fields together, or one of the messages since 1.17.
+# Fields of a vector with a JSON form: the old ones together, or one of the messages since 1.17.
 _FORMS = ({"data"}, {"data", "indices"}, {"data", "vectors_count"}, {"dense"}, {"sparse"}, {"multi_dense"}, set[str]())
-# In the old form, in which vectors are written: of Vector, and of SparseIndices.
+# Fields of the old form, in which vectors are written: of Vector, and of SparseIndices.
 _DATA, _INDICES, _COUNT = 1, 2, 3
 UNNAMED, NAMED, ENTRIES = 1, 2, 1  # Vectors, NamedVectors
 
@@ -154,7 +154,7 @@ def id_of(identity: Any) -> bytes:
     return b"%d" % value if name == "num" else b'"%s"' % str(UUID(value.decode())).encode()
 
 
-# QueryPoints, and what is in it.
+# QueryPoints, and its messages.
 _QUERY, _USING, _WHERE, _PARAMS, _LIMIT, _WITH_VECTORS, _WITH_PAYLOAD, _QUERY_SHARD_KEYS = 3, 4, 5, 6, 8, 10, 11, 13
 _SCORE_THRESHOLD = struct.Struct("<Bf")  # of field 7, a float
 _THRESHOLD_TAG = 7 << 3 | 5
@@ -345,7 +345,7 @@ class QdrantGrpcWrites(GrpcWrites):
         return {identifier: _point(identifier, point) for identifier, point in zip(ids, stored, strict=True)}
 
     def acknowledged(self, _: Operation, points: NewPoints, query: str) -> NativeAnswer:
-        """Without an operation's number, because there was no operation."""
+        """Without the number of an operation: there was none."""
         status = _COMPLETED if self.waits(points, query) else _ACKNOWLEDGED
         body = length_field(1, number_field(2, status)) + encoded(2 << 3 | FIXED64) + pack("<d", 0.0)
         return NativeAnswer(status=0, content_type="", body=body)

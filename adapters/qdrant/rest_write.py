@@ -35,7 +35,7 @@ from .ranking import forced
 
 _IN_BRACES = slice(1, -1)
 _INTEGER = re.compile(rb"0|[1-9][0-9]{0,19}")
-# A key with white space of a printed text around its colon.
+# A key with the white space of indented JSON around its colon.
 _BEFORE_IDS = 16
 _CONDITIONS = ("update_filter", "update_mode")
 _UPSERT = ("points", "batch", "shard_key", *_CONDITIONS)
@@ -73,7 +73,7 @@ class _List(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """What one of the two forms has of each point: its id, its vector as found, and as ``Document``."""
+    """The points of one of the two forms: their ids, their vectors, and the other members as in ``Document``."""
 
     ids: Sequence[Span]
     vectors: Sequence[Mapping[str, Span]]
@@ -157,7 +157,7 @@ def _dense(source: Shortened, span: Span) -> dict[str, Span]:
 
 
 def _is_flat(source: Shortened, span: Span) -> bool:
-    """Whether a value is an array, and not one of arrays."""
+    """Whether a value is an array without inner arrays."""
     if source.aside(span) is not None:
         return True
     inside = source.text[span[0] : span[1]]
@@ -205,7 +205,7 @@ _REPLY = msgspec.json.Decoder(_Reply)
 
 
 def _vector(value: bytes, name: str) -> bytes:
-    """The array of a bare vector, or of one under a name; b"" without one."""
+    """The array of an unnamed or a named vector; b"" without one."""
     if value[:1] != b"{":
         return value if value[:1] == b"[" else b""
     return last_values(value, (name,))[0] or b""
@@ -284,12 +284,12 @@ class QdrantRestWrites(RestWrites):
         return Question(method="GET", target=f"/collections/{quote(write.collection, safe='')}")
 
     def guess(self, body: bytes) -> list[Span]:
-        """The arrays of numbers, but for those of ids."""
+        """The arrays of numbers, except those of ids."""
         return [span for span in guess_numbers(body) if not _holds_ids(body, span)]
 
     def read_points(self, write: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
         """Raises ValueError, UnsupportedError."""
-        forced(needs.keys, ())  # keys that can be asked of neighbours without quotes
+        forced(needs.keys, ())  # keys that a query for neighbours can name without quotes
         text = source.text
         span = whole(text) if write.name == calls.UPSERT else _only_upsert(text)
         request = read_object(text, span, _UPSERT, reason=Reason.NOT_JSON)
@@ -408,7 +408,7 @@ class QdrantRestWrites(RestWrites):
         }
 
     def acknowledged(self, write: Operation, points: NewPoints, query: str) -> NativeAnswer:
-        """No operation was made, so there is no number of one; the member may be null."""
+        """The number of the operation is null: there was none."""
         result = b'{"operation_id":null,"status":"%s"}' % (
             b"completed" if self.waits(points, query) else b"acknowledged"
         )
@@ -440,7 +440,7 @@ class QdrantRestWrites(RestWrites):
         return b'{"id":%s,"vector":%s,"payload":%s}' % (cells["ids", ""], vector, payload)
 
     def merged(self, write: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
-        """The same upsert as a list of points. It had no other members that matter, or it would not have been read."""
+        """The same upsert as a list of points. Upserts with further members are not parsed."""
         kept = [row for row in range(len(points.ids)) if row not in rows]
         listed = b",".join([merged[row] if row in merged else self.point(points, row) for row in kept])
         upsert = b'{"points":[%s]%s}' % (listed, _shard_key(points))

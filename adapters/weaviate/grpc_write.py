@@ -143,7 +143,7 @@ def _packed(numbers: Sequence[float]) -> bytes:
 
 
 def _given(properties: Mapping[str, Any], schema: Schema) -> Mapping[str, Any]:
-    """Lists have messages of their own, by their kinds."""
+    """The message of properties; lists have a message per kind."""
     plain = {name: value for name, value in properties.items() if not isinstance(value, list)}
     given: dict[str, Any] = {"non_ref_properties": map_message(plain, GOOGLE)} if plain else {}
     for name, value in properties.items():
@@ -194,7 +194,7 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         return object_message(point, typed(points.document, Document).schema)
 
     def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
-        """By the types of the collection's properties, and by what a message can hold."""
+        """By the types of the collection's properties and the forms of a message."""
         try:
             object_message(point, typed(points.document, Document).schema)
         except (ValueError, TypeError):

@@ -213,7 +213,7 @@ class WeaviateWrites:
         return not self.lags(known) or self.reaches_all(query, body)
 
     def lags(self, known: object | None) -> bool:
-        """A read asks one replica. Where their number is not known there may be several."""
+        """A read asks one replica. An unknown number of replicas counts as several."""
         return not isinstance(known, Schema) or known.replicas > 1
 
     def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
