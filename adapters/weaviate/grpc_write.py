@@ -143,7 +143,7 @@ def _packed(numbers: Sequence[float]) -> bytes:
 
 
 def _given(properties: Mapping[str, Any], schema: Schema) -> Mapping[str, Any]:
-    """The message of properties; lists have a message per kind."""
+    """The fields of the message of properties; lists have a message per kind."""
     plain = {name: value for name, value in properties.items() if not isinstance(value, list)}
     given: dict[str, Any] = {"non_ref_properties": map_message(plain, GOOGLE)} if plain else {}
     for name, value in properties.items():
