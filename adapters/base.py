@@ -34,7 +34,7 @@ from .wire import protobuf
 from .wire.json import RepeatedKeyError, Span
 from .wire.json_vectors import Shortened, edited, guess_numbers, kept_inside, set_aside
 from .wire.protobuf_values import Kind, Schema, as_json, entry, entry_of, kind_of, with_member
-from .writes import PLAIN, Deletion, Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds
+from .writes import PLAIN, Deletion, Form, Inquiry, Neighbours, NewPoints, Receipt, Tenant, WriteNeeds
 
 NOTE = "_vecsieve"  # the payload member that lists the copies of a result
 _OBJECT = ord("{")
@@ -49,7 +49,7 @@ RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
 
 
-def own(document: object, kind: type[T]) -> T:
+def typed(document: object, kind: type[T]) -> T:
     """The document of a call or a reply. Raises TypeError for one that another adapter made."""
     if not isinstance(document, kind):
         raise TypeError("the document was made by another adapter")
@@ -76,16 +76,16 @@ class _Verbs(Generic[RequestT, ReplyT]):
     cut_reply: Callable[[RequestT, ReplyT, Keep], bytes]
 
     def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
-        return self.widen_request(own(call.document, self.request_type), fetch_k)
+        return self.widen_request(typed(call.document, self.request_type), fetch_k)
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        pools, document = self.read_reply(own(call.document, self.request_type), call.needs, body)
+        pools, document = self.read_reply(typed(call.document, self.request_type), call.needs, body)
         return Reply(pools=pools if isinstance(pools, tuple) else (pools,), document=document)
 
     def trim(self, call: SearchCall, reply: Reply, keep: Keep) -> bytes:
         try:
-            return self.cut_reply(own(call.document, self.request_type), own(reply.document, self.reply_type), keep)
-        except ValueError as error:  # of parts that were not read to select by
+            return self.cut_reply(typed(call.document, self.request_type), typed(reply.document, self.reply_type), keep)
+        except ValueError as error:  # in parts that were not read for the selection
             raise MalformedReplyError(str(error)) from None
 
 
@@ -97,8 +97,8 @@ class RestAdapter(_Verbs[RequestT, ReplyT]):
 
 
 class NotingAdapter(RestAdapter[RequestT, ReplyT]):
-    """The verbs over JSON bodies whose results have payloads. ``payloads``: for each search the span of each result's payload in an answer
-    without surrogate escapes; None for none. ``is_flat``: payloads cannot contain objects: a note is stored as a JSON string.
+    """The verbs over JSON bodies whose results have payloads. ``payloads``: per search the span of each result's payload in an answer
+    without surrogate escapes; None without one. ``is_flat``: payloads cannot contain objects: a note is stored as a JSON string.
     """
 
     payloads: Callable[[RequestT, bytes], Sequence[Sequence[Span | None]]]
@@ -106,16 +106,16 @@ class NotingAdapter(RestAdapter[RequestT, ReplyT]):
 
     def noted(self, call: SearchCall, answer: bytes, notes: Sequence[Sequence[bytes | None]]) -> bytes:
         text = wire_json.without_surrogates(answer)
-        found = self.payloads(own(call.document, self.request_type), text)
+        pools = self.payloads(typed(call.document, self.request_type), text)
         edits: list[tuple[int, int, bytes]] = []
-        for spans, told in zip(found, notes, strict=True):
-            for span, note in zip(spans, told, strict=True):
+        for spans, labels in zip(pools, notes, strict=True):
+            for span, note in zip(spans, labels, strict=True):
                 if span is not None and note is not None and text[span[0]] == _OBJECT:
                     edits += self._note(answer, text, span, note)
         return wire_json.splice(answer, edits)
 
     def _note(self, answer: bytes, text: bytes, span: Span, note: bytes) -> list[Edit]:
-        """In the object that keeps the payload's metadata, if there is one: frameworks show their users nothing else."""
+        """In the object that has the payload's metadata, if there is one: frameworks show only this object."""
         present = wire_json.members(text, span)
         if _NODE in present:
             node = present[_NODE].span
@@ -150,8 +150,8 @@ def _noted_node(raw: bytes, note: bytes) -> bytes | None:
 
 
 def noted_entry(values: Mapping[bytes, bytes], note: bytes, schema: Schema, *, is_flat: bool = False) -> bytes | None:
-    """As NotingAdapter for a payload over gRPC: the message of the entry to add, because of entries with one key the last counts; None where a note
-    is already. ``values``: the messages of the payload's values.
+    """As NotingAdapter for a payload over gRPC: the message of the entry to add, because the last of several entries with one key counts; None if the
+    payload has a note. ``values``: the messages of the payload's values.
     """
     value = note.decode() if is_flat else json.loads(note)
     node = values.get(_NODE.encode(), b"")
@@ -177,7 +177,7 @@ class GrpcAdapter(_Verbs[RequestT, ReplyT]):
 TOO_MANY_REQUESTS = 429
 RESOURCE_EXHAUSTED = 8
 
-# gRPC's libraries (grpc-go, the C core, grpc-java) also report a message that is too long for one end with RESOURCE_EXHAUSTED.
+# grpc-go, the C core and grpc-java also report oversized messages with RESOURCE_EXHAUSTED.
 _OVERSIZED = (b"larger than max", b"exceeds maximum size")
 
 
@@ -204,8 +204,8 @@ class RestDialect:
         return body.decode(errors="replace")
 
     def refused_limit(self, status: int, body: bytes) -> int | None:
-        found = None if self.limit is None else self.limit.search(self.words(status, body))
-        return None if found is None else int(found[1])
+        match = None if self.limit is None else self.limit.search(self.words(status, body))
+        return None if match is None else int(match[1])
 
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
         return self.unknown_vector is not None and self.unknown_vector in self.words(status, body)
@@ -239,13 +239,13 @@ class _Writes:
     """``read_neighbours``, ``read_stored``: may raise ValueError and similar errors."""
 
     conflict: int
-    is_told = False
-    reads_lag = False  # whether a read may not show what was written a moment before
+    has_receipts = False
+    reads_lag = False  # whether a read may miss recent writes
     form: Form = PLAIN
     read_neighbours: Callable[[NewPoints, Inquiry, Sequence[bytes]], Neighbours]
     read_stored: Callable[[NewPoints, bytes], Mapping[bytes, bytes]]
 
-    def found(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+    def neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
         try:
             return self.read_neighbours(points, inquiry, bodies)
         except _UNREADABLE as error:
@@ -288,15 +288,17 @@ class _Writes:
         return not self.lags(known)
 
     def lags(self, _known: object | None, /) -> bool:
-        """Most collections are all alike."""
+        """Most databases treat all collections alike."""
         return self.reads_lag
 
     def removed(self, _body: bytes, /) -> None:
         """Most databases refuse by status."""
 
-    def told(self, _write: Operation, _points: NewPoints, _gone: Mapping[int, int | None], body: bytes, /) -> Told:
+    def receipt(
+        self, _write: Operation, _points: NewPoints, _rows: Mapping[int, int | None], body: bytes, /
+    ) -> Receipt:
         """The answer as it is."""
-        return Told(body=body)
+        return Receipt(body=body)
 
 
 class RestWrites(_Writes):
@@ -319,23 +321,23 @@ class RestWrites(_Writes):
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """The element of the only array, in the client's own bytes."""
-        source, (((_, each)),) = self.arrays(points)
-        return source.cut(*each[row])
+        source, (((_, spans)),) = self.arrays(points)
+        return source.cut(*spans[row])
 
     def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
-        return self._shown(points, rows, {})
+        return self._rewritten(points, rows, {})
 
     def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes], /) -> bytes:
         """As in the contract, for points that are elements of the only array."""
-        return self._shown(points, rows, merged)
+        return self._rewritten(points, rows, merged)
 
-    def _shown(self, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
+    def _rewritten(self, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
         source, arrays = self.arrays(points)
         kept = [row for row in range(len(points.ids)) if row not in rows]
 
-        def inside(array: Span, each: Sequence[Span]) -> bytes:
-            put = {row: [(*each[row], point)] for row, point in merged.items()}
-            return b"".join(kept_inside(source, array, each, kept, lambda row: put.get(row, [])))
+        def inside(array: Span, spans: Sequence[Span]) -> bytes:
+            replaced = {row: [(*spans[row], point)] for row, point in merged.items()}
+            return b"".join(kept_inside(source, array, spans, kept, lambda row: replaced.get(row, [])))
 
         edits = [(at + 1, end - 1, inside((at, end), each)) for (at, end), each in arrays]
         return b"".join(edited(source, (0, len(source.text)), edits))
@@ -361,30 +363,30 @@ class GrpcWrites(_Writes):
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
     def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
-        return self.shown(points, dict.fromkeys(rows))
+        return self.rewritten(points, dict.fromkeys(rows))
 
     def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes], /) -> bytes:
-        messages = {row: self.message(points, row, each) for row, each in merged.items()}
-        return self.shown(points, {**dict.fromkeys(rows), **messages})
+        messages = {row: self.message(points, row, point) for row, point in merged.items()}
+        return self.rewritten(points, {**dict.fromkeys(rows), **messages})
 
-    def shown(self, points: NewPoints, other: Mapping[int, bytes | None]) -> bytes:
-        """The client's message with other messages in place of those of some points, None for none; its own bytes if nothing changes."""
+    def rewritten(self, points: NewPoints, other: Mapping[int, bytes | None]) -> bytes:
+        """The client's message with replaced messages of some points, None to omit them; its own bytes if nothing changes."""
         data = self.data(points)
         if not other:
             return data
         kind, name = self.upsert
         upsert = kind.FromString(data)
         written = getattr(upsert, name)
-        each = [other.get(row, point) for row, point in enumerate(written)]
-        written[:] = [point for point in each if point is not None]
-        shown: bytes = upsert.SerializeToString()
-        return shown
+        messages = [other.get(row, point) for row, point in enumerate(written)]
+        written[:] = [point for point in messages if point is not None]
+        encoded: bytes = upsert.SerializeToString()
+        return encoded
 
 
 @dataclass(frozen=True, slots=True)
 class Deletes:
     """The requests of one transport that delete points, or change them in part. ``classify``: the request; None for any other; never raises.
-    ``read``: what it deletes or changes, from its body and the description of its collection, None where that is not known; may raise ValueError
+    ``read``: the deletions or changes, from its body and the description of its collection, None if unknown; may raise ValueError
     and similar errors. ``is_described``: whether the description helps. ``changes``: the names of those that only change.
     """
 
@@ -394,7 +396,7 @@ class Deletes:
     changes: frozenset[str] = frozenset()
 
     def of(self, request: Operation, body: bytes | None, known: object | None) -> Sequence[Deletion]:
-        """Never raises: a body that is not read, None, or cannot be, may concern anything of its collection."""
+        """Never raises: a body that is not read, or malformed, may affect all of its collection."""
         try:
             if body is not None:
                 return self.read(request, body, known)
@@ -413,5 +415,5 @@ def numbers_of(source: Shortened, span: Span | None) -> bytes:
 
 def equal_to(tenant: Tenant) -> bytes:
     """A filter in the words that Pinecone and Chroma share; b"" for none."""
-    each = [b'{%s:{"$eq":%s}}' % (json.dumps(key).encode(), value) for key, value in tenant]
-    return each[0] if len(each) == 1 else b'{"$and":[%s]}' % b",".join(each) if each else b""
+    terms = [b'{%s:{"$eq":%s}}' % (json.dumps(key).encode(), value) for key, value in tenant]
+    return terms[0] if len(terms) == 1 else b'{"$and":[%s]}' % b",".join(terms) if terms else b""

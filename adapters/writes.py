@@ -20,7 +20,7 @@ from .contract import NativeAnswer, Operation, Question, Reason, RequestHead, Un
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteNeeds:
     """What is read of each point. ``vector_name``: the vector to compare by; None: the only dense one. ``keys``: top-level payload keys.
-    ``most``: points; a larger write is not parsed. ``known``: the parsed description of the collection, for an adapter that describes
+    ``most``: the largest number of points; a larger write is not parsed. ``known``: the parsed description of the collection, for an adapter that describes
     collections; None without one. ``notes``: the write may get notes: one without a place for them is unsupported. ``is_stored``: the write
     was already done.
     """
@@ -58,9 +58,9 @@ Tenant = tuple[tuple[str, bytes], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inquiry:
-    """The neighbours that are requested: ``count`` for each of the points ``which``, with the same keys as the points.
+    """The requested neighbours: ``count`` for each of the points ``which``, with the same keys as the points.
 
-    ``tenants``: one for each of ``which``. ``vectors``: whether the neighbours' vectors are wanted. ``least``: neighbours with lower scores
+    ``tenants``: one for each of ``which``. ``vectors``: whether the neighbours' vectors are requested. ``least``: neighbours with lower scores
     are not needed, and a database with such a filter need not send them; None if scores are no similarities.
     """
 
@@ -87,9 +87,9 @@ class Neighbours:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What the client gets of the database's answer to the rest of its write. ``refused``: the left out points whose originals in the same
-    write the database did not store; ``failed``: the sent points that it did not store. ``is_read``: False if this is unknown.
+class Receipt:
+    """The client's answer, from the database's answer to the rest of its write. ``refused``: the left out points whose originals in the same
+    write the database did not store; ``failed``: the sent points that it did not store. ``is_read``: False if these are unknown.
     """
 
     body: bytes
@@ -107,8 +107,8 @@ class LeavesPointsOut(Protocol):
 
     conflict: int
     """The status of a refusal because a similar point exists."""
-    is_told: bool
-    """Whether `told` parses answers."""
+    has_receipts: bool
+    """Whether `receipt` parses answers."""
 
     def collection(self, write: Operation, points: NewPoints) -> str:
         """The collection in the form that `vecsieve undo` opens."""
@@ -125,10 +125,10 @@ class LeavesPointsOut(Protocol):
     def ask_stored(
         self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool
     ) -> Sequence[Question]:
-        """The reads that show which of these ids are stored. ``whole``: with all that these points say."""
+        """The reads that show which of these ids are stored. ``whole``: with their complete points."""
 
     def shows(self, points: NewPoints, query: str) -> bool:
-        """Whether a read after the answer to this write shows it: the client waits for it, and reads do not lag."""
+        """Whether a read after the answer to this write shows it: the database answers when it is done, and reads do not lag."""
 
     def shows_unread(self, query: str, body: bytes, known: object | None) -> bool:
         """The same of a write that was not parsed, a deletion, or a partial update. ``known``: as in ``WriteNeeds``. Never raises."""
@@ -136,19 +136,19 @@ class LeavesPointsOut(Protocol):
     def stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         """By id, as in ``NewPoints``, the single points in one answer. Raises MalformedReplyError, nothing else."""
 
-    def told(self, write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
-        """The client's answer, from the answer to the write without some points. ``gone``: for each of them its original in the same write,
+    def receipt(self, write: Operation, points: NewPoints, copies: Mapping[int, int | None], body: bytes) -> Receipt:
+        """The client's answer, from the answer to the write without some points. ``copies``: by such a point its original in the same write,
         None for a stored one. Raises MalformedReplyError; DeclinedError if the database refused the write.
         """
 
     def acknowledged(self, write: Operation, points: NewPoints, query: str) -> NativeAnswer:
-        """The answer to a write of which nothing is left. ``query``: of the client's target, with its question mark."""
+        """The answer to a write without remaining points. ``query``: of the client's target, with its question mark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
     """Points that a client deletes, or changes in part. ``collection``, ``partition``: as `LeavesPointsOut` names them; None: all. ``ids``: as in
-    ``NewPoints``; None: whatever is there. ``is_certain``: False where only some of these are deleted, and which is not known, as with a filter.
+    ``NewPoints``; None: all points. ``is_certain``: False if unknown ones of these are deleted, as with a filter.
     ``is_change``: they stay stored, with another content.
     """
 
@@ -168,13 +168,13 @@ class Form:
 
     def payload_of(self, point: Mapping[str, object]) -> dict[str, object]:
         """Empty if there is none."""
-        found = point.get(self.payload)
-        return dict(found) if isinstance(found, dict) else {}
+        value = point.get(self.payload)
+        return dict(value) if isinstance(value, dict) else {}
 
     def given(
         self, point: Mapping[str, object], payload: Mapping[str, object], vectors: Mapping[str, object]
     ) -> dict[str, object]:
-        """The point with another payload. ``vectors``: the point whose vectors it gets."""
+        """The point with another payload. ``vectors``: the point whose vectors are used."""
         rest = {name: value for name, value in point.items() if name not in self.vectors}
         return {**rest, **{name: vectors[name] for name in self.vectors if name in vectors}, self.payload: payload}
 
@@ -202,7 +202,7 @@ class MergesPoints(LeavesPointsOut, Protocol):
         """
 
     def waits(self, points: NewPoints, query: str) -> bool:
-        """Whether the client is answered after its write is done, not when it is accepted."""
+        """Whether the database answers when the write is done, not when it is accepted."""
 
     def merged(self, write: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
         """The write without some of its points, and with some replaced by single points. All other bytes are the client's."""
@@ -217,7 +217,7 @@ class MergesPoints(LeavesPointsOut, Protocol):
 
 
 class WriteAdapter(Protocol):
-    """An adapter that must know a collection before it parses a write also has the verbs of ``DescribesCollections``."""
+    """An adapter that needs a collection's description to parse a write also has the verbs of ``DescribesCollections``."""
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The upsert of a request; None for any other. Never raises."""
@@ -234,7 +234,7 @@ class WriteAdapter(Protocol):
     def ask(self, write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
         """The reads for the neighbours of all points of the inquiry: one if the database has batches. Raises UnsupportedError."""
 
-    def found(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+    def neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
         """Read the successful answers to `ask`, in its order. Raises MalformedReplyError, nothing else."""
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
@@ -245,7 +245,7 @@ class WriteAdapter(Protocol):
 
 def numbered(count: int, needs: WriteNeeds) -> tuple[bytes, ...]:
     """Ids of points whose ids the database will create: their places in the write, in a form that no id has. Raises UnsupportedError for a
-    write that is already stored: its points would be found as their own copies.
+    write that is already stored: its points would be their own copies.
     """
     if needs.is_stored:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
@@ -260,11 +260,11 @@ def by_tenant(inquiry: Inquiry) -> Mapping[Tenant, Sequence[int]]:
     return groups
 
 
-def name_of(each: Sequence[Mapping[str, object]], wanted: str | None) -> str:
-    """The vector of a write to compare by. ``each``: a point's vectors, by name. Raises UnsupportedError if several are possible."""
-    names = {name for vectors in each for name in vectors}
-    if wanted is not None:
-        names &= {wanted}
+def name_of(points: Sequence[Mapping[str, object]], requested: str | None) -> str:
+    """The vector of a write to compare by. ``points``: the vectors of each point, by name. Raises UnsupportedError if several are possible."""
+    names = {name for vectors in points for name in vectors}
+    if requested is not None:
+        names &= {requested}
     if len(names) != 1:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD if names else Reason.NOTHING_TO_DO)
     return names.pop()

@@ -186,9 +186,9 @@ def index_url(text: str) -> str:
 
 def public_url(text: str) -> str:
     """The URL under which clients reach VecSieve, with an optional port and path. Raises ValueError."""
-    scheme, found, rest = text.partition("://")
+    scheme, separator, rest = text.partition("://")
     authority, slash, path = rest.partition("/")
-    if not found or re.fullmatch(r"[A-Za-z0-9._~/-]*", path) is None:
+    if not separator or re.fullmatch(r"[A-Za-z0-9._~/-]*", path) is None:
         raise ValueError("not a URL to which a path can be added")
     parse_upstream(f"{scheme}://{authority}")
     return f"{scheme}://{authority}{slash}{path}".rstrip("/")

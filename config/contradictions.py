@@ -20,7 +20,7 @@ from .values import alternatives
 
 
 @dataclass(frozen=True, slots=True)
-class OwnPort:
+class ListenPort:
     """A port that VecSieve listens on. ``text``: its address. ``written``: the setting's value."""
 
     place: Path
@@ -32,19 +32,19 @@ class OwnPort:
         return f"{dotted(self.place)} ({self.text})"
 
 
-def own_ports(settings: Settings) -> tuple[OwnPort, ...]:
+def listen_ports(settings: Settings) -> tuple[ListenPort, ...]:
     texts: dict[Path, str] = {("listen",): settings.listen, ("admin",): settings.admin}
     if settings.grpc.listen is not None:
         texts["grpc", "listen"] = settings.grpc.listen
     if settings.api.listen is not None:
         texts["api", "listen"] = settings.api.listen
-    own = tuple(OwnPort(place, parse_address(text), text, shown(text)) for place, text in texts.items())
+    listening = tuple(ListenPort(place, parse_address(text), text, shown(text)) for place, text in texts.items())
     if settings.indexes is None:
-        return own
-    interface, host = settings.listen.rpartition(":")[0], own[0].address.host
+        return listening
+    interface, host = settings.listen.rpartition(":")[0], listening[0].address.host
     ports = sorted(settings.indexes.index_ports)
-    return own + tuple(
-        OwnPort(index_port(port), Address(host, port), f"{interface}:{port}", str(port)) for port in ports
+    return listening + tuple(
+        ListenPort(index_port(port), Address(host, port), f"{interface}:{port}", str(port)) for port in ports
     )
 
 
@@ -54,7 +54,7 @@ def index_port(port: int) -> Path:
 
 def of_ports(settings: Settings) -> Iterator[Contradiction]:
     """Ports that collide, and upstream addresses that are ports of VecSieve."""
-    ports = own_ports(settings)
+    ports = listen_ports(settings)
     for earlier, later in combinations(ports, 2):
         if later.address.collides(earlier.address):
             yield contradiction(later.place, later.written, f"another port than {earlier}", earlier.place)
@@ -66,17 +66,17 @@ def of_ports(settings: Settings) -> Iterator[Contradiction]:
 
 def _destinations(settings: Settings) -> dict[Path, tuple[str, str]]:
     """By place: the URL that requests are sent to, and its role."""
-    found: dict[Path, tuple[str, str]] = {("upstream", "url"): (settings.upstream.origin, "the database")}
+    urls: dict[Path, tuple[str, str]] = {("upstream", "url"): (settings.upstream.origin, "the database")}
     if settings.grpc.upstream is not None:
-        found["grpc", "upstream"] = (settings.grpc.upstream, "the database")
+        urls["grpc", "upstream"] = (settings.grpc.upstream, "the database")
     if settings.webhook.url is not None:
-        found["webhook", "url"] = (origin_of(settings.webhook.url), "a receiver of events")
-    own = settings.indexes
-    if own is None:
-        return found
-    if own.index_host is not None:
-        found[INDEXES, "index_host"] = (own.index_host, "an index")
-    return {**found, **{index_port(port): (url, "an index") for port, url in sorted(own.index_ports.items())}}
+        urls["webhook", "url"] = (origin_of(settings.webhook.url), "a receiver of events")
+    indexes = settings.indexes
+    if indexes is None:
+        return urls
+    if indexes.index_host is not None:
+        urls[INDEXES, "index_host"] = (indexes.index_host, "an index")
+    return {**urls, **{index_port(port): (url, "an index") for port, url in sorted(indexes.index_ports.items())}}
 
 
 def of_grpc(settings: Settings) -> Iterator[Contradiction]:
@@ -87,30 +87,30 @@ def of_grpc(settings: Settings) -> Iterator[Contradiction]:
     if not traits.has_grpc:
         for name, address in (("listen", listen), ("upstream", upstream)):
             if address is not None:
-                wanted = f"none, because {settings.backend.capitalize()} has no gRPC"
-                yield contradiction(("grpc", name), shown(address), wanted, ("backend",))
+                expected = f"none, because {settings.backend.capitalize()} has no gRPC"
+                yield contradiction(("grpc", name), shown(address), expected, ("backend",))
     elif listen is not None and not is_led:
-        wanted = f"where gRPC calls go, because grpc.listen is {listen}"
-        yield contradiction(("grpc", "upstream"), "none", wanted, ("grpc", "listen"))
-    own, ours = ("certificate", "key"), ("client_certificate", "client_key")
-    for section, files, pair in (("tls", settings.tls, own), ("upstream", settings.upstream, ours)):
+        expected = f"where gRPC calls go, because grpc.listen is {listen}"
+        yield contradiction(("grpc", "upstream"), "none", expected, ("grpc", "listen"))
+    server_files, client_files = ("certificate", "key"), ("client_certificate", "client_key")
+    for section, files, pair in (("tls", settings.tls, server_files), ("upstream", settings.upstream, client_files)):
         for given, missing in (pair, pair[::-1]):
             if getattr(files, given) is not None and getattr(files, missing) is None:
-                wanted = f"a file, because {section}.{given} is given"
-                yield contradiction((section, missing), "none", wanted, (section, given))
+                expected = f"a file, because {section}.{given} is given"
+                yield contradiction((section, missing), "none", expected, (section, given))
 
 
-def of_indexes(own: PineconeSettings) -> Iterator[Contradiction]:
+def of_indexes(indexes: PineconeSettings) -> Iterator[Contradiction]:
     """Two ports for one index; a public form without ports."""
     first: dict[Address, Path] = {}
-    for port, url in sorted(own.index_ports.items()):
+    for port, url in sorted(indexes.index_ports.items()):
         place = index_port(port)
         holder = first.setdefault(parse_upstream(url.lower()), place)
         if holder != place:
             yield contradiction(place, shown(url), f"another index than {dotted(holder)} has", holder)
-    if own.public_form != "path" and not own.index_ports:
+    if (form := indexes.public_form) != "path" and not indexes.index_ports:
         at: Path = (INDEXES, "public_form")
-        yield contradiction(at, shown(own.public_form), "path, because index_ports has none", (INDEXES, "index_ports"))
+        yield contradiction(at, shown(form), "path, because index_ports has none", (INDEXES, "index_ports"))
 
 
 # The SDK and the exporter are two distributions, and chromadb brings the first without the second.
@@ -128,8 +128,8 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
     yield from _of_webhook(settings.webhook)
     traits, idle = settings.traits, settings.upstream.pool_idle_seconds
     if traits.closes_idle_seconds is not None and idle >= traits.closes_idle_seconds:
-        wanted = f"a number below {traits.closes_idle_seconds:g}, because {settings.backend.capitalize()} closes idle connections then"
-        yield contradiction(("upstream", "pool_idle_seconds"), shown(idle), wanted, ("backend",))
+        expected = f"a number below {traits.closes_idle_seconds:g}, because {settings.backend.capitalize()} closes idle connections then"
+        yield contradiction(("upstream", "pool_idle_seconds"), shown(idle), expected, ("backend",))
     yield from _of_library(("sessions", "url"), settings.sessions.url, "redis", "sessions")
     if settings.indexes is not None:
         yield from _of_hosts(settings, settings.indexes)
@@ -137,18 +137,17 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
 
 def _of_tracing(tracing: TracingSettings) -> Iterator[Contradiction]:
     if tracing.endpoint is not None and not _is_installed():
-        wanted = f"none: tracing is on, but opentelemetry is not installed; {comes_with('otel')}"
-        yield contradiction(("tracing", "endpoint"), shown(tracing.endpoint), wanted)
+        expected = f"none: tracing is on, but opentelemetry is not installed; {comes_with('otel')}"
+        yield contradiction(("tracing", "endpoint"), shown(tracing.endpoint), expected)
 
 
 def _of_canary(settings: Settings) -> Iterator[Contradiction]:
     """It raises mode shadow: in mode on all searches are on already. Mode off stays possible, as the emergency switch."""
     modes = {settings.mode} if settings.mode else {settings.policy.mode, *_modes_of(settings.rules)}
     if settings.canary.is_any and modes == {"on"}:
-        wanted = "none, because mode is on for all searches: mode: shadow is what it starts from"
-        yield contradiction(
-            ("canary",), shown(settings.canary.model_dump(exclude_defaults=True)), wanted, ("mode",), ("policy", "mode")
-        )
+        expected = "none, because mode is on for all searches: mode: shadow is what it starts from"
+        written = shown(settings.canary.model_dump(exclude_defaults=True))
+        yield contradiction(("canary",), written, expected, ("mode",), ("policy", "mode"))
 
 
 def _modes_of(rules: tuple[RuleSettings, ...]) -> set[object]:
@@ -168,15 +167,15 @@ def _of_explain(settings: Settings) -> Iterator[Contradiction]:
 
 def _of_api(api: ApiSettings) -> Iterator[Contradiction]:
     if api.listen is not None and api.token_file is None and not parse_address(api.listen).is_loopback:
-        wanted = "an address on loopback, because api.token_file is none"
-        yield contradiction(("api", "listen"), shown(api.listen), wanted, ("api", "token_file"))
+        expected = "an address on loopback, because api.token_file is none"
+        yield contradiction(("api", "listen"), shown(api.listen), expected, ("api", "token_file"))
     yield from _of_library(("api", "tokenizer"), api.tokenizer, "tiktoken", "tokens")
 
 
 def _of_webhook(webhook: WebhookSettings) -> Iterator[Contradiction]:
     if webhook.url is not None and webhook.secret_file is None:
-        wanted = "a file, because webhook.url is given"
-        yield contradiction(("webhook", "secret_file"), "none", wanted, ("webhook", "url"))
+        expected = "a file, because webhook.url is given"
+        yield contradiction(("webhook", "secret_file"), "none", expected, ("webhook", "url"))
 
 
 def _is_installed() -> bool:
@@ -186,20 +185,20 @@ def _is_installed() -> bool:
         return False
 
 
-def _of_hosts(settings: Settings, own: PineconeSettings) -> Iterator[Contradiction]:
+def _of_hosts(settings: Settings, indexes: PineconeSettings) -> Iterator[Contradiction]:
     """For backends whose indexes are hosts."""
     upstream = settings.upstream
-    wanted = f"nothing, because backend is {settings.backend}"
+    expected = f"nothing, because backend is {settings.backend}"
     if upstream.path_prefix:
-        yield contradiction(("upstream", "path_prefix"), shown(upstream.path_prefix), wanted, ("backend",))
+        yield contradiction(("upstream", "path_prefix"), shown(upstream.path_prefix), expected, ("backend",))
     if upstream.replacement:
-        wanted = f"no path, because backend is {settings.backend}"
-        yield contradiction(("upstream", "url"), shown(upstream.url), wanted, ("backend",))
-    yield from of_indexes(own)
-    has_index = own.index_host is not None or own.index_ports
+        expected = f"no path, because backend is {settings.backend}"
+        yield contradiction(("upstream", "url"), shown(upstream.url), expected, ("backend",))
+    yield from of_indexes(indexes)
+    has_index = indexes.index_host is not None or indexes.index_ports
     if settings.workers > 1 and upstream.url.startswith("http://") and not has_index:
-        wanted = "1, because a plain http control plane is for tests: its hosts are known to one process alone"
-        yield contradiction(("workers",), shown(settings.workers), wanted, ("upstream", "url"))
+        expected = "1, because a plain http control plane is for tests: its hosts are known to one process alone"
+        yield contradiction(("workers",), shown(settings.workers), expected, ("upstream", "url"))
 
 
 def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
@@ -211,24 +210,24 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
     if fetch.page_cap < fetch.cap:
         yield contradiction(page_cap, shown(fetch.page_cap), f"at least fetch.cap ({fetch.cap})", cap)
     if isinstance(threshold, RelativeThreshold) and threshold.min > threshold.max:
-        wanted = f"at most max ({threshold.max:g})"
-        yield contradiction(("threshold", "min"), shown(threshold.min), wanted, ("threshold", "max"))
+        expected = f"at most max ({threshold.max:g})"
+        yield contradiction(("threshold", "min"), shown(threshold.min), expected, ("threshold", "max"))
     if policy.certainty is not None and threshold is not None:
-        wanted = "none, because threshold decides where there are no texts: leave one of the two out"
-        yield contradiction(("certainty",), shown(_as_written(policy.certainty)), wanted, ("threshold",))
+        expected = "none, because threshold decides where there are no texts: leave one of the two out"
+        yield contradiction(("certainty",), shown(_as_written(policy.certainty)), expected, ("threshold",))
     if policy.order == "mmr" and policy.mmr is None and policy.dpp is None:
-        wanted = "backend, because mmr and dpp are none"
-        yield contradiction(("order",), shown(policy.order), wanted, ("mmr",), ("dpp",))
+        expected = "backend, because mmr and dpp are none"
+        yield contradiction(("order",), shown(policy.order), expected, ("mmr",), ("dpp",))
     if policy.mmr is not None and policy.dpp is not None:
-        wanted = "none, because mmr is given and one of the two chooses"
-        yield contradiction(("dpp",), shown(policy.dpp), wanted, ("mmr",))
+        expected = "none, because mmr is given and one of the two chooses"
+        yield contradiction(("dpp",), shown(policy.dpp), expected, ("mmr",))
     yield from _of_libraries(policy)
     if policy.representative == "longest" and not policy.text_fields:
-        wanted = "at least one name, because representative is longest"
-        yield contradiction(("text_fields",), shown(policy.text_fields), wanted, ("representative",))
+        expected = "at least one name, because representative is longest"
+        yield contradiction(("text_fields",), shown(policy.text_fields), expected, ("representative",))
     if policy.representative == "chain" and not policy.chain:
-        wanted = "at least one tie, because representative is chain"
-        yield contradiction(("chain",), shown(policy.chain), wanted, ("representative",))
+        expected = "at least one tie, because representative is chain"
+        yield contradiction(("chain",), shown(policy.chain), expected, ("representative",))
     size, overlap = policy.metadata.chunk_size, policy.metadata.chunk_overlap
     if size is not None and overlap >= size:
         at: Path = ("metadata", "chunk_overlap")
@@ -239,11 +238,11 @@ def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradicti
     """Paths begin at the policy, except the path of the backend."""
     write = policy.write
     if write.related >= write.semantic:
-        wanted = f"below semantic ({write.semantic:g})"
-        yield contradiction(("write", "related"), shown(write.related), wanted, ("write", "semantic"))
+        expected = f"below semantic ({write.semantic:g})"
+        yield contradiction(("write", "related"), shown(write.related), expected, ("write", "semantic"))
     if write.changes and settings.journal.path is None:
-        wanted = f"off, observe or annotate: {write.mode} changes what is stored, and journal.path is none"
-        yield contradiction(("write", "mode"), shown(write.mode), wanted)
+        expected = f"off, observe or annotate: {write.mode} changes what is stored, and journal.path is none"
+        yield contradiction(("write", "mode"), shown(write.mode), expected)
     yield from _of_custom(write)
 
 
@@ -254,8 +253,8 @@ def _of_custom(write: WriteSettings) -> Iterator[Contradiction]:
     try:
         write.custom_policy()
     except (ImportError, SyntaxError, AttributeError, ValueError, TypeError) as error:
-        wanted = f"module:function, importable here, because merge is custom ({type(error).__name__})"
-        yield contradiction(("write", "custom"), shown(write.custom), wanted, ("write", "merge"))
+        expected = f"module:function, importable here, because merge is custom ({type(error).__name__})"
+        yield contradiction(("write", "custom"), shown(write.custom), expected, ("write", "merge"))
 
 
 def _as_written(certainty: CertaintySettings) -> object:
@@ -267,15 +266,15 @@ def _of_libraries(policy: PolicySettings) -> Iterator[Contradiction]:
     """Settings that need an optional library that is not installed."""
     yield from _of_library(("budget", "tokenizer"), policy.budget.tokenizer, "tiktoken", "tokens")
     if policy.rewordings is not None and policy.texts is None:
-        wanted = "none, because texts is none and rewordings are read in texts"
-        yield contradiction(("rewordings",), shown(policy.rewordings), wanted, ("texts",))
+        expected = "none, because texts is none and rewordings are read in texts"
+        yield contradiction(("rewordings",), shown(policy.rewordings), expected, ("texts",))
 
 
 def _of_library(at: Path, value: object, library: str, extra: str) -> Iterator[Contradiction]:
     """A setting whose optional library is not installed. ``value``: the value that needs it; None needs none."""
     if value is not None and find_spec(library) is None:
-        wanted = f"none: {library} is not installed; {comes_with(extra)}"
-        yield contradiction(at, shown(value), wanted)
+        expected = f"none: {library} is not installed; {comes_with(extra)}"
+        yield contradiction(at, shown(value), expected)
 
 
 MOST_NAMED = 16  # rules: each has four series
@@ -293,17 +292,17 @@ def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:
             yield from _of_name(rule.name, at, named)
             named.setdefault(rule.name, index)
         if not any(fnmatchcase(backend, rule.backend) for backend in backends):
-            wanted = f"a pattern that matches {alternatives(backends)}"
-            yield contradiction((*at, "backend"), shown(rule.backend), wanted)
+            expected = f"a pattern that matches {alternatives(backends)}"
+            yield contradiction((*at, "backend"), shown(rule.backend), expected)
         hiding = [each for each in known.near(rule.collection) if _hides(rules[each], rule)]
         if not hiding:  # what a hidden rule hides, the earlier one hides as well
             known.add(rule.collection, index)
         else:
             earlier = min(hiding)
-            wanted = f"a rule that can be reached: rules[{earlier}] matches all that it matches"
+            expected = f"a rule that can be reached: rules[{earlier}] matches all that it matches"
             seen = f"backend {shown(rule.backend)}, collection {shown(rule.collection)}"
             patterns = [("rules", place, name) for place in (index, earlier) for name in ("backend", "collection")]
-            yield Contradiction(Finding(at, seen, wanted), tuple(patterns))
+            yield Contradiction(Finding(at, seen, expected), tuple(patterns))
 
 
 class _Earlier:

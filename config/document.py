@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from .backends import TRAITS
-from .fields import members, models_in, wanted_of
+from .fields import expected_of, members, models_in
 from .load import PREFIX
 from .presets import PRESETS
 from .schema import RuleSettings, Settings
@@ -88,7 +88,7 @@ def _subsections(model: type[BaseModel], above: str) -> Iterator[str]:
     for name, info in members(model).items():
         inner = models_in(info.annotation)
         for each in inner:
-            either = f" ({wanted_of(info)})" if len(inner) > 1 or NoneType in get_args(info.annotation) else ""
+            either = f" ({expected_of(info)})" if len(inner) > 1 or NoneType in get_args(info.annotation) else ""
             yield f"\n### {above}.{name}{either}\n\n{inspect.getdoc(each)}\n\n"
             yield from _table(each, f"{above}.{name}.")
             yield from _subsections(each, f"{above}.{name}")
@@ -98,7 +98,7 @@ def _table(model: type[BaseModel], above: str) -> Iterator[str]:
     yield "| setting | default | accepts | why |\n|---|---|---|---|\n"
     for name, info in members(model).items():
         if not models_in(info.annotation):
-            yield f"| `{above}{name}` | {_default(info)} | {wanted_of(info)} | {info.description} |\n"
+            yield f"| `{above}{name}` | {_default(info)} | {expected_of(info)} | {info.description} |\n"
 
 
 def _default(info: FieldInfo) -> str:
@@ -139,11 +139,11 @@ def _with_none(tree: object) -> object:
         return [_with_none(each) for each in tree]
     if not isinstance(tree, dict):
         return tree
-    made = {key: _with_none(value) for key, value in tree.items()}
-    choices = made.get("anyOf")
+    node = {key: _with_none(value) for key, value in tree.items()}
+    choices = node.get("anyOf")
     if isinstance(choices, list) and {"type": "null"} in choices:
-        made["anyOf"] = [*choices, {"const": "none"}]
-    return made
+        node["anyOf"] = [*choices, {"const": "none"}]
+    return node
 
 
 def _text(value: object) -> str:

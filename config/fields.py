@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from .policy import FixedThreshold, PolicySettings, RelativeThreshold
 from .problems import Finding, Path, dotted, shown
 from .schema import RuleSettings, Settings
-from .values import PresetName, Wanted, alternatives
+from .values import Phrase, PresetName, alternatives
 
 Kind = Literal["bool", "int", "float", "text", "none"]
 
@@ -28,7 +28,7 @@ class Leaf:
     path: tuple[str, ...]
     kind: Kind
     nullable: bool
-    wanted: str
+    expected: str
 
 
 @cache
@@ -60,10 +60,10 @@ def _leaves(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[Leaf]:
         if is_list(info):
             continue
         if not inner:
-            yield Leaf(path=path, kind=_kind(info.annotation), nullable=nullable, wanted=wanted_of(info))
+            yield Leaf(path=path, kind=_kind(info.annotation), nullable=nullable, expected=expected_of(info))
             continue
         if nullable:
-            yield Leaf(path=path, kind="none", nullable=True, wanted="none")
+            yield Leaf(path=path, kind="none", nullable=True, expected="none")
         for each in inner:
             yield from _leaves(each, path)
 
@@ -77,12 +77,12 @@ def is_mapping(info: FieldInfo) -> bool:
     return get_origin(_bare(info.annotation)) is dict
 
 
-def wanted_of(info: FieldInfo) -> str:
+def expected_of(info: FieldInfo) -> str:
     """The accepted values, as a phrase that follows *wanted*."""
-    whole = next((entry.phrase for entry in info.metadata if isinstance(entry, Wanted)), None)
+    whole = next((entry.phrase for entry in info.metadata if isinstance(entry, Phrase)), None)
     if whole is not None:
         return whole
-    inner = tuple(entry.phrase for entry in _inner_metadata(info.annotation) if isinstance(entry, Wanted))
+    inner = tuple(entry.phrase for entry in _inner_metadata(info.annotation) if isinstance(entry, Phrase))
     words = inner or _words(_bare(info.annotation)) or (_phrase(info),)
     return alternatives((*words, "none") if NoneType in get_args(info.annotation) else words)
 
@@ -146,15 +146,15 @@ MOST_GUESSED = 100  # errors with a suggestion: each takes 0.2 ms, and more are 
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    found = difflib.get_close_matches(name[:LONGEST_GUESSED], list(known), n=1, cutoff=_ALIKE)
-    return found[0] if found else None
+    matches = difflib.get_close_matches(name[:LONGEST_GUESSED], list(known), n=1, cutoff=_ALIKE)
+    return matches[0] if matches else None
 
 
 def suggestion(key: str, siblings: Sequence[str]) -> str | None:
     """A sibling of similar spelling, else the only setting of that name elsewhere."""
-    found = closest(key, siblings)
-    if found is not None:
-        return found
+    match = closest(key, siblings)
+    if match is not None:
+        return match
     elsewhere = [dotted(leaf.path) for leaf in leaves() if leaf.path[-1] == key]
     return elsewhere[0] if len(elsewhere) == 1 else None
 
@@ -169,8 +169,8 @@ def validated(model: type[AnyModel], tree: object, *, at: Path = ()) -> tuple[An
     try:
         return model.model_validate(tree), ()
     except ValidationError as error:
-        found = enumerate(error.errors(include_url=False))
-        return None, tuple(_finding(model, each, at, is_guessed=place < MOST_GUESSED) for place, each in found)
+        errors = enumerate(error.errors(include_url=False))
+        return None, tuple(_finding(model, each, at, is_guessed=place < MOST_GUESSED) for place, each in errors)
 
 
 def _finding(model: type[BaseModel], details: ErrorDetails, at: Path, *, is_guessed: bool) -> Finding:
@@ -179,7 +179,7 @@ def _finding(model: type[BaseModel], details: ErrorDetails, at: Path, *, is_gues
     whole, seen = (*at, *path), shown(details["input"], name=name)
     if details["type"] != "extra_forbidden":
         hint = _nearest(details["input"], info) if is_guessed else ""
-        return Finding(whole, seen, _wanted(path, info), hint=hint)
+        return Finding(whole, seen, _expected(path, info), hint=hint)
     return _of_an_unknown_key(parents, whole, details, seen, is_guessed=is_guessed)
 
 
@@ -196,7 +196,7 @@ def did_you_mean(guess: str) -> str:
 def words_of(info: FieldInfo) -> tuple[str, ...]:
     """The words of a field that accepts a closed set; empty for others."""
     entries = (*info.metadata, *_inner_metadata(info.annotation))
-    named = next((entry.words for entry in entries if isinstance(entry, Wanted) and entry.words), ())
+    named = next((entry.words for entry in entries if isinstance(entry, Phrase) and entry.words), ())
     return named or _words(_bare(info.annotation))
 
 
@@ -248,13 +248,13 @@ def _of_an_unknown_key(
         example = f'rules: [{{collection: "*", preset: {value if value in presets else presets[0]}}}]'
         words = f"{dotted(path)}: presets belong in a rule: {example}"
         return Finding(path, seen, "it in a rule", words=words)
-    wanted = _instead(key, parents)
-    if wanted is not None:
-        return Finding(path, seen, wanted)
-    own = members(RuleSettings)
+    expected = _instead(key, parents)
+    if expected is not None:
+        return Finding(path, seen, expected)
+    known = members(RuleSettings)
     is_strange = parents == (RuleSettings,) and key not in members(PolicySettings)
-    if is_strange and not (is_guessed and closest(key, own)):
-        return Finding(path, seen, "a known key", words=f"{dotted(path)}: a rule has {_and(own)}; there is no {key}")
+    if is_strange and not (is_guessed and closest(key, known)):
+        return Finding(path, seen, "a known key", words=f"{dotted(path)}: a rule has {_and(known)}; there is no {key}")
     guess, name = _guess(key, parents) if is_guessed else None, dotted(path)
     words = f"unknown setting {name}" if '"' in name else f'unknown setting "{name}"'
     if guess is None:
@@ -284,17 +284,17 @@ def _guess(key: str, parents: tuple[type[BaseModel], ...]) -> str | None:
     return suggestion(key, [name for parent in parents for name in members(parent)])
 
 
-def _wanted(path: Path, info: FieldInfo | None) -> str:
+def _expected(path: Path, info: FieldInfo | None) -> str:
     if info is None:
         return "a mapping"
     if path and isinstance(path[-1], int):
         element = next(iter(get_args(_bare(info.annotation))), None)
-        phrases = (entry.phrase for entry in get_args(element) if isinstance(entry, Wanted))
+        phrases = (entry.phrase for entry in get_args(element) if isinstance(entry, Phrase))
         words = words_of(info)
         if models_in(info.annotation) or words:
             return "a mapping" if models_in(info.annotation) else alternatives(words)
         return next(phrases, "text that is not empty")
-    return wanted_of(info)
+    return expected_of(info)
 
 
 def pruned(tree: Mapping[str, object], findings: tuple[Finding, ...]) -> dict[str, object]:
@@ -322,10 +322,10 @@ def _without(tree: Mapping[str, object], paths: Iterable[Path]) -> dict[str, obj
 
 def _by_head(paths: Iterable[Path]) -> dict[str | int, list[Path]]:
     """The paths without their first part, by it."""
-    found: dict[str | int, list[Path]] = {}
+    groups: dict[str | int, list[Path]] = {}
     for head, *rest in filter(None, paths):
-        found.setdefault(head, []).append(tuple(rest))
-    return found
+        groups.setdefault(head, []).append(tuple(rest))
+    return groups
 
 
 def _item(item: object, paths: list[Path] | None) -> object:

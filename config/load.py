@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from .contradictions import of_policy, of_rules, of_settings, of_write
 from .fields import Leaf, closest, leaves, pruned, validated
 from .policy import PolicySettings, even
-from .presets import composed, merged, own_members
+from .presets import composed, merged, rule_members
 from .problems import Contradiction, Finding, Path, Places, Problem, SettingsError, dotted, shown
 from .schema import Settings
 
@@ -31,7 +31,7 @@ class _Used:
     """A rule's effective policy, and the members from the rule itself."""
 
     at: Path
-    own: Mapping[str, object]
+    members: Mapping[str, object]
     policy: PolicySettings
 
 
@@ -41,14 +41,14 @@ def judged(tree: Mapping[str, object], known: tuple[Finding, ...]) -> tuple[Sett
     Each member is checked alone, then each rule's effective policy, then all together. Invalid members are removed before
     the next step, so that one error neither hides another nor is reported twice.
     """
-    settings, found = _salvaged(Settings, pruned(tree, known))
-    wrong = [*known, *found]
+    settings, findings = _salvaged(Settings, pruned(tree, known))
+    wrong = [*known, *findings]
     used: list[_Used] = []
     for index, rule in enumerate(settings.rules):
         at: Path = ("rules", index, "policy")
-        policy, found = _salvaged(PolicySettings, composed(settings.policy, rule), at=at)
-        wrong += found
-        used.append(_Used(at, own_members(rule), policy))
+        policy, findings = _salvaged(PolicySettings, composed(settings.policy, rule), at=at)
+        wrong += findings
+        used.append(_Used(at, rule_members(rule), policy))
     faults = Places(each.path for each in wrong)
     sound = [
         contradiction.finding
@@ -63,15 +63,15 @@ def _salvaged(
 ) -> tuple[AnyModel, tuple[Finding, ...]]:
     """The model of the valid members, and the findings."""
     wrong: tuple[Finding, ...] = ()
-    made, found = validated(model, tree, at=at)
-    while made is None:
-        wrong += found
-        within = tuple(Finding(each.path[len(at) :], each.seen, each.wanted) for each in found)
+    value, findings = validated(model, tree, at=at)
+    while value is None:
+        wrong += findings
+        within = tuple(Finding(finding.path[len(at) :], finding.seen, finding.expected) for finding in findings)
         rest = pruned(tree, within)
         # If nothing was removed: the defaults are always valid.
         tree = rest if rest != tree else {}
-        made, found = validated(model, tree, at=at)
-    return made, wrong
+        value, findings = validated(model, tree, at=at)
+    return value, wrong
 
 
 def _contradictions(settings: Settings, used: list[_Used]) -> Iterator[Contradiction]:
@@ -83,10 +83,10 @@ def _contradictions(settings: Settings, used: list[_Used]) -> Iterator[Contradic
     for contradiction in shared:
         yield contradiction.within(("policy",))
     yield from of_rules(settings.rules)
-    for each in used:
-        for contradiction in (*of_policy(each.policy), *of_write(settings, each.policy)):
+    for policy_used in used:
+        for contradiction in (*of_policy(policy_used.policy), *of_write(settings, policy_used.policy)):
             if contradiction not in shared:  # else inherited, and reported once at its own place
-                yield contradiction.within(each.at, own=each.own)
+                yield contradiction.within(policy_used.at, members=policy_used.members)
 
 
 # Every scalar setting has a variable: VECSIEVE_ and its path in capitals. Lists, mappings and rules are only in the file. An unknown
@@ -120,9 +120,9 @@ def from_environment(environment: Mapping[str, str]) -> tuple[dict[Path, object]
     findings: list[Finding] = []
     for name in [*(name for name in known if name in environment), *_unknown(environment, known)]:
         leaf = known.get(name)
-        found = _strange(name, known) if leaf is None else _setting(leaf, environment[name], values)
-        if found is not None:
-            findings.append(found)
+        finding = _strange(name, known) if leaf is None else _setting(leaf, environment[name], values)
+        if finding is not None:
+            findings.append(finding)
     return values, tuple(findings)
 
 
@@ -134,7 +134,7 @@ def _setting(leaf: Leaf, text: str, values: dict[Path, object]) -> Finding | Non
     try:
         values[leaf.path] = _parsed(leaf, text)
     except ValueError:
-        return Finding(leaf.path, seen, leaf.wanted)
+        return Finding(leaf.path, seen, leaf.expected)
     return None
 
 
@@ -150,7 +150,7 @@ def _parsed(leaf: Leaf, text: str) -> object:
         return int(text)
     if leaf.kind == "float" and _NUMBER.fullmatch(text) is not None:
         return float(text)
-    raise ValueError(leaf.wanted)
+    raise ValueError(leaf.expected)
 
 
 def _unknown(environment: Mapping[str, str], known: Mapping[str, Leaf]) -> list[str]:
@@ -215,7 +215,7 @@ def _problem(finding: Finding, sources: Mapping[Path, str], file: File | None, l
     above = (finding.path[:length] for length in range(len(finding.path), 0, -1))
     line = finding.line or next((lines[path] for path in above if path in lines), 0)
     at = f"{file}:{line}" if line and source is None else ""
-    return Problem(place, finding.seen, finding.wanted, at, finding.words, finding.hint)
+    return Problem(place, finding.seen, finding.expected, at, finding.words, finding.hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,12 +27,12 @@ from .values import (
     NoneWord,
     OrNone,
     Overlap,
+    Phrase,
     Representative,
     Seconds,
     Share,
     Texts,
     Ties,
-    Wanted,
     WriteMode,
     WriteTier,
     setting,
@@ -109,7 +109,7 @@ def _threshold_kind(value: object) -> str | None:
 Threshold = Annotated[
     Annotated[FixedThreshold, Tag("fixed")] | Annotated[RelativeThreshold, Tag("relative")],
     Discriminator(_threshold_kind),
-    Wanted("{fixed: …} or {relative: …, min: …, max: …}"),
+    Phrase("{fixed: …} or {relative: …, min: …, max: …}"),
 ]
 
 
@@ -256,10 +256,10 @@ class WriteSettings(Model):
     def custom_policy(self) -> Callable[..., object]:
         """The function that `custom` names. Raises ImportError, SyntaxError, AttributeError, ValueError or TypeError."""
         module, _, name = (self.custom or "").partition(":")
-        found: object = attrgetter(name)(import_module(module))
-        if not callable(found):
+        function: object = attrgetter(name)(import_module(module))
+        if not callable(function):
             raise TypeError(name)
-        return found
+        return function
 
     def under(self, mode: Mode | None) -> WriteSettings:
         """With the mode that overrides every policy's: off disables it, shadow only observes."""
@@ -327,7 +327,7 @@ class PolicySettings(Model):
         CertaintySettings | None,
         NoneWord,
         BeforeValidator(even),
-        Wanted("none, a number from 0 to 1, or {first: …, last: …}"),
+        Phrase("none, a number from 0 to 1, or {first: …, last: …}"),
     ] = setting(None, "the calibrated rule for results without texts; none: only nearly equal vectors merge")
     threshold: Annotated[Threshold | None, NoneWord] = setting(
         None,
@@ -353,7 +353,7 @@ class PolicySettings(Model):
         "a determinantal point process instead of MMR, with this diversity: 0.0: relevance only, 0.4: usual, 1.0: diversity only (the opposite "
         "of lambda)",
     )
-    mmr: Annotated[MmrSettings | None, NoneWord, Wanted("{lambda: …} or none")] = None
+    mmr: Annotated[MmrSettings | None, NoneWord, Phrase("{lambda: …} or none")] = None
     order: Literal["backend", "mmr"] = setting(
         "backend", "backend: the backend's ranking, because clients expect the best result first and monotone scores"
     )

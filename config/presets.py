@@ -52,13 +52,13 @@ PRESETS: Mapping[PresetName, Tree] = MappingProxyType(
 )
 
 
-def own_members(rule: RuleSettings) -> dict[str, object]:
+def rule_members(rule: RuleSettings) -> dict[str, object]:
     return merged({} if rule.preset is None else PRESETS[rule.preset], rule.policy)
 
 
 def composed(base: PolicySettings, rule: RuleSettings) -> dict[str, object]:
     """The members of the rule's policy, not yet validated."""
-    return merged(base.model_dump(by_alias=True), own_members(rule))
+    return merged(base.model_dump(by_alias=True), rule_members(rule))
 
 
 def policy_of(base: PolicySettings, rule: RuleSettings) -> PolicySettings:

@@ -33,14 +33,14 @@ class Problem:
 
     path: str
     seen: str
-    wanted: str
+    expected: str
     at: str = ""
     words: str = ""
     hint: str = ""
 
     def __str__(self) -> str:
-        said = self.words or f"{self.path}: wanted {self.wanted}; saw {self.seen}"
-        return (f"{self.at}: " if self.at else "") + said + (f". {self.hint}" if self.hint else "")
+        text = self.words or f"{self.path}: wanted {self.expected}; saw {self.seen}"
+        return (f"{self.at}: " if self.at else "") + text + (f". {self.hint}" if self.hint else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Finding:
 
     path: Path
     seen: str
-    wanted: str
+    expected: str
     stands: bool = False
     line: int = 0
     words: str = ""
@@ -119,8 +119,8 @@ def masked(value: object, *, name: str = "") -> object:
     return value
 
 
-def _without_rest(found: re.Match[str]) -> str:
-    return f"{found[1]}?{MASK}" if found[2] else found[1]
+def _without_rest(match: re.Match[str]) -> str:
+    return f"{match[1]}?{MASK}" if match[2] else match[1]
 
 
 def is_secret_name(name: str) -> bool:
@@ -151,10 +151,10 @@ class Contradiction:
     finding: Finding
     places: tuple[Path, ...]
 
-    def within(self, at: Path, *, own: Mapping[str, object] | None = None) -> Contradiction:
-        """The same for a policy at ``at``. ``own``: a rule's own members; the other members depend on the settings' policy."""
-        finding = Finding((*at, *self.finding.path), self.finding.seen, self.finding.wanted)
-        inherited = [place for place in self.places if own is not None and not _is_given(own, place)]
+    def within(self, at: Path, *, members: Mapping[str, object] | None = None) -> Contradiction:
+        """The same for a policy at ``at``. ``members``: a rule's own members; the other members depend on the settings' policy."""
+        finding = Finding((*at, *self.finding.path), self.finding.seen, self.finding.expected)
+        inherited = [place for place in self.places if members is not None and not _is_given(members, place)]
         here = [(*at, *place) for place in self.places]
         return Contradiction(finding, (*here, *(("policy", *place) for place in inherited)))
 
@@ -171,6 +171,6 @@ def _is_given(tree: Mapping[str, object], place: Path) -> bool:
     return True
 
 
-def contradiction(path: Path, seen: str, wanted: str, *others: Path) -> Contradiction:
+def contradiction(path: Path, seen: str, expected: str, *others: Path) -> Contradiction:
     """The value at ``path`` is incompatible with those at ``others``."""
-    return Contradiction(Finding(path, seen, wanted), (path, *others))
+    return Contradiction(Finding(path, seen, expected), (path, *others))

@@ -45,7 +45,7 @@ LARGEST_BUDGET_BYTES = 10**15  # a petabyte a month: a larger number has the wro
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Phrase:
     """Describes the accepted values of a type in an error message. ``words``: the values, if they are a closed set."""
 
     phrase: str
@@ -83,7 +83,7 @@ def _hex_digest(text: str) -> None:
         raise ValueError("no digest")
 
 
-Backend = Annotated[str, AfterValidator(_known), Wanted(alternatives(tuple(TRAITS)), tuple(TRAITS))]
+Backend = Annotated[str, AfterValidator(_known), Phrase(alternatives(tuple(TRAITS)), tuple(TRAITS))]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 CosineDistance = Annotated[float, Field(ge=0.0, le=2.0)]
 Seconds = Annotated[float, Field(gt=0.0, le=LONGEST_SECONDS)]
@@ -91,85 +91,85 @@ SecondsOrZero = Annotated[float, Field(ge=0.0, le=LONGEST_SECONDS)]
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
 BudgetBytes = Annotated[int, Field(ge=1, le=LARGEST_BUDGET_BYTES)]
 Name = Annotated[str, Field(min_length=1)]
-Names = Annotated[tuple[Name, ...], AfterValidator(_distinct), Wanted("a list of names, each once")]
+Names = Annotated[tuple[Name, ...], AfterValidator(_distinct), Phrase("a list of names, each once")]
 Ties = Annotated[
     tuple[Tie, ...],
     AfterValidator(_distinct),
-    Wanted(f"a list of {', '.join(get_args(Tie))}, each once", get_args(Tie)),
+    Phrase(f"a list of {', '.join(get_args(Tie))}, each once", get_args(Tie)),
 ]
 Overrides = Annotated[
     tuple[Override, ...],
     AfterValidator(_distinct),
-    Wanted(f"a list of {', '.join(get_args(Override))}, each once", get_args(Override)),
+    Phrase(f"a list of {', '.join(get_args(Override))}, each once", get_args(Override)),
 ]
 RuleName = Annotated[
     str,
     Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$"),
-    Wanted("1 to 32 lower-case letters, digits, - and _ such as tickets"),
+    Phrase("1 to 32 lower-case letters, digits, - and _ such as tickets"),
 ]
-Pattern = Annotated[str, Field(min_length=1), Wanted("a pattern such as docs-*")]
+Pattern = Annotated[str, Field(min_length=1), Phrase("a pattern such as docs-*")]
 HostPort = Annotated[
-    str, _checked_by(parse_address), Wanted("host:port such as 127.0.0.1:6343, an IPv6 host in brackets")
+    str, _checked_by(parse_address), Phrase("host:port such as 127.0.0.1:6343, an IPv6 host in brackets")
 ]
 UpstreamUrl = Annotated[
     str,
     AfterValidator(upstream_url),
-    Wanted("http or https, host, port and perhaps a path such as http://127.0.0.1:6333, without credentials or query"),
+    Phrase("http or https, host, port and perhaps a path such as http://127.0.0.1:6333, without credentials or query"),
 ]
 PathPrefix = Annotated[
-    str, AfterValidator(path_prefix), Wanted("a path such as /qdrant, without a closing slash, or nothing")
+    str, AfterValidator(path_prefix), Phrase("a path such as /qdrant, without a closing slash, or nothing")
 ]
 HostPatterns = Annotated[
-    tuple[Annotated[str, _checked_by(parse_pattern), Wanted("a host name such as *.example.com")], ...],
+    tuple[Annotated[str, _checked_by(parse_pattern), Phrase("a host name such as *.example.com")], ...],
     AfterValidator(_distinct),
-    Wanted("a list of host names such as *.example.com, each once, perhaps with a port, * within one label"),
+    Phrase("a list of host names such as *.example.com, each once, perhaps with a port, * within one label"),
 ]
 IndexUrl = Annotated[
     str,
     AfterValidator(index_url),
-    Wanted("the host of an index such as docs-abc123.svc.aped-4627-b74a.pinecone.io, http(s)://host:port"),
+    Phrase("the host of an index such as docs-abc123.svc.aped-4627-b74a.pinecone.io, http(s)://host:port"),
 ]
 IndexPorts = Annotated[
     dict[
         Annotated[int, BeforeValidator(port_number), Field(ge=1, le=65_535)],
         Annotated[str, AfterValidator(index_url)],
     ],
-    Wanted(
+    Phrase(
         "a mapping from ports, 1 to 65535, to hosts of indexes such as 8101: docs-abc123.svc.aped-4627-b74a.pinecone.io"
     ),
 ]
 GrpcUrl = Annotated[
     str,
     AfterValidator(grpc_url),
-    Wanted("host:port such as 127.0.0.1:6334, https://host:port for TLS, without credentials or path"),
+    Phrase("host:port such as 127.0.0.1:6334, https://host:port for TLS, without credentials or path"),
 ]
 Connections = Annotated[int, Field(ge=1, le=64)]
 CollectorUrl = Annotated[
     str,
     AfterValidator(collector_url),
-    Wanted("http or https, host, port and perhaps a path such as http://127.0.0.1:4318, without credentials or query"),
+    Phrase("http or https, host, port and perhaps a path such as http://127.0.0.1:4318, without credentials or query"),
 ]
 HookUrl = Annotated[
     str,
     AfterValidator(hook_url),
-    Wanted(
+    Phrase(
         "http or https, host, port and perhaps a path such as https://example.com/hook, without credentials or query"
     ),
 ]
 KeyDigests = Annotated[
-    tuple[Annotated[str, _checked_by(_hex_digest), Wanted("the SHA-256 digest of a key, 64 hexadecimal digits")], ...],
+    tuple[Annotated[str, _checked_by(_hex_digest), Phrase("the SHA-256 digest of a key, 64 hexadecimal digits")], ...],
     AfterValidator(_distinct),
-    Wanted("a list of SHA-256 digests in 64 hexadecimal digits, each once"),
+    Phrase("a list of SHA-256 digests in 64 hexadecimal digits, each once"),
 ]
 Networks = Annotated[
-    tuple[Annotated[str, _checked_by(ip_network), Wanted("an address or a network such as 10.1.0.0/16")], ...],
+    tuple[Annotated[str, _checked_by(ip_network), Phrase("an address or a network such as 10.1.0.0/16")], ...],
     AfterValidator(_distinct),
-    Wanted("a list of addresses or networks such as 10.1.0.0/16, each once"),
+    Phrase("a list of addresses or networks such as 10.1.0.0/16, each once"),
 ]
 StoreUrl = Annotated[
     str,
     Field(pattern=r"^(redis|rediss)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?(/[0-9]{1,3})?$"),
-    Wanted(
+    Phrase(
         "redis:// or rediss://, host and perhaps port and number of a database such as redis://127.0.0.1:6379/0, without credentials"
     ),
 ]
@@ -177,7 +177,7 @@ PublicForm = Literal["path", "port_url", "port_authority"]
 PublicUrl = Annotated[
     str,
     AfterValidator(public_url),
-    Wanted("http or https, host and perhaps port and path such as https://vecsieve.example.com"),
+    Phrase("http or https, host and perhaps port and path such as https://vecsieve.example.com"),
 ]
 
 
@@ -199,5 +199,5 @@ OrNone = Annotated[T | None, NoneWord]
 
 def setting(default: T, reason: str) -> T:
     """Declares a field of a settings model: its default, and the reason, which docs/settings.md shows."""
-    made: T = Field(default=default, description=reason)
-    return made
+    field: T = Field(default=default, description=reason)
+    return field

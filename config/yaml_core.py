@@ -169,8 +169,8 @@ def _composed(text: str) -> yaml.Node | None:
 
 def _fault(problem: str) -> str:
     """PyYAML's wording, after *saw*."""
-    found = problem.removeprefix("but ").removeprefix("found ")
-    return one_line(found if found != problem else f"this: {problem}")
+    fault = problem.removeprefix("but ").removeprefix("found ")
+    return one_line(fault if fault != problem else f"this: {problem}")
 
 
 def _measure(node: yaml.Node, known: dict[int, tuple[int, int]], above: set[int]) -> tuple[int, int]:
@@ -217,7 +217,7 @@ class _Builder:
             return tuple(self._item(child, (*path, index)) for index, child in enumerate(node.value))
         if isinstance(node, yaml.ScalarNode) and (node.tag == _TEXT or _is_core(node)):
             return self._scalar(node, path)
-        self._refuse(node, path, seen=f"the tag {node.tag}", wanted="a plain mapping, list or value")
+        self._refuse(node, path, seen=f"the tag {node.tag}", expected="a plain mapping, list or value")
         return None
 
     def _item(self, node: yaml.Node, path: Path) -> object:
@@ -228,11 +228,11 @@ class _Builder:
         built: dict[str, object] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode) or not _is_key(key_node):
-                self._refuse(key_node, path, seen="another key", wanted="keys that are plain words")
+                self._refuse(key_node, path, seen="another key", expected="keys that are plain words")
                 continue
             key = key_node.value
             if key in built:
-                self._refuse(key_node, (*path, key), seen="it again", wanted="the key once", stands=True)
+                self._refuse(key_node, (*path, key), seen="it again", expected="the key once", stands=True)
                 continue
             self.lines[*path, key] = key_node.start_mark.line + 1
             built[key] = self.value(value_node, (*path, key))
@@ -243,17 +243,17 @@ class _Builder:
         if node.tag == _TEXT:
             if not any("\ud800" <= character <= "\udfff" for character in text):
                 return text
-            self._refuse(node, path, seen="half of a surrogate pair", wanted="text")
+            self._refuse(node, path, seen="half of a surrogate pair", expected="text")
         elif node.tag == _BOOL:
             return text.lower() == "true"
         elif node.tag in {_INT, _FLOAT}:
             if len(text) <= LONGEST_NUMBER:
                 return _integer(text) if node.tag == _INT else _floating(text)
-            self._refuse(node, path, seen=shown(text), wanted=f"a number of at most {LONGEST_NUMBER} characters")
+            self._refuse(node, path, seen=shown(text), expected=f"a number of at most {LONGEST_NUMBER} characters")
         return None
 
-    def _refuse(self, node: yaml.Node, path: Path, *, seen: str, wanted: str, stands: bool = False) -> None:
-        self.findings.append(Finding(path, seen, wanted, stands, line=node.start_mark.line + 1))
+    def _refuse(self, node: yaml.Node, path: Path, *, seen: str, expected: str, stands: bool = False) -> None:
+        self.findings.append(Finding(path, seen, expected, stands, line=node.start_mark.line + 1))
 
 
 def _is_key(node: yaml.ScalarNode) -> bool:

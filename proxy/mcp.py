@@ -36,15 +36,15 @@ from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.config.problems import Problem, SettingsError, masked
 from vecsieve.config.schema import Settings
 
-from .admin.access import is_held, token_in
+from .admin.access import has_token, token_in
 from .api.messages import OptimizeRequest, optimizing
 from .api.problems import ProblemError, decoded
 from .api.routes import schema_of
 from .jobs.analyze.command import USUAL_SOURCES
 from .jobs.analyze.reading import FieldNames
 from .jobs.analyze.report import as_json
-from .jobs.analyze.run import Asked, analyze
-from .jobs.databases import BackendOption, KeyOption, Wanted, opened
+from .jobs.analyze.run import AnalyzeOptions, analyze
+from .jobs.databases import BackendOption, KeyOption, SourceOptions, opened
 from .jobs.embeddings import Embeddings
 from .jobs.source import USUAL_FIELDS, SourceError
 from .runtime.addresses import binding
@@ -80,8 +80,8 @@ class Places:
     environment: Mapping[str, str]
     embeddings: Embeddings | None = None
 
-    def collection(self, name: str, vector: str | None) -> Wanted:
-        return Wanted(
+    def collection(self, name: str, vector: str | None) -> SourceOptions:
+        return SourceOptions(
             backend=self.backend,
             url=self.url,
             collection=name,
@@ -217,61 +217,61 @@ _EXPLAIN = msgspec.json.Decoder(ExplainArguments)
 
 
 async def _found(places: Places, database: DatabaseCalls, body: bytes) -> bytes:
-    asked = decoded(_SEARCH, body)
-    if (asked.query is None) == (asked.vector is None):
+    request = decoded(_SEARCH, body)
+    if (request.query is None) == (request.vector is None):
         raise ToolError("wanted one of query and vector")
-    if asked.query is not None:
+    if request.query is not None:
         if places.embeddings is None:
             raise ToolError("query: no embeddings are set (--embeddings URL); send the query's vector")
         try:
-            vector = await places.embeddings.of(asked.query)
+            vector = await places.embeddings.of(request.query)
         except SourceError as error:
             raise ToolError(str(error)) from None
-        body = msgspec.json.encode(msgspec.structs.replace(asked, query=None, vector=vector))
+        body = msgspec.json.encode(msgspec.structs.replace(request, query=None, vector=vector))
     return await database.run(_search, body, seconds=SEARCH_SECONDS)
 
 
 def _search(places: Places, body: bytes) -> bytes:
-    asked = decoded(_SEARCH, body)
-    vector = np.array([asked.vector], np.float32)
+    request = decoded(_SEARCH, body)
+    vector = np.array([request.vector], np.float32)
     try:
-        with closing(opened(places.collection(asked.collection, asked.vector_name), places.environment)) as source:
+        with closing(opened(places.collection(request.collection, request.vector_name), places.environment)) as source:
             dimension = source.shape().dimension
             if dimension != vector.shape[1]:
                 raise ToolError(
                     f"vector: saw {vector.shape[1]} numbers, wanted {dimension}, the dimension of the collection"
                 )
-            (found,) = source.neighbours(vector, count=asked.top_k)
+            (hits,) = source.neighbours(vector, count=request.top_k)
     except (SourceError, SettingsError) as error:
         raise ToolError(str(error)) from None
     results = [
         {"id": point.id, "distance": round(far, 6) if np.isfinite(far) else None, "payload": dict(point.payload)}
-        for point, far in found
+        for point, far in hits
     ]
     return msgspec.json.encode({"results": results}, enc_hook=str)
 
 
 def _analyze(places: Places, body: bytes) -> bytes:
-    asked = decoded(_ANALYZE, body)
+    request = decoded(_ANALYZE, body)
     try:
-        with closing(opened(places.collection(asked.collection, asked.vector_name), places.environment)) as source:
-            return as_json(analyze(source, _job(asked)))
+        with closing(opened(places.collection(request.collection, request.vector_name), places.environment)) as source:
+            return as_json(analyze(source, _job(request)))
     except (SourceError, SettingsError) as error:
         raise ToolError(str(error)) from None
 
 
-def _job(asked: AnalyzeArguments) -> Asked:
-    text = USUAL_FIELDS if asked.text_field is None else (asked.text_field,)
-    return Asked(
-        collection=asked.collection,
+def _job(request: AnalyzeArguments) -> AnalyzeOptions:
+    text = USUAL_FIELDS if request.text_field is None else (request.text_field,)
+    return AnalyzeOptions(
+        collection=request.collection,
         fields=FieldNames(text=text, source=USUAL_SOURCES),
-        limit=asked.points,
+        limit=request.points,
         work=None,
     )
 
 
 async def _explain(places: Places, body: bytes) -> bytes:
-    asked = decoded(_EXPLAIN, body)
+    request = decoded(_EXPLAIN, body)
     head = {} if places.admin_token is None else {"Authorization": f"Bearer {places.admin_token}"}
     timeout = aiohttp.ClientTimeout(total=ADMIN_SECONDS)
     try:
@@ -287,10 +287,10 @@ async def _explain(places: Places, body: bytes) -> bytes:
         raise ToolError(f"{places.admin}/explain answers with status {status}{hint}")
     try:
         explained = orjson.loads(content)
-        records = [each for each in explained["records"] if asked.collection in {None, each["collection"]}]
+        records = [each for each in explained["records"] if request.collection in {None, each["collection"]}]
     except (ValueError, KeyError, TypeError):
         raise ToolError(f"{places.admin}/explain sent no valid reply: is it VecSieve's admin port?") from None
-    return orjson.dumps({"keep": explained["keep"], "records": records[: asked.count]})
+    return orjson.dumps({"keep": explained["keep"], "records": records[: request.count]})
 
 
 async def called(known: Mapping[str, Tool], name: str, arguments: object) -> bytes:
@@ -369,7 +369,7 @@ def guarded(app: Asgi, token: bytes | None) -> Asgi:
         scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
     ) -> None:
         given = dict(scope.get("headers") or ()).get(b"authorization", b"").decode("latin-1")
-        if scope["type"] != "lifespan" and not is_held(token, given):
+        if scope["type"] != "lifespan" and not has_token(token, given):
             head = [(b"www-authenticate", b"Bearer"), (b"content-length", b"0")]
             await send({"type": "http.response.start", "status": 401, "headers": head})
             await send({"type": "http.response.body", "body": b""})

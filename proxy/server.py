@@ -25,7 +25,7 @@ from vecsieve.config.schema import Settings
 
 from .admin.access import token_in
 from .admin.inspector import TOKEN_FILE, InForce, Inspector
-from .admin.knowledge import Ask, Knowledge, asking, egress_of, open_to_admin, texts_of
+from .admin.knowledge import Ask, Knowledge, ask_of_workers, egress_of, open_to_admin, texts_of
 from .admin.server import AdminServer, Pages
 from .admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
 from .admin.verdicts import hourly, last_words, leave_rows, left_rows, verdict_page
@@ -37,7 +37,7 @@ from .process.workers import Worker, Workers, run_workers
 from .runtime.addresses import DataPort, binding, data_ports_of
 from .runtime.files import Watched
 from .runtime.lifecycle import Board, Lifecycle
-from .runtime.loop import LoopLag, beside
+from .runtime.loop import LoopLag, in_thread
 from .runtime.memory import (
     cgroup_limit_bytes,
     collect_seldom,
@@ -46,13 +46,13 @@ from .runtime.memory import (
     resident_bytes,
 )
 from .search.policy import Rules
-from .telemetry.exposition import Scrape, WorkerFiles, exposition, own_registry, scrape, shared_registry
+from .telemetry.exposition import Scrape, WorkerFiles, exposition, process_registry, scrape, shared_registry
 from .telemetry.labels import Telemetry
 from .telemetry.log import AccessLog, LineSink, Logging, PollingSink, ThreadedSink, set_up
 from .telemetry.metrics import Metrics
 from .telemetry.otel import headers_of
 from .writes.events import SECRET_FILE
-from .writes.lock import held_alone
+from .writes.lock import locked
 
 LOGGER = logging.getLogger("vecsieve.instance")
 # Settings that need a restart: sockets, and pools and limits whose size is fixed at the start.
@@ -188,7 +188,7 @@ class Instance:
     async def reload(self) -> None:
         """Load the settings beside the loop and apply them; keep the old ones when they are invalid. Never raises."""
         try:
-            fresh, rules = await beside(self._source.load_with_rules)
+            fresh, rules = await in_thread(self._source.load_with_rules)
             self._process.reload(fresh, rules)
         except SettingsError as error:
             self._metrics.config_refused()
@@ -207,7 +207,7 @@ class Instance:
         self._process.calibration.look()
         self._process.levels.look()
         if self._file.has_changed():
-            self.lifecycle.told(signal.SIGHUP)
+            self.lifecycle.handle_signal(signal.SIGHUP)
         self._beat()
 
 
@@ -264,7 +264,7 @@ def readable(sink: LineSink, settings: Settings) -> LineSink:
 
 async def serve_alone(source: Source, settings: Settings) -> int:
     """Run one process with both listeners. Returns the exit status, which is 0 even if requests were aborted."""
-    registry = own_registry()
+    registry = process_registry()
     metrics = Metrics(registry, backend=settings.backend, rules=settings.rule_names)
     dropped = metrics.telemetry_dropped_total.labels(Telemetry.LOG).inc
     least, sink = talk.level_of(settings.log), readable(ThreadedSink(on_drop=dropped), settings)
@@ -431,13 +431,13 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
     async def reload() -> None:
         nonlocal facts
         try:
-            fresh = await beside(source.load)
+            fresh = await in_thread(source.load)
             facts = facts_of(fresh)
             in_force.take(fresh)
         except SettingsError:
             WORKERS_LOGGER.info("the status page still shows the settings in force")
 
-    ask = asking(worker.metrics_directory, settings.workers)
+    ask = ask_of_workers(worker.metrics_directory, settings.workers)
     pages = _pages(worker, registry, ask, in_force, facts=lambda: facts)
     lifecycle = Lifecycle(drain_accept_seconds=0, drain_seconds=0, reload=reload)
     lifecycle.listen_to_signals()
@@ -446,7 +446,7 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
     def beat() -> None:
         worker.beat()
         if source.file.has_changed():
-            lifecycle.told(signal.SIGHUP)
+            lifecycle.handle_signal(signal.SIGHUP)
 
     lag = LoopLag(lambda _: None, clock=time.monotonic, beat=beat)
     try:
@@ -475,7 +475,7 @@ def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[s
     token_in(settings.webhook.secret_file, SECRET_FILE)
     keep_freed_blocks(glibc_mallopt())
     journal = settings.journal.path
-    with held_alone(None if journal is None else Path(journal)):  # before the fork: workers inherit it
+    with locked(None if journal is None else Path(journal)):  # before the fork: workers inherit it
         if settings.workers > 1:
             return serve_workers(source, settings, run_loop)
         return run_loop(serve_alone(source, settings))

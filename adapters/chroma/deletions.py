@@ -38,7 +38,7 @@ class _Body(msgspec.Struct):
 
 def of_body(request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
     """Raises ValueError and the like. Ids together with a filter are those that may be deleted."""
-    said = msgspec.json.decode(body, type=_Body)
-    is_narrowed = not {bytes(said.where), bytes(said.where_document)} <= _NOTHING or said.limit is not None
-    ids = tuple(map(orjson.dumps, said.ids)) if said.ids else None
+    content = msgspec.json.decode(body, type=_Body)
+    is_narrowed = not {bytes(content.where), bytes(content.where_document)} <= _NOTHING or content.limit is not None
+    ids = tuple(map(orjson.dumps, content.ids)) if content.ids else None
     return [Deletion(collection=request.collection, ids=ids, is_certain=ids is not None and not is_narrowed)]

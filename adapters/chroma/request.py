@@ -121,9 +121,9 @@ class ChromaNames:
         return None if every is None else Unsettled(scope=scope(every[1], every[2]) or "")
 
 
-def _of_one(before: str, said: str) -> Unsettled:
-    """``said``: an id or a name, without characters that need percent-encoding."""
-    return Unsettled(key=said.lower() if _ID.fullmatch(said) else before + said)
+def _of_one(before: str, name: str) -> Unsettled:
+    """``columns``: an id or a name, without characters that need percent-encoding."""
+    return Unsettled(key=name.lower() if _ID.fullmatch(name) else before + name)
 
 
 # Reads of a collection's records, and writes that a later reply shows: values come with each reply, and its distances prove the vectors. All
@@ -170,7 +170,7 @@ class Document:
     """One request. ``opening``: the offset after its brace. ``limit``, ``include``: spans of these values;
     None if absent.
 
-    ``searches``: their number. ``asked``: the columns that the client selects. ``added``: further ones.
+    ``searches``: their number. ``requested``: the columns that the client selects. ``added``: further ones.
     """
 
     body: bytes
@@ -179,7 +179,7 @@ class Document:
     top_k: int
     limit: Span | None
     include: Span | None
-    asked: tuple[str, ...]
+    requested: tuple[str, ...]
     added: tuple[str, ...]
 
 
@@ -193,13 +193,13 @@ def parse(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
         raise UnsupportedError(Reason.SINGLE_RESULT if top_k else Reason.NOTHING_TO_DO)
     spans = value_spans(found)
     include = spans.get("include")
-    asked = DEFAULT_INCLUDE if include is None else _columns(body, include)
+    requested = DEFAULT_INCLUDE if include is None else _columns(body, include)
     vectors = _embeddings(body, found, needs.bounds.searches)
     most = _most(body, found, most_candidates(searches=len(vectors), numbers=vectors.shape[1]), top_k)
     searches = tuple(Search(top_k=top_k, offset=0, pages=False, query=usable(vector), most=most) for vector in vectors)
     document = Document(
         body=body, opening=span[0] + 1, searches=len(searches), top_k=top_k,
-        limit=spans.get("n_results"), include=include, asked=asked, added=tuple(column for column in _wanted(needs) if column not in asked),
+        limit=spans.get("n_results"), include=include, requested=requested, added=tuple(column for column in _wanted(needs) if column not in requested),
     )  # fmt: skip
     return searches, document
 
@@ -228,9 +228,9 @@ def _included(document: Document) -> bytes:
     """The client's list with the added columns appended."""
     added = b",".join(b'"%s"' % name.encode() for name in document.added)
     if document.include is None:
-        return b'["%s",%s]' % ('","'.join(document.asked).encode(), added)
+        return b'["%s",%s]' % ('","'.join(document.requested).encode(), added)
     inside = document.body[document.include[0] : document.include[1] - 1]
-    return inside + (b"," if document.asked else b"") + added + b"]"
+    return inside + (b"," if document.requested else b"") + added + b"]"
 
 
 def _wanted(needs: Needs) -> tuple[str, ...]:

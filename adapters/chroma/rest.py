@@ -96,7 +96,7 @@ class Column:
 class Echo(Cells):
     """The list of included columns, and its values."""
 
-    said: tuple[str, ...]
+    columns: tuple[str, ...]
 
 
 def read_columns(text: bytes, found: Members) -> dict[str, Column]:
@@ -123,11 +123,11 @@ def read_echo(text: bytes, found: Members, wanted: Sequence[str]) -> Echo | None
         return None
     array = found[names[0]].value, found[names[0]].end
     spans = tuple(elements(text, array))
-    said = tuple(string(text[start:end]) for start, end in spans)
-    is_wanted = said == tuple(wanted) if names == [ECHO] else set(said) == set(wanted)
+    listed = tuple(string(text[start:end]) for start, end in spans)
+    is_wanted = listed == tuple(wanted) if names == [ECHO] else set(listed) == set(wanted)
     if len(names) > 1 or not is_wanted:
         raise ValueError("the list of included columns is not the requested one")
-    return Echo(array, spans, said)
+    return Echo(array, spans, listed)
 
 
 def _read_column(text: bytes, name: str, member: Member) -> Column | None:
@@ -177,7 +177,7 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[tuple[Poo
     columns = read_columns(text, found)
     if len(columns[IDS].cells) != request.searches:
         raise ValueError(f"{len(columns[IDS].cells)} lists of ids, wanted {request.searches}")
-    echo = read_echo(text, found, (*request.asked, *request.added))
+    echo = read_echo(text, found, (*request.requested, *request.added))
     document = ReplyDocument(source=source, text=text, columns=columns, echo=echo)
     _all_in_place(document)
     if needs.payload_fields:
@@ -317,8 +317,8 @@ class ChromaRest(NotingAdapter[Document, ReplyDocument]):
             else:
                 edits += [_kept(reply, cells, kept) for cells, kept in zip(column.cells, rows, strict=True)]
         if reply.echo is not None:
-            said = [place for place, name in enumerate(reply.echo.said) if name not in request.added]
-            edits.append(_kept(reply, reply.echo, said))
+            listed = [place for place, name in enumerate(reply.echo.columns) if name not in request.added]
+            edits.append(_kept(reply, reply.echo, listed))
         return b"".join(edited(reply.source, (0, len(reply.text)), edits))
 
     def payloads(self, request: Document, text: bytes) -> tuple[tuple[Span | None, ...], ...]:

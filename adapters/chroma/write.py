@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..base import NOTE, Array, RestWrites, equal_to, json_text, own
+from ..base import NOTE, Array, RestWrites, equal_to, json_text, typed
 from ..contract import (
     NativeAnswer,
     Operation,
@@ -130,24 +130,24 @@ FORM = _Record()
 
 
 def _packed(cell: bytes) -> bytes:
-    """An embedding in Base64: a column has one form."""
+    """An embedding in Base64, because a column has one form."""
     return cell if cell[:1] == b'"' else b'"%s"' % b64encode(np.array(orjson.loads(cell), "<f4").tobytes())
 
 
 MOST_COMPARED = 16  # values of a record's metadata
-SHORTEST = 3  # characters of a text that its index of texts finds
+SHORTEST = 3  # characters: the text index finds no shorter text
 
 
 class ChromaWrites(RestWrites):
     form: Form = FORM
 
     def ask_metric(self, write: Operation, _body: bytes) -> Question:
-        """The collection's document by its id, which servers before 1.1 do not know."""
+        """The collection's document by its id; servers before 1.1 lack this route."""
         before, _, identifier = write.partition.rpartition("/")
         return Question(method="GET", target=f"{before}/by-id/{identifier}")
 
     def classify(self, head: RequestHead) -> Operation | None:
-        """An upsert or an addition; None for any other request. Never raises. ``partition``: the path of the collection, as it came."""
+        """An upsert or an addition; None for any other request. Never raises. ``partition``: the path of the collection, unchanged."""
         match = _WRITE.fullmatch(head.path)
         if head.method != "POST" or match is None or not may_be_json(head.content_type):
             return None
@@ -162,11 +162,11 @@ class ChromaWrites(RestWrites):
     def read_points(self, _: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
         text = source.text
         span = whole(text)
-        found = read_object(text, span, _COLUMNS, reason=Reason.NOT_JSON)
-        ids = items_of(text, required(text, found, "ids"))
+        request = read_object(text, span, _COLUMNS, reason=Reason.NOT_JSON)
+        ids = items_of(text, required(text, request, "ids"))
         if len(ids) > needs.most:
             raise UnsupportedError(Reason.TOO_MANY_PARTS)
-        places = {name: place for name in _COLUMNS if (place := present(text, found, name))}
+        places = {name: place for name in _COLUMNS if (place := present(text, request, name))}
         columns = {name: _column(text, place, len(ids)) for name, place in places.items()}
         matrix = _matrix([source.cut_value(each) for each in columns.get("embeddings", ())])
         name = name_of([{"": row} for row in matrix], needs.vector_name)
@@ -191,7 +191,7 @@ class ChromaWrites(RestWrites):
                 source=source,
                 columns={name: (place, tuple(columns[name])) for name, place in places.items()},
                 metadata=None if metadata is None else tuple(metadata),
-                column=value_spans(found).get("metadatas"),
+                column=value_spans(request).get("metadatas"),
                 at=span[1] - 1,
             ),
         )
@@ -258,14 +258,14 @@ class ChromaWrites(RestWrites):
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's bytes with a note in the metadata of some records."""
-        document = own(points.document, Document)
-        shown = {row: json_text(note.decode()) for row, note in notes.items()}
+        document = typed(points.document, Document)
+        texts = {row: json_text(note.decode()) for row, note in notes.items()}
         if document.metadata is not None:
             text = document.source.text
-            edits = [member_edit(text, document.metadata[row], NOTE, note) for row, note in shown.items()]
+            edits = [member_edit(text, document.metadata[row], NOTE, note) for row, note in texts.items()]
         else:
             cells = [
-                b'{"%s":%s}' % (NOTE.encode(), shown[row]) if row in shown else b"null"
+                b'{"%s":%s}' % (NOTE.encode(), texts[row]) if row in texts else b"null"
                 for row in range(len(points.ids))
             ]
             column = b"[%s]" % b",".join(cells)
@@ -274,11 +274,11 @@ class ChromaWrites(RestWrites):
         return b"".join(edited(document.source, (0, len(document.source.text)), edits))
 
     def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         return document.source, list(document.columns.values())
 
     def ask_stored(self, write: Operation, _: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-        """A read by ids that returns ids, or everything stored."""
+        """A read by ids that returns ids, or whole records."""
         include = orjson.dumps(_COLUMNS[1:] if whole else ())
         body = b'{"ids":[%s],"include":%s}' % (b",".join(ids), include)
         return [Question(method="POST", target=f"{write.partition}/get", body=body)]
@@ -304,9 +304,9 @@ class ChromaWrites(RestWrites):
         questions: list[Question] = []
         for identifier, record in victims.items():
             metadata, document = last_values(record, ("metadatas", "documents"))
-            held = orjson.loads(metadata or b"null") or {}
-            each = [(key, orjson.dumps(value)) for key, value in held.items() if isinstance(value, str | int)]
-            filters = b',"where":' + equal_to(tuple(each[:MOST_COMPARED])) if each else b""
+            values = orjson.loads(metadata or b"null") or {}
+            comparable = [(key, orjson.dumps(value)) for key, value in values.items() if isinstance(value, str | int)]
+            filters = b',"where":' + equal_to(tuple(comparable[:MOST_COMPARED])) if comparable else b""
             if document is not None and len(string(document) if document != b"null" else "") >= SHORTEST:
                 filters += b',"where_document":{"$contains":%s}' % document
             body = b'{"ids":[%s]%s}' % (identifier, filters)
@@ -320,13 +320,13 @@ class ChromaWrites(RestWrites):
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """The members of one record, by the names of their columns, in the client's own bytes."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         source, columns = document.source, document.columns
-        each = [b'"%s":%s' % (name.encode(), source.cut_value(rows[row])) for name, (_, rows) in columns.items()]
-        return b"{%s}" % b",".join(each)
+        cells = [b'"%s":%s' % (name.encode(), source.cut_value(rows[row])) for name, (_, rows) in columns.items()]
+        return b"{%s}" % b",".join(cells)
 
     def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
-        """The write with other columns. A write with members beside its columns is not supported, so none is lost here."""
+        """The write with other columns. It has no other members, because such writes are not supported."""
         kept = [row for row in range(len(points.ids)) if row not in rows]
         records = [last_values(merged[row] if row in merged else self.point(points, row), _COLUMNS) for row in kept]
         columns = {
@@ -335,5 +335,5 @@ class ChromaWrites(RestWrites):
         }
         if any(cell[:1] == b'"' for cell in columns["embeddings"]):
             columns["embeddings"] = [_packed(cell) for cell in columns["embeddings"]]
-        shown = {name: cells for name, cells in columns.items() if set(cells) != {b"null"}}
-        return b"{%s}" % b",".join([b'"%s":[%s]' % (name.encode(), b",".join(cells)) for name, cells in shown.items()])
+        filled = {name: cells for name, cells in columns.items() if set(cells) != {b"null"}}
+        return b"{%s}" % b",".join([b'"%s":[%s]' % (name.encode(), b",".join(cells)) for name, cells in filled.items()])

@@ -68,8 +68,8 @@ def collection_of(head: RequestHead) -> str:
     """The collection named by a message; "" if it cannot be parsed, in which case the search is unsupported as well."""
     try:
         database, collection = named(head.message)
-        said = "" if database is None else text(head.message, database)
-        return place(said or head.database, "" if collection is None else text(head.message, collection))
+        database_named = "" if database is None else text(head.message, database)
+        return place(database_named or head.database, "" if collection is None else text(head.message, collection))
     except ValueError:
         return ""
 

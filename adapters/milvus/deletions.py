@@ -60,13 +60,13 @@ class _Body(msgspec.Struct, rename="camel"):
 
 def of_body(request: Operation, body: bytes, known: object | None) -> Sequence[Deletion]:
     """Over REST. Raises ValueError and the like."""
-    said = msgspec.json.decode(body, type=_Body)
-    listed = _listed(said.filter, known)
-    if said.id is not None:
-        values = said.id if isinstance(said.id, list) else [said.id]
+    content = msgspec.json.decode(body, type=_Body)
+    listed = _listed(content.filter, known)
+    if content.id is not None:
+        values = content.id if isinstance(content.id, list) else [content.id]
         # Numbers may be written as texts, and ids may be texts of digits.
         listed = tuple(dict.fromkeys(each for value in values for each in _spelled(value)))
-    return _found(request.name, calls.place(said.db_name, said.collection_name), said.partition_name, listed)
+    return _found(request.name, calls.place(content.db_name, content.collection_name), content.partition_name, listed)
 
 
 def _spelled(value: int | str) -> Sequence[bytes]:

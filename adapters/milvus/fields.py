@@ -181,10 +181,10 @@ def can_hold(types: Mapping[str, FieldType], own: Payload, new: Payload, *, is_d
     return is_dynamic and DYNAMIC not in keys and is_document(keys)
 
 
-def limits(said: Mapping[str, str]) -> dict[str, int]:
+def limits(parameters: Mapping[str, str]) -> dict[str, int]:
     """The limits of a FieldType, from the parameters of a field; those that are no numbers are not known."""
     names = {"max_length": "most_bytes", "max_capacity": "most_elements"}
-    return {names[key]: int(value) for key, value in said.items() if key in names and value.isdecimal()}
+    return {names[key]: int(value) for key, value in parameters.items() if key in names and value.isdecimal()}
 
 
 # Over REST.

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ..base import GrpcAdapter, Keep, own
+from ..base import GrpcAdapter, Keep, typed
 from ..contract import (
     FIELD_BYTES,
     Allowance,
@@ -152,9 +152,9 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     return text
 
 
-def _top_k(said: int, asked: int, came: Sequence[int], counts: Sequence[int]) -> int:
+def _top_k(stated: int, requested: int, came: Sequence[int], counts: Sequence[int]) -> int:
     """The server's value: Milvus counts the rows of its longest list, Lite repeats the requested number."""
-    return max(counts) if said == max(came) else min(said, asked)
+    return max(counts) if stated == max(came) else min(stated, requested)
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
@@ -236,24 +236,24 @@ def divided(call: SearchCall, body: bytes) -> Divided | None:
     if call.operation.name != HYBRID_SEARCH:
         return None
     try:
-        return _divided(call, own(call.document, Document), parsed(HYBRID_REQUEST, body))
+        return _divided(call, typed(call.document, Document), parsed(HYBRID_REQUEST, body))
     except (ValueError, UnsupportedError):
         raise UndividedError(Undivided.MEMBER) from None
 
 
 def _divided(call: SearchCall, request: Document, root: Any) -> Divided:
     """Raises UndividedError, UnsupportedError or ValueError."""
-    said = grpc_request.pairs_of(root.rank_params)
-    if number(said.get(OFFSET, "0")) or said.get("round_decimal", UNROUNDED) != UNROUNDED:
+    parameters = grpc_request.pairs_of(root.rank_params)
+    if number(parameters.get(OFFSET, "0")) or parameters.get("round_decimal", UNROUNDED) != UNROUNDED:
         raise UndividedError(Undivided.MEMBER)
     if request.queries != 1 or len(root.requests) > call.needs.bounds.searches:
         raise UndividedError(Undivided.MANY)
     parts, metrics = zip(*[_part(call, request, root, leaf) for leaf in root.requests], strict=True)
     fusion = fusion_of(
-        said.get("strategy"),
-        said.get("params", "").encode(),
+        parameters.get("strategy"),
+        parameters.get("params", "").encode(),
         metrics=metrics,
-        limit=number(said["limit"]),
+        limit=number(parameters["limit"]),
         needs=call.needs,
     )
     return Divided(ending=_ENDING, parts=parts, fusion=fusion)
@@ -297,7 +297,7 @@ class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
     divided = staticmethod(divided)
 
     def fused(self, divided: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
-        documents = [own(reply.document, ReplyDocument) for reply in replies]
+        documents = [typed(reply.document, ReplyDocument) for reply in replies]
         if not ranked:
             return documents[0].body
         rows = [(index, row) for index, row, _ in ranked]

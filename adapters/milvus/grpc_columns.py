@@ -36,7 +36,7 @@ _BARE = frozenset({"binary_vector", "float16_vector", "bfloat16_vector", "int8_v
 _FIXED: Mapping[str, int] = {"float_data": 4, "double_data": 8}
 _CONTENTS = ("scalars", "vectors", "struct_arrays")
 # Fields of a content that are no arrays.
-_BESIDE = frozenset({"dim", "valid_data"})
+_NO_ARRAYS = frozenset({"dim", "valid_data"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +134,7 @@ def _array(content: Any) -> tuple[str, Any, int | None]:
     """The name of the array of a content, "" for none; its list; and the bytes of an element in it, None if the list has the elements.
     Raises ValueError.
     """
-    names = [field.name for field, _ in content.ListFields() if field.name not in _BESIDE]
+    names = [field.name for field, _ in content.ListFields() if field.name not in _NO_ARRAYS]
     if len(names) > 1:
         raise ValueError(f"content has {names}")
     if not names:

@@ -248,10 +248,10 @@ def read_part(message: Any) -> Part:
 
 def _without_offset(text: bytes, inner: Members, offset: int) -> str | None:
     """The index parameters with an offset of 0; None if they have none. Some clients repeat the offset there."""
-    said = number_at(text, inner, OFFSET)
-    if said is None:
+    number = number_at(text, inner, OFFSET)
+    if number is None:
         return None
-    if said != offset:
+    if number != offset:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     member = inner[OFFSET]
     return splice(text, [(member.value, member.end, b"0")]).decode()

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..base import NOTE, GrpcWrites, own
+from ..base import NOTE, GrpcWrites, typed
 from ..contract import (
     MalformedReplyError,
     NativeAnswer,
@@ -30,7 +30,7 @@ from ..contract import (
 )
 from ..wire.protobuf import Messages, length_field
 from ..wire.schema import parsed, read
-from ..writes import Form, Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
+from ..writes import Form, Inquiry, Neighbours, NewPoints, Receipt, WriteNeeds, by_tenant, name_of, numbered
 from . import calls, grpc_merge
 from .fields import JSON, can_hold
 from .grpc import parse_reply
@@ -117,7 +117,7 @@ def _ids(column: Column | None, rows: int, needs: WriteNeeds) -> tuple[bytes, ..
     """Raises ValueError, UnsupportedError."""
     if column is None:
         return numbered(rows, needs)
-    ids = [each for each in column_values(column) if each is not None]
+    ids = [value for value in column_values(column) if value is not None]
     if len(ids) < rows:
         raise ValueError(f"{len(ids)} ids for {rows} rows")
     return tuple(ids)
@@ -125,29 +125,29 @@ def _ids(column: Column | None, rows: int, needs: WriteNeeds) -> tuple[bytes, ..
 
 def _fields(columns: Sequence[Column], keys: Sequence[str], rows: int) -> tuple[tuple[bytes | None, ...], ...]:
     """Raises ValueError."""
-    each = [values_of(columns, key, rows) for key in keys]
-    return without_empty(tuple(zip(*each, strict=True)) if each else ((),) * rows, keys)
+    rows_by_key = [values_of(columns, key, rows) for key in keys]
+    return without_empty(tuple(zip(*rows_by_key, strict=True)) if rows_by_key else ((),) * rows, keys)
 
 
 def _place(message: Any, columns: Sequence[Column], schema: Schema) -> int | None:
     """Raises UnsupportedError."""
     is_fixed = NOTE in schema.scalars
     places = [at for at, column in enumerate(columns) if (column.name == NOTE if is_fixed else column.is_dynamic)]
-    # A missing column cannot be added to a fixed schema: it may have a default, or none.
+    # A missing column cannot be added to a fixed schema: its default is unknown.
     if not (schema.is_dynamic or is_fixed) or (is_fixed and not places):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     if not places:
         return None
-    column, each = columns[places[0]], message.fields_data[places[0]]
-    is_json = each.type == JSON and each.HasField("scalars") and column.array in {"", "json_data"}
+    column, field = columns[places[0]], message.fields_data[places[0]]
+    is_json = field.type == JSON and field.HasField("scalars") and column.array in {"", "json_data"}
     if not is_json or (column.valid and not is_fixed):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     return places[0]
 
 
 def _searched(points: NewPoints, inquiry: Inquiry, queries: int) -> SearchDocument:
-    """The document of our own search, for the reader of replies."""
-    schema = own(points.document, Document).schema
+    """The document of the gate's search, for the reader of replies."""
+    schema = typed(points.document, Document).schema
     needs = Needs(vectors=inquiry.vectors, optional_fields=points.keys, known=schema)
     return SearchDocument(
         body=b"", top_k=inquiry.count, queries=queries, vector=points.vector_name,
@@ -175,7 +175,7 @@ def _kept(points: NewPoints, rows: Collection[int]) -> tuple[Document, list[int]
     """The document, the rows that are not ``rows``, and the client's message with their number. Raises UnsupportedError for a message with
     hashes of rows.
     """
-    document = own(points.document, Document)
+    document = typed(points.document, Document)
     if not document.is_divisible:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     kept = [row for row in range(len(points.ids)) if row not in rows]
@@ -185,13 +185,13 @@ def _kept(points: NewPoints, rows: Collection[int]) -> tuple[Document, list[int]
 
 
 class MilvusGrpcWrites(GrpcWrites):
-    is_told = True
+    has_receipts = True
     counted: ClassVar[Messages] = COUNTED
     describe = staticmethod(calls.describe)
     parse_description = staticmethod(read_description)
 
     def partition(self, points: NewPoints) -> bytes:
-        name = own(points.document, Document).partition
+        name = typed(points.document, Document).partition
         return orjson.dumps(name) if name else b""
 
     def removed(self, body: bytes) -> None:
@@ -203,7 +203,7 @@ class MilvusGrpcWrites(GrpcWrites):
 
     def acknowledged(self, _: Operation, points: NewPoints, _query: str) -> NativeAnswer:
         """No rows and no ids."""
-        kind = 2 if own(points.document, Document).schema.has_texts else 1
+        kind = 2 if typed(points.document, Document).schema.has_texts else 1
         body = length_field(_STATUS, b"") + length_field(_IDS, length_field(kind, b""))
         return NativeAnswer(status=0, content_type="", body=body)
 
@@ -232,7 +232,7 @@ class MilvusGrpcWrites(GrpcWrites):
 
     def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
         """A search for each tenant, with the collection's own consistency. Raises UnsupportedError."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         params = {"anns_field": points.vector_name, "topk": str(inquiry.count), "params": "{}", "round_decimal": "-1"}
         search = SEARCH_REQUEST(
             **document.named,
@@ -288,7 +288,7 @@ class MilvusGrpcWrites(GrpcWrites):
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's message with notes in one column. Raises UnsupportedError if the dynamic field of a row is no object."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         if not notes:
             return document.data
         message, rows = parsed(document.type, document.data), range(len(points.ids))
@@ -302,12 +302,12 @@ class MilvusGrpcWrites(GrpcWrites):
             for row, note in notes.items():
                 elements[row], valid[row] = note if is_fixed else noted(present[row], note), True
             put(message.fields_data[document.place], "json_data", elements, valid)
-        shown: bytes = message.SerializeToString()
-        return shown
+        encoded: bytes = message.SerializeToString()
+        return encoded
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """As JSON, the keys of a dynamic field beside the others. Raises UnsupportedError."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         try:
             return _row(document.columns, row)
         except (ValueError, TypeError):
@@ -316,17 +316,17 @@ class MilvusGrpcWrites(GrpcWrites):
     def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
         """The client's message without some rows. Raises UnsupportedError for a message with hashes of rows, which no client sends."""
         document, kept, message = _kept(points, rows)
-        for each, column in zip(message.fields_data, document.columns, strict=True):
-            cut(each, column, kept)
-        shown: bytes = message.SerializeToString()
-        return shown
+        for field, column in zip(message.fields_data, document.columns, strict=True):
+            cut(field, column, kept)
+        encoded: bytes = message.SerializeToString()
+        return encoded
 
     def form_of(self, points: NewPoints) -> Form:
-        return form_of(own(points.document, Document).schema)
+        return form_of(typed(points.document, Document).schema)
 
     def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
         """By the types of the fields, and by the columns that the write has."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         schema, form = document.schema, self.form_of(points)
         new = json.loads(point)
         before, after = form.payload_of(json.loads(self.point(points, row))), form.payload_of(new)
@@ -347,22 +347,22 @@ class MilvusGrpcWrites(GrpcWrites):
             grpc_merge.merge(message, document.columns, document.schema.fields, kept, members)
         except (ValueError, TypeError, LookupError, error):
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-        shown: bytes = message.SerializeToString()
-        return shown
+        encoded: bytes = message.SerializeToString()
+        return encoded
 
     def restores(self, points: NewPoints) -> bool:
-        return own(points.document, Document).schema.is_restorable
+        return typed(points.document, Document).schema.is_restorable
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """A query of all partitions that sees everything written so far. Raises UnsupportedError."""
-        document = own(points.document, Document)
-        shown = b"*" if whole else document.schema.primary.encode()
-        query = QUERY(**document.named, expr=ids_among(document.schema, ids).encode(), output_fields=[shown])
+        document = typed(points.document, Document)
+        fields = b"*" if whole else document.schema.primary.encode()
+        query = QUERY(**document.named, expr=ids_among(document.schema, ids).encode(), output_fields=[fields])
         return [Question(method="POST", target=calls.QUERIES, body=query.SerializeToString())]
 
     def read_stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         queried = read_answer(QUERIED, body, "queried").fields_data
-        primary = own(points.document, Document).schema.primary
+        primary = typed(points.document, Document).schema.primary
         rows = sum(count_of(message) for message in queried if message.field_name == primary.encode())
         columns = read_columns(queried, rows)
         ids = [value for column in columns if column.name == primary for value in column_values(column)]
@@ -373,7 +373,7 @@ class MilvusGrpcWrites(GrpcWrites):
 
     def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """A deletion by ids, in the partition that the write names. Raises UnsupportedError."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         deletion = DELETE(
             **document.named,
             partition_name=[document.partition.encode()] if document.partition else [],
@@ -381,13 +381,13 @@ class MilvusGrpcWrites(GrpcWrites):
         )
         return [Question(method="POST", target=calls.DELETES, body=deletion.SerializeToString())]
 
-    def told(self, _write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
+    def receipt(self, _write: Operation, points: NewPoints, copies: Mapping[int, int | None], body: bytes) -> Receipt:
         """The database's own counts and ids. Places of rows are changed to those in the client's write. Raises MalformedReplyError."""
-        kept = [row for row in range(len(points.ids)) if row not in gone]
+        kept = [row for row in range(len(points.ids)) if row not in copies]
         try:
             answer = read_answer(MUTATION, body, "answer")
             for places in (answer.succ_index, answer.err_index):
                 places[:] = [kept[place] for place in places]
         except (ValueError, IndexError) as error:
             raise MalformedReplyError(f"answer to a write: {error}") from None
-        return Told(body=answer.SerializeToString(), failed=frozenset(answer.err_index))
+        return Receipt(body=answer.SerializeToString(), failed=frozenset(answer.err_index))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..base import NotingAdapter, check_page, own
+from ..base import NotingAdapter, check_page, typed
 from ..contract import (
     MalformedReplyError,
     Needs,
@@ -118,12 +118,12 @@ def _divided(call: SearchCall, request: Document, body: bytes) -> Divided:
     if len(parts) > call.needs.bounds.searches:
         raise UndividedError(Undivided.MANY)
     shared = [b'"%s":%s' % (name.encode(), _value(body, root, name)) for name in _SHARED if name in root]
-    asked, metrics = [], []
+    searches, metrics = [], []
     for part in parts:
         metric, named = known.metric_of(part.field), text_of(body, present(body, part.found, "metricType"))
         if _number(body, part.found, "offset") or (named and named.upper() != metric):
             raise UndividedError(Undivided.MEMBER)
-        asked.append(_search(call, request, body, part, shared))
+        searches.append(_search(call, request, body, part, shared))
         metrics.append(metric)
     ranking = read_object(body, required(body, root, "rerank"), ("strategy", "params"))
     params = present(body, ranking, "params")
@@ -134,7 +134,7 @@ def _divided(call: SearchCall, request: Document, body: bytes) -> Divided:
         limit=integer(body, required(body, root, "limit")),
         needs=call.needs,
     )
-    return Divided(ending=Ending(old=call.operation.partition, new="search"), parts=tuple(asked), fusion=fusion)
+    return Divided(ending=Ending(old=call.operation.partition, new="search"), parts=tuple(searches), fusion=fusion)
 
 
 def _value(body: bytes, found: Members, name: str) -> bytes:
@@ -143,10 +143,10 @@ def _value(body: bytes, found: Members, name: str) -> bytes:
 
 def _search(call: SearchCall, request: Document, body: bytes, part: _Part, shared: Sequence[bytes]) -> Part:
     """A part as a search. Raises UnsupportedError."""
-    said = [
+    entries = [
         b'"%s":%s' % (new.encode(), _value(body, part.found, name)) for name, new in _LEAF.items() if name in part.found
     ]
-    text = b"{%s}" % b",".join((*shared, *said))
+    text = b"{%s}" % b",".join((*shared, *entries))
     query = usable(vector_of(body, part.query)) if part.is_dense and part.field == request.vector else None
     search = Search(top_k=part.top_k, offset=0, pages=False, query=query)
     document = Document(
@@ -218,13 +218,13 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
         if call.operation.name != HYBRID_SEARCH:
             return None
         try:
-            return _divided(call, own(call.document, Document), body)
+            return _divided(call, typed(call.document, Document), body)
         except (ValueError, UnsupportedError):
             raise UndividedError(Undivided.MEMBER) from None
 
     def fused(self, _: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
         """As in the contract. The cost is that of all searches."""
-        documents = [own(reply.document, ReplyDocument) for reply in replies]
+        documents = [typed(reply.document, ReplyDocument) for reply in replies]
         if not ranked:
             return documents[0].source.original
         model = documents[ranked[0][0]]

@@ -183,12 +183,12 @@ def describe(operation: Operation, body: bytes) -> Question | None:
         names = {name: text_of(body, present(body, found, name)) for name in ("dbName", "collectionName")}
     except (ValueError, IndexError, UnsupportedError):
         return None
-    said = {name: value for name, value in names.items() if value}
-    if "collectionName" not in said:
+    named = {name: value for name, value in names.items() if value}
+    if "collectionName" not in named:
         return None
     if operation.partition == VERSION_1:
-        return Question(method="GET", target=f"/v1/vector/collections/describe?{urlencode(said)}")
-    return Question(method="POST", target="/v2/vectordb/collections/describe", body=json.dumps(said).encode())
+        return Question(method="GET", target=f"/v1/vector/collections/describe?{urlencode(named)}")
+    return Question(method="POST", target="/v2/vectordb/collections/describe", body=json.dumps(named).encode())
 
 
 def _query(body: bytes, found: Members, version: _Version) -> npt.NDArray[np.float32] | None:
@@ -253,8 +253,8 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     def edits(index: int) -> list[Edit]:
         return [(start, end, b"") for start, end in cuts(reply.rows[index], added)]
 
-    said: list[Edit] = [] if reply.counts is None else [(*reply.counts, b"%d" % len(kept))]
-    return cut_list(reply.source, len(reply.text), reply.array, reply.spans, kept.tolist(), edits, said)
+    counts: list[Edit] = [] if reply.counts is None else [(*reply.counts, b"%d" % len(kept))]
+    return cut_list(reply.source, len(reply.text), reply.array, reply.spans, kept.tolist(), edits, counts)
 
 
 def payloads_of(request: Document, text: bytes) -> tuple[tuple[Span, ...], ...]:
@@ -314,8 +314,8 @@ def _check_code(request: Document, text: bytes, root: Members) -> None:
     if not code.isdigit():
         raise ValueError("no code")
     if code != _SUCCESS[request.version]:
-        said = root.get("message")
-        raise DeclinedError(int(code[:9]), b"" if said is None else text[said.value : said.end])
+        message = root.get("message")
+        raise DeclinedError(int(code[:9]), b"" if message is None else text[message.value : message.end])
 
 
 def _counts(text: bytes, root: Members, rows: int) -> Span | None:

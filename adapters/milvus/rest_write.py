@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..base import NOTE, Array, RestWrites, numbers_of, own
+from ..base import NOTE, Array, RestWrites, numbers_of, typed
 from ..contract import (
     DeclinedError,
     NativeAnswer,
@@ -36,7 +36,7 @@ from ..writes import (
     Inquiry,
     Neighbours,
     NewPoints,
-    Told,
+    Receipt,
     WriteNeeds,
     by_tenant,
     name_of,
@@ -82,7 +82,7 @@ def noted(document: bytes | None, note: bytes) -> bytes:
 
 
 def stacked(parts: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
-    """Matrices stacked vertically; NaN rows for those of another width than the widest, which have no rows or no vectors."""
+    """Matrices stacked vertically; NaN rows for those narrower than the widest, which have no rows or no vectors."""
     width = max((part.shape[1] for part in parts), default=0)
     return np.concatenate(
         [part if part.shape[1] == width else np.full((len(part), width), np.nan, np.float32) for part in parts]
@@ -112,13 +112,13 @@ class Document:
     schema: Schema
 
 
-def _names(text: bytes, found: Members) -> dict[str, object]:
-    said: dict[str, object] = {name: text_of(text, present(text, found, name)) for name in ("dbName", "collectionName")}
-    if partition := text_of(text, present(text, found, "partitionName")):
-        said[_PARTITIONS] = [partition]
-    if not said["collectionName"]:
+def _names(text: bytes, root: Members) -> dict[str, object]:
+    names: dict[str, object] = {name: text_of(text, present(text, root, name)) for name in ("dbName", "collectionName")}
+    if partition := text_of(text, present(text, root, "partitionName")):
+        names[_PARTITIONS] = [partition]
+    if not names["collectionName"]:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in names.items() if value}
 
 
 def _value(source: Shortened, row: Members, key: str) -> bytes | None:
@@ -130,10 +130,10 @@ def _ids(
     source: Shortened, rows: Sequence[Members], schema: Schema, needs: WriteNeeds
 ) -> tuple[tuple[bytes, ...], bool]:
     """The ids, and whether the write has them. Raises ValueError, UnsupportedError."""
-    found = [_value(source, row, schema.primary) for row in rows]
-    if not any(found):
+    ids = [_value(source, row, schema.primary) for row in rows]
+    if not any(ids):
         return numbered(len(rows), needs), False
-    return tuple([_id(each, schema) for each in found]), True
+    return tuple([_id(raw, schema) for raw in ids]), True
 
 
 def _id(raw: bytes | None, schema: Schema) -> bytes:
@@ -162,11 +162,11 @@ def _rows(reply: _Reply) -> tuple[list[msgspec.Raw], list[int] | None]:
     return reply.data, reply.topks
 
 
-def _counts(rows: int, said: list[int] | None, queries: int, limit: int) -> list[int]:
-    """The rows of each query. ``said``: by the reply. Raises ValueError if they cannot be assigned."""
-    if said is not None:
-        if len(said) == queries and min(said) >= 0 and sum(said) == rows:
-            return said
+def _counts(rows: int, stated: list[int] | None, queries: int, limit: int) -> list[int]:
+    """The rows of each query. ``stated``: by the reply. Raises ValueError if they cannot be assigned."""
+    if stated is not None:
+        if len(stated) == queries and min(stated) >= 0 and sum(stated) == rows:
+            return stated
     elif queries == 1 or not rows or rows == queries * limit:
         return [rows // queries] * queries
     raise ValueError(f"{rows} rows of {queries} queries cannot be told apart")
@@ -189,27 +189,27 @@ _DESCRIPTION = msgspec.json.Decoder(_Description)
 
 
 class MilvusRestWrites(RestWrites):
-    is_told = True
+    has_receipts = True
     describe = staticmethod(rest_search.describe)
     parse_description = staticmethod(read_rest_description)
 
     def collection(self, _: Operation, points: NewPoints) -> str:
         """As over gRPC."""
-        names = own(points.document, Document).names
+        names = typed(points.document, Document).names
         return place(str(names.get("dbName", "")), str(names["collectionName"]))
 
     def form_of(self, points: NewPoints) -> Form:
-        return form_of(own(points.document, Document).schema)
+        return form_of(typed(points.document, Document).schema)
 
     def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
         """By the types of the fields. Queries show whole numbers under keys of the dynamic field as doubles: large ones are not exact."""
-        schema, form = own(points.document, Document).schema, self.form_of(points)
+        schema, form = typed(points.document, Document).schema, self.form_of(points)
         before, after = [form.payload_of(json.loads(each)) for each in (self.point(points, row), point)]
         added = [after[name] for name in differing(before, after) if name in after and name not in schema.fields]
         return is_exact(added) and can_hold(schema.fields, before, after, is_dynamic=schema.is_dynamic)
 
     def partition(self, points: NewPoints) -> bytes:
-        name = own(points.document, Document).partition
+        name = typed(points.document, Document).partition
         return orjson.dumps(name) if name else b""
 
     def acknowledged(self, write: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
@@ -217,10 +217,10 @@ class MilvusRestWrites(RestWrites):
         body = b'{"code":0,"cost":0,"data":{"%sCount":0,"%sIds":[]}}' % ((write.name.encode(),) * 2)
         return NativeAnswer(status=200, content_type="application/json; charset=utf-8", body=body)
 
-    def told(self, _write: Operation, _points: NewPoints, _gone: Mapping[int, int | None], body: bytes) -> Told:
+    def receipt(self, _write: Operation, _points: NewPoints, _copies: Mapping[int, int | None], body: bytes) -> Receipt:
         """The database's own counts and ids. Raises MalformedReplyError."""
         self.removed(body)
-        return Told(body=body)
+        return Receipt(body=body)
 
     def removed(self, body: bytes) -> None:
         """Its code. Raises MalformedReplyError."""
@@ -248,21 +248,21 @@ class MilvusRestWrites(RestWrites):
         if needs.notes and not has_place:
             raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
         text = source.text
-        found = read_object(
+        request = read_object(
             text, whole(text), ("dbName", "collectionName", "partitionName", "data"), reason=Reason.NOT_JSON
         )
-        array = required(text, found, "data")
+        array = required(text, request, "data")
         rows = items_of(text, array)
         if len(rows) > needs.most:
             raise UnsupportedError(Reason.TOO_MANY_PARTS)
-        each = [members(text, row) for row in rows]
-        name = name_of([{key: None for key in row if key in schema.vectors} for row in each], needs.vector_name)
-        vectors = [present(text, row, name) for row in each]
+        objects = [members(text, row) for row in rows]
+        name = name_of([{key: None for key in row if key in schema.vectors} for row in objects], needs.vector_name)
+        vectors = [present(text, row, name) for row in objects]
         matrix = decode_matrix([b"" if span is None else source.cut_value(span) for span in vectors])[0]
         if not matrix.shape[1]:
             raise UnsupportedError(Reason.NOTHING_TO_DO)
-        fields = [tuple([_value(source, row, key) for key in needs.keys]) for row in each]
-        ids, has_ids = _ids(source, each, schema, needs)
+        fields = [tuple([_value(source, row, key) for key in needs.keys]) for row in objects]
+        ids, has_ids = _ids(source, objects, schema, needs)
         return NewPoints(
             ids=ids,
             has_ids=has_ids,
@@ -275,15 +275,15 @@ class MilvusRestWrites(RestWrites):
                 array=array,
                 rows=tuple(rows),
                 vectors=tuple(vectors),
-                names=_names(text, found),
-                partition=text_of(text, present(text, found, "partitionName")),
+                names=_names(text, request),
+                partition=text_of(text, present(text, request, "partitionName")),
                 schema=schema,
             ),
         )
 
     def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
         """A search for each tenant. Raises UnsupportedError."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         needs = Needs(vectors=inquiry.vectors, optional_fields=points.keys, known=document.schema)
         output = choose((), points.vector_name, needs, keys_apart=True).added
         questions: list[Question] = []
@@ -292,20 +292,20 @@ class MilvusRestWrites(RestWrites):
             more = {"annsField": points.vector_name, "limit": inquiry.count, "outputFields": output}
             if tenant:
                 more["filter"] = condition(tenant)
-            said = orjson.dumps({**document.names, **more})
-            body = b'%s,"data":[%s]}' % (said[:-1], vectors)
+            head = orjson.dumps({**document.names, **more})
+            body = b'%s,"data":[%s]}' % (head[:-1], vectors)
             questions.append(Question(method="POST", target="/v2/vectordb/entities/search", body=body))
         return questions
 
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-        schema = own(points.document, Document).schema
+        schema = typed(points.document, Document).schema
         of: list[int] = []
         rows: list[tuple[bytes | None, ...]] = []
-        wanted = (schema.primary, _SCORE, points.vector_name, *points.keys)
-        for body, asked in zip(bodies, by_tenant(inquiry).values(), strict=True):
+        keys = (schema.primary, _SCORE, points.vector_name, *points.keys)
+        for body, group in zip(bodies, by_tenant(inquiry).values(), strict=True):
             data, topks = _rows(_REPLY.decode(body))
-            of += np.repeat(asked, _counts(len(data), topks, len(asked), inquiry.count)).tolist()
-            rows += [last_values(row, wanted) for row in data]
+            of += np.repeat(group, _counts(len(data), topks, len(group), inquiry.count)).tolist()
+            rows += [last_values(row, keys) for row in data]
         ids = tuple([_id(row[0], schema) for row in rows])
         scores = np.array([float(row[1] or b"nan") for row in rows], np.float64)
         return Neighbours(
@@ -326,35 +326,35 @@ class MilvusRestWrites(RestWrites):
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's bytes with a note in some rows. Raises UnsupportedError."""
-        source, rows = own(points.document, Document).source, own(points.document, Document).rows
+        source, rows = typed(points.document, Document).source, typed(points.document, Document).rows
         edits = [(*rows[row], noted(source.cut(*rows[row]), note)) for row, note in notes.items()]
         return b"".join(edited(source, (0, len(source.text)), edits))
 
     def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         return document.source, [(document.array, document.rows)]
 
     def restores(self, points: NewPoints) -> bool:
-        return own(points.document, Document).schema.is_restorable
+        return typed(points.document, Document).schema.is_restorable
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """A query of all partitions. Raises UnsupportedError."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         place = {name: value for name, value in document.names.items() if name != _PARTITIONS}
-        shown = [ALL if whole else document.schema.primary]
-        asked = {"filter": ids_among(document.schema, ids), "outputFields": shown, "limit": len(ids)}
-        body = orjson.dumps({**place, **asked, "consistencyLevel": "Strong"})
+        fields = [ALL if whole else document.schema.primary]
+        query = {"filter": ids_among(document.schema, ids), "outputFields": fields, "limit": len(ids)}
+        body = orjson.dumps({**place, **query, "consistencyLevel": "Strong"})
         return [Question(method="POST", target="/v2/vectordb/entities/query", body=body)]
 
     def read_stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        schema = own(points.document, Document).schema
+        schema = typed(points.document, Document).schema
         return {
             _id(last_values(row, (schema.primary,))[0], schema): bytes(row) for row in _rows(_REPLY.decode(body))[0]
         }
 
     def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """A deletion by ids, in the partition that the write names. Raises UnsupportedError."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         place = {name: value for name, value in document.names.items() if name != _PARTITIONS}
         if document.partition:
             place["partitionName"] = document.partition

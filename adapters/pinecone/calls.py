@@ -65,15 +65,15 @@ def _named(path: str) -> str | None:
         return QUERY
     if {".", ".."} & set(path.split("/")):  # servers normalize these differently
         return None
-    for (before, behind), name in ROUTES.items():
-        if path.startswith(before) and path.endswith(behind) and len(path) >= len(before) + len(behind):
+    for (before, suffix), name in ROUTES.items():
+        if path.startswith(before) and path.endswith(suffix) and len(path) >= len(before) + len(suffix):
             return name
     return None
 
 
 def _namespace(path: str) -> str:
     """The namespace in a path of ROUTES; "" for any other path."""
-    return next((path[len(before) : -len(behind)] for before, behind in ROUTES if path.startswith(before)), "")
+    return next((path[len(before) : -len(suffix)] for before, suffix in ROUTES if path.startswith(before)), "")
 
 
 def index_named(head: RequestHead) -> str:
@@ -105,7 +105,7 @@ _HARMLESS = re.compile(
     re.DOTALL,
 )
 # First segments of the control plane's paths that lead to models and assistants, not to indexes.
-_BESIDE_INDEXES = OF_THE_CONTROL_PLANE - {"indexes", "backups", "restore-jobs", "collections", "admin"}
+_NO_INDEXES = OF_THE_CONTROL_PLANE - {"indexes", "backups", "restore-jobs", "collections", "admin"}
 _HARMLESS_METHODS = methods(
     "VectorService",
     "Query Fetch FetchByMetadata List DescribeIndexStats ListNamespaces DescribeNamespace Upsert Update Delete",
@@ -117,7 +117,7 @@ def reshaped(head: RequestHead) -> Touched | None:
     any index.
     """
     path = "/" + head.path.lstrip("/")
-    if head.method in SAFE_METHODS or (not head.host and path.split("/")[1] in _BESIDE_INDEXES):
+    if head.method in SAFE_METHODS or (not head.host and path.split("/")[1] in _NO_INDEXES):
         return None
     # Servers normalize paths with dots differently.
     is_harmless = _HARMLESS.fullmatch(path) is not None and not {".", ".."} & set(path.split("/"))

@@ -55,11 +55,11 @@ def of_body(request: Operation, body: bytes, _: object | None) -> Sequence[Delet
     """Over REST. Raises ValueError and the like."""
     if request.name == _NAMESPACE:
         return _among(request, unquote(request.partition, errors="strict"), None, is_all=True)
-    said = msgspec.json.decode(body or b"{}", type=_Body)
+    root = msgspec.json.decode(body or b"{}", type=_Body)
     if request.name == _UPDATE:
-        return _among(request, said.namespace or "", [said.id] if said.id else None, is_all=False, is_change=True)
-    is_all = bool(said.deleteAll or said.delete_all) and bytes(said.filter) == b"null"
-    return _among(request, said.namespace or "", said.ids, is_all=is_all)
+        return _among(request, root.namespace or "", [root.id] if root.id else None, is_all=False, is_change=True)
+    is_all = bool(root.deleteAll or root.delete_all) and bytes(root.filter) == b"null"
+    return _among(request, root.namespace or "", root.ids, is_all=is_all)
 
 
 def over_grpc(head: RequestHead) -> Operation | None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import orjson
 
-from ..base import NOTE, GrpcWrites, own
+from ..base import NOTE, GrpcWrites, typed
 from ..contract import NativeAnswer, Operation, Question, Reason, RequestHead, UnsupportedError
 from ..wire.protobuf import Messages, check_count, length_field
 from ..wire.protobuf_values import GOOGLE, Wanted, map_message
@@ -39,8 +39,8 @@ class Document:
 
 
 def _filter(tenant: Tenant) -> Mapping[str, Any]:
-    each = [{key: {"$eq": orjson.loads(value)}} for key, value in tenant]
-    return {"filter": map_message(each[0] if len(each) == 1 else {"$and": each}, GOOGLE)} if each else {}
+    terms = [{key: {"$eq": orjson.loads(value)}} for key, value in tenant]
+    return {"filter": map_message(terms[0] if len(terms) == 1 else {"$and": terms}, GOOGLE)} if terms else {}
 
 
 def _noted(point: bytes, note: bytes) -> bytes:
@@ -67,12 +67,12 @@ def _point(identifier: bytes, message: bytes) -> bytes:
 
 
 def _by_ids(path: str, number: int, points: NewPoints, ids: Iterable[bytes], most: int) -> Sequence[Question]:
-    """Requests with so many ids each. ``number``: of the namespace."""
-    namespace = own(points.document, Document).namespace
-    behind = length_field(number, namespace) if namespace else b""
-    each = [length_field(1, orjson.loads(identifier).encode()) for identifier in ids]
-    batches = [b"".join(each[start : start + most]) for start in range(0, len(each), most)]
-    return [Question(method="POST", target=path, body=batch + behind) for batch in batches]
+    """Requests with at most ``most`` ids. ``number``: of the field with the namespace."""
+    namespace = typed(points.document, Document).namespace
+    suffix = length_field(number, namespace) if namespace else b""
+    fields = [length_field(1, orjson.loads(identifier).encode()) for identifier in ids]
+    batches = [b"".join(fields[start : start + most]) for start in range(0, len(fields), most)]
+    return [Question(method="POST", target=path, body=batch + suffix) for batch in batches]
 
 
 class PineconeGrpcWrites(GrpcWrites):
@@ -82,7 +82,7 @@ class PineconeGrpcWrites(GrpcWrites):
     form = FORM
 
     def data(self, points: NewPoints) -> bytes:
-        return own(points.document, Document).data
+        return typed(points.document, Document).data
 
     def message(self, _points: NewPoints, _row: int, point: bytes) -> bytes:
         value = orjson.loads(point)
@@ -97,8 +97,8 @@ class PineconeGrpcWrites(GrpcWrites):
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's message with a note in the metadata of some vectors."""
-        written = own(points.document, Document).points
-        return self.shown(points, {row: _noted(written[row], note) for row, note in notes.items()})
+        written = typed(points.document, Document).points
+        return self.rewritten(points, {row: _noted(written[row], note) for row, note in notes.items()})
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The call of one upsert; None for any other. Never raises."""
@@ -109,7 +109,7 @@ class PineconeGrpcWrites(GrpcWrites):
     def partition(self, points: NewPoints) -> bytes:
         """The namespace, as over REST. Raises UnsupportedError."""
         try:
-            return orjson.dumps(own(points.document, Document).namespace.decode())
+            return orjson.dumps(typed(points.document, Document).namespace.decode())
         except ValueError:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
@@ -129,20 +129,20 @@ class PineconeGrpcWrites(GrpcWrites):
         if len(upsert.vectors) > needs.most:
             raise UnsupportedError(Reason.TOO_MANY_PARTS)
         written = tuple(upsert.vectors)
-        each = [checked(VECTOR, vector) for vector in written]
-        values = tuple([whole_floats(b"".join(vector.values)) for vector in each])
+        vectors = [checked(VECTOR, vector) for vector in written]
+        values = tuple([whole_floats(b"".join(vector.values)) for vector in vectors])
         return NewPoints(
-            ids=tuple([orjson.dumps(vector.id.decode()) for vector in each]),
+            ids=tuple([orjson.dumps(vector.id.decode()) for vector in vectors]),
             vectors=matrix(values),
             vector_name=name_of([{"": packed} if packed else {} for packed in values], needs.vector_name),
             keys=needs.keys,
-            fields=members_of([vector.metadata for vector in each], Wanted(needs.keys)),
+            fields=members_of([vector.metadata for vector in vectors], Wanted(needs.keys)),
             document=Document(data=body, points=written, values=values, namespace=b"".join(upsert.namespace)),
         )
 
     def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
         """A query for each vector."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         shared: dict[str, Any] = {"top_k": inquiry.count, "include_metadata": True}
         shared |= {"namespace": document.namespace} if document.namespace else {}
         shared |= {"include_values": True} if inquiry.vectors else {}
@@ -155,9 +155,9 @@ class PineconeGrpcWrites(GrpcWrites):
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
         """Raises ValueError."""
         lists = [matches_in(body) for body in bodies]
-        matches = [match for each in lists for match in each]
+        matches = [match for hits in lists for match in hits]
         return Neighbours(
-            of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
+            of=np.repeat(np.array(inquiry.which, np.intp), [len(hits) for hits in lists]),
             ids=tuple([orjson.dumps(match.id.decode()) for match in matches]),
             scores=scores_of(matches),
             vectors=dense_of(matches),
@@ -178,8 +178,8 @@ class PineconeGrpcWrites(GrpcWrites):
     def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         """Raises ValueError, UnsupportedError."""
         check_count(body, "fetched", COUNTED)
-        found = [(orjson.dumps(key), vector) for key, vector in parsed(STORED, body).vectors.items()]
-        return {identifier: _point(identifier, vector) for identifier, vector in found}
+        vectors = [(orjson.dumps(key), vector) for key, vector in parsed(STORED, body).vectors.items()]
+        return {identifier: _point(identifier, vector) for identifier, vector in vectors}
 
     def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """Deletions by ids, as over REST."""
@@ -188,6 +188,6 @@ class PineconeGrpcWrites(GrpcWrites):
     def point(self, points: NewPoints, row: int) -> bytes:
         """As JSON. Raises UnsupportedError for a vector without a JSON form."""
         try:
-            return _point(points.ids[row], own(points.document, Document).points[row])
+            return _point(points.ids[row], typed(points.document, Document).points[row])
         except ValueError:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None

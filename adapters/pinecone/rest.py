@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote_to_bytes
 import numpy as np
 import numpy.typing as npt
 
-from ..base import Keep, NotingAdapter, own
+from ..base import Keep, NotingAdapter, typed
 from ..contract import (
     FIELD_BYTES,
     Allowance,
@@ -323,12 +323,12 @@ def _read_found(lookup: Lookup, source: Shortened) -> Found:
     entries = members(source.text, root["vectors"].span)
     records = {one: members(source.text, entry.span) for one, entry in entries.items()}
     dense, sparse = _rows(source, _values(source, records, "values")), _values(source, records, "sparseValues")
-    asked = frozenset(lookup.ids)
+    requested = frozenset(lookup.ids)
     return Found(
-        read_units=_read_units(source, root, len(asked)),
+        read_units=_read_units(source, root, len(requested)),
         document=Vectors(
-            dense={one: row for one, row in dense.items() if one in asked},
-            sparse={one: source.cut(*span) for one, span in sparse.items() if one in asked},
+            dense={one: row for one, row in dense.items() if one in requested},
+            sparse={one: source.cut(*span) for one, span in sparse.items() if one in requested},
         ),
     )
 
@@ -406,7 +406,7 @@ class PineconeRest(NotingAdapter[Document, ReplyDocument]):
         return replace(reply, pools=(joined(reply.pools[0], found),))
 
     def charged(self, reply: Reply, read_units: int) -> Reply:
-        return replace(reply, document=charged(own(reply.document, ReplyDocument), read_units))
+        return replace(reply, document=charged(typed(reply.document, ReplyDocument), read_units))
 
     def payloads(self, request: Document, text: bytes) -> tuple[tuple[Span | None, ...], ...]:
         """The spans of the matches' metadata or fields, null included; None for a match without. Raises ValueError."""

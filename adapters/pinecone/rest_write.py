@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import orjson
 
-from ..base import NOTE, Array, RestWrites, equal_to, json_text, numbers_of, own
+from ..base import NOTE, Array, RestWrites, equal_to, json_text, numbers_of, typed
 from ..contract import (
     NativeAnswer,
     Operation,
@@ -37,7 +37,7 @@ from ..writes import Form, Inquiry, Neighbours, NewPoints, WriteNeeds, name_of
 from .calls import BACKEND, index_of
 
 UPSERT = "upsert"
-FETCHED, FETCH_CHARACTERS = 100, 4096  # ids of one fetch, and the bytes that they may take of a URL
+FETCHED, FETCH_CHARACTERS = 100, 4096  # ids of one fetch, and their bytes in a URL
 _VECTOR = ("id", "values", "sparseValues", "sparse_values", "metadata")
 FORM = Form("metadata", ("values", "sparseValues", "sparse_values"))
 DELETED = 1000  # ids of one deletion
@@ -91,8 +91,8 @@ class PineconeRestWrites(RestWrites):
     form = FORM
 
     def partition(self, points: NewPoints) -> bytes:
-        """The namespace, in one spelling; empty for a write that names none."""
-        return orjson.dumps(string(own(points.document, Document).namespace or b'""'))
+        """The namespace, in one spelling; empty without one."""
+        return orjson.dumps(string(typed(points.document, Document).namespace or b'""'))
 
     def ask_metric(self, _write: Operation, _body: bytes) -> Question:
         """The statistics of the index; since 2025 they name the metric."""
@@ -110,19 +110,19 @@ class PineconeRestWrites(RestWrites):
 
     def read_points(self, _: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
         text = source.text
-        found = read_object(text, whole(text), ("vectors", "namespace"), reason=Reason.NOT_JSON)
-        array = required(text, found, "vectors")
+        request = read_object(text, whole(text), ("vectors", "namespace"), reason=Reason.NOT_JSON)
+        array = required(text, request, "vectors")
         rows = items_of(text, array)
         if len(rows) > needs.most:
             raise UnsupportedError(Reason.TOO_MANY_PARTS)
-        each = [read_object(text, row, _VECTOR) for row in rows]
-        values = [present(text, row, "values") for row in each]
+        objects = [read_object(text, row, _VECTOR) for row in rows]
+        values = [present(text, row, "values") for row in objects]
         name = name_of([{} if span is None else {"": span} for span in values], needs.vector_name)
         matrix, proven = decode_matrix([b"" if span is None else source.cut_value(span) for span in values])
         if not matrix.shape[1]:
             raise UnsupportedError(Reason.NOTHING_TO_DO)
-        metadata = [value_spans(row).get("metadata") for row in each]
-        namespace = present(text, found, "namespace")
+        metadata = [value_spans(row).get("metadata") for row in objects]
+        namespace = present(text, request, "namespace")
         document = Document(
             source=source,
             array=array,
@@ -132,7 +132,7 @@ class PineconeRestWrites(RestWrites):
             namespace=b"" if namespace is None else source.cut(*namespace),
         )
         return NewPoints(
-            ids=tuple([orjson.dumps(string(source.cut(*required(text, row, "id")))) for row in each]),
+            ids=tuple([orjson.dumps(string(source.cut(*required(text, row, "id")))) for row in objects]),
             vectors=matrix,
             vector_name=name,
             keys=needs.keys,
@@ -147,7 +147,7 @@ class PineconeRestWrites(RestWrites):
 
     def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
         """A query for each vector."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         shared = b'"topK":%d,"includeMetadata":true,"includeValues":%s' % (
             inquiry.count,
             b"true" if inquiry.vectors else b"false",
@@ -169,9 +169,9 @@ class PineconeRestWrites(RestWrites):
 
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
         lists = [_REPLY.decode(body).matches for body in bodies]
-        matches = [match for each in lists for match in each]
+        matches = [match for hits in lists for match in hits]
         return Neighbours(
-            of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
+            of=np.repeat(np.array(inquiry.which, np.intp), [len(hits) for hits in lists]),
             ids=tuple([orjson.dumps(match.id) for match in matches]),
             scores=np.array([match.score for match in matches], np.float64),
             vectors=decode_matrix([bytes(match.values) for match in matches])[0],
@@ -184,40 +184,40 @@ class PineconeRestWrites(RestWrites):
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's bytes with a note in the metadata of some vectors."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         edits = [_edit(document, row, json_text(note.decode())) for row, note in notes.items()]
         return b"".join(edited(document.source, (0, len(document.source.text)), edits))
 
     def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         return document.source, [(document.array, document.rows)]
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-        """Fetches, whose ids are in the URL; they return everything stored."""
-        namespace = own(points.document, Document).namespace
-        behind = f"&namespace={quote(string(namespace), safe='')}" if namespace else ""
-        each = [f"ids={quote(string(identifier), safe='')}" for identifier in ids]
+        """Fetches with ids in the URL; they return whole vectors."""
+        namespace = typed(points.document, Document).namespace
+        suffix = f"&namespace={quote(string(namespace), safe='')}" if namespace else ""
+        parameters = [f"ids={quote(string(identifier), safe='')}" for identifier in ids]
         batches: list[list[str]] = []
         room = 0
-        for one in each:
+        for one in parameters:
             if room < len(one) or len(batches[-1]) == FETCHED:
                 batches.append([])
                 room = FETCH_CHARACTERS
             batches[-1].append(one)
             room -= len(one)
         return [
-            Question(method="GET", target=f"/vectors/fetch?{'&'.join(batch)}{behind}", body=b"") for batch in batches
+            Question(method="GET", target=f"/vectors/fetch?{'&'.join(batch)}{suffix}", body=b"") for batch in batches
         ]
 
     def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        return {orjson.dumps(each): bytes(vector) for each, vector in _FETCHED.decode(body).vectors.items()}
+        return {orjson.dumps(identifier): bytes(vector) for identifier, vector in _FETCHED.decode(body).vectors.items()}
 
     def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """Deletions by ids. The service takes ids or a filter, not both."""
-        ids, namespace = list(victims), own(points.document, Document).namespace
-        behind = b',"namespace":' + namespace if namespace else b""
+        ids, namespace = list(victims), typed(points.document, Document).namespace
+        suffix = b',"namespace":' + namespace if namespace else b""
         batches = [ids[start : start + DELETED] for start in range(0, len(ids), DELETED)]
-        bodies = [b'{"ids":[%s]%s}' % (b",".join(batch), behind) for batch in batches]
+        bodies = [b'{"ids":[%s]%s}' % (b",".join(batch), suffix) for batch in batches]
         return [Question(method="POST", target="/vectors/delete", body=body) for body in bodies]
 
     def acknowledged(self, _: Operation, _points: NewPoints, _query: str) -> NativeAnswer:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from ..base import GrpcAdapter, Keep, noted_entry, own
+from ..base import GrpcAdapter, Keep, noted_entry, typed
 from ..contract import Reason, Reply, Search, SearchCall, UnsupportedError
 from ..fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
 from ..wire.protobuf import length_field
@@ -144,7 +144,7 @@ def cut(plan: Plan, body: bytes, kept: Iterable[int]) -> bytes:
     reply = parsed(REPLY, body)
     hits = reply.result
     shown = [hits[index] for index in kept]
-    if plan.payload.asked or (plan.fetches and plan.wanted is not True):
+    if plan.payload.requested or (plan.fetches and plan.wanted is not True):
         shown = [_restored(plan, hit) for hit in shown]
     hits[:] = shown
     answer: bytes = reply.SerializeToString()
@@ -155,8 +155,8 @@ def _restored(plan: Plan, point: bytes) -> bytes:
     hit = parsed(HIT, point)
     if plan.payload.is_forced:
         hit.ClearField("payload")
-    elif plan.payload.asked:
-        _remove(hit.payload, lambda key: key in plan.payload.asked)
+    elif plan.payload.requested:
+        _remove(hit.payload, lambda key: key in plan.payload.requested)
     if plan.wanted is False:
         hit.ClearField("vectors")
     elif plan.wanted is not True and hit.HasField("vectors"):
@@ -222,7 +222,7 @@ class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
     read_reply = staticmethod(grpc_reply.parse_reply)
 
     def noted(self, call: SearchCall, answer: bytes, notes: Sequence[Sequence[bytes | None]]) -> bytes:
-        request = own(call.document, Document)
+        request = typed(call.document, Document)
         if request.items is None:
             return _noted(answer, notes[0])
         whole = parsed(REPLY, answer)
@@ -232,7 +232,7 @@ class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
         return noted
 
     def divided(self, call: SearchCall, body: bytes) -> Divided | None:
-        request = own(call.document, Document)
+        request = typed(call.document, Document)
         if request.items is not None or request.plans[0].layout is not _QUERY:
             return None
         try:
@@ -245,7 +245,7 @@ class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
     def fused(self, _: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
         """As in the contract. Servers omit a score of 0."""
         (reply,) = replies
-        answer = parsed(REPLY, own(reply.document, ReplyDocument).data)
+        answer = parsed(REPLY, typed(reply.document, ReplyDocument).data)
         hits = [parsed(REPLY, each).result for each in answer.result]
         answer.result[:] = [_scored(hits[index][row], float(score)) for index, row, score in ranked]
         fused: bytes = answer.SerializeToString()

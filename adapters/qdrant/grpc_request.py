@@ -125,11 +125,11 @@ def _with_its_own(prefetch: Any, nesting: int) -> Iterator[Ranking]:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """``asked``: the keys added to the payload selection. ``is_forced``: the client wants no payload; ``is_whole``: all of it is requested
+    """``requested``: the keys added to the payload selection. ``is_forced``: the client wants no payload; ``is_whole``: all of it is requested
     then. ``is_cut``: whether some optional keys are not returned completely.
     """
 
-    asked: tuple[str, ...] = ()
+    requested: tuple[str, ...] = ()
     is_forced: bool = False
     is_whole: bool = False
     is_cut: bool = False
@@ -160,9 +160,9 @@ def plan_payload(search: Any, fields: Sequence[str], optional: Sequence[str], *,
     if value is True:
         return Payload()
     if not value:
-        asked = forced(fields, plain)
-        is_whole = whole and bool(asked)
-        return Payload(asked, is_forced=bool(asked), is_whole=is_whole, is_cut=is_cut and not is_whole)
+        requested = forced(fields, plain)
+        is_whole = whole and bool(requested)
+        return Payload(requested, is_forced=bool(requested), is_whole=is_whole, is_cut=is_cut and not is_whole)
     if not (fields or plain):
         return Payload(is_cut=is_cut)
     try:
@@ -178,7 +178,7 @@ def widen_payload(payload: Payload) -> dict[str, Any]:
     """The addition; empty for none."""
     if payload.is_whole:
         return {"with_payload": {"enable": True}}
-    return {"with_payload": _include(payload.asked)} if payload.asked else {}
+    return {"with_payload": _include(payload.requested)} if payload.requested else {}
 
 
 def _plan_chosen(choice: str, names: Sequence[str], fields: Sequence[str], optional: Sequence[str]) -> Payload:

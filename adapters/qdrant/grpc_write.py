@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..base import NOTE, GrpcWrites, own
+from ..base import NOTE, GrpcWrites, typed
 from ..contract import NativeAnswer, Needs, Operation, Question, Reason, RequestHead, UnsupportedError
 from ..wire.protobuf import FIXED64, Messages, encoded, length_field, number_field
 from ..wire.protobuf_values import QDRANT, Wanted, chosen_of, entry, object_of_json
@@ -46,17 +46,17 @@ from .grpc_schema import COUNTED, INFO, POINT, REPLY, SHARD_KEYS, STORED, UPSERT
 from .ranking import Kind, forced
 from .rest_write import compared
 
-# What a vector may have to be JSON: its old fields together, or one of the messages since 1.17.
+# Fields of a vector with a JSON form: the old ones together, or one of the messages since 1.17.
 _FORMS = ({"data"}, {"data", "indices"}, {"data", "vectors_count"}, {"dense"}, {"sparse"}, {"multi_dense"}, set[str]())
-# In the old form, in which vectors are written: of Vector, and of SparseIndices.
+# Fields of the old form, in which vectors are written: of Vector, and of SparseIndices.
 _DATA, _INDICES, _COUNT = 1, 2, 3
 UNNAMED, NAMED, ENTRIES = 1, 2, 1  # Vectors, NamedVectors
 
 
 def vectors_json(vectors: Any) -> bytes:
     """Of one point: the unnamed vector, or an object of named ones. Raises ValueError for one that the database must compute."""
-    each = {name: _vector(vector) for name, vector in named(vectors).items()}
-    return orjson.dumps(each[""] if each.keys() == {""} else each, option=orjson.OPT_SERIALIZE_NUMPY)
+    by_name = {name: _vector(vector) for name, vector in named(vectors).items()}
+    return orjson.dumps(by_name[""] if by_name.keys() == {""} else by_name, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _vector(vector: Any) -> object:
@@ -69,7 +69,7 @@ def _vector(vector: Any) -> object:
     if kind is Kind.DENSE:
         return _finite(row(packed_floats(message)))
     if vector.HasField("multi_dense"):
-        return [_finite(row(packed_floats(each))) for each in message.vectors]
+        return [_finite(row(packed_floats(part))) for part in message.vectors]
     return _finite(row(packed_floats(vector))).reshape(vector.vectors_count, -1)
 
 
@@ -83,8 +83,8 @@ def vectors_message(vectors: object) -> bytes:
     """The message of a point's vectors. ``vectors``: in their JSON form."""
     if isinstance(vectors, dict) and vectors.keys() != {"indices", "values"}:
         named_ones = [
-            length_field(ENTRIES, length_field(1, name.encode()) + length_field(2, _message(each)))
-            for name, each in vectors.items()
+            length_field(ENTRIES, length_field(1, name.encode()) + length_field(2, _message(vector)))
+            for name, vector in vectors.items()
         ]
         return length_field(NAMED, b"".join(named_ones))
     return length_field(UNNAMED, _message(vectors))
@@ -97,7 +97,7 @@ def _message(vector: object) -> bytes:
         return _packed(vector["values"]) + length_field(_INDICES, length_field(_DATA, indices))
     assert isinstance(vector, list)  # noqa: S101 - a vector as JSON has it
     if vector and isinstance(vector[0], list):
-        return _packed([number for each in vector for number in each]) + number_field(_COUNT, len(vector))
+        return _packed([number for row in vector for number in row]) + number_field(_COUNT, len(vector))
     return _packed(vector)
 
 
@@ -154,7 +154,7 @@ def id_of(identity: Any) -> bytes:
     return b"%d" % value if name == "num" else b'"%s"' % str(UUID(value.decode())).encode()
 
 
-# QueryPoints, and what is in it.
+# QueryPoints, and its messages.
 _QUERY, _USING, _WHERE, _PARAMS, _LIMIT, _WITH_VECTORS, _WITH_PAYLOAD, _QUERY_SHARD_KEYS = 3, 4, 5, 6, 8, 10, 11, 13
 _SCORE_THRESHOLD = struct.Struct("<Bf")  # of field 7, a float
 _THRESHOLD_TAG = 7 << 3 | 5
@@ -192,8 +192,8 @@ def _collection(write: Operation) -> bytes:
 
 def shard_keys_of(selector: bytes) -> list[object]:
     """The keys of a selector's message. Raises ValueError, UnsupportedError."""
-    each = [choice(key) for key in parsed(SHARD_KEYS, selector).shard_keys]
-    return [value.decode() if name == "keyword" else value for name, value in each]
+    choices = [choice(key) for key in parsed(SHARD_KEYS, selector).shard_keys]
+    return [value.decode() if name == "keyword" else value for name, value in choices]
 
 
 _ACKNOWLEDGED, _COMPLETED = 1, 2
@@ -204,15 +204,15 @@ class QdrantGrpcWrites(GrpcWrites):
     upsert = UPSERT, "points"
 
     def data(self, points: NewPoints) -> bytes:
-        return own(points.document, Document).data
+        return typed(points.document, Document).data
 
     def message(self, points: NewPoints, row: int, point: bytes) -> bytes:
         """A point with the id of a row. ``point``: as JSON."""
         value = orjson.loads(point)
         payload = b"".join(
-            length_field(PAYLOAD, entry(key, each, QDRANT)) for key, each in (value["payload"] or {}).items()
+            length_field(PAYLOAD, entry(key, item, QDRANT)) for key, item in (value["payload"] or {}).items()
         )
-        identity = parsed(POINT, own(points.document, Document).points[row]).id.SerializeToString()
+        identity = parsed(POINT, typed(points.document, Document).points[row]).id.SerializeToString()
         return length_field(_ID, identity) + payload + length_field(_VECTORS, vectors_message(value["vector"]))
 
     def classify(self, head: RequestHead) -> Operation | None:
@@ -229,7 +229,7 @@ class QdrantGrpcWrites(GrpcWrites):
 
     def partition(self, points: NewPoints) -> bytes:
         """The shard key, as over REST; a list if there are several."""
-        keys = shard_keys_of(own(points.document, Document).shard_keys)
+        keys = shard_keys_of(typed(points.document, Document).shard_keys)
         return b"" if not keys else orjson.dumps(keys[0] if len(keys) == 1 else keys)
 
     def ask_metric(self, write: Operation, _: bytes) -> Question:
@@ -247,12 +247,12 @@ class QdrantGrpcWrites(GrpcWrites):
         if len(upsert.points) > needs.most:
             raise UnsupportedError(Reason.TOO_MANY_PARTS)
         written = tuple(upsert.points)
-        each = [read(POINT, point) for point in written]
-        vectors = [_dense(point) for point in each]
+        points = [read(POINT, point) for point in written]
+        vectors = [_dense(point) for point in points]
         name = name_of(vectors, needs.vector_name)
         packed = tuple([vector.get(name, b"") for vector in vectors])
-        wanted = Wanted(needs.keys)
-        ids = tuple([id_of(point.id) for point in each])
+        fields = Wanted(needs.keys)
+        ids = tuple([id_of(point.id) for point in points])
         document = Document(
             data=body,
             points=written,
@@ -265,13 +265,13 @@ class QdrantGrpcWrites(GrpcWrites):
             vectors=matrix([vector or None for vector in packed]),
             vector_name=name,
             keys=needs.keys,
-            fields=tuple([chosen_of(_values(point), wanted, QDRANT) for point in each]),
+            fields=tuple([chosen_of(_values(point), fields, QDRANT) for point in points]),
             document=document,
         )
 
     def ask(self, write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
         """One batch query for the neighbours of all points of the inquiry, each with its own filter."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         collection, name = length_field(calls.COLLECTION, write.collection.encode()), points.vector_name.encode()
         selected = b"".join(length_field(1, key.encode()) for key in points.keys)
         shared = b"".join(
@@ -294,12 +294,12 @@ class QdrantGrpcWrites(GrpcWrites):
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
         """Raises ValueError."""
         (body,) = bodies
-        lists = [points_of(each) for each in parsed_reply(REPLY, body, root="batch").result]
+        lists = [points_of(hits) for hits in parsed_reply(REPLY, body, root="batch").result]
         if len(lists) != len(inquiry.which):
             raise ValueError(f"{len(lists)} lists, wanted {len(inquiry.which)}")
         near = [point for points in lists for point in points]
         return Neighbours(
-            of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
+            of=np.repeat(np.array(inquiry.which, np.intp), [len(hits) for hits in lists]),
             ids=tuple([id_json(point.id) for point in near]),
             scores=scores_of(near),
             vectors=vectors_of(near, points.vector_name),
@@ -317,49 +317,49 @@ class QdrantGrpcWrites(GrpcWrites):
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's message with a note in the payloads of some points."""
-        written = own(points.document, Document).points
+        written = typed(points.document, Document).points
         noted = {
             row: written[row] + length_field(PAYLOAD, entry(NOTE, orjson.loads(note), QDRANT))
             for row, note in notes.items()
         }
-        return self.shown(points, noted)
+        return self.rewritten(points, noted)
 
     def ask_stored(
         self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool
     ) -> Sequence[Question]:
-        shard_keys = own(points.document, Document).shard_keys
+        shard_keys = typed(points.document, Document).shard_keys
         everything = length_field(_GET_PAYLOAD, number_field(1, int(whole))) + length_field(
             _GET_VECTORS, number_field(1, int(whole))
         )
-        each = b"".join(length_field(_GET_IDS, _id_message(identifier)) for identifier in ids)
+        selected = b"".join(length_field(_GET_IDS, _id_message(identifier)) for identifier in ids)
         partition = length_field(_GET_SHARD_KEYS, shard_keys) if shard_keys else b""
         return [
             Question(
-                method="POST", target="/qdrant.Points/Get", body=_collection(write) + each + everything + partition
+                method="POST", target="/qdrant.Points/Get", body=_collection(write) + selected + everything + partition
             )
         ]
 
     def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        stored = [parsed(STORED, each) for each in parsed_reply(REPLY, body).result]
+        stored = [parsed(STORED, message) for message in parsed_reply(REPLY, body).result]
         ids = [id_of(point.id) for point in stored]
         return {identifier: _point(identifier, point) for identifier, point in zip(ids, stored, strict=True)}
 
     def acknowledged(self, _: Operation, points: NewPoints, query: str) -> NativeAnswer:
-        """Without an operation's number, because there was no operation."""
+        """Without the number of an operation: there was none."""
         status = _COMPLETED if self.waits(points, query) else _ACKNOWLEDGED
         body = length_field(1, number_field(2, status)) + encoded(2 << 3 | FIXED64) + pack("<d", 0.0)
         return NativeAnswer(status=0, content_type="", body=body)
 
     def ask_removed(self, write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """A deletion with one filter per point."""
-        each = []
+        filters = []
         for identifier, point in victims.items():
             conditions = [length_field(_HAS_ID, length_field(1, _id_message(identifier)))]
             conditions += [condition(key, value) for key, value in compared(point).items()]
             inner = b"".join(length_field(_MUST, one) for one in conditions)
-            each.append(length_field(_SHOULD, length_field(_INNER, inner)))
-        chosen = length_field(_DELETE_POINTS, length_field(2, b"".join(each)))
-        shard_keys = own(points.document, Document).shard_keys
+            filters.append(length_field(_SHOULD, length_field(_INNER, inner)))
+        chosen = length_field(_DELETE_POINTS, length_field(2, b"".join(filters)))
+        shard_keys = typed(points.document, Document).shard_keys
         partition = length_field(_DELETE_SHARD_KEYS, shard_keys) if shard_keys else b""
         body = _collection(write) + number_field(_DELETE_WAIT, 1) + chosen + partition
         return [Question(method="POST", target="/qdrant.Points/Delete", body=body)]
@@ -367,9 +367,9 @@ class QdrantGrpcWrites(GrpcWrites):
     def point(self, points: NewPoints, row: int) -> bytes:
         """As JSON. Raises UnsupportedError."""
         try:
-            return _point(points.ids[row], parsed(POINT, own(points.document, Document).points[row]))
+            return _point(points.ids[row], parsed(POINT, typed(points.document, Document).points[row]))
         except ValueError:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
     def waits(self, points: NewPoints, _: str) -> bool:
-        return own(points.document, Document).waits
+        return typed(points.document, Document).waits

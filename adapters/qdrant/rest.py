@@ -38,7 +38,7 @@ _HEAD = re.compile(
     rb'\{"id":([0-9]++|"[^"\\]*+"),"version":([0-9]++),"score":(-?[0-9][0-9.eE+-]*+)(?:,"payload":(?=\{))?'
 )
 _OPENINGS = {True: b'{"result":{"points":[', False: b'{"result":['}
-_BESIDE = b'"result"'
+_RESULT = b'"result"'
 _ESCAPE = b"\\u"
 _ABSENT = msgspec.Raw()
 
@@ -113,7 +113,7 @@ def parse_lean(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool
     ids, versions = zip(*heads, strict=True)
     end = spans[-1][1] + 1
     array = len(opening) - 1, end
-    if _BESIDE in body[end:]:
+    if _RESULT in body[end:]:
         return None  # the member may occur twice
     ranked = Ranked(array, LeanPoints(body, spans))
     pool = Pool(
@@ -163,8 +163,8 @@ def _walked(body: bytes, points: Sequence[_Point], start: int) -> tuple[list[Spa
         heads.append((head[1], head[2]))
         start = end + 2
     # The bytes after each point, of which the last ones must be the end of the array.
-    behind = b"".join([body[end - 1 : end + 1] for _, end in spans])
-    return (spans, heads) if behind and behind == b"}," * (len(spans) - 1) + b"}]" else None
+    closings = b"".join([body[end - 1 : end + 1] for _, end in spans])
+    return (spans, heads) if closings and closings == b"}," * (len(spans) - 1) + b"}]" else None
 
 
 def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import orjson
 
-from ..base import own
+from ..base import typed
 from ..contract import Reply, Search, SearchCall, UnsupportedError
 from ..fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
 from ..wire.json import Members, Span, elements, members, splice, whole
@@ -34,7 +34,7 @@ _NUMBER = re.compile(rb"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,32})?([eE][-+]?[0-9]{1,
 
 
 def divided(call: SearchCall, body: bytes) -> Divided | None:
-    request = own(call.document, Document)
+    request = typed(call.document, Document)
     if request.batch is not None or not request.in_object:
         return None
     try:
@@ -85,14 +85,14 @@ def _batch(call: SearchCall, plan: Plan, body: bytes, root: Members, fusion: Fus
     if fusion.weights is not None and len(fusion.weights) != len(prefetches):
         raise UndividedError(Undivided.MEMBER)  # the server refuses it
     shared = [b'"%s":%s' % (name.encode(), body[root[name].value : root[name].end]) for name in _SHARED if name in root]
-    held = present(body, root, "filter")
+    condition = present(body, root, "filter")
     searches, plans, items = [], [], []
     for index, span in enumerate(prefetches):
         found = members(body, span)
         search, leaf = _leaf(body, found, plan, index, call.searches[0].partition)
         searches.append(search)
         plans.append(leaf)
-        items.append(_item(body, span, found, shared, held))
+        items.append(_item(body, span, found, shared, condition))
     text = b'{"searches":[%s]}' % b",".join(items)
     document = Document(body=text, plans=tuple(plans), batch=len(plans), in_object=True)
     read = SearchCall(operation=call.operation, searches=tuple(searches), needs=call.needs, document=document)
@@ -131,19 +131,19 @@ def _leaf(body: bytes, found: Members, root: Plan, index: int, partition: bytes)
     return search, plan
 
 
-def _item(body: bytes, span: Span, found: Members, shared: list[bytes], held: Span | None) -> bytes:
+def _item(body: bytes, span: Span, found: Members, shared: list[bytes], condition: Span | None) -> bytes:
     """The search of a prefetch: its own bytes, with the root's filter, and the members that all searches get. Raises UndividedError or
     ValueError.
     """
     start, end = span
     added, edits = list(shared), []
-    if held is not None:
-        root, leaf = body[held[0] : held[1]], found.get("filter")
+    if condition is not None:
+        root, leaf = body[condition[0] : condition[1]], found.get("filter")
         if leaf is None:
             added.append(b'"filter":' + root)
         else:
             its_own = present(body, found, "filter")
-            both = root if its_own is None else _both(body, held, its_own)
+            both = root if its_own is None else _both(body, condition, its_own)
             edits.append((leaf.value - start, leaf.end - start, both))
     edits += [(end - start - 1, end - start - 1, b"," + each) for each in added]
     return splice(body[start:end], edits)
@@ -176,7 +176,7 @@ def _number(body: bytes, span: Span) -> float:
 def fused(_: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
     """As in the contract. A score is written as servers write a float32: with the fewest digits that identify it."""
     (reply,) = replies
-    document = own(reply.document, ReplyDocument)
+    document = typed(reply.document, ReplyDocument)
     source, text = document.source, document.text
     result = members(text, whole(text))["result"]
     pieces = [source.cut(0, result.value), b'{"points":[']

@@ -155,9 +155,9 @@ def _rebuilt(raws: list[_Compact], start: int) -> tuple[list[Point], list[bytes 
     built: list[bytes | msgspec.Raw] = []
     for raw in raws:
         identity = start + _BEFORE_ID
-        behind = identity + len(raw.id)
-        version = behind + len(_VERSION)
-        score = behind + _BEFORE_SCORE + len(raw.version)
+        id_end = identity + len(raw.id)
+        version = id_end + len(_VERSION)
+        score = id_end + _BEFORE_SCORE + len(raw.version)
         end = after = score + len(raw.score)
         built += (_ID, raw.id, _VERSION, raw.version, _SCORE, raw.score)
         payload = vector = None
@@ -179,7 +179,7 @@ def _rebuilt(raws: list[_Compact], start: int) -> tuple[list[Point], list[bytes 
                 if name is _SHARD_KEY:
                     shard_key = after - len(more), after
         of = (version, score - len(_SCORE))
-        points.append(Point((start, after + 1), (identity, behind), (score, end), payload, vector, of, shard_key))
+        points.append(Point((start, after + 1), (identity, id_end), (score, end), payload, vector, of, shard_key))
         start = after + 2
     return points, built
 

@@ -318,9 +318,9 @@ def _read_aside(name: str, body: bytes, needs: Needs) -> _Read | None:
         is_array = not numbers.translate(None, _OF_ARRAYS)  # a number that is none is the database's to refuse
     if not is_array:
         return None
-    (asked,), shortened = read.searches, read.document
+    (single,), shortened = read.searches, read.document
     search = Search(
-        top_k=asked.top_k, offset=asked.offset, pages=asked.pages, query=query, partition=asked.partition, is_cut=asked.is_cut
+        top_k=single.top_k, offset=single.offset, pages=single.pages, query=query, partition=single.partition, is_cut=single.is_cut
     )  # fmt: skip
     document = Document(
         body=shortened.body, plans=shortened.plans, batch=None, in_object=shortened.in_object, aside=read.dense, numbers=numbers

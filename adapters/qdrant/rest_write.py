@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 import orjson
 
-from ..base import NOTE, Array, RestWrites, numbers_of, own
+from ..base import NOTE, Array, RestWrites, numbers_of, typed
 from ..contract import NativeAnswer, Operation, Question, Reason, UnsupportedError
 from ..wire.json import Span, check_dimensions, last_values, members, string, value_spans, whole
 from ..wire.json_requests import items_of, member_edit, present, read_object, required
@@ -35,7 +35,7 @@ from .ranking import forced
 
 _IN_BRACES = slice(1, -1)
 _INTEGER = re.compile(rb"0|[1-9][0-9]{0,19}")
-# A key with white space of a printed text around its colon.
+# A key with the white space of indented JSON around its colon.
 _BEFORE_IDS = 16
 _CONDITIONS = ("update_filter", "update_mode")
 _UPSERT = ("points", "batch", "shard_key", *_CONDITIONS)
@@ -67,13 +67,13 @@ class _List(NamedTuple):
 
     kind: str
     array: Span
-    each: Sequence[Span]
+    elements: Sequence[Span]
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """What one of the two forms has of each point: its id, its vector as found, and as ``Document``."""
+    """The points of one of the two forms: their ids, their vectors, and the other members as in ``Document``."""
 
     ids: Sequence[Span]
     vectors: Sequence[Mapping[str, Span]]
@@ -91,8 +91,8 @@ def _holds_ids(body: bytes, span: Span) -> bool:
 
 def _only_upsert(text: bytes) -> Span:
     """The upsert of a list of updates that has nothing else. Raises UnsupportedError, ValueError."""
-    found = read_object(text, whole(text), ("operations",), reason=Reason.NOT_JSON)
-    updates = items_of(text, required(text, found, "operations"))
+    request = read_object(text, whole(text), ("operations",), reason=Reason.NOT_JSON)
+    updates = items_of(text, required(text, request, "operations"))
     if len(updates) != 1:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return required(text, read_object(text, updates[0], ("upsert",)), "upsert")
@@ -102,11 +102,11 @@ def _rows(source: Shortened, span: Span, most: int) -> _Listed:
     """`[{"id", "vector", "payload"?}]`. Raises UnsupportedError, ValueError."""
     text = source.text
     rows = _limited(items_of(text, span), most)
-    found = [read_object(text, row, ("id", "vector", "payload")) for row in rows]
+    points = [read_object(text, row, ("id", "vector", "payload")) for row in rows]
     return _Listed(
-        ids=[required(text, each, "id") for each in found],
-        vectors=[_dense(source, required(text, each, "vector")) for each in found],
-        payloads=[value_spans(each).get("payload") for each in found],
+        ids=[required(text, point, "id") for point in points],
+        vectors=[_dense(source, required(text, point, "vector")) for point in points],
+        payloads=[value_spans(point).get("payload") for point in points],
         lists=[_List("points", span, rows)],
         openings=[row[1] - 1 for row in rows],
     )
@@ -115,21 +115,21 @@ def _rows(source: Shortened, span: Span, most: int) -> _Listed:
 def _batch(source: Shortened, span: Span, most: int) -> _Listed:
     """`{"ids", "vectors", "payloads"?}`. Raises UnsupportedError, ValueError."""
     text = source.text
-    found = read_object(text, span, ("ids", "vectors", "payloads"))
-    place = required(text, found, "ids")
+    request = read_object(text, span, ("ids", "vectors", "payloads"))
+    place = required(text, request, "ids")
     ids = _limited(items_of(text, place), most)
     lists = [_List("ids", place, ids)]
-    column = required(text, found, "vectors")
+    column = required(text, request, "vectors")
     vectors: list[dict[str, Span]] = [{} for _ in ids]
     columns = members(text, column) if text[column[0] : column[0] + 1] == b"{" else None
     named = {"": column} if columns is None else value_spans(columns)
     for name, place in named.items():
         items = items_of(text, place)
         lists.append(_List("vectors" if columns is None else "named", place, items, name))
-        for row, each in zip(vectors, items, strict=True):
-            row.update({name: each} if _is_flat(source, each) else {})
-    given = present(text, found, "payloads")
-    if given is None and "payloads" in found:
+        for row, item in zip(vectors, items, strict=True):
+            row.update({name: item} if _is_flat(source, item) else {})
+    given = present(text, request, "payloads")
+    if given is None and "payloads" in request:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     payloads = [None] * len(ids) if given is None else items_of(text, given)
     if len(payloads) != len(ids):
@@ -152,12 +152,12 @@ def _dense(source: Shortened, span: Span) -> dict[str, Span]:
     """The dense vectors of one point by their names, "" for a bare one. Raises ValueError."""
     text = source.text
     if text[span[0] : span[0] + 1] == b"{":
-        return {name: each for name, each in value_spans(members(text, span)).items() if _is_flat(source, each)}
+        return {name: vector for name, vector in value_spans(members(text, span)).items() if _is_flat(source, vector)}
     return {"": span} if _is_flat(source, span) else {}
 
 
 def _is_flat(source: Shortened, span: Span) -> bool:
-    """Whether a value is an array, and not one of arrays."""
+    """Whether a value is an array without inner arrays."""
     if source.aside(span) is not None:
         return True
     inside = source.text[span[0] : span[1]]
@@ -205,7 +205,7 @@ _REPLY = msgspec.json.Decoder(_Reply)
 
 
 def _vector(value: bytes, name: str) -> bytes:
-    """The array of a bare vector, or of one under a name; b"" without one."""
+    """The array of an unnamed or a named vector; b"" without one."""
     if value[:1] != b"{":
         return value if value[:1] == b"[" else b""
     return last_values(value, (name,))[0] or b""
@@ -236,8 +236,8 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 MOST_COMPARED = 16  # values of a payload
 
 
-def _behind(points: NewPoints) -> bytes:
-    partition = own(points.document, Document).partition
+def _shard_key(points: NewPoints) -> bytes:
+    partition = typed(points.document, Document).partition
     return b',"shard_key":' + partition if partition else b""
 
 
@@ -261,8 +261,8 @@ def _condition(value: tuple[str, str | int]) -> bytes:
 def compared(point: bytes) -> dict[str, str | int]:
     """The values of a point's payload that a filter can compare, booleans as such."""
     payload = json.loads(point)["payload"]
-    each = payload.items() if isinstance(payload, dict) else ()
-    usable = ((key, value) for key, value in each if _PLAIN_KEY.fullmatch(key) and is_comparable(value))
+    items = payload.items() if isinstance(payload, dict) else ()
+    usable = ((key, value) for key, value in items if _PLAIN_KEY.fullmatch(key) and is_comparable(value))
     return dict(islice(usable, MOST_COMPARED))
 
 
@@ -276,7 +276,7 @@ class QdrantRestWrites(RestWrites):
 
     def partition(self, points: NewPoints) -> bytes:
         """The value of `shard_key`, in one spelling."""
-        key = own(points.document, Document).partition
+        key = typed(points.document, Document).partition
         return orjson.dumps(orjson.loads(key)) if key else b""
 
     def ask_metric(self, write: Operation, _: bytes) -> Question:
@@ -284,24 +284,24 @@ class QdrantRestWrites(RestWrites):
         return Question(method="GET", target=f"/collections/{quote(write.collection, safe='')}")
 
     def guess(self, body: bytes) -> list[Span]:
-        """The arrays of numbers, but for those of ids."""
-        return [each for each in guess_numbers(body) if not _holds_ids(body, each)]
+        """The arrays of numbers, except those of ids."""
+        return [span for span in guess_numbers(body) if not _holds_ids(body, span)]
 
     def read_points(self, write: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
         """Raises ValueError, UnsupportedError."""
-        forced(needs.keys, ())  # keys that can be asked of neighbours without quotes
+        forced(needs.keys, ())  # keys that a query for neighbours can name without quotes
         text = source.text
         span = whole(text) if write.name == calls.UPSERT else _only_upsert(text)
-        found = read_object(text, span, _UPSERT, reason=Reason.NOT_JSON)
-        if [each for each in _CONDITIONS if present(text, found, each) is not None]:
+        request = read_object(text, span, _UPSERT, reason=Reason.NOT_JSON)
+        if [each for each in _CONDITIONS if present(text, request, each) is not None]:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-        points, batch = present(text, found, "points"), present(text, found, "batch")
+        points, batch = present(text, request, "points"), present(text, request, "batch")
         if (points is None) == (batch is None):
             raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
         listed = (
             _rows(source, points, needs.most)
             if points is not None
-            else _batch(source, required(text, found, "batch"), needs.most)
+            else _batch(source, required(text, request, "batch"), needs.most)
         )
         named = name_of(listed.vectors, needs.vector_name)
         vectors = [each.get(named) for each in listed.vectors]
@@ -311,7 +311,7 @@ class QdrantRestWrites(RestWrites):
         matrix, proven = decode_matrix(arrays)
         if not matrix.shape[1]:
             raise UnsupportedError(Reason.NOTHING_TO_DO)
-        shard_key = present(text, found, "shard_key")
+        shard_key = present(text, request, "shard_key")
         document = Document(
             source=source,
             vectors=tuple([span if is_array else None for span, is_array in zip(vectors, proven, strict=True)]),
@@ -335,7 +335,7 @@ class QdrantRestWrites(RestWrites):
 
     def ask(self, write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
         """One batch query for the neighbours of all points of the inquiry, each with its own filter."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         named = json.dumps(points.vector_name).encode()
         shared = [
             b'"limit":%d' % inquiry.count,
@@ -346,9 +346,9 @@ class QdrantRestWrites(RestWrites):
             *([b'"using":' + named] if points.vector_name else ()),
             *([b'"shard_key":' + document.partition] if document.partition else ()),
         ]
-        behind = b"," + b",".join(shared)
+        suffix = b"," + b",".join(shared)
         searches = [
-            b'{"query":%s%s%s}' % (numbers_of(document.source, document.vectors[point]), behind, _filter(tenant))
+            b'{"query":%s%s%s}' % (numbers_of(document.source, document.vectors[point]), suffix, _filter(tenant))
             for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
         ]
         body = b'{"searches":[%s]}' % b",".join(searches)
@@ -360,10 +360,10 @@ class QdrantRestWrites(RestWrites):
         lists = _REPLY.decode(body).result
         if len(lists) != len(inquiry.which):
             raise ValueError(f"{len(lists)} lists, wanted {len(inquiry.which)}")
-        hits = [hit for each in lists for hit in each.points]
+        hits = [hit for result in lists for hit in result.points]
         vectors = decode_matrix([_vector(bytes(hit.vector), points.vector_name) for hit in hits])[0]
         return Neighbours(
-            of=np.repeat(np.array(inquiry.which, np.intp), [len(each.points) for each in lists]),
+            of=np.repeat(np.array(inquiry.which, np.intp), [len(result.points) for result in lists]),
             ids=tuple([spelled(hit.id) for hit in hits]),
             scores=np.array([hit.score for hit in hits], np.float64),
             vectors=vectors,
@@ -379,7 +379,7 @@ class QdrantRestWrites(RestWrites):
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's bytes with a note in the payloads of some points."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         text = document.source.text
         if document.columns is not None:
             column = [_payload(notes[row]) if row in notes else b"null" for row in range(len(points.ids))]
@@ -389,26 +389,26 @@ class QdrantRestWrites(RestWrites):
         return b"".join(edited(document.source, (0, len(text)), edits if notes else []))
 
     def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
-        document = own(points.document, Document)
-        return document.source, [(each.array, each.each) for each in document.lists]
+        document = typed(points.document, Document)
+        return document.source, [(column.array, column.elements) for column in document.lists]
 
     def ask_stored(
         self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool
     ) -> Sequence[Question]:
-        shown = b"true" if whole else b"false"
-        body = b'{"ids":[%s],"with_payload":%s,"with_vector":%s%s}' % (b",".join(ids), shown, shown, _behind(points))
+        flag = b"true" if whole else b"false"
+        body = b'{"ids":[%s],"with_payload":%s,"with_vector":%s%s}' % (b",".join(ids), flag, flag, _shard_key(points))
         return [Question(method="POST", target=points_of(write), body=body)]
 
     def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        found = _STORED.decode(body).result
-        ids = [spelled(each.id) for each in found]
+        stored = _STORED.decode(body).result
+        ids = [spelled(point.id) for point in stored]
         return {
-            identifier: b'{"id":%s,"vector":%s,"payload":%s}' % (identifier, each.vector, each.payload)
-            for identifier, each in zip(ids, found, strict=True)
+            identifier: b'{"id":%s,"vector":%s,"payload":%s}' % (identifier, point.vector, point.payload)
+            for identifier, point in zip(ids, stored, strict=True)
         }
 
     def acknowledged(self, write: Operation, points: NewPoints, query: str) -> NativeAnswer:
-        """No operation was made, so there is no number of one; the member may be null."""
+        """The number of the operation is null: there was none."""
         result = b'{"operation_id":null,"status":"%s"}' % (
             b"completed" if self.waits(points, query) else b"acknowledged"
         )
@@ -418,17 +418,17 @@ class QdrantRestWrites(RestWrites):
 
     def ask_removed(self, write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """A deletion by one filter for each point."""
-        each = [
+        filters = [
             b'{"must":[%s]}' % b",".join([b'{"has_id":[%s]}' % identifier, *map(_condition, compared(point).items())])
             for identifier, point in victims.items()
         ]
-        body = b'{"filter":{"should":[%s]}%s}' % (b",".join(each), _behind(points))
+        body = b'{"filter":{"should":[%s]}%s}' % (b",".join(filters), _shard_key(points))
         return [Question(method="POST", target=points_of(write) + "/delete?wait=true", body=body)]
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """An object as in the list of points."""
-        document = own(points.document, Document)
-        cells = {(each.kind, each.name): document.source.cut(*each.each[row]) for each in document.lists}
+        document = typed(points.document, Document)
+        cells = {(column.kind, column.name): document.source.cut(*column.elements[row]) for column in document.lists}
         whole_point = cells.get(("points", ""))
         if whole_point is not None:
             return whole_point
@@ -440,10 +440,10 @@ class QdrantRestWrites(RestWrites):
         return b'{"id":%s,"vector":%s,"payload":%s}' % (cells["ids", ""], vector, payload)
 
     def merged(self, write: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
-        """The same upsert as a list of points. It had no other members that matter, or it would not have been read."""
+        """The same upsert as a list of points. Upserts with further members are not parsed."""
         kept = [row for row in range(len(points.ids)) if row not in rows]
-        each = b",".join([merged[row] if row in merged else self.point(points, row) for row in kept])
-        upsert = b'{"points":[%s]%s}' % (each, _behind(points))
+        listed = b",".join([merged[row] if row in merged else self.point(points, row) for row in kept])
+        upsert = b'{"points":[%s]%s}' % (listed, _shard_key(points))
         return upsert if write.name == calls.UPSERT else b'{"operations":[{"upsert":%s}]}' % upsert
 
     def shows_unread(self, query: str, _body: bytes, _known: object | None) -> bool:

@@ -74,10 +74,10 @@ def _place(message: bytes) -> str:
     unsupported as well.
     """
     try:
-        said = [text(message, field) for field in named(message) if field is not None]
+        names = [text(message, field) for field in named(message) if field is not None]
     except ValueError:
         return ""
-    return "/".join(name for name in said if name)
+    return "/".join(name for name in names if name)
 
 
 # The default limit of a search: 10, unless the operator set another. No request returns it, but a list of a collection without a limit has

@@ -64,8 +64,8 @@ def of_body(request: Operation, body: bytes, _: object | None) -> Sequence[Delet
     if request.name == _TENANTS:
         tenants = msgspec.json.decode(body, type=list[str])
         return [Deletion(collection=collection, partition=orjson.dumps(each)) for each in tenants]
-    said = msgspec.json.decode(body, type=_Body)
-    return [] if said.dryRun else [Deletion(collection=_stored(said.match.name) or None, is_certain=False)]
+    content = msgspec.json.decode(body, type=_Body)
+    return [] if content.dryRun else [Deletion(collection=_stored(content.match.name) or None, is_certain=False)]
 
 
 # BatchDeleteRequest.
@@ -93,11 +93,11 @@ def of_message(_request: Operation, body: bytes, _: object | None) -> Sequence[D
     dry = only(found, _DRY_RUN, VARINT)
     if dry is not None and unsigned(body, dry):
         return []
-    said = "" if tenant is None else text(body, tenant)
+    tenant_name = "" if tenant is None else text(body, tenant)
     return [
         Deletion(
             collection=None if collection is None else _stored(text(body, collection)) or None,
-            partition=orjson.dumps(said) if said else None,
+            partition=orjson.dumps(tenant_name) if tenant_name else None,
             is_certain=False,
         )
     ]

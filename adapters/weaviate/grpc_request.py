@@ -122,12 +122,12 @@ _ALL_VECTORS = frozenset({"vector", "vector_bytes", NAMED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """``asked``: the addition to the metadata request. ``hidden``: the fields of a result's metadata that it adds. ``listed``: the vectors
+    """``added``: the addition to the metadata request. ``hidden``: the fields of a result's metadata that it adds. ``listed``: the vectors
     named by the client, if another was added; else None. ``compared``: the vector to compare by, "" being the unnamed one; None chooses one
     of the reply. ``properties``: those added.
     """
 
-    asked: Mapping[str, Any]
+    added: Mapping[str, Any]
     hidden: frozenset[str]
     listed: frozenset[str] | None
     compared: str | None
@@ -141,7 +141,7 @@ def plan_shown(request: Any, ranking: Ranking, needs: Needs) -> Shown:
         switch for switch in ("uuid", "distance" if ranking.is_measured else "score") if not getattr(metadata, switch)
     ]
     hidden = frozenset[str]().union(*(_SHOWN_BY[switch] for switch in missing))
-    asked: dict[str, Any] = dict.fromkeys(missing, True)
+    added: dict[str, Any] = dict.fromkeys(missing, True)
     compared = ranking.target if needs.vector_name is None else needs.vector_name
     listed = frozenset(map(text_of, metadata.vectors))
     is_added = False
@@ -151,19 +151,19 @@ def plan_shown(request: Any, ranking: Ranking, needs: Needs) -> Shown:
     if not (is_lean or metadata.vector):
         if compared and compared not in listed:
             is_added = bool(listed)
-            asked["vectors"] = [compared.encode()]
+            added["vectors"] = [compared.encode()]
             hidden |= frozenset() if listed else {NAMED}
         elif not listed:
-            asked["vector"] = True
+            added["vector"] = True
             hidden |= _ALL_VECTORS
     names = _missing(request, needs.payload_fields, needs.seen_fields)
-    return Shown(asked=asked, hidden=hidden, listed=listed if is_added else None, compared=compared, properties=names)
+    return Shown(added=added, hidden=hidden, listed=listed if is_added else None, compared=compared, properties=names)
 
 
 def widen_shown(shown: Shown) -> Mapping[str, Any]:
     """The additions as fields of a SearchRequest."""
     names = [name.encode() for name in shown.properties]
-    return ({"metadata": shown.asked} if shown.asked else {}) | (
+    return ({"metadata": shown.added} if shown.added else {}) | (
         {"properties": {"non_ref_properties": names}} if names else {}
     )
 

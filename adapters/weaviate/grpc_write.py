@@ -14,14 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 import orjson
 
-from ..base import NOTE, GrpcWrites, own
+from ..base import NOTE, GrpcWrites, typed
 from ..contract import MalformedReplyError, NativeAnswer, Operation, Question, Reason, RequestHead, UnsupportedError
 from ..wire.protobuf import Messages, value_at
 from ..wire.protobuf_values import GOOGLE, Wanted, map_message
 from ..wire.schema import check_certain, checked, is_mistyped, parsed, read
 from ..wire.structs import members_of, struct_json
 from ..wire.vectors import matrix, spelled_floats, whole_floats
-from ..writes import NewPoints, Told, WriteNeeds, numbered
+from ..writes import NewPoints, Receipt, WriteNeeds, numbered
 from . import rest_write
 from .calls import BACKEND, UNNAMED, Schema, spelled
 from .deletions import MATCHING, collection_of
@@ -51,7 +51,7 @@ def _place(data: bytes) -> tuple[str, str]:
         span = value_at(data, (_OBJECTS,))
         first = b"" if span is None else data[slice(*span)]
         at = [value_at(first, (number,)) for number in (_COLLECTION, _TENANT)]
-        collection, tenant = ["" if each is None else first[slice(*each)].decode() for each in at]
+        collection, tenant = ["" if place is None else first[slice(*place)].decode() for place in at]
     except ValueError:
         return "", ""
     return collection, tenant
@@ -112,11 +112,11 @@ def _properties(properties: Any) -> bytes:
 
 def _spelled_vectors(written: Any, target: str) -> list[bytes]:
     """An unnamed vector is that of the target, if the collection names its vectors. Raises ValueError."""
-    each = {name or target: spelled_floats(packed) for name, packed in _vectors(written).items()}
-    if len(each) < len(written.vectors):
+    by_name = {name or target: spelled_floats(packed) for name, packed in _vectors(written).items()}
+    if len(by_name) < len(written.vectors):
         raise ValueError("a vector of several rows")
-    bare = each.pop(UNNAMED, None)
-    named = b",".join([b"%s:%s" % (orjson.dumps(name), numbers) for name, numbers in each.items()])
+    bare = by_name.pop(UNNAMED, None)
+    named = b",".join([b"%s:%s" % (orjson.dumps(name), numbers) for name, numbers in by_name.items()])
     return [*([b'"vector":%s' % bare] if bare else []), *([b'"vectors":{%s}' % named] if named else [])]
 
 
@@ -130,7 +130,7 @@ def object_message(point: bytes, schema: Schema) -> bytes:
         tenant=(value.get("tenant") or "").encode() or None,
         properties=_given(value.get("properties") or {}, schema),
         vector_bytes=_packed(value["vector"]) if value.get("vector") else None,
-        vectors=[{"name": name.encode(), "vector_bytes": _packed(each), "type": _SINGLE} for name, each in vectors],
+        vectors=[{"name": name.encode(), "vector_bytes": _packed(vector), "type": _SINGLE} for name, vector in vectors],
     ).SerializeToString()
     return message
 
@@ -143,7 +143,7 @@ def _packed(numbers: Sequence[float]) -> bytes:
 
 
 def _given(properties: Mapping[str, Any], schema: Schema) -> Mapping[str, Any]:
-    """Lists have messages of their own, by their kinds."""
+    """The fields of the message of properties; lists have a message per kind."""
     plain = {name: value for name, value in properties.items() if not isinstance(value, list)}
     given: dict[str, Any] = {"non_ref_properties": map_message(plain, GOOGLE)} if plain else {}
     for name, value in properties.items():
@@ -160,11 +160,11 @@ def _listed(values: Sequence[Any], kind: str) -> tuple[str, Mapping[str, Any]]:
     """The field of a list, and its values. ``kind``: of the property, "" for unknown. Raises ValueError for elements of several kinds, and
     for objects.
     """
-    if all(isinstance(each, str) for each in values):
-        return "text_array_properties", {"values": [each.encode() for each in values]}
-    if all(isinstance(each, bool) for each in values):
+    if all(isinstance(element, str) for element in values):
+        return "text_array_properties", {"values": [element.encode() for element in values]}
+    if all(isinstance(element, bool) for element in values):
         return "boolean_array_properties", {"values": values}
-    if kind != "number[]" and all(isinstance(each, int) and not isinstance(each, bool) for each in values):
+    if kind != "number[]" and all(isinstance(element, int) and not isinstance(element, bool) for element in values):
         return "int_array_properties", {"values": values}
     if all(map(is_number, values)):
         return "number_array_properties", {"values_bytes": np.array(values, "<f8").tobytes()}
@@ -191,12 +191,12 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         return _source(points).data
 
     def message(self, points: NewPoints, _row: int, point: bytes) -> bytes:
-        return object_message(point, own(points.document, Document).schema)
+        return object_message(point, typed(points.document, Document).schema)
 
     def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
-        """By the types of the collection's properties, and by what a message can hold."""
+        """By the types of the collection's properties and the forms of a message."""
         try:
-            object_message(point, own(points.document, Document).schema)
+            object_message(point, typed(points.document, Document).schema)
         except (ValueError, TypeError):
             return False
         return super().holds(points, row, point)
@@ -208,7 +208,7 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's message with a note in the properties of some objects."""
         written = _source(points).objects
-        return self.shown(points, {row: _noted(written[row], note) for row, note in notes.items()})
+        return self.rewritten(points, {row: _noted(written[row], note) for row, note in notes.items()})
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The batch of a call, in the first object's collection; None for any other. Never raises."""
@@ -225,24 +225,24 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
         """Raises ValueError, UnsupportedError."""
         source = Source(body, tuple(read(BATCH, body).objects))
-        each = [checked(OBJECT, written) for written in source.objects]
-        vectors = [_vectors(written) for written in each]
-        places = [(written.collection.decode(), written.tenant.decode()) for written in each]
+        objects = [checked(OBJECT, written) for written in source.objects]
+        vectors = [_vectors(written) for written in objects]
+        places = [(written.collection.decode(), written.tenant.decode()) for written in objects]
         document, name = document_of(places, vectors, needs, source)
-        wanted = Wanted([spelled(key) for key in needs.keys])
+        fields = Wanted([spelled(key) for key in needs.keys])
         return NewPoints(
-            has_ids=any(written.HasField("uuid") for written in each),
-            ids=_ids(each, needs),
+            has_ids=any(written.HasField("uuid") for written in objects),
+            ids=_ids(objects, needs),
             vectors=matrix([row.get(name) or None for row in vectors]),
             vector_name=name,
             keys=needs.keys,
-            fields=members_of([written.properties.non_ref_properties for written in each], wanted),
+            fields=members_of([written.properties.non_ref_properties for written in objects], fields),
             document=document,
         )
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """As JSON. Raises UnsupportedError for data without a JSON form here, such as references."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         written = checked(OBJECT, _source(points).objects[row])
         members = [b'"class":%s' % orjson.dumps(written.collection.decode())]
         if points.has_ids:
@@ -257,22 +257,22 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
         return b"{%s}" % b",".join(members)
 
-    def told(self, _write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
+    def receipt(self, _write: Operation, points: NewPoints, copies: Mapping[int, int | None], body: bytes) -> Receipt:
         """The server's errors, with the places of the client's own objects. An object without an error was stored. One that was left out
         gets an error if its original in the same batch has one. Raises MalformedReplyError.
         """
-        kept = [row for row in range(len(points.ids)) if row not in gone]
+        kept = [row for row in range(len(points.ids)) if row not in copies]
         try:
             check_certain([parsed(WRITTEN, body)], [body])
             reply = parsed(WRITTEN, body)
-            words = {kept[each.index]: each.error for each in reply.errors}
+            words = {kept[message.index]: message.error for message in reply.errors}
         except (ValueError, IndexError) as error:
             raise MalformedReplyError(f"answer to a batch: {error}") from None
-        refused = {row: words[of] for row, of in gone.items() if of in words}
+        refused = {row: words[of] for row, of in copies.items() if of in words}
         del reply.errors[:]
-        reply.errors.extend([ERROR(index=row, error=each) for row, each in sorted({**words, **refused}.items())])
-        return Told(body=reply.SerializeToString(), refused=frozenset(refused), failed=frozenset(words))
+        reply.errors.extend([ERROR(index=row, error=message) for row, message in sorted({**words, **refused}.items())])
+        return Receipt(body=reply.SerializeToString(), refused=frozenset(refused), failed=frozenset(words))
 
 
 def _source(points: NewPoints) -> Source:
-    return own(own(points.document, Document).source, Source)
+    return typed(typed(points.document, Document).source, Source)

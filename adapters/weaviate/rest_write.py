@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import orjson
 
-from ..base import NOTE, Array, RestWrites, json_text, own
+from ..base import NOTE, Array, RestWrites, json_text, typed
 from ..contract import (
     DeclinedError,
     MalformedReplyError,
@@ -31,14 +31,14 @@ from ..contract import (
 from ..wire.json import Members, Span, elements, last_values, members, string, value_spans, whole
 from ..wire.json_requests import items_of, member_edit, present, read_object, required, text_of
 from ..wire.json_vectors import Edit, Shortened, decode_matrix, edited
-from ..writes import Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds, name_of, numbered
+from ..writes import Form, Inquiry, Neighbours, NewPoints, Receipt, Tenant, WriteNeeds, name_of, numbered
 from .calls import BACKEND, UNNAMED, Schema, read_schema, spelled
 from .deletions import MATCHING
 from .objects import FORM, can_hold
 
 GRAPHQL = "/v1/graphql"
 # Searches of one query.
-ASKED_TOGETHER = 32
+SEARCHES_PER_QUERY = 32
 # Types of properties without parts, and the names of their values in filters.
 _VALUES: Mapping[str, str] = {
     "text": "valueText", "string": "valueText", "uuid": "valueText", "date": "valueDate", "int": "valueInt",
@@ -59,15 +59,15 @@ class Document:
 
 
 def document_of(
-    each: Sequence[tuple[str, str]], vectors: Sequence[Mapping[str, object]], needs: WriteNeeds, source: object
+    objects: Sequence[tuple[str, str]], vectors: Sequence[Mapping[str, object]], needs: WriteNeeds, source: object
 ) -> tuple[Document, str]:
-    """The document of a write, and the name of its vector. ``each``: the collection and tenant of each object; ``vectors``: its
+    """The document of a write, and the name of its vector. ``objects``: their collections and tenants; ``vectors``: its
     vectors by name. Raises UnsupportedError.
     """
-    schema, places = needs.known, set(each)
+    schema, places = needs.known, set(objects)
     if not isinstance(schema, Schema):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    if len(each) > needs.most:
+    if len(objects) > needs.most:
         raise UnsupportedError(Reason.TOO_MANY_PARTS)
     if len(places) > 1:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
@@ -102,15 +102,15 @@ def _text(value: str) -> str:
 
 
 def _where(schema: Schema, tenant: Tenant) -> str:
-    each: list[str] = []
+    terms: list[str] = []
     for key, value in tenant:
         kind = _VALUES.get(schema.types.get(spelled(key), ""))
         if kind is None:
             raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-        each.append(f"{{path:[{_text(spelled(key))}],operator:Equal,{kind}:{value.decode()}}}")
-    if not each:
+        terms.append(f"{{path:[{_text(spelled(key))}],operator:Equal,{kind}:{value.decode()}}}")
+    if not terms:
         return ""
-    return f",where:{each[0]}" if len(each) == 1 else f",where:{{operator:And,operands:[{','.join(each)}]}}"
+    return f",where:{terms[0]}" if len(terms) == 1 else f",where:{{operator:And,operands:[{','.join(terms)}]}}"
 
 
 class _Error(msgspec.Struct):
@@ -144,11 +144,11 @@ def _lists(body: bytes) -> Mapping[str, list[msgspec.Raw] | None]:
     return reply.data.Get
 
 
-def _object(document: Document, identifier: bytes, *said: str) -> str:
-    """The target of an object. ``said``: of its query."""
+def _object(document: Document, identifier: bytes, *parameters: str) -> str:
+    """The target of an object. ``parameters``: of its query."""
     tenant = [f"tenant={quote(document.tenant, safe='')}"] if document.tenant else []
     path = f"/v1/objects/{quote(document.schema.name, safe='')}/{quote(orjson.loads(identifier), safe='')}"
-    return "?".join(filter(None, (path, "&".join([*said, *tenant]))))
+    return "?".join(filter(None, (path, "&".join([*parameters, *tenant]))))
 
 
 def by_ids(collection: str, tenant: str, ids: Sequence[bytes]) -> Sequence[bytes]:
@@ -163,17 +163,17 @@ def by_ids(collection: str, tenant: str, ids: Sequence[bytes]) -> Sequence[bytes
 
 
 def _together(searches: Sequence[str]) -> Sequence[bytes]:
-    together = [searches[start : start + ASKED_TOGETHER] for start in range(0, len(searches), ASKED_TOGETHER)]
-    return [orjson.dumps({"query": f"{{Get{{{' '.join(each)}}}}}"}) for each in together]
+    batches = [searches[start : start + SEARCHES_PER_QUERY] for start in range(0, len(searches), SEARCHES_PER_QUERY)]
+    return [orjson.dumps({"query": f"{{Get{{{' '.join(batch)}}}}}"}) for batch in batches]
 
 
 # Members of an object that can be stored again, and one that shows a change.
-_SHOWN = ("class", "id", "properties", "vector", "vectors", "tenant", "lastUpdateTimeUnix")
+_STORED_MEMBERS = ("class", "id", "properties", "vector", "vectors", "tenant", "lastUpdateTimeUnix")
 
 
 def ids_in(body: bytes) -> Sequence[bytes]:
     """Of the answer to one of these queries. Raises ValueError and the like, and DeclinedError."""
-    return [_id_of(row) for each in _lists(body).values() for row in each or ()]
+    return [_id_of(row) for rows in _lists(body).values() for row in rows or ()]
 
 
 def _id_of(row: bytes) -> bytes:
@@ -191,21 +191,21 @@ class WeaviateWrites:
     """Whether a write with this query and body is answered when all replicas have it."""
     data: Callable[[NewPoints], bytes]
     parse_description = staticmethod(read_schema)
-    is_told = True
+    has_receipts = True
     form: Form = FORM
 
     def collection(self, _: Operation, points: NewPoints) -> str:
         """Its name, without the tenant."""
-        return own(points.document, Document).schema.name
+        return typed(points.document, Document).schema.name
 
     def partition(self, points: NewPoints) -> bytes:
         """The tenant; b"" for none."""
-        tenant = own(points.document, Document).tenant
+        tenant = typed(points.document, Document).tenant
         return orjson.dumps(tenant) if tenant else b""
 
     def shows(self, points: NewPoints, query: str) -> bool:
         """A read asks one replica."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         return self.shows_unread(query, self.data(points), document.schema)
 
     def shows_unread(self, query: str, body: bytes, known: object | None) -> bool:
@@ -213,13 +213,13 @@ class WeaviateWrites:
         return not self.lags(known) or self.reaches_all(query, body)
 
     def lags(self, known: object | None) -> bool:
-        """A read asks one replica. Where their number is not known there may be several."""
+        """A read asks one replica. An unknown number of replicas counts as several."""
         return not isinstance(known, Schema) or known.replicas > 1
 
     def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
         """By the types of the collection's properties."""
-        schema = own(points.document, Document).schema
-        before, after = [FORM.payload_of(json.loads(each)) for each in (self.point(points, row), point)]
+        schema = typed(points.document, Document).schema
+        before, after = [FORM.payload_of(json.loads(value)) for value in (self.point(points, row), point)]
         return can_hold(schema, before, after)
 
     def ask_metric(self, write: Operation, body: bytes) -> Question:
@@ -231,11 +231,11 @@ class WeaviateWrites:
 
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
         """A score is one minus the distance. Raises ValueError and the like, and DeclinedError."""
-        target = own(points.document, Document).target
+        target = typed(points.document, Document).target
         lists = {name: rows for body in bodies for name, rows in _lists(body).items()}
         near = [(row, raw) for row in inquiry.which for raw in lists[f"a{row}"] or ()]
-        each = [last_values(raw, (*map(spelled, points.keys), "_additional")) for _, raw in near]
-        more = [last_values(row[-1] or b"null", ("id", "distance", "vector", "vectors")) for row in each]
+        objects = [last_values(raw, (*map(spelled, points.keys), "_additional")) for _, raw in near]
+        more = [last_values(row[-1] or b"null", ("id", "distance", "vector", "vectors")) for row in objects]
         ids = tuple([orjson.dumps(orjson.loads(identifier or b"").lower()) for identifier, *_ in more])
         scores = np.array([1.0 - _number(distance) for _, distance, *_ in more], np.float64)
         vectors = [last_values(named or b"null", (target,))[0] if target else bare for _, _, bare, named in more]
@@ -245,39 +245,39 @@ class WeaviateWrites:
             scores=scores,
             vectors=decode_matrix([vector or b"" for vector in vectors])[0],
             # A property that an object lacks is null.
-            fields=tuple([tuple([None if value == b"null" else value for value in row[:-1]]) for row in each]),
+            fields=tuple([tuple([None if value == b"null" else value for value in row[:-1]]) for row in objects]),
         )
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """GraphQL queries with a search for each id. ``whole``: complete objects are read one by one, because GraphQL has no exact numbers;
         one that is gone is refused.
         """
-        document = own(points.document, Document)
-        others = [each for each in ids if each not in points.ids] if whole else []
-        asked = [each for each in ids if each not in others]
-        queries = by_ids(document.schema.name, document.tenant, asked)
+        document = typed(points.document, Document)
+        others = [identifier for identifier in ids if identifier not in points.ids] if whole else []
+        repeated = [identifier for identifier in ids if identifier not in others]
+        queries = by_ids(document.schema.name, document.tenant, repeated)
         return [
-            *[Question(method="POST", target=GRAPHQL, body=each) for each in queries],
-            *[Question(method="GET", target=f"{_object(document, each, 'include=vector')}") for each in others],
+            *[Question(method="POST", target=GRAPHQL, body=query) for query in queries],
+            *[Question(method="GET", target=f"{_object(document, other, 'include=vector')}") for other in others],
         ]
 
     def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """A deletion for each object."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         return [Question(method="DELETE", target=_object(document, identifier)) for identifier in victims]
 
     def read_stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         """Raises ValueError and the like, and DeclinedError."""
-        found = dict(zip(_SHOWN, last_values(body, _SHOWN), strict=True))
-        if not found["class"]:
+        stored = dict(zip(_STORED_MEMBERS, last_values(body, _STORED_MEMBERS), strict=True))
+        if not stored["class"]:
             return dict.fromkeys(ids_in(body), b"")
-        document = own(points.document, Document)
-        found["tenant"] = orjson.dumps(document.tenant) if document.tenant else None
-        named = last_values(found["vectors"] or b"null", (document.target,))[0]
-        if not (named if document.target else found["vector"]):
+        document = typed(points.document, Document)
+        stored["tenant"] = orjson.dumps(document.tenant) if document.tenant else None
+        named = last_values(stored["vectors"] or b"null", (document.target,))[0]
+        if not (named if document.target else stored["vector"]):
             raise ValueError("an object came without its vector")
-        identifier = orjson.dumps(orjson.loads(found["id"] or b"").lower())
-        members = [b'"%s":%s' % (name.encode(), value) for name, value in found.items() if value and value != b"null"]
+        identifier = orjson.dumps(orjson.loads(stored["id"] or b"").lower())
+        members = [b'"%s":%s' % (name.encode(), value) for name, value in stored.items() if value and value != b"null"]
         return {identifier: b"{%s}" % b",".join(members)}
 
     def is_cosine(self, body: bytes, vector_name: str) -> bool:
@@ -291,14 +291,14 @@ class WeaviateWrites:
 
     def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
         """GraphQL queries with a search for each object. Raises UnsupportedError for a tenant's key that is no property of the collection."""
-        document = own(points.document, Document)
+        document = typed(points.document, Document)
         names = [name for name in map(spelled, points.keys) if document.schema.types.get(name) in _PLAIN]
-        shown = "id distance"
+        additional = "id distance"
         if inquiry.vectors:
-            shown += f" vectors{{{document.target}}}" if document.target else " vector"
-        selected = f"{{{' '.join(dict.fromkeys(names))} _additional{{{shown}}}}}"
+            additional += f" vectors{{{document.target}}}" if document.target else " vector"
+        selected = f"{{{' '.join(dict.fromkeys(names))} _additional{{{additional}}}}}"
         searches = list(_searches(points, document, inquiry, selected))
-        return [Question(method="POST", target=GRAPHQL, body=each) for each in _together(searches)]
+        return [Question(method="POST", target=GRAPHQL, body=query) for query in _together(searches)]
 
 
 _OBJECT, _BATCH = "object", "batch"
@@ -348,9 +348,9 @@ def _fields(source: Shortened, span: Span | None, keys: tuple[str, ...]) -> tupl
     """The server stores names with their first letter in lower case. Raises ValueError."""
     if span is None or source.text[span[0] : span[0] + 1] != b"{":
         return (None,) * len(keys)
-    found = {spelled(name): member for name, member in members(source.text, span).items()}
-    wanted = [found.get(spelled(key)) for key in keys]
-    return tuple([None if each is None else source.cut(*each.span) for each in wanted])
+    by_key = {spelled(name): member for name, member in members(source.text, span).items()}
+    selected = [by_key.get(spelled(key)) for key in keys]
+    return tuple([None if each is None else source.cut(*each.span) for each in selected])
 
 
 def _edit(source: Source, row: int, note: bytes) -> Edit:
@@ -362,7 +362,7 @@ def _edit(source: Source, row: int, note: bytes) -> Edit:
 
 
 def _source(points: NewPoints) -> Source:
-    return own(own(points.document, Document).source, Source)
+    return typed(typed(points.document, Document).source, Source)
 
 
 _STORED = b'{"status":"SUCCESS"}'
@@ -392,13 +392,13 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
         if write.collection:
             return described(write.collection)
         try:
-            span, found = whole(body), members(body, whole(body))
+            span, request = whole(body), members(body, whole(body))
             if write.name == MATCHING:
-                found = members(body, found["match"].span)
+                request = members(body, request["match"].span)
             if write.name == _BATCH:
-                span = elements(body, found["objects"].span)[0]
-                found = members(body, span)
-            return described(_collection(text_of(body, present(body, found, "class"))))
+                span = elements(body, request["objects"].span)[0]
+                request = members(body, span)
+            return described(_collection(text_of(body, present(body, request, "class"))))
         except (ValueError, IndexError, KeyError, UnsupportedError):
             return None
 
@@ -406,25 +406,25 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
         text = source.text
         rows, arrays = [whole(text)], list[Array]()
         if write.name == _BATCH:
-            found = read_object(text, rows[0], ("objects", "fields"), reason=Reason.NOT_JSON)
-            array = required(text, found, "objects")
+            request = read_object(text, rows[0], ("objects", "fields"), reason=Reason.NOT_JSON)
+            array = required(text, request, "objects")
             rows = items_of(text, array)
             arrays.append((array, rows))
-        each = [read_object(text, row, _MEMBERS, reason=Reason.NOT_JSON) for row in rows]
-        properties = [value_spans(row).get("properties") for row in each]
-        vectors = [_vectors(text, row) for row in each]
+        objects = [read_object(text, row, _MEMBERS, reason=Reason.NOT_JSON) for row in rows]
+        properties = [value_spans(row).get("properties") for row in objects]
+        vectors = [_vectors(text, row) for row in objects]
         places = [
             (_collection(text_of(text, present(text, row, "class"))), text_of(text, present(text, row, "tenant")))
-            for row in each
+            for row in objects
         ]
-        own_source = Source(source, tuple(arrays), tuple(rows), tuple(properties), tuple([row[1] - 1 for row in rows]))
-        document, name = document_of(places, vectors, needs, own_source)
+        spans = Source(source, tuple(arrays), tuple(rows), tuple(properties), tuple([row[1] - 1 for row in rows]))
+        document, name = document_of(places, vectors, needs, spans)
         matrix = decode_matrix([source.cut_value(row[name]) if name in row else b"" for row in vectors])[0]
         if not matrix.shape[1]:
             raise UnsupportedError(Reason.NOTHING_TO_DO)
         return NewPoints(
-            has_ids=any(present(text, row, "id") for row in each),
-            ids=_ids(source, each, needs),
+            has_ids=any(present(text, row, "id") for row in objects),
+            ids=_ids(source, objects, needs),
             vectors=matrix,
             vector_name=name,
             keys=needs.keys,
@@ -444,31 +444,31 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
 
     def acknowledged(self, write: Operation, points: NewPoints, _query: str) -> NativeAnswer:
         """The client's objects, which is the server's answer."""
-        each = [self._row_shown(points, row) for row in range(len(points.ids))]
-        body = b"[%s]" % b",".join(each) if write.name == _BATCH else self.point(points, 0)
+        rows = [self._row_of_answer(points, row) for row in range(len(points.ids))]
+        body = b"[%s]" % b",".join(rows) if write.name == _BATCH else self.point(points, 0)
         return NativeAnswer(status=200, content_type="application/json", body=body)
 
-    def told(self, write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
+    def receipt(self, write: Operation, points: NewPoints, copies: Mapping[int, int | None], body: bytes) -> Receipt:
         """The server's rows, and rows for the objects that were left out, in the client's order. Such an object is reported as stored,
         unless its original in the same batch was refused. Raises MalformedReplyError.
         """
         if write.name == _OBJECT:
-            return Told(body=body)
-        kept = [row for row in range(len(points.ids)) if row not in gone]
+            return Receipt(body=body)
+        kept = [row for row in range(len(points.ids)) if row not in copies]
         try:
             rows = dict(zip(kept, _ROWS.decode(body), strict=True))
-            results = {row: last_values(each, ("result",))[0] or _STORED for row, each in rows.items()}
-            failed = {row for row, each in results.items() if last_values(each, ("errors",))[0] not in {None, b"null"}}
+            results = {row: last_values(raw, ("result",))[0] or _STORED for row, raw in rows.items()}
+            failed = {row for row, raw in results.items() if last_values(raw, ("errors",))[0] not in {None, b"null"}}
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
             raise MalformedReplyError(f"answer to a batch: {type(error).__name__}") from None
-        refused = frozenset(row for row, of in gone.items() if of in failed)
-        each = [
+        refused = frozenset(row for row, of in copies.items() if of in failed)
+        raw = [
             rows[row]
             if row in rows
-            else self._row_shown(points, row, results[of] if (of := gone[row]) in failed else _STORED)
+            else self._row_of_answer(points, row, results[of] if (of := copies[row]) in failed else _STORED)
             for row in range(len(points.ids))
         ]
-        return Told(body=b"[%s]" % b",".join(each), refused=refused, failed=frozenset(failed))
+        return Receipt(body=b"[%s]" % b",".join(raw), refused=refused, failed=frozenset(failed))
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """An object as in a batch, in the client's own bytes."""
@@ -479,6 +479,6 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
         """A single object is the whole write."""
         return merged[0] if write.name == _OBJECT else super().merged(write, points, rows, merged)
 
-    def _row_shown(self, points: NewPoints, row: int, result: bytes = _STORED) -> bytes:
+    def _row_of_answer(self, points: NewPoints, row: int, result: bytes = _STORED) -> bytes:
         """The row of an object in the answer to a batch."""
         return b'%s,"result":%s}' % (self.point(points, row)[:-1], result)

@@ -402,8 +402,8 @@ def cut_list(
     """The original with one array cut as by `kept_inside`. ``length``: of ``source.text``. ``outside``: edits outside the array."""
     start, end = array[0] + 1, array[1] - 1
     before = edited(source, (0, start), [edit for edit in outside if edit[0] < start])
-    behind = edited(source, (end, length), [edit for edit in outside if edit[0] >= end])
-    return b"".join([*before, *kept_inside(source, array, spans, kept, edits), *behind])
+    after = edited(source, (end, length), [edit for edit in outside if edit[0] >= end])
+    return b"".join([*before, *kept_inside(source, array, spans, kept, edits), *after])
 
 
 def edited(source: Shortened, span: Span, edits: Sequence[Edit]) -> list[bytes]:

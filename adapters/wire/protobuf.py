@@ -125,17 +125,17 @@ def skipped(data: bytes, at: int, end: int) -> tuple[int, int]:
     tag, value = varint(data, at, end)
     wire = tag & 7
     if wire == VARINT:
-        behind = varint(data, value, end)[1]
+        stop = varint(data, value, end)[1]
     elif wire == LENGTH:
         size, value = varint(data, value, end)
-        behind = value + size
+        stop = value + size
     elif wire in _FIXED:
-        behind = value + _FIXED[wire]
+        stop = value + _FIXED[wire]
     else:
         raise ValueError(f"wire type {wire} at byte {at}")
-    if behind > end or tag <= 7:
-        raise ValueError(f"field {tag >> 3} at byte {at} ends at {behind}, its message at {end}")
-    return tag >> 3, behind
+    if stop > end or tag <= 7:
+        raise ValueError(f"field {tag >> 3} at byte {at} ends at {stop}, its message at {end}")
+    return tag >> 3, stop
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
@@ -201,7 +201,7 @@ def encoded(value: int) -> bytes:
     return bytes(out)
 
 
-def held(data: bytes, span: Span) -> tuple[int, int]:
+def single(data: bytes, span: Span) -> tuple[int, int]:
     """The tag of the only field of a message (a oneof), and the start of its value, which ends with the message. Takes a third of the
     time of `fields`.
 
@@ -211,16 +211,16 @@ def held(data: bytes, span: Span) -> tuple[int, int]:
     if start >= end:
         raise ValueError(f"the message at byte {start} is empty, wanted one field")
     tag = data[start]
-    at, behind = start + 1, start
+    at, stop = start + 1, start
     wire = tag & 7
     if wire == LENGTH:
         size, at = varint(data, at, end)
-        behind = at + size
+        stop = at + size
     elif wire == VARINT:
-        behind = varint(data, at, end)[1]
+        stop = varint(data, at, end)[1]
     elif wire == FIXED64:
-        behind = at + 8
-    if tag > 0x7F or behind != end:
+        stop = at + 8
+    if tag > 0x7F or stop != end:
         raise ValueError(f"the message at byte {start} begins with tag {tag} and ends at {end}, wanted one field")
     return tag, at
 
@@ -239,13 +239,13 @@ def entries(data: bytes, spans: Iterable[Span]) -> list[tuple[bytes, Span]]:
     for span in spans:
         at, end = span
         if end - at >= 4 and data[at] == KEY_TAG and data[at + 1] < 0x80:
-            behind = at + 2 + data[at + 1]
-            if behind + 1 < end and data[behind] == _VALUE_TAG:
-                size, value = data[behind + 1], behind + 2
+            stop = at + 2 + data[at + 1]
+            if stop + 1 < end and data[stop] == _VALUE_TAG:
+                size, value = data[stop + 1], stop + 2
                 if size > 0x7F:
-                    size, value = varint(data, behind + 1, end)
+                    size, value = varint(data, stop + 1, end)
                 if value + size == end:
-                    found.append((data[at + 2 : behind], (value, end)))
+                    found.append((data[at + 2 : stop], (value, end)))
                     continue
         found.append(_walked(data, span))
     return found

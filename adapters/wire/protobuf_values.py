@@ -21,9 +21,9 @@ from .protobuf import (
     Span,
     encoded,
     entries,
-    held,
     length_field,
     messages_in,
+    single,
     varint,
 )
 
@@ -212,7 +212,7 @@ def kind_of(value: bytes, schema: Schema) -> Kind | None:
 
 def with_member(value: bytes, key: str, member: object, schema: Schema) -> bytes:
     """A struct's value with one more member, unless it has that. Raises ValueError."""
-    tag, at = held(value, (0, len(value)))
+    tag, at = single(value, (0, len(value)))
     present = entries(value, messages_in(value, (at, len(value)), _MEMBERS))
     if key.encode() in [name for name, _ in present]:
         return value
@@ -229,7 +229,7 @@ def spelled_text(text: str) -> bytes:
 def _value(data: bytes, span: Span, schema: Schema, depth: int) -> object:
     if span[0] == span[1]:
         return None  # an empty value, which servers show as null
-    tag, at = held(data, span)
+    tag, at = single(data, span)
     kind, end = schema.get(tag), span[1]
     if kind is Kind.STRING:
         return data[at:end].decode()

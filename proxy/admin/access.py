@@ -20,7 +20,7 @@ def names_this_machine(host: str | None) -> bool:
     return _THIS_MACHINE.fullmatch(host or "") is not None
 
 
-def is_held(token: bytes, authorization: str | None) -> bool:
+def has_token(token: bytes, authorization: str | None) -> bool:
     """Whether a request's Authorization is this token, as `Bearer TOKEN`. Compares in constant time."""
     given = (authorization or "").encode("utf-8", "surrogateescape")
     return hmac.compare_digest(given, b"Bearer " + token)
@@ -36,6 +36,6 @@ def token_in(file: str | None, setting: str, *, shortest: int = SHORTEST_TOKEN) 
         seen = f"{one_line(file)}: {(error.strerror or 'an error').lower()}"
         raise SettingsError([Problem(setting, seen, "a readable file with a token")]) from error
     if len(token) < shortest:
-        wanted = f"a token of at least {shortest} characters"
-        raise SettingsError([Problem(setting, f"{len(token)} characters", wanted)])
+        expected = f"a token of at least {shortest} characters"
+        raise SettingsError([Problem(setting, f"{len(token)} characters", expected)])
     return token

@@ -28,7 +28,7 @@ from vecsieve.config.schema import Settings
 from ..search.collections.learned import Lru
 from ..search.policy import Policies
 from ..telemetry.instruments import PREFIX
-from .access import is_held, names_this_machine, token_in
+from .access import has_token, names_this_machine, token_in
 from .knowledge import MOST_ROWS, Ask, Kind, Question, collections_in_one, doubtful_first, in_one
 from .recent import kept_by
 from .whatif import Change, ChangeError
@@ -51,7 +51,7 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class InspectorRequest:
     """The relevant parts of a request: ``field``: a header by its name; ``body``: of a POST."""
 
     method: str
@@ -89,11 +89,11 @@ class Inspector:
         self._judgements = None if judgements is None else Path(judgements)
         self._judged = Lru[tuple[object, ...], bool](MOST_JUDGED)
 
-    def allow(self, asked: Asked) -> None:
+    def allow(self, request: InspectorRequest) -> None:
         """Raise RefusedError unless this request may read."""
-        if self._is_loopback and not names_this_machine(asked.field("Host")):
+        if self._is_loopback and not names_this_machine(request.field("Host")):
             raise RefusedError(403, "the Host of a request must be this machine's: localhost, 127.0.0.1 or [::1]")
-        if self._token is not None and not is_held(self._token, asked.field("Authorization")):
+        if self._token is not None and not has_token(self._token, request.field("Authorization")):
             raise RefusedError(401, "a token is needed: Authorization: Bearer TOKEN, as in explain.token_file")
 
     async def explain(self) -> bytes:
@@ -102,24 +102,24 @@ class Inspector:
         rows = sorted(in_one(answers), key=lambda row: -row["number"])
         return orjson.dumps({"keep": max((answer["keep"] for answer in answers), default=0), "records": rows}) + b"\n"
 
-    async def answer(self, asked: Asked) -> bytes:
+    async def answer(self, request: InspectorRequest) -> bytes:
         """The body of an answer. Raises RefusedError."""
-        name, _, rest = asked.path.removeprefix("/api/").partition("/")
+        name, _, rest = request.path.removeprefix("/api/").partition("/")
         if name == "judgements" and not rest:
-            if asked.method != "POST":
+            if request.method != "POST":
                 raise RefusedError(405, "method not allowed")
-            return orjson.dumps(await self._judge(asked))
-        if asked.method not in {"GET", "HEAD"}:
+            return orjson.dumps(await self._judge(request))
+        if request.method not in {"GET", "HEAD"}:
             raise RefusedError(405, "method not allowed")
         if name == "searches" and rest:
             return orjson.dumps(await self._search(_whole(rest)))
         page = None if rest else _PAGES.get(name)
         if page is None:
             raise RefusedError(404, f"not found: /api/ has {', '.join(_PAGES)}, searches/NUMBER, judgements")
-        return orjson.dumps(await page(self, asked))
+        return orjson.dumps(await page(self, request))
 
-    async def searches(self, asked: Asked) -> object:
-        answers = await self._ask(Question(Kind.SEARCHES, asked.number("since")))
+    async def searches(self, request: InspectorRequest) -> object:
+        answers = await self._ask(Question(Kind.SEARCHES, request.number("since")))
         rows = sorted(in_one(answers), key=lambda row: -row["number"])[:MOST_ROWS]
         return {
             "keep": max((answer["keep"] for answer in answers), default=0),
@@ -128,61 +128,59 @@ class Inspector:
             "searches": rows,
         }
 
-    async def collections(self, _asked: Asked) -> object:
-        found = collections_in_one(await self._ask(Question(Kind.COLLECTIONS)))
-        for row in found["collections"]:
+    async def collections(self, _request: InspectorRequest) -> object:
+        merged = collections_in_one(await self._ask(Question(Kind.COLLECTIONS)))
+        for row in merged["collections"]:
             row.update(self._ruled("rule", row["collection"]))
-        return found
+        return merged
 
-    async def cost(self, _asked: Asked) -> object:
+    async def cost(self, _request: InspectorRequest) -> object:
         return read_cost(self._registry)
 
-    async def settings(self, asked: Asked) -> object:
+    async def settings(self, request: InspectorRequest) -> object:
         """The effective settings without secrets; for ``?collection=`` the rule that matches, and its policy."""
         settings = self._in_force.settings
-        shown = {"settings": _dumped(settings), "defaults": _dumped(Settings()), "keep": kept_by(settings)}
-        names = parse_qs(asked.query, keep_blank_values=True).get("collection")
+        reply = {"settings": _dumped(settings), "defaults": _dumped(Settings()), "keep": kept_by(settings)}
+        names = parse_qs(request.query, keep_blank_values=True).get("collection")
         if not names:
-            return shown
+            return reply
         name = names[0][:NAME_CHARACTERS]
         policy = self._policy(name)
-        return {**shown, **self._ruled("rule", name), "policy": _dumped(policy)}
+        return {**reply, **self._ruled("rule", name), "policy": _dumped(policy)}
 
-    async def doubtful(self, _asked: Asked) -> object:
+    async def doubtful(self, _request: InspectorRequest) -> object:
         pairs = doubtful_first(in_one(await self._ask(Question(Kind.DOUBTFUL))))
         for pair in pairs:
             pair["judged"] = self._judged.get(_key(pair))
         return {"judgements": None if self._judgements is None else str(self._judgements), "pairs": pairs}
 
-    async def whatif(self, asked: Asked) -> object:
+    async def whatif(self, request: InspectorRequest) -> object:
         """The results that the policy in the query would have given for the kept pools."""
         try:
-            change = Change.of({name: values[0] for name, values in parse_qs(asked.query).items()})
+            change = Change.of({name: values[0] for name, values in parse_qs(request.query).items()})
         except ChangeError as error:
             raise RefusedError(400, str(error)) from error
         return {**all_judged(await self._ask(Question(Kind.WHATIF, change=change))), "yaml": change.as_yaml()}
 
     async def _search(self, number: int) -> object:
-        found = [
-            answer["row"] for answer in await self._ask(Question(Kind.SEARCH, number)) if answer["row"] is not None
-        ]
-        if not found:
+        rows = [answer["row"] for answer in await self._ask(Question(Kind.SEARCH, number)) if answer["row"] is not None]
+        if not rows:
             raise RefusedError(404, "this search is no longer kept; explain.keep says how many are")
-        name = found[0]["collection"]
-        return {**found[0], **self._ruled("rule_number", name)}
+        name = rows[0]["collection"]
+        return {**rows[0], **self._ruled("rule_number", name)}
 
-    async def _judge(self, asked: Asked) -> object:
+    async def _judge(self, request: InspectorRequest) -> object:
         """Append one verdict to the file. The request names a pair by its search and rank, never by ids."""
         if self._judgements is None:
             raise RefusedError(404, "judgements are off: explain.judgements names their file")
-        _same_site(asked)
-        number, rank, is_right = verdict_of(asked.body)
-        found = [
+        _same_site(request)
+        number, rank, is_right = verdict_of(request.body)
+        pairs = [
             answer["row"] for answer in await self._ask(Question(Kind.PAIR, number, rank)) if answer["row"] is not None
         ]
-        if not found or found[0]["a"]["id"] is None or found[0]["b"]["id"] is None:
+        if not pairs or pairs[0]["a"]["id"] is None or pairs[0]["b"]["id"] is None:
             raise RefusedError(404, "this pair is no longer kept, or has no identifiers")
-        pair = found[0]
+        pair = pairs[0]
         if self._judged.get(_key(pair)) is not is_right:
             line = {"collection": pair["collection"], "a": pair["a"]["id"], "b": pair["b"]["id"], "copy": is_right}
             try:
@@ -232,14 +230,14 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _same_site(asked: Asked) -> None:
+def _same_site(request: InspectorRequest) -> None:
     """Raises RefusedError for a request that a page of another site may send."""
-    origin, site = asked.field("Origin"), asked.field("Sec-Fetch-Site")
-    if origin is not None and origin.partition("://")[2] != asked.field("Host"):
+    origin, site = request.field("Origin"), request.field("Sec-Fetch-Site")
+    if origin is not None and origin.partition("://")[2] != request.field("Host"):
         raise RefusedError(403, "the request comes from another site")
     if site is not None and site != "same-origin":
         raise RefusedError(403, "the request comes from another site")
-    if (asked.field("Content-Type") or "").partition(";")[0].strip().lower() != "application/json":
+    if (request.field("Content-Type") or "").partition(";")[0].strip().lower() != "application/json":
         raise RefusedError(415, "a judgement is application/json")
 
 
@@ -296,11 +294,11 @@ def read_cost(registry: CollectorRegistry) -> dict[str, object]:
 
 
 def _by_name(registry: CollectorRegistry) -> dict[str, list[Sample]]:
-    found: dict[str, list[Sample]] = defaultdict(list)
+    groups: dict[str, list[Sample]] = defaultdict(list)
     for metric in registry.collect():
         for sample in metric.samples:
-            found[sample.name.removeprefix(PREFIX)].append(sample)
-    return found
+            groups[sample.name.removeprefix(PREFIX)].append(sample)
+    return groups
 
 
 def _counts(samples: Iterable[Sample], label: str) -> dict[str, int]:
@@ -308,7 +306,7 @@ def _counts(samples: Iterable[Sample], label: str) -> dict[str, int]:
     counts: dict[str, int] = defaultdict(int)
     for sample in samples:
         counts[sample.labels[label]] += int(sample.value)
-    return dict(sorted(((name, count) for name, count in counts.items() if count), key=lambda each: -each[1]))
+    return dict(sorted(((name, count) for name, count in counts.items() if count), key=lambda entry: -entry[1]))
 
 
 def _times(samples: dict[str, list[Sample]], metric: str) -> dict[str, float | int | None]:
@@ -325,12 +323,12 @@ def _times(samples: dict[str, list[Sample]], metric: str) -> dict[str, float | i
     }
 
 
-def _percentile(buckets: dict[float, float], wanted: float) -> float | None:
+def _percentile(buckets: dict[float, float], target: float) -> float | None:
     """Interpolated within its bucket, as Prometheus does; the last bound for values beyond it."""
     below, start = 0.0, 0.0
     for bound, reached in sorted(buckets.items()):
-        if reached >= wanted and reached > below:
-            end = start if bound == float("inf") else start + (bound - start) * (wanted - below) / (reached - below)
+        if reached >= target and reached > below:
+            end = start if bound == float("inf") else start + (bound - start) * (target - below) / (reached - below)
             return round(end * 1000, 3)
         below, start = reached, bound
     return None

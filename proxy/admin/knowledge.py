@@ -93,25 +93,25 @@ class Knowledge:
 
     async def answer(self, question: Question) -> Answer:
         """Lets other tasks run between two records: a ring of large searches takes long to read."""
-        found: Answer
+        reply: Answer
         match question.kind:
             case Kind.SEARCHES:
-                found = self._searches(question.number)
+                reply = self._searches(question.number)
             case Kind.SEARCH:
-                held = self._recent.numbered(question.number)
-                found = {"row": None if held is None else _shown(_record(held, await self._explained(held)))}
+                kept = self._recent.numbered(question.number)
+                reply = {"row": None if kept is None else _for_browser(_record(kept, await self._explained(kept)))}
             case Kind.EXPLAIN:
-                found = {"keep": self._recent.keep, "rows": await self._records()}
+                reply = {"keep": self._recent.keep, "rows": await self._records()}
             case Kind.DOUBTFUL:
                 await self._look()
-                found = {"rows": [_shown(pair) for pair in self._doubtful]}
+                reply = {"rows": [_for_browser(pair) for pair in self._doubtful]}
             case Kind.PAIR:
-                found = {"row": self._pair(question.number, question.rank)}
+                reply = {"row": self._pair(question.number, question.rank)}
             case Kind.WHATIF:
-                found = await self._whatif(question.change)
+                reply = await self._whatif(question.change)
             case _:
-                found = self._counts(question.kind)
-        return found
+                reply = self._counts(question.kind)
+        return reply
 
     def _counts(self, kind: Kind) -> Answer:
         """What is counted anyway."""
@@ -128,82 +128,82 @@ class Knowledge:
         """Runs beside the loop, one at a time."""
         async with self._judging:
             started, size = time.perf_counter(), self._pools.size_bytes
-            found = await asyncio.to_thread(judged, self._pools.held(), change)
-            return {**found, "bytes": size, "took_ms": round((time.perf_counter() - started) * 1000, 1)}
+            result = await asyncio.to_thread(judged, self._pools.kept(), change)
+            return {**result, "bytes": size, "took_ms": round((time.perf_counter() - started) * 1000, 1)}
 
     def _searches(self, since: int) -> Answer:
-        held = [each for each in self._recent.newest() if each.number > since][:MOST_ROWS]
+        kept = [each for each in self._recent.newest() if each.number > since][:MOST_ROWS]
         return {
             "keep": self._recent.keep,
             "texts": self._recent.texts,
             "reached": self._recent.reached,
-            "rows": [{"number": each.number, "at": each.at, **asdict(each.seen.summary())} for each in held],
+            "rows": [{"number": each.number, "at": each.at, **asdict(each.seen.summary())} for each in kept],
         }
 
     async def _records(self) -> list[Answer]:
-        found = []
-        for place, each in enumerate(self._recent.newest()):
-            why = await self._explained(each) if place < MOST_EXPLAINED else self._known(each)
-            found.append(_record(each, why))
+        records = []
+        for place, kept in enumerate(self._recent.newest()):
+            why = await self._explained(kept) if place < MOST_EXPLAINED else self._known(kept)
+            records.append(_record(kept, why))
             await asyncio.sleep(0)
-        return found
+        return records
 
-    async def _explained(self, held: Numbered) -> Mapping[int, str]:
+    async def _explained(self, kept: Numbered) -> Mapping[int, str]:
         """The reasons of a search's candidates in words; none if its pool was not kept. Reads the texts beside the loop, once."""
-        pool = None if (held.number, self._recent.texts) in self._why else self._pool(held)
+        pool = None if (kept.number, self._recent.texts) in self._why else self._pool(kept)
         if pool is not None:
             async with self._judging:
                 has_words = self._recent.texts
-                found = await asyncio.to_thread(in_words, pool, held.seen.selection, has_words=has_words)
-                self._why.hold((held.number, has_words), found)
-        return self._known(held)
+                reasons = await asyncio.to_thread(in_words, pool, kept.seen.selection, has_words=has_words)
+                self._why.hold((kept.number, has_words), reasons)
+        return self._known(kept)
 
-    def _known(self, held: Numbered) -> Mapping[int, str]:
+    def _known(self, kept: Numbered) -> Mapping[int, str]:
         """The reasons that were found before."""
-        return self._why.get((held.number, self._recent.texts), NOTHING)
+        return self._why.get((kept.number, self._recent.texts), NOTHING)
 
     async def _look(self) -> None:
         """Add the pairs of the searches since the last call; keep those that differ most, one for each pair."""
-        fresh = [each for each in self._recent.newest() if each.number > self._looked_at]
-        self._looked_at = max(self._looked_at, *(each.number for each in fresh)) if fresh else self._looked_at
-        found: list[Answer] = []
-        for each in fresh:
-            found = [*found, *(_pairs(each) if each.seen.has_doubtful else ())]
-            found = doubtful_first(found) if len(found) > 10 * MOST_ROWS else found
+        fresh = [search for search in self._recent.newest() if search.number > self._looked_at]
+        self._looked_at = max(self._looked_at, *(search.number for search in fresh)) if fresh else self._looked_at
+        pairs: list[Answer] = []
+        for search in fresh:
+            pairs = [*pairs, *(_pairs(search) if search.seen.has_doubtful else ())]
+            pairs = doubtful_first(pairs) if len(pairs) > 10 * MOST_ROWS else pairs
             await asyncio.sleep(0)
-        self._doubtful = doubtful_first([*found, *self._doubtful])
+        self._doubtful = doubtful_first([*pairs, *self._doubtful])
 
     def _pair(self, number: int, rank: int) -> Answer | None:
-        held = self._recent.numbered(number)
-        pairs = self._doubtful if held is None else _pairs(held, only_doubtful=False)
+        kept = self._recent.numbered(number)
+        pairs = self._doubtful if kept is None else _pairs(kept, only_doubtful=False)
         return next((pair for pair in pairs if (pair["search"], pair["rank"]) == (number, rank)), None)
 
-    def _pool(self, held: Numbered) -> KeptPool | None:
+    def _pool(self, kept: Numbered) -> KeptPool | None:
         """The kept pool of a search; in a batch only one search has one."""
-        pool = self._pools.numbered(held.number)
-        return pool if pool is not None and np.array_equal(pool.bare.scores, held.seen.scores, equal_nan=True) else None
+        pool = self._pools.numbered(kept.number)
+        return pool if pool is not None and np.array_equal(pool.bare.scores, kept.seen.scores, equal_nan=True) else None
 
 
-def _record(held: Numbered, why: Mapping[int, str]) -> Answer:
-    return {"number": held.number, "at": held.at, **asdict(held.seen.record(why))}
+def _record(kept: Numbered, why: Mapping[int, str]) -> Answer:
+    return {"number": kept.number, "at": kept.at, **asdict(kept.seen.record(why))}
 
 
 _DOUBTFUL = {Collapse.of(link) for link in DOUBTFUL}
 
 
-def _pairs(held: Numbered, *, only_doubtful: bool = True) -> list[Answer]:
+def _pairs(kept: Numbered, *, only_doubtful: bool = True) -> list[Answer]:
     """The candidates that were left out, each with the result that represents it. ``only_doubtful``: those without a proof that would have
     been on the page.
     """
-    record = held.seen.record()
+    record = kept.seen.record()
     reach = max([record.offset + record.top_k - 1, *(each.rank for each in record.kept)])
     at: dict[int, Kept | LeftOut] = {each.rank: each for each in record.kept}
     at |= {each.rank: each for each in record.left_out}
     return [
         {
-            "search": held.number,
+            "search": kept.number,
             "rank": out.rank,
-            "at": held.at,
+            "at": kept.at,
             "collection": record.collection,
             "reason": out.copy.reason,
             "similarity": out.copy.similarity,
@@ -226,16 +226,16 @@ def doubtful_first(pairs: list[Answer]) -> list[Answer]:
     return sorted(distinct.values(), key=lambda pair: pair["similarity"] or 0.0)[:MOST_ROWS]
 
 
-def _side(each: Kept | LeftOut) -> Answer:
-    return {"id": each.id, "rank": each.rank, "score": each.score, "text": each.text}
+def _side(result: Kept | LeftOut) -> Answer:
+    return {"id": result.id, "rank": result.rank, "score": result.score, "text": result.text}
 
 
-def _shown(value: Any) -> Any:
+def _for_browser(value: Any) -> Any:
     """The same, with whole numbers as text if a browser would round them."""
     if isinstance(value, dict):
-        return {name: _shown(each) for name, each in value.items()}
+        return {name: _for_browser(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_shown(each) for each in value]
+        return [_for_browser(each) for each in value]
     return str(value) if isinstance(value, int) and abs(value) > EXACT else value
 
 
@@ -328,9 +328,9 @@ async def open_to_admin(directory: Path, place: int, knowledge: Knowledge) -> as
         try:
             with suppress(OSError, TimeoutError, ValueError, KeyError):
                 async with asyncio.timeout(LONG_SECONDS):
-                    asked = orjson.loads(await reader.readline())
-                    change = Change(**asked["change"])
-                    question = Question(Kind(asked["kind"]), int(asked["number"]), int(asked["rank"]), change)
+                    message = orjson.loads(await reader.readline())
+                    change = Change(**message["change"])
+                    question = Question(Kind(message["kind"]), int(message["number"]), int(message["rank"]), change)
                     writer.write(orjson.dumps(await knowledge.answer(question)))
                     await writer.drain()
         finally:
@@ -339,12 +339,12 @@ async def open_to_admin(directory: Path, place: int, knowledge: Knowledge) -> as
     return await asyncio.start_unix_server(serve, _socket(directory, place), limit=LINE_BYTES)
 
 
-def asking(directory: Path, workers: int) -> Ask:
+def ask_of_workers(directory: Path, workers: int) -> Ask:
     """Ask all workers at once."""
 
     async def ask(question: Question) -> list[Answer]:
-        asked = (_one(_socket(directory, place), question) for place in range(workers))
-        return [answer for answer in await asyncio.gather(*asked) if answer is not None]
+        replies = (_one(_socket(directory, place), question) for place in range(workers))
+        return [answer for answer in await asyncio.gather(*replies) if answer is not None]
 
     return ask
 

@@ -137,11 +137,11 @@ def choosing(candidates: Candidates, *, top_k: int, policy: Policy, offset: int 
 def page_of(selection: Selection, top_k: int, offset: int | None) -> Page:
     """What is kept of a selection."""
     start = offset or 0
-    own = selection.links[start : start + top_k]
-    has_left = np.isin(np.arange(start, start + len(own)), selection.keep, invert=True)
+    links = selection.links[start : start + top_k]
+    has_left = np.isin(np.arange(start, start + len(links)), selection.keep, invert=True)
     stands = selection.representative[selection.keep] == selection.keep
     return Page(
-        selection.keep, int(np.count_nonzero(~stands)), int(np.count_nonzero(has_left & (own == Link.REWORDED)))
+        selection.keep, int(np.count_nonzero(~stands)), int(np.count_nonzero(has_left & (links == Link.REWORDED)))
     )
 
 
@@ -211,7 +211,7 @@ class Pools:
         "_bytes",
         "_clock",
         "_count",
-        "_held",
+        "_kept",
         "_most_bytes",
         "_task",
         "_waiting",
@@ -227,7 +227,7 @@ class Pools:
         self._clock = clock
         self._count = count
         self._most_bytes = most_bytes
-        self._held: deque[Sampled] = deque()
+        self._kept: deque[Sampled] = deque()
         self._bytes = 0
         self._allowed, self._at = float(BURST), clock()
         self._waiting: deque[_Waiting] = deque()
@@ -241,9 +241,9 @@ class Pools:
         rows = zip(attempt.call.searches, attempt.reply.pools, attempt.plan, strict=True)
         for search, pool, planned in rows:
             if planned is not None and 1 < pool.size <= LARGEST_POOL:
-                rows_own = replace(pool, vectors=pool.vectors.copy())  # the feature memory may reuse them
+                copied = replace(pool, vectors=pool.vectors.copy())  # the feature memory may reuse them
                 collection = attempt.call.operation.collection
-                self._waiting.append(_Waiting(search, rows_own, attempt.policy, collection, number))
+                self._waiting.append(_Waiting(search, copied, attempt.policy, collection, number))
                 if self._task is None or self._task.done():
                     self._task = asyncio.get_running_loop().create_task(self._take())
                 return  # one search represents a batch
@@ -251,16 +251,16 @@ class Pools:
     def resize(self, *, keep: bool) -> None:
         self.keep = keep
         if not keep:
-            self._held.clear()
+            self._kept.clear()
             self._bytes = 0
 
-    def held(self) -> list[Sampled]:
+    def kept(self) -> list[Sampled]:
         """All kept pools, newest first."""
-        return list(reversed(self._held))
+        return list(reversed(self._kept))
 
     def numbered(self, number: int) -> KeptPool | None:
         """The pool of this search, if it was taken."""
-        return next((each.pool for each in reversed(self._held) if each.number == number), None)
+        return next((each.pool for each in reversed(self._kept) if each.number == number), None)
 
     @property
     def size_bytes(self) -> int:
@@ -300,10 +300,10 @@ class Pools:
     def _add(self, sampled: Sampled) -> None:
         if not self.keep:
             return
-        self._held.append(sampled)
+        self._kept.append(sampled)
         self._bytes += sampled.pool.size_bytes
-        while self._held and (len(self._held) > MOST_POOLS or self._bytes > self._most_bytes):
-            self._bytes -= self._held.popleft().pool.size_bytes
+        while self._kept and (len(self._kept) > MOST_POOLS or self._bytes > self._most_bytes):
+            self._bytes -= self._kept.popleft().pool.size_bytes
 
 
 def _is_shadow(mode: Mode) -> bool:

@@ -109,9 +109,9 @@ def passed_over(verdict: Verdict, text: Text, holder: Text) -> str:
         return _difference(text.passages(exact=True)[0], holder.passages(exact=True)[0])
     if verdict.link is not Link.EDITED:
         return ""
-    said = [_changed(mine, theirs) for mine, theirs in verdict.passed if mine or theirs]
-    more = len(said) - MOST_QUOTED
-    return ", ".join(said[:MOST_QUOTED]) + (f" and {more} more" if more > 0 else "")
+    differences = [_changed(mine, theirs) for mine, theirs in verdict.passed if mine or theirs]
+    more = len(differences) - MOST_QUOTED
+    return ", ".join(differences[:MOST_QUOTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _changed(mine: str, theirs: str) -> str:
@@ -149,23 +149,23 @@ def _agreeing(mine: Sequence[str], theirs: Sequence[str]) -> tuple[int, int]:
 def verdicts(candidates: Candidates, policy: Policy, standing: Mask) -> dict[int, Verdict]:
     """The verdict on each candidate with a text, by the results before it that stand (n,), in words.
 
-    The judge names what is like a short text only if a sentence or six words in a row are equal. For a person the nearest wording is named.
+    The judge names what is like a short text only if a sentence or six words in a row are equal. For a person the nearest words is named.
     """
     texts = candidates.metadata.texts
     if policy.texts is None or texts is None:
         return {}
-    found, kept = explained(candidates, policy, np.flatnonzero(standing)), list[_Wording]()
-    for place, verdict in found.items():
+    by_place, kept = explained(candidates, policy, np.flatnonzero(standing)), list[_Wording]()
+    for place, verdict in by_place.items():
         text = texts[place]
-        own = None if text is None else _wording(place, text)
-        if own is None:
+        words = None if text is None else _wording(place, text)
+        if words is None:
             continue
         if not verdict.holders and (verdict.missing is None or verdict.missing.text < 0):
-            missing = own.missing(kept if candidates.tenants is None else _of_tenant(kept, candidates.tenants, place))
-            found[place] = verdict if missing is None else replace(verdict, missing=missing)
+            missing = words.missing(kept if candidates.tenants is None else _of_tenant(kept, candidates.tenants, place))
+            by_place[place] = verdict if missing is None else replace(verdict, missing=missing)
         if standing[place]:
-            kept.append(own)
-    return found
+            kept.append(words)
+    return by_place
 
 
 def _of_tenant(kept: Sequence[_Wording], tenants: npt.NDArray[np.int64], place: int) -> list[_Wording]:
@@ -208,14 +208,14 @@ def in_words(pool: KeptPool, selection: Selection, *, has_words: bool) -> Mappin
     candidates = pool.candidates()
     texts = candidates.metadata.texts or ()
     standing = selection.representative == np.arange(candidates.size)
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for place, verdict in verdicts(candidates, pool.policy, standing).items():
         missing = verdict.missing
         if not standing[place]:
-            found |= _of_left(place, verdict, selection, texts) if has_words else {}
+            reasons |= _of_left(place, verdict, selection, texts) if has_words else {}
         elif missing is not None and is_alike(verdict):
-            found[place] = why_stays(missing, missing.text + 1, has_words=has_words)
-    return found
+            reasons[place] = why_stays(missing, missing.text + 1, has_words=has_words)
+    return reasons
 
 
 def is_alike(verdict: Verdict) -> bool:

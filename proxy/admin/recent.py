@@ -360,19 +360,19 @@ class Summary:
 class Trends:
     """Counts by collection and bucket. ``now``: seconds since the epoch."""
 
-    __slots__ = ("_held", "_now")
+    __slots__ = ("_kept", "_now")
 
     def __init__(self, *, now: Callable[[], float]) -> None:
         self._now = now
-        self._held: OrderedDict[str, dict[int, tuple[int, ...]]] = OrderedDict()
+        self._kept: OrderedDict[str, dict[int, tuple[int, ...]]] = OrderedDict()
 
     def add(self, search: Seen, at: float) -> None:
         """Count one search that ended at this time."""
         collection, figures = search.operation.collection, search.figures
-        buckets = self._held.setdefault(collection, {})
-        self._held.move_to_end(collection)
-        while len(self._held) > MOST_COLLECTIONS:
-            self._held.popitem(last=False)
+        buckets = self._kept.setdefault(collection, {})
+        self._kept.move_to_end(collection)
+        while len(self._kept) > MOST_COLLECTIONS:
+            self._kept.popitem(last=False)
         counts = (
             1, figures.changed, figures.returned, figures.repeats, figures.candidates, figures.collapsed
         )  # fmt: skip
@@ -390,7 +390,7 @@ class Trends:
                 "collection": name,
                 "buckets": [[each * BUCKET_SECONDS, *buckets[each]] for each in sorted(buckets) if each > first],
             }
-            for name, buckets in self._held.items()
+            for name, buckets in self._kept.items()
         ]
 
 
@@ -402,7 +402,7 @@ class Recent:
     numbers.
     """
 
-    __slots__ = ("_bytes", "_held", "_most_bytes", "_now", "_number", "_texts_at", "keep", "texts", "trends")
+    __slots__ = ("_bytes", "_kept", "_most_bytes", "_now", "_number", "_texts_at", "keep", "texts", "trends")
 
     def __init__(
         self,
@@ -417,7 +417,7 @@ class Recent:
         self.trends = Trends(now=now)
         self._now = now
         self._most_bytes = most_bytes
-        self._held: deque[Numbered] = deque()
+        self._kept: deque[Numbered] = deque()
         self._bytes = 0
         self._number = place
         self._texts_at = 0.0
@@ -436,7 +436,7 @@ class Recent:
         """Add a search and drop the oldest; one larger than the bound is not kept."""
         at = self._now()
         self._number = max(self._number + PLACES, int(at * 1000) * PLACES + self._number % PLACES)
-        self._held.append(Numbered(self._number, round(at, 3), seen, size := seen.size_bytes))
+        self._kept.append(Numbered(self._number, round(at, 3), seen, size := seen.size_bytes))
         self._bytes += size
         self._shrink()
         self.trends.add(seen, at)
@@ -445,7 +445,7 @@ class Recent:
         """Apply these settings; without texts, kept searches with texts are dropped."""
         self.keep = keep
         if self.texts and not texts:
-            self._held.clear()
+            self._kept.clear()
             self._bytes = 0
         self.texts = texts
         self._shrink()
@@ -462,14 +462,14 @@ class Recent:
 
     def newest(self) -> list[Numbered]:
         """All kept searches, newest first."""
-        return [*reversed(self._held)]
+        return [*reversed(self._kept)]
 
     def numbered(self, number: int) -> Numbered | None:
-        return next((each for each in self._held if each.number == number), None)
+        return next((each for each in self._kept if each.number == number), None)
 
     def _shrink(self) -> None:
-        while self._held and (len(self._held) > self.keep or self._bytes > self._most_bytes):
-            self._bytes -= self._held.popleft().size_bytes
+        while self._kept and (len(self._kept) > self.keep or self._bytes > self._most_bytes):
+            self._bytes -= self._kept.popleft().size_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from ..http.answers import RawResponse
 from ..telemetry.exposition import Scrape
-from .inspector import BODY_BYTES, Asked, Inspector, RefusedError
+from .inspector import BODY_BYTES, Inspector, InspectorRequest, RefusedError
 from .status import Status
 
 CONTENT_SECURITY_POLICY = (
@@ -219,8 +219,8 @@ class AdminServer:
         path, _, query = request.raw_path.partition("?")
         if path == "/explain" or path.startswith("/api/"):
             return await _inspected(self._pages.inspector, request, path, query)
-        shown, file, gathered = _PAGES.get(path), page_file(path), _GATHERED.get(path)
-        if shown is None and file is None and gathered is None:
+        page, file, gathered = _PAGES.get(path), page_file(path), _GATHERED.get(path)
+        if page is None and file is None and gathered is None:
             return answer(404, NO_SUCH_PAGE)
         if request.method not in {"GET", "HEAD"}:
             return answer(405, b"method not allowed\n", ("Allow", "GET, HEAD"))
@@ -228,20 +228,20 @@ class AdminServer:
             return answer(200, file[0], ("Content-Type", file[1]), *GUARDS)
         if gathered is not None:
             return answer(200, await gathered(self._pages), ("Content-Type", "application/json"))
-        assert shown is not None  # noqa: S101 - one of the three is there
-        return shown(self._pages, request)
+        assert page is not None  # noqa: S101 - one of the three is there
+        return page(self._pages, request)
 
 
 async def _inspected(inspector: Inspector, request: web.BaseRequest, path: str, query: str) -> RawResponse:
     json = ("Content-Type", "application/json")
     try:
-        asked = Asked(method=request.method, path=path, query=query, field=request.headers.get)
-        inspector.allow(asked)
+        inspected = InspectorRequest(method=request.method, path=path, query=query, field=request.headers.get)
+        inspector.allow(inspected)
         if request.method == "POST":
-            asked = replace(asked, body=await _body(request))
+            inspected = replace(inspected, body=await _body(request))
         if path == "/explain" and request.method not in {"GET", "HEAD"}:
             raise RefusedError(405, "method not allowed")  # noqa: TRY301 - answered as the inspector's own refusals
-        body = await inspector.explain() if path == "/explain" else await inspector.answer(asked)
+        body = await inspector.explain() if path == "/explain" else await inspector.answer(inspected)
     except RefusedError as refused:
         allowed = (("Allow", "POST" if path == "/api/judgements" else "GET, HEAD"),) if refused.status == 405 else ()
         challenge = (("WWW-Authenticate", "Bearer"),) if refused.status == 401 else ()

@@ -35,12 +35,12 @@ async def verdict_page(ask: Ask) -> dict[str, Any] | None:
     collections = []
     for name, _ in Counter(row.collection for row in rows).most_common(MOST_COLLECTIONS):
         verdict = verdict_of([row for row in rows if row.collection == name])
-        collections.append({"collection": name, **_shown(verdict)})
+        collections.append({"collection": name, **_members(verdict)})
         await asyncio.sleep(0)
-    return {**_shown(verdict_of(rows)), "collections": collections}
+    return {**_members(verdict_of(rows)), "collections": collections}
 
 
-def _shown(verdict: Verdict) -> dict[str, Any]:
+def _members(verdict: Verdict) -> dict[str, Any]:
     return {"sentence": verdict.sentence, "details": verdict.details, "figures": asdict(verdict)}
 
 

@@ -121,10 +121,10 @@ class Change:
             whole = resolved(policy_of(PolicySettings(), rule), mode=None).selection
 
         def changed(policy: Policy) -> Policy:
-            found = self._cut(policy if whole is None else whole)
-            found = replace(found, **self._replaced())
+            result = self._cut(policy if whole is None else whole)
+            result = replace(result, **self._replaced())
             caps = {name: most for name in ("per_document", "per_source") if (most := getattr(self, name)) is not None}
-            return replace(found, caps=replace(found.caps, **caps)) if caps else found
+            return replace(result, caps=replace(result.caps, **caps)) if caps else result
 
         return changed
 
@@ -142,14 +142,14 @@ class Change:
 
     def _replaced(self) -> dict[str, Any]:
         """The other members of a policy that change."""
-        found: dict[str, Any] = {}
+        replaced: dict[str, Any] = {}
         if self.representative is not None:
-            found["representative"] = Strategy(self.representative)
+            replaced["representative"] = Strategy(self.representative)
         if self.short is not None:
-            found["short"] = Short(self.short)
+            replaced["short"] = Short(self.short)
         if self.mmr_lambda is not None:
-            found["diversifier"] = mmr_of(MmrSettings.model_validate({"lambda": self.mmr_lambda}))
-        return found
+            replaced["diversifier"] = mmr_of(MmrSettings.model_validate({"lambda": self.mmr_lambda}))
+        return replaced
 
 
 UNCHANGED = Change()
@@ -205,10 +205,10 @@ def judged(pools: Iterable[Sampled], change: Change) -> dict[str, Any]:
         then = page_of(selection, pool.top_k, pool.offset)
         row = counts.setdefault(sampled.collection, [0] * len(COUNTED))
         counts[sampled.collection] = [sum(pair) for pair in zip(row, _counted(pool, then), strict=True)]
-        gone, back = _only(pool.now, then), _only(then, pool.now)
-        if gone or back:
-            example = {"number": sampled.number, "collection": sampled.collection, "gone": gone, "back": back}
-            examples.append({**example, "why": [_why(selection, rank) for rank in gone]})
+        leaving, back = _only(pool.now, then), _only(then, pool.now)
+        if leaving or back:
+            example = {"number": sampled.number, "collection": sampled.collection, "gone": leaving, "back": back}
+            examples.append({**example, "why": [_why(selection, rank) for rank in leaving]})
     rows = [{"collection": name, **dict(zip(COUNTED, row, strict=True))} for name, row in counts.items()]
     return {"rows": rows, "examples": most_different(examples)}
 
@@ -229,7 +229,7 @@ def _why(selection: Selection, rank: int) -> str:
 
 
 def most_different(examples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(examples, key=lambda each: (-len(each["gone"]) - len(each["back"]), -each["number"]))[:MOST_EXAMPLES]
+    return sorted(examples, key=lambda row: (-len(row["gone"]) - len(row["back"]), -row["number"]))[:MOST_EXAMPLES]
 
 
 def in_one(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -252,13 +252,13 @@ def in_one(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _counted(pool: KeptPool, then: Page) -> tuple[int, ...]:
     start, pages = pool.offset or 0, (pool.now, then)
-    own = set(range(start, start + pool.results))
+    unchanged = set(range(start, start + pool.results))
     kept = [set(page.keep.tolist()) for page in pages]
     return (
         1,
         not np.array_equal(pool.now.keep, then.keep),
-        *(page.keep.tolist() != sorted(own) for page in pages),
-        *(len(own - each) for each in kept),
+        *(page.keep.tolist() != sorted(unchanged) for page in pages),
+        *(len(unchanged - each) for each in kept),
         *(page.filled for page in pages),
         then.reworded,
         pool.texts is not None,

@@ -34,7 +34,7 @@ from ..search.errors import ORIGIN, ClientBodyError, ClientFault, first_success
 from ..telemetry.labels import Delivery, EventSink
 from ..telemetry.log import FIELDS
 from ..telemetry.metrics import Metrics
-from ..writes.events import MOST_READERS, SECRET_FILE, Feed, Told, batch, key_of, signed
+from ..writes.events import MOST_READERS, SECRET_FILE, EncodedEvent, Feed, batch, key_of, signed
 from .problems import Kind, ProblemError, invalid
 
 # A receiver of events is another server.
@@ -78,7 +78,7 @@ async def watched(request: web.BaseRequest, feed: Feed, limits: LimitSettings) -
         await response.prepare(request)
         await put(LISTENING)
         while (taken := await reader.take(seconds=HEARTBEAT_SECONDS)) is not None:
-            events = b"".join(event(told.name, told.data) for told in taken.events)
+            events = b"".join(event(encoded.name, encoded.data) for encoded in taken.events)
             lost = event("dropped", b'{"events":%d}' % taken.dropped) if taken.dropped else b""
             await put(events + lost or HEARTBEAT)
     except (TimeoutError, ConnectionError):
@@ -110,11 +110,11 @@ class EventStream:
     """One stream. ``beside``: runs the calls of ``work``."""
 
     def __init__(
-        self, request: web.BaseRequest, work: LineWork, beside: LongWork, limits: LimitSettings, body_bytes: int
+        self, request: web.BaseRequest, work: LineWork, thread: LongWork, limits: LimitSettings, body_bytes: int
     ) -> None:
         self._request = request
         self._work = work
-        self._beside = beside
+        self._thread = thread
         self._limits = limits
         self._body_bytes = body_bytes
 
@@ -126,7 +126,7 @@ class EventStream:
                 first = await anext(lines, None)
                 if first is None:
                     raise invalid("line 1", "nothing", "a line with the options")
-                await self._beside.run(partial(self._work.begin, first[0]))
+                await self._thread.run(partial(self._work.begin, first[0]))
                 await response.prepare(self._request)
                 return response, await self._answered(response, first[1:], lines)
         except (TimeoutError, ConnectionError):
@@ -143,14 +143,14 @@ class EventStream:
             await self._fed(response, waiting)
             async for some in lines:
                 await self._fed(response, some)
-            await self._put(response, await self._beside.run(self._work.end))
+            await self._put(response, await self._thread.run(self._work.end))
         except ProblemError as problem:
             await self._put(response, event("error", problem.body))
             return problem.kind.status
         return response.status
 
     async def _fed(self, response: RawResponse, lines: list[bytes]) -> None:
-        events, problem = await self._beside.run(partial(self._work.feed, lines))
+        events, problem = await self._thread.run(partial(self._work.feed, lines))
         await self._put(response, events)
         if problem is not None:
             raise problem
@@ -170,13 +170,13 @@ class EventStream:
             async for piece in body.chunks():
                 size += len(piece)
                 if size > self._body_bytes:
-                    wanted = f"{self._body_bytes} bytes at most"
-                    raise ProblemError(Kind.TOO_LARGE, "the lines are larger than api.body_bytes", wanted=wanted)
+                    expected = f"{self._body_bytes} bytes at most"
+                    raise ProblemError(Kind.TOO_LARGE, "the lines are larger than api.body_bytes", wanted=expected)
                 *whole, rest = (rest + piece).split(b"\n")
                 if len(rest) > LINE_BYTES:
                     raise ProblemError(Kind.TOO_LARGE, "a line is too long", wanted=f"{LINE_BYTES} bytes at most")
-                if found := [line for line in whole if line.strip()]:
-                    yield found
+                if lines := [line for line in whole if line.strip()]:
+                    yield lines
         except ClientBodyError as error:
             if error.fault is ClientFault.TOO_SLOW:
                 seconds = self._limits.body_timeout_seconds
@@ -239,14 +239,14 @@ class Webhook:
             if taken.events:
                 await self._delivered(taken.events, taken.dropped)
 
-    async def _delivered(self, events: list[Told], dropped: int) -> None:
-        body = batch([told.data for told in events], dropped)
-        own = token_hex(16)
+    async def _delivered(self, events: list[EncodedEvent], dropped: int) -> None:
+        body = batch([event.data for event in events], dropped)
+        token = token_hex(16)
         is_done = False
         try:
             for seconds in WAITS:
                 await asyncio.sleep(seconds)
-                is_done = await first_success([partial(self._sent, body, own)], _failed) or False
+                is_done = await first_success([partial(self._sent, body, token)], _failed) or False
                 result = Delivery.DELIVERED if is_done else Delivery.FAILED
                 self._metrics.webhook_requests_total.labels(result).inc()
                 if is_done:
@@ -255,9 +255,9 @@ class Webhook:
             if not is_done:
                 self._queue.drop(len(events))
 
-    async def _sent(self, body: bytes, own: str) -> bool:
+    async def _sent(self, body: bytes, token: str) -> bool:
         """Whether the receiver accepted the batch. Raises UpstreamExchangeError and ReplyTooLargeError."""
-        fields = {"content-type": "application/json", **signed(self._key, body, id=own, seconds=int(self._now()))}
+        fields = {"content-type": "application/json", **signed(self._key, body, id=token, seconds=int(self._now()))}
         reply = await self._sender.open(
             method="POST",
             raw_target=self._path,

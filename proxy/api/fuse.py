@@ -26,13 +26,13 @@ from .messages import (
     NEARLY_EQUAL,
     TIERS,
     Chunk,
+    ChunkId,
     Count,
     Cut,
     Metadata,
-    OwnId,
     Texts,
     check_chunk,
-    own_id,
+    chunk_id,
     vectors_of,
     whole,
     without_former,
@@ -80,13 +80,13 @@ class Place(Struct, frozen=True, kw_only=True):
     list: int
     name: str | None
     rank: int
-    id: OwnId
+    id: ChunkId
 
 
 class FusedResult(Struct, frozen=True, kw_only=True):
     """A result with its fused score. Id, text and metadata are those of the first list that has it."""
 
-    id: OwnId
+    id: ChunkId
     text: str
     score: float
     metadata: Metadata
@@ -209,29 +209,29 @@ def _fused(
 
 def _items(request: FuseRequest) -> list[list[_Item]]:
     """The results of each list. Texts are read by rank, so that the reading budget goes to the best results. Raises ProblemError."""
-    count = sum(len(each.results) for each in request.lists)
+    count = sum(len(ranking.results) for ranking in request.lists)
     if count > MOST_CHUNKS:
         raise invalid("$.lists", f"{count} results", f"{MOST_CHUNKS} at most in all lists")
-    where = [(number, rank) for number, each in enumerate(request.lists) for rank in range(len(each.results))]
+    where = [(number, rank) for number, ranking in enumerate(request.lists) for rank in range(len(ranking.results))]
     where.sort(key=lambda pair: (pair[1], pair[0]))
     texts = [text_of(request.lists[number].results[rank].text) for number, rank in where]
-    keys = dict(zip(where, zip(texts, map(_said, readable(texts)[0]), strict=True), strict=True))
-    found: list[list[_Item]] = []
-    for number, each in enumerate(request.lists):
-        for rank, result in enumerate(each.results):
+    keys = dict(zip(where, zip(texts, map(_content, readable(texts)[0]), strict=True), strict=True))
+    lists: list[list[_Item]] = []
+    for number, ranking in enumerate(request.lists):
+        for rank, result in enumerate(ranking.results):
             check_chunk(result, f"$.lists[{number}].results[{rank}]")
         where_of = f"$.lists[{number}].results[{{}}].embedding".format
-        vectors = vectors_of([result.embedding for result in each.results], where_of)
+        vectors = vectors_of([result.embedding for result in ranking.results], where_of)
         places = [
-            Place(list=number, name=each.name, rank=rank + 1, id=own_id(result))
-            for rank, result in enumerate(each.results)
+            Place(list=number, name=ranking.name, rank=rank + 1, id=chunk_id(result))
+            for rank, result in enumerate(ranking.results)
         ]
-        rows = zip(each.results, places, vectors, strict=True)
-        found.append([_item(*row, *keys[number, row[1].rank - 1]) for row in rows])
-    return found
+        rows = zip(ranking.results, places, vectors, strict=True)
+        lists.append([_item(*row, *keys[number, row[1].rank - 1]) for row in rows])
+    return lists
 
 
-def _said(text: Text | None) -> object | None:
+def _content(text: Text | None) -> object | None:
     """What a text says; None for one that is not read, or says nothing."""
     if text is None or not text.passages()[0].tokens:
         return None
@@ -239,8 +239,8 @@ def _said(text: Text | None) -> object | None:
     return plain.tokens, None if laid is None else laid.tokens
 
 
-def _item(result: Result, place: Place, vector: FloatMatrix | None, text: Text | None, said: object | None) -> _Item:
-    key = ("id", place.id) if text is None else ("raw", text.raw) if said is None else ("text", said)
+def _item(result: Result, place: Place, vector: FloatMatrix | None, text: Text | None, content: object | None) -> _Item:
+    key = ("id", place.id) if text is None else ("raw", text.raw) if content is None else ("text", content)
     return _Item(result, place, text, vector, key)
 
 
@@ -261,12 +261,12 @@ def _distinct(
         if repeat is not None
     }
     kept = [item for item in firsts if id(item) not in removed]
-    gone = [
+    leaving = [
         removed[id(first)] if id(first) in removed else _same(item, first)
         for item in items
         if (first := met[item.key]) is not item or id(item) in removed
     ]
-    return kept, gone
+    return kept, leaving
 
 
 def _removed(item: _Item, repeat: Repeat, items: Sequence[_Item], rules: Rules) -> _Removed:

@@ -20,7 +20,7 @@ from aiohttp import web
 
 from vecsieve.config.schema import Settings
 
-from ..admin.access import is_held, names_this_machine, token_in
+from ..admin.access import has_token, names_this_machine, token_in
 from ..grpc.shared_port import SharedPort
 from ..http.answers import LocalAnswers, RawResponse
 from ..http.body import RequestBody
@@ -49,7 +49,7 @@ class Api:
     """The listener of one process. Make it inside the event loop. Raises SettingsError for an unusable token."""
 
     def __init__(self, settings: Settings, routes: tuple[Route, ...], *, metrics: Metrics, memory: MemoryGuard) -> None:
-        loop, own = asyncio.get_running_loop(), settings.api
+        loop, api = asyncio.get_running_loop(), settings.api
         limits = settings.limits
         self._limits = limits.model_copy(
             update={
@@ -57,13 +57,13 @@ class Api:
                 "keep_alive_seconds": min(KEEP_ALIVE_SECONDS, limits.keep_alive_seconds),
             }
         )
-        self._body_bytes = own.body_bytes
-        self._token = token_in(own.token_file, TOKEN_FILE)
+        self._body_bytes = api.body_bytes
+        self._token = token_in(api.token_file, TOKEN_FILE)
         self._metrics = metrics
         self._memory = memory
         self._work = LongWork()
         self._places = Admission(
-            limit=own.in_flight,
+            limit=api.in_flight,
             wait_seconds=limits.in_flight_queue_seconds,
             turns=Turns(time.monotonic, loop.call_soon),
             lag_seconds=REFUSES_AT * limits.lag_seconds,
@@ -146,7 +146,7 @@ class Api:
                 raise ProblemError(
                     Kind.FOREIGN_HOST, "without api.token_file, no page of another site may ask (Sec-Fetch-Site)"
                 )
-        elif not is_held(self._token, request.headers.get("Authorization")):
+        elif not has_token(self._token, request.headers.get("Authorization")):
             raise ProblemError(
                 Kind.NO_TOKEN,
                 "send Authorization: Bearer TOKEN, with the token of api.token_file",
@@ -217,7 +217,7 @@ def _work_on(route: Route, pieces: list[bytes]) -> bytes:
 
 
 def _with_document(routes: tuple[Route, ...], *, needs_token: bool) -> tuple[Route, ...]:
-    own = Route(
+    document_route = Route(
         name=ApiRoute.OPENAPI,
         path=PATH,
         summary="This document.",
@@ -225,8 +225,8 @@ def _with_document(routes: tuple[Route, ...], *, needs_token: bool) -> tuple[Rou
         work=lambda _body: document,
         gives=None,
     )
-    document = described((*routes, own), needs_token=needs_token)
-    return (*routes, own)
+    document = described((*routes, document_route), needs_token=needs_token)
+    return (*routes, document_route)
 
 
 def _check_method(request: web.BaseRequest, route: Route) -> None:
@@ -241,13 +241,13 @@ def _check_body(request: web.BaseRequest, route: Route, limit_bytes: int) -> Cal
     essence = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     streams = route.lines if essence == LINES else None
     if essence != JSON and streams is None:
-        wanted = JSON if route.lines is None else f"{JSON} or {LINES}"
+        expected = JSON if route.lines is None else f"{JSON} or {LINES}"
         raise ProblemError(
             Kind.MEDIA_TYPE,
             "the media type is not supported",
             where="Content-Type",
             saw=essence or "nothing",
-            wanted=wanted,
+            wanted=expected,
         )
     if streams is not None and EVENTS not in request.headers.get("Accept", "").lower():
         raise _not_acceptable()

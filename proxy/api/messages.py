@@ -84,13 +84,13 @@ class OptimizeRequest(Options, frozen=True, forbid_unknown_fields=True, kw_only=
     chunks: Annotated[list[Chunk], Meta(max_length=MOST_CHUNKS)]
 
 
-OwnId = str | int
+ChunkId = str | int
 
 
 class KeptChunk(Struct, frozen=True, kw_only=True):
     """A chunk of the reply. Its text has no redundant white space, unless `compress` is false."""
 
-    id: OwnId
+    id: ChunkId
     text: str
     score: float
     metadata: Metadata
@@ -99,9 +99,9 @@ class KeptChunk(Struct, frozen=True, kw_only=True):
 class RemovedChunk(Struct, frozen=True, kw_only=True):
     """A removed chunk, the stage that removed it, the chunks that say all of it (one, or a few together), and the reason in words."""
 
-    id: OwnId
+    id: ChunkId
     stage: Stage
-    covered_by: list[OwnId]
+    covered_by: list[ChunkId]
     reason: str
 
 
@@ -141,12 +141,12 @@ def optimizing(tokens: Tokens) -> Callable[[bytes], bytes]:
         began = time.perf_counter()
         request = decoded_options(_DECODER, body)
         wishes, chunks = wishes_of(request), request.chunks
-        found = optimize(chunks_of(chunks), wishes, tokens)
-        ids = [own_id(chunk) for chunk in chunks]
+        result = optimize(chunks_of(chunks), wishes, tokens)
+        ids = [chunk_id(chunk) for chunk in chunks]
         answer = OptimizeResponse(
-            chunks=[kept_chunk(chunks[each.number], each) for each in found.kept],
-            removed=[removed_chunk(ids, each, wishes.cut) for each in found.removed],
-            stats=stats_of(len(chunks), found, time.perf_counter() - began),
+            chunks=[kept_chunk(chunks[each.number], each) for each in result.kept],
+            removed=[removed_chunk(ids, each, wishes.cut) for each in result.removed],
+            stats=stats_of(len(chunks), result, time.perf_counter() - began),
         )
         return msgspec.json.encode(answer) + b"\n"
 
@@ -159,8 +159,8 @@ def decoded_options(decoder: msgspec.json.Decoder[AnyOptions], body: bytes) -> A
         return decoded(decoder, body)
     except ProblemError as problem:
         if problem.problem.where == "$.embedding_model":
-            wanted = "null: VecSieve computes no embeddings. Send them; chunks without embeddings are compared by words"
-            raise invalid("$.embedding_model", "a name", wanted) from None
+            value = "null: VecSieve computes no embeddings. Send them; chunks without embeddings are compared by words"
+            raise invalid("$.embedding_model", "a name", value) from None
         raise without_former(problem) from None
 
 
@@ -171,8 +171,8 @@ def without_former(problem: ProblemError) -> ProblemError:
     """The problem of a member of earlier versions, with what to use instead; else the problem itself."""
     if f"`{FORMER}`" not in problem.problem.detail:
         return problem
-    wanted = "no such member: texts are compared by what they say (texts), and embeddings where one of two has no text (dedup_threshold)"
-    return invalid(f"$.{FORMER}", "a threshold", wanted)
+    expected = "no such member: texts are compared by what they say (texts), and embeddings where one of two has no text (dedup_threshold)"
+    return invalid(f"$.{FORMER}", "a threshold", expected)
 
 
 def wishes_of(options: Options) -> Wishes:
@@ -223,7 +223,7 @@ def whole(number: float, where: str) -> int:
 def vectors_of(embeddings: Sequence[Raw], where: Callable[[int], str]) -> list[FloatMatrix | None]:
     """Each embedding as (d,) float32; None for null and []. Numbers too large for float32 become infinite. Raises ProblemError."""
     given = [(number, array) for number, array in enumerate(map(bytes, embeddings)) if array != b"null"]
-    found: list[FloatMatrix | None] = [None] * len(embeddings)
+    vectors: list[FloatMatrix | None] = [None] * len(embeddings)
     for number, array in given:
         if (
             len(array) >= 2 * MOST_NUMBERS and array.count(b",") >= MOST_NUMBERS
@@ -234,19 +234,19 @@ def vectors_of(embeddings: Sequence[Raw], where: Callable[[int], str]) -> list[F
             if row is None:
                 raise invalid(where(number), "another JSON value", "a list of numbers, or null")
             if len(row):
-                found[number] = row.astype(np.float32)
-    return found
+                vectors[number] = row.astype(np.float32)
+    return vectors
 
 
 def kept_chunk(chunk: Chunk, kept: Kept) -> KeptChunk:
-    return KeptChunk(id=own_id(chunk), text=kept.text, score=chunk.score, metadata=chunk.metadata)
+    return KeptChunk(id=chunk_id(chunk), text=kept.text, score=chunk.score, metadata=chunk.metadata)
 
 
-def own_id(chunk: Chunk) -> OwnId:
+def chunk_id(chunk: Chunk) -> ChunkId:
     return int(chunk.id) if isinstance(chunk.id, float) else chunk.id
 
 
-def removed_chunk(ids: Sequence[OwnId], removed: Removed, cut: float) -> RemovedChunk:
+def removed_chunk(ids: Sequence[ChunkId], removed: Removed, cut: float) -> RemovedChunk:
     """``ids``: of all chunks. ``cut``: of the options."""
     repeat = removed.repeat
     names = [] if repeat is None else [ids[each] for each in repeat.of]
@@ -254,17 +254,17 @@ def removed_chunk(ids: Sequence[OwnId], removed: Removed, cut: float) -> Removed
     return RemovedChunk(id=ids[removed.number], stage=removed.stage, covered_by=names, reason=reason)
 
 
-def stats_of(count: int, found: Optimized, seconds: float) -> Stats:
-    share = 1.0 - found.output_tokens / found.input_tokens if found.input_tokens else 0.0
+def stats_of(count: int, result: Optimized, seconds: float) -> Stats:
+    share = 1.0 - result.output_tokens / result.input_tokens if result.input_tokens else 0.0
     return Stats(
         input_count=count,
-        output_count=len(found.kept),
-        exact_duplicate_count=found.count(Stage.EQUAL_TEXT),
-        semantic_duplicate_count=sum(found.count(stage) for stage in _LIKE),
-        cluster_count=found.clusters,
-        input_tokens=found.input_tokens,
-        output_tokens=found.output_tokens,
+        output_count=len(result.kept),
+        exact_duplicate_count=result.count(Stage.EQUAL_TEXT),
+        semantic_duplicate_count=sum(result.count(stage) for stage in _LIKE),
+        cluster_count=result.clusters,
+        input_tokens=result.input_tokens,
+        output_tokens=result.output_tokens,
         reduction_pct=round(100.0 * share, 2),
         latency_ms=round(1000.0 * seconds, 3),
-        budget_skipped_count=found.count(Stage.BUDGET),
+        budget_skipped_count=result.count(Stage.BUDGET),
     )

@@ -57,9 +57,9 @@ class Wishes:
 
     def can_never_fit(self, text: str, tokens: Tokens) -> bool:
         """Whether a text alone exceeds the budget. Such a chunk covers no other."""
-        return self.token_budget is not None and tokens(self.shown(text)) > self.token_budget
+        return self.token_budget is not None and tokens(self.returned(text)) > self.token_budget
 
-    def shown(self, text: str) -> str:
+    def returned(self, text: str) -> str:
         """A text as it is returned."""
         return compressed(text) if self.compress else text
 
@@ -193,8 +193,8 @@ def _relevance(pool: _Pool, wishes: Wishes) -> FloatVector:
 
 def _to_query(pool: _Pool) -> FloatVector | None:
     """The distance of each chunk to the query (m,); None unless all have one, because two scales cannot be mixed in one list."""
-    found = query_distance(pool.candidates, magnitude=False)
-    return None if found is None or not np.isfinite(found).all() else found
+    distances = query_distance(pool.candidates, magnitude=False)
+    return None if distances is None or not np.isfinite(distances).all() else distances
 
 
 def _shares(pool: _Pool, query: str) -> FloatVector:
@@ -212,13 +212,13 @@ def fitted(
     kept: list[Kept] = []
     over: list[int] = []
     for number, text in chosen:
-        shown = wishes.shown(text)
-        cost = tokens(shown)
+        returned = wishes.returned(text)
+        cost = tokens(returned)
         if wishes.token_budget is not None and spent + cost > wishes.token_budget:
             over.append(number)
             continue
         spent += cost
-        kept.append(Kept(number, shown))
+        kept.append(Kept(number, returned))
     return kept, over, spent
 
 

@@ -40,8 +40,8 @@ def jaccard(words: Sequence[Words]) -> FloatMatrix:
     shared = _shared(values[order], owners[order], len(words))
     np.fill_diagonal(shared, sizes)
     union = sizes[:, None] + sizes[None, :] - shared
-    found: FloatMatrix = (shared / np.maximum(union, 1)).astype(np.float32)
-    return found
+    similarities: FloatMatrix = (shared / np.maximum(union, 1)).astype(np.float32)
+    return similarities
 
 
 def _shared(values: npt.NDArray[np.intp], owners: npt.NDArray[np.intp], texts: int) -> npt.NDArray[np.float32]:
@@ -52,11 +52,11 @@ def _shared(values: npt.NDArray[np.intp], owners: npt.NDArray[np.intp], texts: i
 
 
 def _by_pairs(values: npt.NDArray[np.intp], owners: npt.NDArray[np.intp], texts: int) -> npt.NDArray[np.float32]:
-    found = [np.empty(0, np.intp)]
+    pairs = [np.empty(0, np.intp)]
     for ahead in range(1, FEW):
         meets = np.flatnonzero(values[ahead:] == values[:-ahead])
-        found.append(owners[meets] * texts + owners[meets + ahead])
-    counts = np.bincount(np.concatenate(found), minlength=texts * texts).reshape(texts, texts).astype(np.float32)
+        pairs.append(owners[meets] * texts + owners[meets + ahead])
+    counts = np.bincount(np.concatenate(pairs), minlength=texts * texts).reshape(texts, texts).astype(np.float32)
     return counts + counts.T
 
 

@@ -38,7 +38,7 @@ from .messages import MOST_NUMBERS, Metadata, Whole, whole
 from .problems import Kind as Trouble
 from .problems import ProblemError, decoded, invalid
 
-ASKED_BACKENDS = frozenset({DEFAULT_BACKEND})  # backends for which this module builds upserts
+SUPPORTED_BACKENDS = frozenset({DEFAULT_BACKEND})  # backends for which this module builds upserts
 MOST_POINTS = 1000
 LARGEST_ID = 2**64 - 1  # msgspec bounds no integer beyond 63 bits
 WORDS = 300  # characters of the database's error that are passed on
@@ -154,15 +154,15 @@ class Points:
     async def check(self, body: bytes, key: str | None) -> bytes:
         """Judge one point; store nothing."""
         began = self._clock()
-        asked = await self._gate.beside(partial(decoded, _ONE, body))
-        write, policy = await self._written(asked, [asked.point], key)
+        request = await self._gate.in_thread(partial(decoded, _ONE, body))
+        write, policy = await self._written(request, [request.point], key)
         judged, _ = await self._judged(write, policy, is_write=False)
-        return _encoded(Checked(**_told(judged.verdicts[0]), duration_ms=self._since(began)))
+        return _encoded(Checked(**_duplicate(judged.verdicts[0]), duration_ms=self._since(began)))
 
     async def add(self, body: bytes, key: str | None) -> bytes:
         began = self._clock()
-        asked = await self._gate.beside(partial(decoded, _ONE, body))
-        (result,) = await self._added(asked, [asked.point], key, began)
+        request = await self._gate.in_thread(partial(decoded, _ONE, body))
+        (result,) = await self._added(request, [request.point], key, began)
         return _encoded(result)
 
     async def count(self, collection: str, key: str | None) -> int:
@@ -171,7 +171,7 @@ class Points:
         seconds = self._gate.any_policy_of(operation).write.deadline_seconds
         target = f"/collections/{quote(collection, safe='')}/points/count"
         question = Question(method="POST", target=target, body=b'{"exact":false}')
-        body = await _asked(_Write(self._questions, operation, b"", key).ask(question, seconds=seconds))
+        body = await _answered(_Write(self._questions, operation, b"", key).ask(question, seconds=seconds))
         try:
             return msgspec.json.decode(body, type=_Counted).result.count
         except msgspec.DecodeError:
@@ -179,25 +179,25 @@ class Points:
 
     async def add_batch(self, body: bytes, key: str | None) -> bytes:
         began = self._clock()
-        asked = await self._gate.beside(partial(decoded, _SEVERAL, body))
-        results = await self._added(asked, asked.points, key, began)
+        request = await self._gate.in_thread(partial(decoded, _SEVERAL, body))
+        results = await self._added(request, request.points, key, began)
         actions = [each.action for each in results]
         counts = {action: actions.count(action) for action in ("added", "merged", "skipped")}
         return _encoded(AddedBatch(results=results, **counts, duration_ms=self._since(began)))
 
     async def _written(
-        self, asked: PointRequest | PointsRequest, points: Sequence[Point], key: str | None
+        self, request: PointRequest | PointsRequest, points: Sequence[Point], key: str | None
     ) -> tuple[_Write, ResolvedPolicy]:
         """The upsert of these points, and the policy that applies to it."""
-        operation = Operation(backend=DEFAULT_BACKEND, name="upsert", collection=asked.collection)
+        operation = Operation(backend=DEFAULT_BACKEND, name="upsert", collection=request.collection)
         policy = self._gate.any_policy_of(operation)
-        plain = await self._gate.beside(partial(_upsert, points, asked.vector_name))
+        plain = await self._gate.in_thread(partial(_upsert, points, request.vector_name))
         return _Write(self._questions, operation, plain, key), policy
 
     async def _added(
-        self, asked: PointRequest | PointsRequest, points: Sequence[Point], key: str | None, began: float
+        self, request: PointRequest | PointsRequest, points: Sequence[Point], key: str | None, began: float
     ) -> list[Added]:
-        write, policy = await self._written(asked, points, key)
+        write, policy = await self._written(request, points, key)
         judged, change = await self._judged(write, policy, is_write=True)
         if change.answer is not None and not change.left_out:
             raise ProblemError(Trouble.COPIES, "a point is a copy, and the write policy rejects copies")
@@ -209,7 +209,7 @@ class Points:
     async def _stored(self, write: _Write, policy: ResolvedPolicy, body: bytes | None, change: Change) -> Change:
         try:
             if body is not None:
-                await _asked(write.again(body, seconds=policy.write.deadline_seconds))
+                await _answered(write.again(body, seconds=policy.write.deadline_seconds))
         except ProblemError:
             await self._settled(change, write, policy, is_success=False)
             raise
@@ -224,7 +224,7 @@ class Points:
     async def _judged(self, write: _Write, policy: ResolvedPolicy, *, is_write: bool) -> tuple[Judged, Change]:
         """Raises ProblemError."""
         try:
-            return await self._gate.told(write, policy, query=_QUERY, is_write=is_write)
+            return await self._gate.examine(write, policy, query=_QUERY, is_write=is_write)
         except UnsupportedError as error:
             raise invalid(
                 "$.points", error.reason.value, "vectors of one name and length, numbers or UUIDs as ids"
@@ -265,10 +265,10 @@ def _native(point: Point, name: str | None, where: str) -> bytes:
     return b'{"id":%s,"vector":%s,"payload":%s}' % (identifier, vector, bytes(point.payload))
 
 
-async def _asked(asking: Awaitable[bytes]) -> bytes:
+async def _answered(reply: Awaitable[bytes]) -> bytes:
     """Raises ProblemError."""
     try:
-        return await asking
+        return await reply
     except RefusedReplyError as refused:
         raise _declined(refused) from None
     except LostReplyError:
@@ -286,21 +286,21 @@ def _declined(refused: RefusedReplyError) -> ProblemError:
 
 def _result(judged: Judged, row: int, rows: Sequence[LeftOut], taken: float) -> Added:
     """The result for one point of a write."""
-    own = judged.points.ids[row]
-    gone = next((each for each in rows if each.kind == Kind.LEFT_OUT and each.id == own), None)
-    evicted = [each.id for each in rows if each.kind != Kind.CHANGED and each.survivor == own and each.id != own]
+    point = judged.points.ids[row]
+    left_out = next((each for each in rows if each.kind == Kind.LEFT_OUT and each.id == point), None)
+    evicted = [each.id for each in rows if each.kind != Kind.CHANGED and each.survivor == point and each.id != point]
     # A copy that replaces another point has merged with it. An original that replaces its copies was added.
-    is_merged = gone is None and bool(evicted) and judged.verdicts[row].of is not None
+    is_merged = left_out is None and bool(evicted) and judged.verdicts[row].of is not None
     return Added(
-        **_told(judged.verdicts[row]),
+        **_duplicate(judged.verdicts[row]),
         duration_ms=taken,
-        action="skipped" if gone is not None else "merged" if is_merged else "added",
-        survivor_id=_id(own if gone is None else gone.survivor),
+        action="skipped" if left_out is not None else "merged" if is_merged else "added",
+        survivor_id=_id(point if left_out is None else left_out.survivor),
         evicted_id=_id(evicted[0]) if is_merged else None,
     )
 
 
-def _told(verdict: Verdict) -> dict[str, Any]:
+def _duplicate(verdict: Verdict) -> dict[str, Any]:
     return {
         "classification": verdict.tier.value,
         "match_id": None if verdict.nearest is None else _id(verdict.nearest),
@@ -345,29 +345,29 @@ class Statistics:
         self._registry = registry
         self._points = points
 
-    async def tell(self, query: bytes, key: str | None) -> bytes:
+    async def answer(self, query: bytes, key: str | None) -> bytes:
         """Raises ProblemError."""
-        asked = dict(parse_qsl(query.decode("ascii", "replace"), keep_blank_values=True))
-        if unknown := asked.keys() - {COLLECTION}:
+        pairs = dict(parse_qsl(query.decode("ascii", "replace"), keep_blank_values=True))
+        if unknown := pairs.keys() - {COLLECTION}:
             raise invalid("the query", min(unknown), COLLECTION)
         entries = None
-        if COLLECTION in asked:
-            if self._points is None or not asked[COLLECTION].strip("."):  # as in Collection: no segment of dots only
+        if COLLECTION in pairs:
+            if self._points is None or not pairs[COLLECTION].strip("."):  # as in Collection: no segment of dots only
                 raise ProblemError(Trouble.NO_COLLECTION, "no collection of this name can be counted")
-            entries = await self._points.count(asked[COLLECTION], key)
+            entries = await self._points.count(pairs[COLLECTION], key)
         # In a thread: with several workers this reads the metric files of all.
         counted = await asyncio.to_thread(self._counted)
         return msgspec.json.encode(_stats(counted, entries)) + b"\n"
 
     def _counted(self) -> Mapping[str, float]:
         """Values by the name of the metric followed by its tier or result."""
-        found: dict[str, float] = {}
+        counts: dict[str, float] = {}
         for metric in self._registry.collect():
             for sample in metric.samples:
                 if sample.name.startswith(f"{PREFIX}write"):
                     kind = sample.labels.get("tier") or sample.labels.get("result", "")
-                    found[sample.name.removeprefix(PREFIX) + kind] = sample.value
-        return found
+                    counts[sample.name.removeprefix(PREFIX) + kind] = sample.value
+        return counts
 
 
 def _stats(counted: Mapping[str, float], entries: int | None) -> Stats:

@@ -86,9 +86,9 @@ class ProblemError(Exception):
         return msgspec.json.encode(self.problem) + b"\n"
 
 
-def invalid(where: str, saw: str, wanted: str) -> ProblemError:
+def invalid(where: str, saw: str, expected: str) -> ProblemError:
     """The problem of an invalid member of the request."""
-    return ProblemError(Kind.INVALID, f"{where}: saw {saw}, wanted {wanted}", where=where, saw=saw, wanted=wanted)
+    return ProblemError(Kind.INVALID, f"{where}: saw {saw}, wanted {expected}", where=where, saw=saw, wanted=expected)
 
 
 # Marks a float that must be a whole number. The published document calls it an integer.
@@ -144,14 +144,14 @@ def _read_aside(decoder: msgspec.json.Decoder[Message], body: bytes) -> Message 
 def _restore(value: object, aside: dict[bytes, Raw]) -> None:
     """Put the arrays back in place of their stand-ins, and remove them from ``aside``."""
     if isinstance(value, list):
-        for each in value:
-            _restore(each, aside)
+        for element in value:
+            _restore(element, aside)
     elif isinstance(value, Struct):
         for name in value.__struct_fields__:
-            found = getattr(value, name)
-            if not isinstance(found, Raw):
-                _restore(found, aside)
-            elif (whole := aside.pop(bytes(found), None)) is not None:
+            member = getattr(value, name)
+            if not isinstance(member, Raw):
+                _restore(member, aside)
+            elif (whole := aside.pop(bytes(member), None)) is not None:
                 force_setattr(value, name, whole)
 
 

@@ -128,7 +128,7 @@ def _of_statistics(statistics: Statistics) -> Route:
         path="/v1/stats",
         summary="Counts of the write gate.",
         description="Since the start, for all workers together. The `api-key` of the request is passed to the database.",
-        asks=statistics.tell,
+        asks=statistics.answer,
         gives=Stats,
         parameters={COLLECTION: "Also count the points of this collection."},
     )
@@ -217,15 +217,15 @@ def _with_integers(node: Any) -> Any:
         return [_with_integers(each) for each in node]
     if not isinstance(node, dict):
         return node
-    found = {name: _with_integers(value) for name, value in node.items() if name != WHOLE}
-    return {**found, "type": "integer"} if WHOLE in node else found
+    schema = {name: _with_integers(value) for name, value in node.items() if name != WHOLE}
+    return {**schema, "type": "integer"} if WHOLE in node else schema
 
 
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """The self-contained JSON Schema of one message."""
     _, components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-    own: dict[str, Any] = _with_integers(components.pop(kind.__name__))
-    return {**own, "$defs": _with_integers(components)} if components else own
+    schema: dict[str, Any] = _with_integers(components.pop(kind.__name__))
+    return {**schema, "$defs": _with_integers(components)} if components else schema
 
 
 def _operation(route: Route, known: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:

@@ -25,9 +25,9 @@ from .messages import (
     RemovedChunk,
     Stats,
     check_chunk,
+    chunk_id,
     decoded_options,
     kept_chunk,
-    own_id,
     removed_chunk,
     stats_of,
     vectors_of,
@@ -120,8 +120,8 @@ class OptimizeLines:
     def begin(self, line: bytes) -> None:
         wishes = wishes_of(_placed(1, lambda: decoded_options(_OPTIONS, line)))
         if not is_stable(wishes):
-            wanted = f"{STABLE}: with other options a later chunk could change an event that was already sent"
-            raise invalid("line 1", "options that need the whole list", wanted)
+            expected = f"{STABLE}: with other options a later chunk could change an event that was already sent"
+            raise invalid("line 1", "options that need the whole list", expected)
         self._stream, self._cut = Stream(wishes, self._tokens), wishes.cut
 
     def feed(self, lines: list[bytes]) -> tuple[bytes, ProblemError | None]:
@@ -145,15 +145,15 @@ class OptimizeLines:
                 f"line {number} $.score", f"{chunk.score:g}", f"at most {self._score:g}, the score of the line before"
             )
         self._score = chunk.score
-        self._ids.append(own_id(chunk))
+        self._ids.append(chunk_id(chunk))
         kept = self._stream.add(chunk.text, vector)
         return b"" if kept is None else event("chunk", msgspec.json.encode(kept_chunk(chunk, kept)))
 
     def end(self) -> bytes:
         assert self._stream is not None  # noqa: S101 - begin comes first
-        found = self._stream.outcome()
-        removed = [removed_chunk(self._ids, each, self._cut) for each in found.removed]
-        stats = stats_of(len(self._ids), found, time.perf_counter() - self._began)
+        outcome = self._stream.outcome()
+        removed = [removed_chunk(self._ids, each, self._cut) for each in outcome.removed]
+        stats = stats_of(len(self._ids), outcome, time.perf_counter() - self._began)
         return event("done", msgspec.json.encode(Done(removed=removed, stats=stats)))
 
 

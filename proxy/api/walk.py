@@ -110,10 +110,10 @@ def text_of(raw: str) -> Text | None:
 
 def matrix_of(vectors: Sequence[FloatMatrix | None], dimension: int | None) -> FloatMatrix:
     """(n, d) float32, zero for a missing vector and one of another dimension. ``dimension``: None for that of the first vector."""
-    found = dimension or next((len(vector) for vector in vectors if vector is not None), 0)
-    rows = np.zeros((len(vectors), found), np.float32)
+    width = dimension or next((len(vector) for vector in vectors if vector is not None), 0)
+    rows = np.zeros((len(vectors), width), np.float32)
     for place, vector in enumerate(vectors):
-        if vector is not None and len(vector) == found:
+        if vector is not None and len(vector) == width:
             rows[place] = vector
     return rows
 
@@ -146,8 +146,8 @@ class Decided:
 
     def repeats(self, representative: Indices) -> list[Repeat | None]:
         """Why each item is represented by another (n,); None for a representative. ``representative``: (n,) of each item's cluster."""
-        told = links_of(self.grouped, representative)
-        links, similarities = told["links"].tolist(), told["similarities"].tolist()
+        grouping = links_of(self.grouped, representative)
+        links, similarities = grouping["links"].tolist(), grouping["similarities"].tolist()
         return [
             None if standing == place else self._repeat(place, Link(links[place]), similarities[place], representative)
             for place, standing in enumerate(representative.tolist())
@@ -169,9 +169,9 @@ class Decided:
 
 def _standing(holders: Sequence[int], place: int, representative: Indices) -> tuple[int, ...]:
     """The representatives of the holders of an item, each once."""
-    found = dict.fromkeys(int(representative[each]) for each in holders)
-    found.pop(place, None)
-    return tuple(found) or (int(representative[place]),)
+    standing = dict.fromkeys(int(representative[each]) for each in holders)
+    standing.pop(place, None)
+    return tuple(standing) or (int(representative[place]),)
 
 
 class _Table:
@@ -288,10 +288,10 @@ class Walk:
         apart = np.zeros((size + 1, size + 1), np.float32)
         apart[:size, :size] = self._apart
         if size:
-            found: FloatMatrix = across(self._table.rows, row, magnitude=False)[:, 0]
+            distances: FloatMatrix = across(self._table.rows, row, magnitude=False)[:, 0]
             if has_text:
-                found = np.where(self._has_text, np.float32(np.inf), found)
-            apart[size, :size] = apart[:size, size] = found
+                distances = np.where(self._has_text, np.float32(np.inf), distances)
+            apart[size, :size] = apart[:size, size] = distances
         self._table.add(row)
         self._rows.append(number)
         self._has_text.append(has_text)

@@ -151,8 +151,8 @@ class ChromaCollection:
 
     def ask(self, vector: Vectors, *, limit: int) -> Answer:
         include = ["metadatas", "documents", "distances"]
-        asked = {"query_embeddings": [vector], "n_results": limit, "include": include}
-        answer, milliseconds, pool_size = self._host.searched(f"{self.path}/query", asked)
+        requested = {"query_embeddings": [vector], "n_results": limit, "include": include}
+        answer, milliseconds, pool_size = self._host.searched(f"{self.path}/query", requested)
         return Answer(
             rows=tuple(int(row) for row in answer["ids"][0]),
             scores=tuple(answer["distances"][0]),
@@ -297,8 +297,8 @@ class PineconeIndex:
             self._opened().sent("POST", "/vectors/upsert", {"vectors": records})
 
     def ask(self, vector: Vectors, *, limit: int) -> Answer:
-        asked = {"vector": vector, "topK": limit, "includeMetadata": True}
-        answer, milliseconds, pool_size = self._opened().searched("/query", asked)
+        requested = {"vector": vector, "topK": limit, "includeMetadata": True}
+        answer, milliseconds, pool_size = self._opened().searched("/query", requested)
         return Answer(
             rows=tuple(int(match["id"]) for match in answer["matches"]),
             scores=tuple(match["score"] for match in answer["matches"]),

@@ -291,11 +291,11 @@ def _facts(corpus: Corpus, summary: Summary) -> Text:
 def _reasons(summary: Summary) -> str:
     """Why direct results are missing in the other answers: the reasons that occurred, with counts."""
     counted = ((words, summary.left_out.get(link, 0)) for link, words in _WHY_LEFT_OUT.items())
-    said = ", ".join(f"{words} {count}" for words, count in counted if count)
-    if not said:
+    text = ", ".join(f"{words} {count}" for words, count in counted if count)
+    if not text:
         return ""
     total = sum(summary.left_out.values())
-    return f"Left out for a result above: {total} ({said}).\n"
+    return f"Left out for a result above: {total} ({text}).\n"
 
 
 def _doubtful(corpus: Corpus, summary: Summary) -> str:
@@ -313,10 +313,10 @@ def _doubtful(corpus: Corpus, summary: Summary) -> str:
 def _heading(title: str, side: Side, other: Side, moved: str) -> Text:
     """``moved``: what happened to results that are only in this list."""
     repeats = side.counts.by_either
-    said = "no repeats" if repeats == 0 else f"{repeats} of {side.counts.results} repeat a result above"
+    text = "no repeats" if repeats == 0 else f"{repeats} of {side.counts.results} repeat a result above"
     own = (Counter(side.texts) - Counter(other.texts)).total()
     return Text.assemble(
-        (title, "bold"), "\n", (said, "bold green" if repeats == 0 else "bold red"), f", {own} {moved}" if own else ""
+        (title, "bold"), "\n", (text, "bold green" if repeats == 0 else "bold red"), f", {own} {moved}" if own else ""
     )
 
 

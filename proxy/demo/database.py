@@ -155,14 +155,14 @@ def _signals_deferred() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # Python runs handlers in the main thread only
         return
-    held: list[int] = []
-    before = {each: signal.signal(each, lambda number, _: held.append(number)) for each in _INTERRUPTS}
+    received: list[int] = []
+    before = {each: signal.signal(each, lambda number, _: received.append(number)) for each in _INTERRUPTS}
     try:
         yield
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-    for number in held:
+    for number in received:
         signal.raise_signal(number)
 
 
@@ -301,8 +301,8 @@ class Host:
         reply = self._connection.getresponse()
         answer = reply.read()
         if not 200 <= reply.status < 300:
-            said = answer[:200].decode("utf-8", "replace")
-            raise DatabaseRefusedError(f"{method} {self._prefix}{path} was answered with {reply.status}: {said}")
+            text = answer[:200].decode("utf-8", "replace")
+            raise DatabaseRefusedError(f"{method} {self._prefix}{path} was answered with {reply.status}: {text}")
         return orjson.loads(answer), {name.lower(): value for name, value in reply.getheaders()}
 
     def searched(self, path: str, body: Mapping[str, object]) -> tuple[Any, float, int | None]:

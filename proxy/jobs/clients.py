@@ -75,8 +75,8 @@ class ChromaSource(ListedSource, RestorablePoints):
 
     def _name_of(self, identifier: str) -> str:
         """The name of the collection with this id; a name may look like an id."""
-        each = self.ask(self._client.list_collections)
-        return next((str(one.name) for one in each if str(one.id) == identifier), identifier)
+        collections = self.ask(self._client.list_collections)
+        return next((str(one.name) for one in collections if str(one.id) == identifier), identifier)
 
     def described(self) -> Shape:
         configuration: Mapping[str, Any] = self._collection.configuration or {}
@@ -101,20 +101,20 @@ class ChromaSource(ListedSource, RestorablePoints):
                 return
 
     def fetched(self, ids: Sequence[PointId]) -> Iterable[Point]:
-        found = self.ask(lambda: self._collection.get(ids=list(map(str, ids)), include=_PARTS))
-        return self._points(found["ids"], found["embeddings"], found["documents"], found["metadatas"])
+        reply = self.ask(lambda: self._collection.get(ids=list(map(str, ids)), include=_PARTS))
+        return self._points(reply["ids"], reply["embeddings"], reply["documents"], reply["metadatas"])
 
-    def found(self, vector: Vectors, count: int) -> list[Point]:
-        asked = np.asarray(vector, np.float32)
-        found = self.ask(lambda: self._collection.query(query_embeddings=[asked], n_results=count, include=_PARTS))
-        columns = (found[name][0] for name in ("ids", "embeddings", "documents", "metadatas"))
+    def nearest_to(self, vector: Vectors, count: int) -> list[Point]:
+        query = np.asarray(vector, np.float32)
+        reply = self.ask(lambda: self._collection.query(query_embeddings=[query], n_results=count, include=_PARTS))
+        columns = (reply[name][0] for name in ("ids", "embeddings", "documents", "metadatas"))
         return list(self._points(*columns))
 
     def whole(self, ids: Sequence[PointId]) -> list[Whole]:
-        found = self.ask(lambda: self._collection.get(ids=list(map(str, ids)), include=[*_PARTS, "uris"]))
-        columns = found["ids"], found["embeddings"], found["documents"], found["metadatas"]
+        reply = self.ask(lambda: self._collection.get(ids=list(map(str, ids)), include=[*_PARTS, "uris"]))
+        columns = reply["ids"], reply["embeddings"], reply["documents"], reply["metadatas"]
         points = self._points(*columns)
-        uris = found["uris"] or [None] * len(found["ids"])
+        uris = reply["uris"] or [None] * len(reply["ids"])
         return [
             self.complete(point, dict(zip(_MEMBERS, (*parts, uri), strict=True)))
             for point, *parts, uri in zip(points, *columns, uris, strict=True)
@@ -136,17 +136,17 @@ class ChromaSource(ListedSource, RestorablePoints):
             columns = {name: [point[name] for point in points] for name in names}
             self.ask(partial(self._collection.add, **columns))  # points that are already stored stay
 
-    def stored(self, _partition: bytes, each: PointId) -> bytes | None:
-        return next((found.body for found in self.whole([each])), None)
+    def stored(self, _partition: bytes, id_: PointId) -> bytes | None:
+        return next((point.body for point in self.whole([id_])), None)
 
     def restore(self, _partition: bytes, body: bytes) -> None:
         """If a record is stored again, Chroma keeps its keys, except those that are null."""
         members = _record(body)
-        (held,) = self.ask(lambda: self._collection.get(ids=[members["ids"]], include=["metadatas"]))["metadatas"]
-        own = members.get("metadatas") or {}
-        gone = {key: None for key in held or {} if key not in own}
-        if gone or own:
-            members["metadatas"] = {**own, **gone}
+        (stored,) = self.ask(lambda: self._collection.get(ids=[members["ids"]], include=["metadatas"]))["metadatas"]
+        metadata = members.get("metadatas") or {}
+        removed = {key: None for key in stored or {} if key not in metadata}
+        if removed or metadata:
+            members["metadatas"] = {**metadata, **removed}
         columns = {name: [value] for name, value in members.items()}
         self.ask(lambda: self._collection.upsert(**columns))
 
@@ -159,9 +159,9 @@ class ChromaSource(ListedSource, RestorablePoints):
         self._client.close()
 
     def _points(self, ids: Any, vectors: Any, documents: Any, metadatas: Any) -> Iterator[Point]:
-        for each, vector, document, metadata in zip(ids, vectors, documents, metadatas, strict=True):
+        for id_, vector, document, metadata in zip(ids, vectors, documents, metadatas, strict=True):
             payload = {**(metadata or {}), **({} if document is None else {DOCUMENT: document})}
-            yield Point(id=each, vector=self.vector_of(vector), payload=payload)
+            yield Point(id=id_, vector=self.vector_of(vector), payload=payload)
 
 
 def _bounded_client(seconds: int) -> type[Any]:
@@ -228,19 +228,19 @@ class MilvusSource(ListedSource, RestorablePoints):
     def described(self) -> Shape:
         collection = self.access.collection
         dense = {field["name"]: field for field in self._described["fields"] if field["type"] == self._dense}
-        wanted = self.access.vector_name
-        if wanted is None and len(dense) == 1:
-            (wanted,) = dense
-        if wanted not in dense:
+        name = self.access.vector_name
+        if name is None and len(dense) == 1:
+            (name,) = dense
+        if name not in dense:
             there = ", ".join(sorted(dense)) or "none"
             raise SourceError(f"collection {collection!r}: say with --vector which vector field; it has: {there}")
-        indexes = self._call(self._client.list_indexes, collection, field_name=wanted)
+        indexes = self._call(self._client.list_indexes, collection, field_name=name)
         metric = self._call(self._client.describe_index, collection, indexes[0]) if indexes else {}
         return Shape(
             points=int(self._call(self._client.get_collection_stats, collection)["row_count"]),
-            dimension=int(dense[wanted]["params"]["dim"]),
+            dimension=int(dense[name]["params"]["dim"]),
             distance=_MILVUS_DISTANCES.get(str(metric.get("metric_type")), "Cosine"),
-            vector_name=str(wanted),
+            vector_name=str(name),
         )
 
     def listed(self) -> Iterator[list[PointId]]:
@@ -254,7 +254,7 @@ class MilvusSource(ListedSource, RestorablePoints):
         rows = self._call(self._client.get, self.access.collection, list(ids), output_fields=["*"])
         return [self._point(row) for row in rows]
 
-    def found(self, vector: Vectors, count: int) -> list[Point]:
+    def nearest_to(self, vector: Vectors, count: int) -> list[Point]:
         (hits,) = self._call(
             self._client.search,
             self.access.collection,
@@ -297,11 +297,11 @@ class MilvusSource(ListedSource, RestorablePoints):
             return np.frombuffer(packed, np.int8) if kind == self._small else packed
         return value
 
-    def stored(self, _partition: bytes, each: PointId) -> bytes | None:
+    def stored(self, _partition: bytes, id_: PointId) -> bytes | None:
         """Without its vectors, some of which have no JSON."""
-        for row in self._rows([each], "*"):
-            held = {name: value for name, value in row.items() if not self.form.is_vector(name)}
-            return orjson.dumps(held, option=orjson.OPT_SERIALIZE_NUMPY, default=list)
+        for row in self._rows([id_], "*"):
+            payload = {name: value for name, value in row.items() if not self.form.is_vector(name)}
+            return orjson.dumps(payload, option=orjson.OPT_SERIALIZE_NUMPY, default=list)
         return None
 
     def close(self) -> None:
@@ -318,8 +318,8 @@ class MilvusSource(ListedSource, RestorablePoints):
 
     def explained(self, error: Exception) -> SourceError:
         """The client passes on those errors of gRPC that it does not retry, such as that of a late answer."""
-        shown = f"{error.code().name}: {error.details()}" if isinstance(error, Call) else error
-        return super().explained(Exception(shown))
+        text = f"{error.code().name}: {error.details()}" if isinstance(error, Call) else error
+        return super().explained(Exception(text))
 
     def _refuse_what_cannot_be_restored(self) -> None:
         """Called before anything is deleted. Raises SourceError."""
@@ -378,14 +378,14 @@ class PineconeSource(ListedSource, RestorablePoints):
 
     def described(self) -> Shape:
         stats = self.ask(self._index.describe_index_stats)
-        held = stats.namespaces.get(self._namespace) or stats.namespaces.get(self.access.collection)
-        if held is None:
+        statistics = stats.namespaces.get(self._namespace) or stats.namespaces.get(self.access.collection)
+        if statistics is None:
             there = ", ".join(sorted(name or DEFAULT_NAMESPACE for name in stats.namespaces)) or "none"
             raise SourceError(f"the index has no namespace {self.access.collection!r}; it has: {there}")
         if not stats.dimension:
             raise SourceError("the index has no dense vectors; wanted an index of dense ones")
         return Shape(
-            points=held.vector_count,
+            points=statistics.vector_count,
             dimension=stats.dimension,
             distance=_PINECONE_DISTANCES.get(str(stats.metric), "Cosine"),
             vector_name="",
@@ -397,10 +397,10 @@ class PineconeSource(ListedSource, RestorablePoints):
             yield [item.id for item in page.vectors]
 
     def fetched(self, ids: Sequence[PointId]) -> Iterable[Point]:
-        return map(self._point, self._held(ids))
+        return map(self._point, self._fetch(ids))
 
-    def found(self, vector: Vectors, count: int) -> list[Point]:
-        found = self.ask(
+    def nearest_to(self, vector: Vectors, count: int) -> list[Point]:
+        reply = self.ask(
             lambda: self._index.query(
                 vector=vector.tolist(),
                 top_k=count,
@@ -409,17 +409,17 @@ class PineconeSource(ListedSource, RestorablePoints):
                 include_metadata=True,
             )
         )
-        return [self._point(each) for each in found.matches]
+        return [self._point(each) for each in reply.matches]
 
     def whole(self, ids: Sequence[PointId]) -> list[Whole]:
-        return [self.complete(self._point(each), _members(each)) for each in self._held(ids)]
+        return [self.complete(self._point(each), _members(each)) for each in self._fetch(ids)]
 
     def delete(self, points: Sequence[Whole]) -> None:
         self.ask(lambda: self._index.delete(ids=[str(point.id) for point in points], namespace=self._namespace))
 
     def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
         namespace = self._namespace_of(partition)
-        return frozenset(orjson.dumps(each.id) for each in self._held([orjson.loads(key) for key in keys], namespace))
+        return frozenset(orjson.dumps(each.id) for each in self._fetch([orjson.loads(key) for key in keys], namespace))
 
     def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
         vectors = [_vector(orjson.loads(body)) for body in bodies]
@@ -438,23 +438,23 @@ class PineconeSource(ListedSource, RestorablePoints):
         named = orjson.loads(partition)
         return "" if named in {None, DEFAULT_NAMESPACE} else str(named)
 
-    def stored(self, partition: bytes, each: PointId) -> bytes | None:
-        found = self._held([each], self._namespace_of(partition))
-        return next((orjson.dumps(_members(vector)) for vector in found), None)
+    def stored(self, partition: bytes, id_: PointId) -> bytes | None:
+        vectors = self._fetch([id_], self._namespace_of(partition))
+        return next((orjson.dumps(_members(vector)) for vector in vectors), None)
 
     def close(self) -> None:
         self._index.close()
         self._client.close()
 
-    def _held(self, ids: Sequence[PointId], namespace: str | None = None) -> Iterator[Any]:
+    def _fetch(self, ids: Sequence[PointId], namespace: str | None = None) -> Iterator[Any]:
         """``namespace``: None for the collection's."""
         inside = self._namespace if namespace is None else namespace
         for start in range(0, len(ids), _FETCHED):
-            wanted = [str(each) for each in ids[start : start + _FETCHED]]
-            yield from self.ask(partial(self._index.fetch, ids=wanted, namespace=inside)).vectors.values()
+            batch = [str(each) for each in ids[start : start + _FETCHED]]
+            yield from self.ask(partial(self._index.fetch, ids=batch, namespace=inside)).vectors.values()
 
-    def _point(self, each: Any) -> Point:
-        return Point(id=each.id, vector=self.vector_of(each.values), payload=dict(each.metadata or {}))
+    def _point(self, vector: Any) -> Point:
+        return Point(id=vector.id, vector=self.vector_of(vector.values), payload=dict(vector.metadata or {}))
 
 
 def _vector(vector: dict[str, Any]) -> dict[str, Any]:
@@ -463,14 +463,14 @@ def _vector(vector: dict[str, Any]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in vector.items() if value not in (None, {}, [])}
 
 
-def _members(each: Any) -> dict[str, object]:
+def _members(vector: Any) -> dict[str, object]:
     """A vector in the form of the client's `upsert`, which refuses empty members."""
-    sparse = getattr(each, "sparse_values", None)
-    found: dict[str, object] = {"id": each.id}
-    if each.values is not None and len(each.values):
-        found["values"] = list(each.values)
+    sparse = getattr(vector, "sparse_values", None)
+    members: dict[str, object] = {"id": vector.id}
+    if vector.values is not None and len(vector.values):
+        members["values"] = list(vector.values)
     if sparse is not None:
-        found["sparse_values"] = {"indices": list(sparse.indices), "values": list(sparse.values)}
-    if each.metadata:
-        found["metadata"] = dict(each.metadata)
-    return found
+        members["sparse_values"] = {"indices": list(sparse.indices), "values": list(sparse.values)}
+    if vector.metadata:
+        members["metadata"] = dict(vector.metadata)
+    return members

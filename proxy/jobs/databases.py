@@ -52,7 +52,7 @@ IdsOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SourceOptions:
     """The options of every job that reads a collection. ``vector``: None for the only one."""
 
     url: Annotated[
@@ -65,37 +65,39 @@ class Wanted:
     api_key_env: KeyOption = None
 
 
-def opened(wanted: Wanted, environment: Mapping[str, str], *, payload_fields: tuple[str, ...] | None = None) -> Source:
+def opened(
+    options: SourceOptions, environment: Mapping[str, str], *, payload_fields: tuple[str, ...] | None = None
+) -> Source:
     """``payload_fields``: the fields to read at least, None for all. Raises SettingsError for an option, SourceError."""
     readers = {name: source for name, each in DATABASES.items() if (source := each.source) is not None}
-    if wanted.backend not in readers:
-        raise SettingsError([Problem("--backend", repr(wanted.backend), alternatives(tuple(readers)))])
-    return _opened(wanted, environment, lambda _, access: readers[wanted.backend](access, payload_fields))
+    if options.backend not in readers:
+        raise SettingsError([Problem("--backend", repr(options.backend), alternatives(tuple(readers)))])
+    return _opened(options, environment, lambda _, access: readers[options.backend](access, payload_fields))
 
 
-def points_opened(wanted: Wanted, environment: Mapping[str, str]) -> RestorablePoints:
+def points_opened(options: SourceOptions, environment: Mapping[str, str]) -> RestorablePoints:
     """``wanted.vector``: the name of the vector that was compared. Raises as ``opened``."""
-    return _opened(wanted, environment, lambda database, access: database.points(access))
+    return _opened(options, environment, lambda database, access: database.points(access))
 
 
 T = TypeVar("T")
 
 
-def _opened(wanted: Wanted, environment: Mapping[str, str], by: Callable[[Database, Access], T]) -> T:
-    database = DATABASES.get(wanted.backend)
+def _opened(options: SourceOptions, environment: Mapping[str, str], by: Callable[[Database, Access], T]) -> T:
+    database = DATABASES.get(options.backend)
     if database is None:
-        raise SettingsError([Problem("--backend", repr(wanted.backend), alternatives(tuple(DATABASES)))])
+        raise SettingsError([Problem("--backend", repr(options.backend), alternatives(tuple(DATABASES)))])
     access = Access(
-        url=wanted.url,
-        collection=wanted.collection,
-        vector_name=wanted.vector,
-        api_key=key_from(environment, wanted.api_key_env, usual=database.variable),
-        requests_per_second=wanted.requests_per_second,
+        url=options.url,
+        collection=options.collection,
+        vector_name=options.vector,
+        api_key=key_from(environment, options.api_key_env, usual=database.variable),
+        requests_per_second=options.requests_per_second,
     )
     try:
         return by(database, access)
     except ModuleNotFoundError as error:
-        if error.name != database.package or wanted.backend == "qdrant":  # the command line knows the latter's extra
+        if error.name != database.package or options.backend == "qdrant":  # the command line knows the latter's extra
             raise
         package = database.package
-        raise SourceError(f"reading {wanted.backend} needs its official client: pip install {package}") from None
+        raise SourceError(f"reading {options.backend} needs its official client: pip install {package}") from None

@@ -38,12 +38,12 @@ class Embeddings:
     async def of(self, text: str) -> list[float]:
         """Raises SourceError."""
         where = f"the embeddings at {masked(self.url)}"
-        asked = {"input": text, **({} if self.model is None else {"model": self.model})}
+        request = {"input": text, **({} if self.model is None else {"model": self.model})}
         head = {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
         try:
             async with (
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS)) as session,
-                session.post(self.url, json=asked, headers=head, allow_redirects=False) as answer,
+                session.post(self.url, json=request, headers=head, allow_redirects=False) as answer,
             ):
                 status, content = answer.status, await bounded(answer.content, LARGEST_BYTES)
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError):  # ValueError: no URL

@@ -54,9 +54,9 @@ class RestorablePoints(Points, Protocol):
 
     form: Form
 
-    def stored(self, partition: bytes, each: PointId) -> bytes | None:
+    def stored(self, partition: bytes, id_: PointId) -> bytes | None:
         """The point in this part of the collection, as `put` takes it; None if it is gone."""
-        return next((found.body for found in self.whole([each]) if found.partition == partition), None)
+        return next((point.body for point in self.whole([id_]) if point.partition == partition), None)
 
     def restore(self, partition: bytes, body: bytes) -> None:
         """As `put`, replacing the point with the same id."""
@@ -73,7 +73,7 @@ class _Record(msgspec.Struct):
     shard_key: msgspec.Raw = msgspec.Raw(b"")
 
 
-class _Found(msgspec.Struct):
+class _Records(msgspec.Struct):
     result: list[_Record]
 
 
@@ -84,7 +84,7 @@ class Rest:
         if not access.url.startswith(("http://", "https://")):
             raise SourceError(f"--url: wanted http(s)://host[:port], saw {masked(access.url)}")
         self._url = url
-        self._shown = str(masked(access.url))
+        self._printed_url = str(masked(access.url))
         self._pace = Pace(access.requests_per_second)
         self._headers = {"Content-Type": "application/json", **key}
 
@@ -96,9 +96,9 @@ class Rest:
         except urllib.error.HTTPError as error:
             if missing is not None and error.code == HTTPStatus.NOT_FOUND:
                 return missing
-            raise SourceError(f"{self._shown} answered with status {error.code}") from None
+            raise SourceError(f"{self._printed_url} answered with status {error.code}") from None
         except OSError as error:
-            raise SourceError(f"cannot reach {self._shown}: {type(error).__name__}") from None
+            raise SourceError(f"cannot reach {self._printed_url}: {type(error).__name__}") from None
 
 
 class QdrantPoints(RestorablePoints):
@@ -114,7 +114,8 @@ class QdrantPoints(RestorablePoints):
     def whole(self, ids: Sequence[PointId]) -> list[Whole]:
         body = b'{"ids":%s,"with_payload":true,"with_vector":true}' % json.dumps(list(ids)).encode()
         return [
-            self._whole(record) for record in msgspec.json.decode(self._rest.sent("POST", "", body), type=_Found).result
+            self._whole(record)
+            for record in msgspec.json.decode(self._rest.sent("POST", "", body), type=_Records).result
         ]
 
     def delete(self, points: Sequence[Whole]) -> None:
@@ -122,23 +123,23 @@ class QdrantPoints(RestorablePoints):
         for point in points:
             groups[point.partition].append(point.key)
         for partition, keys in groups.items():
-            body = b'{"points":[%s]%s}' % (b",".join(keys), _behind(partition))
+            body = b'{"points":[%s]%s}' % (b",".join(keys), _shard_key(partition))
             self._rest.sent("POST", "/delete?wait=true", body)
 
     def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
-        body = b'{"ids":[%s],"with_payload":false,"with_vector":false%s}' % (b",".join(keys), _behind(partition))
-        found = msgspec.json.decode(self._rest.sent("POST", "", body), type=_Found).result
-        return frozenset(bytes(record.id) for record in found)
+        body = b'{"ids":[%s],"with_payload":false,"with_vector":false%s}' % (b",".join(keys), _shard_key(partition))
+        records = msgspec.json.decode(self._rest.sent("POST", "", body), type=_Records).result
+        return frozenset(bytes(record.id) for record in records)
 
     def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
-        self._rest.sent("PUT", "?wait=true", b'{"points":[%s]%s}' % (b",".join(bodies), _behind(partition)))
+        self._rest.sent("PUT", "?wait=true", b'{"points":[%s]%s}' % (b",".join(bodies), _shard_key(partition)))
 
     def _whole(self, record: _Record) -> Whole:
-        held = json.loads(bytes(record.vector))
-        if isinstance(held, dict):
-            held = held.get(self._name)
-        is_dense = isinstance(held, list) and not any(isinstance(each, list) for each in held[:1])
-        vector = np.asarray(held, np.float32) if is_dense else None
+        vectors = json.loads(bytes(record.vector))
+        if isinstance(vectors, dict):
+            vectors = vectors.get(self._name)
+        is_dense = isinstance(vectors, list) and not any(isinstance(each, list) for each in vectors[:1])
+        vector = np.asarray(vectors, np.float32) if is_dense else None
         parts = bytes(record.id), bytes(record.payload), bytes(record.vector)
         return Whole(
             id=json.loads(parts[0]),
@@ -162,11 +163,11 @@ def _exchanged(request: urllib.request.Request) -> bytes:
 def _delay(error: Exception) -> float | None:
     if not isinstance(error, urllib.error.HTTPError) or error.code != 429:
         return None
-    said = error.headers.get("retry-after", "")
-    return float(said) if said.isdecimal() else 0.0
+    field = error.headers.get("retry-after", "")
+    return float(field) if field.isdecimal() else 0.0
 
 
-def _behind(partition: bytes) -> bytes:
+def _shard_key(partition: bytes) -> bytes:
     return b',"shard_key":' + partition if partition else b""
 
 
@@ -194,23 +195,23 @@ class WeaviatePoints(RestorablePoints):
 
     def whole(self, ids: Sequence[PointId]) -> list[Whole]:
         """For collections without tenants."""
-        bodies = [self._rest.sent("GET", f"{self._path(each)}?include=vector", b"", missing=b"") for each in ids]
-        found = [(each, body) for each, body in zip(ids, bodies, strict=True) if body]
+        bodies = [self._rest.sent("GET", f"{self._path(id_)}?include=vector", b"", missing=b"") for id_ in ids]
+        objects = [(id_, body) for id_, body in zip(ids, bodies, strict=True) if body]
         return [
             Whole(
-                id=each,
-                key=json.dumps(each).encode(),
+                id=id_,
+                key=json.dumps(id_).encode(),
                 partition=b"",
                 body=body,
                 mark=mark_of(None, json.loads(body).get("properties") or {}),
             )
-            for each, body in found
+            for id_, body in objects
         ]
 
     def delete(self, points: Sequence[Whole]) -> None:
         for point in points:
-            behind = f"?tenant={quote(json.loads(point.partition), safe='')}" if point.partition else ""
-            self._rest.sent("DELETE", self._path(point.id) + behind, b"", missing=b"")
+            suffix = f"?tenant={quote(json.loads(point.partition), safe='')}" if point.partition else ""
+            self._rest.sent("DELETE", self._path(point.id) + suffix, b"", missing=b"")
 
     def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
         tenant = str(orjson.loads(partition)) if partition else ""
@@ -227,9 +228,9 @@ class WeaviatePoints(RestorablePoints):
         if failed:
             raise SourceError(f"the database refused {len(failed)} of {len(bodies)}: {failed[0][0].get('message')}")
 
-    def stored(self, partition: bytes, each: PointId) -> bytes | None:
-        behind = f"&tenant={quote(json.loads(partition), safe='')}" if partition else ""
-        return self._rest.sent("GET", f"{self._path(each)}?include=vector{behind}", b"", missing=b"") or None
+    def stored(self, partition: bytes, id_: PointId) -> bytes | None:
+        suffix = f"&tenant={quote(json.loads(partition), safe='')}" if partition else ""
+        return self._rest.sent("GET", f"{self._path(id_)}?include=vector{suffix}", b"", missing=b"") or None
 
     def _path(self, identifier: PointId) -> str:
         return f"/v1/objects/{quote(self._collection, safe='')}/{quote(str(identifier), safe='')}"

@@ -55,7 +55,7 @@ def explained(error: Exception, *, url: str, collection: str, names: Callable[[]
     if status == 404:
         there = ", ".join(names()) or "none that this key may see"
         return SourceError(f"{url} has no collection {collection!r}; it has: {there}")
-    return SourceError(f"{url} answered with status {status}: {_said(error.content)}")
+    return SourceError(f"{url} answered with status {status}: {_message(error.content)}")
 
 
 def _why_unreachable(error: Exception) -> str | None:
@@ -71,12 +71,12 @@ def _why_unreachable(error: Exception) -> str | None:
     return os.strerror(int(number[1])).lower() if int(number[1]) > 0 else "the name is unknown"
 
 
-def _said(content: bytes) -> str:
+def _message(content: bytes) -> str:
     try:
-        said = json.loads(content)["status"]["error"]
+        message = json.loads(content)["status"]["error"]
     except (ValueError, KeyError, TypeError):
-        said = content.decode("utf-8", "replace")
-    return one_line(str(said))
+        message = content.decode("utf-8", "replace")
+    return one_line(str(message))
 
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ class QdrantSource:
             raise SourceError(f"--url: wanted http(s)://host[:port], saw {masked(access.url)}") from None
         self._url = str(masked(access.url))
         self._collection = access.collection
-        self._wanted_name = access.vector_name
+        self._requested_name = access.vector_name
         self._pace = Pace(access.requests_per_second)
         # Everything if a field has dots: Qdrant reads them only as a path, but a key may contain dots.
         is_whole = payload_fields is None or any("." in field for field in payload_fields)
@@ -114,7 +114,7 @@ class QdrantSource:
             info = self._ask(lambda: self._client.get_collection(self._collection))
             self._shape = shape_of(
                 info.config.params.vectors,
-                wanted=self._wanted_name,
+                requested=self._requested_name,
                 collection=self._collection,
                 points=info.points_count or 0,
             )
@@ -135,8 +135,8 @@ class QdrantSource:
                 self._collection, list(ids), with_payload=self._payload, with_vectors=selector
             )
         )
-        found = {point.id: point for point in map(self._point, records)}
-        return [found[each] for each in ids if each in found]
+        points_by_id = {point.id: point for point in map(self._point, records)}
+        return [points_by_id[each] for each in ids if each in points_by_id]
 
     def neighbours(self, vectors: Vectors, *, count: int) -> list[list[tuple[Point, float]]]:
         answers = self._queried(vectors, count, with_payload=self._payload, with_vector=self._selector())
@@ -177,10 +177,10 @@ class QdrantSource:
     def _point(self, record: Any) -> Point:
         """``record``: the client's Record or ScoredPoint."""
         shape = self.shape()
-        held: object = record.vector
-        if isinstance(held, Mapping):
-            held = held.get(shape.vector_name)
-        vector = np.asarray(held, np.float32) if isinstance(held, list) else None
+        vectors: object = record.vector
+        if isinstance(vectors, Mapping):
+            vectors = vectors.get(shape.vector_name)
+        vector = np.asarray(vectors, np.float32) if isinstance(vectors, list) else None
         if vector is not None and vector.shape != (shape.dimension,):
             vector = None
         return Point(id=_plain_id(record.id), vector=vector, payload=record.payload or {})
@@ -194,14 +194,14 @@ class QdrantSource:
     def _names(self) -> tuple[str, ...]:
         """The collections that this key may list."""
         try:
-            found = self._client.get_collections().collections
+            collections = self._client.get_collections().collections
         except known_errors():
             return ()
-        return tuple(sorted(each.name for each in found))[:_MOST_NAMED]
+        return tuple(sorted(each.name for each in collections))[:_MOST_NAMED]
 
 
-def shape_of(vectors: Any, *, wanted: str | None, collection: str, points: int) -> Shape:
-    """The shape with the dense vector ``wanted``; None: the unnamed one, or the only one.
+def shape_of(vectors: Any, *, requested: str | None, collection: str, points: int) -> Shape:
+    """The shape with the dense vector ``requested``; None: the unnamed one, or the only one.
 
     ``vectors``: from the client's collection info, without sparse ones: VectorParams, one or by name, or None. Raises SourceError with
     the names there are.
@@ -215,15 +215,15 @@ def shape_of(vectors: Any, *, wanted: str | None, collection: str, points: int) 
     if not names:
         raise SourceError(f"collection {collection!r} has only multivectors; wanted one dense vector a point")
     there = ", ".join(name or '"" (unnamed)' for name in names)
-    if wanted is None and len(names) > 1 and "" not in names:
+    if requested is None and len(names) > 1 and "" not in names:
         raise SourceError(f"collection {collection!r} has several vectors; say which with --vector: {there}")
-    name = names[0] if wanted is None else wanted  # sorted: the unnamed one first
+    name = names[0] if requested is None else requested  # sorted: the unnamed one first
     if name in declared and name not in names:
         raise SourceError(f"vector {name!r} of {collection!r} holds several vectors a point; wanted one of: {there}")
     if name not in names:
         raise SourceError(f"collection {collection!r} has no dense vector {name!r}; it has: {there}")
-    found = declared[name]
-    return Shape(points=points, dimension=found.size, distance=found.distance.value, vector_name=name)
+    chosen = declared[name]
+    return Shape(points=points, dimension=chosen.size, distance=chosen.distance.value, vector_name=name)
 
 
 def _delay(error: Exception) -> float | None:

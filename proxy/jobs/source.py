@@ -56,9 +56,9 @@ class Whole:
     mark: int
 
 
-def key_of(each: PointId) -> bytes:
+def key_of(id_: PointId) -> bytes:
     """The id as JSON."""
-    return orjson.dumps(each)
+    return orjson.dumps(id_)
 
 
 def mark_of(vector: Vectors | None, payload: Mapping[str, object]) -> int:
@@ -184,10 +184,10 @@ def patiently(
         try:
             return request()
         except errors as error:
-            asked = delay(error)
-            if asked is None or attempt == TRIES - 1:
+            delay_seconds = delay(error)
+            if delay_seconds is None or attempt == TRIES - 1:
                 raise
-            sleep(min(max(asked, FIRST_WAIT_SECONDS * 2**attempt), LONGEST_WAIT_SECONDS))
+            sleep(min(max(delay_seconds, FIRST_WAIT_SECONDS * 2**attempt), LONGEST_WAIT_SECONDS))
     raise AssertionError  # the last try returns or raises
 
 
@@ -233,7 +233,7 @@ class ListedSource(ABC):
         """These points in any order, without deleted ones. Sent by ``ask``."""
 
     @abstractmethod
-    def found(self, vector: Vectors, count: int) -> list[Point]:
+    def nearest_to(self, vector: Vectors, count: int) -> list[Point]:
         """The nearest points to ``vector`` (d,) by the database's index, with vectors and payloads. Sent by ``ask``."""
 
     @abstractmethod
@@ -257,7 +257,7 @@ class ListedSource(ABC):
 
     def neighbours(self, vectors: Vectors, *, count: int) -> list[list[tuple[Point, float]]]:
         magnitude = self.shape().magnitude
-        return [measured(row, self.found(row, count), magnitude=magnitude) for row in vectors]
+        return [measured(row, self.nearest_to(row, count), magnitude=magnitude) for row in vectors]
 
     def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
         return [[(point.id, far) for point, far in pool] for pool in self.neighbours(vectors, count=count)]
@@ -275,9 +275,9 @@ class ListedSource(ABC):
 
     def explained(self, error: Exception) -> SourceError:
         """One line for an operator, without the key."""
-        said, key = one_line(str(error)), self.access.api_key
+        message, key = one_line(str(error)), self.access.api_key
         where = f"{masked(self.access.url)}, collection {self.access.collection!r}"
-        return SourceError(f"{where}: {said.replace(key, '***') if key else said}")
+        return SourceError(f"{where}: {message.replace(key, '***') if key else message}")
 
     def complete(self, point: Point, members: Mapping[str, object]) -> Whole:
         """``members``: everything that the database has of the point, in its client's form."""
@@ -289,9 +289,9 @@ class ListedSource(ABC):
             mark=mark_of(point.vector, point.payload),
         )
 
-    def vector_of(self, held: object) -> Vectors | None:
+    def vector_of(self, vectors: object) -> Vectors | None:
         """A vector in the client's form; None unless it has the collection's dimension."""
-        vector = None if held is None else np.asarray(held, np.float32)
+        vector = None if vectors is None else np.asarray(vectors, np.float32)
         return vector if vector is not None and vector.shape == (self.shape().dimension,) else None
 
     def refuse_vector_name(self, database: str) -> None:
@@ -300,9 +300,9 @@ class ListedSource(ABC):
             raise SourceError(f"--vector: {database} has one vector a point, without a name; leave the option out")
 
 
-def _order(each: PointId) -> tuple[bool, int | str]:
+def _order(id_: PointId) -> tuple[bool, int | str]:
     """Numbers ascending, then texts."""
-    return isinstance(each, str), each
+    return isinstance(id_, str), id_
 
 
 IDS_PAGE = 10_000  # ids alone are small

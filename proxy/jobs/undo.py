@@ -31,15 +31,15 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 from ..runtime.files import output_console, progress_bar
 from ..runtime.lifecycle import ended_by_signals
 from ..writes.book import Book
-from ..writes.lock import is_held
+from ..writes.lock import is_locked
 from ..writes.rows import NO_ID, Head, JournalError, Kind, Row, State
-from .databases import KeyOption, RateOption, Wanted, points_opened
+from .databases import KeyOption, RateOption, SourceOptions, points_opened
 from .points import Points, RestorablePoints
 from .source import SourceError
 
 BATCH = 100
 BATCH_BYTES = 1_000_000  # the most bytes per request: Pinecone accepts two million
-SHOWN = 20  # points listed
+MOST_LISTED = 20  # points listed
 MOST_REFUSED = 5  # with more refusals, the database is assumed to refuse everything
 
 
@@ -68,19 +68,19 @@ class Arguments:
     @property
     def states(self) -> list[State]:
         """Of rows that are restored besides those that are DONE."""
-        wanted = {State.REJECTED: self.rejected, State.DOUBTED: self.doubted}
-        return [state for state, is_wanted in wanted.items() if is_wanted]
+        choices = {State.REJECTED: self.rejected, State.DOUBTED: self.doubted}
+        return [state for state, is_chosen in choices.items() if is_chosen]
 
     def points(self, collection: str) -> RestorablePoints:
         """Raises SourceError."""
-        wanted = Wanted(
+        options = SourceOptions(
             url=self.url,
             collection=collection,
             backend=self.backend,
             requests_per_second=self.requests_per_second,
             api_key_env=self.api_key_env,
         )
-        return points_opened(wanted, os.environ)
+        return points_opened(options, os.environ)
 
 
 def run(arguments: Arguments, *, steady: Callable[[], float] = time.monotonic) -> int:
@@ -94,10 +94,10 @@ def run(arguments: Arguments, *, steady: Callable[[], float] = time.monotonic) -
                 since=since,
                 ids=ids,
                 also=arguments.states,
-                steady=_going(arguments.journal, steady),
+                steady=_proxy_time(arguments.journal, steady),
             )
             doubted = book.doubted(
-                collection=arguments.collection, since=since, ids=ids, steady=_going(arguments.journal, steady)
+                collection=arguments.collection, since=since, ids=ids, steady=_proxy_time(arguments.journal, steady)
             )
             missing = [head for head in heads if head.kind != Kind.CHANGED]
             # The latest content of each id, and every row without an id.
@@ -106,11 +106,11 @@ def run(arguments: Arguments, *, steady: Callable[[], float] = time.monotonic) -
             changed = [head for head in reversed(heads) if head.kind == Kind.CHANGED]
             _show(book, newest, changed)
             if doubted and not arguments.doubted:
-                said = f"{doubted} more may have been deleted since, such as by a filter: --doubted includes them"
-                output_console().print(said)
+                hint = f"{doubted} more may have been deleted since, such as by a filter: --doubted includes them"
+                output_console().print(hint)
             if arguments.apply:
-                refused, own = _apply(book, newest, arguments, steady)
-                _restore(book, changed, arguments, steady, own)
+                refused, stored = _apply(book, newest, arguments, steady)
+                _restore(book, changed, arguments, steady, stored)
                 if refused:
                     sys.stderr.write(f"vecsieve undo: {len(refused)} were not stored: {'; '.join(refused)}\n")
                     return 1
@@ -125,9 +125,9 @@ def run(arguments: Arguments, *, steady: Callable[[], float] = time.monotonic) -
     return 0
 
 
-def _going(journal: Path, steady: Callable[[], float]) -> float | None:
+def _proxy_time(journal: Path, steady: Callable[[], float]) -> float | None:
     """The moment at which deletions under way count; None if no proxy uses the journal: then none is under way."""
-    return steady() if is_held(journal) else None
+    return steady() if is_locked(journal) else None
 
 
 def _moment(text: str | None) -> float:
@@ -153,13 +153,13 @@ def _show(book: Book, newest: Sequence[Head], changed: Sequence[Head]) -> None:
     console = output_console()
     console.print(f"{len(newest)} points were left out or deleted{f', {len(changed)} changed' if changed else ''}")
     heads = [*newest, *changed]
-    for row in book.rows([head.number for head in heads[:SHOWN]]):
+    for row in book.rows([head.number for head in heads[:MOST_LISTED]]):
         at = datetime.fromtimestamp(row.at, UTC).isoformat(timespec="seconds")
         alike = f", {row.similarity:.4f}" if row.similarity else ""
-        said = f"{at}  {row.collection}  {row.id.decode()}  {row.tier} copy of {row.survivor.decode()}{alike}"
-        console.print(one_line(said), markup=False)
-    if len(heads) > SHOWN:
-        console.print(f"and {len(heads) - SHOWN} more")
+        line = f"{at}  {row.collection}  {row.id.decode()}  {row.tier} copy of {row.survivor.decode()}{alike}"
+        console.print(one_line(line), markup=False)
+    if len(heads) > MOST_LISTED:
+        console.print(f"and {len(heads) - MOST_LISTED} more")
 
 
 Key = tuple[str, bytes, bytes]
@@ -175,28 +175,28 @@ def _apply(
         collections[head.collection][head.partition].append(head)
     stored = there = 0
     refused: list[str] = []
-    own: set[Key] = set()
+    restored_keys: set[Key] = set()
     with progress_bar("restoring", len(heads)) as advance:
         for collection, partitions in collections.items():
             with closing(arguments.points(collection)) as points:
-                for partition, each in partitions.items():
-                    for batch in _batches(each):
+                for partition, rows in partitions.items():
+                    for batch in _batches(rows):
                         ids = [head.id for head in batch if head.id != NO_ID]
                         present = points.present(partition, ids) if ids else frozenset()
                         present |= book.unseen(collection, partition, ids, at=steady())
                         numbers = [head.number for head in batch if head.id not in present]
                         missing = book.restorable(
-                            numbers, also=arguments.states, steady=_going(arguments.journal, steady)
+                            numbers, also=arguments.states, steady=_proxy_time(arguments.journal, steady)
                         )
                         taken = _stored(points, missing, refused)
                         # The gate hears of it before reads show it.
                         book.note(collection, partition, [row.id for row in taken if row.id != NO_ID], at=steady())
                         book.undone(row.number for row in taken)
-                        own.update((collection, partition, row.id) for row in taken)
+                        restored_keys.update((collection, partition, row.id) for row in taken)
                         stored, there = stored + len(taken), there + len(batch) - len(missing)
                         advance(len(batch))
     output_console().print(f"{stored} were stored; {there} have an id that is stored now, and were not changed")
-    return refused, own
+    return refused, restored_keys
 
 
 def _stored(points: Points, rows: Sequence[Row], refused: list[str]) -> list[Row]:
@@ -221,26 +221,26 @@ def _stored(points: Points, rows: Sequence[Row], refused: list[str]) -> list[Row
 
 
 def _restore(
-    book: Book, heads: Sequence[Head], arguments: Arguments, steady: Callable[[], float], own: set[Key]
+    book: Book, heads: Sequence[Head], arguments: Arguments, steady: Callable[[], float], stored: set[Key]
 ) -> None:
-    """``heads``: of points that were changed, latest first: one may have been changed several times. ``own``: what this run stored itself."""
+    """``heads``: of points that were changed, latest first: one may have been changed several times. ``stored``: keys of the points that this run stored."""
     collections: defaultdict[str, list[Head]] = defaultdict(list)
     for head in heads:
         collections[head.collection].append(head)
     restored = 0
-    for collection, each in collections.items():
+    for collection, rows in collections.items():
         with closing(arguments.points(collection)) as points:
-            for head in each:
+            for head in rows:
                 # This run may have superseded it: a removed point comes back changed, and then gets its own content.
                 states = [*arguments.states, State.SUPERSEDED]
-                going = _going(arguments.journal, steady)
-                row = next(iter(book.restorable([head.number], also=states, steady=going)), None)
+                at = _proxy_time(arguments.journal, steady)
+                row = next(iter(book.restorable([head.number], also=states, steady=at)), None)
                 if row is None:  # in doubt since a moment
                     continue
                 key = (collection, row.partition, row.id)
-                is_seen = key in own or not book.unseen(*key[:2], [row.id], at=steady())
+                is_seen = key in stored or not book.unseen(*key[:2], [row.id], at=steady())
                 if is_seen and _is_as_made(points.stored(row.partition, json.loads(head.id)), row, points.form):
-                    own.add(key)
+                    stored.add(key)
                     book.note(*key[:2], [row.id], at=steady())
                     points.restore(row.partition, row.point)
                     book.undone([row.number])
@@ -284,10 +284,10 @@ def _are_near(stored: object, written: object) -> bool:
 def _of_base64(written: str) -> list[float]:
     """Chroma's clients write float32 so; [] for anything else."""
     try:
-        found: list[float] = np.frombuffer(b64decode(written, validate=True), "<f4").tolist()
+        numbers: list[float] = np.frombuffer(b64decode(written, validate=True), "<f4").tolist()
     except ValueError:
         return []
-    return found
+    return numbers
 
 
 def _is_near(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> bool:

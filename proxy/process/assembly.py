@@ -118,7 +118,7 @@ class Process:
         self.texts = CollectionTexts(metrics.texts_known)
         self._canary = Canary(board or Board(0), metrics, has_members=self._rules.now.canary is not None)
         self.shadow = Shadow(recorder=self.recorder)
-        self._services = self._made(limits, metrics, workers=workers, hedge_times=hedge_times)
+        self._services = self._created(limits, metrics, workers=workers, hedge_times=hedge_times)
         _show_limits(metrics, limits)
         self._feed = _feed(metrics)
         self.levels = self._levels(metrics)
@@ -128,11 +128,11 @@ class Process:
         self._server = self._data_server(metrics, routes, events)
         self._listener: Listener | None = None
         self._grpc: GrpcSide | None = None
-        self._api = self._own_api(metrics, registry)
+        self._api = self._separate_api(metrics, registry)
         self._is_leaving = False
         self._tls = context_of(settings)
 
-    def _made(
+    def _created(
         self, limits: LimitSettings, metrics: Metrics, *, workers: int, hedge_times: HedgeTimes
     ) -> ProcessServices:
         settings, clock = self._settings, time.monotonic
@@ -230,18 +230,18 @@ class Process:
             stream_idle_seconds=self._settings.upstream.stream_idle_timeout_seconds,
         )
 
-    def _own_api(self, metrics: Metrics, registry: CollectorRegistry | None) -> Api | None:
+    def _separate_api(self, metrics: Metrics, registry: CollectorRegistry | None) -> Api | None:
         """None if it is disabled."""
         settings, rest = self._settings, self._backend.rest
         if settings.api.listen is None:
             return None
         # An eighth of our modules, and off by default.
         from ..api.listener import Api
-        from ..api.points import ASKED_BACKENDS, Points, Statistics
+        from ..api.points import SUPPORTED_BACKENDS, Points, Statistics
         from ..api.routes import routes_of
 
         gate = None
-        if settings.backend in ASKED_BACKENDS:
+        if settings.backend in SUPPORTED_BACKENDS:
             gate = self._write_gate(rest, rest.dialect())
         points = None if gate is None else Points(gate, self._questions, self._services.clock)
         statistics = None if registry is None else Statistics(registry, points)
@@ -274,9 +274,9 @@ class Process:
             prefix, most = self._settings.upstream.prefix, self._services.limits.reply_body_bytes
             rest = RestBesideGrpc(upstream=self._upstream, prefix=prefix, reply_body_bytes=most)
             self._grpc = side_of(self._settings, self._backend, spoken, self._services, gate, rest.ask)
-        own = [data_port for data_port in data_ports if not data_port.is_for_api]
-        fronts = {data_port: front for data_port in own if (front := await self._front(data_port)) is not None}
-        self._listener = await listen(self._server, self._settings.limits, *own, fronts=fronts)
+        proxied = [data_port for data_port in data_ports if not data_port.is_for_api]
+        fronts = {data_port: front for data_port in proxied if (front := await self._front(data_port)) is not None}
+        self._listener = await listen(self._server, self._settings.limits, *proxied, fronts=fronts)
         if self._webhook is not None:
             self._webhook.start()
         ports = list(self._listener.ports)
@@ -310,15 +310,15 @@ class Process:
 
     def drain(self) -> None:
         """From now on every answer closes its connection."""
-        for each in (self._listener, self._api):
-            if each is not None:
-                each.drain()
+        for listener in (self._listener, self._api):
+            if listener is not None:
+                listener.drain()
 
     def stop_accepting(self) -> None:
         self._is_leaving = True
-        for each in (self._listener, self._api):
-            if each is not None:
-                each.stop_accepting()
+        for listener in (self._listener, self._api):
+            if listener is not None:
+                listener.stop_accepting()
         if self._grpc is not None:
             self._grpc.stop(grace_seconds=self._settings.limits.drain_seconds)
 
@@ -326,8 +326,8 @@ class Process:
     def in_flight(self) -> int:
         """Requests in progress; at the end also clients whose answers are still being sent."""
         sides = (self._listener, self._grpc) if self._is_leaving else ()
-        asked = 0 if self._api is None else self._api.in_flight
-        return self.recorder.requests_in_flight + asked + sum(each.unsent for each in sides if each is not None)
+        api_requests = 0 if self._api is None else self._api.in_flight
+        return self.recorder.requests_in_flight + api_requests + sum(each.unsent for each in sides if each is not None)
 
     @property
     def searches_in_flight(self) -> int:
@@ -365,17 +365,17 @@ def _routes(settings: Settings, backend: Backend) -> Routes:
 
 def _http2(settings: Settings) -> Callable[[], Callable[[bytes], bytes]]:
     """What answers gRPC clients on ports that have no gRPC. It is loaded for the first one."""
-    made: Callable[[], Callable[[bytes], bytes]] | None = None
+    refusal: Callable[[], Callable[[bytes], bytes]] | None = None
 
     def begin() -> Callable[[bytes], bytes]:
-        nonlocal made
-        if made is None:
+        nonlocal refusal
+        if refusal is None:
             from ..grpc.refusal import refusing
 
             has_grpc = settings.traits.has_grpc
             remedy = "start it with --grpc-upstream HOST:PORT" if has_grpc else f"{settings.backend} has none"
-            made = refusing(f"VecSieve serves no gRPC here: {remedy}")
-        return made()
+            refusal = refusing(f"VecSieve serves no gRPC here: {remedy}")
+        return refusal()
 
     return begin
 
@@ -409,12 +409,12 @@ def _journal(settings: Settings) -> Journal | None:
 
 
 def _webhook(settings: Settings, feed: Feed, metrics: Metrics) -> Webhook | None:
-    own = settings.webhook
-    if own.url is None:
+    webhook = settings.webhook
+    if webhook.url is None:
         return None
     from ..api.events import Webhook  # of the API, which is not loaded without a need
 
-    return Webhook(own, own.url, settings.upstream, feed, metrics=metrics, now=time.time)
+    return Webhook(webhook, webhook.url, settings.upstream, feed, metrics=metrics, now=time.time)
 
 
 def _memory_guard(metrics: Metrics, clock: Clock, *, workers: int) -> MemoryGuard:

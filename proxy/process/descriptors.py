@@ -59,18 +59,18 @@ class Budget:
 
 def claim(settings: Settings) -> Budget:
     """Raise the soft limit of this process as far as the settings need it; return the budget."""
-    data_ports, held = data_ports_of(settings), _open_now()
+    data_ports, in_use = data_ports_of(settings), _open_now()
     soft, hard = (_finite(each) for each in resource.getrlimit(resource.RLIMIT_NOFILE))
-    wanted = needed(settings, data_ports, held)
-    if soft < wanted and soft < hard:
-        soft = _raised(soft, min(wanted, hard))
-    return budget(settings, data_ports, held=held, limit=soft, hard=hard)
+    required = needed(settings, data_ports, in_use)
+    if soft < required and soft < hard:
+        soft = _raised(soft, min(required, hard))
+    return budget(settings, data_ports, in_use=in_use, limit=soft, hard=hard)
 
 
 def say(given: Budget, settings: Settings) -> None:
     """Log what was lowered."""
-    asked = (settings.limits.connections, settings.upstream.pool_connections)
-    if (given.connections, given.pool_connections) == asked:
+    requested = (settings.limits.connections, settings.upstream.pool_connections)
+    if (given.connections, given.pool_connections) == requested:
         return
     LOGGER.warning(
         "RLIMIT_NOFILE is too low for limits.connections and upstream.pool_connections: both are lowered to what fits."
@@ -80,40 +80,40 @@ def say(given: Budget, settings: Settings) -> None:
                 "limit": given.limit,
                 "hard_limit": given.hard,
                 "connections": given.connections,
-                "connections_wanted": asked[0],
+                "connections_wanted": requested[0],
                 "pool_connections": given.pool_connections,
-                "pool_connections_wanted": asked[1],
+                "pool_connections_wanted": requested[1],
             }
         },
     )
 
 
-def needed(settings: Settings, data_ports: Sequence[DataPort], held: int) -> int:
-    """The most descriptors that the settings may use. ``held``: already open."""
-    own = _own(settings, data_ports, held, limit=UNLIMITED)
-    return own + 2 * _pool_wanted(settings) + _cost(data_ports, settings.limits.connections)
+def needed(settings: Settings, data_ports: Sequence[DataPort], in_use: int) -> int:
+    """The most descriptors that the settings may use. ``in_use``: already open."""
+    reserved = _reserved(settings, data_ports, in_use, limit=UNLIMITED)
+    return reserved + 2 * _pool_size(settings) + _cost(data_ports, settings.limits.connections)
 
 
-def budget(settings: Settings, data_ports: Sequence[DataPort], *, held: int, limit: int, hard: int) -> Budget:
+def budget(settings: Settings, data_ports: Sequence[DataPort], *, in_use: int, limit: int, hard: int) -> Budget:
     """The budget for ``limit`` descriptors. Pure."""
-    room = max(0, limit - _own(settings, data_ports, held, limit=limit))
-    pool_total = max(1, min(_pool_wanted(settings), room // POOL_SHARE))
-    wanted = settings.limits.connections
-    fitting = bisect_right(range(1, wanted + 1), room - 2 * pool_total, key=lambda count: _cost(data_ports, count))
+    room = max(0, limit - _reserved(settings, data_ports, in_use, limit=limit))
+    pool_total = max(1, min(_pool_size(settings), room // POOL_SHARE))
+    required = settings.limits.connections
+    fitting = bisect_right(range(1, required + 1), room - 2 * pool_total, key=lambda count: _cost(data_ports, count))
     per_host = min(settings.upstream.pool_connections, pool_total)
     return Budget(limit, hard, max(1, fitting), per_host, pool_total)
 
 
-def _own(settings: Settings, data_ports: Sequence[DataPort], held: int, *, limit: int) -> int:
+def _reserved(settings: Settings, data_ports: Sequence[DataPort], in_use: int, *, limit: int) -> int:
     """Descriptors that belong neither to clients nor to pools."""
     origins = {data_port.grpc for data_port in data_ports} - {None}
     grpc = len(origins) * (GRPC_SERVER + GRPC_CHANNELS * settings.grpc.connections)
     apis = [API_CONNECTIONS for data_port in data_ports if data_port.is_for_api]
     shared = sum(min(each, limit // SMALL_SHARE) for each in (ADMIN_CONNECTIONS, RESERVE, *apis))
-    return held + LISTENING * (len(data_ports) + 1) + grpc + shared
+    return in_use + LISTENING * (len(data_ports) + 1) + grpc + shared
 
 
-def _pool_wanted(settings: Settings) -> int:
+def _pool_size(settings: Settings) -> int:
     if settings.indexes is None:
         return settings.upstream.pool_connections
     hosts = max(HOSTS, len(settings.indexes.index_ports))
@@ -126,14 +126,14 @@ def _cost(data_ports: Sequence[DataPort], connections: int) -> int:
     return each * connections + 2 * arriving_at_most(connections)
 
 
-def _raised(soft: int, wanted: int) -> int:
+def _raised(soft: int, required: int) -> int:
     """The soft limit after the attempt: a container's security profile may forbid raising it."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (required, hard))
     except (OSError, ValueError):
         return soft
-    return wanted
+    return required
 
 
 def _finite(limit: int) -> int:

@@ -31,7 +31,7 @@ from ..telemetry.log import LineSink
 
 LOGGER = logging.getLogger("vecsieve.instance")
 _MEBIBYTE = 1024 * 1024
-_RULES_SHOWN = 4
+_MOST_RULES = 4
 _NEXT = {
     "on": "Connect a client to the first address. The header x-vecsieve of an answer shows what was done.",
     "shadow": "Answers are the database's own. The page says whether `--mode on` pays, and so does Ctrl-C.",
@@ -56,8 +56,8 @@ def mode_of(settings: Settings) -> str:
 
 def policy_of(settings: Settings) -> str:
     """The rules in the order in which they are tried, then the policy for all others."""
-    rules = [f"{rule.collection}: {rule.preset or 'own policy'}" for rule in settings.rules[:_RULES_SHOWN]]
-    more = len(settings.rules) - _RULES_SHOWN
+    rules = [f"{rule.collection}: {rule.preset or 'own policy'}" for rule in settings.rules[:_MOST_RULES]]
+    more = len(settings.rules) - _MOST_RULES
     if more > 0:
         rules.append(f"{more} more rules")
     return ", ".join([*rules, "others: the default" if rules else "the default for every collection"])
@@ -67,10 +67,10 @@ def announce_ports(data_ports: tuple[DataPort, ...], ports: tuple[int, ...], set
     """Print the main port, each index host with its port, the gRPC port and the API port."""
     for_people, over_tls = is_text(settings.log), settings.tls.certificate is not None
     for number, (data_port, port) in enumerate(zip(data_ports, ports, strict=True)):
-        announce(_told(data_port, is_main=number == 0), data_port.host, port, over_tls=over_tls, is_text=for_people)
+        announce(_label(data_port, is_main=number == 0), data_port.host, port, over_tls=over_tls, is_text=for_people)
 
 
-def _told(data_port: DataPort, *, is_main: bool) -> str:
+def _label(data_port: DataPort, *, is_main: bool) -> str:
     if data_port.is_for_grpc:
         return "gRPC"
     if data_port.is_for_api:
@@ -85,12 +85,12 @@ def announce(what: str, host: str, port: int, *, over_tls: bool = False, is_text
     """
     scheme = "https" if over_tls else "http"
     name = f"[{host}]" if ":" in host else host
-    said = f"vecsieve serve {what} on {scheme}://{name}:{port}"
+    line = f"vecsieve serve {what} on {scheme}://{name}:{port}"
     if not is_text:
-        LOGGER.info(said)
+        LOGGER.info(line)
         return
     with suppress(OSError):
-        sys.stdout.write(f"{said}\n")
+        sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 
 
@@ -146,21 +146,21 @@ class TextLines:
         self._sink.close()
 
 
-_SHOWN_FIRST = ("ts", "level", "msg", "logger", "request_id", "backend", "peer_is_loopback", "connection_is_reused")
+_LEADING_FIELDS = ("ts", "level", "msg", "logger", "request_id", "backend", "peer_is_loopback", "connection_is_reused")
 _OF_ACCESS = ("method", "operation", "status", "outcome", "duration_ms", "cause", "origin")
 
 
 def as_text(line: bytes) -> bytes:
     """`20:31:07 warning POST query 502 passthrough 3.1 ms: …`; values stay as JSON escapes them."""
     fields = json.loads(line)
-    time, level, said = (_plain(fields.get(name, "")) for name in ("ts", "level", "msg"))
-    if said == "access":
+    time, level, message = (_plain(fields.get(name, "")) for name in ("ts", "level", "msg"))
+    if message == "access":
         method, operation, status, outcome, took = (_plain(fields.get(name)) for name in _OF_ACCESS[:5])
-        said = f"{method} {operation} {status} {outcome} {took} ms"
-        said += f": {_plain(fields['cause'])}" if "cause" in fields else ""
+        message = f"{method} {operation} {status} {outcome} {took} ms"
+        message += f": {_plain(fields['cause'])}" if "cause" in fields else ""
         fields = {name: value for name, value in fields.items() if name not in _OF_ACCESS and "bytes" not in name}
-    rest = " ".join(f"{_plain(name)}={_plain(value)}" for name, value in fields.items() if name not in _SHOWN_FIRST)
-    words = (time[11:19], "" if level == "info" else level, said, rest)
+    rest = " ".join(f"{_plain(name)}={_plain(value)}" for name, value in fields.items() if name not in _LEADING_FIELDS)
+    words = (time[11:19], "" if level == "info" else level, message, rest)
     return (" ".join(word for word in words if word) + "\n").encode("ascii", "backslashreplace")
 
 
@@ -235,10 +235,10 @@ def summary(registry: CollectorRegistry, verdict: str = "") -> str:
     if left := int(totals.outcomes[Outcome.BYPASS] + totals.outcomes[Outcome.FAIL_OPEN]) - unsampled:
         reason = max(totals.reasons, key=lambda name: (totals.reasons[name], name))
         parts.append(f"{left:,} answered plainly (most often {reason})")
-    said = ", ".join(parts) + "."
+    sentence = ", ".join(parts) + "."
     if not verdict and unsampled:
         verdict = "None was measured; shadow.sample sets the share."
-    return f"{said} {verdict}".rstrip()
+    return f"{sentence} {verdict}".rstrip()
 
 
 def _changes(totals: Totals) -> list[str]:

@@ -331,8 +331,8 @@ class _Forks:
         forget_gauges(self.directory, place)
 
     def stop_accepting(self) -> None:
-        for each in self.workers.data_sockets:
-            each.close()
+        for data_socket in self.workers.data_sockets:
+            data_socket.close()
 
     def _be(self, worker: Worker) -> None:
         """Run the child. Never returns, and never unwinds into the frames of the parent."""

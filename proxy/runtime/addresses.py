@@ -85,11 +85,11 @@ def binding(host: str, port: int, *, flag: str) -> Iterator[None]:
 
 def data_ports_of(settings: Settings) -> tuple[DataPort, ...]:
     """The main port, then the ports of single indexes by number, then the gRPC port, then the API's."""
-    at, own = parse_address(settings.listen), settings.indexes
-    fixed = None if own is None or own.index_host is None else Origin.of(own.index_host)
+    at, indexes = parse_address(settings.listen), settings.indexes
+    fixed = None if indexes is None or indexes.index_host is None else Origin.of(indexes.index_host)
     grpc = _grpc_of(settings, fixed)
     data_ports = [DataPort(at.host, at.port, fixed, grpc)]
-    for port, url in () if own is None else sorted(own.index_ports.items()):
+    for port, url in () if indexes is None else sorted(indexes.index_ports.items()):
         data_ports.append(DataPort(at.host, port, Origin.of(url), Origin.of(url), flag="--index-port PORT=HOST"))
     if settings.grpc.listen is not None:
         apart = parse_address(settings.grpc.listen)

@@ -45,12 +45,12 @@ def write_output(option: str, path: Path, content: bytes) -> None:
         raise SettingsError([Problem(option, reason(error), f"to write {path}")]) from error
 
 
-def read_input(path: Path, *, place: str, wanted: str) -> bytes:
+def read_input(path: Path, *, place: str, expected: str) -> bytes:
     """The content of a file. Raises SettingsError for ``place``."""
     try:
         return path.read_bytes()
     except OSError as error:
-        raise SettingsError([Problem(place, reason(error), wanted)]) from error
+        raise SettingsError([Problem(place, reason(error), expected)]) from error
 
 
 LOOK_SECONDS = 1.0
@@ -81,10 +81,10 @@ class Watched:
     def _state(self) -> tuple[int, int, int, int] | None:
         """None for no file."""
         try:
-            found = None if self._path is None else self._path.stat()
+            status = None if self._path is None else self._path.stat()
         except (OSError, ValueError):  # ValueError: a name with a NUL in it
-            found = None
-        return None if found is None else (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+            status = None
+        return None if status is None else (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 def reason(error: OSError) -> str:
@@ -145,9 +145,9 @@ def progress_bar(title: str, total: int | None, *, console: Console | None = Non
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    shown = Console(stderr=True) if console is None else console
+    output = Console(stderr=True) if console is None else console
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as progress:
+    with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as progress:
         task = progress.add_task(title, total=total)
         yield lambda done: progress.advance(task, done)
 
@@ -168,9 +168,9 @@ def key_from(environment: Mapping[str, str], variable: str | None, *, usual: str
 
 async def bounded(stream: StreamReader, most_bytes: int) -> bytes:
     """A whole body, or the beginning of one that is larger than any expected answer."""
-    held = bytearray()
+    body = bytearray()
     async for piece in stream.iter_any():
-        held += piece
-        if len(held) > most_bytes:
+        body += piece
+        if len(body) > most_bytes:
             break
-    return bytes(held)
+    return bytes(body)

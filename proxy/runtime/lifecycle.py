@@ -94,7 +94,7 @@ class Lifecycle:
         if self._state is State.STARTING:
             self._state = State.READY
 
-    def told(self, number: int) -> None:
+    def handle_signal(self, number: int) -> None:
         """Handle a signal as if the process had received it."""
         if number == signal.SIGHUP:
             if self.is_ready:
@@ -118,7 +118,7 @@ class Lifecycle:
     def listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (*STOP_SIGNALS, signal.SIGHUP):
-            loop.add_signal_handler(number, self.told, number)
+            loop.add_signal_handler(number, self.handle_signal, number)
 
     def ignore_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -136,10 +136,10 @@ class Lifecycle:
             self._reloading.cancel()
         plane.drain()
         if self._accept_seconds > 0:
-            await self._unless_told_again(self._pause(self._accept_seconds))
+            await self._unless_signalled(self._pause(self._accept_seconds))
         plane.stop_accepting()
         self._state = State.FINISHING
-        await self._unless_told_again(self._idle(plane), self._pause(self._drain_seconds))
+        await self._unless_signalled(self._idle(plane), self._pause(self._drain_seconds))
         self._state = State.STOPPED
         return plane.in_flight == 0
 
@@ -147,7 +147,7 @@ class Lifecycle:
         while plane.in_flight:
             await self._pause(POLL_SECONDS)
 
-    async def _unless_told_again(self, *waits: Awaitable[None]) -> None:
+    async def _unless_signalled(self, *waits: Awaitable[None]) -> None:
         """Return when the first of ``waits`` does, or at the second signal; cancel and await the others."""
         tasks = [asyncio.create_task(_through(wait), name="vecsieve-drain") for wait in (*waits, self._now.wait())]
         try:
@@ -173,25 +173,25 @@ def ended_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    told = False
+    is_interrupted = False
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        nonlocal told
-        told = True
+        nonlocal is_interrupted
+        is_interrupted = True
         raise KeyboardInterrupt
 
     # What is ignored stays so, such as SIGHUP under nohup.
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    wanted = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-    before = [signal.signal(number, interrupt) for number in wanted]
+    handled = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = [signal.signal(number, interrupt) for number in handled]
     try:
         yield
     except RuntimeError as error:
-        if told:
+        if is_interrupted:
             raise KeyboardInterrupt from error
         raise
     finally:
-        for number, handler in zip(wanted, before, strict=True):
+        for number, handler in zip(handled, before, strict=True):
             signal.signal(number, handler)
 
 

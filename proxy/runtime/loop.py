@@ -57,12 +57,12 @@ class LongWork:
         # One future instead of run_in_executor's two, so that nothing here keeps a reference to the result.
         loop, over = asyncio.get_running_loop(), asyncio.Event()
 
-        def tell(_: object) -> None:
+        def notify(_: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and nothing waits
                 loop.call_soon_threadsafe(over.set)
 
         job = self._executor.submit(work)
-        job.add_done_callback(tell)
+        job.add_done_callback(notify)
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 await over.wait()
@@ -80,8 +80,8 @@ class LongWork:
         while True:
             end = await self.run(partial(_several, steps)) if is_long else _end(steps)
             if end is not None:
-                found: T = end.value
-                return found
+                result: T = end.value
+                return result
             await asyncio.sleep(0)
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class LongWork:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
-async def beside(work: Callable[[], T]) -> T:
+async def in_thread(work: Callable[[], T]) -> T:
     """The result or exception of work that may take seconds, such as reading settings, in a thread of its own."""
 
     def run() -> T:

@@ -189,9 +189,9 @@ def _limit_files(root: Path) -> list[Path]:
         memberships = (root / "proc/self/cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         memberships = []
-    own = next((line[3:] for line in memberships if line.startswith("0::")), "/")
+    group = next((line[3:] for line in memberships if line.startswith("0::")), "/")
     # Every limit between our group and the root applies. Inside a container the root is our group.
-    parts = [part for part in own.split("/") if part not in {"", ".."}]
+    parts = [part for part in group.split("/") if part not in {"", ".."}]
     files += [mount.joinpath(*parts[:depth], "memory.max") for depth in range(len(parts) + 1)]
     return files
 

@@ -39,7 +39,7 @@ class Scrape:
     content_type: str = CONTENT_TYPE
 
 
-def own_registry() -> CollectorRegistry:
+def process_registry() -> CollectorRegistry:
     """The registry of a single process, with its memory, descriptors, CPU and garbage collections."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
@@ -143,25 +143,25 @@ class _Workers:
     def collect(self) -> Iterator[Metric]:
         size = self.layout.size * NUMBER_BYTES
         files = sorted(self.directory.glob(f"*{NUMBERS}"))
-        found = {file.stem: array("d", data) for file in files if len(data := file.read_bytes()) == size}
-        if not found:
+        workers = {file.stem: array("d", data) for file in files if len(data := file.read_bytes()) == size}
+        if not workers:
             return iter(())
-        words = {name: said for name in found if (said := self._words(name)) is not None}
-        totals = [float(sum(each)) for each in zip(*found.values(), strict=True)]
+        words = {name: worker_words for name in workers if (worker_words := self._words(name)) is not None}
+        totals = [float(sum(numbers)) for numbers in zip(*workers.values(), strict=True)]
         for mode, places in self.layout.gauges():
             for place in places:
-                totals[place] = _MERGE[mode]([found[name][place] for name in words])
-        told = {metric: sorted({one[metric] for one in words.values() if metric in one}) for metric in _metrics(words)}
-        each: dict[str, Numbers] = {name: found[name].tolist() for name in words}
-        return self.layout.read(Reading(totals, told, {}, each))
+                totals[place] = _MERGE[mode]([workers[name][place] for name in words])
+        infos = {metric: sorted({one[metric] for one in words.values() if metric in one}) for metric in _metrics(words)}
+        by_worker: dict[str, Numbers] = {name: workers[name].tolist() for name in words}
+        return self.layout.read(Reading(totals, infos, {}, by_worker))
 
     def _words(self, name: str) -> dict[str, tuple[str, ...]] | None:
         """None for a worker that has ended."""
         with suppress(FileNotFoundError):
-            said = json.loads((self.directory / f"{name}{WORDS}").read_bytes())
-            return {metric: tuple(values) for metric, values in said.items()}
+            content = json.loads((self.directory / f"{name}{WORDS}").read_bytes())
+            return {metric: tuple(values) for metric, values in content.items()}
         return None
 
 
 def _metrics(words: Mapping[str, Mapping[str, tuple[str, ...]]]) -> set[str]:
-    return {metric for said in words.values() for metric in said}
+    return {metric for metrics in words.values() for metric in metrics}

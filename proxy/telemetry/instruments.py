@@ -102,14 +102,14 @@ class Domain:
         """Raises KeyError for an unknown backend."""
         return cls(BACKENDS[backend], {name: tuple(values) for name, values in named.items()})
 
-    def shown(self, label: Label) -> tuple[str, ...]:
+    def initial(self, label: Label) -> tuple[str, ...]:
         """The values of the series that exist from the start."""
         return (*label.values_for(self.backend), *self.named.get(label.name, ()))
 
     def recorded(self, label: Label) -> tuple[str, ...]:
         """All values that may be recorded, those that are shown first."""
-        shown = self.shown(label)
-        return shown if label == BACKEND else tuple(dict.fromkeys((*shown, *label.values)))
+        initial = self.initial(label)
+        return initial if label == BACKEND else tuple(dict.fromkeys((*initial, *label.values)))
 
 
 class Instrument:
@@ -192,16 +192,16 @@ class Info:
         self._words = words
         self._say = say
 
-    def tell(self, *values: str) -> None:
+    def set(self, *values: str) -> None:
         self._words[self._name] = values
         self._say(self._words)
 
 
-Made = TypeVar("Made", Counter, Gauge, Histogram, Info)
+InstrumentT = TypeVar("InstrumentT", Counter, Gauge, Histogram, Info)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Storage:
     """Data of a process beside its declarations."""
 
     domain: Domain
@@ -213,15 +213,15 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The numbers and words of one process, or of all workers together; ``each``: numbers of single workers, by their names."""
+    """The numbers and words of one process, or of all workers together; ``by_worker``: numbers of single workers, by their names."""
 
     numbers: Numbers
     words: Mapping[str, Iterable[tuple[str, ...]]]
     exemplars: Mapping[int, Exemplar]
-    each: Mapping[str, Numbers]
+    by_worker: Mapping[str, Numbers]
 
 
-class Spec(ABC, Generic[Made]):
+class Spec(ABC, Generic[InstrumentT]):
     """One metric. ``help``: what it counts, in a sentence. ``labels``: in the order in which they are recorded."""
 
     name: str
@@ -239,8 +239,8 @@ class Spec(ABC, Generic[Made]):
     @overload
     def __get__(self, metrics: None, owner: type[Instruments]) -> Self: ...
     @overload
-    def __get__(self, metrics: Instruments, owner: type[Instruments]) -> Made: ...
-    def __get__(self, metrics: Instruments | None, owner: type[Instruments]) -> Self | Made:
+    def __get__(self, metrics: Instruments, owner: type[Instruments]) -> InstrumentT: ...
+    def __get__(self, metrics: Instruments | None, owner: type[Instruments]) -> Self | InstrumentT:
         if metrics is None:
             return self
         raise AttributeError(
@@ -256,15 +256,15 @@ class Spec(ABC, Generic[Made]):
         name = PREFIX + self.name
         metric = Metric(name.removesuffix("_total") if self.kind == "counter" else name, self.help, self.kind)
         names = [label.name for label in self.labels]
-        shown = set(product(*(domain.shown(label) for label in self.labels)))
+        initial = set(product(*(domain.initial(label) for label in self.labels)))
         for place, values in enumerate(self.series(domain)):
             begins = at + place * self.width
-            if values in shown or any(reading.numbers[begins : begins + self.width]):
+            if values in initial or any(reading.numbers[begins : begins + self.width]):
                 self._sampled(metric, dict(zip(names, values, strict=True)), reading, begins)
         return metric
 
     @abstractmethod
-    def made(self, held: Held, at: int) -> Made:
+    def instrument(self, storage: Storage, at: int) -> InstrumentT:
         """The instrument. ``at``: as for ``read``."""
 
     def _sampled(self, metric: Metric, labels: dict[str, str], reading: Reading, at: int) -> None:
@@ -277,18 +277,19 @@ Numbered = TypeVar("Numbered", Counter, Gauge, Histogram)
 class NumberSpec(Spec[Numbered]):
     """A metric whose series are all known from the start."""
 
-    def made(self, held: Held, at: int) -> Numbered:
-        found = {
-            values: self._one(held, at + place * self.width) for place, values in enumerate(self.series(held.domain))
+    def instrument(self, storage: Storage, at: int) -> Numbered:
+        children = {
+            values: self._one(storage, at + place * self.width)
+            for place, values in enumerate(self.series(storage.domain))
         }
         if self.labels in {(), (BACKEND,)}:
-            return next(iter(found.values()))  # recorded without naming the only series
-        made = self._one(held, at)
-        made.has(found)
-        return made
+            return next(iter(children.values()))  # recorded without naming the only series
+        parent = self._one(storage, at)
+        parent.has(children)
+        return parent
 
     @abstractmethod
-    def _one(self, held: Held, at: int) -> Numbered: ...
+    def _one(self, storage: Storage, at: int) -> Numbered: ...
 
 
 class CounterSpec(NumberSpec[Counter]):
@@ -302,8 +303,8 @@ class CounterSpec(NumberSpec[Counter]):
         super().__init__(text, *labels)
         self._class = ThreadedCounter if is_threaded else Counter
 
-    def _one(self, held: Held, at: int) -> Counter:
-        return self._class(held.numbers, at)
+    def _one(self, storage: Storage, at: int) -> Counter:
+        return self._class(storage.numbers, at)
 
 
 class GaugeSpec(NumberSpec[Gauge]):
@@ -315,8 +316,8 @@ class GaugeSpec(NumberSpec[Gauge]):
         super().__init__(text, *labels)
         self.mode = mode
 
-    def _one(self, held: Held, at: int) -> Gauge:
-        return Gauge(held.numbers, at)
+    def _one(self, storage: Storage, at: int) -> Gauge:
+        return Gauge(storage.numbers, at)
 
 
 class WorkerGaugeSpec(GaugeSpec):
@@ -328,12 +329,12 @@ class WorkerGaugeSpec(GaugeSpec):
     def series(self, domain: Domain) -> tuple[tuple[str, ...], ...]:
         return ((),)
 
-    def made(self, held: Held, at: int) -> Gauge:
-        return self._one(held, at)
+    def instrument(self, storage: Storage, at: int) -> Gauge:
+        return self._one(storage, at)
 
     def read(self, reading: Reading, domain: Domain, at: int) -> Metric:
         metric = Metric(PREFIX + self.name, self.help, self.kind)
-        for worker, numbers in reading.each.items():
+        for worker, numbers in reading.by_worker.items():
             metric.add_sample(PREFIX + self.name, {"worker": worker}, numbers[at])
         return metric
 
@@ -349,8 +350,8 @@ class HistogramSpec(NumberSpec[Histogram]):
         self.width = len(buckets) + 2
         self._bounds = tuple(floatToGoString(each) for each in (*buckets, math.inf))  # type: ignore[no-untyped-call]  # - the library is half typed
 
-    def _one(self, held: Held, at: int) -> Histogram:
-        return Histogram(held.numbers, at, self.buckets, held.exemplars)
+    def _one(self, storage: Storage, at: int) -> Histogram:
+        return Histogram(storage.numbers, at, self.buckets, storage.exemplars)
 
     def _sampled(self, metric: Metric, labels: dict[str, str], reading: Reading, at: int) -> None:
         name, count = PREFIX + self.name, 0.0
@@ -370,8 +371,8 @@ class InfoSpec(Spec[Info]):
     kind = "gauge"
     width = 0
 
-    def made(self, held: Held, at: int) -> Info:
-        return Info(self.name, held.words, held.say)
+    def instrument(self, storage: Storage, at: int) -> Info:
+        return Info(self.name, storage.words, storage.say)
 
     def read(self, reading: Reading, domain: Domain, at: int) -> Metric:
         metric = Metric(PREFIX + self.name, self.help, self.kind)
@@ -425,15 +426,15 @@ class Instruments:
     def __init__(self, registry: CollectorRegistry, domain: Domain, *, store: Store | None = None) -> None:
         kept = Private() if store is None else store
         layout = Layout.of(self.declared(), domain)
-        held = Held(domain, kept.numbers(layout.size), {}, {}, kept.say)
+        storage = Storage(domain, kept.numbers(layout.size), {}, {}, kept.say)
         for _, places in layout.gauges():
             for place in places:
-                held.numbers[place] = 0.0  # the previous process's values ended with it
+                storage.numbers[place] = 0.0  # the previous process's values ended with it
         vars(self)["backend"] = domain.backend.name
         for spec, at in layout.begins:
-            vars(self)[spec.name] = spec.made(held, at)
-        kept.say(held.words)
-        registry.register(_Process(layout, held))
+            vars(self)[spec.name] = spec.instrument(storage, at)
+        kept.say(storage.words)
+        registry.register(_Process(layout, storage))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{name}: instruments cannot be replaced")
@@ -442,18 +443,18 @@ class Instruments:
     def declared(cls) -> tuple[AnySpec, ...]:
         """All declarations, in the order of a scrape."""
         return tuple(
-            spec for each in reversed(cls.__mro__) for spec in vars(each).values() if isinstance(spec, AnySpec)
+            spec for kind in reversed(cls.__mro__) for spec in vars(kind).values() if isinstance(spec, AnySpec)
         )
 
 
 class _Process:
     """What a registry collects of one process."""
 
-    def __init__(self, layout: Layout, held: Held) -> None:
+    def __init__(self, layout: Layout, storage: Storage) -> None:
         self._layout = layout
-        self._held = held
+        self._storage = storage
 
     def collect(self) -> Iterator[Metric]:
-        held = self._held
-        words = {name: (values,) for name, values in held.words.items()}
-        return self._layout.read(Reading(held.numbers, words, held.exemplars, {}))
+        storage = self._storage
+        words = {name: (values,) for name, values in storage.words.items()}
+        return self._layout.read(Reading(storage.numbers, words, storage.exemplars, {}))

@@ -30,7 +30,7 @@ from .reports import Report
 
 # Sinks: a reader that stalls or disappears costs lines, never a request and never a crash.
 
-HELD_LINES = 10_000  # at most 20 MiB of 2 KiB lines while the reader stalls
+QUEUED_LINES = 10_000  # at most 20 MiB of 2 KiB lines while the reader stalls
 CLOSE_SECONDS = 1.0  # a blocked reader must not delay the exit
 
 
@@ -51,32 +51,32 @@ class ThreadedSink:
     """
 
     def __init__(
-        self, descriptor: int = 1, *, held_lines: int = HELD_LINES, on_drop: Callable[[], None] = lambda: None
+        self, descriptor: int = 1, *, queued_lines: int = QUEUED_LINES, on_drop: Callable[[], None] = lambda: None
     ) -> None:
         self.on_drop = on_drop
         self._descriptor = descriptor
-        self._held: queue.Queue[bytes | None] = queue.Queue(maxsize=held_lines)
+        self._lines: queue.Queue[bytes | None] = queue.Queue(maxsize=queued_lines)
         self._thread = threading.Thread(target=self._run, name="vecsieve-log", daemon=True)
         self._thread.start()
 
     def put(self, line: bytes) -> None:
         """Queue the line; drop it when the queue is full."""
         try:
-            self._held.put_nowait(line)
+            self._lines.put_nowait(line)
         except queue.Full:
             self.on_drop()
 
     def close(self) -> None:
         """Write what is queued, then end the thread; give up after a second."""
         try:
-            self._held.put(None, timeout=CLOSE_SECONDS)
+            self._lines.put(None, timeout=CLOSE_SECONDS)
         except queue.Full:
             return
         self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         is_torn = False
-        while (line := self._held.get()) is not None:
+        while (line := self._lines.get()) is not None:
             whole = b"\n" + line if is_torn else line
             written = _write(self._descriptor, whole)
             is_torn = 0 < written < len(whole) or (is_torn and written == 0)
@@ -149,7 +149,7 @@ def guard_foreign_loggers() -> None:
 
 
 LINE_BYTES = 2048  # below PIPE_BUF (4096 on Linux), so that lines of several workers never mix
-OWN = "vecsieve"
+ROOT_LOGGER = "vecsieve"
 FIELDS = "fields"  # the attribute of a record that holds its structured fields
 
 Field = str | int | float | bool | None
@@ -200,9 +200,9 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info and record.exc_info[1] is not None:
             fields["error"] = place_of(record.exc_info[1])
-        own = getattr(record, FIELDS, None)
-        if isinstance(own, Mapping):
-            fields.update(own)
+        extra = getattr(record, FIELDS, None)
+        if isinstance(extra, Mapping):
+            fields.update(extra)
         return encode(fields)[:-1].decode("ascii")
 
 
@@ -211,7 +211,7 @@ class ForeignWithheld(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Redact the record unless it is ours or redacted already; it is still logged."""
-        if record.name == OWN or record.name.startswith(OWN + "."):
+        if record.name == ROOT_LOGGER or record.name.startswith(ROOT_LOGGER + "."):
             return True
         if any(isinstance(present, Withhold) for present in logging.getLogger(record.name).filters):
             return True
@@ -347,7 +347,7 @@ def _ms(seconds: float) -> float:
 
 # Only the command line installs it: an imported library must not take over the logging of its host.
 
-LOGGER = logging.getLogger(OWN)
+LOGGER = logging.getLogger(ROOT_LOGGER)
 
 
 class _SinkHandler(logging.Handler):

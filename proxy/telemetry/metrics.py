@@ -73,7 +73,7 @@ from .reports import Figures, Report
 
 DURATION = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 # Of 400 searches of eight candidates with four dimensions none cost less than half a millisecond: finer buckets are empty.
-OWN_COST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
+ADDED_COST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
 # Coarse, because there are six stages: dashboards show means. Above 100 ms only waiting for upstream matters, which has its
 # own histogram.
 STAGE = (0.0001, 0.0005, 0.0025, 0.01, 0.025, 0.1)
@@ -159,7 +159,7 @@ class Metrics(Instruments):
     )
     fail_open_total = CounterSpec("Searches answered plainly after a failure.", BACKEND, Label.of("reason", FailOpen))
     bypass_total = CounterSpec("Searches deliberately not changed.", BACKEND, Label.of("reason", Bypass, Reason))
-    added_latency_seconds = HistogramSpec("Duration of a search minus its wait for upstream.", OWN_COST, _SEARCH)
+    added_latency_seconds = HistogramSpec("Duration of a search minus its wait for upstream.", ADDED_COST, _SEARCH)
     stage_duration_seconds = HistogramSpec("Duration of one stage of a search.", STAGE, Label.of("stage", Stage))
     candidates = HistogramSpec("Candidates of a search.", COUNT, BACKEND)
     clusters = HistogramSpec("Clusters of a search.", COUNT, BACKEND)
@@ -393,14 +393,14 @@ class Metrics(Instruments):
             self.refetch_total.inc()
         if report.recall is not None:
             self.memory_recalls_total.labels(self.backend, report.recall).inc()
-        for each in report.figures:
-            self._search_counted(each)
-            if each.changed:
+        for figures in report.figures:
+            self._search_counted(figures)
+            if figures.changed:
                 of, outcome = self.backend, report.outcome
                 self.answers_changed_total.labels(of, outcome).inc()
-                self.results_replaced_total.labels(of, outcome, Evidence.PROVEN).inc(each.proven)
-                self.results_replaced_total.labels(of, outcome, Evidence.JUDGED).inc(each.judged)
-                self.tokens_saved_total.labels(of, outcome).inc(each.saved_tokens)
+                self.results_replaced_total.labels(of, outcome, Evidence.PROVEN).inc(figures.proven)
+                self.results_replaced_total.labels(of, outcome, Evidence.JUDGED).inc(figures.judged)
+                self.tokens_saved_total.labels(of, outcome).inc(figures.saved_tokens)
         if report.figures:
             self._ruled(report)
 
@@ -408,10 +408,10 @@ class Metrics(Instruments):
         """Count what was selected by the rule of its policy."""
         rule = report.rule if report.rule in self.rule_searches_total else RuleLabel.OTHER
         candidates = collapsed = filled = 0
-        for each in report.figures:
-            candidates += each.candidates
-            collapsed += each.collapsed
-            filled += each.filled
+        for figures in report.figures:
+            candidates += figures.candidates
+            collapsed += figures.collapsed
+            filled += figures.filled
         self.rule_searches_total.labels(rule).inc(len(report.figures))
         self.rule_candidates_total.labels(rule).inc(candidates)
         if collapsed:
@@ -419,25 +419,25 @@ class Metrics(Instruments):
         if filled:
             self.rule_results_filled_total.labels(rule).inc(filled)
 
-    def _search_counted(self, each: Figures) -> None:
-        self.candidates.observe(each.candidates)
-        self.clusters.observe(each.clusters)
-        self.results_returned.observe(each.returned)
-        if each.candidates:
-            self.collapsed_ratio.observe(each.collapsed / each.candidates)
-        self.score_loss_ratio.observe(each.score_loss)
-        for reason, count in each.collapsed_by:
+    def _search_counted(self, figures: Figures) -> None:
+        self.candidates.observe(figures.candidates)
+        self.clusters.observe(figures.clusters)
+        self.results_returned.observe(figures.returned)
+        if figures.candidates:
+            self.collapsed_ratio.observe(figures.collapsed / figures.candidates)
+        self.score_loss_ratio.observe(figures.score_loss)
+        for reason, count in figures.collapsed_by:
             self.candidates_collapsed_total.labels(self.backend, reason).inc(count)
         left_out = self.results_left_out_total.labels
         most_have_none = (
-            (left_out(self.backend, LeftOutBy.CAP), each.capped),
-            (left_out(self.backend, LeftOutBy.BUDGET), each.over_budget),
-            (left_out(self.backend, LeftOutBy.SHOWN), each.shown),
-            (self.candidates_unusable_total, each.unusable),
-            (self.searches_restrained_total, each.restrained),
-            (self.results_filled_total, each.filled),
-            (self.results_repeated_total, each.repeats),
-            (self.pool_exhausted_total, each.exhausted),
+            (left_out(self.backend, LeftOutBy.CAP), figures.capped),
+            (left_out(self.backend, LeftOutBy.BUDGET), figures.over_budget),
+            (left_out(self.backend, LeftOutBy.SHOWN), figures.shown),
+            (self.candidates_unusable_total, figures.unusable),
+            (self.searches_restrained_total, figures.restrained),
+            (self.results_filled_total, figures.filled),
+            (self.results_repeated_total, figures.repeats),
+            (self.pool_exhausted_total, figures.exhausted),
         )
         for counter, count in most_have_none:
             if count:
@@ -450,24 +450,24 @@ class Metrics(Instruments):
             self.api_request_duration_seconds.labels(route).observe(seconds)
 
     def breaker_is(self, state: BreakerState) -> None:
-        for each in BreakerState:
-            self.breaker_state.labels(each).set(each is state)
+        for member in BreakerState:
+            self.breaker_state.labels(member).set(member is state)
 
     def canary_is(self, state: CanaryState) -> None:
-        for each in CanaryState:
-            self.canary_state.labels(each).set(each is state)
+        for member in CanaryState:
+            self.canary_state.labels(member).set(member is state)
 
     def texts_known(self, standings: Mapping[TextsKnown, int]) -> None:
-        for each in TextsKnown:
-            self.texts_collections.labels(each).set(standings.get(each, 0))
+        for member in TextsKnown:
+            self.texts_collections.labels(member).set(standings.get(member, 0))
 
     def built(self, *, version: str, parser: str) -> None:
         """``parser``: the HTTP parser in use, "c" or "python"."""
-        self.build_info.tell(version, platform.python_version(), parser)
+        self.build_info.set(version, platform.python_version(), parser)
 
     def config_taken(self, settings_hash: str, *, at: float) -> None:
         """Show the settings in force. ``at``: seconds since the epoch."""
-        self.config_info.tell(settings_hash)
+        self.config_info.set(settings_hash)
         self.config_last_reload_successful.set(1)
         self.config_last_reload_timestamp_seconds.set(at)
 

@@ -27,7 +27,7 @@ from .tracing import Clock
 
 # The file with the header fields for the collector: read at the start, never shown.
 SETTING = "tracing.headers_file"
-WANTED = "a readable file with one `name: value` per line"
+EXPECTED = "a readable file with one `name: value` per line"
 _LINE = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?)[ \t]*")
 
 
@@ -41,13 +41,13 @@ def _fields(file: str) -> Iterator[tuple[str, str]]:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         seen = error.strerror if isinstance(error, OSError) and error.strerror else "a file that is not UTF-8 text"
-        raise SettingsError([Problem(SETTING, f"{file}: {seen}", WANTED)]) from None
+        raise SettingsError([Problem(SETTING, f"{file}: {seen}", EXPECTED)]) from None
     for number, line in enumerate(text.splitlines(), 1):
-        found = _LINE.fullmatch(line)
-        if found is not None:
-            yield found[1], found[2]
+        match = _LINE.fullmatch(line)
+        if match is not None:
+            yield match[1], match[2]
         elif line.strip():
-            raise SettingsError([Problem(SETTING, f"{file}: something else in line {number}", WANTED)])
+            raise SettingsError([Problem(SETTING, f"{file}: something else in line {number}", EXPECTED)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class SpanWords:
         if span.stage is not None:
             return {}
         is_leg = span.kind is Kind.LEG
-        said: dict[str, str | int | None] = {
+        values: dict[str, str | int | None] = {
             "http.request.method": None if span.method is None else span.method.value,
             "http.response.status_code": span.status,
             "rpc.grpc.status_code": None if span.code is None else int(span.code),
@@ -83,7 +83,7 @@ class SpanWords:
             "vecsieve.collapsed": span.collapsed,
             "vecsieve.fail_open.reason": None if span.fail_open is None else span.fail_open.value,
         }
-        return {key: value for key, value in said.items() if value is not None}
+        return {key: value for key, value in values.items() if value is not None}
 
 
 LOGGER = logging.getLogger("vecsieve.tracing")
@@ -139,8 +139,8 @@ def exporter_of(tracing: TracingSettings) -> Exporter:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     headers = headers_of(tracing.headers_file)
-    made: Exporter = OTLPSpanExporter(endpoint=f"{tracing.endpoint}{PATH}", headers=headers, timeout=SEND_SECONDS)
-    return made
+    exporter: Exporter = OTLPSpanExporter(endpoint=f"{tracing.endpoint}{PATH}", headers=headers, timeout=SEND_SECONDS)
+    return exporter
 
 
 class Handover:
@@ -237,9 +237,9 @@ def _resource() -> Any:
     """The resource: service name vecsieve, unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES set another."""
     from opentelemetry.sdk.resources import Resource
 
-    made = Resource.create({"service.version": version("vecsieve")})
-    is_nameless = str(made.attributes.get("service.name", "")).startswith("unknown_service")
-    return made.merge(Resource({"service.name": "vecsieve"})) if is_nameless else made
+    resource = Resource.create({"service.version": version("vecsieve")})
+    is_nameless = str(resource.attributes.get("service.name", "")).startswith("unknown_service")
+    return resource.merge(Resource({"service.name": "vecsieve"})) if is_nameless else resource
 
 
 def _watched(exporter: Exporter, done: Callable[..., None]) -> Any:

@@ -155,10 +155,10 @@ class Recording:
         parent = parent_of(parents) if parents else None
         if parent is not None:
             ids = Ids(parent.trace_id, self._id(64), parent.span_id, parent.flags)
-            return _Recorded(self, ids, is_told=True) if parent.is_sampled else UNTRACED
+            return _Recorded(self, ids, is_propagated=True) if parent.is_sampled else UNTRACED
         if self.chance.random() >= self.ratio:
             return UNTRACED
-        return _Recorded(self, Ids(self._id(128), self._id(64), None, SAMPLED), is_told=not parents)
+        return _Recorded(self, Ids(self._id(128), self._id(64), None, SAMPLED), is_propagated=not parents)
 
     def below(self, ids: Ids) -> Ids:
         """Ids for a child span."""
@@ -173,15 +173,15 @@ class Recording:
 
 
 class _Recorded:
-    """One recorded request. ``is_told``: whether the database gets a traceparent. ``at``: a time of the clock in nanoseconds since the epoch."""
+    """One recorded request. ``is_propagated``: whether the database gets a traceparent. ``at``: a time of the clock in nanoseconds since the epoch."""
 
-    __slots__ = ("_at", "_ns", "_recording", "ids", "is_told", "operation", "trace_id")
+    __slots__ = ("_at", "_ns", "_recording", "ids", "is_propagated", "operation", "trace_id")
 
-    def __init__(self, recording: Recording, ids: Ids, *, is_told: bool) -> None:
+    def __init__(self, recording: Recording, ids: Ids, *, is_propagated: bool) -> None:
         self._recording = recording
         self._at, self._ns = recording.clock(), recording.wall()
         self.ids = ids
-        self.is_told = is_told
+        self.is_propagated = is_propagated
         self.operation: str | None = None
         self.trace_id = f"{ids.trace_id:032x}"
 
@@ -248,7 +248,7 @@ class _RecordedLeg:
     @property
     def traceparent(self) -> str | None:
         ids = self._ids
-        return written(ids.trace_id, ids.span_id, ids.flags) if self._trace.is_told else None
+        return written(ids.trace_id, ids.span_id, ids.flags) if self._trace.is_propagated else None
 
     def answered(self, status: int) -> None:
         self._status = status

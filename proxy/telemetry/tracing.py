@@ -48,16 +48,16 @@ class Parent:
 
 def parent_of(values: Sequence[str]) -> Parent | None:
     """The parent of a request; None unless it has exactly one well-formed traceparent."""
-    found = _FORM.fullmatch(values[0]) if len(values) == 1 else None
-    if found is None:
+    match = _FORM.fullmatch(values[0]) if len(values) == 1 else None
+    if match is None:
         return None
-    return Parent(int(found["trace"], 16), int(found["span"], 16), int(found["flags"], 16) & KNOWN_FLAGS)
+    return Parent(int(match["trace"], 16), int(match["span"], 16), int(match["flags"], 16) & KNOWN_FLAGS)
 
 
 def sampled_trace_id(values: Sequence[str]) -> str | None:
     """The trace id of a request with exactly one well-formed, sampled traceparent, else None."""
-    found = parent_of(values)
-    return None if found is None or not found.is_sampled else f"{found.trace_id:032x}"
+    parent = parent_of(values)
+    return None if parent is None or not parent.is_sampled else f"{parent.trace_id:032x}"
 
 
 def written(trace_id: int, span_id: int, flags: int) -> str:

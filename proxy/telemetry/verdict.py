@@ -67,16 +67,16 @@ def measured_rows(
         Measured(
             collection,
             is_warm,
-            results=each.returned + each.short,
-            changed=each.changed,
-            proven=each.proven,
-            judged=each.judged,
-            arrived=each.arrived,
-            tokens=each.saved_tokens,
+            results=figures.returned + figures.short,
+            changed=figures.changed,
+            proven=figures.proven,
+            judged=figures.judged,
+            arrived=figures.arrived,
+            tokens=figures.saved_tokens,
             fetched_bytes=report.overfetch_bytes / searches,
             plain_bytes=plain.body_bytes / searches,
         )
-        for each in report.figures
+        for figures in report.figures
     ]
     if plain.seconds is None:
         return rows

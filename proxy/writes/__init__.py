@@ -1,18 +1,18 @@
-"""The write gate, off by default: upserts are compared with stored points before they are sent, or beside it.
+"""The write gate, off by default: compares upserts with stored points, before or while they are sent.
 
-pipeline   every request of any transport: admitted, classified, then a search, a write, a deletion, or relayed
+pipeline   every request of any transport: admission, classification, then search, write, deletion or relay
 gate       one write: queries for its neighbours, verdicts, changes, counts
-settling   what follows the database's answer: left out points are looked at again, replaced ones removed
-deletions  what clients delete, for the journal
+settling   after the database's answer: verifies left out points, removes replaced ones
+deletions  reports clients' deletions to the journal
 reads      the gate's queries to the database
 judging    which points of a write are copies of stored points, or of earlier points of the write
-holding    whether one text says all of another
-facts      what points say beside their texts
+holding    whether one text contains another
+facts      the values of a payload other than its text
 plans      the write without its copies, and the journal's rows
-merging    which of two copies stays, and its content
+merging    which of two copies is kept, and its content
 events     what happened to points, for listeners
-rows       the journal's: points that were left out, removed or changed
+rows       of the journal: points that were left out, removed or changed
 book       the journal's file
-journal    the same for the event loop: rows are on disk before their write is sent
-lock       the journal's, for one proxy and its workers
+journal    the book for the event loop: rows are on disk before their write is sent
+lock       one proxy and its workers use a journal
 """

@@ -1,8 +1,8 @@
-"""Deletions and partial updates of clients pass the gate, and the journal hears of them: what a client deleted, `vecsieve undo` does not bring
-back, and for the sake of what reads show of them for a while nothing is left out or removed.
+"""Reports clients' deletions and partial updates to the journal. `vecsieve undo` does not restore what a client deleted, and nothing is left out or
+removed because of points that reads still show.
 
-A deletion goes out once, unchanged. Before, what it may concern is in doubt; when the database has answered, that is superseded, or is as it was. Where
-the answer is not known, as after a kill, or a filter chose, the doubt stays: the user decides.
+A deletion is sent once, unchanged. Before that, the points that it may affect are marked as in doubt. After the database's answer they are superseded,
+or restored to their former state. If the answer is unknown, as after a kill, or a filter selected the points, the doubt stays and the user decides.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _REFUSALS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Doubted:
-    """What a deletion that goes out may concern. ``numbers``: of the rows that were not in doubt before; ``place``: the journal's before it,
-    None where that is not known.
+    """The points that a pending deletion may affect. ``numbers``: of the rows that were not in doubt before; ``place``: of the journal before the
+    deletion, None if unknown.
     """
 
     deletions: Sequence[Deletion]
@@ -69,26 +69,26 @@ class Deletions:
         return request.name in self._deletes.changes
 
     async def follows(self, exchange: WriteQuestioner, request: Operation, query: str) -> bool:
-        """Whether the journal must hear of a request: not of a change that reads show at once."""
+        """Whether the journal records a request. Changes that reads show at once are not recorded."""
         return not self.is_change(request) or await self._lags(exchange, query, None)
 
     async def _lags(self, exchange: WriteQuestioner, query: str, known: object | None) -> bool:
-        """Whether reads may show for a while what a request deletes or changes."""
+        """Whether reads may still show what a request deletes or changes."""
         if not isinstance(self._adapter, LeavesPointsOut):
             return False
         return not await self._reads.done(exchange, partial(self._adapter.shows_unread, query, exchange.plain, known))
 
     async def begun(self, exchange: WriteQuestioner, body: bytes | None, *, query: str, now: float) -> Doubted:
-        """Before a deletion goes out. ``body``: None for one that is not read. ``query``: of its target. ``now``: of the process's clock."""
+        """Record a deletion before it is sent. ``body``: None if it is not read. ``query``: of its target. ``now``: of the process's clock."""
         known = None
         if self._deletes.is_described and body is not None:
             with suppress(NotJudgedError, LostReplyError, RefusedReplyError, MalformedReplyError, TimeoutError):
                 known = await self._reads.known(exchange, now + DESCRIBED_SECONDS)
         concerned = await self._reads.done(exchange, partial(self._deletes.of, exchange.operation, body, known))
-        deletions, place = [each for each in concerned if not each.is_change], None
+        deletions, place = [deletion for deletion in concerned if not deletion.is_change], None
         numbers: list[int] = []
         try:
-            await self._journal.go(deletions)
+            await self._journal.deletions_begun(deletions)
             place = await self._journal.latest()
             numbers = await self._journal.doubt(deletions, until=place)
             if await self._lags(exchange, query, known):
@@ -98,16 +98,16 @@ class Deletions:
         return Doubted(deletions, numbers, place)
 
     async def _noted(self, deletions: Sequence[Deletion]) -> None:
-        """Reads may show for a while what was there before: nothing is left out or removed because of it. A collection itself goes at once."""
-        for each in deletions:
-            if each.ids is not None:
-                partition = ANY if each.partition is None else each.partition
-                await self._journal.note(each.collection or EVERYWHERE, partition, each.ids)
-            elif each.partition is not None or not each.is_certain:
-                await self._journal.note(each.collection or EVERYWHERE, each.partition or ANY, [ANY])
+        """Note ids whose old contents reads may still show: nothing is left out or removed because of them. A collection disappears at once."""
+        for deletion in deletions:
+            if deletion.ids is not None:
+                partition = ANY if deletion.partition is None else deletion.partition
+                await self._journal.note(deletion.collection or EVERYWHERE, partition, deletion.ids)
+            elif deletion.partition is not None or not deletion.is_certain:
+                await self._journal.note(deletion.collection or EVERYWHERE, deletion.partition or ANY, [ANY])
 
     def is_done(self, status: int, *, is_grpc: bool, body: bytes | None) -> bool | None:
-        """Whether the database deleted; None for unknown. ``body``: of a success, where it may be a refusal. What is not there is deleted."""
+        """Whether the database deleted; None if unknown. ``body``: of a success that may contain a refusal. A missing point counts as deleted."""
         if is_grpc:
             is_success, is_refusal = status in {Code.OK, Code.NOT_FOUND}, status in _REFUSALS
         else:
@@ -126,10 +126,10 @@ class Deletions:
         return True
 
     async def ended(self, doubted: Doubted, *, is_done: bool | None) -> None:
-        """When the database has answered. ``is_done``: None for unknown."""
-        with suppress(JournalError, TimeoutError):  # what is in doubt stays so
+        """Record the database's answer. ``is_done``: None if unknown."""
+        with suppress(JournalError, TimeoutError):  # the doubt stays
             await self._followed(doubted, is_done=is_done)
-            await self._journal.gone(doubted.deletions)
+            await self._journal.deletions_ended(doubted.deletions)
 
     async def _followed(self, doubted: Doubted, *, is_done: bool | None) -> None:
         place = doubted.place
@@ -138,13 +138,13 @@ class Deletions:
                 await self._journal.believe(doubted.numbers, until=place)
             return
         if is_done is None or place is None:
-            # It may have been carried out at any moment until now, or which rows are older is not known: none is lost, none comes back.
+            # The deletion may have been carried out at any moment, or the older rows are unknown: all stay in doubt.
             await self._journal.doubt(doubted.deletions)
             return
-        certain = [each for each in doubted.deletions if each.is_certain]
+        certain = [deletion for deletion in doubted.deletions if deletion.is_certain]
         if certain:
             await self._journal.supersede(certain, until=place)
-        others = [each for each in doubted.deletions if each not in certain]
+        others = [deletion for deletion in doubted.deletions if deletion not in certain]
         if others:
-            # Points that were removed meanwhile, by a merge or a sweep.
+            # Points that a merge or a sweep removed meanwhile.
             await self._journal.doubt(others, until=place)

@@ -71,7 +71,7 @@ def batch(events: Sequence[bytes], dropped: int) -> bytes:
     return b'{"events":[%s],"dropped":%d}' % (b",".join(events), dropped)
 
 
-class Told(NamedTuple):
+class EncodedEvent(NamedTuple):
     """An event, encoded as JSON."""
 
     name: EventName
@@ -79,9 +79,9 @@ class Told(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Events that a listener received. ``dropped``: how many did not fit since the last time."""
+    """Events that a listener received. ``dropped``: events that did not fit since the last call."""
 
-    events: list[Told]
+    events: list[EncodedEvent]
     dropped: int
 
 
@@ -92,18 +92,18 @@ class Listener:
         self._sink = sink
         self._most = most_bytes
         self._counted = dropped
-        self._waiting: deque[Told] = deque()
-        self._held = 0
+        self._waiting: deque[EncodedEvent] = deque()
+        self._used = 0
         self._dropped = 0
         self._is_over = False
         self._changed = asyncio.Event()
 
-    def put(self, told: Told) -> None:
-        if self._is_over or self._held + len(told.data) > self._most:
+    def put(self, event: EncodedEvent) -> None:
+        if self._is_over or self._used + len(event.data) > self._most:
             self.drop(1)
             return
-        self._waiting.append(told)
-        self._held += len(told.data)
+        self._waiting.append(event)
+        self._used += len(event.data)
         self._changed.set()
 
     def drop(self, count: int) -> None:
@@ -112,7 +112,7 @@ class Listener:
         self._counted(self._sink, count)
 
     def end(self) -> None:
-        """No more events come; waiting ones can still be taken."""
+        """Accept no more events; waiting ones can still be taken."""
         self._is_over = True
         self._changed.set()
 
@@ -121,7 +121,7 @@ class Listener:
         if self._waiting:
             self.drop(len(self._waiting))
             self._waiting.clear()
-            self._held = 0
+            self._used = 0
 
     async def take(self, *, most_bytes: int = READER_BYTES, seconds: float | None = None) -> Taken | None:
         """The waiting events, at least one; none after ``seconds``, and None at the end."""
@@ -132,12 +132,12 @@ class Listener:
                     await self._changed.wait()
         if self._is_over and not self._waiting:
             return None
-        events: list[Told] = []
+        events: list[EncodedEvent] = []
         size = 0
         while self._waiting and (not events or size + len(self._waiting[0].data) <= most_bytes):
-            events.append(told := self._waiting.popleft())
-            size += len(told.data)
-        self._held -= size
+            events.append(event := self._waiting.popleft())
+            size += len(event.data)
+        self._used -= size
         dropped, self._dropped = self._dropped, 0
         return Taken(events, dropped)
 
@@ -162,17 +162,17 @@ class Feed:
 
     def listener(self, sink: EventSink, most_bytes: int) -> Listener:
         """Add a listener for the life of the process."""
-        made = Listener(sink, most_bytes, self._dropped)
-        self._listeners.add(made)
-        return made
+        added = Listener(sink, most_bytes, self._dropped)
+        self._listeners.add(added)
+        return added
 
     def reader(self) -> Listener | None:
         """Add a reader until it calls `leave`; None if there are too many, or the process ends."""
         if self._is_over or len(self._readers) >= MOST_READERS:
             return None
-        made = self.listener(EventSink.READER, READER_BYTES)
-        self._readers.add(made)
-        return made
+        added = self.listener(EventSink.READER, READER_BYTES)
+        self._readers.add(added)
+        return added
 
     def leave(self, reader: Listener) -> None:
         self._readers.discard(reader)
@@ -184,11 +184,11 @@ class Feed:
         for reader in self._readers:
             reader.end()
 
-    def tell(self, name: EventName, collection: str, points: Sequence[EventPoint]) -> None:
+    def emit(self, name: EventName, collection: str, points: Sequence[EventPoint]) -> None:
         event = Event(event=name, at=moment(self._now()), collection=collection, points=list(points))
-        told = Told(name, msgspec.json.encode(event))
+        encoded = EncodedEvent(name, msgspec.json.encode(event))
         for listener in self._listeners:
-            listener.put(told)
+            listener.put(encoded)
 
 
 def key_of(secret: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""What a point says beside its text. Equal texts with other facts (another file, date or tenant) are two facts, and none is a copy of the other
-unless the user names the fields that may differ.
+"""The facts of a point: the values of its payload other than the text. Points with equal texts and different facts (file, date or tenant) are not
+copies, unless the settings name the fields that may differ.
 
-A fact is a value of the payload by its dotted path, as JSON. The text's own field is none, nor is the note of the write gate, nor a null.
+A fact is a value of the payload by its dotted path, as JSON. The text's field, the write gate's note and nulls are no facts.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ Facts = Mapping[str, str]
 
 def facts_of(payload: Mapping[str, object], text_path: str | None) -> dict[str, str]:
     """The facts of a payload, by path. ``text_path``: of its text, as in ``value_at`` of jobs/source.py; None without one."""
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for path, value in _leaves(payload, "", text_path):
-        # A key with dots may have the path of another value: then both count.
-        found[path] = f"{found[path]} {value}" if path in found else value
-    return found
+        # A key with dots can equal the path of another value: both count.
+        facts[path] = f"{facts[path]} {value}" if path in facts else value
+    return facts
 
 
 def _leaves(value: Mapping[str, object], above: str, text_path: str | None) -> Iterator[tuple[str, str]]:
-    for key, each in value.items():
+    for key, member in value.items():
         path = above + key
-        if each is None or path == text_path or (path == NOTE and not above):
+        if member is None or path == text_path or (path == NOTE and not above):
             continue
-        if isinstance(each, Mapping) and each:
-            yield from _leaves(each, f"{path}.", text_path)
+        if isinstance(member, Mapping) and member:
+            yield from _leaves(member, f"{path}.", text_path)
         else:
-            yield path, json.dumps(each, sort_keys=True, default=str)
+            yield path, json.dumps(member, sort_keys=True, default=str)
 
 
 def packed(facts: Facts) -> dict[str, str]:
-    """The same with long values as digests: to be compared, and to be united."""
+    """The facts with digests for long values, for comparison and union."""
     return {path: value if len(value) <= LONGEST else value[0] + _digest(value) for path, value in facts.items()}
 
 
@@ -48,7 +48,7 @@ def _digest(value: str) -> str:
 
 
 def differing(one: Facts, other: Facts, ignored: Sequence[str]) -> tuple[str, ...]:
-    """The paths in which two points differ, or which one of them lacks; in order. ``ignored``: names of fields, which stand for all below them."""
+    """The paths whose values differ or are missing in one point, sorted. ``ignored``: names of fields; they include all paths below them."""
     names = [name for name in one.keys() | other.keys() if one.get(name) != other.get(name)]
     return tuple(sorted(name for name in names if not is_ignored(name, ignored)))
 
@@ -58,6 +58,6 @@ def is_ignored(path: str, ignored: Sequence[str]) -> bool:
 
 
 def unites(one: Facts, other: Facts, path: str) -> bool:
-    """Whether a survivor can take what the other says under a path: it lacks it, or both have an array."""
+    """Whether a survivor can take the other point's value of a path: its own is missing, or both are arrays."""
     mine, theirs = one.get(path), other.get(path)
     return mine is None or theirs is None or (mine.startswith("[") and theirs.startswith("["))

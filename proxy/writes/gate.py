@@ -1,7 +1,7 @@
-"""One write: its neighbours asked for, judged, changed, counted; on any transport.
+"""Judges one write of any transport: queries its neighbours, finds copies, changes the write, counts.
 
-Whatever fails, is late or has no room here, the client's own write goes out as it came, once, and a counter says why. In mode observe
-the work begins when the write has been answered.
+If a step fails, is late or has no room, the client's write is sent unchanged, once, and a counter has the reason. In mode observe the
+work begins after the write was answered.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ from .settling import Change, ChangedWrite, Removal, Settling
 
 LOGGER = logging.getLogger("vecsieve.writes")
 
-# Observations that wait or run, one after another; more are not begun.
+# Observations that wait or run, one at a time; further writes are not observed.
 MOST_OBSERVED = 16
-# How long the breaker is first open: a copy that is stored meanwhile stays, and a probe costs one query.
+# First open time of the breaker: copies stored meanwhile stay, and a probe costs one query.
 REST_SECONDS = 1.0
 
 A = TypeVar("A", bound=TransportAnswer)
@@ -69,7 +69,7 @@ T = TypeVar("T")
 class WriteExchange(WriteQuestioner, Protocol[A_co]):
     """One write on its transport, which relays it once. ``query``: of the client's target.
 
-    `size_bytes`: the most that its body may have; None for a body that is not read: too large, coded, or certified. `body_of`: the body without
+    `size_bytes`: the largest possible size of its body; None for a body that is not read: too large, coded, or certified. `body_of`: the body without
     its content coding, which is then in ``plain``; None if it is too large, too slow or broken. `keep`: the body is kept as it is relayed; `is_kept`: after the answer,
     whether all of it was: it is then in ``plain``, and later reads are not traced. `relayed` sends the client's request, or the changed one,
     and returns the database's answer. `native` and `unreachable`: answers of ours.
@@ -88,30 +88,28 @@ class WriteExchange(WriteQuestioner, Protocol[A_co]):
 
 
 class Room:
-    """The bytes of writes that a process holds for its gates. One write always has room."""
+    """The bytes of writes that the gates of a process have reserved. One write always has room."""
 
-    __slots__ = ("_held", "_limit")
+    __slots__ = ("_limit", "_used")
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
-        self._held = 0
+        self._used = 0
 
     def take(self, size: int) -> bool:
-        """Hold so many bytes; ``give`` ends it. False where there is no room."""
-        if self._held and self._held + size > self._limit:
+        """Reserve bytes until ``give``. False without room."""
+        if self._used and self._used + size > self._limit:
             return False
-        self._held += size
+        self._used += size
         return True
 
     def give(self, size: int) -> None:
-        self._held -= size
+        self._used -= size
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the gates of a process share. ``work``: a thread apart from that of searches, which would wait for bulk uploads; closed by the
-    process.
-    """
+    """Parts that the gates of a process share. ``work``: a separate thread, so that searches do not wait for bulk uploads; closed by the process."""
 
     room: Room
     work: LongWork
@@ -120,9 +118,7 @@ class Shared:
 
 
 class WriteGate:
-    """The gate of one transport. ``breaker``: apart from the one of searches; while queries for neighbours fail, none is sent. ``deletes``: the
-    requests that delete points.
-    """
+    """The gate of one transport. ``breaker``: stops its queries while they fail, apart from searches. ``deletes``: the requests that delete points."""
 
     def __init__(
         self,
@@ -157,33 +153,33 @@ class WriteGate:
         self._observing: set[asyncio.Task[None]] = set()
         self._alone = asyncio.Lock()
 
-    async def beside(self, work: Callable[[], T]) -> T:
-        """Work on a write in the gate's own thread. Raises what it raises, or TimeoutError."""
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run work on a write in the gate's thread. Raises its exceptions, or TimeoutError."""
         return await self._work.run(work)
 
     def any_policy_of(self, write: Operation) -> ResolvedPolicy:
-        """The policy of a write, also where the gate is off."""
+        """The policy of a write, also if the gate is off."""
         policy = self._services.rules.now.policies.resolve(write.backend, write.collection)
         return self._services.texts.applied(policy, write.collection)
 
     def policy_of(self, write: Operation, ruled_by: str | None = None) -> ResolvedPolicy | None:
-        """The policy of a write; None where the gate is off. ``ruled_by``: the collection's name for the rules, where it has another."""
+        """The policy of a write; None if the gate is off. ``ruled_by``: the collection's name in the rules, if it differs."""
         name = write.collection if ruled_by is None else ruled_by
         policy = self._services.rules.now.policies.resolve(write.backend, name)
         return None if policy.write.mode == "off" else self._services.texts.applied(policy, write.collection)
 
     def streamed(self, head: RequestHead) -> None:
-        """Count a write that comes as a stream of messages, which is not read."""
+        """Count a write that is a stream of messages: it is not read."""
         write = self.adapter.classify(head)
         if write is not None and self.policy_of(write) is not None:
             self.passed(WriteOutcome.UNSUPPORTED)
 
     def passed(self, outcome: WriteOutcome) -> None:
-        """Count a write that is not looked at."""
+        """Count a write by its outcome."""
         self._writes[outcome].inc()
 
     async def relayed(self, exchange: WriteExchange[A], policy: ResolvedPolicy) -> A:
-        """The answer to a write, which is examined before it is sent, or beside it; it is sent once."""
+        """The answer to a write. The write is judged before it is sent or after its answer, and sent once."""
         limit = self._services.limits.write_body_bytes
         size = exchange.size_bytes(limit)
         if size is None or not self.room.take(size):
@@ -217,18 +213,18 @@ class WriteGate:
             return exchange.unreachable(failure)
 
     async def changed(self, exchange: WriteQuestioner, policy: ResolvedPolicy, *, query: str = "") -> Change | None:
-        """What goes out in place of the write; None where it was not judged and goes out as it came. What is left out of it is on the
-        disk by then. ``query``: of the client's target.
+        """The change of a write; None if the write was not judged and is sent unchanged. Left out points are on disk when this returns.
+        ``query``: of the client's target.
         """
         started = self._services.clock()
-        told = await first_success([partial(self.told, exchange, policy, query=query, is_write=True)], self._fell)
-        if told is None and policy.write.changes:
+        result = await first_success([partial(self.examine, exchange, policy, query=query, is_write=True)], self._fell)
+        if result is None and policy.write.changes:
             await self._unjudged(exchange, policy, query)
         self._services.metrics.write_wait_seconds.observe(self._services.clock() - started)
-        return None if told is None else told[1]
+        return None if result is None else result[1]
 
     async def _unjudged(self, exchange: WriteQuestioner, policy: ResolvedPolicy, query: str) -> None:
-        """A write goes out as it came. What reads may not show of it yet counts as stored."""
+        """Record a write that is sent unjudged: points that reads may not show yet count as stored."""
         verbs, write = self.adapter, exchange.operation
         if self._journal is None or not isinstance(verbs, LeavesPointsOut):
             return
@@ -242,20 +238,20 @@ class WriteGate:
                 if points.has_ids:
                     await self._journal.note(verbs.collection(write, points), verbs.partition(points), points.ids)
             except UnsupportedError:
-                # Where a description tells which collection it is, that is not known either.
+                # If the collection is known only from its description, it is unknown too.
                 unknown = isinstance(verbs, DescribesCollections)
                 await self._journal.note(EVERYWHERE if unknown else write.collection, ANY, [ANY])
 
-    async def told(
+    async def examine(
         self, exchange: WriteQuestioner, policy: ResolvedPolicy, *, query: str, is_write: bool
     ) -> tuple[Judged, Change]:
-        """The verdicts as well. Raises what `changed` counts. ``is_write``: else nothing is changed, and nothing counted."""
-        own, client = policy.write.deadline_seconds, exchange.client_timeout_seconds
-        seconds = own if client is None else min(own, client / 4)
+        """The verdicts and the change. Raises the errors that `changed` counts. ``is_write``: False changes and counts nothing."""
+        limit, client = policy.write.deadline_seconds, exchange.client_timeout_seconds
+        seconds = limit if client is None else min(limit, client / 4)
         async with asyncio.timeout(seconds):
             until = self._services.clock() + seconds
             if is_write and policy.write.changes:
-                self._verbs(policy)  # nothing is asked for in vain
+                self._verbs(policy)  # before any query is sent
             judged = await self._judged(exchange, policy, until, counts=is_write)
             if not is_write:
                 return judged, Change()
@@ -264,24 +260,24 @@ class WriteGate:
     async def _known_of(
         self, verbs: LeavesPointsOut, exchange: WriteQuestioner, judged: Judged, until: float, policy: ResolvedPolicy
     ) -> Known:
-        """What is stored under the ids of the copies, and the points that hold them. One read."""
+        """The stored points with ids of copies, and the points that contain them. One read."""
         points, write, is_merging = judged.points, exchange.operation, policy.write.mode == "merge"
-        own, holders = judged.own_ids(is_merging=is_merging), judged.stored_holders()
-        ids = list(dict.fromkeys([*own, *holders]))
+        candidates, holders = judged.candidate_ids(is_merging=is_merging), judged.stored_holders()
+        ids = list(dict.fromkeys([*candidates, *holders]))
         questions = verbs.ask_stored(write, points, ids, whole=True) if ids else ()
         bodies = await self._reads.answers(exchange, questions, until) if questions else []
 
         def read() -> Known:
-            found = {identifier: point for body in bodies for identifier, point in verbs.stored(points, body).items()}
+            stored = {identifier: point for body in bodies for identifier, point in verbs.stored(points, body).items()}
             return Known(
-                own={each: found[each] for each in own if each in found},
-                holders={each: found[each] for each in holders if each in found},
+                updates={key: stored[key] for key in candidates if key in stored},
+                holders={key: stored[key] for key in holders if key in stored},
             )
 
         return await self._reads.done(exchange, read, bodies)
 
     def _observe(self, exchange: WriteQuestioner, policy: ResolvedPolicy, over: Callable[[], None]) -> None:
-        """Judge a write that was answered, soon. ``over``: called when that has ended, or does not begin."""
+        """Schedule the verdict on an answered write. ``over``: called when it has ended, or is not begun."""
         if len(self._observing) >= MOST_OBSERVED:
             self.passed(WriteOutcome.OVERLOAD)
             over()
@@ -299,9 +295,9 @@ class WriteGate:
 
     async def _observed(self, exchange: WriteQuestioner, policy: ResolvedPolicy) -> None:
         async with self._alone:
-            told = await first_success([partial(self.told, exchange, policy, query="", is_write=True)], self._fell)
-            if told is not None:
-                self.settling.tell_stored(told[1], exchange.operation)
+            result = await first_success([partial(self.examine, exchange, policy, query="", is_write=True)], self._fell)
+            if result is not None:
+                self.settling.emit_stored(result[1], exchange.operation)
 
     async def _changed(
         self, exchange: WriteQuestioner, policy: ResolvedPolicy, judged: Judged, until: float, *, query: str
@@ -316,7 +312,7 @@ class WriteGate:
         return Change(body, stored=judged.points.ids)
 
     def _verbs(self, policy: ResolvedPolicy) -> tuple[LeavesPointsOut, Journal]:
-        """Raises NotJudgedError where the transport has not those of the mode, or a reload brought the mode without a journal."""
+        """Raises NotJudgedError if the transport lacks the verbs of the mode, or a reload set the mode without a journal."""
         verbs, journal = self.adapter, self._journal
         is_able = isinstance(verbs, MergesPoints if policy.write.mode == "merge" else LeavesPointsOut)
         if journal is None or not is_able or not isinstance(verbs, LeavesPointsOut):
@@ -331,20 +327,20 @@ class WriteGate:
         place = verbs.collection(write, points), verbs.partition(points)
         followed = place if points.has_ids else None
 
-        async def going(ids: tuple[bytes, ...]) -> None:
+        async def note_unseen(ids: tuple[bytes, ...]) -> None:
             if points.has_ids and not verbs.shows(points, query):
                 await journal.note(*place, ids)
 
         async def untouched() -> Change:
             since = await journal.latest() if points.has_ids else 0.0
-            await going(points.ids)
+            await note_unseen(points.ids)
             return Change(stored=points.ids, place=followed, since=since)
 
         if not judged.copies():
             return await untouched()
         known = await self._known_of(verbs, exchange, judged, until, policy)
-        own_ids = judged.own_ids(is_merging=mode == "merge")
-        known = known.but(await journal.unseen(*place, [*own_ids, *known.holders]))
+        candidate_ids = judged.candidate_ids(is_merging=mode == "merge")
+        known = known.but(await journal.unseen(*place, [*candidate_ids, *known.holders]))
         plan = await self._planned(exchange, judged, known, policy, query)
         if plan.unheld:
             self.passed(WriteOutcome.UNSUPPORTED)
@@ -354,22 +350,22 @@ class WriteGate:
         if mode == "reject":
             self._with_copies[CopiesResult.REJECTED].inc()
             return Change(None, self._dialect.error(verbs.conflict, refusal(plan.rows, len(judged.points.ids))))
-        # Until this write is settled `undo` may not restore an older content under an id that it leaves out.
+        # Until this write is settled, `undo` must not restore older contents of ids that it leaves out.
         newer = tuple([row.id for row in plan.rows if row.kind == Kind.LEFT_OUT])
         older = [Deletion(collection=place[0], partition=place[1], ids=newer)]
         doubted = await journal.doubt(older, until=since) if points.has_ids and newer else []
-        stored = tuple(each for row, each in enumerate(points.ids) if row not in plan.gone)
-        await going(stored)
+        stored = tuple(identifier for row, identifier in enumerate(points.ids) if row not in plan.left_out)
+        await note_unseen(stored)
         change = Change(stored=stored, place=followed, since=since, doubted=tuple(doubted))
         return _with_plan(change, plan, verbs, judged, known, write, query)
 
     async def _planned(
         self, exchange: WriteQuestioner, judged: Judged, known: Known, policy: ResolvedPolicy, query: str
     ) -> Plan:
-        """A custom policy is anyone's code: never on the loop."""
+        """A custom policy is user code: it never runs on the event loop."""
         verbs, write = self.adapter, exchange.operation
         if policy.write.mode == "merge":
-            assert isinstance(verbs, MergesPoints)  # noqa: S101 - the caller looked
+            assert isinstance(verbs, MergesPoints)  # noqa: S101 - checked by `_verbs`
             return await self._work.run(
                 partial(merged, verbs, write, judged, known, policy, waits=verbs.waits(judged.points, query))
             )
@@ -420,19 +416,19 @@ class WriteGate:
 
     def _count(self, judged: Judged, write: Operation) -> None:
         self.passed(WriteOutcome.JUDGED)
-        for tier, count in Counter(each.tier for each in judged.verdicts).items():
+        for tier, count in Counter(verdict.tier for verdict in judged.verdicts).items():
             self._points[tier].inc(count)
-        copies = judged.told()
+        copies = judged.event_points()
         self._services.metrics.write_copies_total.inc(len(copies))
-        self.settling.tell(EventName.DUPLICATE_FOUND, write, copies)
+        self.settling.emit(EventName.DUPLICATE_FOUND, write, copies)
 
 
 def _with_plan(
     change: Change, plan: Plan, verbs: LeavesPointsOut, judged: Judged, known: Known, write: Operation, query: str
 ) -> Change:
-    """What goes out by this plan, and what follows it."""
+    """The change that carries out a plan."""
     points, kept = judged.points, {row.survivor for row in plan.rows if row.kind == Kind.LEFT_OUT}
-    removal = None
+    removal, has_receipt = None, verbs.has_receipts and plan.body is not None
     if plan.removed and isinstance(verbs, MergesPoints):
         removal = Removal(verbs, points, plan.removed)
     return replace(
@@ -441,8 +437,8 @@ def _with_plan(
         answer=None if plan.body is not None else verbs.acknowledged(write, points, query),
         left_out=plan.rows,
         removal=removal,
-        told=partial(verbs.told, write, points, plan.gone) if verbs.is_told and plan.body is not None else None,
-        gone=tuple(plan.gone),
+        receipt_of=partial(verbs.receipt, write, points, plan.left_out) if has_receipt else None,
+        left_out_places=tuple(plan.left_out),
         points=points,
-        originals={each: point for each, point in known.holders.items() if each in kept},
+        originals={identifier: point for identifier, point in known.holders.items() if identifier in kept},
     )

@@ -1,10 +1,10 @@
-"""The journal of points that were left out of writes, deleted or changed, for the event loop: everything needed to store them as they were.
+"""The journal of points that were left out of writes, deleted or changed, for the event loop: all data to restore them.
 
 A point has a row in state PENDING before the rest of its write is sent; the row is settled after the database has answered, and before the client
 is answered. So every acknowledged point is stored, or is DONE here. Rows that a killed process left PENDING were never acknowledged.
 
-All work on the file is done in one thread beside the loop. The workers of one proxy share the file, and jobs use it beside them; a
-second proxy is refused, because its writes may be those of another database.
+One thread beside the event loop does all work on the file. The workers of one proxy and jobs share the file. A second proxy is refused,
+because its database may be another one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Journal:
-    """The file, for the event loop. Opened for the first point; ``now``: seconds since the epoch, ``steady``: of the machine's steady clock. All but
+    """The file, for the event loop; opened at its first use. ``now``: seconds since the epoch, ``steady``: of the machine's steady clock. All but
     `close` raise JournalError, or TimeoutError.
     """
 
@@ -44,7 +44,7 @@ class Journal:
         self._trouble = ""
 
     async def latest(self) -> float:
-        """The place of the latest row; 0 without a file, which is not made for it."""
+        """The place of the latest row; 0 without a file. Creates no file."""
         return await self._followed(lambda book: book.latest()) or 0.0
 
     async def enter(self, points: Sequence[LeftOut], state: State) -> float:
@@ -62,44 +62,44 @@ class Journal:
         await self._done(lambda book: book.note(collection, partition, ids, at=self._steady()))
 
     async def unseen(self, collection: str, partition: bytes, ids: Sequence[bytes]) -> frozenset[bytes]:
-        """Those of these ids whose write reads may not show yet."""
+        """The ids whose writes reads may not show yet."""
         return await self._done(lambda book: book.unseen(collection, partition, ids, at=self._steady()))
 
     async def outdate(self, newer: Sequence[Deletion], *, until: float) -> None:
-        """As of the file; without one nothing."""
+        """As in `Book`; nothing without a file."""
         await self._followed(lambda book: book.outdate(newer, until=until))
 
     async def reading(self, points: Sequence[LeftOut]) -> None:
-        """As of the file."""
+        """As in `Book`."""
         await self._done(lambda book: book.reading(points))
 
     async def removing(self, points: Sequence[LeftOut]) -> frozenset[bytes]:
-        """As of the file."""
+        """As in `Book`."""
         at, steady = self._now(), self._steady()
         return await self._done(lambda book: book.removing(points, at=at, steady=steady))
 
     async def removed(self, points: Sequence[LeftOut]) -> None:
-        """As of the file."""
+        """As in `Book`."""
         await self._done(lambda book: book.removed(points))
 
-    async def go(self, deletions: Sequence[Deletion]) -> None:
-        """As of the file; without one nothing."""
-        await self._followed(lambda book: book.go(deletions, at=self._steady()))
+    async def deletions_begun(self, deletions: Sequence[Deletion]) -> None:
+        """As in `Book`; nothing without a file."""
+        await self._followed(lambda book: book.deletions_begun(deletions, at=self._steady()))
 
-    async def gone(self, deletions: Sequence[Deletion]) -> None:
-        """As of the file; without one nothing."""
-        await self._followed(lambda book: book.gone(deletions))
+    async def deletions_ended(self, deletions: Sequence[Deletion]) -> None:
+        """As in `Book`; nothing without a file."""
+        await self._followed(lambda book: book.deletions_ended(deletions))
 
     async def supersede(self, deletions: Sequence[Deletion], *, until: float) -> None:
-        """As of the file; without one nothing."""
+        """As in `Book`; nothing without a file."""
         await self._followed(lambda book: book.supersede(deletions, until=until))
 
     async def doubt(self, deletions: Sequence[Deletion], *, until: float | None = None) -> list[int]:
-        """As of the file; without one nothing."""
+        """As in `Book`; nothing without a file."""
         return await self._followed(lambda book: book.doubt(deletions, until=until)) or []
 
     async def believe(self, numbers: Sequence[int], *, until: float) -> None:
-        """As of the file."""
+        """As in `Book`."""
         await self._done(lambda book: book.believe(numbers, until=until))
 
     async def close(self) -> None:
@@ -110,23 +110,23 @@ class Journal:
             self._work.close()
 
     async def _done(self, work: Callable[[Book], T]) -> T:
-        return await self._told(lambda: work(self._opened()))
+        return await self._logged(lambda: work(self._opened()))
 
     async def _followed(self, work: Callable[[Book], T]) -> T | None:
-        """Where nothing was left out yet there is no file, and none is made."""
-        return await self._told(lambda: work(self._opened()) if self._path.is_file() else None)
+        """None without a file: nothing was left out yet. Creates no file."""
+        return await self._logged(lambda: work(self._opened()) if self._path.is_file() else None)
 
-    async def _told(self, work: Callable[[], T]) -> T:
-        """What the log says once where the file fails."""
+    async def _logged(self, work: Callable[[], T]) -> T:
+        """Run work on the file. Logs a failure once."""
         try:
-            found = await self._work.run(work)
+            result = await self._work.run(work)
         except JournalError as error:
             if self._trouble != str(error):  # a full disk would fill the log with one line a write
                 self._trouble = str(error)
                 LOGGER.warning("the journal cannot be used: %s", error)
             raise
         self._trouble = ""
-        return found
+        return result
 
     def _opened(self) -> Book:
         if self._book is not None and not self._book.is_in_place:

@@ -1,9 +1,9 @@
-"""Which points of a write are copies: of stored points, or of points before them in the same write.
+"""Finds the points of a write that are copies of stored points or of earlier points of the write.
 
-A point is compared with its neighbours, as the database found them, and with the points before it. It is an exact copy if one of them holds its text
-(holding.py); without texts, if their vectors are equal. Other tiers are similarities of vectors: counted, never left out. Copies are never originals, stored
-ones neither, which their note tells: so no chain A~B~C joins A and C, and an original that is stored anew is no copy of its own copy. A point with the
-id of another replaces it and is no copy of it.
+A point is compared with its neighbours from the database and with earlier points. It is an exact copy if one of them contains its text (holding.py);
+without texts, if their vectors are equal. Other tiers are vector similarities: counted, never left out. A copy is never an original; stored copies have
+a note. So no chain A~B~C joins A and C, and an original that is stored anew is no copy of its copy. A point with the id of another point replaces it
+and is no copy of it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from ..selection.values import Link, Steps
 from ..telemetry.labels import WriteTier
 from .holding import Holder
 
-# Of the payloads of so many points the texts are read together: what is read of each pool is bounded, not of each write.
+# Points whose texts are read together. The bound of a pool applies to them, not to the whole write.
 READ_POINTS = 32
-# Points before one in the same write that are compared with it: of one text with several facts each may be the one that it repeats.
+# Earlier points of a write that are compared with one. Points of one text can differ in their facts, and each may be the original.
 EARLIER = 32
 # Points whose similarities to all points before them are computed together: 2,048 of 1,536 dimensions take 15 ms.
 BLOCK_POINTS = 128
@@ -43,9 +43,9 @@ Similarities = npt.NDArray[np.float32]
 
 
 class Verdict(NamedTuple):
-    """``of``: the id of the original, None of a point that counts as no copy. ``similarity``: to it, else to the most similar
-    candidate, 0.0 without any. ``tier``: of that pair. ``nearest``: the id that the similarity is to; ``is_equal``: whether its text is the same, read
-    exactly. ``holders``: the ids of all points that say all of its text, the most similar first, stored ones and such of the same write.
+    """``of``: the id of the original, None for a point that is no copy. ``similarity``: to it, else to the most similar
+    candidate, 0.0 without any. ``tier``: of that pair. ``nearest``: the id of that candidate; ``is_equal``: whether the texts are equal, read
+    exactly. ``holders``: the ids of all points that contain its text, stored or of the same write, the most similar first.
     """
 
     tier: WriteTier
@@ -83,14 +83,14 @@ def judge(
     verdicts: list[Verdict] = []
     for start in range(0, len(points.ids), BLOCK_POINTS):
         earlier = judging.similarities(start, start + BLOCK_POINTS)
-        # Of most points nothing is near: they are unique, and are not looked at one by one. Only earlier points count.
+        # Most points have no near points: they are unique without a closer look. Only earlier points count.
         is_near = np.asarray(np.tril(earlier >= policy.write.related, start - 1).any(axis=1), np.bool_)
         yield
         for row, similarities in enumerate(earlier, start):
             if not (is_near[row - start] or judging.has_neighbours(row)):
                 verdicts.append(judging.unique(row))
                 continue
-            yield  # its texts and those of its neighbours are read: a millisecond, usually
+            yield  # reading its texts and those of its neighbours usually takes a millisecond
             verdicts.append(judging.verdict(row, similarities))
     return verdicts, judging.paths
 
@@ -105,7 +105,7 @@ class _Judge:
         self.is_cosine = is_cosine
         self._originals = np.zeros(len(points.ids), np.bool_)
         last = {identifier: row for row, identifier in enumerate(points.ids)}
-        # Whether a point is stored as it is: no later one of the same id replaces it.
+        # Whether no later point of the same id replaces the point.
         self._stays = [last[identifier] == row for row, identifier in enumerate(points.ids)]
         self._ids = frozenset(last)
         self._holders: dict[int, Holder] = {}
@@ -127,16 +127,16 @@ class _Judge:
         fields = fields_of(self.policy.fields)
         texts = self._texts() if fields.guesses else ()
         self.paths = (*fields.text, *texts)
-        each = [row[:-1] for row in (*self.points.fields, *self.near.fields)]
-        found: list[Record] = []
-        for start in range(0, len(each), READ_POINTS):
-            part = each[start : start + READ_POINTS]
+        payloads = [row[:-1] for row in (*self.points.fields, *self.near.fields)]
+        pool_records: list[Record] = []
+        for start in range(0, len(payloads), READ_POINTS):
+            part = payloads[start : start + READ_POINTS]
             pool = Pool(scores=np.zeros(len(part)), vectors=np.empty((len(part), 0), np.float32), fields=tuple(part))
-            found += records_of(pool, tenant_keys=self.policy.tenant_keys, fields=fields, texts=texts)
-        return found
+            pool_records += records_of(pool, tenant_keys=self.policy.tenant_keys, fields=fields, texts=texts)
+        return pool_records
 
     def _texts(self) -> tuple[str, ...]:
-        """Where searches have not shown yet which path has the texts, the points and their neighbours do."""
+        """The paths of the texts, read from the points and their neighbours if searches have not shown them."""
         near, vectors = self.near, self.points.vectors
         rows = np.full((len(near.ids), vectors.shape[1]), np.nan, np.float32)
         if near.vectors.shape == rows.shape:
@@ -154,18 +154,18 @@ class _Judge:
 
     @cached_property
     def _stored(self) -> dict[int, list[_Candidate]]:
-        """By point, the neighbours it may be a copy of, the most similar first."""
-        found: dict[int, list[_Candidate]] = {}
+        """By point, the neighbours that may be its originals, the most similar first."""
+        candidates: dict[int, list[_Candidate]] = {}
         for place, (row, identifier, similarity) in enumerate(
             zip(self.near.of.tolist(), self.near.ids, self._near_similarities().tolist(), strict=True)
         ):
             is_original = identifier not in self._ids and self.near.fields[place][-1] is None
             if is_original and similarity >= self.settings.related:
-                found.setdefault(row, []).append(_Candidate(similarity, identifier, len(self.points.ids) + place))
-        return found
+                candidates.setdefault(row, []).append(_Candidate(similarity, identifier, len(self.points.ids) + place))
+        return candidates
 
     def _near_similarities(self) -> npt.NDArray[np.float64]:
-        """Of each neighbour to its point (m,); -inf where one has no usable vector."""
+        """Of each neighbour to its point (m,); -inf without a usable vector."""
         near = self.near
         if self.is_cosine:
             usable = self._rows.usable[near.of]
@@ -173,36 +173,36 @@ class _Judge:
         if near.vectors.shape[1] != self.points.vectors.shape[1]:
             return np.full(len(near.ids), -np.inf)
         theirs = rows_of(near.vectors)
-        found = np.empty(len(near.ids))
+        similarities = np.empty(len(near.ids))
         for row in np.unique(near.of).tolist():
             places = np.flatnonzero(near.of == row)
-            found[places] = 1.0 - across(self._rows.at(np.array([row])), theirs.at(places), magnitude=True)[0]
-        return found
+            similarities[places] = 1.0 - across(self._rows.at(np.array([row])), theirs.at(places), magnitude=True)[0]
+        return similarities
 
     def has_neighbours(self, row: int) -> bool:
         """Whether a stored point is at least related."""
         return row in self._stored
 
     def unique(self, row: int) -> Verdict:
-        """Of a point that nothing is near."""
+        """Of a point without near points."""
         self._originals[row] = self._stays[row]
         return Verdict(WriteTier.UNIQUE)
 
     def verdict(self, row: int, earlier: Similarities) -> Verdict:
         """``earlier``: similarities to all points up to the block's end (e,)."""
         candidates = [*self._stored.get(row, ()), *self._before(row, earlier)]
-        pairs = [self._pair(row, each) for each in candidates if self._shares_tenant(row, each.place)]
-        pairs.sort(key=lambda each: (_ORDER[each.tier], -each.candidate.similarity))
-        verdict = self._told(pairs)
+        pairs = [self._pair(row, candidate) for candidate in candidates if self._shares_tenant(row, candidate.place)]
+        pairs.sort(key=lambda pair: (_ORDER[pair.tier], -pair.candidate.similarity))
+        verdict = self._decided(pairs)
         self._originals[row] = self._stays[row] and verdict.of is None
         return verdict
 
-    def _told(self, pairs: Sequence[_Pair]) -> Verdict:
+    def _decided(self, pairs: Sequence[_Pair]) -> Verdict:
         """``pairs``: by tier, then similarity."""
         least = WriteTier.EXACT if self.settings.changes else WriteTier(self.settings.least)
-        counting = (each for each in pairs if each.candidate.is_original and _ORDER[each.tier] <= _ORDER[least])
+        counting = (pair for pair in pairs if pair.candidate.is_original and _ORDER[pair.tier] <= _ORDER[least])
         copied = next(counting, None)
-        nearest = copied or next((each for each in pairs if each.candidate.is_original), None)
+        nearest = copied or next((pair for pair in pairs if pair.candidate.is_original), None)
         if nearest is None:
             return Verdict(WriteTier.UNIQUE)
         return Verdict(
@@ -211,11 +211,11 @@ class _Judge:
             None if copied is None else copied.candidate.id,
             nearest=nearest.candidate.id,
             is_equal=nearest.link is Link.EQUAL,
-            holders=tuple(each.candidate.id for each in pairs if each.tier is WriteTier.EXACT),
+            holders=tuple(pair.candidate.id for pair in pairs if pair.tier is WriteTier.EXACT),
         )
 
     def _before(self, row: int, earlier: Similarities) -> list[_Candidate]:
-        """Points of the same write, the most similar first; the earliest of equal ones."""
+        """Earlier points of the write, the most similar first; among equal ones the earliest."""
         counts = np.array(self._stays[:row], np.bool_) if self.settings.changes else self._originals[:row]
         places = np.flatnonzero(counts & (earlier[:row] >= self.settings.related))
         best = places[np.argsort(-earlier[places], kind="stable")[:EARLIER]]
@@ -234,7 +234,7 @@ class _Judge:
         return _Pair(WriteTier.SEMANTIC if is_near else WriteTier.RELATED, candidate, link)
 
     def _link(self, row: int, place: int) -> Link:
-        """Why the other point holds this one; NONE if it does not, or only one of them has a text."""
+        """How the other point contains this one; NONE if it does not, or if only one of them has a text."""
         mine, theirs = self.records[row], self.records[place]
         if mine.text is None or theirs.text is None:
             is_bare = self._is_bare(row) and self._is_bare(place)
@@ -245,17 +245,17 @@ class _Judge:
         return holder.link(mine.text)
 
     def _is_bare(self, place: int) -> bool:
-        """Whether a point has no text, not even one that is too long to be read."""
+        """Whether a point has no text, not even one that is too long to read."""
         return self.policy.selection.texts is None or not self.records[place].text_bytes
 
     def _is_same(self, row: int, place: int) -> bool:
-        """Whether both have the same vector, but for rounding; where scores are cosines, whatever its length."""
-        own = len(self.points.ids)
-        if place >= own and self.near.vectors.shape[1] != self.points.vectors.shape[1]:
+        """Whether both vectors are equal up to rounding; with cosine scores their lengths do not matter."""
+        count = len(self.points.ids)
+        if place >= count and self.near.vectors.shape[1] != self.points.vectors.shape[1]:
             return False
         mine, theirs = (
-            (self.points.vectors[each] if each < own else self.near.vectors[each - own]).astype(np.float64)
-            for each in (row, place)
+            (self.points.vectors[at] if at < count else self.near.vectors[at - count]).astype(np.float64)
+            for at in (row, place)
         )
         if self.is_cosine:
             with np.errstate(all="ignore"):
@@ -277,7 +277,7 @@ def tenant_of(keys: Sequence[str], fields: Sequence[bytes | None]) -> Tenant | N
     """The values of the tenant keys, which are the first of a point's fields, in one spelling; None where one is missing, or is neither
     text nor an integer nor a boolean: such a point is compared with none.
     """
-    found: list[tuple[str, bytes]] = []
+    values: list[tuple[str, bytes]] = []
     for key, raw in zip(keys, fields, strict=False):
         try:
             value = None if raw is None else orjson.loads(raw)
@@ -285,18 +285,18 @@ def tenant_of(keys: Sequence[str], fields: Sequence[bytes | None]) -> Tenant | N
             return None
         if not isinstance(value, str | int):
             return None
-        found.append((key, orjson.dumps(value)))
-    return tuple(found)
+        values.append((key, orjson.dumps(value)))
+    return tuple(values)
 
 
 def keys_of(policy: ResolvedPolicy) -> tuple[str, ...]:
-    """What is read of each payload: the tenant's keys first, the note last."""
+    """The keys that are read of each payload: the tenant's first, the note last."""
     return (*payload_keys(policy.tenant_keys, fields_of(policy.fields)), NOTE)
 
 
 @lru_cache(maxsize=64)
 def fields_of(fields: Fields) -> Fields:
-    """What is read of a payload: the texts."""
+    """The fields that are read of a payload: the texts."""
     return replace(fields, document=(), source=(), span_start=(), span_end=(), chunk_index=(), updated=(), citations=())
 
 

@@ -1,7 +1,7 @@
-"""The lock on a journal: one proxy uses it, with all its workers. What two proxies leave out may be of two databases, and `undo` would
-store the one's points in the other. Jobs take no lock: they use the journal beside the proxy whose database they work on.
+"""The lock on a journal: one proxy with its workers uses it. Two proxies may serve two databases, and `undo` would store points of one in the
+other. Jobs take no lock: they share the journal with the proxy of their database.
 
-Where nobody holds it, no deletion is under way: what a process that was killed had begun has ended with it.
+Without a lock no deletion is pending: the deletions of a killed process ended with it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pathlib import Path
 from vecsieve.config.problems import Problem, SettingsError, shown
 
 from ..runtime.files import reason
-from .rows import BUSY_SECONDS, WANTED, JournalError
+from .rows import BUSY_SECONDS, EXPECTED, JournalError
 
 LOGGER = logging.getLogger("vecsieve.journal")
-LOCK = "-lock"  # the ending of the lock's file, beside the journal: a lock on the journal itself would be SQLite's on some systems
+LOCK = "-lock"  # suffix of the lock's file: on some systems a lock on the journal itself would be SQLite's
 
 
 @contextmanager
-def held_alone(path: Path | None) -> Iterator[None]:
-    """Hold the journal for one proxy; its workers inherit that. A directory that cannot be written is no error here: writes
-    go out whole then, and the log says why. Raises SettingsError if another proxy holds it.
+def locked(path: Path | None) -> Iterator[None]:
+    """Lock the journal for one proxy and its workers. A read-only directory is no error: writes are sent unchanged, and the log says why.
+    Raises SettingsError if another proxy has the lock.
     """
     handle = None if path is None else _lock_of(path)
     if handle is None:
@@ -37,15 +37,15 @@ def held_alone(path: Path | None) -> Iterator[None]:
         if path is not None and path.is_file():
             from .book import Book  # loads SQLite, which a process without a journal does not need
 
-            with suppress(JournalError), closing(Book(path)) as book:  # who uses it says what is wrong with it
-                book.nothing_goes()
+            with suppress(JournalError), closing(Book(path)) as book:  # the first use reports the error
+                book.forget_deletions()
         yield
     finally:
         os.close(handle)
 
 
-def is_held(path: Path) -> bool:
-    """Whether a proxy uses this journal, as far as the system can say."""
+def is_locked(path: Path) -> bool:
+    """Whether a proxy uses this journal, as far as the system shows it."""
     try:
         handle = os.open(f"{path}{LOCK}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -54,7 +54,7 @@ def is_held(path: Path) -> bool:
         return True
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:  # it is held, or the file system has no locks
+    except OSError:  # locked, or a file system without locks
         return True
     finally:
         os.close(handle)
@@ -65,12 +65,12 @@ def _lock_of(path: Path) -> int | None:
     try:
         return os.open(f"{path}{LOCK}", os.O_CREAT | os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        LOGGER.warning("the journal cannot be used: saw %s, %s", reason(error), WANTED)
+        LOGGER.warning("the journal cannot be used: saw %s, %s", reason(error), EXPECTED)
         return None
 
 
 def _lock(handle: int, path: Path | None) -> None:
-    """A process that was killed a moment ago may still hold it."""
+    """Wait for a process that was just killed."""
     until = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -79,8 +79,8 @@ def _lock(handle: int, path: Path | None) -> None:
             if time.monotonic() < until:
                 time.sleep(BUSY_SECONDS / 20)
                 continue
-            wanted = "a journal for each proxy: another proxy uses this one"
-            raise SettingsError([Problem("journal.path", shown(str(path)), wanted)]) from None
+            expected = "a journal for each proxy: another proxy uses this one"
+            raise SettingsError([Problem("journal.path", shown(str(path)), expected)]) from None
         except OSError as error:  # a file system without locks
             LOGGER.warning("the journal cannot be locked: saw %s, wanted a local disk", reason(error))
         return

@@ -1,4 +1,4 @@
-"""Which of two copies stays, and its content: the policies of mode merge. Pure.
+"""The policies of mode merge: which of two copies is kept, and its content. Pure.
 
 The copies of one original are a family. Its points are processed in the order of the write: each replaces the current survivor, or is left
 out. A new point never changes a stored one: if the new point wins, it is stored under its own id, and the stored one is removed. So no
@@ -35,7 +35,7 @@ class CustomPolicyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A point of a family. ``row``: its place in the write; None for a stored one. ``point``: only this point, as JSON in this ``form``."""
+    """A point of a family. ``row``: its place in the write; None for a stored point. ``point``: the single point as JSON in ``form``."""
 
     id: bytes
     row: int | None
@@ -49,44 +49,44 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A family: the survivor and the others. ``survivor.point``: the stored content; ``sent``: the client's version, if it differs."""
+    """A family: the survivor and the other copies. ``survivor.point``: the content to store; ``sent``: the client's version, if it differs."""
 
     survivor: Copy
-    gone: tuple[Copy, ...]
+    others: tuple[Copy, ...]
     sent: bytes | None
 
 
 def settled(family: Sequence[Copy], settings: WriteSettings, texts: Sequence[str]) -> Settled:
-    """``family``: at least one, the original first, which holds all others. ``texts``: the names or dotted paths of texts in payloads. The text of the
-    survivor holds those of all that go, whatever the policy says: where it chooses another, the point before it stays, or both do; a payload that
-    a custom policy makes is the user's word. Raises CustomPolicyError, and any exception of a custom policy.
+    """``family``: at least one point, the original first, which contains all others. ``texts``: the names or dotted paths of texts in payloads. The
+    survivor's text contains those of all removed copies. If the policy chooses otherwise, the former survivor or both points are kept; a payload
+    from a custom policy is used as it is. Raises CustomPolicyError, and any exception of a custom policy.
     """
     choose = policy_of(settings, texts)
     survivor, sent = family[0], family[0].point
-    gone: list[Copy] = []
+    others: list[Copy] = []
     for copy in family[1:]:
         stays = choose(survivor.payload(), copy.payload())
         chosen = copy if stays == INCOMING else survivor
         if not isinstance(stays, str):
             chosen = _merged(survivor, copy, stays, texts)
         is_word = settings.merge == "custom" and not isinstance(stays, str)
-        if chosen is not survivor and (is_word or _says_all(chosen, [survivor, copy, *gone], texts)):
-            gone.append(replace(survivor, point=sent) if survivor.row is not None else survivor)
+        if chosen is not survivor and (is_word or _says_all(chosen, [survivor, copy, *others], texts)):
+            others.append(replace(survivor, point=sent) if survivor.row is not None else survivor)
             survivor, sent = chosen, copy.point
         elif _says_all(survivor, [copy], texts):
-            gone.append(copy)
-    return Settled(survivor, tuple(gone), sent if sent != survivor.point else None)
+            others.append(copy)
+    return Settled(survivor, tuple(others), sent if sent != survivor.point else None)
 
 
-def _says_all(survivor: Copy, going: Sequence[Copy], texts: Sequence[str]) -> bool:
-    """Whether the survivor's text holds those of all that go; of points without texts the vectors are equal."""
-    own = text_of(survivor.payload(), texts)
-    others = [text for each in going if (text := text_of(each.payload(), texts))]
-    return holds(text_read(own) if own else None, map(text_read, others)) if others else True
+def _says_all(survivor: Copy, leaving: Sequence[Copy], texts: Sequence[str]) -> bool:
+    """Whether the survivor's text contains those of all leaving copies; points without texts have equal vectors."""
+    kept = text_of(survivor.payload(), texts)
+    others = [text for copy in leaving if (text := text_of(copy.payload(), texts))]
+    return holds(text_read(kept) if kept else None, map(text_read, others)) if others else True
 
 
 def ignored_of(settings: WriteSettings) -> tuple[str, ...]:
-    """The fields in which copies may differ: the settings' own, and in mode merge those by which the policy chooses."""
+    """The fields in which copies may differ: those of the settings, and in mode merge those that the policy compares."""
     if settings.mode != "merge":
         return settings.ignore
     by_policy: Mapping[str, tuple[str, ...]] = {
@@ -151,14 +151,14 @@ def policy_of(settings: WriteSettings, texts: Sequence[str]) -> Policy:
 
 def _checked(function: Callable[..., object]) -> Policy:
     def choose(stored: Payload, incoming: Payload) -> Stays:
-        found = function(stored, incoming)
-        if found == STORED:
+        choice = function(stored, incoming)
+        if choice == STORED:
             return STORED
-        if found == INCOMING:
+        if choice == INCOMING:
             return INCOMING
-        if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+        if not isinstance(choice, dict) or not all(isinstance(key, str) for key in choice):
             raise CustomPolicyError("a custom policy returned neither `stored`, nor `incoming`, nor an object")
-        return found
+        return choice
 
     return choose
 
@@ -178,8 +178,8 @@ def _one(stored: object, incoming: object, *, is_text: bool) -> object:
     if is_text and isinstance(stored, str) and isinstance(incoming, str):
         return stored if len(stored) > len(incoming) else incoming
     if isinstance(stored, list) and isinstance(incoming, list):
-        known = {json.dumps(each, sort_keys=True) for each in stored}
-        return [*stored, *(each for each in incoming if json.dumps(each, sort_keys=True) not in known)]
+        known = {json.dumps(element, sort_keys=True) for element in stored}
+        return [*stored, *(element for element in incoming if json.dumps(element, sort_keys=True) not in known)]
     if _is_number(stored) and _is_number(incoming):
         return max(incoming, stored)  # type: ignore[call-overload]  # - both are numbers
     return incoming
@@ -197,7 +197,7 @@ def text_of(payload: Payload, paths: Sequence[str]) -> str:
 
 
 def text_path(payload: Payload, paths: Sequence[str]) -> str | None:
-    """Which of these has the text."""
+    """The first of these paths that has a text."""
     return next((path for path in paths if isinstance(value := _at(payload, path), str) and value.strip()), None)
 
 
@@ -213,7 +213,7 @@ def _both(
 ) -> tuple[T, T] | None:
     """The values of both under the first name that both have."""
     for name in names:
-        one, other = (read(json.dumps(_at(each, name)).encode()) for each in (stored, incoming))
+        one, other = (read(json.dumps(_at(payload, name)).encode()) for payload in (stored, incoming))
         if one is not None and other is not None:
             return one, other
     return None

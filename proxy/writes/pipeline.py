@@ -1,4 +1,4 @@
-"""The way of every request on any transport: admitted, classified, answered.
+"""Admits, classifies and answers every request of any transport.
 
     admitted ─► classified ─┬─ search ───► policy ─► SearchService
                             ├─ deletion ─► Deletions, around what follows
@@ -36,12 +36,12 @@ A = TypeVar("A", bound=TransportAnswer)
 class ClientExchange(Exchange[A], WriteExchange[A], Protocol[A]):
     """One request of a client, from its arrival to its answer.
 
-    ``is_search``: by its head. ``place``: set when it is admitted. ``search``, ``write``, ``deletion``: what it is, set by `classify`; a
-    request may be a write and a deletion. ``operation``: the one of them that is worked on. ``ruled_by``: the collection's name as rules
+    ``is_search``: by its head. ``place``: set at admission. ``search``, ``write``, ``deletion``: its operations, set by `classify`; a
+    request may be a write and a deletion. ``operation``: the current one of them. ``ruled_by``: the collection's name as rules
     know it. ``policy``, ``rules``: set before its body is read.
 
-    `gathered` waits until the body has arrived, as far as that is held unread, and `classify` finds out what it is; both return the answer
-    to a request that is refused. `overrides`: the fields or metadata if there are overrides among them. `read`: the exchange itself, with
+    `gathered` waits for the body, as far as it is buffered unread. `classify` sets the operations. Both return the answer to a refused
+    request. `overrides`: the fields or metadata if there are overrides among them. `read`: the exchange itself, with
     the body of a search in ``plain``, or why the search is bypassed. `is_deleted`: None for unknown. `overloaded` and `invalid`: our answers to a request without a place, and with invalid overrides.
     """
 
@@ -87,7 +87,7 @@ class Pipeline:
         )
 
     async def enter(self, record: RequestRecord, *, is_search: bool) -> Place | None:
-        """A place, which the transport gives back; None for a request that is refused."""
+        """A place, which the transport returns later; None for a refused request."""
         admission = self._services.admission
         if not await admission.enter(is_search=is_search):
             record.shed(Shed.IN_FLIGHT)
@@ -100,7 +100,7 @@ class Pipeline:
         return place
 
     async def answer(self, exchange: ClientExchange[A]) -> A:
-        # The last places are for requests that have arrived.
+        # The last places are reserved for complete requests.
         if self._services.admission.is_for_whole_requests and (refusal := await exchange.gathered()) is not None:
             return refusal
         record = exchange.record
@@ -126,7 +126,7 @@ class Pipeline:
             place.leave()
 
     async def _passed(self, exchange: ClientExchange[A]) -> A:
-        """The answer to a request that is no ranked search. The journal hears of deletions, and of changes that reads do not show at once."""
+        """The answer to a request that is no ranked search. The journal records deletions, and changes that reads do not show at once."""
         gate, deletion = self._gate, exchange.deletion
         if gate is None:
             return await exchange.relayed()
@@ -137,14 +137,14 @@ class Pipeline:
             return await self._written(exchange, gate)
         limit, size = self._services.limits.write_body_bytes, 0
         is_read = True
-        if deletions.is_change(deletion):  # which may be as large as an upsert
-            held = exchange.size_bytes(limit)
-            is_read, size = held is not None and gate.room.take(held), held or 0
+        if deletions.is_change(deletion):  # a change may be as large as an upsert
+            reserved = exchange.size_bytes(limit)
+            is_read, size = reserved is not None and gate.room.take(reserved), reserved or 0
         try:
             body = await exchange.body_of(limit) if is_read else None
             doubted = await deletions.begun(exchange, body, query=exchange.query, now=self._services.clock())
             answer = await self._written(exchange, gate)
-            # Over HTTP the client has its answer by now, and may be gone.
+            # Over HTTP the client has its answer, and may have disconnected.
             await to_the_end(deletions.ended(doubted, is_done=exchange.is_deleted(answer, deletions)))
             return answer
         finally:

@@ -1,8 +1,8 @@
 """Plans for writes whose copies are not stored: the journal's rows, and the rest of the write. Pure.
 
 A point whose id is stored, or occurs twice in the write, is an update. It is stored unchanged, because leaving it out would keep the old
-content, and it replaces no other point. So if two writers store copies of each other at once, at most one removes the other's: the one that
-read the database after the other had written.
+content, and it replaces no other point. So if two writers store copies of each other concurrently, at most one removes the other's copy: the
+one that read the database after the other's write.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .judging import Verdict
 from .merging import Copy, Settled, ignored_of, settled, text_of, text_path
 from .rows import NO_ID, Kind, LeftOut
 
-TOLD = 5  # copies that the message of a refusal names
+LISTED = 5  # copies listed in the message of a refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,103 +41,101 @@ class Judged:
     def notes(self) -> Mapping[int, bytes]:
         """The notes for each copy, by its place in the write."""
         return {
-            row: b'{"duplicate_of":%s,"similarity":%.4f,"tier":"%s"}' % (each.of, each.similarity, each.tier.encode())
-            for row, each in enumerate(self.verdicts)
-            if each.of is not None
+            row: b'{"duplicate_of":%s,"similarity":%.4f,"tier":"%s"}'
+            % (verdict.of, verdict.similarity, verdict.tier.encode())
+            for row, verdict in enumerate(self.verdicts)
+            if verdict.of is not None
         }
 
-    def told(self) -> list[EventPoint]:
+    def event_points(self) -> list[EventPoint]:
         """The copies, for events."""
         return [
-            _told(own, each.of, each.tier, each.similarity)
-            for own, each in zip(self.points.ids, self.verdicts, strict=True)
-            if each.of is not None
+            _event_point(identifier, verdict.of, verdict.tier, verdict.similarity)
+            for identifier, verdict in zip(self.points.ids, self.verdicts, strict=True)
+            if verdict.of is not None
         ]
 
     def copies(self) -> list[int]:
-        """The places of points whose text another holds, and whose id occurs once. Whether they go is not decided: a payload may say more."""
-        often = Counter(self.points.ids)
-        return [row for row, each in enumerate(self.verdicts) if each.holders and often[self.points.ids[row]] == 1]
+        """The places of points whose text another point contains and whose id occurs once. Their payloads are not compared yet."""
+        ids, often = self.points.ids, Counter(self.points.ids)
+        return [row for row, verdict in enumerate(self.verdicts) if verdict.holders and often[ids[row]] == 1]
 
-    def own_ids(self, *, is_merging: bool) -> list[bytes]:
-        """The ids of the copies, and in mode merge of the points of the write that hold them: one that is stored is an update. Empty if the database
-        creates ids.
-        """
+    def candidate_ids(self, *, is_merging: bool) -> list[bytes]:
+        """The ids of the copies, and in mode merge of the points that contain them: a stored id is an update. Empty if the database creates ids."""
         if not self.points.has_ids:
             return []
-        copies, own = self.copies(), frozenset(self.points.ids)
+        copies, members = self.copies(), frozenset(self.points.ids)
         ids = [self.points.ids[row] for row in copies]
         if is_merging:
-            ids += [each for row in copies for each in self.verdicts[row].holders if each in own]
+            ids += [holder for row in copies for holder in self.verdicts[row].holders if holder in members]
         return list(dict.fromkeys(ids))
 
     def stored_holders(self) -> list[bytes]:
-        """The ids of the stored points that hold copies."""
-        own = frozenset(self.points.ids)
-        return list(
-            dict.fromkeys(each for row in self.copies() for each in self.verdicts[row].holders if each not in own)
-        )
+        """The ids of the stored points that contain copies."""
+        members = frozenset(self.points.ids)
+        holders = dict.fromkeys(holder for row in self.copies() for holder in self.verdicts[row].holders)
+        return [holder for holder in holders if holder not in members]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """Stored points by their ids. ``own``: those with ids of the write, so that they are updates. ``holders``: those that hold copies, complete. ``unseen``: ids of the write that are stored by now or soon, though reads do not show
-    them yet.
+    """Stored points by their ids. ``updates``: those with ids of the write. ``holders``: complete, those that contain copies. ``unseen``: ids of the write
+    whose stored contents reads may not show yet.
     """
 
-    own: Mapping[bytes, bytes]
+    updates: Mapping[bytes, bytes]
     holders: Mapping[bytes, bytes]
     unseen: frozenset[bytes] = frozenset()
 
     def but(self, unseen: frozenset[bytes]) -> Known:
-        """Where reads may show older contents of these ids: those of the write are updates, and the others are no originals."""
+        """Without ids of which reads may show older contents: those of the write are updates, and the others are no originals."""
         holders = {each: point for each, point in self.holders.items() if each not in unseen}
         return replace(self, holders=holders, unseen=unseen)
 
     def has(self, identifier: bytes) -> bool:
         """Whether a point of the write is an update."""
-        return identifier in self.own or identifier in self.unseen
+        return identifier in self.updates or identifier in self.unseen
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """``rows``: of the journal. ``body``: the rest of the write; None if nothing is left. ``removed``: stored points by their ids.
-    ``gone``: the places of points that are left out, each with the place of its original in the same write, None for a stored one; in the
-    order of ``rows``. ``unheld``: how many merged points the collection cannot hold; their copies are stored as they came.
+    ``left_out``: by the place of a left out point the place of its original in the write, None for a stored one; in the order of
+    ``rows``. ``unheld``: the number of merged points that the collection cannot store; their copies are stored unchanged.
     """
 
     rows: tuple[LeftOut, ...]
     body: bytes | None
-    gone: Mapping[int, int | None]
+    left_out: Mapping[int, int | None]
     removed: Mapping[bytes, bytes] = field(default_factory=dict)
     unheld: int = 0
 
 
 def chosen(verbs: LeavesPointsOut, judged: Judged, known: Known, policy: ResolvedPolicy) -> dict[int, bytes]:
-    """For each place of a point that may be left out the id of the point that says all of it: its text, and its payload but for the fields that
-    may differ. That point stays: it is stored, or in the write and not left out itself. Raises UnsupportedError.
+    """By the place of a point that may be left out the id of its survivor. The survivor contains its text and its payload, except the fields that
+    may differ, and is stored, or in the write and not left out. Raises UnsupportedError.
     """
     points, ignored = judged.points, ignored_of(policy.write)
     places = {identifier: row for row, identifier in enumerate(points.ids)}
     payloads = _Payloads(verbs, points, judged.texts)
-    found: dict[int, bytes] = {}
+    survivors: dict[int, bytes] = {}
     for row in judged.copies():
         if known.has(points.ids[row]):
             continue
         for holder in judged.verdicts[row].holders:
             at = places.get(holder)
-            if at in found or (at is None and holder not in known.holders):
-                continue  # it goes itself, or is gone
+            if at in survivors or (at is None and holder not in known.holders):
+                continue  # left out itself, or no longer stored
             if at is None and not payloads.holds(row, holder, known.holders):
-                continue  # it says something else by now
+                continue  # changed since
             if ALL in ignored:
-                found[row] = holder
+                survivors[row] = holder
                 break
             other = payloads.of(at) if at is not None else payloads.stored(holder, known.holders)
             if not payloads.differ(payloads.of(row), other, ignored, is_united=policy.write.unites):
-                found[row] = holder
+                survivors[row] = holder
                 break
-    return found
+    return survivors
 
 
 class _Payloads:
@@ -159,15 +157,15 @@ class _Payloads:
         return self._read[identifier]
 
     def holds(self, row: int, holder: bytes, known: Mapping[bytes, bytes]) -> bool:
-        """Whether a stored point still has the text for which it was found."""
-        own, theirs = (text_of(each, self._texts) for each in (self.of(row), self.stored(holder, known)))
-        return not own or own == theirs or (bool(theirs) and holds(text_read(theirs), [text_read(own)]))
+        """Whether a stored point still contains the text of a point of the write."""
+        mine, theirs = (text_of(payload, self._texts) for payload in (self.of(row), self.stored(holder, known)))
+        return not mine or mine == theirs or (bool(theirs) and holds(text_read(theirs), [text_read(mine)]))
 
     def differ(
         self, one: Mapping[str, object], other: Mapping[str, object], ignored: Sequence[str], *, is_united: bool
     ) -> bool:
-        """Whether a field says something else, as far as the database distinguishes values. ``other``: as it is stored, if it is."""
-        mine, theirs = (facts_of(each, text_path(each, self._texts)) for each in (one, other))
+        """Whether a field differs, as far as the database distinguishes values. ``other``: the stored form, if it is stored."""
+        mine, theirs = (facts_of(payload, text_path(payload, self._texts)) for payload in (one, other))
         names = differing(mine, theirs, ignored)
         return any(
             not (is_united and unites(mine, theirs, name)) and not self._is_same(one, other, name.split(".", 1)[0])
@@ -188,14 +186,14 @@ def without_copies(
     points = judged.points
     copies = chosen(verbs, judged, known, policy)
     places = {identifier: row for row, identifier in enumerate(points.ids)}
-    noted, gone = [], {}
+    rows, left_out = [], {}
     for row, survivor in copies.items():
-        own = points.ids[row] if points.has_ids else NO_ID
+        point_id = points.ids[row] if points.has_ids else NO_ID
         point = verbs.point(points, row)
-        noted.append(_row(verbs, write, points, judged.verdicts[row], id=own, survivor=survivor, point=point))
-        gone[row] = places.get(survivor)
+        rows.append(_row(verbs, write, points, judged.verdicts[row], id=point_id, survivor=survivor, point=point))
+        left_out[row] = places.get(survivor)
     is_some_left = 0 < len(copies) < len(points.ids)
-    return Plan(tuple(noted), verbs.without(points, list(copies)) if is_some_left else None, gone)
+    return Plan(tuple(rows), verbs.without(points, list(copies)) if is_some_left else None, left_out)
 
 
 def _row(  # noqa: PLR0913 - the columns
@@ -223,20 +221,22 @@ def _row(  # noqa: PLR0913 - the columns
     )
 
 
-def told(row: LeftOut) -> EventPoint:
-    """A point that is represented by another one."""
-    return _told(row.id, row.survivor, WriteTier(row.tier), row.similarity)
+def event_of(row: LeftOut) -> EventPoint:
+    """The event point of a row."""
+    return _event_point(row.id, row.survivor, WriteTier(row.tier), row.similarity)
 
 
-def _told(own: bytes, other: bytes, tier: WriteTier, similarity: float) -> EventPoint:
-    return EventPoint(id=Raw(own), duplicate_of=Raw(other), tier=tier, similarity=round(similarity, 4))
+def _event_point(identifier: bytes, original: bytes, tier: WriteTier, similarity: float) -> EventPoint:
+    return EventPoint(id=Raw(identifier), duplicate_of=Raw(original), tier=tier, similarity=round(similarity, 4))
 
 
 def refusal(rows: Sequence[LeftOut], count: int) -> str:
     """The message for a refused write of ``count`` points."""
-    each = [f"{row.id.decode()} of {row.survivor.decode()} ({row.tier}, {row.similarity:.4f})" for row in rows[:TOLD]]
-    more = f" and {len(rows) - TOLD} more" if len(rows) > TOLD else ""
-    return f"{len(rows)} of {count} points are copies, which are rejected here: {', '.join(each)}{more}. Nothing was stored"
+    copies = [
+        f"{row.id.decode()} of {row.survivor.decode()} ({row.tier}, {row.similarity:.4f})" for row in rows[:LISTED]
+    ]
+    more = f" and {len(rows) - LISTED} more" if len(rows) > LISTED else ""
+    return f"{len(rows)} of {count} points are copies, which are rejected here: {', '.join(copies)}{more}. Nothing was stored"
 
 
 def merged(
@@ -248,33 +248,33 @@ def merged(
     *,
     waits: bool,
 ) -> Plan:
-    """Keep one point of each family. ``known``: with the holders. ``waits``: whether the database answers after the write is done; otherwise it
-    may still fail, so nothing is removed for it. Raises UnsupportedError, also for points that could not be restored, such as those whose ids
+    """Keep one point of each family. ``known``: with the holders. ``waits``: whether the database answers after the write is done; otherwise the
+    write may still fail, so nothing is removed for it. Raises UnsupportedError, also for points that could not be restored, such as those whose ids
     the database creates, and exceptions of a policy.
     """
     if not judged.points.has_ids or (judged.copies() and not verbs.restores(judged.points)):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     points, rows = judged.points, []
-    gone: dict[int, int | None] = {}
-    shown: dict[int, bytes] = {}
+    left_out: dict[int, int | None] = {}
+    replaced: dict[int, bytes] = {}
     removed: dict[bytes, bytes] = {}
     unheld = 0
     for family in _families(verbs, judged, known, policy):
-        found = settled(family, policy.write, judged.texts)
-        if not found.gone or not _is_possible(found, judged, known, waits=waits):
+        family_plan = settled(family, policy.write, judged.texts)
+        if not family_plan.others or not _is_possible(family_plan, judged, known, waits=waits):
             continue
-        if not _is_held(verbs, points, found):
+        if not _is_storable(verbs, points, family_plan):
             unheld += 1
             continue
-        rows += _rows(verbs, write, judged, found)
-        gone |= {copy.row: found.survivor.row for copy in found.gone if copy.row is not None}
-        removed |= {copy.id: copy.point for copy in found.gone if copy.row is None}
-        if found.sent is not None and found.survivor.row is not None:
-            shown[found.survivor.row] = found.survivor.point
-    if not rows or len(gone) == len(points.ids):
-        return Plan(tuple(rows), None, gone, removed, unheld)
-    body = verbs.merged(write, points, gone, shown) if shown else verbs.without(points, gone)
-    return Plan(tuple(rows), body, gone, removed, unheld)
+        rows += _rows(verbs, write, judged, family_plan)
+        left_out |= {copy.row: family_plan.survivor.row for copy in family_plan.others if copy.row is not None}
+        removed |= {copy.id: copy.point for copy in family_plan.others if copy.row is None}
+        if family_plan.sent is not None and family_plan.survivor.row is not None:
+            replaced[family_plan.survivor.row] = family_plan.survivor.point
+    if not rows or len(left_out) == len(points.ids):
+        return Plan(tuple(rows), None, left_out, removed, unheld)
+    body = verbs.merged(write, points, left_out, replaced) if replaced else verbs.without(points, left_out)
+    return Plan(tuple(rows), body, left_out, removed, unheld)
 
 
 def _families(verbs: MergesPoints, judged: Judged, known: Known, policy: ResolvedPolicy) -> list[list[Copy]]:
@@ -295,38 +295,38 @@ def _families(verbs: MergesPoints, judged: Judged, known: Known, policy: Resolve
     return list(families.values())
 
 
-def _is_possible(found: Settled, judged: Judged, known: Known, *, waits: bool) -> bool:
+def _is_possible(outcome: Settled, judged: Judged, known: Known, *, waits: bool) -> bool:
     often = Counter(judged.points.ids)
-    is_update = any(copy.row is not None and (known.has(copy.id) or often[copy.id] > 1) for copy in found.gone)
-    return not is_update and (waits or all(copy.row is not None for copy in found.gone))
+    is_update = any(copy.row is not None and (known.has(copy.id) or often[copy.id] > 1) for copy in outcome.others)
+    return not is_update and (waits or all(copy.row is not None for copy in outcome.others))
 
 
-def _is_held(verbs: MergesPoints, points: NewPoints, found: Settled) -> bool:
-    """Whether the survivor can be stored with what was added to it."""
-    row = found.survivor.row
-    return found.sent is None or row is None or verbs.holds(points, row, found.survivor.point)
+def _is_storable(verbs: MergesPoints, points: NewPoints, outcome: Settled) -> bool:
+    """Whether the collection can store the survivor with its merged values."""
+    row = outcome.survivor.row
+    return outcome.sent is None or row is None or verbs.holds(points, row, outcome.survivor.point)
 
 
-def _rows(verbs: MergesPoints, write: Operation, judged: Judged, found: Settled) -> list[LeftOut]:
-    points, survivor = judged.points, found.survivor
-    verdicts = [judged.verdicts[copy.row] for copy in (survivor, *found.gone) if copy.row is not None]
+def _rows(verbs: MergesPoints, write: Operation, judged: Judged, outcome: Settled) -> list[LeftOut]:
+    points, survivor = judged.points, outcome.survivor
+    verdicts = [judged.verdicts[copy.row] for copy in (survivor, *outcome.others) if copy.row is not None]
     alike = next(verdict for verdict in verdicts if verdict.holders)
     rows = []
-    for copy in found.gone:
-        own = None if copy.row is None else judged.verdicts[copy.row]
+    for copy in outcome.others:
+        verdict = None if copy.row is None else judged.verdicts[copy.row]
         rows.append(
             _row(
                 verbs,
                 write,
                 points,
-                own if own is not None and own.holders else alike,
+                verdict if verdict is not None and verdict.holders else alike,
                 id=copy.id,
                 survivor=survivor.id,
                 point=copy.point,
                 kind=Kind.REMOVED if copy.row is None else Kind.LEFT_OUT,
             )
         )
-    if found.sent is not None:
+    if outcome.sent is not None:
         rows.append(
             _row(
                 verbs,
@@ -335,7 +335,7 @@ def _rows(verbs: MergesPoints, write: Operation, judged: Judged, found: Settled)
                 alike,
                 id=survivor.id,
                 survivor=survivor.id,
-                point=found.sent,
+                point=outcome.sent,
                 kind=Kind.CHANGED,
                 became=survivor.point,
             )

@@ -1,6 +1,6 @@
-"""What the gate asks of the database for one write: the collection's description, its metric, the neighbours; any other read of its own.
+"""The gate's reads for one write: the collection's description, its metric, the neighbours, and stored points.
 
-The reads have the client's credentials. Each ends within the time of its write, and none is sent while they keep failing.
+The reads have the client's credentials. Each ends within the time of its write. While reads fail, none is sent.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ..search.service import ProcessServices
 from ..telemetry.labels import AttemptKind, OwnRead, WriteOutcome
 from .judging import has_bare_points, tenant_of
 
-# What this many bytes of a write hold is parsed and compared in 1 to 2 ms; more of it in the thread beside the loop.
+# Writes up to this size are parsed and compared on the event loop, in 1 to 2 ms; larger ones in the thread.
 INLINE_BYTES = 32 * 1024
-# Of a neighbour whose vector is asked for: a number as text, and all else.
+# Estimated size of a neighbour with its vector: of one number as text, and of the rest.
 NUMBER_BYTES, NEIGHBOUR_BYTES = 14, 256
-# Queries of one write, where each has one vector.
-ASKED_AT_ONCE = 8
-# What a database's scores may be off by: neighbours are asked for down to so much below the lowest tier.
+# Concurrent queries of one write, if a query has one vector.
+QUERIES_AT_ONCE = 8
+# Error of a database's scores: neighbours are requested down to this much below the lowest tier.
 ROUNDED = 1e-4
 _SHAPE = "write: shape "
-_COSINE = "write: cosine "  # and the vector's name: what was learned of a collection
+_COSINE = "write: cosine "  # and the vector's name: a key of the learned descriptions
 
 T = TypeVar("T")
 
@@ -59,28 +59,28 @@ class Reads:
         self._work = work
 
     async def known(self, exchange: Questioner, until: float | None) -> object | None:
-        """The description of the collection, for an adapter that wants it; None where it may not be read. That is kept for a minute; a lost
-        one is asked for with the next write, since copies are stored until it comes. ``until``: None for one that is kept, or none.
+        """The collection's description, for an adapter that needs it; None if it may not be read. It is kept for a minute; the next write
+        requests a lost one again. ``until``: None to use only a kept one.
         """
-        verbs, held = self._adapter, self._services.governor.learned.descriptions
+        verbs, descriptions = self._adapter, self._services.governor.learned.descriptions
         if not isinstance(verbs, DescribesCollections):
             return None
         question = await self.done(exchange, partial(verbs.describe, exchange.operation, exchange.plain))
         if question is None or len(question.target) + len(question.body) > QUESTION_BYTES:
             return None
         key = (exchange.operation.collection, _SHAPE + question.target + question.body.decode("latin-1"))
-        known = held.get(key)
+        known = descriptions.get(key)
         if known is None:
             if until is None:
                 return None
             known = Description(await self._described(verbs, exchange, question, until))
-            held.put(key, known, seconds=KNOWN_SECONDS)
+            descriptions.put(key, known, seconds=KNOWN_SECONDS)
         return known.known
 
     async def _described(
         self, verbs: DescribesCollections, exchange: Questioner, question: Question, until: float
     ) -> object | None:
-        """None for a refusal, and for what cannot be read. Raises NotJudgedError, LostReplyError, and RefusedReplyError of a failing server."""
+        """None for a refusal or a malformed reply. Raises NotJudgedError, LostReplyError, and RefusedReplyError of a failing server."""
         started = self._services.clock()
         try:
             body = await self.ask(exchange, question, min(until, started + ASK_SECONDS))
@@ -95,27 +95,25 @@ class Reads:
             self._services.metrics.upstream_done(AttemptKind.LOOKUP, self._services.clock() - started)
 
     async def done(self, exchange: Questioner, work: Callable[[], T], replies: Iterable[bytes] = ()) -> T:
-        """Work on a write, and on ``replies`` of the database: where these are large, in the thread. The neighbours of a small write may have
-        16 MiB of texts, which took 57 ms.
+        """Run work on a write and on ``replies`` of the database; large ones in the thread. The neighbours of a small write may have 16 MiB of
+        texts, which took 57 ms.
         """
         return await self._work.done(work, is_long=is_long(exchange, replies))
 
     async def near(
         self, exchange: Questioner, points: NewPoints, policy: ResolvedPolicy, until: float
     ) -> tuple[Neighbours, bool]:
-        """The stored neighbours, and whether their scores are cosine similarities. Points without a usable vector or a tenant have
-        none.
-        """
+        """The stored neighbours, and whether their scores are cosine similarities. Points without a usable vector or a tenant have none."""
         tenants = [tenant_of(policy.tenant_keys, fields) for fields in points.fields]
         usable: npt.NDArray[np.bool_] = np.isfinite(points.vectors).all(axis=1) & (points.vectors != 0.0).any(axis=1)
-        which = tuple(row for row, each in enumerate(tenants) if each is not None and usable[row])
+        which = tuple(row for row, tenant in enumerate(tenants) if tenant is not None and usable[row])
         is_cosine = await self._is_cosine(exchange, points.vector_name, until)
         if not which:
             return _no_neighbours(points), is_cosine
         has_vectors = not is_cosine or has_bare_points(points, policy)
         inquiry = Inquiry(
             which=which,
-            tenants=tuple(each for row in which if (each := tenants[row]) is not None),
+            tenants=tuple(tenant for row in which if (tenant := tenants[row]) is not None),
             count=self._count_of(points, len(which), policy, has_vectors=has_vectors),
             vectors=has_vectors,
             least=policy.write.related - ROUNDED if is_cosine else None,
@@ -124,49 +122,47 @@ class Reads:
         if not self._services.governor.own.take(exchange.operation, OwnRead.NEIGHBOURS, len(which)):
             raise NotJudgedError(WriteOutcome.WITHHELD)
         bodies = await self.answers(exchange, questions, until)
-        return await self.done(exchange, partial(self._adapter.found, points, inquiry, bodies), bodies), is_cosine
+        return await self.done(exchange, partial(self._adapter.neighbours, points, inquiry, bodies), bodies), is_cosine
 
     async def answers(self, exchange: Questioner, questions: Sequence[Question], until: float) -> Sequence[bytes]:
-        """Of some questions at a time. The first failure ends all."""
+        """The answers to questions, a few at a time. The first failure ends all."""
         if len(questions) == 1:
             return [await self.ask(exchange, questions[0], until)]
-        room = asyncio.Semaphore(ASKED_AT_ONCE)
+        room = asyncio.Semaphore(QUERIES_AT_ONCE)
 
         async def one(question: Question) -> bytes:
             async with room:
                 return await self.ask(exchange, question, until)
 
-        asking = [asyncio.create_task(one(question), name="vecsieve-neighbours") for question in questions]
+        tasks = [asyncio.create_task(one(question), name="vecsieve-neighbours") for question in questions]
         try:
-            return await asyncio.gather(*asking)
+            return await asyncio.gather(*tasks)
         finally:
-            for task in asking:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _count_of(self, points: NewPoints, asked: int, policy: ResolvedPolicy, *, has_vectors: bool) -> int:
-        """Neighbours of each point: one more than are compared, since the point itself may be stored; with their vectors no more than
-        a reply may hold.
-        """
-        wanted = policy.write.neighbours + 1
+    def _count_of(self, points: NewPoints, queries: int, policy: ResolvedPolicy, *, has_vectors: bool) -> int:
+        """Neighbours per point: one more than are compared, for the point itself; with vectors at most as many as fit into a reply."""
+        count = policy.write.neighbours + 1
         if not has_vectors:
-            return wanted
-        each: int = points.vectors.shape[1] * NUMBER_BYTES + NEIGHBOUR_BYTES
-        return max(1, min(wanted, self._services.limits.reply_body_bytes // (each * asked)))
+            return count
+        point_bytes: int = points.vectors.shape[1] * NUMBER_BYTES + NEIGHBOUR_BYTES
+        return max(1, min(count, self._services.limits.reply_body_bytes // (point_bytes * queries)))
 
     async def _is_cosine(self, exchange: Questioner, vector_name: str, until: float) -> bool:
-        """Learned from the collection's description, and kept for a minute. False where the client may not read it."""
-        write, held = exchange.operation, self._services.governor.learned.descriptions
+        """Read from the collection's description, and kept for a minute. False if the client may not read it."""
+        write, descriptions = exchange.operation, self._services.governor.learned.descriptions
         question = await self.done(exchange, partial(self._adapter.ask_metric, write, exchange.plain))
         key = (write.collection, _COSINE + vector_name + question.target + question.body.decode("latin-1"))
-        known = held.get(key)
+        known = descriptions.get(key)
         if known is None:
             try:
                 body = await self.ask(exchange, question, until)
                 known = Description(self._adapter.is_cosine(body, vector_name))
             except RefusedReplyError:
                 known = Description(known=False)
-            held.put(key, known, seconds=KNOWN_SECONDS)
+            descriptions.put(key, known, seconds=KNOWN_SECONDS)
         return known.known is True
 
     async def ask(self, exchange: Questioner, question: Question, until: float) -> bytes:
@@ -201,7 +197,7 @@ class Reads:
 
 
 def is_long(exchange: Questioner, replies: Iterable[bytes] = ()) -> bool:
-    """Whether work on a write, and on replies to it, does not belong on the loop."""
+    """Whether work on a write and its replies is too long for the event loop."""
     return len(exchange.plain) + sum(map(len, replies)) > INLINE_BYTES
 
 

@@ -1,6 +1,4 @@
-"""Rows of the journal: points that were left out of writes, deleted or changed, and what became of them. Without SQLite, which only a process
-with a journal loads.
-"""
+"""Rows of the journal: points that were left out of writes, deleted or changed, and their states. Loads no SQLite."""
 
 from __future__ import annotations
 
@@ -9,10 +7,10 @@ from enum import StrEnum
 from hashlib import blake2b
 
 NO_ID = b"null"  # of a point whose id the database would have created
-# Instead of the ids, or the partition, of what was not parsed or is not known; instead of such a collection.
+# Placeholders for unknown ids or partitions, and for an unknown collection.
 ANY, EVERYWHERE = b"*", ""
 BUSY_SECONDS = 2.0  # seconds to wait for another process's transaction
-WANTED = "wanted a journal of VecSieve that this process may write, on a disk with room"
+EXPECTED = "wanted a journal of VecSieve that this process may write, on a disk with room"
 
 
 class JournalError(Exception):
@@ -21,10 +19,10 @@ class JournalError(Exception):
 
 class State(StrEnum):
     PENDING = "pending"  # the database has not answered
-    DONE = "done"  # the client was told that it is stored, or soon will be
+    DONE = "done"  # the client's write was acknowledged, or soon will be
     REFUSED = "refused"  # the database refused the rest of the write
     UNDONE = "undone"  # it was stored after all
-    REJECTED = "rejected"  # VecSieve refused the write and told the client
+    REJECTED = "rejected"  # VecSieve refused the write
     SUPERSEDED = "superseded"  # a later content of its id was stored, or a client deleted it
     DOUBTED = "doubted"  # a client may have deleted it
 
@@ -37,7 +35,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A point that is not stored. ``partition``: the part of the collection that the write named, in its spelling, b"" without one. ``id``,
+    """A point that is not stored as it was. ``partition``: the part of the collection that the write named, in its spelling, b"" without one. ``id``,
     ``survivor``: JSON. ``point``: in the form that the backend accepts; the client's own bytes, unless it was stored. ``became``: what is
     stored in place of a changed point, None for others.
     """

@@ -19,7 +19,7 @@ from support.pinecone.loading import KEY, index_url, loaded
 from support.process.commands import command_line
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.demo.backends import chroma_server as running_chroma
-from vecsieve.proxy.jobs.databases import DATABASES, Wanted, opened, points_opened
+from vecsieve.proxy.jobs.databases import DATABASES, SourceOptions, opened, points_opened
 from vecsieve.proxy.jobs.points import Points
 from vecsieve.proxy.jobs.source import PointId, Source, SourceError, Whole, mark_of
 from vecsieve.proxy.search.collections.profiles import decoded
@@ -47,7 +47,7 @@ TEXTS = [
 class There:
     """A database with the planted collection. ``ids``: of the points in the order in which they were planted."""
 
-    wanted: Wanted
+    wanted: SourceOptions
     environment: Mapping[str, str]
     ids: tuple[PointId, ...]
     distance: str = "Cosine"
@@ -65,8 +65,8 @@ class There:
         return done.returncode, done.stdout, done.stderr
 
 
-def wanted(backend: str, url: str, collection: str) -> Wanted:
-    return Wanted(
+def wanted(backend: str, url: str, collection: str) -> SourceOptions:
+    return SourceOptions(
         backend=backend, url=url, collection=collection, vector=None, requests_per_second=2000.0, api_key_env=None
     )
 

@@ -59,7 +59,7 @@ async def drained(proxy: Running) -> bool:
     """As the process does it: told, drained, closed."""
     cycle = Lifecycle(drain_accept_seconds=0, drain_seconds=DRAIN_SECONDS, reload=partial(asyncio.sleep, 0))
     cycle.started()
-    cycle.told(signal.SIGTERM)
+    cycle.handle_signal(signal.SIGTERM)
     is_clean = await cycle.finish(proxy.process)
     await proxy.process.close()
     return is_clean

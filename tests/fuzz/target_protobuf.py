@@ -49,7 +49,7 @@ def check(data: bytes) -> None:
         assert b"".join(data[each.start : each.end] for each in walked) == data, "fields cover the message"
         _compare(data, walked)
     _maps(data, walked)
-    _declared(protobuf.held, data, whole)
+    _declared(protobuf.single, data, whole)
     for schema in (protobuf_values.QDRANT, protobuf_values.GOOGLE):
         spelled = _declared(protobuf_values.as_json, data, whole, schema)
         if spelled is not None:

@@ -80,7 +80,7 @@ def _answered(sample: Sample, answer: bytes) -> None:
     assert points is not None, sample.name
     inquiry = Inquiry(which=(0,), tenants=((),), count=2, vectors=True)
     try:
-        near = sample.adapter.found(points, inquiry, [answer])
+        near = sample.adapter.neighbours(points, inquiry, [answer])
     except MalformedReplyError:
         return
     assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)

@@ -15,7 +15,7 @@ from support.backends.writes import SCORE, Sample, samples
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, UnsupportedError
 from vecsieve.adapters.wire.protobuf import LENGTH, length_field
-from vecsieve.adapters.writes import Inquiry, MergesPoints, NewPoints, Told, WriteNeeds
+from vecsieve.adapters.writes import Inquiry, MergesPoints, NewPoints, Receipt, WriteNeeds
 
 JUNK = st.one_of(st.binary(max_size=40), st.sampled_from(target_writes.WORDS))
 NAMES = [sample.name for sample in samples()]
@@ -32,7 +32,7 @@ def test_a_sample_is_read_whole(sample: Sample) -> None:
     points = sample.adapter.parse(sample.write, sample.body, needs)
     inquiry = Inquiry(which=(0,), tenants=((),), count=2, vectors=False)
     assert len(sample.adapter.ask(sample.write, points, inquiry)) == 1
-    near = sample.adapter.found(points, inquiry, [sample.answer])
+    near = sample.adapter.neighbours(points, inquiry, [sample.answer])
     assert (near.of.tolist(), near.scores.tolist()) == ([0], [SCORE])
     assert near.ids != points.ids
 
@@ -107,12 +107,12 @@ def test_arbitrary_bytes_tell_of_the_points_of_a_write_or_are_malformed(number: 
     sample, verbs, points = two_points(number)
     damaged = data.draw(answers(verbs.acknowledged(sample.write, points, "").body, *REFUSALS, b""))
     try:
-        told = verbs.told(sample.write, points, {1: 0}, damaged)
+        told = verbs.receipt(sample.write, points, {1: 0}, damaged)
     except MalformedReplyError:
         return
     assert told.refused <= {1}
     assert told.failed <= {0}
-    assert verbs.is_told or told == Told(body=damaged)
+    assert verbs.has_receipts or told == Receipt(body=damaged)
 
 
 @pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
@@ -122,12 +122,12 @@ def test_each_answer_of_a_refusal_is_read_by_a_transport(number: int) -> None:
     refused = 0
     for answer in REFUSALS:
         try:
-            refused += bool(verbs.told(sample.write, points, {1: 0}, answer).failed)
+            refused += bool(verbs.receipt(sample.write, points, {1: 0}, answer).failed)
         except DeclinedError:
             refused += 1
         except MalformedReplyError:
             continue
-    assert (refused > 0) == verbs.is_told
+    assert (refused > 0) == verbs.has_receipts
 
 
 # Of one row, by Milvus over REST and gRPC, and by Weaviate over REST and gRPC.

@@ -34,7 +34,7 @@ from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Operation, Question, RequestHead
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.jobs import undo
-from vecsieve.proxy.jobs.pairs.store import Going
+from vecsieve.proxy.jobs.pairs.store import Removal
 from vecsieve.proxy.jobs.points import RestorablePoints
 from vecsieve.proxy.jobs.sweep import applying
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeError
@@ -46,7 +46,7 @@ from vecsieve.proxy.writes.book import UNSEEN_SECONDS, Book
 from vecsieve.proxy.writes.events import Feed
 from vecsieve.proxy.writes.gate import Room, Shared, WriteGate
 from vecsieve.proxy.writes.journal import Journal
-from vecsieve.proxy.writes.lock import held_alone
+from vecsieve.proxy.writes.lock import locked
 from vecsieve.proxy.writes.rows import Kind
 
 MODES: Mapping[str, Mapping[str, str]] = {
@@ -130,7 +130,7 @@ class World:
     def _begin(self) -> None:
         """A process, which holds the journal's lock until it ends."""
         self.process = ExitStack()
-        self.process.enter_context(held_alone(self.path))
+        self.process.enter_context(locked(self.path))
         journal = Journal(self.path, now=self._wall, steady=self._tick)
         journal._work = Inline(self.turn)  # type: ignore[assignment]  # - in turn instead of in a thread
         feed = Feed(now=self.clock, dropped=lambda _sink, _count: None)
@@ -172,7 +172,7 @@ class World:
         self.owners: dict[asyncio.Future[None], int] = {}
         self.asking: set[asyncio.Future[None]] = set()
         self.clients: dict[int, asyncio.Task[None] | None] = {1: None, 2: None}
-        self.swept: Going | None = None
+        self.swept: Removal | None = None
         self.database.clear()
         self.services.governor.learned.descriptions.clear() if hasattr(
             self.services.governor.learned.descriptions, "clear"
@@ -329,7 +329,7 @@ class World:
             pairs = [(one, other) for one in each for other in each if one.id < other.id and one.text == other.text]
             if pairs:
                 one, other = self.chance.choice(pairs)
-                self.swept = Going(
+                self.swept = Removal(
                     id=stored._id(other),
                     survivor=stored._id(one),
                     evidence="exact",
@@ -428,9 +428,9 @@ class World:
                     raise
                 exchange.seen = None
                 if change is not None:
-                    told = gate.settling.answer(change, answer)
+                    receipt = gate.settling.answer(change, answer)
                     change = await gate.settling.settle(
-                        change, exchange, policy, is_success=told is not None, told=told
+                        change, exchange, policy, is_success=receipt is not None, receipt=receipt
                     )
         except (LostReplyError, UpstreamExchangeError):
             self._over(client, op, "failure")
@@ -469,7 +469,7 @@ class World:
     # What must hold.
 
     def _rows(self) -> list[tuple[int, str, Point]]:
-        found = self.journal._opened()._found("SELECT id, state, point FROM points", ())
+        found = self.journal._opened()._queried("SELECT id, state, point FROM points", ())
         return [(self.wire.id_of(key), state, self.wire.read(json.loads(point))) for key, state, point in found]
 
     def _shown(self) -> str:

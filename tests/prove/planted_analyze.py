@@ -17,7 +17,7 @@ import orjson
 from prove.planted_sweep import planted, timed
 from support.jobs.memory_source import MemorySource
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
-from vecsieve.proxy.jobs.analyze.run import Asked, Leaving, analyze
+from vecsieve.proxy.jobs.analyze.run import AnalyzeOptions, Leaving, analyze
 
 FIELDS = FieldNames(text=("text",), source=("source",))
 
@@ -29,7 +29,7 @@ def main(count: int) -> None:
     wall, cpu = time.perf_counter(), time.process_time()
     leaving: list[Leaving] = []
     with TemporaryDirectory() as folder:
-        asked = Asked(collection="planted", fields=FIELDS, limit=None, work=Path(folder) / "work")
+        asked = AnalyzeOptions(collection="planted", fields=FIELDS, limit=None, work=Path(folder) / "work")
         report = analyze(source, asked, bar=timed, take=leaving.append)
         disk = sum(each.stat().st_size for each in Path(folder).rglob("*") if each.is_file())
     said = [orjson.loads(line) for line in leaving[0].lines()]

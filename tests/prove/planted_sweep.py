@@ -27,7 +27,7 @@ import orjson
 from support.jobs.memory_source import MemorySource
 from vecsieve.proxy.jobs.pairs.joining import Runner
 from vecsieve.proxy.jobs.source import Point
-from vecsieve.proxy.jobs.sweep.deciding import Asked, Keep
+from vecsieve.proxy.jobs.sweep.deciding import Keep, SweepOptions
 from vecsieve.proxy.jobs.sweep.report import Report
 from vecsieve.proxy.jobs.sweep.run import lines, opened_store, sweep
 from vecsieve.proxy.runtime.files import Advance
@@ -93,7 +93,7 @@ def until_read(title: str, total: int | None) -> Iterator[Advance]:
         yield advance
 
 
-def killed(source: MemorySource, asked: Asked, seconds: float) -> None:
+def killed(source: MemorySource, asked: SweepOptions, seconds: float) -> None:
     """Sweep in a process of its own, and kill it after so long. It continues what the one before has read."""
     child = os.fork()
     if child == 0:
@@ -114,7 +114,7 @@ def main(count: int, keep: Keep, runners: Sequence[Runner], kills: int) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with TemporaryDirectory() as folder:
         work = Path(folder) / "read"
-        asked = Asked(
+        asked = SweepOptions(
             collection="planted",
             keep=keep,
             text_fields=("text",),

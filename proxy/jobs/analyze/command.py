@@ -21,7 +21,7 @@ from vecsieve.config.problems import Problem, SettingsError
 
 from ...runtime.files import check_output, output_console, write_output
 from ...runtime.lifecycle import ended_by_signals
-from ..databases import IdsOption, TextFieldOption, Wanted, opened
+from ..databases import IdsOption, SourceOptions, TextFieldOption, opened
 from ..pairs.store import StoreError
 from ..source import USUAL_FIELDS, SourceError
 from .families import Sources
@@ -36,16 +36,16 @@ from .report import (
     conclusions,
     counted,
     percent,
-    size_said,
+    size_text,
 )
-from .run import Asked, Leaving, analyze
+from .run import AnalyzeOptions, Leaving, analyze
 
 USUAL_SOURCES = ("source", "metadata.source")  # the second is LangChain's
 STDOUT = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments(Wanted):
+class Arguments(SourceOptions):
     """The options of `analyze`. ``text_field``, ``source_field``: None for the usual ones. ``json``: a file or "-"."""
 
     text_field: TextFieldOption = None
@@ -68,14 +68,14 @@ def run(arguments: Arguments) -> int:
         with ended_by_signals():
             leaving: list[Leaving] = []
             with closing(opened(arguments, os.environ)) as source:
-                report = analyze(source, _asked(arguments), take=leaving.append)
+                report = analyze(source, _options(arguments), take=leaving.append)
             _publish(report, leaving, arguments)
     except (SourceError, StoreError) as error:
         sys.stderr.write(f"vecsieve analyze: {error}\n{_continuation(arguments.work)}")
         return 1
     except KeyboardInterrupt:
-        said = _continuation(arguments.work) or "nothing was saved; with --work FOLDER a run can be continued\n"
-        sys.stderr.write(f"\nstopped: {said}")
+        hint = _continuation(arguments.work) or "nothing was saved; with --work FOLDER a run can be continued\n"
+        sys.stderr.write(f"\nstopped: {hint}")
         return 130
     return 0
 
@@ -86,9 +86,9 @@ def _continuation(work: Path | None) -> str:
     return f"the progress is saved in {work}; run the same command again to continue\n"
 
 
-def _asked(arguments: Arguments) -> Asked:
+def _options(arguments: Arguments) -> AnalyzeOptions:
     text, source = arguments.text_field, arguments.source_field
-    return Asked(
+    return AnalyzeOptions(
         collection=arguments.collection,
         fields=FieldNames(
             text=USUAL_FIELDS if text is None else (text,), source=USUAL_SOURCES if source is None else (source,)
@@ -201,24 +201,24 @@ def _sizes(report: Report) -> Table:
     table.add_column("size", justify="right")
     table.add_column("families", justify="right")
     table.add_column("points", justify="right")
-    for each in report.families.sizes:
-        if each.families:
-            table.add_row(size_said(each.smallest, each.largest), f"{each.families:,}", f"{each.points:,}")
+    for size in report.families.sizes:
+        if size.families:
+            table.add_row(size_text(size.smallest, size.largest), f"{size.families:,}", f"{size.points:,}")
     return table
 
 
 def _sources(sources: Sources) -> Table:
     table = Table(box=box.ROUNDED)
-    shown = sources.rows[:COLUMNS]
+    rows = sources.rows[:COLUMNS]
     table.add_column("source", overflow="ellipsis", no_wrap=True, max_width=24)
     table.add_column("points", justify="right")
     table.add_column("repeated", justify="right")
-    for row in shown:
+    for row in rows:
         table.add_column(Text(row.name, overflow="fold"), justify="right", max_width=12)
     for number, row in enumerate(sources.rows):
         cells = [
             Text(percent(copied, row.points), style="dim" if not copied else "bold" if number == column else "")
-            for column, copied in enumerate(row.copied[: len(shown)])
+            for column, copied in enumerate(row.copied[: len(rows)])
         ]
         table.add_row(Text(row.name), f"{row.points:,}", percent(row.repeated, row.points), *cells)
     if sources.distinct > len(sources.rows):

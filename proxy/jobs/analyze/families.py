@@ -42,35 +42,36 @@ class Grouped:
     @property
     def leaving(self) -> Mask:
         """(n,) who is no leader."""
-        found: Mask = self.heads != np.arange(len(self.heads))
-        return found
+        mask: Mask = self.heads != np.arange(len(self.heads))
+        return mask
 
 
 def grouped(gathered: Gathered) -> Grouped:
     """The families of the points."""
-    n, held, firsts = len(gathered.keys), gathered.held, firsts_of(gathered)
-    between = firsts[held.pairs].reshape(-1, 2)  # equals are one point: a repeat of one of them is a repeat of all
+    n, coverings, firsts = len(gathered.keys), gathered.coverings, firsts_of(gathered)
+    between = firsts[coverings.pairs].reshape(-1, 2)  # equals are one point: a repeat of one of them is a repeat of all
     counts = between[:, 0] != between[:, 1]
     sizes = np.zeros(n, np.intp)
-    np.maximum.at(sizes, between, held.sizes)
-    strength = -held.evidence[counts].astype(np.float32)
+    np.maximum.at(sizes, between, coverings.sizes)
+    strength = -coverings.evidence[counts].astype(np.float32)
     heads = heads_of(between[counts], strength, Order(sizes=sizes, rank=np.zeros(n)))[firsts]
     return Grouped(heads=heads, firsts=firsts, evidence=_evidence(gathered, heads, firsts, between))
 
 
 def _evidence(gathered: Gathered, heads: Indices, firsts: Indices, between: Indices) -> Indices:
     n = len(heads)
-    found = np.where(firsts == firsts[heads], _equal(gathered), Evidence.NONE)
+    evidence = np.where(firsts == firsts[heads], _equal(gathered), Evidence.NONE)
     # The strongest evidence of each pair, the smallest number, is written last.
-    order = np.argsort(-gathered.held.evidence.astype(np.intp), kind="stable")
+    covering = gathered.coverings.evidence
+    order = np.argsort(-covering.astype(np.intp), kind="stable")
     best = {
         (one, other): number
-        for (one, other), number in zip(between[order].tolist(), gathered.held.evidence[order].tolist(), strict=True)
+        for (one, other), number in zip(between[order].tolist(), covering[order].tolist(), strict=True)
     }
-    for place in np.flatnonzero((heads != np.arange(n)) & (found == Evidence.NONE)).tolist():
-        found[place] = best[int(firsts[place]), int(heads[place])]
-    found[heads == np.arange(n)] = Evidence.NONE
-    return found
+    for place in np.flatnonzero((heads != np.arange(n)) & (evidence == Evidence.NONE)).tolist():
+        evidence[place] = best[int(firsts[place]), int(heads[place])]
+    evidence[heads == np.arange(n)] = Evidence.NONE
+    return evidence
 
 
 def _equal(gathered: Gathered) -> Indices:
@@ -102,9 +103,9 @@ class Repeats:
         )
 
 
-def repeats(gathered: Gathered, found: Grouped) -> Repeats:
+def repeats(gathered: Gathered, families: Grouped) -> Repeats:
     """Of the examined points."""
-    evidence = (found.evidence if gathered.whole else _own_evidence(gathered, found))[gathered.looked]
+    evidence = (families.evidence if gathered.whole else _evidence_of_points(gathered, families))[gathered.looked]
     has_text = gathered.known[gathered.looked] == Known.TEXT
     counts = np.bincount(evidence[has_text], minlength=len(Evidence)).tolist()
     return Repeats(
@@ -116,13 +117,13 @@ def repeats(gathered: Gathered, found: Grouped) -> Repeats:
     )
 
 
-def _own_evidence(gathered: Gathered, found: Grouped) -> Indices:
+def _evidence_of_points(gathered: Gathered, families: Grouped) -> Indices:
     """Why another point says all of each (n,), whichever of them would stay."""
-    n = len(found.heads)
+    n = len(families.heads)
     weakest = np.full(n, len(Evidence), np.intp)
-    np.minimum.at(weakest, gathered.held.pairs[:, 0], gathered.held.evidence.astype(np.intp))
+    np.minimum.at(weakest, gathered.coverings.pairs[:, 0], gathered.coverings.evidence.astype(np.intp))
     evidence = np.where(weakest < len(Evidence), weakest, Evidence.NONE)
-    is_equal = np.bincount(found.firsts, minlength=n)[found.firsts] > 1
+    is_equal = np.bincount(families.firsts, minlength=n)[families.firsts] > 1
     return np.where(is_equal, _equal(gathered), evidence)
 
 
@@ -131,7 +132,7 @@ def name_of(evidence: int) -> str:
     return "edited" if evidence == Evidence.SEARCHED else Evidence(evidence).name.lower()
 
 
-SHOWN = 12  # sources with a row and a column of their own: the width of a page or a wide terminal
+MOST_SOURCES = 12  # sources with a row and a column of their own: the width of a page or a wide terminal
 NO_SOURCE = "(none)"
 OTHERS = "(others)"
 
@@ -171,9 +172,9 @@ def sources(gathered: Gathered, heads: Indices) -> Sources | None:
 def _row(name: str, number: int, points: Places, families: tuple[Indices, Indices], heads: Indices) -> SourceRow:
     """``points``: places of the source with this number. ``families``: of _counted."""
     family, counts = families
-    own = np.zeros(counts.shape[1], np.intp)
-    own[number] = 1  # the point itself does not count
-    copied = counts[np.searchsorted(family, heads[points[np.isin(heads[points], family)]])] > own
+    itself = np.zeros(counts.shape[1], np.intp)
+    itself[number] = 1  # the point itself does not count
+    copied = counts[np.searchsorted(family, heads[points[np.isin(heads[points], family)]])] > itself
     return SourceRow(
         name=name,
         points=len(points),
@@ -187,16 +188,16 @@ def _groups(gathered: Gathered) -> tuple[list[str], Indices]:
     mine = gathered.sources[gathered.looked]
     counts = np.bincount(mine[mine != NOWHERE], minlength=len(gathered.source_names))
     names = gathered.source_names
-    order = sorted(range(len(names)), key=lambda each: (-int(counts[each]), names[each]))
-    shown = [names[each] for each in order[:SHOWN]]
-    number = np.full(len(names) + 1, len(shown), np.intp)  # NOWHERE, which is -1, indexes the last one
-    number[order[:SHOWN]] = np.arange(len(shown))
-    if len(names) > SHOWN:
-        shown.append(OTHERS)
+    order = sorted(range(len(names)), key=lambda source: (-int(counts[source]), names[source]))
+    sources = [names[source] for source in order[:MOST_SOURCES]]
+    number = np.full(len(names) + 1, len(sources), np.intp)  # NOWHERE, which is -1, indexes the last one
+    number[order[:MOST_SOURCES]] = np.arange(len(sources))
+    if len(names) > MOST_SOURCES:
+        sources.append(OTHERS)
     if (mine == NOWHERE).any():
-        number[-1] = len(shown)
-        shown.append(NO_SOURCE)
-    return shown, number[gathered.sources]
+        number[-1] = len(sources)
+        sources.append(NO_SOURCE)
+    return sources, number[gathered.sources]
 
 
 def _counted(groups: Indices, heads: Indices, width: int) -> tuple[Indices, Indices]:

@@ -18,7 +18,7 @@ from .report import (
     conclusions,
     counted,
     percent,
-    size_said,
+    size_text,
 )
 
 # Charts are inline SVG. Their figures are also in a table beside them, for screen readers.
@@ -29,10 +29,10 @@ GAP = 0.28  # share of a column's width
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """``label``: below. ``said``: above. ``height``: from 0.0 to 1.0."""
+    """``label``: below. ``text``: above. ``height``: from 0.0 to 1.0."""
 
     label: str
-    said: str
+    text: str
     height: float
 
 
@@ -46,7 +46,7 @@ def columns(name: str, bars: Sequence[Column]) -> str:
             f'<rect class="fill1" x="{left:.1f}" y="{top:.1f}" width="{place * (1 - GAP):.1f}" '
             f'height="{HEIGHT - BOTTOM - top:.1f}" rx="2"/>'
         )
-        parts.append(_text(middle, top - 6, bar.said, "value"))
+        parts.append(_text(middle, top - 6, bar.text, "value"))
         parts.append(_text(middle, HEIGHT - BOTTOM + 18, bar.label, "label"))
     return _svg(name, parts)
 
@@ -59,8 +59,8 @@ def _line(left: float, top: float, right: float, bottom: float, kind: str) -> st
     return f'<line class="{kind}" x1="{left:.1f}" y1="{top:.1f}" x2="{right:.1f}" y2="{bottom:.1f}"/>'
 
 
-def _text(x: float, y: float, said: str, kind: str) -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(said)}</text>'
+def _text(x: float, y: float, text: str, kind: str) -> str:
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
 def _svg(name: str, parts: Sequence[str]) -> str:
@@ -147,20 +147,20 @@ def _opening(report: Report) -> str:
     about = report.about
     vector = f", vector {about.vector_name}" if about.vector_name else ""
     facts = f"{about.points:,} points{vector}, {about.dimension} dimensions, {about.distance}."
-    said = "".join(f"<li>{escape(each)}</li>" for each in conclusions(report))
+    items = "".join(f"<li>{escape(each)}</li>" for each in conclusions(report))
     warned = "".join(f'<p class="warn">{escape(each)}</p>' for each in cautions(report))
     return (
         f"<header><h1>Redundancy of {escape(about.collection)}</h1>"
-        f'<p class="soft">{escape(facts)}</p></header>\n{_tiles(report)}\n<ul>{said}</ul>\n{warned}'
+        f'<p class="soft">{escape(facts)}</p></header>\n{_tiles(report)}\n<ul>{items}</ul>\n{warned}'
     )
 
 
 def _tiles(report: Report) -> str:
-    whole, saving, found = report.about.examined, report.saving, report.repeats
+    whole, saving, repeats = report.about.examined, report.saving, report.repeats
     average = f"{saving.repeats / saving.searches:.1f}" if saving.searches else "-"
     tiles = (
-        ("say nothing of their own", percent(found.points, whole), f"{found.points:,} of {whole:,} points"),
-        ("equal to another", percent(found.equal, whole), f"{found.equal:,} points"),
+        ("say nothing of their own", percent(repeats.points, whole), f"{repeats.points:,} of {whole:,} points"),
+        ("equal to another", percent(repeats.equal, whole), f"{repeats.equal:,} points"),
         ("families", f"{report.families.count:,}", f"the largest of {report.families.largest:,} points"),
         (f"repeats in a top {saving.top_k}", average, f"mean of {saving.searches:,} searches"),
     )
@@ -185,7 +185,7 @@ def _repeats(report: Report) -> str:
     bars = [
         Column(
             label=name.partition(",")[0].removesuffix(" in one other"),
-            said=f"{count:,}" if count else "",
+            text=f"{count:,}" if count else "",
             height=count / most,
         )
         for name, count in parts
@@ -206,7 +206,7 @@ def _saving(report: Report) -> str:
     saving = report.saving
     most = max(1, *saving.by_repeats)
     bars = [
-        Column(label=str(repeats), said=f"{searches:,}" if searches else "", height=searches / most)
+        Column(label=str(repeats), text=f"{searches:,}" if searches else "", height=searches / most)
         for repeats, searches in enumerate(saving.by_repeats)
     ]
     rows = [
@@ -224,19 +224,19 @@ def _saving(report: Report) -> str:
 
 def _families(report: Report) -> str:
     sizes = report.families.sizes
-    most = max(1, *(each.points for each in sizes))
+    most = max(1, *(size.points for size in sizes))
     bars = [
         Column(
-            label=size_said(each.smallest, each.largest),
-            said=f"{each.points:,}" if each.points else "",
-            height=each.points / most,
+            label=size_text(size.smallest, size.largest),
+            text=f"{size.points:,}" if size.points else "",
+            height=size.points / most,
         )
-        for each in sizes
+        for size in sizes
     ]
     rows = [
-        (size_said(each.smallest, each.largest), f"{each.families:,}", f"{each.points:,}")
-        for each in sizes
-        if each.families
+        (size_text(size.smallest, size.largest), f"{size.families:,}", f"{size.points:,}")
+        for size in sizes
+        if size.families
     ]
     caption = "Points by the size of their family. A family is a leader and the points all of which the leader says, without chains."
     table = figures("Families by size", ("size", "families", "points"), rows)
@@ -298,12 +298,12 @@ def _member(member: Member) -> str:
 
 def _closing(report: Report) -> str:
     about = report.about
-    found_by = "the database's own index" if report.sampled else "hashes of their texts and vectors"
-    said = (
-        f"Made by VecSieve {report.version} from {about.examined:,} points and {found_by}, read-only. "
+    method = "the database's own index" if report.sampled else "hashes of their texts and vectors"
+    footer = (
+        f"Made by VecSieve {report.version} from {about.examined:,} points and {method}, read-only. "
         f"Texts under {', '.join(about.text_fields)}; sources under {', '.join(about.source_fields)}."
     )
-    return f"<footer>{escape(said)}</footer>"
+    return f"<footer>{escape(footer)}</footer>"
 
 
 def section(title: str, inside: str) -> str:

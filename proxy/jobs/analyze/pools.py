@@ -74,11 +74,11 @@ def saving(pools: Sequence[Pool]) -> Saving:
     """What deduplication by the default policy would save."""
     by_repeats = [0] * TOP_K
     results = filled = 0
-    for each in pools:
-        plain = min(TOP_K, len(each.labels))
-        by_repeats[plain - len(np.unique(each.labels[:plain]))] += 1
+    for pool in pools:
+        plain = min(TOP_K, len(pool.labels))
+        by_repeats[plain - len(np.unique(pool.labels[:plain]))] += 1
         results += plain
-        filled += min(plain, int(each.labels.max()) + 1)
+        filled += min(plain, int(pool.labels.max()) + 1)
     return Saving(
         searches=len(pools),
         top_k=TOP_K,

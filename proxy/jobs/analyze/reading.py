@@ -38,7 +38,7 @@ class Known(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Coverings:
     """``pairs``: (q, 2) places, each with one that says all of it. ``evidence``: (q,) Evidence. ``sizes``: (q, 2) tokens of their texts."""
 
     pairs: Pairs
@@ -46,7 +46,7 @@ class Held:
     sizes: Pairs
 
     @classmethod
-    def of(cls, parts: Sequence[Held]) -> Held:
+    def of(cls, parts: Sequence[Coverings]) -> Coverings:
         """All of them, each pair once."""
         pairs = np.concatenate([np.empty((0, 2), np.int32), *(each.pairs for each in parts)])
         _, first = np.unique(pairs, axis=0, return_index=True)
@@ -59,13 +59,13 @@ class Held:
 class Gathered:
     """The arrays for n points, m of which are examined.
 
-    ``looked``: (m,) places of the examined points, ascending. ``held``: what pairs show. ``known``: (n,) the kind of the key. ``keys``: (n,) equal
+    ``looked``: (m,) places of the examined points, ascending. ``coverings``: what pairs show. ``known``: (n,) the kind of the key. ``keys``: (n,) equal
     points have equal keys of the same kind. ``sources``: (n,) indices in ``source_names``; -1 for none. ``vectors``: (m,) whether the point
     has a vector. ``full``: (m,) whether all neighbours that were listed for a point repeat it, so that there may be more.
     """
 
     looked: Places
-    held: Held
+    coverings: Coverings
     keys: npt.NDArray[np.uint64]
     known: npt.NDArray[np.uint8]
     sources: Places
@@ -115,8 +115,8 @@ class FieldNames:
 
 def source_name(point: Point, fields: Sequence[str]) -> str | None:
     """A printable text, number or boolean, as in JSON; other values are no name."""
-    for each in fields:
-        value = value_at(point.payload, each)
+    for name in fields:
+        value = value_at(point.payload, name)
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, int | float) or (isinstance(value, str) and value.strip()):
@@ -146,8 +146,8 @@ def gathered_whole(
     stream(source, ids, store, lambda points, places: _page(points, places, ids, by, fields), bar)
     with bar("looking for candidates", None):
         store.pair_up()
-    n, stored = len(ids), store.held()
-    held = _compared(store, cut, bar, magnitude=source.shape().magnitude)
+    n, stored = len(ids), store.stored()
+    coverings = _compared(store, cut, bar, magnitude=source.shape().magnitude)
     known, keys = np.zeros(n, np.uint8), np.zeros(n, np.uint64)
     has_text = stored.numbers != 0
     known[stored.places] = np.where(has_text, Known.TEXT, np.where(stored.has_vector, Known.VECTOR, Known.NOTHING))
@@ -157,7 +157,7 @@ def gathered_whole(
     vectors[stored.places] = stored.has_vector
     return Gathered(
         looked=np.arange(n, dtype=np.int32),
-        held=held,
+        coverings=coverings,
         keys=keys,
         known=known,
         sources=sources,
@@ -187,35 +187,35 @@ def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, fiel
     )
 
 
-def _compared(store: Store, cut: float, bar: Bar, *, magnitude: bool) -> Held:
-    parts: list[Held] = []
+def _compared(store: Store, cut: float, bar: Bar, *, magnitude: bool) -> Coverings:
+    parts: list[Coverings] = []
     with bar("comparing candidates", store.pairs()) as advance:
-        for each in store.candidates(store.held()):
-            found = judged(each.rows, each.vectors, each.has_vector, each.texts, each.of_text, magnitude=magnitude)
-            parts.append(_held(each.pairs, each.rows, found, each.texts, cut))
-            advance(len(each.pairs))
-    return Held.of(parts)
+        for part in store.candidates(store.stored()):
+            verdicts = judged(part.rows, part.vectors, part.has_vector, part.texts, part.of_text, magnitude=magnitude)
+            parts.append(_coverings(part.pairs, part.rows, verdicts, part.texts, cut))
+            advance(len(part.pairs))
+    return Coverings.of(parts)
 
 
-def _held(
-    pairs: npt.NDArray[np.int64] | Pairs, rows: Indices, found: Judged, texts: Sequence[str | None], cut: float
-) -> Held:
+def _coverings(
+    pairs: npt.NDArray[np.int64] | Pairs, rows: Indices, verdicts: Judged, texts: Sequence[str | None], cut: float
+) -> Coverings:
     """``pairs``: (p, 2) places, as ``rows`` of the texts. Beside what the judge found, vectors within ``cut`` of points without texts."""
     bare = np.array([text is None for text in texts], np.bool_)[rows].all(axis=1)
-    near = bare & (found.evidence == Evidence.NONE) & (distances(found.similarities) <= cut)
-    evidence = np.where(near, np.int8(Evidence.SEARCHED), found.evidence)
+    near = bare & (verdicts.evidence == Evidence.NONE) & (distances(verdicts.similarities) <= cut)
+    evidence = np.where(near, np.int8(Evidence.SEARCHED), verdicts.evidence)
     parts = []
     for side in (0, 1):
-        which = np.flatnonzero(found.holds[:, side] | near)
+        which = np.flatnonzero(verdicts.holds[:, side] | near)
         ends = [1 - side, side]
         parts.append(
-            Held(
+            Coverings(
                 pairs=pairs[which][:, ends].astype(np.int32),
                 evidence=evidence[which],
-                sizes=found.sizes[rows[which][:, ends]].astype(np.int32),
+                sizes=verdicts.sizes[rows[which][:, ends]].astype(np.int32),
             )
         )
-    return Held.of(parts)
+    return Coverings.of(parts)
 
 
 NEIGHBOURS = 20
@@ -229,7 +229,7 @@ class _Sample:
     ids: Ids
     gathered: Gathered
     names: _Names = field(default_factory=_Names)
-    parts: list[Held] = field(default_factory=list)
+    parts: list[Coverings] = field(default_factory=list)
 
 
 def gathered_sample(source: Source, ids: Ids, looked: Places, fields: FieldNames, cut: float, bar: Bar) -> Gathered:
@@ -238,18 +238,18 @@ def gathered_sample(source: Source, ids: Ids, looked: Places, fields: FieldNames
     Raises SourceError.
     """
     n, m = len(ids), len(looked)
-    found = _Sample(ids, _nothing_yet(n, looked))
+    sample = _Sample(ids, _nothing_yet(n, looked))
     with bar("looking for repeats", m) as advance:
         for start in range(0, m, SEARCHES):
-            _search(found, source, range(start, min(start + SEARCHES, m)), fields, cut)
+            _search(sample, source, range(start, min(start + SEARCHES, m)), fields, cut)
             advance(min(SEARCHES, m - start))
-    return replace(found.gathered, held=Held.of(found.parts), source_names=found.names.all())
+    return replace(sample.gathered, coverings=Coverings.of(sample.parts), source_names=sample.names.all())
 
 
 def _nothing_yet(n: int, looked: Places) -> Gathered:
     return Gathered(
         looked=looked,
-        held=Held.of(()),
+        coverings=Coverings.of(()),
         keys=np.zeros(n, np.uint64),
         known=np.zeros(n, np.uint8),
         sources=np.full(n, NOWHERE, np.int32),
@@ -259,30 +259,32 @@ def _nothing_yet(n: int, looked: Places) -> Gathered:
     )
 
 
-def _search(found: _Sample, source: Source, rows: range, fields: FieldNames, cut: float) -> None:
+def _search(sample: _Sample, source: Source, rows: range, fields: FieldNames, cut: float) -> None:
     """Compare the points of these rows with their nearest others."""
-    places = found.gathered.looked[rows.start : rows.stop]
-    points = source.read(found.ids.at(places.tolist()))
-    _note(found, points, fields)
+    places = sample.gathered.looked[rows.start : rows.stop]
+    points = source.read(sample.ids.at(places.tolist()))
+    _note(sample, points, fields)
     with_vector = [point for point in points if point.vector is not None]
     if not with_vector:
         return
     vectors = [point.vector for point in with_vector if point.vector is not None]
-    at = np.searchsorted(places, found.ids.places([point.id for point in with_vector])) + rows.start
-    found.gathered.vectors[at] = True
+    at = np.searchsorted(places, sample.ids.places([point.id for point in with_vector])) + rows.start
+    sample.gathered.vectors[at] = True
     # One more, because a point finds itself.
     lists = source.neighbours(np.stack(vectors), count=NEIGHBOURS + 1)
     for row, point, neighbours in zip(at.tolist(), with_vector, lists, strict=True):
         others = [other for other, _ in neighbours if other.id != point.id][:NEIGHBOURS]
-        _compare(found, source, row, [point, *others], fields, cut)
+        _compare(sample, source, row, [point, *others], fields, cut)
 
 
-def _compare(found: _Sample, source: Source, row: int, points: Sequence[Point], fields: FieldNames, cut: float) -> None:
+def _compare(
+    sample: _Sample, source: Source, row: int, points: Sequence[Point], fields: FieldNames, cut: float
+) -> None:
     """Compare the first of these points with the others."""
-    places = found.ids.places([point.id for point in points])
+    places = sample.ids.places([point.id for point in points])
     there = np.flatnonzero(places != NOWHERE).tolist()  # stored after the ids were listed
     points, places = [points[each] for each in there], places[there]
-    _note(found, points[1:], fields)
+    _note(sample, points[1:], fields)
     texts = [text_of(point.payload, fields.text) for point in points]
     rows = np.stack((np.zeros(len(points) - 1, np.intp), np.arange(1, len(points))), axis=1)
     shape = source.shape()
@@ -291,13 +293,13 @@ def _compare(found: _Sample, source: Source, row: int, points: Sequence[Point], 
     has_vector = np.array([point.vector is not None and bool(point.vector.any()) for point in points], np.bool_)
     of_text = np.ones(len(rows), np.bool_)
     seen = judged(rows, vectors, has_vector, texts, of_text, magnitude=shape.magnitude)
-    held = _held(places[rows], rows, seen, texts, cut)
-    found.parts.append(held)
-    found.gathered.full[row] = len(rows) == NEIGHBOURS == len(np.unique(held.pairs)) - 1
+    coverings = _coverings(places[rows], rows, seen, texts, cut)
+    sample.parts.append(coverings)
+    sample.gathered.full[row] = len(rows) == NEIGHBOURS == len(np.unique(coverings.pairs)) - 1
 
 
-def _note(found: _Sample, points: Sequence[Point], fields: FieldNames) -> None:
-    gathered = found.gathered
-    for place, point in zip(found.ids.places([point.id for point in points]).tolist(), points, strict=True):
+def _note(sample: _Sample, points: Sequence[Point], fields: FieldNames) -> None:
+    gathered = sample.gathered
+    for place, point in zip(sample.ids.places([point.id for point in points]).tolist(), points, strict=True):
         gathered.known[place], gathered.keys[place] = key(point, fields.text)
-        gathered.sources[place] = found.names.number(source_name(point, fields.source))
+        gathered.sources[place] = sample.names.number(source_name(point, fields.source))

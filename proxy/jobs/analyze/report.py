@@ -117,7 +117,7 @@ def percent(part: int, whole: int) -> str:
     return f"{share:.0f} %"
 
 
-def size_said(smallest: int, largest: int | None) -> str:
+def size_text(smallest: int, largest: int | None) -> str:
     if largest is None:
         return f"over {smallest - 1}"
     return str(smallest) if smallest == largest else f"{smallest}-{largest}"
@@ -130,52 +130,52 @@ def counted(part: int, whole: int) -> str:
 
 def headline(report: Report) -> str:
     """The figure of the report: how many points say nothing that another does not."""
-    about, found = report.about, report.repeats
-    if not found.points:
+    about, repeats = report.about, report.repeats
+    if not repeats.points:
         return "No point is wholly said by another: there is nothing to deduplicate."
     which = "have another that says all of them" if report.sampled else "say nothing that another point does not"
-    said = f"{found.points:,} of {about.examined:,} points ({percent(found.points, about.examined)}) {which}"
-    return f"{said}: {', '.join(f'{count:,} {name}' for name, count in found.parts if count)}."
+    counts = f"{repeats.points:,} of {about.examined:,} points ({percent(repeats.points, about.examined)}) {which}"
+    return f"{counts}: {', '.join(f'{count:,} {name}' for name, count in repeats.parts if count)}."
 
 
 def conclusions(report: Report) -> tuple[str, ...]:
     """The most important first."""
-    said = [headline(report), _saving(report.saving)]
+    sentences = [headline(report), _saving(report.saving)]
     if report.sources is not None:
-        said += [each for each in (_across(report.sources), _within(report.sources)) if each is not None]
+        sentences += [each for each in (_across(report.sources), _within(report.sources)) if each is not None]
     if report.overlap is not None:
-        said.append(_overlapping(report.overlap))
+        sentences.append(_overlapping(report.overlap))
     if report.repeats.points:
-        said.append(_advice(report))
-    return tuple(said)
+        sentences.append(_advice(report))
+    return tuple(sentences)
 
 
 def cautions(report: Report) -> tuple[str, ...]:
     """The limits of the figures, and what would help."""
-    about, said = report.about, []
+    about, sentences = report.about, []
     if report.sampled and about.examined < about.points - about.gone:
-        said.append(
+        sentences.append(
             f"A sample of {about.examined:,} of {about.points:,} points: shares hold for the collection, families include only "
             "those of the sample. Without --limit all points are read."
         )
     if not about.with_text:
-        said.append(
+        sentences.append(
             f"No text under {', '.join(about.text_fields)}: only nearly equal vectors are repeats, and examples have no text. "
             "--text-field names the field."
         )
     if report.sources is None:
-        said.append(f"No source under {', '.join(about.source_fields)}. --source-field names the field.")
+        sentences.append(f"No source under {', '.join(about.source_fields)}. --source-field names the field.")
     if report.families.saturated:
-        said.append(
+        sentences.append(
             f"{report.families.saturated:,} points are repeated by all of the {NEIGHBOURS} neighbours that were "
             "requested: such families may be larger than shown, or shown as several."
         )
     missing = about.examined - about.with_vector
     if missing:
-        said.append(f"{missing:,} points have no vector of this name; only texts make repeats of them.")
+        sentences.append(f"{missing:,} points have no vector of this name; only texts make repeats of them.")
     if about.gone:
-        said.append(f"{about.gone:,} points were deleted while the collection was read.")
-    return tuple(said)
+        sentences.append(f"{about.gone:,} points were deleted while the collection was read.")
+    return tuple(sentences)
 
 
 def _saving(saving: Saving) -> str:
@@ -230,18 +230,18 @@ def _within(sources: Sources) -> str | None:
 
 
 def _overlapping(overlap: Overlap) -> str:
-    said = f"Neighbouring chunks share {percent(round(overlap.share * 10_000), 10_000)} of the shorter one ({overlap.pairs:,} pairs)."
+    sentence = f"Neighbouring chunks share {percent(round(overlap.share * 10_000), 10_000)} of the shorter one ({overlap.pairs:,} pairs)."
     if not overlap.is_large:
-        return said
-    return f"{said} This is more than the usual 10 to 20 %. A smaller overlap of the splitter saves the points."
+        return sentence
+    return f"{sentence} This is more than the usual 10 to 20 %. A smaller overlap of the splitter saves the points."
 
 
 def _advice(report: Report) -> str:
-    found = report.repeats
+    repeats = report.repeats
     if report.sampled:
         return "What to do: vecsieve sweep reports how many points could be deleted, and deletes them; searches remove all of these from answers."
-    sure = found.equal + found.contained
-    said = f"What to do: {sure:,} points can be removed where the data is loaded; vecsieve sweep does it, and compares their other fields."
-    if not found.edited + found.vectors:
-        return said
-    return f"{said} The other {found.edited + found.vectors:,} differ in something: searches remove them from answers; read the examples before you delete any."
+    sure = repeats.equal + repeats.contained
+    sentence = f"What to do: {sure:,} points can be removed where the data is loaded; vecsieve sweep does it, and compares their other fields."
+    if not repeats.edited + repeats.vectors:
+        return sentence
+    return f"{sentence} The other {repeats.edited + repeats.vectors:,} differ in something: searches remove them from answers; read the examples before you delete any."

@@ -28,9 +28,9 @@ from .report import FORMAT, About, Families, Family, Member, Report, Sizes
 SIZES = ((2, 2), (3, 3), (4, 4), (5, 5), (6, 10), (11, 20), (21, 50), (51, 100), (101, None))
 
 
-def families_found(gathered: Gathered, found: Grouped, examples: Iterable[Family]) -> Families:
+def families_of(gathered: Gathered, groups: Grouped, examples: Iterable[Family]) -> Families:
     """The sizes of the families, and examples."""
-    sizes = np.bincount(found.heads, minlength=len(found.heads))
+    sizes = np.bincount(groups.heads, minlength=len(groups.heads))
     sizes = sizes[sizes > 1]
     return Families(
         count=len(sizes),
@@ -70,12 +70,12 @@ class Read:
     text: str | None
 
 
-def choose(found: Grouped) -> tuple[Chosen, ...]:
+def choose(groups: Grouped) -> tuple[Chosen, ...]:
     """The families with a member that no proof covers, which a person should judge, then the largest; of equally large families, the first ones."""
-    sizes = np.bincount(found.heads, minlength=len(found.heads))
-    doubtful = np.bincount(found.heads[found.evidence == Evidence.SEARCHED], minlength=len(sizes)) > 0
+    sizes = np.bincount(groups.heads, minlength=len(groups.heads))
+    doubtful = np.bincount(groups.heads[groups.evidence == Evidence.SEARCHED], minlength=len(sizes)) > 0
     order = np.lexsort((np.arange(len(sizes)), -sizes, ~(doubtful & (sizes > 1))))[:FAMILIES]
-    return tuple(_chosen(leader, found) for leader in order[sizes[order] > 1].tolist())
+    return tuple(_chosen(leader, groups) for leader in order[sizes[order] > 1].tolist())
 
 
 # From the strongest evidence to the weakest.
@@ -88,24 +88,24 @@ def family(chosen: Chosen, read: Mapping[int, Read]) -> Family | None:
     if leader is None:
         return None
     members = [_member(read[place]) for place in chosen.places[1:] if place in read]
-    members.sort(key=lambda each: _ORDER.index(each.evidence or "equal"))
-    shown = np.unique(np.linspace(0, len(members) - 1, MEMBERS).astype(np.intp)) if members else ()
+    members.sort(key=lambda member: _ORDER.index(member.evidence or "equal"))
+    places = np.unique(np.linspace(0, len(members) - 1, MEMBERS).astype(np.intp)) if members else ()
     return Family(
         size=chosen.size,
         equal=chosen.equal,
         leader=_member(leader),
-        members=tuple(members[each] for each in shown),
+        members=tuple(members[place] for place in places),
     )
 
 
-def _chosen(leader: int, found: Grouped) -> Chosen:
-    members = np.flatnonzero(found.heads == leader)
+def _chosen(leader: int, groups: Grouped) -> Chosen:
+    members = np.flatnonzero(groups.heads == leader)
     others = members[members != leader]
     others = others[
-        np.argsort(found.evidence[others] != Evidence.SEARCHED, kind="stable")
+        np.argsort(groups.evidence[others] != Evidence.SEARCHED, kind="stable")
     ]  # the first one is always read
     spread = others[np.linspace(0, len(others) - 1, min(len(others), CONSIDERED)).astype(np.intp)]
-    equal = int((found.firsts[members] == found.firsts[leader]).sum())
+    equal = int((groups.firsts[members] == groups.firsts[leader]).sum())
     return Chosen(size=len(members), equal=equal, places=(leader, *spread.tolist()))
 
 
@@ -118,7 +118,7 @@ POOLS_PAGE = 10  # 10 x 50 candidates with their vectors are 4 MB at 768 dimensi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AnalyzeOptions:
     """``limit``: the number of points to examine by searches, spread over the collection; None to examine all points. ``work``: the folder for the
     data; None for a temporary folder.
     """
@@ -134,17 +134,17 @@ class Leaving:
     """The points that say nothing that the leader of their family does not."""
 
     ids: Ids
-    found: Grouped
+    groups: Grouped
 
     def lines(self) -> Iterator[bytes]:
         """One line of JSON per point, by family: its id, the id of the survivor, and why it repeats it."""
-        heads = self.found.heads
-        going = np.flatnonzero(self.found.leaving)
-        going = going[np.argsort(heads[going], kind="stable")]
-        for start in range(0, len(going), PAGE):
-            places = going[start : start + PAGE]
+        heads = self.groups.heads
+        leaving = np.flatnonzero(self.groups.leaving)
+        leaving = leaving[np.argsort(heads[leaving], kind="stable")]
+        for start in range(0, len(leaving), PAGE):
+            places = leaving[start : start + PAGE]
             ids = zip(self.ids.at(places.tolist()), self.ids.at(heads[places].tolist()), strict=True)
-            for (one, other), evidence in zip(ids, self.found.evidence[places].tolist(), strict=True):
+            for (one, other), evidence in zip(ids, self.groups.evidence[places].tolist(), strict=True):
                 yield orjson.dumps({"id": one, "survivor": other, "evidence": name_of(evidence)}) + b"\n"
 
 
@@ -157,7 +157,7 @@ class Around:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Collected:
     """What was read."""
 
     ids: Ids
@@ -166,117 +166,118 @@ class Found:
 
 
 def analyze(
-    source: Source, asked: Asked, *, bar: Bar = progress_bar, take: Callable[[Leaving], None] | None = None
+    source: Source, options: AnalyzeOptions, *, bar: Bar = progress_bar, take: Callable[[Leaving], None] | None = None
 ) -> Report:
     """Analyze the collection. ``take``: receives the points that could go. Raises SourceError, StoreError."""
     with bar("listing ids", source.shape().points) as advance:
         ids = Ids(id_pages(source, advance))
     if not len(ids):
-        raise SourceError(f"collection {asked.collection!r} has no points")
-    found = _whole(source, asked, ids, bar) if asked.limit is None else _sample(source, asked, ids, asked.limit, bar)
-    families = grouped(found.gathered)
+        raise SourceError(f"collection {options.collection!r} has no points")
+    limit = options.limit
+    collected = _whole(source, options, ids, bar) if limit is None else _sample(source, options, ids, limit, bar)
+    families = grouped(collected.gathered)
     if take is not None:
         take(Leaving(ids, families))
-    return _reported(source, asked, found, families, bar)
+    return _reported(source, options, collected, families, bar)
 
 
-def _whole(source: Source, asked: Asked, ids: Ids, bar: Bar) -> Found:
+def _whole(source: Source, options: AnalyzeOptions, ids: Ids, bar: Bar) -> Collected:
     """Examine all points by the hashes that their texts share."""
-    with _opened_store(source, asked) as store:
+    with _opened_store(source, options) as store:
         store.check("ids", {"ids": ids.digest()})
         vectors = store.sample(lambda: sample(source, ids, spread(len(ids), SAMPLE)))
-        around = _around(source, asked.fields, vectors, bar)
+        around = _around(source, options.fields, vectors, bar)
         by = directions(vectors, len(ids))
-        gathered = gathered_whole(source, ids, store, by, asked.fields, near_cut(around.pools), bar)
-    return Found(ids=ids, gathered=gathered, around=around)
+        gathered = gathered_whole(source, ids, store, by, options.fields, near_cut(around.pools), bar)
+    return Collected(ids=ids, gathered=gathered, around=around)
 
 
-def _sample(source: Source, asked: Asked, ids: Ids, limit: int, bar: Bar) -> Found:
+def _sample(source: Source, options: AnalyzeOptions, ids: Ids, limit: int, bar: Bar) -> Collected:
     """Examine a sample by searches, because most repeats of a sampled point are outside the sample."""
     looked = spread(len(ids), limit)
     vectors = sample(source, ids, looked[spread(len(looked), SAMPLE)])
-    around = _around(source, asked.fields, vectors, bar)
-    gathered = gathered_sample(source, ids, looked, asked.fields, near_cut(around.pools), bar)
-    return Found(ids=ids, gathered=gathered, around=around)
+    around = _around(source, options.fields, vectors, bar)
+    gathered = gathered_sample(source, ids, looked, options.fields, near_cut(around.pools), bar)
+    return Collected(ids=ids, gathered=gathered, around=around)
 
 
 @contextmanager
-def _opened_store(source: Source, asked: Asked) -> Iterator[Store]:
+def _opened_store(source: Source, options: AnalyzeOptions) -> Iterator[Store]:
     """Raises SourceError, StoreError."""
     shape = source.shape()
     of: dict[str, str | int | float | None] = {
         "job": "analyze",
-        "collection": asked.collection,
+        "collection": options.collection,
         "vector": shape.vector_name,
         "dimension": shape.dimension,
         "distance": shape.distance,
-        "text fields": ", ".join(asked.fields.text),
-        "source fields": ", ".join(asked.fields.source),
+        "text fields": ", ".join(options.fields.text),
+        "source fields": ", ".join(options.fields.source),
     }
     with ExitStack() as stack:
-        folder = asked.work or Path(stack.enter_context(TemporaryDirectory(prefix="vecsieve-analyze-")))
+        folder = options.work or Path(stack.enter_context(TemporaryDirectory(prefix="vecsieve-analyze-")))
         yield stack.enter_context(Store(folder, shape.dimension, of))
 
 
-def _reported(source: Source, asked: Asked, found: Found, families: Grouped, bar: Bar) -> Report:
-    gathered = found.gathered
-    examples = _examples(source, asked.fields, found, families, bar)
+def _reported(source: Source, options: AnalyzeOptions, collected: Collected, families: Grouped, bar: Bar) -> Report:
+    gathered = collected.gathered
+    examples = _examples(source, options.fields, collected, families, bar)
     return Report(
         format=FORMAT,
         version=version("vecsieve"),
-        about=_about(source, asked, found),
+        about=_about(source, options, collected),
         repeats=repeats(gathered, families),
-        families=families_found(gathered, families, examples),
+        families=families_of(gathered, families, examples),
         sources=sources(gathered, families.heads),
-        saving=saving(found.around.pools),
-        overlap=overlap(found.around.seen),
+        saving=saving(collected.around.pools),
+        overlap=overlap(collected.around.seen),
     )
 
 
-def _about(source: Source, asked: Asked, found: Found) -> About:
-    shape, known = source.shape(), found.gathered.known[found.gathered.looked]
+def _about(source: Source, options: AnalyzeOptions, collected: Collected) -> About:
+    shape, known = source.shape(), collected.gathered.known[collected.gathered.looked]
     return About(
-        collection=asked.collection,
+        collection=options.collection,
         vector_name=shape.vector_name,
         dimension=shape.dimension,
         distance=shape.distance,
-        points=len(found.ids),
+        points=len(collected.ids),
         examined=int((known != Known.UNSEEN).sum()),
-        with_vector=int(found.gathered.vectors.sum()),
+        with_vector=int(collected.gathered.vectors.sum()),
         with_text=int((known == Known.TEXT).sum()),
         gone=int((known == Known.UNSEEN).sum()),
-        text_fields=asked.fields.text,
-        source_fields=asked.fields.source,
+        text_fields=options.fields.text,
+        source_fields=options.fields.source,
     )
 
 
 def _around(source: Source, fields: FieldNames, vectors: FloatMatrix, bar: Bar) -> Around:
     """Searches for at most POOLS of these stored vectors (s, d)."""
     usable = vectors[vectors.any(axis=1)]
-    asked = usable[spread(len(usable), POOLS)]
+    chosen = usable[spread(len(usable), POOLS)]
     pools: list[Pool] = []
     seen: list[Point] = []
-    with bar("asking around", len(asked)) as advance:
-        for start in range(0, len(asked), POOLS_PAGE):
-            page = asked[start : start + POOLS_PAGE]
-            for each in source.neighbours(page, count=POOL):
-                seen += [replace(point, vector=None) for point, _ in each]
-                if each:
-                    pools.append(_pool(each, source, fields))
+    with bar("asking around", len(chosen)) as advance:
+        for start in range(0, len(chosen), POOLS_PAGE):
+            page = chosen[start : start + POOLS_PAGE]
+            for pool in source.neighbours(page, count=POOL):
+                seen += [replace(point, vector=None) for point, _ in pool]
+                if pool:
+                    pools.append(_pool(pool, source, fields))
             advance(len(page))
     return Around(pools=pools, seen=seen)
 
 
-def _pool(found: Sequence[tuple[Point, float]], source: Source, fields: FieldNames) -> Pool:
-    shape, points = source.shape(), [point for point, _ in found]
+def _pool(neighbours: Sequence[tuple[Point, float]], source: Source, fields: FieldNames) -> Pool:
+    shape, points = source.shape(), [point for point, _ in neighbours]
     missing: Vectors = np.zeros(shape.dimension, np.float32)
     vectors = np.stack([missing if point.vector is None else point.vector for point in points])
     texts = [text_of(point.payload, fields.text) for point in points]
     return pool(vectors, texts, shape.metric, magnitude=shape.magnitude)
 
 
-def _examples(source: Source, fields: FieldNames, found: Found, families: Grouped, bar: Bar) -> list[Family]:
-    chosen, ids = choose(families), found.ids
+def _examples(source: Source, fields: FieldNames, collected: Collected, families: Grouped, bar: Bar) -> list[Family]:
+    chosen, ids = choose(families), collected.ids
     places: Places = np.unique(np.array([place for each in chosen for place in each.places], np.int32))
     read: dict[int, Read] = {}
     with bar("reading examples", len(places)) as advance:
@@ -284,7 +285,7 @@ def _examples(source: Source, fields: FieldNames, found: Found, families: Groupe
             page = places[start : start + PAGE]
             points = source.read(ids.at(page.tolist()))
             for place, point in zip(ids.places([point.id for point in points]).tolist(), points, strict=True):
-                read[place] = _example(point, place, found.gathered, families, fields)
+                read[place] = _example(point, place, collected.gathered, families, fields)
             advance(len(page))
     return [each for each in (family(one, read) for one in chosen) if each is not None]
 

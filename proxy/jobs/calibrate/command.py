@@ -22,7 +22,7 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 from ...runtime.files import check_output, output_console, progress_bar, write_output
 from ...runtime.lifecycle import ended_by_signals
 from ...search.collections.profiles import encoded
-from ..databases import TextFieldOption, Wanted, opened
+from ..databases import SourceOptions, TextFieldOption, opened
 from ..source import USUAL_FIELDS, Source, SourceError
 from .survey import (
     PAGE,
@@ -40,7 +40,7 @@ from .survey import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments(Wanted):
+class Arguments(SourceOptions):
     """The options of `calibrate`. ``text_field``: None for the usual ones."""
 
     sample: Annotated[int, typer.Option(help="How many points to read.", min=20, max=100_000)] = 2000
@@ -52,8 +52,8 @@ class Arguments(Wanted):
 def run(arguments: Arguments) -> int:
     """The exit code: 0, 1 if the collection is unusable, 130 on Ctrl-C. Raises SettingsError for arguments."""
     if arguments.out is not None and arguments.out.suffix != ".json":
-        wanted = "a name that ends in .json, because the proxy loads no others"
-        raise SettingsError([Problem("--out", repr(str(arguments.out)), wanted)])
+        expected = "a name that ends in .json, because the proxy loads no others"
+        raise SettingsError([Problem("--out", repr(str(arguments.out)), expected)])
     check_output("--out", arguments.out)
     try:
         with ended_by_signals(), closing(opened(arguments, os.environ, payload_fields=_fields(arguments))) as source:
@@ -192,8 +192,8 @@ def _pairs(pairs: tuple[Pair, ...]) -> RenderableType:
 
 def _side(pair: Pair, at: int) -> Text:
     text = pair.texts[at]
-    shown = printable(text) if text is not None else "(no text: name its field with --text-field)"
-    return Text.assemble((one_line(str(pair.ids[at])), "bold"), "\n", (shown, "dim" if text is None else ""))
+    printed = printable(text) if text is not None else "(no text: name its field with --text-field)"
+    return Text.assemble((one_line(str(pair.ids[at])), "bold"), "\n", (printed, "dim" if text is None else ""))
 
 
 def printable(text: str) -> str:

@@ -38,22 +38,22 @@ class Sample:
     listed: int
 
 
-def spread(source: Source, wanted: int, progress: Advance) -> Sample:
-    """List every id, without vectors and payloads, and keep at most ``wanted``. Memory: twice ``wanted`` ids and a page."""
+def spread(source: Source, count: int, progress: Advance) -> Sample:
+    """List every id, without vectors and payloads, and keep at most ``count``. Memory: twice ``count`` ids and a page."""
     kept: list[PointId] = []
     stride, listed = 1, 0
     for ids in id_pages(source, progress):
         kept.extend(ids[-listed % stride :: stride])
         listed += len(ids)
-        while len(kept) > 2 * wanted:
+        while len(kept) > 2 * count:
             kept, stride = kept[::2], 2 * stride
-    return Sample(ids=tuple(_thinned(kept, wanted)), listed=listed)
+    return Sample(ids=tuple(_thinned(kept, count)), listed=listed)
 
 
-def _thinned(ids: Sequence[PointId], wanted: int) -> Sequence[PointId]:
-    if len(ids) <= wanted:
+def _thinned(ids: Sequence[PointId], count: int) -> Sequence[PointId]:
+    if len(ids) <= count:
         return ids
-    return [ids[place * len(ids) // wanted] for place in range(wanted)]
+    return [ids[place * len(ids) // count] for place in range(count)]
 
 
 FEWEST_POINTS = 20  # with fewer there are no pools
@@ -148,11 +148,11 @@ def _read(source: Source, ids: Sequence[PointId], progress: Advance) -> list[Poi
 
 
 def _nearest(source: Source, points: Sequence[Point], progress: Advance) -> FloatVector:
-    found = source.neighbours(_stacked(points), count=_NEAREST_COUNT)
+    pools = source.neighbours(_stacked(points), count=_NEAREST_COUNT)
     progress(len(points))
     others = [
         [distance for other, distance in pool if other.id != point.id]
-        for point, pool in zip(points, found, strict=True)
+        for point, pool in zip(points, pools, strict=True)
     ]
     return np.array([min(distances, default=np.inf) for distances in others], np.float64)
 
@@ -160,9 +160,9 @@ def _nearest(source: Source, points: Sequence[Point], progress: Advance) -> Floa
 def _pools(
     source: Source, centres: Sequence[Point], shape: Shape, fields: Sequence[str], progress: Advance
 ) -> Iterator[Pool]:
-    found = source.neighbours(_stacked(centres), count=SCALE_FROM + 1)
+    lists = source.neighbours(_stacked(centres), count=SCALE_FROM + 1)
     progress(len(centres))
-    for centre, neighbours in zip(centres, found, strict=True):
+    for centre, neighbours in zip(centres, lists, strict=True):
         others = [point for point, _ in neighbours if point.id != centre.id and _is_usable(point)][:SCALE_FROM]
         if len(others) > 1:
             yield _pool(others, shape, fields)
@@ -217,11 +217,11 @@ def effect(pools: Sequence[Pool], *, metric: Metric, scale: float | None = None,
     policy = resolved(policy_of(PolicySettings(), RuleSettings(preset="vectors")), mode=None).selection
     if cut is not None:
         policy = replace(policy, threshold=Fixed(value=cut))
-    found = [_copies(pool, policy, metric=metric, scale=scale) for pool in pools]
+    counts = [_copies(pool, policy, metric=metric, scale=scale) for pool in pools]
     results = sum(min(PAGE, len(pool.ids)) for pool in pools)
     if not results:
         return Effect(pages=0.0, copies=0.0)
-    return Effect(pages=sum(1 for copies in found if copies) / len(found), copies=sum(found) / results)
+    return Effect(pages=sum(1 for copies in counts if copies) / len(counts), copies=sum(counts) / results)
 
 
 def _copies(pool: Pool, policy: Policy, *, metric: Metric, scale: float | None) -> int:
@@ -235,7 +235,7 @@ def _copies(pool: Pool, policy: Policy, *, metric: Metric, scale: float | None) 
 # Pairs to read, from 60 to 140 % of the cut, so that the distance where copies end is visible even if it is not the cut.
 BELOW = (0.6, 0.7, 0.8, 0.9, 1.0)
 ABOVE = (1.01, 1.1, 1.2, 1.3, 1.4)
-SHOWN_CHARACTERS = 280
+EXCERPT_CHARACTERS = 280
 KEPT_SHARED = 40  # characters of a shared beginning, for orientation
 
 
@@ -250,7 +250,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Candidate:
     distance: float
     pool: int
     row: int
@@ -259,44 +259,44 @@ class _Found:
 
 def borderline(pools: Sequence[Pool], cut: float) -> tuple[Pair, ...]:
     """At most ten pairs, nearest first. Each point occurs once, so that one large family does not fill the list."""
-    found = _between(pools, BELOW[0] * cut * 0.8, ABOVE[-1] * cut * 1.2)
-    distances = np.array([each.distance for each in found], np.float64)
+    candidates = _between(pools, BELOW[0] * cut * 0.8, ABOVE[-1] * cut * 1.2)
+    distances = np.array([each.distance for each in candidates], np.float64)
     used: set[PointId] = set()
     pairs: list[Pair] = []
     for share in (*BELOW, *ABOVE):
         merged = share <= 1.0
         for at in np.argsort(np.abs(distances - share * cut), kind="stable").tolist():
-            ids = _ids(pools, found[at])
-            if (found[at].distance <= cut + NOISE) is merged and used.isdisjoint(ids):
+            ids = _ids(pools, candidates[at])
+            if (candidates[at].distance <= cut + NOISE) is merged and used.isdisjoint(ids):
                 used.update(ids)
-                pairs.append(_pair(pools, found[at], merged=merged))
+                pairs.append(_pair(pools, candidates[at], merged=merged))
                 break
     return tuple(sorted(pairs, key=lambda pair: pair.distance))
 
 
-def _between(pools: Sequence[Pool], low: float, high: float) -> list[_Found]:
+def _between(pools: Sequence[Pool], low: float, high: float) -> list[_Candidate]:
     """Every pair in that range of distances, by pool and rank."""
-    found: list[_Found] = []
+    candidates: list[_Candidate] = []
     for number, pool in enumerate(pools):
         rows, columns = np.nonzero(np.triu((pool.distance >= low) & (pool.distance <= high), 1))
-        found.extend(
-            _Found(float(pool.distance[row, column]), number, row, column)
+        candidates.extend(
+            _Candidate(float(pool.distance[row, column]), number, row, column)
             for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
         )
-    return found
+    return candidates
 
 
-def _ids(pools: Sequence[Pool], found: _Found) -> tuple[PointId, PointId]:
-    ids = pools[found.pool].ids
-    return ids[found.row], ids[found.column]
+def _ids(pools: Sequence[Pool], candidate: _Candidate) -> tuple[PointId, PointId]:
+    ids = pools[candidate.pool].ids
+    return ids[candidate.row], ids[candidate.column]
 
 
-def _pair(pools: Sequence[Pool], found: _Found, *, merged: bool) -> Pair:
-    texts = pools[found.pool].texts
+def _pair(pools: Sequence[Pool], candidate: _Candidate, *, merged: bool) -> Pair:
+    texts = pools[candidate.pool].texts
     return Pair(
-        ids=_ids(pools, found),
-        texts=differing(texts[found.row], texts[found.column]),
-        distance=found.distance,
+        ids=_ids(pools, candidate),
+        texts=differing(texts[candidate.row], texts[candidate.column]),
+        distance=candidate.distance,
         merged=merged,
     )
 
@@ -304,14 +304,14 @@ def _pair(pools: Sequence[Pool], found: _Found, *, merged: bool) -> Pair:
 def differing(one: str | None, other: str | None) -> tuple[str | None, str | None]:
     """Both texts shortened, without most of a long common beginning."""
     if one is None or other is None:
-        return one and one[:SHOWN_CHARACTERS], other and other[:SHOWN_CHARACTERS]
+        return one and one[:EXCERPT_CHARACTERS], other and other[:EXCERPT_CHARACTERS]
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-    start = shared - KEPT_SHARED if shared > SHOWN_CHARACTERS // 2 else 0
+    start = shared - KEPT_SHARED if shared > EXCERPT_CHARACTERS // 2 else 0
     return _from(one, start), _from(other, start)
 
 
 def _from(text: str, start: int) -> str:
-    return f"{'… ' if start else ''}{text[start : start + SHOWN_CHARACTERS]}"
+    return f"{'… ' if start else ''}{text[start : start + EXCERPT_CHARACTERS]}"
 
 
 DENSITY_CUTS = (0.0, 0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3)

@@ -292,7 +292,7 @@ def _extra(folder: Path, name: str | None) -> Path | None:
 
 
 def _content(path: Path) -> bytes:
-    return read_input(path, place=str(path), wanted="a readable file")
+    return read_input(path, place=str(path), expected="a readable file")
 
 
 def _beside(folder: Path, geometry: Path | None) -> Path:

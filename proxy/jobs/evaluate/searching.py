@@ -108,7 +108,7 @@ def _laid(base: PolicySettings, change: object, *, place: str) -> PolicySettings
 def _raise(place: str, findings: Sequence[Finding]) -> None:
     if findings:
         raise SettingsError(
-            Problem(f"{place}, {where}" if (where := _within(finding)) else place, finding.seen, finding.wanted)
+            Problem(f"{place}, {where}" if (where := _within(finding)) else place, finding.seen, finding.expected)
             for finding in findings
         )
 
@@ -148,7 +148,7 @@ class Points:
         self._vectors: dict[int, bytes] = {}
 
     def point(self, row: int, score: bytes, *, wanted: Wanted | None, with_vector: bool) -> bytes:
-        """One scored point, only with the requested parts. ``wanted``: None for no payload."""
+        """One scored point, only with the requested parts. ``expected``: None for no payload."""
         parts = [b'{"id":%d,"version":0,"score":%s' % (row, score)]
         if wanted is not None:
             members = self._labelled.items[row].payload.items()

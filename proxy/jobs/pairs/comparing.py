@@ -21,22 +21,22 @@ def similarities(
     ``magnitude``: whether the length of a vector matters.
     """
     first, second = rows[:, 0], rows[:, 1]
-    held = rows_of(vectors)
+    prepared = rows_of(vectors)
     with np.errstate(all="ignore"):
-        products = np.einsum("ij,ij->i", held.values[first], held.values[second])
-        lengths = np.ldexp(np.sqrt(held.squares.astype(np.float64)), held.exponents)
+        products = np.einsum("ij,ij->i", prepared.values[first], prepared.values[second])
+        lengths = np.ldexp(np.sqrt(prepared.squares.astype(np.float64)), prepared.exponents)
         one, other = lengths[first], lengths[second]
-        scale = np.ldexp(1.0, held.exponents[first] + held.exponents[second])
+        scale = np.ldexp(1.0, prepared.exponents[first] + prepared.exponents[second])
         middle = (one**2 + other**2) / 2.0 if magnitude else one * other
-        found: FloatMatrix = (products * scale / middle).astype(np.float32)
-    usable = held.usable & has_vector
-    found[~(usable[first] & usable[second])] = np.nan
-    return found
+        cosines: FloatMatrix = (products * scale / middle).astype(np.float32)
+    usable = prepared.usable & has_vector
+    cosines[~(usable[first] & usable[second])] = np.nan
+    return cosines
 
 
-def distances(found: FloatMatrix) -> FloatMatrix:
+def distances(similarities: FloatMatrix) -> FloatMatrix:
     """Of ``similarities``: infinite without both vectors, zero below the noise of float32."""
-    far: FloatMatrix = np.where(np.isnan(found), np.float32(np.inf), np.float32(1.0) - found)
+    far: FloatMatrix = np.where(np.isnan(similarities), np.float32(np.inf), np.float32(1.0) - similarities)
     far[far < NOISE] = 0.0
     return far
 
@@ -51,5 +51,5 @@ def are_equal(
             one, other = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (one, other))
         apart = np.square(one - other).sum(axis=1)
         close = apart <= EQUAL * (np.square(one).sum(axis=1) + np.square(other).sum(axis=1))
-    found: npt.NDArray[np.bool_] = close & has_vector[rows].all(axis=1)
-    return found
+    equal: npt.NDArray[np.bool_] = close & has_vector[rows].all(axis=1)
+    return equal

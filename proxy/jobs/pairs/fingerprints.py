@@ -46,10 +46,10 @@ def exact_hash(raw: str, text: Text | None) -> int:
 def fingerprints(text: Text) -> Hashes:
     """(f,) different hashes, ascending. ``text``: a readable one."""
     plain, laid = text.passages(exact=True)
-    found = set(_of_passage(plain, _PLAIN))
+    hashes = set(_of_passage(plain, _PLAIN))
     if laid is not None:
-        found.update(_of_passage(laid, _LAID))
-    return np.array(sorted(found), np.uint64)
+        hashes.update(_of_passage(laid, _LAID))
+    return np.array(sorted(hashes), np.uint64)
 
 
 def bands_of(hashes: Hashes) -> npt.NDArray[np.uint8]:

@@ -44,13 +44,13 @@ class Ids:
 
     def places(self, ids: Sequence[PointId]) -> Places:
         """NOWHERE for an unknown id, such as one written after the ids were listed."""
-        found = np.full(len(ids), NOWHERE, np.int32)
+        numbered = np.full(len(ids), NOWHERE, np.int32)
         numeric = np.array([isinstance(each, int) for each in ids], np.bool_)
         numbers = np.array([each for each in ids if isinstance(each, int)], np.uint64)
         texts = np.array([each.encode() for each in ids if isinstance(each, str)], np.bytes_)
-        found[numeric] = _found(self._numbers, numbers, 0)
-        found[~numeric] = _found(self._texts, texts, len(self._numbers))
-        return found
+        numbered[numeric] = _located(self._numbers, numbers, 0)
+        numbered[~numeric] = _located(self._texts, texts, len(self._numbers))
+        return numbered
 
     def digest(self) -> str:
         """In hex; changes whenever a point is added or deleted."""
@@ -59,15 +59,15 @@ class Ids:
         return state.hexdigest()
 
 
-def _found(
+def _located(
     there: npt.NDArray[np.uint64] | npt.NDArray[np.bytes_],
-    wanted: npt.NDArray[np.uint64] | npt.NDArray[np.bytes_],
+    keys: npt.NDArray[np.uint64] | npt.NDArray[np.bytes_],
     start: int,
 ) -> Indices:
     if not len(there):
-        return np.full(len(wanted), NOWHERE, np.intp)
-    at = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
-    return np.where(there[at] == wanted, at + start, NOWHERE)
+        return np.full(len(keys), NOWHERE, np.intp)
+    at = np.minimum(np.searchsorted(there, keys), len(there) - 1)
+    return np.where(there[at] == keys, at + start, NOWHERE)
 
 
 def spread(points: int, limit: int | None) -> Places:

@@ -64,8 +64,8 @@ def by_daft(*, on_ray: bool) -> Join:
 
     def join(bands: Path, pairs: Path) -> None:
         shutil.rmtree(pairs, ignore_errors=True)  # left by a killed run
-        for each in sorted(bands.iterdir()):
-            met(daft.read_parquet(f"{each}/*.parquet")).write_parquet(str(pairs))
+        for folder in sorted(bands.iterdir()):
+            met(daft.read_parquet(f"{folder}/*.parquet")).write_parquet(str(pairs))
 
     return join
 
@@ -81,11 +81,11 @@ def met(bands: DataFrame) -> DataFrame:
     group = col("place").count().cast("int64").alias("n"), col("place").list_agg().list_sort().alias("places")
     groups = bands.groupby("hash").agg(*group, col("of_text").any_value()).where(col("n") > 1).collect()
     small, large = groups.where(col("n") <= GROUP), groups.where(col("n") > GROUP)
-    each = small.with_columns({"a": col("places"), "b": col("places")}).explode("a").explode("b")
+    combined = small.with_columns({"a": col("places"), "b": col("places")}).explode("a").explode("b")
     first = large.with_columns({"a": col("places").list_min(), "b": col("places")}).explode("b")
     steps = large.with_column("step", lit(list(range(1, NEAREST + 1)))).explode("step")
     nearest = steps.with_columns(
         {"a": col("places").slice(0, col("n") - col("step")), "b": col("places").slice(col("step"), col("n"))}
     ).explode("a", "b")
-    met_of_each = (found.where(col("a") < col("b")).select("a", "b", "of_text") for found in (each, first, nearest))
+    met_of_each = (pairs.where(col("a") < col("b")).select("a", "b", "of_text") for pairs in (combined, first, nearest))
     return reduce(lambda one, other: one.concat(other), met_of_each).distinct()

@@ -50,11 +50,11 @@ def stream(source: Source, ids: Ids, store: Store, page: Callable[[Sequence[Poin
 
 def sample(source: Source, ids: Ids, places: Placed) -> FloatMatrix:
     """The vectors (s, d) of the existing points; a single zero vector if no point has one."""
-    found: list[Vectors] = []
+    vectors: list[Vectors] = []
     for start in range(0, len(places), PAGE):
         points = source.read(ids.at(places[start : start + PAGE].tolist()))
-        found += [point.vector for point in points if point.vector is not None]
-    return np.stack(found) if found else np.zeros((1, source.shape().dimension), np.float32)
+        vectors += [point.vector for point in points if point.vector is not None]
+    return np.stack(vectors) if vectors else np.zeros((1, source.shape().dimension), np.float32)
 
 
 def sketched(
@@ -88,7 +88,7 @@ def sketched(
 def _of_texts(read: Sequence[Text | None], there: Places) -> Sketches:
     each = [np.empty(0, np.uint64) if text is None else fingerprints(text) for text in read]
     hashes = np.concatenate([np.empty(0, np.uint64), *each])
-    return Sketches(hashes=hashes, places=np.repeat(there, [len(own) for own in each]), bands=bands_of(hashes))
+    return Sketches(hashes=hashes, places=np.repeat(there, [len(part) for part in each]), bands=bands_of(hashes))
 
 
 def _of_vectors(vectors: FloatMatrix, places: Places, by: Directions) -> Sketches:

@@ -25,7 +25,7 @@ VECTOR_BANDS = 48
 FEWEST_SIGNS, MOST_SIGNS = 12, 28
 SPARE_SIGNS, LEAST_SPARE_SIGNS = 4, 2
 COPIES = 0.02  # the distance of a sweep's copies
-FOUND = 0.95  # share of the pairs at the distance that a job names
+RECALL = 0.95  # share of the pairs at the distance that a job names
 MOST_BANDS = 240  # with the bands of texts, the number of a band fits into a byte
 MOST_ROWS = 24_000_000  # bands of all points that a job may add for wider copies: 1 GB of hashes and their join
 _SEED = 20260101  # of the directions: any number will do, but a continued run needs the same directions
@@ -96,9 +96,9 @@ def _sized(agreement: float, points: int) -> tuple[int, int]:
     most = min(max(MOST_ROWS // max(points, 1), VECTOR_BANDS), MOST_BANDS)
     for spare in range(SPARE_SIGNS, LEAST_SPARE_SIGNS - 1, -1):
         signs = _width(points, spare)
-        enough = (each for each in range(VECTOR_BANDS, most + 1) if _chance(agreement, each, signs) >= FOUND)
-        if (found := next(enough, None)) is not None:
-            return found, signs
+        enough = (each for each in range(VECTOR_BANDS, most + 1) if _chance(agreement, each, signs) >= RECALL)
+        if (sized := next(enough, None)) is not None:
+            return sized, signs
     return most, _width(points, LEAST_SPARE_SIGNS)
 
 
@@ -107,10 +107,10 @@ def vector_bands(vectors: FloatMatrix, by: Directions) -> Hashes:
     signs = (_units(vectors) - by.centre) @ by.planes > 0
     bits = signs.reshape(len(vectors), by.bands, by.width)
     powers = np.left_shift(np.uint64(1), np.arange(by.width, dtype=np.uint64))
-    return _told_apart((bits * powers).sum(axis=2, dtype=np.uint64))
+    return _distinguished((bits * powers).sum(axis=2, dtype=np.uint64))
 
 
-def _told_apart(bands: Hashes) -> Hashes:
+def _distinguished(bands: Hashes) -> Hashes:
     """Make equal numbers in different bands different; the bands of texts come first."""
     which = np.arange(TEXT_BANDS, TEXT_BANDS + bands.shape[1], dtype=np.uint64)
     return _mixed(bands + _mixed((which + np.uint64(1)) * _ODD)[None, :])

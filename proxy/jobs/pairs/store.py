@@ -47,7 +47,7 @@ CREATE TABLE IF NOT EXISTS going (
     row BIGINT, id VARCHAR, survivor VARCHAR, evidence VARCHAR, similarity FLOAT, mark UBIGINT, survivor_mark UBIGINT);
 """
 _ROW = ("row", "id", "survivor", "evidence", "similarity", "mark", "survivor_mark")
-_GOING: Mapping[str, Any] = {
+_DELETIONS: Mapping[str, Any] = {
     "evidence": object,
     "similarity": np.float32,
     "mark": np.uint64,
@@ -109,7 +109,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class AllPoints:
     """All existing points, ascending by ``places`` (n,). The other members are (n,) and as in Page."""
 
     places: Places
@@ -121,7 +121,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Going:
+class Removal:
     """A removable point. ``similarity``: of its vector and the survivor's; None unless both have one. Marks: as by ``mark_of``."""
 
     id: PointId
@@ -203,12 +203,12 @@ class Store:
 
     def check(self, name: str, of: Mapping[str, str | int | float | None]) -> None:
         """Record what the job depends on; refuse a folder that was begun for another job."""
-        wanted = json.dumps(of, sort_keys=True)
-        held = self._about(name)
-        if held is None:
-            self._note(name, wanted)
-        elif held != wanted:
-            there = json.loads(held)
+        expected = json.dumps(of, sort_keys=True)
+        saved = self._about(name)
+        if saved is None:
+            self._note(name, expected)
+        elif saved != expected:
+            there = json.loads(saved)
             words = "\n".join(
                 f"  {key}: the folder has {one_line(str(there.get(key)))}, now it is {one_line(str(value))}"
                 for key, value in of.items()
@@ -226,20 +226,20 @@ class Store:
 
     def sample(self, read: Callable[[], FloatMatrix]) -> FloatMatrix:
         """The sample (s, d) of the first run, because a continued run must hash with the same directions."""
-        held = self._database.execute("SELECT value FROM sample").fetchone()
-        if held is None:
+        saved = self._database.execute("SELECT value FROM sample").fetchone()
+        if saved is None:
             with self._transaction():
                 self._database.execute("INSERT INTO sample VALUES (?)", [read().astype("<f4").tobytes()])
             return self.sample(read)
-        return np.frombuffer(held[0], "<f4").reshape(-1, self._dimension)
+        return np.frombuffer(saved[0], "<f4").reshape(-1, self._dimension)
 
     def kept(self, name: str, make: Callable[[], float]) -> float:
         """The number that the first run stored, for the same reason."""
-        held = self._about(name)
-        if held is None:
-            self._note(name, made := make())
-            return made
-        return float(held)
+        saved = self._about(name)
+        if saved is None:
+            self._note(name, created := make())
+            return created
+        return float(saved)
 
     def add(self, page: Page) -> None:
         """Store a page, completely or not at all. It begins where the last one ended."""
@@ -276,8 +276,8 @@ class Store:
             shutil.rmtree(folders[0], ignore_errors=True)
             row = self._database.execute("SELECT count(*) FROM bands").fetchone()
             slices = 1 if row is None else max(1, -(-int(row[0]) // SLICE))
-            each = f"SELECT hash, place, band < {TEXT_BANDS} AS of_text, hash % {slices} AS slice FROM bands"  # noqa: S608 - numbers of our own
-            self._database.execute(f"COPY ({each}) TO '{_quoted(folders[0])}' (FORMAT parquet, PARTITION_BY (slice))")
+            query = f"SELECT hash, place, band < {TEXT_BANDS} AS of_text, hash % {slices} AS slice FROM bands"  # noqa: S608 - numbers of our own
+            self._database.execute(f"COPY ({query}) TO '{_quoted(folders[0])}' (FORMAT parquet, PARTITION_BY (slice))")
             join(*folders)
         with self._transaction():
             self._database.execute("DELETE FROM pairs")
@@ -286,10 +286,10 @@ class Store:
                 for start, end in self._joined_together():
                     self._database.execute(insert, [end <= TEXT_BANDS, start, end])
             elif any(folders[1].glob("*.parquet")):
-                found = f"{_quoted(folders[1])}/*.parquet"
-                self._database.execute(f"INSERT INTO pairs SELECT a, b, of_text FROM read_parquet('{found}')")  # noqa: S608 - quoted
-            each = "SELECT a, b, bool_or(of_text) AS of_text FROM pairs GROUP BY a, b ORDER BY a, b"
-            self._database.execute(f"CREATE OR REPLACE TABLE pairs AS {each}")
+                pairs = f"{_quoted(folders[1])}/*.parquet"
+                self._database.execute(f"INSERT INTO pairs SELECT a, b, of_text FROM read_parquet('{pairs}')")  # noqa: S608 - quoted
+            query = "SELECT a, b, bool_or(of_text) AS of_text FROM pairs GROUP BY a, b ORDER BY a, b"
+            self._database.execute(f"CREATE OR REPLACE TABLE pairs AS {query}")
             self._note("paired", 1)
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
@@ -301,29 +301,29 @@ class Store:
         for first, end in ((0, TEXT_BANDS), (TEXT_BANDS, int(last))):
             yield from ((start, min(start + step, end)) for start in range(first, end, step))
 
-    def held(self) -> Held:
-        found = self._columns("SELECT place, has_vector, number, rank, size, mark FROM points ORDER BY place")
-        return Held(
-            places=found["place"],
-            has_vector=found["has_vector"],
-            numbers=found["number"],
-            rank=found["rank"],
-            size=found["size"],
-            marks=found["mark"],
+    def stored(self) -> AllPoints:
+        columns = self._columns("SELECT place, has_vector, number, rank, size, mark FROM points ORDER BY place")
+        return AllPoints(
+            places=columns["place"],
+            has_vector=columns["has_vector"],
+            numbers=columns["number"],
+            rank=columns["rank"],
+            size=columns["size"],
+            marks=columns["mark"],
         )
 
     def labels(self) -> list[str | None]:
         """The labels of all existing points, ascending by place."""
-        found = self._database.execute("SELECT label FROM points ORDER BY place").fetchall()
-        return [label for (label,) in found]
+        rows = self._database.execute("SELECT label FROM points ORDER BY place").fetchall()
+        return [label for (label,) in rows]
 
     def pairs(self) -> int:
         """How many there are, after ``pair_up``."""
         row = self._database.execute("SELECT count(*) FROM pairs").fetchone()
         return 0 if row is None else int(row[0])
 
-    def candidates(self, held: Held) -> Iterator[Candidates]:
-        """All pairs, ascending, so that adjacent vectors in the file are read together. ``held``: all points."""
+    def candidates(self, stored: AllPoints) -> Iterator[Candidates]:
+        """All pairs, ascending, so that adjacent vectors in the file are read together. ``stored``: all points."""
         self._file.flush()
         vectors = np.memmap(self._path, "<f4", "r", shape=(self.done, self._dimension)) if self.done else None
         for start in range(0, self.pairs(), READ):
@@ -339,19 +339,19 @@ class Store:
                     rows=rows.reshape(pairs.shape),
                     of_text=read["of_text"][part],
                     vectors=np.asarray(vectors[places], np.float32),
-                    has_vector=held.has_vector[np.searchsorted(held.places, places)],
+                    has_vector=stored.has_vector[np.searchsorted(stored.places, places)],
                     texts=self._texts.at(places.tolist()),
                     facts=self._facts.at(places.tolist()),
                 )
 
-    def decide(self, batches: Iterable[Sequence[Going]], report: bytes) -> None:
+    def decide(self, batches: Iterable[Sequence[Removal]], report: bytes) -> None:
         """Store the removable points, in order, and the report."""
         with self._transaction():
             self._database.execute("DELETE FROM going")
             row = 0
             for batch in batches:
                 columns = {
-                    name: np.array([getattr(each, name) for each in batch], kind) for name, kind in _GOING.items()
+                    name: np.array([getattr(each, name) for each in batch], kind) for name, kind in _DELETIONS.items()
                 }
                 columns |= {
                     "row": np.arange(row, row + len(batch)),
@@ -365,15 +365,15 @@ class Store:
 
     def report(self) -> bytes | None:
         """As it was given to ``decide``."""
-        held = self._about("report")
-        return None if held is None else held.encode()
+        saved = self._about("report")
+        return None if saved is None else saved.encode()
 
-    def going(self, start: int, most: int) -> list[Going]:
+    def deletions(self, start: int, most: int) -> list[Removal]:
         """From this row on."""
         query = f"SELECT {', '.join(_ROW[1:])} FROM going WHERE row >= ? AND row < ? ORDER BY row"  # noqa: S608 - the same
-        found = self._database.execute(query, [start, start + most]).fetchall()
+        rows = self._database.execute(query, [start, start + most]).fetchall()
         return [
-            Going(
+            Removal(
                 id=json.loads(id_),
                 survivor=json.loads(survivor),
                 evidence=evidence,
@@ -381,7 +381,7 @@ class Store:
                 mark=mark,
                 survivor_mark=survivor_mark,
             )
-            for id_, survivor, evidence, similarity, mark, survivor_mark in found
+            for id_, survivor, evidence, similarity, mark, survivor_mark in rows
         ]
 
     def count(self) -> int:
@@ -392,8 +392,8 @@ class Store:
     @property
     def deleted(self) -> Mapping[str, int] | None:
         """The number of rows passed to ``progressed``, by outcome; None before the first call."""
-        held = self._about("deleted")
-        return None if held is None else json.loads(held)
+        saved = self._about("deleted")
+        return None if saved is None else json.loads(saved)
 
     def progressed(self, counts: Mapping[str, int]) -> None:
         """Record that this many rows are done in all. Durable when the call returns."""
@@ -407,8 +407,8 @@ class Store:
         return dict(zip(places, self._facts.at(places), strict=True))
 
     def _columns(self, query: str, *values: object) -> dict[str, Any]:
-        found: dict[str, Any] = self._database.execute(query, list(values)).fetchnumpy()
-        return found
+        columns: dict[str, Any] = self._database.execute(query, list(values)).fetchnumpy()
+        return columns
 
     def _about(self, name: str) -> str | None:
         row = self._database.execute("SELECT value FROM about WHERE name = ?", [name]).fetchone()
@@ -428,12 +428,12 @@ class Store:
             self._database.execute("COMMIT" if is_whole else "ROLLBACK")
 
 
-def _of_places(page: Page, each: Sequence[str | None]) -> list[str]:
+def _of_places(page: Page, values: Sequence[str | None]) -> list[str]:
     """The texts of existing points by place, empty for a missing one."""
-    found = [""] * len(page.vectors)
-    for place, text in zip((page.there - page.start).tolist(), each, strict=True):
-        found[place] = text or ""
-    return found
+    texts = [""] * len(page.vectors)
+    for place, text in zip((page.there - page.start).tolist(), values, strict=True):
+        texts[place] = text or ""
+    return texts
 
 
 def _quoted(path: Path) -> str:

@@ -17,7 +17,7 @@ from typing import Protocol
 from ...writes.book import Book
 from ...writes.rows import Kind, LeftOut, State
 from ..pairs.reading import Bar
-from ..pairs.store import Going, Store
+from ..pairs.store import Removal, Store
 from ..points import Points
 from ..source import PointId, Whole, key_of
 
@@ -39,8 +39,8 @@ class Survivors(Protocol):
     def is_as_compared(self, survivor: Whole, mark: int) -> bool:
         """``mark``: of the point that was compared."""
 
-    def changes(self, going: Sequence[tuple[Going, Whole]], held: Mapping[PointId, Whole]) -> list[LeftOut]:
-        """Rows of the kind CHANGED, for survivors that are stored again before their copies are deleted. ``held``: by id, as they are
+    def changes(self, removals: Sequence[tuple[Removal, Whole]], stored: Mapping[PointId, Whole]) -> list[LeftOut]:
+        """Rows of the kind CHANGED, for survivors that are stored again before their copies are deleted. ``stored``: by id, as they are
         stored.
         """
 
@@ -51,7 +51,7 @@ class Unchanged:
     def is_as_compared(self, survivor: Whole, mark: int) -> bool:
         return survivor.mark == mark
 
-    def changes(self, _going: Sequence[tuple[Going, Whole]], _held: Mapping[PointId, Whole]) -> list[LeftOut]:
+    def changes(self, _removals: Sequence[tuple[Removal, Whole]], _stored: Mapping[PointId, Whole]) -> list[LeftOut]:
         return []
 
 
@@ -72,61 +72,63 @@ def delete(store: Store, by: Deletion, *, bar: Bar) -> Mapping[str, int]:
     store.progressed(counts)  # from now on the collection's ids differ from those that were read
     with bar("deleting", store.count()) as advance:
         advance(counts.total())
-        while batch := store.going(counts.total(), BATCH):
+        while batch := store.deletions(counts.total(), BATCH):
             counts.update(_deleted(batch, by))
             store.progressed(counts)
             advance(len(batch))
     return counts
 
 
-def _deleted(batch: Sequence[Going], by: Deletion) -> list[Outcome]:
-    ids = dict.fromkeys([*(each.id for each in batch), *(each.survivor for each in batch)])
-    held = {point.id: point for point in by.points.whole(list(ids))}
-    ours = _ours([each for each in batch if each.id not in held], by)
-    outcomes = [Outcome.DELETED if key_of(each.id) in ours else _outcome(each, held, by.survivors) for each in batch]
-    going = [
-        (each, held[each.id])
-        for each, outcome in zip(batch, outcomes, strict=True)
-        if outcome is Outcome.DELETED and each.id in held
+def _deleted(batch: Sequence[Removal], by: Deletion) -> list[Outcome]:
+    ids = dict.fromkeys([*(removal.id for removal in batch), *(removal.survivor for removal in batch)])
+    stored = {point.id: point for point in by.points.whole(list(ids))}
+    ours = _ours([removal for removal in batch if removal.id not in stored], by)
+    outcomes = [
+        Outcome.DELETED if key_of(removal.id) in ours else _outcome(removal, stored, by.survivors) for removal in batch
     ]
-    if going:
-        changes = by.survivors.changes(going, held)
-        rows = [_row(each, point, held[each.survivor], by.collection) for each, point in going]
+    removals = [
+        (removal, stored[removal.id])
+        for removal, outcome in zip(batch, outcomes, strict=True)
+        if outcome is Outcome.DELETED and removal.id in stored
+    ]
+    if removals:
+        changes = by.survivors.changes(removals, stored)
+        rows = [_row(removal, point, stored[removal.survivor], by.collection) for removal, point in removals]
         by.book.enter([*changes, *rows], State.DONE, at=by.now())
         for change in changes:
             assert change.became is not None  # noqa: S101 - of the kind CHANGED
             by.points.put(change.partition, [change.became])
-        by.points.delete([point for _, point in going])
+        by.points.delete([point for _, point in removals])
     return outcomes
 
 
-def _outcome(each: Going, held: Mapping[PointId, Whole], survivors: Survivors) -> Outcome:
-    point, survivor = held.get(each.id), held.get(each.survivor)
+def _outcome(removal: Removal, stored: Mapping[PointId, Whole], survivors: Survivors) -> Outcome:
+    point, survivor = stored.get(removal.id), stored.get(removal.survivor)
     if point is None:
         return Outcome.GONE
-    if point.mark != each.mark:
+    if point.mark != removal.mark:
         return Outcome.CHANGED
-    is_there = survivor is not None and survivors.is_as_compared(survivor, each.survivor_mark)
+    is_there = survivor is not None and survivors.is_as_compared(survivor, removal.survivor_mark)
     return Outcome.DELETED if is_there else Outcome.ALONE
 
 
-def _row(each: Going, point: Whole, survivor: Whole, collection: str) -> LeftOut:
+def _row(removal: Removal, point: Whole, survivor: Whole, collection: str) -> LeftOut:
     return LeftOut(
         collection=collection,
         partition=point.partition,
         id=point.key,
         survivor=survivor.key,
-        tier=each.evidence,
-        similarity=0.0 if each.similarity is None else each.similarity,
+        tier=removal.evidence,
+        similarity=0.0 if removal.similarity is None else removal.similarity,
         point=point.body,
         kind=Kind.REMOVED,
     )
 
 
-def _ours(gone: Sequence[Going], by: Deletion) -> frozenset[bytes]:
+def _ours(missing: Sequence[Removal], by: Deletion) -> frozenset[bytes]:
     """Which of these points a killed run had deleted."""
-    if not gone:
+    if not missing:
         return frozenset()
     return frozenset(
-        head.id for head in by.book.heads(collection=by.collection, ids=[key_of(each.id) for each in gone])
+        head.id for head in by.book.heads(collection=by.collection, ids=[key_of(each.id) for each in missing])
     )

@@ -23,12 +23,12 @@ from ...runtime.lifecycle import ended_by_signals
 from ...writes.book import Book
 from ...writes.facts import ALL
 from ...writes.rows import JournalError
-from ..databases import IdsOption, TextFieldOption, Wanted, opened, points_opened
+from ..databases import IdsOption, SourceOptions, TextFieldOption, opened, points_opened
 from ..pairs.joining import Runner
 from ..pairs.store import Store, StoreError
 from ..source import USUAL_FIELDS, Shape, SourceError
 from .applying import Deletion, Survivors, Unchanged, delete
-from .deciding import Asked, Keep
+from .deciding import Keep, SweepOptions
 from .report import Report, as_json, as_page, parts_of, why
 from .run import lines, opened_store, sweep
 from .telling import Receiver, line
@@ -37,7 +37,7 @@ USUAL_TIMES = ("updated_at", "timestamp", "created_at", "createdAt", "date")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments(Wanted):
+class Arguments(SourceOptions):
     """The options of `sweep`. ``text_field``, ``time_field``: None for the usual ones."""
 
     work: Annotated[
@@ -93,14 +93,14 @@ def run(
         raise SettingsError([Problem("--journal", "one of the two alone", "a file together with --apply")])
     work = arguments.work or usual_folder(arguments, os.environ)
     receiver = None if arguments.webhook is None else Receiver(arguments.webhook, arguments.webhook_secret)
-    asked = replace(_asked(arguments, work), unites=unites)
+    options = replace(_options(arguments, work), unites=unites)
     try:
         with (
             ended_by_signals(),
             closing(opened(arguments, os.environ)) as source,
-            opened_store(source, asked) as store,
+            opened_store(source, options) as store,
         ):
-            report = sweep(source, asked, store, bar=progress_bar, is_decided=arguments.apply)
+            report = sweep(source, options, store, bar=progress_bar, is_decided=arguments.apply)
             if arguments.ids is not None:
                 write_output("--ids", arguments.ids, b"".join(lines(store)))
             if arguments.journal is not None:
@@ -113,7 +113,7 @@ def run(
         sys.stderr.write(f"\nstopped: the progress is saved in {work}; run the same command again to continue\n")
         return 130
     _publish(report, arguments, work)
-    if receiver is not None and (trouble := receiver.tell(report)) is not None:
+    if receiver is not None and (trouble := receiver.send(report)) is not None:
         sys.stderr.write(f"vecsieve {name}: the webhook's receiver did not accept the event: {trouble}\n")
     return 0
 
@@ -130,25 +130,25 @@ def _publish(report: Report, arguments: Arguments, work: Path) -> None:
         sys.stderr.write(line(report, now=time.time()).decode())
 
 
-def usual_folder(wanted: Wanted, environment: Mapping[str, str]) -> Path:
+def usual_folder(options: SourceOptions, environment: Mapping[str, str]) -> Path:
     """The folder of a collection without `--work`: one for each database, because equal names may be different collections."""
     cache = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    of = "\n".join((wanted.backend, wanted.url, wanted.collection, wanted.vector or ""))
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", wanted.collection)[:40]
+    of = "\n".join((options.backend, options.url, options.collection, options.vector or ""))
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", options.collection)[:40]
     return cache / "vecsieve" / f"sweep-{name}-{xxhash.xxh64_hexdigest(of.encode())}"
 
 
 def _apply(arguments: Arguments, shape: Shape, store: Store, journal: Path, choice: Choice) -> None:
-    wanted, name = replace(arguments, vector=shape.vector_name or None), arguments.collection
-    with closing(points_opened(wanted, os.environ)) as points, closing(Book(journal)) as book:
+    options, name = replace(arguments, vector=shape.vector_name or None), arguments.collection
+    with closing(points_opened(options, os.environ)) as points, closing(Book(journal)) as book:
         delete(
             store, Deletion(points=points, book=book, collection=name, survivors=choice(book, name)), bar=progress_bar
         )
 
 
-def _asked(arguments: Arguments, work: Path) -> Asked:
+def _options(arguments: Arguments, work: Path) -> SweepOptions:
     text, time = arguments.text_field, arguments.time_field
-    return Asked(
+    return SweepOptions(
         collection=arguments.collection,
         keep=arguments.keep,
         ignored=(ALL,) if arguments.ignore_metadata else tuple(arguments.ignore or ()),

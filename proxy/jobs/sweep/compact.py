@@ -18,7 +18,7 @@ from vecsieve.config.problems import Problem, SettingsError
 from ...writes.book import Book
 from ...writes.merging import united
 from ...writes.rows import Kind, LeftOut
-from ..pairs.store import Going
+from ..pairs.store import Removal
 from ..source import PointId, Whole
 from . import command
 
@@ -51,22 +51,22 @@ class United:
         now = json.loads(survivor.body)
         return any(row.became is not None and json.loads(row.became) == now for row in rows)
 
-    def changes(self, going: Sequence[tuple[Going, Whole]], held: Mapping[PointId, Whole]) -> list[LeftOut]:
+    def changes(self, removals: Sequence[tuple[Removal, Whole]], stored: Mapping[PointId, Whole]) -> list[LeftOut]:
         families: defaultdict[PointId, list[Whole]] = defaultdict(list)
-        for each, point in going:
-            families[each.survivor].append(point)
-        found = []
+        for removal, point in removals:
+            families[removal.survivor].append(point)
+        rows = []
         for id_, members in families.items():
-            survivor = held[id_]
+            survivor = stored[id_]
             point = json.loads(survivor.body)
-            own = point["payload"] or {}
-            payload = own
+            before = point["payload"] or {}
+            payload = before
             for member in members:
                 payload = with_what_it_lacks(payload, json.loads(member.body)["payload"] or {})
-            if payload != own:
+            if payload != before:
                 became = json.dumps({**point, "payload": payload}, separators=(",", ":")).encode()
-                found.append(self._row(survivor, members[0], became))
-        return found
+                rows.append(self._row(survivor, members[0], became))
+        return rows
 
     def _row(self, survivor: Whole, member: Whole, became: bytes) -> LeftOut:
         return LeftOut(
@@ -82,10 +82,10 @@ class United:
         )
 
 
-def with_what_it_lacks(own: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
+def with_what_it_lacks(survivor: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
     """Idempotent, because a killed run may have done it already."""
-    both = united(own, other, ())
-    for name, value in own.items():
+    both = united(survivor, other, ())
+    for name, value in survivor.items():
         if not isinstance(value, list | int | float) or isinstance(value, bool) or not _is_like(value, other.get(name)):
             both[name] = value
     return both

@@ -26,9 +26,9 @@ from ...writes.facts import ALL, Facts, differing, unites
 from ..pairs.ids import Ids
 from ..pairs.joining import Runner
 from ..pairs.reading import PAGE
-from ..pairs.store import Going, Held, Places, Store
+from ..pairs.store import AllPoints, Places, Removal, Store
 from ..source import Shape, shortened
-from .judging import Evidence, Order, are_held, heads_of
+from .judging import Evidence, Order, are_contained, heads_of
 from .report import FORMAT, Family, Member, Report
 
 EXAMPLES = 12  # families shown, largest first
@@ -49,7 +49,7 @@ class Keep(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class SweepOptions:
     """``ignored``: names of payload fields in which copies may differ. ``unites``: whether survivors take what they lack. ``tenants``: payload fields in
     which copies must agree, whatever is ignored. ``work``: the folder of the sweep.
     """
@@ -65,29 +65,29 @@ class Asked:
     runner: Runner = Runner.LOCAL
 
 
-def disagree(one: Facts, other: Facts, asked: Asked) -> tuple[str, ...]:
+def disagree(one: Facts, other: Facts, options: SweepOptions) -> tuple[str, ...]:
     """The fields that keep two points of one text apart."""
-    names = differing(one, other, asked.ignored)
-    return tuple(name for name in names if not unites(one, other, name)) if asked.unites else names
+    names = differing(one, other, options.ignored)
+    return tuple(name for name in names if not unites(one, other, name)) if options.unites else names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What was found: ``held`` (q, 2) places, each with one that holds it; and of each the ``evidence`` (q,), whether the facts agree (``agrees``, q), the
+class Coverings:
+    """``pairs``: (q, 2) places of points and of points that contain them; of each pair the ``evidence`` (q,), whether the facts agree (``agrees``, q), the
     ``similarities`` (q,) of the vectors, NaN without both, and the ``sizes`` (q, 2) of the texts in tokens.
     """
 
-    held: Places
+    pairs: Places
     evidence: npt.NDArray[np.int8]
     agrees: Mask
     similarities: FloatMatrix
     sizes: Indices
 
     @classmethod
-    def of(cls, parts: Sequence[Found]) -> Found:
+    def of(cls, parts: Sequence[Coverings]) -> Coverings:
         """All of them."""
         return cls(
-            held=np.concatenate([np.empty((0, 2), np.int64), *(each.held for each in parts)]),
+            pairs=np.concatenate([np.empty((0, 2), np.int64), *(each.pairs for each in parts)]),
             evidence=np.concatenate([np.empty(0, np.int8), *(each.evidence for each in parts)]),
             agrees=np.concatenate([np.empty(0, np.bool_), *(each.agrees for each in parts)]),
             similarities=np.concatenate([np.empty(0, np.float32), *(each.similarities for each in parts)]),
@@ -97,8 +97,8 @@ class Found:
     @property
     def is_exact(self) -> Mask:
         """Whether it is a proof (q,), not what a search alone would collapse."""
-        found: Mask = self.evidence != Evidence.SEARCHED
-        return found
+        exact: Mask = self.evidence != Evidence.SEARCHED
+        return exact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +111,8 @@ class Families:
     @property
     def leaving(self) -> Mask:
         """(n,) who is no leader."""
-        found: Mask = self.heads != np.arange(len(self.heads))
-        return found
+        mask: Mask = self.heads != np.arange(len(self.heads))
+        return mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,22 +120,22 @@ class _Sweep:
     """What a decision is made of."""
 
     shape: Shape
-    asked: Asked
+    options: SweepOptions
     ids: Ids
     store: Store
-    held: Held
-    found: Found
+    stored: AllPoints
+    coverings: Coverings
 
     def families(self, keys: npt.NDArray[np.int64], which: Mask) -> Families:
         """``keys``: (m,) of the existing points, equal for equals, 0 for one without. ``which``: (q,) what counts of what was found."""
         n = len(self.ids)
-        firsts = _first_of_equals(self.held, keys, n)
-        between = firsts[self.found.held]  # equals are one point: a copy of one of them is a copy of all
+        firsts = _first_of_equals(self.stored, keys, n)
+        between = firsts[self.coverings.pairs]  # equals are one point: a copy of one of them is a copy of all
         counts = which & (between[:, 0] != between[:, 1])
         sizes, rank = np.zeros(n, np.intp), np.full(n, -np.inf)
-        np.maximum.at(sizes, between, self.found.sizes)
-        rank[self.held.places] = self.held.rank
-        strength = -self.found.evidence[counts].astype(np.float32)
+        np.maximum.at(sizes, between, self.coverings.sizes)
+        rank[self.stored.places] = self.stored.rank
+        strength = -self.coverings.evidence[counts].astype(np.float32)
         heads = heads_of(between[counts], strength, Order(sizes=sizes, rank=rank))
         return Families(heads=heads[firsts], firsts=firsts)
 
@@ -143,49 +143,51 @@ class _Sweep:
         return {place: json.loads(facts or "{}") for place, facts in self.store.facts(places).items()}
 
 
-def decide(shape: Shape, asked: Asked, ids: Ids, store: Store, held: Held, found: Found) -> Report:
+def decide(
+    shape: Shape, options: SweepOptions, ids: Ids, store: Store, stored: AllPoints, coverings: Coverings
+) -> Report:
     """Write what could go into the store, and report it."""
-    swept = _Sweep(shape=shape, asked=asked, ids=ids, store=store, held=held, found=found)
+    swept = _Sweep(shape=shape, options=options, ids=ids, store=store, stored=stored, coverings=coverings)
     keys = _keys(swept)
-    own = swept.families(keys, found.is_exact & found.agrees)
-    same = swept.families(held.numbers, found.is_exact)
-    alike = swept.families(held.numbers, np.ones(len(found.held), np.bool_))
-    going = _verified(swept, _going(swept, own, own.leaving))
+    by_facts = swept.families(keys, coverings.is_exact & coverings.agrees)
+    same = swept.families(stored.numbers, coverings.is_exact)
+    alike = swept.families(stored.numbers, np.ones(len(coverings.pairs), np.bool_))
+    deletions = _verified(swept, _deletions(swept, by_facts, by_facts.leaving))
     goes = np.zeros(len(ids), np.bool_)
-    goes[going.places] = True
-    otherwise = _going(swept, same, same.leaving & ~goes)
-    searched = _going(swept, alike, alike.leaving & ~same.leaving & ~goes)
-    report = _report(swept, going, otherwise, searched)
-    store.decide(_batches(swept, going), msgspec.json.encode(report))
+    goes[deletions.places] = True
+    otherwise = _deletions(swept, same, same.leaving & ~goes)
+    searched = _deletions(swept, alike, alike.leaving & ~same.leaving & ~goes)
+    report = _report(swept, deletions, otherwise, searched)
+    store.decide(_batches(swept, deletions), msgspec.json.encode(report))
     return report
 
 
 def _keys(swept: _Sweep) -> npt.NDArray[np.int64]:
     """(m,) equal for points of equal texts and facts, and for points without texts that are equal throughout; 0 for others."""
-    held, asked = swept.held, swept.asked
-    bare = np.where(held.has_vector, held.marks.view(np.int64), 0)
-    _, inverse, counts = np.unique(held.numbers, return_inverse=True, return_counts=True)
-    keys = np.where(held.numbers == 0, bare, held.numbers)
-    if ALL in asked.ignored:
+    stored, options = swept.stored, swept.options
+    bare = np.where(stored.has_vector, stored.marks.view(np.int64), 0)
+    _, inverse, counts = np.unique(stored.numbers, return_inverse=True, return_counts=True)
+    keys = np.where(stored.numbers == 0, bare, stored.numbers)
+    if ALL in options.ignored:
         return keys
-    several = np.flatnonzero((counts[inverse.reshape(-1)] > 1) & (held.numbers != 0))
+    several = np.flatnonzero((counts[inverse.reshape(-1)] > 1) & (stored.numbers != 0))
     for start in range(0, len(several), PAGE):
         rows = several[start : start + PAGE]
-        for row, facts in zip(rows.tolist(), swept.facts(held.places[rows].tolist()).values(), strict=True):
-            counting = [each for each in sorted(facts.items()) if each[0] in differing(facts, {}, asked.ignored)]
-            own = xxhash.xxh64_intdigest(json.dumps(counting).encode(), seed=int(held.numbers[row]) & (2**64 - 1))
-            keys[row] = np.uint64(own or 1).view(np.int64)
+        for row, facts in zip(rows.tolist(), swept.facts(stored.places[rows].tolist()).values(), strict=True):
+            counting = [each for each in sorted(facts.items()) if each[0] in differing(facts, {}, options.ignored)]
+            key = xxhash.xxh64_intdigest(json.dumps(counting).encode(), seed=int(stored.numbers[row]) & (2**64 - 1))
+            keys[row] = np.uint64(key or 1).view(np.int64)
     return keys
 
 
-def _first_of_equals(held: Held, keys: npt.NDArray[np.int64], n: int) -> Indices:
+def _first_of_equals(stored: AllPoints, keys: npt.NDArray[np.int64], n: int) -> Indices:
     """For each of n places the one that leads its equals, often itself."""
     firsts = np.arange(n, dtype=np.intp)
-    best = np.lexsort((held.places, -held.rank))
-    own = keys[best]
-    _, first, inverse = np.unique(own, return_index=True, return_inverse=True)
-    leading = held.places[best][first[inverse.reshape(-1)]]
-    firsts[held.places[best]] = np.where(own != 0, leading, held.places[best])
+    best = np.lexsort((stored.places, -stored.rank))
+    ordered = keys[best]
+    _, first, inverse = np.unique(ordered, return_index=True, return_inverse=True)
+    leading = stored.places[best][first[inverse.reshape(-1)]]
+    firsts[stored.places[best]] = np.where(ordered != 0, leading, stored.places[best])
     return firsts
 
 
@@ -209,59 +211,59 @@ class _Copies:
         )
 
 
-def _going(swept: _Sweep, families: Families, which: Mask) -> _Copies:
+def _deletions(swept: _Sweep, families: Families, which: Mask) -> _Copies:
     """The copies of ``which`` (n,) places, and why they are copies."""
-    n, found, firsts = np.int64(len(families.heads)), swept.found, families.firsts
+    n, coverings, firsts = np.int64(len(families.heads)), swept.coverings, families.firsts
     places = np.flatnonzero(which)
     places = places[np.lexsort((places, families.heads[places]))]
     survivors = families.heads[places]
-    between = firsts[found.held]
+    between = firsts[coverings.pairs]
     keys = between[:, 0] * n + between[:, 1]
-    by_key = np.lexsort((found.evidence, keys))  # the strongest evidence first
+    by_key = np.lexsort((coverings.evidence, keys))  # the strongest evidence first
     at = np.searchsorted(keys[by_key], firsts[places] * n + survivors)
     is_same = firsts[places] == survivors
     has_text = np.zeros(n, np.bool_)
-    has_text[swept.held.places] = swept.held.numbers != 0
+    has_text[swept.stored.places] = swept.stored.numbers != 0
     why = np.where(has_text[places], int(Evidence.EQUAL), int(Evidence.EQUAL_VECTOR))
     alike = np.full(len(places), np.nan, np.float32)
     chosen = by_key[at[~is_same]]
-    why[~is_same], alike[~is_same] = found.evidence[chosen], found.similarities[chosen]
+    why[~is_same], alike[~is_same] = coverings.evidence[chosen], coverings.similarities[chosen]
     return _Copies(places=places, survivors=survivors, evidence=why, similarities=alike)
 
 
-def _verified(swept: _Sweep, going: _Copies) -> _Copies:
+def _verified(swept: _Sweep, copies: _Copies) -> _Copies:
     """Those of which the survivor's text and facts say all, compared once more: hashes find copies, and prove none."""
-    kept = np.ones(len(going.places), np.bool_)
-    rows = enumerate(zip(going.survivors.tolist(), going.places.tolist(), strict=True))
+    kept = np.ones(len(copies.places), np.bool_)
+    rows = enumerate(zip(copies.survivors.tolist(), copies.places.tolist(), strict=True))
     for survivor, members in groupby(rows, key=lambda each: each[1][0]):
-        own = list(members)
-        for start in range(0, len(own), PAGE):
-            part = own[start : start + PAGE]
+        rows_of_survivor = list(members)
+        for start in range(0, len(rows_of_survivor), PAGE):
+            part = rows_of_survivor[start : start + PAGE]
             places = [place for _, (_, place) in part]
             texts, facts = swept.store.texts([survivor, *places]), swept.facts([survivor, *places])
-            proven = are_held([texts[place] for place in places], texts[survivor])
+            proven = are_contained([texts[place] for place in places], texts[survivor])
             for (row, (_, place)), is_proven in zip(part, proven, strict=True):
-                kept[row] = is_proven and not disagree(facts[place], facts[survivor], swept.asked)
-    return going.only(kept)
+                kept[row] = is_proven and not disagree(facts[place], facts[survivor], swept.options)
+    return copies.only(kept)
 
 
-def _batches(swept: _Sweep, going: _Copies) -> Iterator[list[Going]]:
+def _batches(swept: _Sweep, copies: _Copies) -> Iterator[list[Removal]]:
     marks = np.zeros(len(swept.ids), np.uint64)
-    marks[swept.held.places] = swept.held.marks
-    for start in range(0, len(going.places), PAGE):
+    marks[swept.stored.places] = swept.stored.marks
+    for start in range(0, len(copies.places), PAGE):
         part = slice(start, start + PAGE)
-        places, survivors = going.places[part].tolist(), going.survivors[part].tolist()
+        places, survivors = copies.places[part].tolist(), copies.survivors[part].tolist()
         rows = zip(
             swept.ids.at(places),
             swept.ids.at(survivors),
-            going.evidence[part].tolist(),
-            going.similarities[part].tolist(),
+            copies.evidence[part].tolist(),
+            copies.similarities[part].tolist(),
             marks[places].tolist(),
             marks[survivors].tolist(),
             strict=True,
         )
         yield [
-            Going(id=one, survivor=other, **_why(code, alike), mark=mark, survivor_mark=its)
+            Removal(id=one, survivor=other, **_why(code, alike), mark=mark, survivor_mark=its)
             for one, other, code, alike, mark, its in rows
         ]
 
@@ -271,32 +273,32 @@ def _why(code: int, similarity: float) -> dict[str, Any]:
     return {"evidence": Evidence(code).name.lower(), "similarity": alike}
 
 
-def _report(swept: _Sweep, going: _Copies, otherwise: _Copies, searched: _Copies) -> Report:
-    held, shape, asked, n = swept.held, swept.shape, swept.asked, len(swept.ids)
-    sizes = np.bincount(going.survivors, minlength=n)
+def _report(swept: _Sweep, copies: _Copies, otherwise: _Copies, searched: _Copies) -> Report:
+    stored, shape, options, n = swept.stored, swept.shape, swept.options, len(swept.ids)
+    sizes = np.bincount(copies.survivors, minlength=n)
     families = sizes[sizes > 0] + 1
     size_of = np.zeros(n, np.int64)
-    size_of[held.places] = held.size
-    counted = np.bincount(going.evidence, minlength=len(Evidence))
-    exact = swept.found.is_exact & swept.found.agrees
+    size_of[stored.places] = stored.size
+    counted = np.bincount(copies.evidence, minlength=len(Evidence))
+    exact = swept.coverings.is_exact & swept.coverings.agrees
     return Report(
         format=FORMAT,
         version=version("vecsieve"),
-        collection=asked.collection,
+        collection=options.collection,
         vector_name=shape.vector_name,
         dimension=shape.dimension,
         distance=shape.distance,
         points=n,
-        gone=n - len(held.places),
-        with_vector=int(held.has_vector.sum()),
-        with_text=int((held.numbers != 0).sum()),
-        keep=asked.keep.value,
-        ignored=asked.ignored,
-        united=asked.unites,
+        gone=n - len(stored.places),
+        with_vector=int(stored.has_vector.sum()),
+        with_text=int((stored.numbers != 0).sum()),
+        keep=options.keep.value,
+        ignored=options.ignored,
+        united=options.unites,
         candidates=swept.store.pairs(),
-        pairs=len(np.unique(np.sort(swept.found.held[exact], axis=1), axis=0)),
-        repeats=len(going.places) + len(otherwise.places) + len(searched.places),
-        redundant=len(going.places),
+        pairs=len(np.unique(np.sort(swept.coverings.pairs[exact], axis=1), axis=0)),
+        repeats=len(copies.places) + len(otherwise.places) + len(searched.places),
+        redundant=len(copies.places),
         equal=int(counted[Evidence.EQUAL]),
         contained=int(counted[Evidence.CONTAINED]),
         equal_vector=int(counted[Evidence.EQUAL_VECTOR]),
@@ -305,8 +307,8 @@ def _report(swept: _Sweep, going: _Copies, otherwise: _Copies, searched: _Copies
         searched=len(searched.places),
         families=len(families),
         largest=int(families.max(initial=0)),
-        redundant_bytes=int(size_of[going.places].sum()),
-        examples=_examples(swept, going),
+        redundant_bytes=int(size_of[copies.places].sum()),
+        examples=_examples(swept, copies),
         left=(*_examples(swept, otherwise), *_examples(swept, searched)),
     )
 
@@ -319,14 +321,14 @@ def _fields(swept: _Sweep, copies: _Copies) -> dict[str, int]:
         places, survivors = copies.places[part].tolist(), copies.survivors[part].tolist()
         facts = swept.facts([*places, *survivors])
         for place, survivor in zip(places, survivors, strict=True):
-            counted.update(disagree(facts[place], facts[survivor], swept.asked))
-    return dict(sorted(counted.items(), key=lambda each: (-each[1], each[0]))[:FIELDS])
+            counted.update(disagree(facts[place], facts[survivor], swept.options))
+    return dict(sorted(counted.items(), key=lambda entry: (-entry[1], entry[0]))[:FIELDS])
 
 
 def _examples(swept: _Sweep, copies: _Copies) -> tuple[Family, ...]:
     """The largest families, the first of equal ones."""
     survivors, starts, counts = np.unique(copies.survivors, return_index=True, return_counts=True)
-    found = []
+    families = []
     for number in np.lexsort((survivors, -counts))[:EXAMPLES].tolist():
         survivor, start, count = int(survivors[number]), int(starts[number]), int(counts[number])
         rows = range(start, start + min(MEMBERS, count))
@@ -337,17 +339,17 @@ def _examples(swept: _Sweep, copies: _Copies) -> tuple[Family, ...]:
                 swept,
                 place,
                 texts,
-                differs=disagree(facts[place], facts[survivor], swept.asked),
+                differs=disagree(facts[place], facts[survivor], swept.options),
                 **_why(int(copies.evidence[row]), float(copies.similarities[row])),
             )
             for row, place in zip(rows, places, strict=True)
         )
-        found.append(Family(size=count + 1, survivor=_member(swept, survivor, texts), members=tuple(members)))
-    return tuple(found)
+        families.append(Family(size=count + 1, survivor=_member(swept, survivor, texts), members=tuple(members)))
+    return tuple(families)
 
 
 def _member(swept: _Sweep, place: int, texts: Mapping[int, str | None], **why: Any) -> Member:
     (id_,) = swept.ids.at([place])
     text = texts.get(place)
-    said = {"evidence": None, "similarity": None, "differs": (), **why}
-    return Member(id=id_, text=None if text is None else shortened(text), **said)
+    details = {"evidence": None, "similarity": None, "differs": (), **why}
+    return Member(id=id_, text=None if text is None else shortened(text), **details)

@@ -68,17 +68,17 @@ def judged(
     bare = np.flatnonzero(~has_text[rows].any(axis=1))
     same = bare[are_equal(vectors, rows[bare], has_vector, magnitude=magnitude)]
     evidence[same], holds[same] = Evidence.EQUAL_VECTOR, True
-    asked = np.flatnonzero(of_text & has_text[rows].all(axis=1))
+    pending = np.flatnonzero(of_text & has_text[rows].all(axis=1))
     read: list[Text | None] = [None] * len(texts)
-    for row in np.unique(rows[asked]).tolist():
+    for row in np.unique(rows[pending]).tolist():
         read[row] = readable(texts[row])
     sizes = np.array([0 if text is None else len(text.passages(exact=True)[0].tokens) for text in read], np.intp)
     for tier in (Tier.EXACT, Tier.EDITED):
-        for (pair, side), link in _held(rows, asked, read, sizes, tier).items():
+        for (pair, side), link in _links(rows, pending, read, sizes, tier).items():
             holds[pair, side] = True
-            found = Evidence.EQUAL if link is Link.EQUAL else Evidence.CONTAINED
-            evidence[pair] = found if tier is Tier.EXACT else Evidence.SEARCHED
-        asked = asked[evidence[asked] == Evidence.NONE]
+            proof = Evidence.EQUAL if link is Link.EQUAL else Evidence.CONTAINED
+            evidence[pair] = proof if tier is Tier.EXACT else Evidence.SEARCHED
+        pending = pending[evidence[pending] == Evidence.NONE]
     return Judged(
         evidence=evidence,
         holds=holds,
@@ -87,12 +87,12 @@ def judged(
     )
 
 
-def _held(
-    rows: Indices, asked: Indices, texts: Sequence[Text | None], sizes: Indices, tier: Tier
+def _links(
+    rows: Indices, pending: Indices, texts: Sequence[Text | None], sizes: Indices, tier: Tier
 ) -> dict[tuple[int, int], Link]:
     """Why one text of a pair leaves for the other: by pair and by which of the two holds, 0 or 1. A text is indexed once for all its pairs."""
     by_holder: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for pair in asked.tolist():
+    for pair in pending.tolist():
         one, other = rows[pair].tolist()
         if texts[one] is None or texts[other] is None:
             continue
@@ -100,22 +100,22 @@ def _held(
         by_holder[other if is_second else one].append((pair, int(is_second)))
         if sizes[one] == sizes[other]:
             by_holder[other].append((pair, 1))
-    found: dict[tuple[int, int], Link] = {}
+    links: dict[tuple[int, int], Link] = {}
     for holder, pairs in by_holder.items():
         judge = Judge(tier)
         text = texts[holder]
         assert text is not None  # noqa: S101 - looked at above
         judge.keep(0, text)
         for pair, side in pairs:
-            held = texts[int(rows[pair, 1 - side])]
-            assert held is not None  # noqa: S101 - looked at above
-            verdict = judge.verdict(held)
+            leaving = texts[int(rows[pair, 1 - side])]
+            assert leaving is not None  # noqa: S101 - looked at above
+            verdict = judge.verdict(leaving)
             if verdict.holders:
-                found[pair, side] = verdict.link
-    return found
+                links[pair, side] = verdict.link
+    return links
 
 
-def are_held(leaving: Sequence[str | None], staying: str | None) -> list[bool]:
+def are_contained(leaving: Sequence[str | None], staying: str | None) -> list[bool]:
     """Whether each text is one run of the one that stays, read exactly. Without texts there is nothing to compare."""
     if staying is None:
         return [text is None for text in leaving]
@@ -131,24 +131,24 @@ class Order:
     rank: npt.NDArray[np.float64]
 
 
-def heads_of(held: Indices, strength: FloatMatrix, order: Order) -> Indices:
-    """For each of n points the leader of its family, itself for a leader. ``held``: (p, 2) points, each with one that holds it. ``strength``: (p,) of
+def heads_of(pairs: Indices, strength: FloatMatrix, order: Order) -> Indices:
+    """For each of n points the leader of its family, itself for a leader. ``pairs``: (p, 2) points, each with one that contains it. ``strength``: (p,) of
     several leaders the one with the largest takes a point. Of equal rank the point that holds the most leads, then the first.
 
     A point at the edge of a family holds few: as the leader it would leave the others without one.
     """
     n = len(order.rank)
     heads = np.arange(n, dtype=np.intp)
-    most = np.bincount(np.unique(held, axis=0)[:, 1], minlength=n)
+    most = np.bincount(np.unique(pairs, axis=0)[:, 1], minlength=n)
     # For each point those that hold it, the strongest first, then by place.
-    by = np.lexsort((held[:, 1], -strength, held[:, 0]))
-    members, holders = held[by, 0], held[by, 1]
-    own, starts = np.unique(members, return_index=True)
+    by = np.lexsort((pairs[:, 1], -strength, pairs[:, 0]))
+    members, holders = pairs[by, 0], pairs[by, 1]
+    contained, starts = np.unique(members, return_index=True)
     ends = np.append(starts[1:], len(members))
     is_leader = np.ones(n, np.bool_)
-    is_leader[own] = False  # not yet
-    for number in np.lexsort((own, -most[own], -order.rank[own], -order.sizes[own])).tolist():
-        point, above = own[number], holders[starts[number] : ends[number]]
+    is_leader[contained] = False  # not yet
+    for number in np.lexsort((contained, -most[contained], -order.rank[contained], -order.sizes[contained])).tolist():
+        point, above = contained[number], holders[starts[number] : ends[number]]
         leading = above[is_leader[above]]
         if len(leading):
             heads[point] = leading[0]

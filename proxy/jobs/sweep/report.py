@@ -115,10 +115,10 @@ def parts_of(report: Report) -> tuple[tuple[str, int], ...]:
 
 def why(member: Member) -> str:
     """Why it repeats the survivor, in words."""
-    said = {None: "stays", "equal_vector": "equal vector", "searched": "by a search"}.get(
+    reason = {None: "stays", "equal_vector": "equal vector", "searched": "by a search"}.get(
         member.evidence, member.evidence or ""
     )
-    return said if not member.differs else f"{said}, but for {', '.join(member.differs)}"
+    return reason if not member.differs else f"{reason}, but for {', '.join(member.differs)}"
 
 
 def _ignored(report: Report) -> str:
@@ -127,11 +127,11 @@ def _ignored(report: Report) -> str:
 
 def _boxes(report: Report) -> str:
     applied = report.applied
-    went = "nothing was deleted" if applied is None else f"{applied['deleted']:,} were deleted"
+    result = "nothing was deleted" if applied is None else f"{applied['deleted']:,} were deleted"
     return boxes(
         (
             ("repeat another", f"{report.repeats:,}", f"of {report.points:,} points"),
-            ("could go", f"{report.redundant:,}", went),
+            ("could go", f"{report.redundant:,}", result),
             ("families", f"{report.families:,}", f"the largest of {report.largest:,} points"),
             ("of vectors and payloads", f"{report.redundant_bytes / 1e6:,.1f} MB", "of removable points"),
         )
@@ -139,8 +139,8 @@ def _boxes(report: Report) -> str:
 
 
 def _counts(report: Report) -> str:
-    said = [(what, f"{count:,}") for what, count in parts_of(report)]
-    parts = figures("Points that say nothing that another does not", ("why", "points"), said)
+    rows = [(what, f"{count:,}") for what, count in parts_of(report)]
+    parts = figures("Points that say nothing that another does not", ("why", "points"), rows)
     fields = [(escape(name), f"{count:,}") for name, count in report.fields.items()]
     differing = figures("Fields in which equal texts differ", ("field", "points"), fields) if fields else ""
     became = () if report.applied is None else [(what, f"{count:,}") for what, count in report.applied.items()]

@@ -20,9 +20,9 @@ from ..pairs.ids import Ids, spread
 from ..pairs.joining import Runner, by_daft
 from ..pairs.reading import PAGE, SAMPLE, Bar, sample, sketched, stream
 from ..pairs.sketches import Directions, directions
-from ..pairs.store import Held, Page, Store, StoreError
+from ..pairs.store import AllPoints, Page, Store, StoreError
 from ..source import Point, Source, SourceError, id_pages, mark_of, text_of, text_path, value_at
-from .deciding import Asked, Found, Keep, decide, disagree
+from .deciding import Coverings, Keep, SweepOptions, decide, disagree
 from .judging import judged
 from .report import Report
 
@@ -30,89 +30,89 @@ from .report import Report
 def lines(store: Store) -> Iterator[bytes]:
     """The removable points, one line of JSON each, family by family."""
     start = 0
-    while batch := store.going(start, PAGE):
-        for each in batch:
+    while batch := store.deletions(start, PAGE):
+        for removal in batch:
             line = {
-                "id": each.id,
-                "survivor": each.survivor,
-                "evidence": each.evidence,
-                "similarity": each.similarity,
+                "id": removal.id,
+                "survivor": removal.survivor,
+                "evidence": removal.evidence,
+                "similarity": removal.similarity,
             }
             yield orjson.dumps(line) + b"\n"
         start += len(batch)
 
 
 @contextmanager
-def opened_store(source: Source, asked: Asked) -> Iterator[Store]:
+def opened_store(source: Source, options: SweepOptions) -> Iterator[Store]:
     """The store in the folder of this sweep. Raises SourceError, StoreError."""
     shape = source.shape()
     of: dict[str, str | int | float | None] = {
         "job": "sweep",
-        "collection": asked.collection,
+        "collection": options.collection,
         "vector": shape.vector_name,
         "dimension": shape.dimension,
         "distance": shape.distance,
-        "keep": asked.keep.value,
-        "text fields": ", ".join(asked.text_fields),
-        "time fields": ", ".join(asked.time_fields),
-        "tenants": ", ".join(asked.tenants),
+        "keep": options.keep.value,
+        "text fields": ", ".join(options.text_fields),
+        "time fields": ", ".join(options.time_fields),
+        "tenants": ", ".join(options.tenants),
     }
-    with Store(asked.work, shape.dimension, of) as store:
+    with Store(options.work, shape.dimension, of) as store:
         yield store
 
 
-def sweep(source: Source, asked: Asked, store: Store, *, bar: Bar, is_decided: bool = False) -> Report:
+def sweep(source: Source, options: SweepOptions, store: Store, *, bar: Bar, is_decided: bool = False) -> Report:
     """Sweep; the removable points are then in the store. ``is_decided``: whether an earlier run's decisions are used, even if the
     collection has changed. Raises SourceError, StoreError.
     """
-    decided = _decided(store, asked)
+    decided = _decided(store, options)
     if decided is not None and (is_decided or store.deleted is not None):
         return decided
     with bar("listing ids", source.shape().points) as advance:
         ids = Ids(id_pages(source, advance))
     if not len(ids):
-        raise SourceError(f"collection {asked.collection!r} has no points")
+        raise SourceError(f"collection {options.collection!r} has no points")
     store.check("ids", {"ids": ids.digest()})
     if decided is not None:
         return decided
     join = (
-        by_daft(on_ray=True) if asked.runner is Runner.RAY else None
+        by_daft(on_ray=True) if options.runner is Runner.RAY else None
     )  # before reading, because it may not be installed
-    _read(source, asked, ids, store, bar)
+    _read(source, options, ids, store, bar)
     with bar("looking for candidates", None):
         store.pair_up(join)
-    held = store.held()
-    found = _judge(store, asked, held, bar, magnitude=source.shape().magnitude)
-    return decide(source.shape(), asked, ids, store, held, found)
+    stored = store.stored()
+    coverings = _judge(store, options, stored, bar, magnitude=source.shape().magnitude)
+    return decide(source.shape(), options, ids, store, stored, coverings)
 
 
-def _decided(store: Store, asked: Asked) -> Report | None:
+def _decided(store: Store, options: SweepOptions) -> Report | None:
     """Decided by an earlier run that ignored the same fields."""
-    held = store.report()
-    report = None if held is None else msgspec.json.decode(held, type=Report)
-    if report is not None and (report.ignored, report.united) == (asked.ignored, asked.unites):
+    encoded = store.report()
+    report = None if encoded is None else msgspec.json.decode(encoded, type=Report)
+    if report is not None and (report.ignored, report.united) == (options.ignored, options.unites):
         return report
     if store.deleted is not None:
         raise StoreError(
-            f"--work {asked.work}: points have been deleted with other fields ignored; name another folder"
+            f"--work {options.work}: points have been deleted with other fields ignored; name another folder"
         )
     return None
 
 
-def _read(source: Source, asked: Asked, ids: Ids, store: Store, bar: Bar) -> None:
+def _read(source: Source, options: SweepOptions, ids: Ids, store: Store, bar: Bar) -> None:
     by = directions(store.sample(lambda: sample(source, ids, spread(len(ids), SAMPLE))), len(ids))
-    stream(source, ids, store, lambda points, places: _page(points, places, ids, by, asked), bar)
+    stream(source, ids, store, lambda points, places: _page(points, places, ids, by, options), bar)
 
 
-def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, asked: Asked) -> Page:
-    paths = [text_path(point.payload, asked.text_fields) for point in points]
+def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, options: SweepOptions) -> Page:
+    paths = [text_path(point.payload, options.text_fields) for point in points]
     texts = [text_of(point.payload, () if path is None else (path,)) for point, path in zip(points, paths, strict=True)]
     read = sketched(points, texts, places, ids, by, is_wide=False)
     tenants = np.zeros(len(places), np.uint64)
-    tenants[read.there - places.start] = [_tenant(point.payload, asked.tenants) for point in points]
-    own = tenants[read.there - places.start].tolist()
-    numbers = [_number(*each) for each in zip(texts, read.texts, own, strict=True)]
-    ranks = [_rank(*each, asked) for each in zip(read.there.tolist(), points, texts, strict=True)]
+    tenants[read.there - places.start] = [_tenant(point.payload, options.tenants) for point in points]
+    tenants_of_points = tenants[read.there - places.start].tolist()
+    numbers = [_number(*each) for each in zip(texts, read.texts, tenants_of_points, strict=True)]
+    ranks = [_rank(*each, options) for each in zip(read.there.tolist(), points, texts, strict=True)]
     facts = [packed(facts_of(point.payload, path)) for point, path in zip(points, paths, strict=True)]
     # Points of two tenants share no hash.
     hashes = read.sketches.hashes ^ tenants[read.sketches.places - places.start]
@@ -149,40 +149,40 @@ def _json(value: object) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _rank(place: int, point: Point, text: str | None, asked: Asked) -> float:
+def _rank(place: int, point: Point, text: str | None, options: SweepOptions) -> float:
     """The point with the larger rank stays. A point without a time loses against one with a time."""
-    if asked.keep is Keep.FIRST:
+    if options.keep is Keep.FIRST:
         return -float(place)
-    if asked.keep is Keep.CENTRAL:
+    if options.keep is Keep.CENTRAL:
         return 0.0
-    if asked.keep is Keep.LONGEST:
+    if options.keep is Keep.LONGEST:
         return 0.0 if text is None else float(len(text))
-    for field_name in asked.time_fields:
-        found = moment(_json(value_at(point.payload, field_name)).encode())
-        if found is not None and not isinstance(
-            found[1], tuple
-        ):  # releases of different documents have no common order
-            return found[1] if asked.keep is Keep.NEWEST else -found[1]
+    for field_name in options.time_fields:
+        time = moment(_json(value_at(point.payload, field_name)).encode())
+        if time is not None and not isinstance(time[1], tuple):  # releases of different documents have no common order
+            return time[1] if options.keep is Keep.NEWEST else -time[1]
     return -np.inf
 
 
-def _judge(store: Store, asked: Asked, held: Held, bar: Bar, *, magnitude: bool) -> Found:
-    parts: list[Found] = []
+def _judge(store: Store, options: SweepOptions, stored: AllPoints, bar: Bar, *, magnitude: bool) -> Coverings:
+    parts: list[Coverings] = []
     with bar("comparing candidates", store.pairs()) as advance:
-        for each in store.candidates(held):
-            verdict = judged(each.rows, each.vectors, each.has_vector, each.texts, each.of_text, magnitude=magnitude)
-            facts = [json.loads(one or "{}") for one in each.facts]
+        for part in store.candidates(stored):
+            verdict = judged(part.rows, part.vectors, part.has_vector, part.texts, part.of_text, magnitude=magnitude)
+            facts = [json.loads(one or "{}") for one in part.facts]
             for side in (0, 1):
                 rows = np.flatnonzero(verdict.holds[:, side])
-                ends = each.rows[rows][:, [1 - side, side]]
+                ends = part.rows[rows][:, [1 - side, side]]
                 parts.append(
-                    Found(
-                        held=each.pairs[rows][:, [1 - side, side]],
+                    Coverings(
+                        pairs=part.pairs[rows][:, [1 - side, side]],
                         evidence=verdict.evidence[rows],
-                        agrees=np.array([not disagree(facts[a], facts[b], asked) for a, b in ends.tolist()], np.bool_),
+                        agrees=np.array(
+                            [not disagree(facts[a], facts[b], options) for a, b in ends.tolist()], np.bool_
+                        ),
                         similarities=verdict.similarities[rows],
                         sizes=verdict.sizes[ends],
                     )
                 )
-            advance(len(each.pairs))
-    return Found.of(parts)
+            advance(len(part.pairs))
+    return Coverings.of(parts)

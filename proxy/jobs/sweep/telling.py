@@ -54,15 +54,15 @@ class Receiver:
         try:
             hook_url(url)
         except ValueError:
-            wanted = "http or https, host, port and perhaps a path, without credentials or query"
-            raise SettingsError([Problem("--webhook", shown(url), wanted)]) from None
+            expected = "http or https, host, port and perhaps a path, without credentials or query"
+            raise SettingsError([Problem("--webhook", shown(url), expected)]) from None
         secret = token_in(None if secret_file is None else str(secret_file), SECRET_FILE)
         if secret is None:
             raise SettingsError([Problem(SECRET_FILE, "none", "a file with the secret, because --webhook is given")])
         self._origin, self._path = urlsplit(origin_of(url)), url.removeprefix(origin_of(url)) or "/"
         self._key = key_of(secret)
 
-    def tell(self, report: Report) -> str | None:
+    def send(self, report: Report) -> str | None:
         """Send the event; return why it was not delivered, or None. Redirects are not followed: the address is the operator's, whatever
         network it is in, and nobody else chooses one.
         """

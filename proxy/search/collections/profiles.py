@@ -25,7 +25,7 @@ from vecsieve.config.problems import Problem, SettingsError, dotted
 from vecsieve.config.schema import ProfileSettings
 from vecsieve.config.values import Count, Name
 
-from ...runtime.loop import beside
+from ...runtime.loop import in_thread
 from ...selection.policy import Fixed, Policy
 from ...telemetry.labels import ProfileFailure
 from ...telemetry.metrics import Metrics
@@ -97,7 +97,7 @@ def decoded(content: bytes, *, name: str) -> Profile:
         raise SettingsError([Problem(name, "no JSON object", "a profile as `vecsieve calibrate` writes it")])
     profile, findings = validated(Profile, tree)
     if profile is None:
-        raise SettingsError(Problem(f"{name}: {dotted(each.path)}", each.seen, each.wanted) for each in findings)
+        raise SettingsError(Problem(f"{name}: {dotted(each.path)}", each.seen, each.expected) for each in findings)
     return profile
 
 
@@ -398,7 +398,7 @@ class Calibration:
             self._reading.cancel()
 
     async def _read(self, profiles: Profiles) -> None:
-        self._tell(await beside(profiles.reload_if_changed))
+        self._tell(await in_thread(profiles.reload_if_changed))
 
     def _tell(self, reload: Reload | None) -> None:
         if reload is None:

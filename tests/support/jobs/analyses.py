@@ -11,7 +11,7 @@ from support.jobs.memory_source import families
 from support.jobs.searched_source import SearchedSource
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
 from vecsieve.proxy.jobs.analyze.report import Report
-from vecsieve.proxy.jobs.analyze.run import Asked, analyze
+from vecsieve.proxy.jobs.analyze.run import AnalyzeOptions, analyze
 from vecsieve.proxy.jobs.source import Point
 from vecsieve.proxy.runtime.files import Advance
 
@@ -40,9 +40,9 @@ def planted() -> list[Point]:
     return copied + alone
 
 
-def asked(*, limit: int | None = None, work: Path | None = None, fields: FieldNames = FIELDS) -> Asked:
+def asked(*, limit: int | None = None, work: Path | None = None, fields: FieldNames = FIELDS) -> AnalyzeOptions:
     """What the command would ask for."""
-    return Asked(collection="planted", fields=fields, limit=limit, work=work)
+    return AnalyzeOptions(collection="planted", fields=fields, limit=limit, work=work)
 
 
 @contextmanager

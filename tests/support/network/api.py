@@ -16,7 +16,7 @@ from vecsieve.proxy.api.listener import Api
 from vecsieve.proxy.api.routes import Route, routes_of
 from vecsieve.proxy.runtime.addresses import DataPort
 from vecsieve.proxy.runtime.memory import MemoryGuard
-from vecsieve.proxy.telemetry.exposition import own_registry, scrape
+from vecsieve.proxy.telemetry.exposition import process_registry, scrape
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 TOKEN = "a token of a good length"
@@ -59,7 +59,7 @@ async def served(
 ) -> AsyncIterator[Served]:
     """``resident_bytes``: of a limit of 100. ``routes``: those of the product by default. ``api``: settings."""
     settings = Settings.model_validate({"api": {"listen": "127.0.0.1:9466", **api}, "limits": limits or {}})
-    registry = own_registry()
+    registry = process_registry()
     made = Api(
         settings,
         routes_of(settings.api) if routes is None else routes,

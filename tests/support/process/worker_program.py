@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.inspector import InForce, Inspector
-from vecsieve.proxy.admin.knowledge import asking, egress_of
+from vecsieve.proxy.admin.knowledge import ask_of_workers, egress_of
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Facts, read_status, state_of, worker_statuses
 from vecsieve.proxy.process.workers import Worker, Workers, run_workers
@@ -107,7 +107,7 @@ class Nothing:
 async def administrate(worker: Worker, admin: socket.socket) -> None:
     registry, board = shared_registry(worker.metrics_directory, backend="qdrant"), worker.board
     in_force = InForce(Settings())
-    ask = asking(worker.metrics_directory, board.places - 1)
+    ask = ask_of_workers(worker.metrics_directory, board.places - 1)
     pages = Pages(
         is_ready=lambda: state_of(board).value == "ready",
         metrics=lambda _accept: Scrape(exposition(registry)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vecsieve.config.fields import closest, is_mapping, leaves, members, models_in, suggestion, wanted_of
+from vecsieve.config.fields import closest, expected_of, is_mapping, leaves, members, models_in, suggestion
 from vecsieve.config.policy import (
     CertaintySettings,
     FetchSettings,
@@ -66,7 +66,7 @@ def test_the_models_of_a_choice_are_found_in_order() -> None:
     ],
 )
 def test_what_is_wanted_follows_from_the_type(model: type[Settings], name: str, phrase: str) -> None:
-    assert wanted_of(members(model)[name]) == phrase
+    assert expected_of(members(model)[name]) == phrase
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_an_unknown_variable_is_a_finding_with_a_suggestion_and_without_its_valu
 def test_a_variable_of_an_earlier_version_is_unknown(name: str) -> None:
     values, (finding,) = from_environment({name: "0.5"})
     assert values == {}
-    assert (finding.path, finding.wanted) == ((name,), "a known variable")
+    assert (finding.path, finding.expected) == ((name,), "a known variable")
 
 
 def test_lists_have_no_variable() -> None:

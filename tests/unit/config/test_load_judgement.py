@@ -99,13 +99,13 @@ def test_a_rule_is_hidden_only_when_its_backend_is_too() -> None:
 
 def test_the_first_rule_that_hides_another_is_named() -> None:
     rules = (RuleSettings(collection="a"), RuleSettings(), RuleSettings(collection="a"))
-    assert [found.finding.wanted.split(" matches")[0][-8:] for found in of_rules(rules)] == ["rules[0]"]
+    assert [found.finding.expected.split(" matches")[0][-8:] for found in of_rules(rules)] == ["rules[0]"]
 
 
 def test_the_first_is_named_whether_it_is_a_pattern_or_a_name() -> None:
     patterns = ("a*", "b", "ab", "b*", "b", "ab", "bc")
     found = of_rules(tuple(RuleSettings(collection=each) for each in patterns))
-    named = [(dotted(each.finding.path), each.finding.wanted.split(": ")[1].split(" ")[0]) for each in found]
+    named = [(dotted(each.finding.path), each.finding.expected.split(": ")[1].split(" ")[0]) for each in found]
     assert named == [
         ("rules[2]", "rules[0]"),
         ("rules[4]", "rules[1]"),
@@ -133,7 +133,7 @@ def test_an_api_that_others_can_reach_needs_a_token(listen: str) -> None:
     open_to_all = Settings.model_validate({"api": {"listen": listen}})
     found = list(of_settings(open_to_all))
     assert [dotted(each.finding.path) for each in found] == ["api.listen"]
-    assert found[0].finding.wanted == "an address on loopback, because api.token_file is none"
+    assert found[0].finding.expected == "an address on loopback, because api.token_file is none"
     with_token = Settings.model_validate({"api": {"listen": listen, "token_file": "/run/token"}})
     assert not list(of_settings(with_token))
 
@@ -150,13 +150,13 @@ def test_an_api_on_a_port_that_is_taken_or_is_the_database_is_a_contradiction() 
 def test_a_backend_without_grpc_has_no_address_for_it(name: str) -> None:
     (found,) = of_settings(Settings.model_validate({"backend": "chroma", "grpc": {name: "127.0.0.1:50051"}}))
     assert found.finding.path == ("grpc", name)
-    assert found.finding.wanted == "none, because Chroma has no gRPC"
+    assert found.finding.expected == "none, because Chroma has no gRPC"
 
 
 def test_a_tokenizer_whose_library_is_missing_is_told_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vecsieve.config.contradictions.find_spec", lambda _name: None)
     _, findings = judged({"policy": {"budget": {"tokenizer": "o200k_base"}}}, ())
-    assert [(dotted(finding.path), finding.wanted) for finding in findings] == [
+    assert [(dotted(finding.path), finding.expected) for finding in findings] == [
         (
             "policy.budget.tokenizer",
             "none: tiktoken is not installed; it comes with the extra tokens: in a checkout, pip install '.[tokens]'",
@@ -167,7 +167,7 @@ def test_a_tokenizer_whose_library_is_missing_is_told_with_what_brings_it(monkey
 
 def test_rewordings_without_texts_are_a_contradiction() -> None:
     _, findings = judged({"policy": {"rewordings": 0.3, "texts": None}}, ())
-    assert [(dotted(finding.path), finding.wanted) for finding in findings] == [
+    assert [(dotted(finding.path), finding.expected) for finding in findings] == [
         ("policy.rewordings", "none, because texts is none and rewordings are read in texts")
     ]
     assert judged({"policy": {"rewordings": 0.3}}, ())[1] == ()
@@ -176,7 +176,7 @@ def test_rewordings_without_texts_are_a_contradiction() -> None:
 def test_a_certainty_beside_a_threshold_is_a_contradiction_in_a_rule_that_inherits_it_too() -> None:
     rules = ({"collection": "a", "policy": {"certainty": 0.9}},)
     _, findings = judged({"policy": {"threshold": {"fixed": 0.1}}, "rules": rules}, ())
-    assert [(dotted(finding.path), finding.wanted) for finding in findings] == [
+    assert [(dotted(finding.path), finding.expected) for finding in findings] == [
         (
             "rules[0].policy.certainty",
             "none, because threshold decides where there are no texts: leave one of the two out",

@@ -15,7 +15,7 @@ from vecsieve.config.policy import (
     PolicySettings,
     RelativeThreshold,
 )
-from vecsieve.config.presets import PRESETS, merged, own_members, policy_of
+from vecsieve.config.presets import PRESETS, merged, policy_of, rule_members
 from vecsieve.config.schema import RuleSettings
 from vecsieve.config.values import PresetName
 
@@ -154,7 +154,7 @@ def test_a_list_replaces_a_list() -> None:
 
 
 def test_own_members_are_the_presets_under_the_rules() -> None:
-    assert own_members(rule(preset="exact", policy={"when": "always"})) == {
+    assert rule_members(rule(preset="exact", policy={"when": "always"})) == {
         "texts": "exact",
         "rewordings": None,
         "certainty": None,

@@ -90,7 +90,7 @@ def test_a_missing_extra_is_told_where_tracing_is_on_and_only_there(
     (found,) = judged({"tracing": {"endpoint": ENDPOINT}}, ())[1]
     assert found.path == ("tracing", "endpoint")
     assert (
-        found.wanted
+        found.expected
         == "none: tracing is on, but opentelemetry is not installed; it comes with the extra otel: in a checkout, pip install '.[otel]'"
     )
     assert judged({}, ())[1] == ()

@@ -119,7 +119,7 @@ def test_every_duplicate_is_found_and_the_first_value_stands() -> None:
 def test_no_tag_builds_anything(tag: str) -> None:
     document = read(f"a: {tag}\nb: 1")
     assert document.value == {"a": None, "b": 1}
-    assert [(finding.path, finding.wanted) for finding in document.findings] == [
+    assert [(finding.path, finding.expected) for finding in document.findings] == [
         (("a",), "a plain mapping, list or value")
     ]
 
@@ -130,13 +130,13 @@ def test_no_tag_builds_anything(tag: str) -> None:
 def test_keys_are_plain_words(key: str) -> None:
     document = read(f"{key}: 1")
     assert document.value == {}
-    assert [finding.wanted for finding in document.findings] == ["keys that are plain words"]
+    assert [finding.expected for finding in document.findings] == ["keys that are plain words"]
 
 
 @pytest.mark.parametrize("key", ["8101", "0", "08101", '"8101"'])
 def test_a_whole_number_may_be_a_key_and_is_read_as_its_text(key: str) -> None:
     assert read(f"{key}: 1").value == {key.strip('"'): 1}
-    assert [finding.wanted for finding in read(f"{key}: 1\n{key}: 2").findings] == ["the key once"]
+    assert [finding.expected for finding in read(f"{key}: 1\n{key}: 2").findings] == ["the key once"]
 
 
 plain = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -168,5 +168,5 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         refused = str(error)
     else:
         refused = ""
-        assert all(finding.wanted for finding in document.findings)
+        assert all(finding.expected for finding in document.findings)
     assert refused.isprintable()

@@ -160,7 +160,7 @@ def test_the_clients_own_members_are_never_written_anew(talk: Conversation, coun
     _, document = parse(talk.body, EVERYTHING)
     before, after = json.loads(talk.body), widened(document, count)
     assert after["n_results"] == count
-    assert set(document.asked) < set(after["include"])
+    assert set(document.requested) < set(after["include"])
     for name in ("n_results", "include"):
         before.pop(name, None)
         after.pop(name)

@@ -14,7 +14,7 @@ def columns(text: bytes) -> dict[str, Column]:
 
 def said(text: bytes, *wanted: str) -> tuple[str, ...] | None:
     echo = read_echo(text, members(text, whole(text)), wanted)
-    return None if echo is None else echo.said
+    return None if echo is None else echo.columns
 
 
 def test_cells_stand_where_they_stand() -> None:

@@ -105,7 +105,7 @@ def test_there_is_a_query_for_each_tenant() -> None:
         "documents": [["d"]],
         "embeddings": [[[3, 4]]],
     }
-    near = WRITES.found(
+    near = WRITES.neighbours(
         found, asked, [json.dumps({**reply, "embeddings": [[[1, 2]], []]}).encode(), json.dumps(last).encode()]
     )
     assert (near.of.tolist(), near.ids) == ([0, 1], (b'"x"', b'"y"'))
@@ -114,7 +114,7 @@ def test_there_is_a_query_for_each_tenant() -> None:
     assert near.fields == ((None, b"1"), (b'"d"', None))
     for damaged in (b"{}", json.dumps({**reply, "ids": [["x", "z"], []]}).encode()):
         with pytest.raises(MalformedReplyError):
-            WRITES.found(found, asked, [damaged, json.dumps(last).encode()])
+            WRITES.neighbours(found, asked, [damaged, json.dumps(last).encode()])
 
 
 @pytest.mark.parametrize(

@@ -201,17 +201,17 @@ def reply(*counts: int, **more: Any) -> bytes:
 def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys() -> None:
     found = parsed(written(ID, VEC))
     asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
-    near = WRITES.found(found, asked, [reply(2, 1)])
+    near = WRITES.neighbours(found, asked, [reply(2, 1)])
     assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([0, 0, 1], (b"10", b"11", b"12"), [1.0, 0.75, 0.5])
     assert near.vectors.tolist() == [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
     assert near.fields[:2] == ((b'"t0"', None, None), (b'"t1"', None, b'{"tier": "exact"}'))
     apart = Inquiry(which=(0, 1), tenants=((("t", b"1"),), (("t", b"2"),)), count=2, vectors=True)
-    assert WRITES.found(found, apart, [reply(0), reply(1)]).of.tolist() == [1]
+    assert WRITES.neighbours(found, apart, [reply(0), reply(1)]).of.tolist() == [1]
     for damaged in (b"", reply(1), reply(2, 1)[:-3]):
         with pytest.raises(MalformedReplyError):
-            WRITES.found(found, asked, [damaged])
+            WRITES.neighbours(found, asked, [damaged])
     with pytest.raises(DeclinedError):
-        WRITES.found(found, asked, [reply(1, 1, status={"code": 65535, "reason": "no"})])
+        WRITES.neighbours(found, asked, [reply(1, 1, status={"code": 65535, "reason": "no"})])
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_a_damaged_reply_is_read_or_malformed(junk: bytes, at: int, cut: int) ->
     WRITES.is_cosine(damaged, "vec")
     WRITES.classify(RequestHead(method="POST", path=SERVICE + "Insert", message=damaged))
     try:
-        near = WRITES.found(parsed(written(ID, VEC)), asked, [damaged])
+        near = WRITES.neighbours(parsed(written(ID, VEC)), asked, [damaged])
     except MalformedReplyError:
         return
     assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)
@@ -408,7 +408,7 @@ def test_the_answer_has_the_databases_counts_and_the_clients_places() -> None:
     found = parsed(written(*THREE, rows=3), vector_name="vec")
     ids = {"int_id": {"data": [1, 300]}}
     body = message_type("MutationResult")(IDs=ids, succ_index=[0, 1], insert_cnt=2, timestamp=9).SerializeToString()
-    told = WRITES.told(INSERT, found, {1: 0}, body)
+    told = WRITES.receipt(INSERT, found, {1: 0}, body)
     answer = read("MutationResult", told.body)
     assert (list(answer.succ_index), list(answer.IDs.int_id.data), answer.insert_cnt, answer.timestamp) == (
         [0, 2],
@@ -419,11 +419,11 @@ def test_the_answer_has_the_databases_counts_and_the_clients_places() -> None:
     assert not told.refused
     assert not told.failed
     some = message_type("MutationResult")(succ_index=[0], err_index=[1]).SerializeToString()
-    assert WRITES.told(INSERT, found, {1: 0}, some).failed == {2}
+    assert WRITES.receipt(INSERT, found, {1: 0}, some).failed == {2}
     with pytest.raises(DeclinedError):
-        WRITES.told(INSERT, found, {1: 0}, message_type("MutationResult")(status={"code": 1}).SerializeToString())
+        WRITES.receipt(INSERT, found, {1: 0}, message_type("MutationResult")(status={"code": 1}).SerializeToString())
     with pytest.raises(MalformedReplyError):
-        WRITES.told(INSERT, found, {1: 0}, message_type("MutationResult")(succ_index=[2]).SerializeToString())
+        WRITES.receipt(INSERT, found, {1: 0}, message_type("MutationResult")(succ_index=[2]).SerializeToString())
 
 
 @pytest.mark.parametrize(("has_texts", "kind"), [(False, "int_id"), (True, "str_id")])

@@ -143,7 +143,7 @@ def reply(rows: int, topks: list[int] | None = None, *, code: int = 0) -> bytes:
 )
 def test_neighbours_are_divided_by_query(answer: bytes, of: list[int]) -> None:
     asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
-    near = WRITES.found(parsed(body(row(), row(2))), asked, [answer])
+    near = WRITES.neighbours(parsed(body(row(), row(2))), asked, [answer])
     assert near.of.tolist() == of
     assert near.ids == tuple(b"%d" % (10 + place) for place in range(len(of)))
     assert near.scores.tolist() == [1 - place / 4 for place in range(len(of))]
@@ -155,7 +155,7 @@ def test_neighbours_are_divided_by_query(answer: bytes, of: list[int]) -> None:
 def test_a_reply_that_cannot_be_divided_is_malformed(answer: bytes) -> None:
     asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=False)
     with pytest.raises(MalformedReplyError):
-        WRITES.found(parsed(body(row(), row(2))), asked, [answer])
+        WRITES.neighbours(parsed(body(row(), row(2))), asked, [answer])
 
 
 @pytest.mark.parametrize(("name", "expected"), [("vec", True), ("other", False)])
@@ -194,7 +194,7 @@ def test_a_damaged_reply_is_read_or_malformed(junk: bytes, at: int, cut: int) ->
     WRITES.is_cosine(damaged, "vec")
     asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
     try:
-        near = WRITES.found(parsed(body(row(), row(2))), asked, [damaged])
+        near = WRITES.neighbours(parsed(body(row(), row(2))), asked, [damaged])
     except MalformedReplyError:
         return
     assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)
@@ -232,9 +232,9 @@ def test_which_rows_are_stored_is_asked_in_all_partitions() -> None:
 
 def test_the_answer_is_the_databases_unless_it_refused() -> None:
     found, said = parsed(body(row(), row(2))), b'{"code":0,"data":{"insertCount":1,"insertIds":[1]}}'
-    assert WRITES.told(INSERTION, found, {1: 0}, said).body == said
+    assert WRITES.receipt(INSERTION, found, {1: 0}, said).body == said
     with pytest.raises(DeclinedError):
-        WRITES.told(INSERTION, found, {1: 0}, b'{"code":1100,"message":"no"}')
+        WRITES.receipt(INSERTION, found, {1: 0}, b'{"code":1100,"message":"no"}')
     nothing = WRITES.acknowledged(INSERTION, found, "")
     assert json.loads(nothing.body)["data"] == {"insertCount": 0, "insertIds": []}
 

@@ -102,12 +102,12 @@ def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys() -> None:
         {"id": "y", "score": 0.25, "values": [3, 4]},
     ]
     reply = message_type("QueryResponse")(matches=hits, namespace="n", usage={"read_units": 5}).SerializeToString()
-    near = WRITES.found(found, asked, [b"", reply])
+    near = WRITES.neighbours(found, asked, [b"", reply])
     assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([1, 1], (b'"x"', b'"y"'), [0.5, 0.25])
     assert near.vectors.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert near.fields == ((b'"t"',), (None,))
     with pytest.raises(MalformedReplyError):
-        WRITES.found(found, asked, [b"", reply[:-3]])
+        WRITES.neighbours(found, asked, [b"", reply[:-3]])
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"a": 1.5, "text": "t"}, {"_vecsieve": "old", "b": True}])
@@ -199,7 +199,7 @@ def test_a_reply_that_cannot_be_read_is_malformed(body: bytes) -> None:
     asked = Inquiry(which=(0,), tenants=((),), count=2, vectors=True)
     WRITES.is_cosine(body, "")
     try:
-        near = WRITES.found(parsed(written(row())), asked, [body])
+        near = WRITES.neighbours(parsed(written(row())), asked, [body])
     except MalformedReplyError:
         return
     assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)

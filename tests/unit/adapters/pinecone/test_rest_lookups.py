@@ -259,7 +259,7 @@ def test_arbitrary_damage_is_malformed_or_leaves_a_vector_for_each_candidate(
 
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_raise_nothing_but_malformed(garbage: bytes) -> None:
-    """Invariant: `found` is total but for MalformedReplyError."""
+    """Invariant: `neighbours` is total but for MalformedReplyError."""
     try:
         found(lookup("a"), garbage)
     except MalformedReplyError:

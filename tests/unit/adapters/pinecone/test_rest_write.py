@@ -91,11 +91,11 @@ def test_each_vector_has_a_query_of_its_own() -> None:
         b'{"matches":[{"id":"x","score":0.5,"metadata":{"text":"t"}},{"id":"y","score":0.25}],"namespace":"n"}',
         b'{"matches":[]}',
     ]
-    near = WRITES.found(found, asked, replies)
+    near = WRITES.neighbours(found, asked, replies)
     assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([0, 0], (b'"x"', b'"y"'), [0.5, 0.25])
     assert near.fields == ((b'"t"',), (None,))
     with pytest.raises(MalformedReplyError):
-        WRITES.found(found, asked, [b"{}", b'{"matches":[]}'])
+        WRITES.neighbours(found, asked, [b"{}", b'{"matches":[]}'])
 
 
 @pytest.mark.parametrize(

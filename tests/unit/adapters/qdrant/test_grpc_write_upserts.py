@@ -139,13 +139,13 @@ def test_neighbours_are_read_with_ids_scores_vectors_and_fields() -> None:
     body = pb.QueryBatchResponse(result=lists).SerializeToString()
     points = parsed(written(*[struct(n) for n in range(3)]))
     inquiry = Inquiry(which=(0, 1, 2), tenants=((), (), ()), count=3, vectors=True)
-    near = WRITES.found(points, inquiry, [body])
+    near = WRITES.neighbours(points, inquiry, [body])
     assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([0, 2], (b"5", b"6"), [0.5, 0.25])
     assert near.vectors.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert near.fields == ((b'"a"',), (b'"a"',))
     for damaged in (body[:-3], b"", body + body):
         with pytest.raises(MalformedReplyError):
-            WRITES.found(points, inquiry, [damaged])
+            WRITES.neighbours(points, inquiry, [damaged])
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def test_neighbours_are_read_with_ids_scores_vectors_and_fields() -> None:
         [{"id": 5, "version": 1, "score": 0.9, "payload": {"text": "a"}, "vector": [1, 2]}],
         [{"id": UUID, "score": 0.8, "vector": {"": [3, 4]}}, {"id": 6, "score": 0.7}],
     )
-    near = WRITES.found(found, inquiry(0, 1, vectors=True), [body])
+    near = WRITES.neighbours(found, inquiry(0, 1, vectors=True), [body])
     assert near.of.tolist() == [0, 1, 1]
     assert near.ids == (b"5", f'"{UUID}"'.encode(), b"6")
     assert near.scores.tolist() == [0.9, 0.8, 0.7]
@@ -213,7 +213,7 @@ def test_neighbours_are_read_with_ids_scores_vectors_and_fields() -> None:
 )
 def test_a_reply_that_is_none_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedReplyError):
-        WRITES.found(parsed({"points": [point()]}), inquiry(0), [body])
+        WRITES.neighbours(parsed({"points": [point()]}), inquiry(0), [body])
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_a_client_that_wants_nothing_is_given_nothing_though_all_is_asked_for() 
 
 def test_what_the_client_wants_itself_is_neither_asked_for_nor_hidden() -> None:
     shown, _ = plan(metadata={"uuid": True, "distance": True, "vector": True})
-    assert (shown.asked, shown.hidden) == ({}, frozenset())
+    assert (shown.added, shown.hidden) == ({}, frozenset())
 
 
 def test_searches_without_distances_are_asked_for_their_scores() -> None:
@@ -67,13 +67,13 @@ def test_a_vector_that_the_client_lists_is_not_asked_for_again() -> None:
         Ranking(way=NEAR_VECTOR, target="a"), metadata={"uuid": True, "distance": True, "vectors": ["a"]}
     )
     assert list(asked.metadata.vectors) == ["a"]
-    assert (shown.asked, shown.listed) == ({}, None)
+    assert (shown.added, shown.listed) == ({}, None)
 
 
 def test_where_the_client_lists_vectors_and_no_target_is_named_those_must_do() -> None:
     shown, asked = plan(metadata={"uuid": True, "distance": True, "vectors": ["a"]})
     assert not asked.metadata.vector
-    assert (shown.asked, shown.compared) == ({}, None)
+    assert (shown.added, shown.compared) == ({}, None)
 
 
 def test_a_policy_may_name_another_vector_or_the_unnamed_one() -> None:

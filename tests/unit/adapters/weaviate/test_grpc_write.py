@@ -202,13 +202,13 @@ def test_an_object_that_json_cannot_hold_is_not_left_out(properties: dict[str, A
 def test_errors_are_at_the_places_of_the_clients_objects() -> None:
     found = parsed(written(*[row(letter) for letter in "abcdef"]))
     reply = message_type("BatchObjectsReply")(took=0.5, errors=[{"index": 1, "error": "no"}, {"error": "never"}])
-    told = WRITES.told(WRITE, found, {0: None, 3: 2, 4: 1}, reply.SerializeToString())
+    told = WRITES.receipt(WRITE, found, {0: None, 3: 2, 4: 1}, reply.SerializeToString())
     answer = message_type("BatchObjectsReply").FromString(told.body)
     assert answer.took == 0.5
     assert [(each.index, each.error) for each in answer.errors] == [(1, "never"), (2, "no"), (3, "no"), (4, "never")]
     assert (told.refused, told.failed) == (frozenset({3, 4}), frozenset({1, 2}))
     with pytest.raises(MalformedReplyError):
-        WRITES.told(
+        WRITES.receipt(
             WRITE, found, {0: None}, message_type("BatchObjectsReply")(errors=[{"index": 5}]).SerializeToString()
         )
     assert WRITES.acknowledged(WRITE, found, "").body == b""

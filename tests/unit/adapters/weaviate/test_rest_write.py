@@ -182,17 +182,17 @@ def test_the_answer_to_a_batch_has_a_row_for_each_object_of_the_client() -> None
     found = parsed(batch(row(1), row(2), row(3), row(4), row(5)))
     failed = '{"errors":{"error":[{"message":"no"}]}}'
     body = f"[{shown(1, '{}')},{shown(3, failed)}]".encode()
-    told = WRITES.told(WRITE, found, {1: None, 3: 0, 4: 2}, body)
+    told = WRITES.receipt(WRITE, found, {1: None, 3: 0, 4: 2}, body)
     rows = json.loads(told.body)
     assert [each["id"] for each in rows] == [uuid(number) for number in range(1, 6)]
     stored = {"status": "SUCCESS"}
     assert [each["result"] for each in rows] == [{}, stored, json.loads(failed), stored, json.loads(failed)]
     assert (told.refused, told.failed) == (frozenset({4}), frozenset({2}))
     one = Operation(backend="weaviate", name="object", collection="")
-    assert WRITES.told(one, parsed(json.dumps(row(1)).encode(), path=ONE), {}, b'{"id":"a"}').body == b'{"id":"a"}'
+    assert WRITES.receipt(one, parsed(json.dumps(row(1)).encode(), path=ONE), {}, b'{"id":"a"}').body == b'{"id":"a"}'
     for damaged in (b"[]", b"{}", b"[1,2,3]", b"["):
         with pytest.raises(MalformedReplyError):
-            WRITES.told(WRITE, found, {1: None, 3: 0, 4: 2}, damaged)
+            WRITES.receipt(WRITE, found, {1: None, 3: 0, 4: 2}, damaged)
 
 
 def test_a_write_of_which_nothing_is_left_is_answered_with_its_objects() -> None:

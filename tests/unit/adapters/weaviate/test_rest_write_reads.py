@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.weaviate import graphql_queries as weaviate_graphql
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Operation, UnsupportedError
 from vecsieve.adapters.weaviate.calls import Schema
-from vecsieve.adapters.weaviate.rest_write import ASKED_TOGETHER, Document, WeaviateRestWrites, described
+from vecsieve.adapters.weaviate.rest_write import SEARCHES_PER_QUERY, Document, WeaviateRestWrites, described
 from vecsieve.adapters.writes import Inquiry, MergesPoints, NewPoints
 
 WRITES = WeaviateRestWrites()
@@ -78,8 +78,8 @@ def test_a_tenants_filter_is_that_of_its_properties_types() -> None:
 
 
 def test_many_objects_are_asked_for_by_several_queries() -> None:
-    count = ASKED_TOGETHER + 1
-    assert [len(each) for each in queries(points(count), asked(*range(count)))] == [ASKED_TOGETHER, 1]
+    count = SEARCHES_PER_QUERY + 1
+    assert [len(each) for each in queries(points(count), asked(*range(count)))] == [SEARCHES_PER_QUERY, 1]
 
 
 def hit(number: int, distance: float | None, **more: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def answer(**rows: Any) -> bytes:
 def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys(target: str) -> None:
     said = {"vectors": {"named": [1, 2]}} if target else {"vector": [1, 2]}
     bodies = [answer(a1=[hit(1, 0.25, **said), hit(2, None)]), answer(a0=None)]
-    near = WRITES.found(points(target=target), asked(1, 0, vectors=True), bodies)
+    near = WRITES.neighbours(points(target=target), asked(1, 0, vectors=True), bodies)
     assert (near.of.tolist(), near.ids) == ([1, 1], (b'"a1"', b'"a2"'))
     assert near.scores[0] == 0.75
     assert np.isnan(near.scores[1])
@@ -115,12 +115,12 @@ def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys(target: str
 )
 def test_another_answer_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedReplyError):
-        WRITES.found(points(), asked(0, 1), [body])
+        WRITES.neighbours(points(), asked(0, 1), [body])
 
 
 def test_an_error_is_a_refusal() -> None:
     with pytest.raises(DeclinedError):
-        WRITES.found(points(), asked(0), [b'{"data":{"Get":{"a0":null}},"errors":[{"message":"no"}]}'])
+        WRITES.neighbours(points(), asked(0), [b'{"data":{"Get":{"a0":null}},"errors":[{"message":"no"}]}'])
 
 
 def test_a_collection_is_described_by_its_name() -> None:
@@ -138,7 +138,7 @@ def test_a_damaged_answer_is_read_or_malformed(junk: bytes, at: int, cut: int) -
     """Any bytes are neighbours or malformed, and no other error is raised."""
     whole = answer(a0=[hit(1, 0.25, vector=[1, 2])], a1=[hit(2, 0.5, vector=[3, 4])])
     try:
-        near = WRITES.found(points(), asked(0, 1, vectors=True), [whole[:at] + junk + whole[at + cut :]])
+        near = WRITES.neighbours(points(), asked(0, 1, vectors=True), [whole[:at] + junk + whole[at + cut :]])
     except MalformedReplyError:
         return
     assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)

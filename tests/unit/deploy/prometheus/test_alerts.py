@@ -12,7 +12,7 @@ import yaml
 from support.deploy.alert_cases import STORIES, A, Story
 from support.deploy.prometheus_tools import ALERTS, RECORDING, ROOT, needs_promtool, promtool, rules_of
 from support.deploy.promql import TARGET_LABELS, grouped_labels, spec_of, unknown
-from vecsieve.proxy.telemetry.exposition import exposition, own_registry
+from vecsieve.proxy.telemetry.exposition import exposition, process_registry
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 RULES = rules_of(ALERTS)
@@ -85,7 +85,7 @@ def test_another_threshold_would_be_noticed(tmp_path: Path, alert: str, was: str
 
 def idle_series() -> dict[str, str]:
     """What a proxy that nobody uses shows for two hours, from its real exposition."""
-    registry = own_registry()
+    registry = process_registry()
     metrics = Metrics(registry, backend="qdrant")
     metrics.built(version="1", parser="c")
     metrics.config_taken("aaaa", at=1000.0)

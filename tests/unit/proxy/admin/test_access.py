@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from vecsieve.config.problems import SettingsError
-from vecsieve.proxy.admin.access import is_held, names_this_machine, token_in
+from vecsieve.proxy.admin.access import has_token, names_this_machine, token_in
 
 TOKEN = b"a token of a good length"
 
@@ -21,12 +21,12 @@ def test_any_other_host_is_foreign(host: str | None) -> None:
 
 
 def test_a_token_is_held_by_who_sends_it_as_a_bearer() -> None:
-    assert is_held(TOKEN, "Bearer " + TOKEN.decode())
+    assert has_token(TOKEN, "Bearer " + TOKEN.decode())
 
 
 @pytest.mark.parametrize("given", [None, "", TOKEN.decode(), "Bearer ", "bearer " + TOKEN.decode(), "Bearer \udcff"])
 def test_anything_else_holds_no_token(given: str | None) -> None:
-    assert not is_held(TOKEN, given)
+    assert not has_token(TOKEN, given)
 
 
 def test_a_token_file_is_read_without_the_blanks_around_its_token(tmp_path: Path) -> None:

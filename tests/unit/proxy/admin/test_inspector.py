@@ -19,7 +19,7 @@ from unit.proxy.admin.test_server import STATUS, Raw, send
 from support.selection.inspections import CHOSEN, inspector, no_costs, no_pools, seen
 from support.selection.kept_pools import EDITED, kept, pool_of
 from support.selection.selections import selection
-from vecsieve.proxy.admin.inspector import Asked, RefusedError, verdict_of
+from vecsieve.proxy.admin.inspector import InspectorRequest, RefusedError, verdict_of
 from vecsieve.proxy.admin.pools import Sampled
 from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.server import CONTENT_SECURITY_POLICY, AdminServer, Pages
@@ -354,7 +354,7 @@ def test_any_bytes_are_a_judgement_or_refused(body: bytes) -> None:
 @given(st.text(max_size=60), st.text(max_size=60), st.sampled_from(["GET", "HEAD", "POST", "PUT"]))
 async def test_any_target_is_answered_or_refused(target: str, query: str, method: str) -> None:
     """Invariant: whatever stands behind /api/, the answer is JSON or a refusal with a status of the client's."""
-    asked = Asked(method=method, path=f"/api/{target}", query=query, field={"Host": "localhost"}.get)
+    asked = InspectorRequest(method=method, path=f"/api/{target}", query=query, field={"Host": "localhost"}.get)
     try:
         assert orjson.loads(await inspector(Recent(1, now=lambda: CLOCK)).answer(asked)) is not None
     except RefusedError as refused:
@@ -364,7 +364,7 @@ async def test_any_target_is_answered_or_refused(target: str, query: str, method
 @given(st.text(max_size=40) | st.from_regex(r"\A([a-z]+@)?(localhost|127\.0\.0\.1|\[::1\])[.:@/a-z0-9]*\Z"))
 def test_only_names_of_this_machine_pass_on_loopback(host: str) -> None:
     """Invariant: a Host that passes is localhost, ::1 or 127.x.x.x, with or without a port."""
-    asked = Asked(method="GET", path="/api/searches", query="", field={"Host": host}.get)
+    asked = InspectorRequest(method="GET", path="/api/searches", query="", field={"Host": host}.get)
     try:
         inspector(Recent(1, now=lambda: CLOCK)).allow(asked)
     except RefusedError as refused:
@@ -474,7 +474,7 @@ async def test_reasons_are_in_words_of_the_texts_only_where_texts_may_be_shown(t
     recent.add(replace(seen(chosen), scores=pool.bare.scores))
     made = inspector(recent, pools)
     plain, told = orjson.loads(await made.explain())["records"]
-    one = Asked(method="GET", path=f"/api/searches/{FIRST}", query="", field={"Host": "localhost"}.get)
+    one = InspectorRequest(method="GET", path=f"/api/searches/{FIRST}", query="", field={"Host": "localhost"}.get)
     assert orjson.loads(await made.answer(one))["kept"] == told["kept"]
     assert plain["left_out"][0]["copy"]["why"] == "an edited copy of 1"
     assert [each["stays"] for each in plain["kept"]] == [None, None, None]

@@ -21,7 +21,7 @@ from vecsieve.proxy.admin.knowledge import (
     Kind,
     Knowledge,
     Question,
-    asking,
+    ask_of_workers,
     collections_in_one,
     egress_of,
     in_one,
@@ -53,7 +53,7 @@ async def test_all_workers_are_asked_and_their_answers_put_in_one(directory: Pat
         for place, ring in enumerate(rings):
             server = await open_to_admin(directory, place, Knowledge(ring, no_pools(), no_egress()))
             opened.callback(server.close)
-        ask = asking(directory, 2)
+        ask = ask_of_workers(directory, 2)
         rows = in_one(await ask(Question(Kind.SEARCHES)))
         assert sorted(row["number"] % PLACES for row in rows) == [0, 0, 1]
         counted = collections_in_one(await ask(Question(Kind.COLLECTIONS)))["collections"]
@@ -72,7 +72,7 @@ async def test_what_if_is_asked_of_every_worker_and_added_up(directory: Path) ->
                 pools._add(Sampled("docs", 7, pool))
             server = await open_to_admin(directory, place, Knowledge(recent(place), pools, no_egress()))
             opened.callback(server.close)
-        answers = await asking(directory, 2)(
+        answers = await ask_of_workers(directory, 2)(
             Question(Kind.WHATIF, change=Change.of({"preset": "classical", "threshold": "0.2"}))
         )
         found = all_judged(answers)
@@ -88,7 +88,7 @@ async def test_what_searches_cost_is_added_up_over_the_workers(directory: Path) 
             egress.spend(Operation(backend="pinecone", name="query", collection=collection), 10 * (place + 1))
             server = await open_to_admin(directory, place, Knowledge(recent(place), no_pools(), egress))
             opened.callback(server.close)
-        page = json.loads(await egress_of(asking(directory, 3)))
+        page = json.loads(await egress_of(ask_of_workers(directory, 3)))
     assert (page["month"], page["budget_bytes"], page["searches"], page["extra_bytes"]) == ("2026-09", 3000, 3, 60)
     assert [(row["collection"], row["searches"], row["extra_bytes"]) for row in page["collections"]] == [
         ("a", 2, 40),
@@ -119,7 +119,7 @@ async def test_a_worker_that_is_gone_stuck_or_damaged_is_left_out(
         serving_at(str(directory / "inspect_w1.sock"), stuck),
         serving_at(str(directory / "inspect_w2.sock"), damaged),
     ):
-        answers = await asking(directory, 4)(Question(Kind.SEARCHES))
+        answers = await ask_of_workers(directory, 4)(Question(Kind.SEARCHES))
     assert [row["collection"] for row in in_one(answers)] == ["a"]
     whole.close()
 
@@ -138,7 +138,7 @@ async def test_a_question_of_another_shape_is_not_answered(directory: Path, sent
 async def test_a_socket_of_a_killed_worker_is_replaced(directory: Path) -> None:
     first = await open_to_admin(directory, 0, Knowledge(recent(0, "old"), no_pools(), no_egress()))
     second = await open_to_admin(directory, 0, Knowledge(recent(0, "new"), no_pools(), no_egress()))
-    (answer,) = await asking(directory, 1)(Question(Kind.SEARCHES))
+    (answer,) = await ask_of_workers(directory, 1)(Question(Kind.SEARCHES))
     assert [row["collection"] for row in answer["rows"]] == ["new"]
     assert orjson.dumps(answer)
     first.close()

@@ -15,7 +15,7 @@ from vecsieve.proxy.admin.pools import PER_SECOND
 
 async def until_taken(proxy: Running, count: int) -> None:
     async with asyncio.timeout(20):
-        while len(proxy.process.pools.held()) < count:
+        while len(proxy.process.pools.kept()) < count:
             await asyncio.sleep(0.01)
 
 
@@ -23,7 +23,7 @@ async def test_a_search_is_taken_after_its_answer_with_its_number_and_policy() -
     async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
         await raw_exchange(proxy.port, request(search()))
         await until_taken(proxy, 1)
-        (sampled,) = proxy.process.pools.held()
+        (sampled,) = proxy.process.pools.kept()
         (numbered,) = proxy.process.recent.newest()
         assert (sampled.collection, sampled.number) == ("c", numbered.number)
         assert sampled.pool.top_k == 3
@@ -36,7 +36,7 @@ async def test_a_page_by_offset_is_taken_with_its_place_in_the_list(offset: int)
     async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
         await raw_exchange(proxy.port, request(search(extra={"offset": offset})))
         await until_taken(proxy, 1)
-        (sampled,) = proxy.process.pools.held()
+        (sampled,) = proxy.process.pools.kept()
         assert (sampled.pool.offset, sampled.pool.top_k) == (offset, 3)
 
 
@@ -44,7 +44,7 @@ async def test_where_no_searches_are_kept_no_pools_are() -> None:
     async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url, explain={"keep": 0}) as proxy:
         await raw_exchange(proxy.port, request(search()))
         await asyncio.sleep(0.05)
-        assert proxy.process.pools.held() == []
+        assert proxy.process.pools.kept() == []
 
 
 async def test_a_reload_that_keeps_nothing_drops_what_is_held() -> None:
@@ -52,7 +52,7 @@ async def test_a_reload_that_keeps_nothing_drops_what_is_held() -> None:
         await raw_exchange(proxy.port, request(search()))
         await until_taken(proxy, 1)
         proxy.process.pools.resize(keep=False)
-        assert (proxy.process.pools.held(), proxy.process.pools.size_bytes) == ([], 0)
+        assert (proxy.process.pools.kept(), proxy.process.pools.size_bytes) == ([], 0)
 
 
 async def test_more_searches_than_the_budget_are_not_taken_until_time_passes() -> None:
@@ -65,7 +65,7 @@ async def test_more_searches_than_the_budget_are_not_taken_until_time_passes() -
             await raw_exchange(proxy.port, request(search()))
         await until_taken(proxy, 1)
         await asyncio.sleep(0.05)
-        assert len(proxy.process.pools.held()) == 1
+        assert len(proxy.process.pools.kept()) == 1
         clock.now += 1.0 / PER_SECOND
         await raw_exchange(proxy.port, request(search()))
         await until_taken(proxy, 2)
@@ -77,10 +77,10 @@ async def test_the_oldest_go_when_there_are_too_many_bytes() -> None:
         await raw_exchange(proxy.port, request(search()))
         await until_taken(proxy, 1)
         pools._most_bytes = 3 * pools.size_bytes
-        (first,) = pools.held()
+        (first,) = pools.kept()
         for _ in range(6):
             pools._add(first)
-        assert len(pools.held()) == 3
+        assert len(pools.kept()) == 3
         assert pools.size_bytes <= pools._most_bytes
 
 

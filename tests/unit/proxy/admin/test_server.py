@@ -17,7 +17,7 @@ from support.selection.inspections import inspector
 from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.server import CONNECTIONS, AdminServer, Pages, page_file
 from vecsieve.proxy.admin.status import Status
-from vecsieve.proxy.telemetry.exposition import own_registry, scrape
+from vecsieve.proxy.telemetry.exposition import process_registry, scrape
 from vecsieve.proxy.telemetry.labels import BreakerState
 from vecsieve.proxy.telemetry.metrics import Metrics
 
@@ -43,7 +43,7 @@ class Content:
 
     def __init__(self) -> None:
         self.is_ready = True
-        self.registry = own_registry()
+        self.registry = process_registry()
         self.metrics = Metrics(self.registry, backend="qdrant")
         self.recent = Recent(3, now=lambda: 1000.0)
 

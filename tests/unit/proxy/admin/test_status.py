@@ -23,7 +23,7 @@ from vecsieve.proxy.admin.status import (
 )
 from vecsieve.proxy.runtime.lifecycle import Board, Phase, State
 from vecsieve.proxy.search.context.canary import in_words
-from vecsieve.proxy.telemetry.exposition import own_registry
+from vecsieve.proxy.telemetry.exposition import process_registry
 from vecsieve.proxy.telemetry.labels import BreakerState, CanaryState
 from vecsieve.proxy.telemetry.metrics import Metrics
 
@@ -118,7 +118,7 @@ FACTS = Facts(
 
 
 def test_facts_and_numbers_come_together() -> None:
-    registry = own_registry()
+    registry = process_registry()
     metrics = Metrics(registry, backend="qdrant")
     metrics.requests_in_flight.inc(3)
     metrics.searches_in_flight.inc(2)
@@ -139,20 +139,20 @@ def test_facts_and_numbers_come_together() -> None:
 
 @pytest.mark.parametrize("state", BreakerState)
 def test_the_breakers_state_is_read(state: BreakerState) -> None:
-    registry = own_registry()
+    registry = process_registry()
     Metrics(registry, backend="qdrant").breaker_is(state)
     assert read_status(registry, FACTS, state=State.READY, uptime_seconds=0).breaker is state
 
 
 @pytest.mark.parametrize("state", CanaryState)
 def test_the_canarys_state_is_read_in_words(state: CanaryState) -> None:
-    registry = own_registry()
+    registry = process_registry()
     Metrics(registry, backend="qdrant").canary_is(state)
     assert read_status(registry, FACTS, state=State.READY, uptime_seconds=0).canary == in_words(state)
 
 
 def test_a_canary_that_one_worker_shows_as_stopped_is_shown_as_stopped() -> None:
-    registry = own_registry()
+    registry = process_registry()
     metrics = Metrics(registry, backend="qdrant")
     metrics.canary_is(CanaryState.ON)
     metrics.canary_state.labels("slow").set(1)  # another worker has not looked yet
@@ -162,13 +162,13 @@ def test_a_canary_that_one_worker_shows_as_stopped_is_shown_as_stopped() -> None
 
 
 def test_of_several_breakers_the_worst_is_shown() -> None:
-    registry = own_registry()
+    registry = process_registry()
     Metrics(registry, backend="qdrant").breaker_state.labels("open").set(1)  # another worker's is closed still
     assert read_status(registry, FACTS, state=State.READY, uptime_seconds=0).breaker is BreakerState.OPEN
 
 
 def test_nothing_written_yet_reads_as_zero() -> None:
-    status = read_status(own_registry(), FACTS, state=State.STARTING, uptime_seconds=0)
+    status = read_status(process_registry(), FACTS, state=State.STARTING, uptime_seconds=0)
     assert (status.requests_in_flight, status.breaker) == (0, BreakerState.CLOSED)
 
 

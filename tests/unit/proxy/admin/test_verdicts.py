@@ -11,7 +11,7 @@ import pytest
 
 from support.selection.inspections import no_egress, no_pools
 from vecsieve.proxy.admin import verdicts
-from vecsieve.proxy.admin.knowledge import Answer, Knowledge, Question, asking, open_to_admin
+from vecsieve.proxy.admin.knowledge import Answer, Knowledge, Question, ask_of_workers, open_to_admin
 from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.verdicts import hourly, last_words, leave_rows, left_rows, verdict_page
 from vecsieve.proxy.telemetry.verdict import Measured, verdict_of
@@ -46,7 +46,7 @@ async def test_without_a_measurement_there_is_no_verdict() -> None:
 
 async def test_the_searches_of_all_workers_count(tmp_path: Path) -> None:
     servers = [await open_to_admin(tmp_path, place, knowledge(ROWS)) for place in range(2)]
-    page = await verdict_page(asking(tmp_path, 2))
+    page = await verdict_page(ask_of_workers(tmp_path, 2))
     for server in servers:
         server.close()
     assert page is not None

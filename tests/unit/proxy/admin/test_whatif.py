@@ -12,7 +12,7 @@ from support.selection.inspections import inspector
 from support.selection.kept_pools import CORPUS, TOP_K, demo_pool, kept, of_preset
 from vecsieve.config.load import load
 from vecsieve.config.presets import policy_of
-from vecsieve.proxy.admin.inspector import Asked, RefusedError
+from vecsieve.proxy.admin.inspector import InspectorRequest, RefusedError
 from vecsieve.proxy.admin.pools import Sampled
 from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.whatif import CHOICES, COUNTED, PRESET_NAMES, UNCHANGED, Change, ChangeError, in_one, judged
@@ -158,8 +158,8 @@ def test_as_many_pools_as_are_kept_are_judged_in_a_few_seconds_of_processor_time
     assert found["rows"][0]["searches"] == 120
 
 
-def asked(query: str) -> Asked:
-    return Asked(method="GET", path="/api/whatif", query=query, field=lambda _: None)
+def asked(query: str) -> InspectorRequest:
+    return InspectorRequest(method="GET", path="/api/whatif", query=query, field=lambda _: None)
 
 
 async def test_the_page_answers_and_names_what_is_wrong() -> None:

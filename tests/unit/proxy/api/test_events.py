@@ -285,7 +285,7 @@ def feed_of() -> Feed:
 
 
 def tell(feed: Feed, number: int, count: int = 1) -> None:
-    feed.tell(EventName.ADDED, "c", [EventPoint(id=Raw(b"%d" % number))] * count)
+    feed.emit(EventName.ADDED, "c", [EventPoint(id=Raw(b"%d" % number))] * count)
 
 
 async def test_a_feed_begins_at_once_and_a_silent_one_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,8 +34,8 @@ class Sending:
     hook: Webhook
     registry: CollectorRegistry
 
-    def tell(self, number: int) -> None:
-        self.feed.tell(EventName.ADDED, "c", [EventPoint(id=Raw(b"%d" % number))])
+    def emit(self, number: int) -> None:
+        self.feed.emit(EventName.ADDED, "c", [EventPoint(id=Raw(b"%d" % number))])
 
     def count(self, name: str, **labels: str) -> float:
         return value(self.registry, name, **labels)
@@ -71,9 +71,9 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_events_come_signed_at_the_path_of_the_url(tmp_path: Path) -> None:
     with receiving() as receiver:
         async with sending(f"{receiver.url}/hook/", tmp_path) as sender:
-            sender.tell(1)
+            sender.emit(1)
             await sender.until("webhook_requests_total", 1, result="delivered")
-            sender.tell(2)
+            sender.emit(2)
             await sender.until("webhook_requests_total", 2, result="delivered")
     assert [point["id"] for each in receiver.events for point in each["points"]] == [1, 2]
     assert set(receiver.paths) == {"/hook/"}
@@ -87,11 +87,11 @@ async def test_a_batch_that_is_refused_comes_again_under_the_same_id_and_is_then
     with receiving() as receiver:
         receiver.statuses = [500, 429, 204, 500, 307, 404]
         async with sending(receiver.url, tmp_path) as sender:
-            sender.tell(1)
+            sender.emit(1)
             await sender.until("webhook_requests_total", 1, result="delivered")
-            sender.tell(2)
+            sender.emit(2)
             await sender.until("events_dropped_total", 1, sink="webhook")
-            sender.tell(3)
+            sender.emit(3)
             await sender.until("webhook_requests_total", 2, result="delivered")
             assert sender.count("webhook_requests_total", result="failed") == 5
     assert [len({head["webhook-id"] for head in receiver.headers[at : at + 3]}) for at in (0, 3)] == [1, 1]
@@ -104,7 +104,7 @@ async def test_without_a_receiver_events_are_dropped_and_counted_and_the_queue_i
     (port,) = free_ports(1)
     async with sending(f"http://127.0.0.1:{port}", tmp_path, queue_bytes=400) as sender:
         for number in range(50):
-            sender.tell(number)
+            sender.emit(number)
         await sender.until("events_dropped_total", 50, sink="webhook")
     assert sender.count("webhook_requests_total", result="delivered") == 0
 
@@ -113,7 +113,7 @@ async def test_at_the_end_what_waits_is_sent(tmp_path: Path) -> None:
     with receiving() as receiver:
         async with sending(receiver.url, tmp_path) as sender:
             for number in range(5):
-                sender.tell(number)
+                sender.emit(number)
     assert [point["id"] for each in receiver.events for point in each["points"]] == [0, 1, 2, 3, 4]
 
 
@@ -122,9 +122,9 @@ async def test_a_silent_receiver_holds_up_no_end_and_what_waits_is_counted(tmp_p
         await reader.read()
 
     async with serving(silent) as port, sending(f"http://127.0.0.1:{port}", tmp_path) as sender:
-        sender.tell(1)
+        sender.emit(1)
         await asyncio.sleep(0.05)
-        sender.tell(2)
+        sender.emit(2)
         async with asyncio.timeout(20):
             await sender.hook.close()
         assert sender.count("events_dropped_total", sink="webhook") == 2

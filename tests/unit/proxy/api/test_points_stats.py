@@ -19,7 +19,7 @@ from vecsieve.proxy.telemetry.metrics import Metrics
 
 
 def told(registry: CollectorRegistry, query: bytes = b"") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(asyncio.run(Statistics(registry, None).tell(query, None)))
+    found: dict[str, Any] = json.loads(asyncio.run(Statistics(registry, None).answer(query, None)))
     return found
 
 
@@ -79,9 +79,9 @@ def test_a_name_that_would_be_another_path_is_not_asked_for(name: str) -> None:
     Metrics(registry, backend="qdrant")
     statistics = Statistics(registry, cast(Points, points))
     with pytest.raises(ProblemError):
-        asyncio.run(statistics.tell(b"collection=" + name.encode(), None))
+        asyncio.run(statistics.answer(b"collection=" + name.encode(), None))
     assert points.names == []
-    asyncio.run(statistics.tell(b"collection=..a", None))
+    asyncio.run(statistics.answer(b"collection=..a", None))
     assert points.names == ["..a"]
 
 

@@ -10,7 +10,7 @@ from aiohttp import ClientSession
 
 from support.weaviate.server import Weaviate, weaviate
 from vecsieve.config.problems import SettingsError
-from vecsieve.proxy.jobs.databases import Wanted, opened, points_opened
+from vecsieve.proxy.jobs.databases import SourceOptions, opened, points_opened
 from vecsieve.proxy.jobs.points import WeaviatePoints
 from vecsieve.proxy.jobs.source import Access, SourceError
 
@@ -60,7 +60,7 @@ def test_a_database_that_refuses_an_object_or_does_not_answer_is_told(server: We
 
 
 def test_only_undo_knows_weaviate() -> None:
-    wanted = Wanted(url="http://127.0.0.1:9", collection="Docs", backend="weaviate")
+    wanted = SourceOptions(url="http://127.0.0.1:9", collection="Docs", backend="weaviate")
     assert isinstance(points_opened(wanted, {}), WeaviatePoints)
     with pytest.raises(SettingsError, match="wanted qdrant, chroma, milvus or pinecone; saw 'weaviate'"):
         opened(wanted, {})

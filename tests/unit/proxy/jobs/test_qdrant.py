@@ -25,19 +25,19 @@ def late() -> models.VectorParams:
 
 
 def test_the_unnamed_vector_is_chosen_without_a_word() -> None:
-    found = shape_of(dense(), wanted=None, collection="docs", points=9)
+    found = shape_of(dense(), requested=None, collection="docs", points=9)
     assert (found.vector_name, found.dimension, found.distance) == ("", 4, "Dot")
-    assert shape_of(dense(), wanted="", collection="docs", points=9) == found
+    assert shape_of(dense(), requested="", collection="docs", points=9) == found
 
 
 def test_the_only_dense_one_is_chosen_beside_multivectors() -> None:
-    assert shape_of({"late": late(), "body": dense(7)}, wanted=None, collection="docs", points=9).dimension == 7
+    assert shape_of({"late": late(), "body": dense(7)}, requested=None, collection="docs", points=9).dimension == 7
 
 
 def test_of_several_the_unnamed_one_is_the_default_and_any_can_be_asked_for() -> None:
     declared = {"title": dense(3), "": dense(5)}
-    assert shape_of(declared, wanted=None, collection="docs", points=9).dimension == 5
-    assert shape_of(declared, wanted="title", collection="docs", points=9).dimension == 3
+    assert shape_of(declared, requested=None, collection="docs", points=9).dimension == 5
+    assert shape_of(declared, requested="title", collection="docs", points=9).dimension == 3
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_cannot_be_read_is_told(
     vectors: dict[str, models.VectorParams] | models.VectorParams | None, wanted: str | None, said: str
 ) -> None:
     with pytest.raises(SourceError) as caught:
-        shape_of(vectors, wanted=wanted, collection="docs", points=9)
+        shape_of(vectors, requested=wanted, collection="docs", points=9)
     assert said in str(caught.value)
 
 

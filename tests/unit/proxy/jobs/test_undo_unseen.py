@@ -16,7 +16,7 @@ from vecsieve.proxy.jobs import undo
 from vecsieve.proxy.jobs.points import RestorablePoints
 from vecsieve.proxy.jobs.source import SourceError, Whole
 from vecsieve.proxy.writes.book import UNSEEN_SECONDS, Book
-from vecsieve.proxy.writes.lock import held_alone
+from vecsieve.proxy.writes.lock import locked
 from vecsieve.proxy.writes.rows import ANY, Kind, LeftOut, State
 
 NOW = 5.0
@@ -134,7 +134,7 @@ def being_removed(path: Path) -> None:
 
 
 def test_what_a_proxy_is_removing_is_not_stored_meanwhile(path: Path, undone: Run) -> None:
-    with held_alone(path):
+    with locked(path):
         being_removed(path)
         assert undone() == {}
 
@@ -147,5 +147,5 @@ def test_what_a_killed_proxy_was_removing_is_stored_again_at_once(path: Path, un
 
 def test_a_proxy_that_starts_removes_nothing_of_the_one_before_it(path: Path, undone: Run) -> None:
     being_removed(path)
-    with held_alone(path):
+    with locked(path):
         assert undone() == {b"1": OWN}

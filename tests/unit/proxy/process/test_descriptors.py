@@ -19,7 +19,7 @@ PLAIN = Settings()
 
 
 def given_to(settings: Settings, limit: int, held: int = 20) -> Budget:
-    return budget(settings, data_ports_of(settings), held=held, limit=limit, hard=limit)
+    return budget(settings, data_ports_of(settings), in_use=held, limit=limit, hard=limit)
 
 
 def used_by(given_: Budget, *, each: int) -> int:

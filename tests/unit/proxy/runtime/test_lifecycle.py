@@ -119,14 +119,14 @@ async def test_a_process_is_ready_once_started_and_until_told_to_stop() -> None:
     assert (life.cycle.state, life.cycle.is_ready) == (State.STARTING, False)
     life.cycle.started()
     assert (life.cycle.state, life.cycle.is_ready) == (State.READY, True)
-    life.cycle.told(TERM)
+    life.cycle.handle_signal(TERM)
     assert (life.cycle.state, life.cycle.is_ready) == (State.DRAINING, False), "at once, before the loop turns"
     assert await life.end
 
 
 async def test_a_process_that_was_told_to_stop_while_starting_never_becomes_ready() -> None:
     life = Life()
-    life.cycle.told(TERM)
+    life.cycle.handle_signal(TERM)
     life.cycle.started()
     assert not life.cycle.is_ready
     assert await life.end
@@ -138,7 +138,7 @@ async def test_an_idle_sidecar_stops_at_once(number: signal.Signals) -> None:
     life.cycle.started()
     await settle()
     assert not life.end.done()
-    life.cycle.told(number)
+    life.cycle.handle_signal(number)
     assert await life.stopped_after(0.0)
     assert life.plane.story == [(0.0, "drain"), (0.0, "stop accepting")]
     assert life.end.result() is True
@@ -147,7 +147,7 @@ async def test_an_idle_sidecar_stops_at_once(number: signal.Signals) -> None:
 
 async def test_behind_a_service_connections_are_accepted_for_the_configured_time() -> None:
     life = Life(accept=5.0)
-    life.cycle.told(TERM)
+    life.cycle.handle_signal(TERM)
     assert not await life.stopped_after(4.9)
     assert life.plane.story == [(0.0, "drain")]
     assert await life.stopped_after(0.1)
@@ -156,7 +156,7 @@ async def test_behind_a_service_connections_are_accepted_for_the_configured_time
 
 async def test_requests_in_flight_are_waited_for() -> None:
     life = Life(in_flight=2)
-    life.cycle.told(TERM)
+    life.cycle.handle_signal(TERM)
     assert not await life.stopped_after(10.0)
     assert life.cycle.state is State.FINISHING
     life.plane.in_flight = 0
@@ -166,7 +166,7 @@ async def test_requests_in_flight_are_waited_for() -> None:
 
 async def test_requests_that_never_end_are_cut_after_the_drain_time() -> None:
     life = Life(accept=5.0, drain=25.0, in_flight=1)
-    life.cycle.told(TERM)
+    life.cycle.handle_signal(TERM)
     assert not await life.stopped_after(29.9)
     assert await life.stopped_after(0.2)
     assert life.end.result() is False
@@ -174,7 +174,7 @@ async def test_requests_that_never_end_are_cut_after_the_drain_time() -> None:
 
 async def test_a_drain_time_of_zero_cuts_at_once() -> None:
     life = Life(drain=0.0, in_flight=1)
-    life.cycle.told(TERM)
+    life.cycle.handle_signal(TERM)
     assert await life.stopped_after(0.0)
     assert life.end.result() is False
 
@@ -182,9 +182,9 @@ async def test_a_drain_time_of_zero_cuts_at_once() -> None:
 @pytest.mark.parametrize("second", [TERM, INT])
 async def test_a_second_signal_while_accepting_means_now(second: signal.Signals) -> None:
     life = Life(accept=5.0, in_flight=1)
-    life.cycle.told(TERM)
+    life.cycle.handle_signal(TERM)
     await life.time.advance(1.0)
-    life.cycle.told(second)
+    life.cycle.handle_signal(second)
     assert await life.stopped_after(0.0)
     assert life.plane.story == [(0.0, "drain"), (1.0, "stop accepting")]
     assert life.end.result() is False
@@ -192,28 +192,28 @@ async def test_a_second_signal_while_accepting_means_now(second: signal.Signals)
 
 async def test_a_second_signal_while_finishing_means_now() -> None:
     life = Life(in_flight=1)
-    life.cycle.told(TERM)
+    life.cycle.handle_signal(TERM)
     await life.time.advance(3.0)
-    life.cycle.told(TERM)
+    life.cycle.handle_signal(TERM)
     assert await life.stopped_after(0.0)
 
 
 async def test_each_hangup_asks_for_new_settings_while_ready_only() -> None:
     life = Life(in_flight=1)
-    life.cycle.told(HUP)
+    life.cycle.handle_signal(HUP)
     assert life.reloads == [], "still starting: the settings are being read anyway"
     life.cycle.started()
-    life.cycle.told(HUP)
+    life.cycle.handle_signal(HUP)
     await settle()
     assert life.reloads == [0.0]
-    life.cycle.told(HUP)
-    life.cycle.told(HUP)
+    life.cycle.handle_signal(HUP)
+    life.cycle.handle_signal(HUP)
     await life.time.advance(0.5)
     assert life.reloads == [0.0], "one after another"
     await life.time.advance(0.5)
     assert life.reloads == [0.0, 1.0], "once for all that came meanwhile"
-    life.cycle.told(TERM)
-    life.cycle.told(HUP)
+    life.cycle.handle_signal(TERM)
+    life.cycle.handle_signal(HUP)
     await life.time.advance(2.0)
     assert life.reloads == [0.0, 1.0]
     assert not await life.stopped_after(1.0), "a hangup is not a second signal"
@@ -223,9 +223,9 @@ async def test_each_hangup_asks_for_new_settings_while_ready_only() -> None:
 
 async def test_no_task_outlives_the_drain() -> None:
     life = Life(accept=5.0, in_flight=1)
-    life.cycle.told(TERM)
+    life.cycle.handle_signal(TERM)
     await life.time.advance(6.0)
-    life.cycle.told(TERM)
+    life.cycle.handle_signal(TERM)
     await life.end
     names = {task.get_name() for task in asyncio.all_tasks()}
     assert names.isdisjoint({"vecsieve-drain", "vecsieve-reload"})
@@ -233,7 +233,7 @@ async def test_no_task_outlives_the_drain() -> None:
 
 async def test_cancelling_the_wait_is_not_swallowed() -> None:
     life = Life(in_flight=1)
-    life.cycle.told(TERM)
+    life.cycle.handle_signal(TERM)
     await settle()
     life.end.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -16,7 +16,7 @@ from vecsieve.proxy.telemetry.exposition import (
     CONTENT_TYPE,
     OPEN_CONTENT_TYPE,
     exposition,
-    own_registry,
+    process_registry,
     scrape,
     shared_registry,
 )
@@ -25,7 +25,7 @@ from vecsieve.proxy.telemetry.metrics import Metrics
 
 
 def test_a_process_that_serves_alone_shows_its_memory_and_its_collections() -> None:
-    found = exposed(exposition(own_registry()))
+    found = exposed(exposition(process_registry()))
     assert found.total("process_resident_memory_bytes") > 1_000_000
     assert found.total("python_gc_collections_total") >= 0
     assert "python_gc_collections_total" in found.text
@@ -33,7 +33,7 @@ def test_a_process_that_serves_alone_shows_its_memory_and_its_collections() -> N
 
 def test_the_format_is_the_one_without_surprises() -> None:
     assert CONTENT_TYPE == "text/plain; version=0.0.4; charset=utf-8"
-    assert b"# EOF" not in exposition(own_registry())
+    assert b"# EOF" not in exposition(process_registry())
 
 
 PROMETHEUS_2 = (
@@ -46,7 +46,7 @@ PROMETHEUS_2 = (
     "accept", [PROMETHEUS_2, "Application/OpenMetrics-Text", "text/plain, application/openmetrics-text;q=0.1"]
 )
 def test_who_reads_open_metrics_gets_it(accept: str) -> None:
-    scraped = scrape(own_registry(), accept)
+    scraped = scrape(process_registry(), accept)
     assert scraped.content_type == OPEN_CONTENT_TYPE == "application/openmetrics-text; version=1.0.0; charset=utf-8"
     assert scraped.body.endswith(b"# EOF\n")
 
@@ -55,7 +55,7 @@ def test_who_reads_open_metrics_gets_it(accept: str) -> None:
     "accept", ["", "*/*", "text/plain;version=0.0.4", "application/openmetrics-text;q=0.00", ";;,,", "application/json"]
 )
 def test_everybody_else_gets_the_plain_text(accept: str) -> None:
-    registry = own_registry()
+    registry = process_registry()
     Metrics(registry, backend="qdrant")
     scraped = scrape(registry, accept)
     assert scraped.content_type == CONTENT_TYPE
@@ -110,7 +110,7 @@ def test_a_bucket_leads_to_a_trace_in_open_metrics_alone() -> None:
 
 
 def test_a_sample_is_read_by_its_name_and_labels() -> None:
-    registry = own_registry()
+    registry = process_registry()
     metrics = Metrics(registry, backend="qdrant")
     metrics.requests_shed_total.labels(Shed.MEMORY.value).inc(3)
     assert value(registry, "requests_shed_total", reason="memory") == 3

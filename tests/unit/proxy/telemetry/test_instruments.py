@@ -128,8 +128,8 @@ def test_what_tells_the_workers_apart_has_no_series_in_a_process_of_its_own(regi
 def test_of_words_the_last_are_shown(registry: CollectorRegistry) -> None:
     toys = Toys(registry, Domain.of("qdrant"))
     assert samples(registry, "maker") == set()
-    toys.maker.tell("Ole", "Billund")
-    toys.maker.tell("Gottfred", "Billund")
+    toys.maker.set("Ole", "Billund")
+    toys.maker.set("Gottfred", "Billund")
     assert registry.get_sample_value("vecsieve_maker", {"name": "Gottfred", "town": "Billund"}) == 1
     assert len(samples(registry, "maker")) == 1
 

@@ -68,7 +68,7 @@ def test_lines_are_written_in_order_before_closing_returns(pipe: tuple[int, int]
 def test_a_stalled_reader_costs_lines_and_no_time(pipe: tuple[int, int], losses: Losses) -> None:
     read, write = pipe
     fill(write)
-    sink = ThreadedSink(write, held_lines=10, on_drop=losses)
+    sink = ThreadedSink(write, queued_lines=10, on_drop=losses)
     started = time.monotonic()
     for _ in range(1000):
         sink.put(LINE)
@@ -82,7 +82,7 @@ def test_a_stalled_reader_costs_lines_and_no_time(pipe: tuple[int, int], losses:
 def test_closing_gives_up_on_a_stalled_reader(pipe: tuple[int, int]) -> None:
     read, write = pipe
     fill(write)
-    sink = ThreadedSink(write, held_lines=1)
+    sink = ThreadedSink(write, queued_lines=1)
     sink.put(LINE)
     sink.put(LINE)
     started = time.monotonic()

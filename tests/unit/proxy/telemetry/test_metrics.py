@@ -15,7 +15,7 @@ from support.deploy.expositions import Exposed, exposed, faults
 from support.jobs.reports import FIGURES, REPORT, report_of
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Reason
-from vecsieve.proxy.telemetry.exposition import exposition, own_registry
+from vecsieve.proxy.telemetry.exposition import exposition, process_registry
 from vecsieve.proxy.telemetry.instruments import (
     BACKEND,
     Counter,
@@ -50,7 +50,7 @@ from vecsieve.proxy.telemetry.metrics import Metrics
 
 @pytest.fixture
 def registry() -> CollectorRegistry:
-    return own_registry()
+    return process_registry()
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def exercise(metrics: Metrics) -> None:
     """Everything that can happen, once: each value of each closed set, in each instrument."""
     for spec in Metrics.declared():
         if isinstance(spec, InfoSpec):
-            getattr(metrics, spec.name).tell(*("w0" for _ in spec.labels))
+            getattr(metrics, spec.name).set(*("w0" for _ in spec.labels))
             continue
         for values in product(*(label.values_for(BACKENDS[metrics.backend]) for label in spec.labels)):
             found: Instrument = getattr(metrics, spec.name)
@@ -98,7 +98,7 @@ def test_there_are_at_most_640_series_at_the_start(metrics: Metrics, registry: C
 
 @pytest.mark.parametrize("backend", BACKEND.values)
 def test_there_are_at_most_640_series_and_100_kib_whatever_happens(backend: str) -> None:
-    registry = own_registry()
+    registry = process_registry()
     exercise(Metrics(registry, backend=backend))
     found = scrape(registry)
     assert found.series <= 640
@@ -198,7 +198,7 @@ def test_a_request_counts_by_operation_outcome_class_and_origin(metrics: Metrics
 
 
 def test_searches_are_counted_by_rule_and_a_name_that_came_by_a_reload_is_other() -> None:
-    registry = own_registry()
+    registry = process_registry()
     metrics = Metrics(registry, backend="qdrant", rules=("tickets", "manuals"))
     series = scrape(registry).label_values("vecsieve_rule_searches")
     assert series == {"rule": {"default", "unnamed", "other", "tickets", "manuals"}}
@@ -216,7 +216,7 @@ def test_searches_are_counted_by_rule_and_a_name_that_came_by_a_reload_is_other(
 
 
 def test_sixteen_named_rules_are_64_series_more() -> None:
-    plain, named = own_registry(), own_registry()
+    plain, named = process_registry(), process_registry()
     Metrics(plain, backend="qdrant")
     Metrics(named, backend="qdrant", rules=[f"rule-{number}" for number in range(16)])
     assert scrape(named).series - scrape(plain).series == 64

@@ -16,11 +16,11 @@ from vecsieve.proxy.telemetry.labels import EventSink, WriteTier
 from vecsieve.proxy.writes.events import (
     MOST_READERS,
     READER_BYTES,
+    EncodedEvent,
     EventName,
     EventPoint,
     Feed,
     Listener,
-    Told,
     key_of,
     signed,
 )
@@ -43,7 +43,7 @@ async def test_an_event_has_ids_tier_similarity_and_collection() -> None:
     reader = told.reader()
     assert reader is not None
     copy = EventPoint(id=Raw(b"7"), duplicate_of=Raw(b'"a-b"'), tier=WriteTier.EXACT, similarity=0.9931)
-    told.tell(EventName.DUPLICATE_FOUND, "articles", [copy, EventPoint(id=Raw(b"8"))])
+    told.emit(EventName.DUPLICATE_FOUND, "articles", [copy, EventPoint(id=Raw(b"8"))])
     taken = await reader.take()
     assert taken is not None
     ((name, data),) = taken.events
@@ -73,14 +73,14 @@ async def test_when_the_process_ends_readers_get_what_waits_and_then_the_end_and
     told = feed()
     reader, webhook = told.reader(), told.listener(EventSink.WEBHOOK, READER_BYTES)
     assert reader is not None
-    told.tell(EventName.ADDED, "c", [EventPoint(id=Raw(b"1"))])
+    told.emit(EventName.ADDED, "c", [EventPoint(id=Raw(b"1"))])
     told.hang_up()
     taken = await reader.take()
     assert taken is not None
     assert len(taken.events) == 1
     assert await reader.take() is None
     assert told.reader() is None
-    told.tell(EventName.ADDED, "c", [EventPoint(id=Raw(b"2"))])
+    told.emit(EventName.ADDED, "c", [EventPoint(id=Raw(b"2"))])
     heard = await webhook.take()
     assert heard is not None
     assert len(heard.events) == 2
@@ -93,7 +93,7 @@ async def test_one_who_waits_is_woken_by_an_event_and_by_the_end_and_gets_nothin
     assert await reader.take(seconds=0.0) == ([], 0)
     waiting = asyncio.create_task(reader.take())
     await asyncio.sleep(0)
-    told.tell(EventName.ADDED, "c", [EventPoint(id=Raw(b"1"))])
+    told.emit(EventName.ADDED, "c", [EventPoint(id=Raw(b"1"))])
     taken = await waiting
     assert taken is not None
     assert len(taken.events) == 1
@@ -116,8 +116,8 @@ def test_every_event_is_taken_in_order_or_counted_and_no_more_bytes_wait_than_ma
     async def run() -> None:
         counted = Counted()
         listener = Listener(EventSink.READER, most, counted)
-        put: list[Told] = []
-        taken: list[Told] = []
+        put: list[EncodedEvent] = []
+        taken: list[EncodedEvent] = []
         told = 0
 
         async def take() -> int:
@@ -132,7 +132,7 @@ def test_every_event_is_taken_in_order_or_counted_and_no_more_bytes_wait_than_ma
                 told += await take()
                 continue
             before = counted.dropped[EventSink.READER]
-            listener.put(each := Told(EventName.ADDED, bytes([number]) * size))
+            listener.put(each := EncodedEvent(EventName.ADDED, bytes([number]) * size))
             if counted.dropped[EventSink.READER] == before:
                 put.append(each)
             assert sum(len(each.data) for each in put[len(taken) :]) <= most
@@ -149,7 +149,7 @@ async def test_what_waits_at_the_end_is_dropped_and_counted() -> None:
     counted = Counted()
     webhook = feed(counted).listener(EventSink.WEBHOOK, READER_BYTES)
     for _ in range(3):
-        webhook.put(Told(EventName.ADDED, b"{}"))
+        webhook.put(EncodedEvent(EventName.ADDED, b"{}"))
     webhook.end()
     webhook.forget()
     assert counted.dropped[EventSink.WEBHOOK] == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.backends.writes import samples
-from vecsieve.adapters.writes import MergesPoints, Told, WriteNeeds
+from vecsieve.adapters.writes import MergesPoints, Receipt, WriteNeeds
 from vecsieve.proxy.writes.rows import Kind, LeftOut
 from vecsieve.proxy.writes.settling import Change, Removal
 
@@ -29,9 +29,13 @@ def removal() -> Removal:
 
 @pytest.mark.parametrize(
     ("told", "expected"),
-    [(None, VICTIMS), (Told(body=b""), VICTIMS), (Told(body=b"", failed=frozenset({0})), {b'"y"': b"{}"})],
+    [
+        (None, VICTIMS),
+        (Receipt(body=b""), VICTIMS),
+        (Receipt(body=b"", failed=frozenset({0})), {b'"y"': b"{}"}),
+    ],
 )
-def test_a_point_stays_where_its_survivor_was_not_taken(told: Told | None, expected: dict[bytes, bytes]) -> None:
+def test_a_point_stays_where_its_survivor_was_not_taken(told: Receipt | None, expected: dict[bytes, bytes]) -> None:
     made = removal()
     rows = [row(b'"x"', made.points.ids[0]), row(b'"y"', b'"other"'), row(b'"z"', b'"w"', Kind.LEFT_OUT)]
     found = made.after(told, rows)
@@ -42,11 +46,11 @@ def test_a_point_stays_where_its_survivor_was_not_taken(told: Told | None, expec
 def test_nothing_is_removed_where_no_survivor_was_taken() -> None:
     made = removal()
     rows = [row(each, made.points.ids[0]) for each in VICTIMS]
-    assert made.after(Told(body=b"", failed=frozenset({0})), rows) is None
+    assert made.after(Receipt(body=b"", failed=frozenset({0})), rows) is None
 
 
 def test_points_whose_originals_were_not_taken_are_not_left_out() -> None:
     rows = (row(b'"x"', b'"a"', Kind.LEFT_OUT), row(b'"r"', b'"a"'), row(b'"y"', b'"b"', Kind.LEFT_OUT))
-    change = Change(left_out=rows, gone=(3, 5))
+    change = Change(left_out=rows, left_out_places=(3, 5))
     assert change.lost(None) == []
-    assert change.lost(Told(body=b"", refused=frozenset({5}))) == [rows[2]]
+    assert change.lost(Receipt(body=b"", refused=frozenset({5}))) == [rows[2]]

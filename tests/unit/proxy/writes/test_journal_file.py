@@ -18,7 +18,7 @@ from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.writes import lock
 from vecsieve.proxy.writes.book import _SCHEMA, UNSEEN_SECONDS, Book
 from vecsieve.proxy.writes.journal import Journal
-from vecsieve.proxy.writes.lock import held_alone
+from vecsieve.proxy.writes.lock import locked
 from vecsieve.proxy.writes.rows import JournalError, Kind, LeftOut, State
 
 POINT = LeftOut(
@@ -170,7 +170,7 @@ def test_a_file_or_a_folder_that_may_only_be_read_is_an_error(
     open_folder.chmod(0o555)
     with nobody(), pytest.raises(JournalError, match=rf"{path}: saw permission denied, wanted a journal"):
         Book(path)
-    with nobody(), held_alone(path):
+    with nobody(), locked(path):
         assert "saw permission denied" in caplog.text
 
 
@@ -248,20 +248,20 @@ class TestTwoProxies:
     def test_the_second_is_refused_until_the_first_has_ended(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(lock, "BUSY_SECONDS", 0.1)
         with (
-            held_alone(path),
+            locked(path),
             pytest.raises(SettingsError, match=r"journal\.path: wanted a journal for each proxy"),
-            held_alone(path),
+            locked(path),
         ):
             raise AssertionError
-        with held_alone(path):
+        with locked(path):
             assert not path.exists(), "a journal that is not needed makes no file"
 
     def test_without_a_journal_or_a_folder_to_lock_nothing_is_refused(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with held_alone(None), held_alone(None):
+        with locked(None), locked(None):
             assert not caplog.records
-        with held_alone(tmp_path / "absent" / "j.db"):
+        with locked(tmp_path / "absent" / "j.db"):
             assert "no such file or directory" in caplog.text
 
     def test_two_workers_share_the_file(self, path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from support.process.clocks import ManualClock
 from vecsieve.adapters.writes import Deletion
-from vecsieve.proxy.writes.book import MOST_GOING, UNSEEN_SECONDS, Book
+from vecsieve.proxy.writes.book import MOST_IDS, UNSEEN_SECONDS, Book
 from vecsieve.proxy.writes.deletions import Deletions, Doubted
 from vecsieve.proxy.writes.journal import Journal
 from vecsieve.proxy.writes.rows import ANY, EVERYWHERE, Kind, LeftOut, State
@@ -216,29 +216,29 @@ def test_what_is_being_removed_is_in_doubt_until_every_removal_of_it_has_ended(b
 
 def test_what_is_entered_while_a_deletion_is_under_way_is_in_doubt_until_its_end(book: Book) -> None:
     all_of_it = [Deletion(collection=REMOVED.collection)]
-    book.go(all_of_it, at=1.0)
-    book.go(all_of_it, at=2.0)
+    book.deletions_begun(all_of_it, at=1.0)
+    book.deletions_begun(all_of_it, at=2.0)
     book.enter([REMOVED], State.DONE, at=1.0)
-    book.gone(all_of_it)
+    book.deletions_ended(all_of_it)
     assert book.heads(steady=3.0) == []
-    book.gone(all_of_it)
+    book.deletions_ended(all_of_it)
     assert len(book.heads(steady=3.0)) == 1
 
 
 def test_a_deletion_of_another_place_or_of_long_ago_is_no_doubt(book: Book) -> None:
     """A process that was killed says no end: after ten minutes, or when the machine was started since, its deletions count no longer."""
     book.enter([REMOVED], State.DONE, at=1.0)
-    book.go([Deletion(collection="another")], at=1000.0)
-    book.go([Deletion(collection=REMOVED.collection, ids=(b"77",))], at=1000.0)
-    book.go([Deletion(collection=REMOVED.collection, partition=b"other")], at=1000.0)
+    book.deletions_begun([Deletion(collection="another")], at=1000.0)
+    book.deletions_begun([Deletion(collection=REMOVED.collection, ids=(b"77",))], at=1000.0)
+    book.deletions_begun([Deletion(collection=REMOVED.collection, partition=b"other")], at=1000.0)
     assert len(book.heads(steady=1001.0)) == 1
-    book.go(
-        [Deletion(collection=REMOVED.collection, ids=tuple(b"%d" % number for number in range(2 * MOST_GOING)))],
+    book.deletions_begun(
+        [Deletion(collection=REMOVED.collection, ids=tuple(b"%d" % number for number in range(2 * MOST_IDS)))],
         at=1000.0,
     )
     assert book.heads(steady=1001.0) == []
     assert len(book.heads(steady=1001.0 + UNSEEN_SECONDS)) == 1
-    book.go([], at=5.0)
+    book.deletions_begun([], at=5.0)
     assert len(book.heads(steady=6.0)) == 1
 
 
@@ -263,7 +263,7 @@ async def test_a_deletion_without_an_answer_leaves_a_doubt_and_ends(
     unused: Any = None
     deletions = Deletions(unused, unused, unused, journal)
     everything = [Deletion(collection="docs")]
-    await journal.go(everything)
+    await journal.deletions_begun(everything)
     doubted = Doubted(everything, [], await journal.latest())
     await journal.enter([LATER], State.DONE)
     await deletions.ended(doubted, is_done=is_done)

@@ -55,9 +55,9 @@ def judged(*each: tuple[int, int | None]) -> Judged:
 def known(write: Judged, *stored: dict[str, Any], is_merging: bool = True) -> Known:
     """What the gate asks for of these stored points."""
     found = {b"%d" % each["id"]: json.dumps(each).encode() for each in stored}
-    own, holders = write.own_ids(is_merging=is_merging), write.stored_holders()
+    own, holders = write.candidate_ids(is_merging=is_merging), write.stored_holders()
     return Known(
-        own={each: found[each] for each in own if each in found},
+        updates={each: found[each] for each in own if each in found},
         holders={each: found[each] for each in holders if each in found},
     )
 
@@ -102,7 +102,7 @@ def test_of_copies_alone_nothing_is_left() -> None:
 
 def test_a_point_that_comes_twice_is_an_update() -> None:
     write = judged((2, 9), (2, 9), (3, 9))
-    assert write.own_ids(is_merging=False) == [b"3"]
+    assert write.candidate_ids(is_merging=False) == [b"3"]
     assert noted(skipped(write, stored(write, 9))) == [("left_out", b"3", b"9")]
 
 
@@ -142,7 +142,7 @@ def test_of_several_points_that_hold_a_text_the_one_with_its_facts_stands_for_it
     write = told((point(2, file="a"), 9), (point(3, file="b"), 9), (point(4, file="b"), 9), (point(5, file="a"), 9))
     plan = skipped(write, known(write, point(9, file="c")))
     assert noted(plan) == [("left_out", b"4", b"3"), ("left_out", b"5", b"2")]
-    assert plan.gone == {2: 1, 3: 0}
+    assert plan.left_out == {2: 1, 3: 0}
 
 
 def test_where_all_fields_may_differ_payloads_are_not_compared() -> None:
@@ -158,15 +158,15 @@ def test_an_original_that_says_something_else_by_now_leaves_nothing_out() -> Non
 def test_points_whose_ids_the_database_makes_are_not_merged() -> None:
     write = judged((1, None), (2, 9))
     bare = replace(write, points=replace(write.points, has_ids=False))
-    assert bare.own_ids(is_merging=False) == []
+    assert bare.candidate_ids(is_merging=False) == []
     with pytest.raises(UnsupportedError):
         planned(bare, stored(bare, 9))
 
 
 def test_merging_needs_the_originals_of_the_write_as_well() -> None:
     write = judged((1, None), (2, 9), (3, 1))
-    assert write.own_ids(is_merging=True) == [b"2", b"3", b"1"]
-    assert write.own_ids(is_merging=False) == [b"2", b"3"]
+    assert write.candidate_ids(is_merging=True) == [b"2", b"3", b"1"]
+    assert write.candidate_ids(is_merging=False) == [b"2", b"3"]
     assert write.stored_holders() == [b"9"]
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from support.jobs.analyses import planted, report
 from vecsieve.proxy.jobs.analyze.command import rendered
-from vecsieve.proxy.jobs.analyze.report import Report, size_said
+from vecsieve.proxy.jobs.analyze.report import Report, size_text
 from vecsieve.proxy.jobs.source import Point
 
 
@@ -59,4 +59,4 @@ def test_no_control_sign_of_the_collection_reaches_the_terminal() -> None:
 
 @pytest.mark.parametrize(("smallest", "largest", "said"), [(2, 2, "2"), (6, 10, "6-10"), (101, None, "over 100")])
 def test_sizes_are_said_shortly(smallest: int, largest: int | None, said: str) -> None:
-    assert size_said(smallest, largest) == said
+    assert size_text(smallest, largest) == said

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from support.jobs.memory_source import families as planted
 from support.jobs.searched_source import gathered_of
 from vecsieve.proxy.jobs.analyze.families import (
+    MOST_SOURCES,
     NO_SOURCE,
     OTHERS,
-    SHOWN,
     Repeats,
     Sources,
     firsts_of,
@@ -106,7 +106,7 @@ def test_a_collection_of_none_has_no_families() -> None:
 # Repeats between sources.
 
 
-names = st.one_of(st.none(), st.sampled_from([f"source {number}" for number in range(SHOWN + 4)]))
+names = st.one_of(st.none(), st.sampled_from([f"source {number}" for number in range(MOST_SOURCES + 4)]))
 
 
 def of(named: list[str | None], heads: list[int]) -> Sources | None:
@@ -140,11 +140,11 @@ def test_the_table_is_the_one_counted_by_hand(points: list[tuple[str | None, int
 
 
 def test_the_largest_sources_have_rows_and_the_rest_is_one() -> None:
-    named: list[str | None] = [f"s{number:02}" for number in range(SHOWN + 3) for _ in range(number + 1)]
+    named: list[str | None] = [f"s{number:02}" for number in range(MOST_SOURCES + 3) for _ in range(number + 1)]
     found = of([*named, None], list(range(len(named) + 1)))
     assert found is not None
     assert [row.name for row in found.rows] == [
-        *(f"s{number:02}" for number in range(SHOWN + 2, 2, -1)),
+        *(f"s{number:02}" for number in range(MOST_SOURCES + 2, 2, -1)),
         OTHERS,
         NO_SOURCE,
     ]

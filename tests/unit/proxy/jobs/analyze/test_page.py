@@ -164,7 +164,7 @@ share = st.floats(0.0, 1.0)
 @given(any_text, st.lists(st.tuples(any_text, any_text, share), max_size=12))
 def test_columns_stand_on_the_axis_as_high_as_they_are(name: str, bars: list[tuple[str, str, float]]) -> None:
     """Well-formed for any text; each column ends on the axis, and its height is its share of the chart's."""
-    made = ET.fromstring(columns(name, [Column(label=label, said=said, height=high) for label, said, high in bars]))
+    made = ET.fromstring(columns(name, [Column(label=label, text=said, height=high) for label, said, high in bars]))
     assert made.get("role") == "img"
     assert made.get("aria-label") == name
     rects = made.findall("rect")

@@ -48,7 +48,7 @@ def sampled(source: SearchedSource, count: int, limit: int | None = None) -> Gat
 
 
 def held_of(gathered: Gathered) -> dict[tuple[int, int], int]:
-    pairs, evidence = gathered.held.pairs.tolist(), gathered.held.evidence.tolist()
+    pairs, evidence = gathered.coverings.pairs.tolist(), gathered.coverings.evidence.tolist()
     return {(one, other): number for (one, other), number in zip(pairs, evidence, strict=True)}
 
 
@@ -105,24 +105,24 @@ def test_a_point_that_is_gone_is_in_no_pair(whole: Whole, *, by_searches: bool) 
     gathered = (sampled if by_searches else whole)(SearchedSource([held[0], held[1], held[3]]), 4)
     assert gathered.known.tolist() == [Known.TEXT, Known.TEXT, Known.UNSEEN, Known.TEXT]
     assert gathered.vectors.tolist() == [True, True, False, True]
-    assert 2 not in np.unique(gathered.held.pairs)
+    assert 2 not in np.unique(gathered.coverings.pairs)
 
 
 def test_a_point_written_since_is_in_no_pair() -> None:
     held = points(families(1, 5), [{"text": SAID}] * 5)
-    assert sampled(SearchedSource(held), 3).held.pairs.max() == 2
+    assert sampled(SearchedSource(held), 3).coverings.pairs.max() == 2
 
 
 def test_vectors_without_direction_repeat_nothing(whole: Whole) -> None:
     gathered = whole(SearchedSource(points(np.zeros((3, 8), np.float32), [{}] * 3)), 3)
-    assert not len(gathered.held.pairs)
+    assert not len(gathered.coverings.pairs)
     assert gathered.known.tolist() == [Known.NOTHING] * 3
 
 
 def test_a_sample_compares_as_many_neighbours_of_each_point_as_it_asked_for() -> None:
     held = points(np.tile(families(1, 1), (60, 1)), [{"text": SAID}] * 60)  # a list of 21 among 60 equal ones
     gathered = sampled(SearchedSource(held), 60, limit=1)
-    assert len(np.unique(gathered.held.pairs)) == NEIGHBOURS + 1
+    assert len(np.unique(gathered.coverings.pairs)) == NEIGHBOURS + 1
     assert gathered.full.tolist() == [True]
     assert not sampled(SearchedSource(points(families(3, 1))), 3).full.any()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.jobs.searched_source import gathered_of
 from vecsieve.proxy.jobs.analyze.families import grouped
-from vecsieve.proxy.jobs.analyze.run import SIZES, families_found
+from vecsieve.proxy.jobs.analyze.run import SIZES, families_of
 
 
 def test_every_size_falls_into_one_range() -> None:
@@ -14,6 +14,6 @@ def test_every_size_falls_into_one_range() -> None:
 
 def test_families_are_counted_by_size_and_those_of_one_not_at_all() -> None:
     gathered = gathered_of([f"This is text number {place // 4} of seven." for place in range(28)] + ["alone"])
-    found = families_found(gathered, grouped(gathered), [])
+    found = families_of(gathered, grouped(gathered), [])
     assert (found.count, found.largest, found.saturated) == (7, 4, 0)
     assert [(each.smallest, each.families, each.points) for each in found.sizes if each.families] == [(4, 7, 28)]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.jobs.calibrate.survey import KEPT_SHARED, SHOWN_CHARACTERS, Pool, borderline, differing
+from vecsieve.proxy.jobs.calibrate.survey import EXCERPT_CHARACTERS, KEPT_SHARED, Pool, borderline, differing
 from vecsieve.proxy.selection.geometry import NOISE
 
 
@@ -105,5 +105,5 @@ def test_what_is_shown_is_bounded_and_part_of_the_text(one: str, other: str) -> 
     """Each side shows a stretch of its own text, of bounded length."""
     for text, shown in zip((one, other), differing(one, other), strict=True):
         assert shown is not None
-        assert len(shown) <= SHOWN_CHARACTERS + 2
+        assert len(shown) <= EXCERPT_CHARACTERS + 2
         assert shown.removeprefix("… ") in text

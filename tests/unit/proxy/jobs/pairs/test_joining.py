@@ -109,7 +109,7 @@ def test_daft_finds_the_pairs_that_duckdb_finds(tmp_path: Path, monkeypatch: pyt
         (folder / "pairs" / "old.parquet").write_bytes(b"of a run that was killed")
         with filled(folder, groups()) as store:
             store.pair_up(join)
-            (each,) = store.candidates(store.held())
+            (each,) = store.candidates(store.stored())
             found.append(each.pairs.tolist())
             of_text.append(each.of_text.tolist())
         assert {each.name for each in folder.iterdir()} <= {

@@ -36,7 +36,7 @@ def page(start: int, hashes: list[list[int]], *, texts: list[str | None] | None 
 
 def pairs_of(store: Store) -> list[list[int]]:
     store.pair_up()
-    return [pair for each in store.candidates(store.held()) for pair in each.pairs.tolist()]
+    return [pair for each in store.candidates(store.stored()) for pair in each.pairs.tolist()]
 
 
 def test_points_that_share_a_band_are_candidates_once(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_candidates_come_with_their_vectors_and_texts(tmp_path: Path) -> None:
     with Store(tmp_path, 2, OF) as store:
         store.add(page(0, [[1], [2], [1]], texts=["one", None, None]))
         store.pair_up()
-        (found,) = store.candidates(store.held())
+        (found,) = store.candidates(store.stored())
         assert found.pairs.tolist() == [[0, 2]]
         assert found.rows.tolist() == [[0, 1]]
         assert found.vectors.tolist() == [[0.0, 1.0], [4.0, 5.0]]
@@ -63,7 +63,7 @@ def test_candidates_say_whether_a_band_of_their_texts_is_shared(tmp_path: Path) 
     with Store(tmp_path, 2, OF) as store:
         store.add(page(0, [[*text, vector], [*other, vector], [*text, vector]]))
         store.pair_up()
-        (found,) = store.candidates(store.held())
+        (found,) = store.candidates(store.stored())
     assert found.pairs.tolist() == [[0, 1], [0, 2], [1, 2]]
     assert found.of_text.tolist() == [False, True, False]
 
@@ -80,7 +80,7 @@ def test_however_many_bands_are_joined_together_the_pairs_are_the_same(
     with Store(tmp_path, 2, OF) as store:
         store.add(page(0, bands.tolist()))
         store.pair_up()
-        (found,) = store.candidates(store.held())
+        (found,) = store.candidates(store.stored())
     assert found.pairs.tolist() == [[0, 3], [1, 2], [1, 3]]
     assert found.of_text.tolist() == [False, True, False]
 
@@ -98,7 +98,7 @@ def test_of_a_large_group_each_point_meets_the_first_and_the_ones_before_it(tmp_
 def test_without_points_there_is_nothing(tmp_path: Path) -> None:
     with Store(tmp_path, 2, OF) as store:
         assert pairs_of(store) == []
-        assert len(store.held().places) == 0
+        assert len(store.stored().places) == 0
 
 
 def test_a_page_whose_vectors_alone_were_written_is_read_again(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_page_whose_vectors_alone_were_written_is_read_again(tmp_path: Path) -
         assert store.done == 2
         store.add(page(2, [[1]]))
         store.pair_up()
-        (found,) = store.candidates(store.held())
+        (found,) = store.candidates(store.stored())
         assert found.vectors.tolist() == [[0.0, 1.0], [2.0, 3.0]]
 
 
@@ -139,7 +139,7 @@ def test_all_pairs_come_in_order_however_many_are_read_together(
     with Store(tmp_path, 2, OF) as store:
         store.add(page(0, [[5]] * 9))
         store.pair_up()
-        each = [found.pairs.tolist() for found in store.candidates(store.held())]
+        each = [found.pairs.tolist() for found in store.candidates(store.stored())]
     assert [len(pairs) for pairs in each] == [4] * 9
     assert [pair for pairs in each for pair in pairs] == [[one, two] for one in range(9) for two in range(one + 1, 9)]
 
@@ -151,7 +151,7 @@ def test_a_page_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
             store.add(Page(**{**{name: getattr(broken, name) for name in Page.__slots__}, "rank": np.zeros(1)}))
         assert store.done == 0
     with Store(tmp_path, 2, OF) as store:
-        assert len(store.held().places) == 0
+        assert len(store.stored().places) == 0
 
 
 def test_pairs_are_found_once_a_store(tmp_path: Path) -> None:

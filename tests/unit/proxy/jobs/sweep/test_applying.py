@@ -15,7 +15,7 @@ from vecsieve.proxy.jobs.pairs.store import Store
 from vecsieve.proxy.jobs.source import Point, PointId, Whole, key_of, mark_of
 from vecsieve.proxy.jobs.sweep import applying
 from vecsieve.proxy.jobs.sweep.applying import Deletion, delete
-from vecsieve.proxy.jobs.sweep.deciding import Asked, Keep
+from vecsieve.proxy.jobs.sweep.deciding import Keep, SweepOptions
 from vecsieve.proxy.jobs.sweep.run import opened_store, sweep
 from vecsieve.proxy.runtime.files import Advance
 from vecsieve.proxy.writes.book import Book
@@ -88,8 +88,8 @@ def swept(work: Path, there: Sequence[Point]) -> Iterator[Store]:
         yield store
 
 
-def asked(work: Path) -> Asked:
-    return Asked(
+def asked(work: Path) -> SweepOptions:
+    return SweepOptions(
         collection="c",
         keep=Keep.FIRST,
         text_fields=("text",),

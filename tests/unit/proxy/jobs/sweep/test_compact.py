@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.config.problems import SettingsError
-from vecsieve.proxy.jobs.pairs.store import Going
+from vecsieve.proxy.jobs.pairs.store import Removal
 from vecsieve.proxy.jobs.source import Whole, key_of
 from vecsieve.proxy.jobs.sweep.compact import Arguments, United, run, with_what_it_lacks
 from vecsieve.proxy.writes.book import Book
@@ -56,8 +56,8 @@ def whole(number: int, payload: object, mark: int = 1) -> Whole:
     return Whole(id=number, key=key_of(number), partition=b"", body=body, mark=mark)
 
 
-def going(number: int) -> Going:
-    return Going(id=number, survivor=1, evidence="equal", similarity=None, mark=1, survivor_mark=1)
+def going(number: int) -> Removal:
+    return Removal(id=number, survivor=1, evidence="equal", similarity=None, mark=1, survivor_mark=1)
 
 
 def changes(by: United, survivor: Whole, *members: Whole) -> Sequence[LeftOut]:

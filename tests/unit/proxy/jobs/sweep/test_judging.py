@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.jobs.sweep.judging import Evidence, Order, are_held, heads_of, judged
+from vecsieve.proxy.jobs.sweep.judging import Evidence, Order, are_contained, heads_of, judged
 
 CLAUSE = "The supplier pays for the loss of data up to EUR 250,000 in each year of the contract. It does not pay for the loss of profit."
 LONG = " ".join(
@@ -87,8 +87,8 @@ def test_texts_that_share_no_fingerprint_are_not_read() -> None:
 
 
 def test_what_goes_is_compared_once_more() -> None:
-    assert are_held([CLAUSE, f"{CLAUSE} More.", None, LONGER], LONGER) == [True, False, False, True]
-    assert are_held([None, CLAUSE], None) == [True, False]
+    assert are_contained([CLAUSE, f"{CLAUSE} More.", None, LONGER], LONGER) == [True, False, False, True]
+    assert are_contained([None, CLAUSE], None) == [True, False]
 
 
 def heads(

@@ -17,7 +17,7 @@ from support.jobs.memory_source import MemorySource
 from vecsieve.proxy.jobs.pairs import reading
 from vecsieve.proxy.jobs.pairs.store import StoreError
 from vecsieve.proxy.jobs.source import Point, PointId, Source, SourceError
-from vecsieve.proxy.jobs.sweep.deciding import Asked, Keep
+from vecsieve.proxy.jobs.sweep.deciding import Keep, SweepOptions
 from vecsieve.proxy.jobs.sweep.report import Report, as_json
 from vecsieve.proxy.jobs.sweep.run import lines, opened_store, sweep
 from vecsieve.proxy.runtime.files import Advance
@@ -33,8 +33,8 @@ def no_bar(_title: str, _total: int | None) -> Iterator[Advance]:
     yield lambda _done: None
 
 
-def asked(work: Path, **changed: Any) -> Asked:
-    usual = Asked(
+def asked(work: Path, **changed: Any) -> SweepOptions:
+    usual = SweepOptions(
         collection="planted",
         keep=Keep.FIRST,
         text_fields=("text",),

@@ -70,14 +70,14 @@ def test_a_receiver_without_an_end_is_given_up_in_time(
     monkeypatch.setattr(telling, "SECONDS", 0.5)
     with repeating(said, pause=pause) as url:
         started = time.monotonic()
-        assert Receiver(url, secret).tell(DONE) is not None
+        assert Receiver(url, secret).send(DONE) is not None
         assert time.monotonic() - started < 5
 
 
 def test_a_redirect_is_not_followed(secret: Path) -> None:
     with receiving() as receiver:
         receiver.statuses = [307]
-        assert Receiver(f"{receiver.url}/hook", secret).tell(DONE) == "status 307"
+        assert Receiver(f"{receiver.url}/hook", secret).send(DONE) == "status 307"
     assert receiver.paths == ["/hook"]
 
 
@@ -85,7 +85,7 @@ def test_no_proxy_of_the_environment_is_asked(secret: Path, monkeypatch: pytest.
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     with receiving() as receiver:
-        assert Receiver(receiver.url, secret).tell(DONE) is None
+        assert Receiver(receiver.url, secret).send(DONE) is None
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_a_vocabulary_that_cannot_be_loaded_is_said_so(monkeypatch: pytest.Monke
 def test_a_tokenizer_without_its_library_is_a_contradiction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vecsieve.config.contradictions.find_spec", lambda _name: None)
     found = list(of_settings(Settings.model_validate({"api": {"tokenizer": "o200k_base"}})))
-    assert [each.finding.wanted for each in found] == [
+    assert [each.finding.expected for each in found] == [
         "none: tiktoken is not installed; it comes with the extra tokens: in a checkout, pip install '.[tokens]'"
     ]
 
