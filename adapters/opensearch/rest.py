@@ -208,7 +208,9 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     for plan, hits, kept in zip(request.plans, reply.lists, keep, strict=True):
         spans = hits.hits.spans if isinstance(hits.hits, LeanHits) else [hit.span for hit in hits.hits]
         inside = kept_inside(reply.source, hits.array, spans, kept.tolist(), partial(_edits, reply, plan, hits.hits))
-        edits.append((hits.array[0] + 1, hits.array[1] - 1, b"".join(inside)))
+        start, end = hits.array[0] + 1, hits.array[1] - 1
+        is_pretty = spans and not len(kept) and reply.text[start : start + 1].isspace()  # then the server writes `[ ]`
+        edits.append((start, end, b" " if is_pretty else b"".join(inside)))
         edits += _counted(reply.text, plan, hits)
     return b"".join(edited(reply.source, (0, len(reply.text)), edits))
 

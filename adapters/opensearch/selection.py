@@ -24,7 +24,7 @@ SOURCE, FIELDS, DOC_VALUES = "_source", "fields", "docvalue_fields"
 _PLAIN = re.compile(r"[^*.,\\]+")
 _NO_SOURCE = b'"_none_"'
 # Stands in a list of excluded names for one that must be shown: without any the server would return the stored bytes instead of its own.
-_NOTHING = b'"_vecsieve.none"'
+_NOTHING = b'"_vecsieve_none"'
 
 
 class Product(NamedTuple):

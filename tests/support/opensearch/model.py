@@ -55,11 +55,12 @@ class Server:
         hits = self.hits[start : start + request.get("size", 10)]
         space = self.space
         shown = f",{space}".join(self._hit(hit, request) for hit in hits)
+        inside = f"{space}{shown}{space}" if hits or not space else " "
         top = self.hits[0].score if self.hits else "null"  # whatever the page
         return (
             f'{space}{{"took":5,"timed_out":false,"_shards":{{"total":1,"successful":1,"skipped":0,"failed":0}},'
             f'"hits":{{"total":{{"value":{self._total(request)},"relation":"eq"}},"max_score":{top},'
-            f'"hits":[{space}{shown}{space}]}},"aggregations":{{"_id":{{"hits":[]}}}}}}'
+            f'"hits":[{inside}]}},"aggregations":{{"_id":{{"hits":[]}}}}}}'
         )
 
     def _total(self, request: dict[str, Any]) -> int:

@@ -177,14 +177,14 @@ OPENSEARCH = REST["opensearch"].adapter()
         (["id"], ["id", "text", "vec"]),
         (["*"], ["*"]),
         (["id", "v*"], ["id", "v*", "text"]),
-        ({"excludes": ["id", "vec"]}, {"excludes": ["id", "_vecsieve.none"]}),
-        ({"excludes": "vec"}, {"excludes": "_vecsieve.none"}),
+        ({"excludes": ["id", "vec"]}, {"excludes": ["id", "_vecsieve_none"]}),
+        ({"excludes": "vec"}, {"excludes": "_vecsieve_none"}),
         ({"excludes": ["v*"]}, {"excludes": ["v*"]}),
         (
             {"includes": ["id"], "excludes": ["vec"]},
-            {"includes": ["id", "text", "vec"], "excludes": ["_vecsieve.none"]},
+            {"includes": ["id", "text", "vec"], "excludes": ["_vecsieve_none"]},
         ),
-        ({"includes": ["*"], "excludes": ["vec"]}, {"includes": ["*"], "excludes": ["_vecsieve.none"]}),
+        ({"includes": ["*"], "excludes": ["vec"]}, {"includes": ["*"], "excludes": ["_vecsieve_none"]}),
     ],
     ids=str,
 )
