@@ -104,8 +104,8 @@ def ranking_of(reader: Reader, root: Members) -> Ranking:
     if len(rankings) == 1 and query is None:
         return rankings[0]
     # The scores of the query's clauses are added: what of them follows the size must stay as well.
-    beside = [] if query is None else _ranked(of_query, reader, [query])
-    return _together([*rankings, *beside])
+    others = [] if query is None else _ranked(of_query, reader, [query])
+    return _together([*rankings, *others])
 
 
 def of_query(reader: Reader, span: Span) -> Ranking:

@@ -24,7 +24,7 @@ from ..check import WIRES
 from ..databases import KeyOption, RateOption
 from .page import as_page, as_text, outcome
 from .queries import Query, read_queries
-from .run import Asked, MeasureError, State, digest_of, measure
+from .run import MeasureOptions, MeasureError, State, digest_of, measure
 
 STATE = ".state"
 
@@ -66,7 +66,7 @@ def run(arguments: Arguments) -> int:
     try:
         state.load()
         with ended_by_signals(), progress_bar("searches", arguments.turns * len(queries)) as advance:
-            asyncio.run(measure(queries, _asked(arguments, settings), state, advance))
+            asyncio.run(measure(queries, _options(arguments, settings), state, advance))
     except MeasureError as error:
         sys.stderr.write(f"vecsieve measure: {arguments.file}, {error}\n")
         return 1
@@ -89,11 +89,11 @@ def _publish(arguments: Arguments, settings: Settings, queries: tuple[Query, ...
     console.print(f"written: {arguments.html}", style="dim", markup=False)
 
 
-def _asked(arguments: Arguments, settings: Settings) -> Asked:
+def _options(arguments: Arguments, settings: Settings) -> MeasureOptions:
     wire = WIRES[settings.backend]
     key = key_from(os.environ, arguments.api_key_env, usual=wire.variable)
     name, form = wire.header
-    return Asked(
+    return MeasureOptions(
         settings=settings,
         headers={**dict(wire.headers), **({} if key is None else {name: form.format(key)})},
         through=arguments.through,

@@ -145,5 +145,5 @@ def _collections(found: Outcome) -> str:
 
 
 def _closing(found: Outcome) -> str:
-    said = f"Made by VecSieve {found.version}, read-only: only searches were sent, one after the other. Shares and times have intervals of 95 %."
-    return f"<footer>{escape(said)}</footer>"
+    statement = f"Made by VecSieve {found.version}, read-only: only searches were sent, one after the other. Shares and times have intervals of 95 %."
+    return f"<footer>{escape(statement)}</footer>"

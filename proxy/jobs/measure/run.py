@@ -109,7 +109,7 @@ def digest_of(queries: Sequence[Query], settings: Settings, through: str | None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class MeasureOptions:
     """``headers``: of every request, with the key. ``through``: the URL of a running VecSieve; None: proxies of our own. ``rate``: requests per second."""
 
     settings: Settings
@@ -137,14 +137,14 @@ async def proxied(settings: Settings, mode: Way) -> AsyncIterator[tuple[str, Sha
 
 async def measure(
     queries: Sequence[Query],
-    asked: Asked,
+    options: MeasureOptions,
     state: State,
     advance: Advance,
     *,
     pace: Pace = REAL,
 ) -> None:
     """Send what the state lacks. Raises MeasureError."""
-    upstream, indexes = asked.settings.upstream, asked.settings.indexes
+    upstream, indexes = options.settings.upstream, options.settings.indexes
     plain = upstream.origin + upstream.prefix
     if indexes is not None and indexes.index_host is not None:
         plain = indexes.index_host
@@ -152,20 +152,20 @@ async def measure(
     async with AsyncExitStack() as stack:
         urls = {Way.PLAIN: plain}
         shadow: Shadow | None = None
-        if asked.through is None:
-            urls[Way.SHADOW], shadow = await stack.enter_async_context(proxied(asked.settings, Way.SHADOW))
-            urls[Way.ON], _ = await stack.enter_async_context(proxied(asked.settings, Way.ON))
+        if options.through is None:
+            urls[Way.SHADOW], shadow = await stack.enter_async_context(proxied(options.settings, Way.SHADOW))
+            urls[Way.ON], _ = await stack.enter_async_context(proxied(options.settings, Way.ON))
         else:
-            urls[Way.THROUGH] = asked.through.rstrip("/")
+            urls[Way.THROUGH] = options.through.rstrip("/")
         tls = upstream_context(upstream) if upstream.url.startswith("https:") else True
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=tls),
             timeout=aiohttp.ClientTimeout(total=SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"Content-Type": JSON, **asked.headers},
+            headers={"Content-Type": JSON, **options.headers},
         )
-        client = _Client(await stack.enter_async_context(session), 1.0 / asked.rate, pace)
-        for turn in range(asked.turns):
+        client = _Client(await stack.enter_async_context(session), 1.0 / options.rate, pace)
+        for turn in range(options.turns):
             for query in queries:
                 if (turn, query.line) not in known:
                     state.add(await _entry(turn, query, urls, client, shadow))

@@ -20,7 +20,7 @@ from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.jobs.measure.page import as_page, as_text, outcome
 from vecsieve.proxy.jobs.measure.queries import Query, read_queries
-from vecsieve.proxy.jobs.measure.run import Asked, Entry, MeasureError, Pace, Sent, State, measure
+from vecsieve.proxy.jobs.measure.run import MeasureOptions, Entry, MeasureError, Pace, Sent, State, measure
 from vecsieve.proxy.telemetry.verdict import Measured
 
 PATH = "/collections/planted_cosine/points/query"
@@ -169,12 +169,12 @@ def test_the_rate_counts_both_reads_of_mode_shadow(tmp_path: Path) -> None:
         now[0] += seconds
 
     with database(lambda _: 200) as (url, _):
-        asked = Asked(
+        options = MeasureOptions(
             settings=Settings.model_validate({"upstream": {"url": url}}), headers={}, through=None, turns=1, rate=10.0
         )
         state = State(tmp_path / "state", "")
         query = Query(3, PATH, b'{"query":[1.0,0.0],"limit":2}')  # line 3: plain first, then shadow, then on
-        asyncio.run(measure([query, query], asked, state, lambda _: None, pace=Pace(lambda: now[0], sleep)))
+        asyncio.run(measure([query, query], options, state, lambda _: None, pace=Pace(lambda: now[0], sleep)))
     assert slept == [0.1, 0.2, 0.1, 0.1, 0.2]
     assert list(state.entries[0].sent) == ["plain", "shadow", "on"]
 
