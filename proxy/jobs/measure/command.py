@@ -24,7 +24,7 @@ from ..check import WIRES
 from ..databases import KeyOption, RateOption
 from .page import as_page, as_text, outcome
 from .queries import Query, read_queries
-from .run import MeasureOptions, MeasureError, State, digest_of, measure
+from .run import MeasureError, MeasureOptions, State, digest_of, measure
 
 STATE = ".state"
 

@@ -20,7 +20,7 @@ from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.jobs.measure.page import as_page, as_text, outcome
 from vecsieve.proxy.jobs.measure.queries import Query, read_queries
-from vecsieve.proxy.jobs.measure.run import MeasureOptions, Entry, MeasureError, Pace, Sent, State, measure
+from vecsieve.proxy.jobs.measure.run import Entry, MeasureError, MeasureOptions, Pace, Sent, State, measure
 from vecsieve.proxy.telemetry.verdict import Measured
 
 PATH = "/collections/planted_cosine/points/query"
