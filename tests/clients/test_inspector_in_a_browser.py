@@ -1,6 +1,6 @@
 """The inspector in a real Chromium: every view under traffic, names that would be markup, keys, and no request elsewhere.
 
-`make inspector` also takes pictures of every view, 1,280 and 390 px wide, each light and dark.
+`make inspector` also takes pictures of every view, 1,440 and 390 px wide, each light and dark.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ VIEWS = {
 QUESTIONS = 42
 # Wide and dark, and narrow and light, show nothing that the other two do not: they are for the pictures.
 WIDTHS = (
-    (1280, False),
+    (1440, False),
     (390, True),
-    pytest.param(1280, True, marks=pytest.mark.deep),
+    pytest.param(1440, True, marks=pytest.mark.deep),
     pytest.param(390, False, marks=pytest.mark.deep),
 )
 
@@ -286,7 +286,7 @@ async def test_a_canary_is_shown_and_one_that_was_stopped_in_the_colour_of_a_fau
     await server.close()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1440, 390])
 async def test_the_verdict_of_shadow_is_on_top_in_the_words_of_the_status(page: Page, width: int) -> None:
     pages = Pages(
         is_ready=lambda: True,
