@@ -27,7 +27,7 @@ class Traits:
     """One backend. ``defaults``: those that differ from the models'. ``page``: its page in docs.
 
     ``shares_port``: gRPC calls go to the host and port of `upstream.url`. ``has_indexes``: each index has its own host, and the settings
-    section INDEXES applies. ``closes_idle_seconds``: when the database closes idle connections.
+    section INDEXES applies. ``has_write_gate``: whether `policy.write` applies. ``closes_idle_seconds``: when the database closes idle connections.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Traits:
     has_grpc: bool = True
     shares_port: bool = False
     has_indexes: bool = False
+    has_write_gate: bool = True
     closes_idle_seconds: float | None = None
 
 
@@ -83,8 +84,10 @@ TRAITS: Mapping[str, Traits] = {
         Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False),
         Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True),
         Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md"),
-        Traits(name="opensearch", defaults=_SEARCH_ENGINE, page="opensearch.md", has_grpc=False),
-        Traits(name="elasticsearch", defaults=_SEARCH_ENGINE, page="opensearch.md", has_grpc=False),
+        Traits(name="opensearch", defaults=_SEARCH_ENGINE, page="opensearch.md", has_grpc=False, has_write_gate=False),
+        Traits(
+            name="elasticsearch", defaults=_SEARCH_ENGINE, page="opensearch.md", has_grpc=False, has_write_gate=False
+        ),
     )
 }
 

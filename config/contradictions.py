@@ -240,7 +240,10 @@ def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradicti
     if write.related >= write.semantic:
         expected = f"below semantic ({write.semantic:g})"
         yield contradiction(("write", "related"), shown(write.related), expected, ("write", "semantic"))
-    if write.changes and settings.journal.path is None:
+    if write.mode != "off" and not settings.traits.has_write_gate:
+        expected = f"off, because writes of {settings.backend.capitalize()} are not compared"
+        yield contradiction(("write", "mode"), shown(write.mode), expected)
+    elif write.changes and settings.journal.path is None:
         expected = f"off, observe or annotate: {write.mode} changes what is stored, and journal.path is none"
         yield contradiction(("write", "mode"), shown(write.mode), expected)
     yield from _of_custom(write)
