@@ -87,7 +87,7 @@ def of_grpc(settings: Settings) -> Iterator[Contradiction]:
     if not traits.has_grpc:
         for name, address in (("listen", listen), ("upstream", upstream)):
             if address is not None:
-                expected = f"none, because {settings.backend.capitalize()} has no gRPC"
+                expected = f"none, because {settings.backend} has no gRPC"
                 yield contradiction(("grpc", name), shown(address), expected, ("backend",))
     elif listen is not None and not is_led:
         expected = f"where gRPC calls go, because grpc.listen is {listen}"
@@ -241,7 +241,7 @@ def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradicti
         expected = f"below semantic ({write.semantic:g})"
         yield contradiction(("write", "related"), shown(write.related), expected, ("write", "semantic"))
     if write.mode != "off" and not settings.traits.has_write_gate:
-        expected = f"off, because writes of {settings.backend.capitalize()} are not compared"
+        expected = f"off, because writes to {settings.backend} are not compared"
         yield contradiction(("write", "mode"), shown(write.mode), expected)
     elif write.changes and settings.journal.path is None:
         expected = f"off, observe or annotate: {write.mode} changes what is stored, and journal.path is none"

@@ -13,9 +13,9 @@ from functools import lru_cache
 
 from ..base import check_page
 from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
-from ..wire.json import Members, RepeatedKeyError, Span, check_dimensions, members, splice, whole
+from ..wire.json import Members, RepeatedKeyError, Span, members, splice, whole
 from ..wire.json_requests import integer, present, read_object, text_of, texts_of, vector_of
-from ..wire.json_vectors import Edit, decode_matrix
+from ..wire.json_vectors import REMEMBERED, Edit, query_aside
 from ..wire.vectors import usable
 from . import calls, parameters
 from .ranking import DEFAULT_SIZE, Lift, Ranking, Reader, ranking_of
@@ -87,14 +87,8 @@ class Document:
     numbers: bytes = b""
 
 
-# A client's requests differ in the numbers of their vectors: the rest is read once. A placeholder replaces the array, and must be found again as
-# the query's vector. JSON's grammar is context-free: if the array has only numbers, the request has the structure of the shortened one.
+# Before the query's vector.
 _VECTOR = re.compile(rb'"(?:vector|query_vector|query_value)"[ \t\r\n]*:[ \t\r\n]*(?=\[)')
-_PLACEHOLDER = b"[0]"
-_OF_ARRAYS = b"[]0123456789+-.eE, \t\r\n"
-LEAST_ARRAY = 64  # bytes
-LONGEST_REST = 4096
-REMEMBERED = 512  # clients' selections and filters: 4 MB at most
 
 
 def parse(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
@@ -112,25 +106,19 @@ def parse(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
 def _aside(backend: str, query: str, body: bytes, needs: Needs) -> tuple[Search, Document] | None:
     """A search with one array of numbers; None for any other. Raises UnsupportedError. ``query``: the query string."""
     match = _VECTOR.search(body)
-    start = len(body) if match is None else match.end()
-    end = body.find(b"]", start) + 1
-    if end - start < LEAST_ARRAY or len(body) - (end - start) > LONGEST_REST:
+    aside = None if match is None else query_aside(body, match.end())
+    if aside is None:
         return None
     try:
-        search, document = _single_once(backend, query, body[:start] + _PLACEHOLDER + body[end:], needs)
+        search, document = _single_once(backend, query, aside.text, needs)
     except UnsupportedError:
         return None  # the whole text may fail for another reason
-    (plan,) = document.plans
-    if plan.query != (start, start + len(_PLACEHOLDER)):
+    if document.plans[0].query != aside.span:
         return None
-    check_dimensions(body, start, end)
-    numbers = body[start:end]
-    if search.query is None:
-        is_array = not numbers.translate(None, _OF_ARRAYS)  # a number that is none is the database's to refuse
-    else:
-        (row,), (is_array,) = decode_matrix([numbers])
-        search = replace(search, query=usable(row))
-    return (search, replace(document, aside=plan.query, numbers=numbers)) if is_array else None
+    is_array, vector = aside.read(is_compared=search.query is not None)
+    if not is_array:
+        return None
+    return replace(search, query=vector), replace(document, aside=aside.span, numbers=aside.numbers)
 
 
 def _single(backend: str, query: str, body: bytes, needs: Needs) -> tuple[Search, Document]:

@@ -31,7 +31,7 @@ from ..wire.json import (
     whole,
 )
 from ..wire.json_requests import present
-from ..wire.json_vectors import decode_matrix
+from ..wire.json_vectors import REMEMBERED, decode_matrix, query_aside
 from ..wire.vectors import usable
 from . import ranking
 from .ranking import (
@@ -269,16 +269,6 @@ class Document:
     numbers: bytes = b""
 
 
-# A client's requests differ in the numbers of their vectors: the rest is read once. A placeholder replaces the array, and must be found
-# again as the query's vector. JSON's grammar is context-free: if the array contains only numbers, the request has the structure of the
-# shortened one.
-_PLACEHOLDER = b"[0]"
-_OF_ARRAYS = b"[]0123456789+-.eE, \t\r\n"
-LEAST_ARRAY = 64  # bytes
-LONGEST_REST = 4096
-REMEMBERED = 512  # clients' selectors and filters: 4 MB at most
-
-
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
     """Raises UnsupportedError, nothing else."""
     read = _read_aside(operation.name, body, needs) or _read_request(operation.name, body, needs)
@@ -298,24 +288,16 @@ class _Read(NamedTuple):
 
 def _read_aside(name: str, body: bytes, needs: Needs) -> _Read | None:
     """A request with one array of numbers; None for any other. Raises UnsupportedError."""
-    start = body.find(b"[")
-    end = body.find(b"]", start) + 1
-    if end - start < LEAST_ARRAY or len(body) - (end - start) > LONGEST_REST:
+    aside = query_aside(body, body.find(b"["))
+    if aside is None:
         return None
     try:
-        read = _read_once(name, body[:start] + _PLACEHOLDER + body[end:], needs)
+        read = _read_once(name, aside.text, needs)
     except UnsupportedError:
         return None  # the whole text may fail for another reason
-    if read.dense != (start, start + len(_PLACEHOLDER)):
+    if read.dense != aside.span:
         return None
-    check_dimensions(body, start, end)
-    numbers = body[start:end]
-    query = None
-    if needs.query:
-        (row,), (is_array,) = decode_matrix([numbers])
-        query = usable(row)
-    else:
-        is_array = not numbers.translate(None, _OF_ARRAYS)  # a number that is none is the database's to refuse
+    is_array, query = aside.read(is_compared=needs.query)
     if not is_array:
         return None
     (single,), shortened = read.searches, read.document
@@ -323,7 +305,7 @@ def _read_aside(name: str, body: bytes, needs: Needs) -> _Read | None:
         top_k=single.top_k, offset=single.offset, pages=single.pages, query=query, partition=single.partition, is_cut=single.is_cut
     )  # fmt: skip
     document = Document(
-        body=shortened.body, plans=shortened.plans, batch=None, in_object=shortened.in_object, aside=read.dense, numbers=numbers
+        body=shortened.body, plans=shortened.plans, batch=None, in_object=shortened.in_object, aside=aside.span, numbers=aside.numbers
     )  # fmt: skip
     return _Read((search,), document, read.dense, read.needs)
 

@@ -12,15 +12,15 @@ import json
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
 from ..contract import Allowance, MalformedReplyError
-from .json import Members, Span, check_reply, members
-from .vectors import union_matrix
+from .json import Members, Span, check_dimensions, check_reply, members
+from .vectors import union_matrix, usable
 
 T = TypeVar("T")
 Matrix = npt.NDArray[np.float32]
@@ -28,6 +28,12 @@ Matrix = npt.NDArray[np.float32]
 _MEMBER = b'"vector":'
 _PLACEHOLDER = b"[]"
 _NULL = b"null"
+# Of requests. Their placeholder must be found again as the query's vector.
+_NUMBER = b"[0]"
+_OF_ARRAYS = b"[]0123456789+-.eE, \t\r\n"
+LEAST_ARRAY = 64  # bytes
+LONGEST_REST = 4096
+REMEMBERED = 512  # requests without their vectors, by client selections and filters: 4 MB at most
 # More than in any pool. Further vectors stay in the text, which is then too large to be parsed.
 _MOST_GUESSES = 32_768
 _DIGITS = {b"-", *(b"%d" % digit for digit in range(10))}
@@ -101,6 +107,37 @@ def read_aside(body: bytes, spans: Sequence[Span], read: Callable[[Shortened], T
         return read(set_aside(body, ()))
     except ValueError as error:
         raise MalformedReplyError(str(error)) from None
+
+
+class LeanRequest(NamedTuple):
+    """A request whose one long array was replaced by a placeholder. ``span``: of the placeholder in ``text``. ``numbers``: the array."""
+
+    text: bytes
+    span: Span
+    numbers: bytes
+
+    def read(self, *, is_compared: bool) -> tuple[bool, npt.NDArray[np.float32] | None]:
+        """Whether the array has only numbers, and the vector if it is compared. JSON's grammar is context-free: then the whole request has the
+        structure of ``text``. Raises UnsupportedError for an array that is too long.
+        """
+        check_dimensions(self.numbers, 0, len(self.numbers))
+        if not is_compared:
+            return not self.numbers.translate(
+                None, _OF_ARRAYS
+            ), None  # a number that is none is the database's to refuse
+        (row,), (is_array,) = decode_matrix([self.numbers])
+        return is_array, usable(row)
+
+
+def query_aside(body: bytes, start: int) -> LeanRequest | None:
+    """A client's requests differ in the numbers of their vectors: the rest is read once. ``start``: of the array. None if it is short, or the rest
+    long.
+    """
+    end = body.find(b"]", start) + 1
+    if start < 0 or end - start < LEAST_ARRAY or len(body) - (end - start) > LONGEST_REST:
+        return None
+    text = body[:start] + _NUMBER + body[end:]
+    return LeanRequest(text, (start, start + len(_NUMBER)), body[start:end])
 
 
 def vectors_at(source: Shortened, spans: Sequence[Span | None]) -> Matrix:

@@ -204,9 +204,7 @@ class HttpExchange:
             replaced(self._request.raw_headers, b"content-encoding", None), b"accept-encoding", b"identity"
         )
         target, method = self._classified.target, self._request.method
-        raw_target, query = target.ending(ending), self.operation.query
-        if query is not None:
-            raw_target = f"{target.path}?{query}" if query else target.path
+        raw_target = target.ending(ending, self.operation.query)
         with self._trace.leg(AttemptKind.OVERFETCH, method, target.origin) as leg:
             reply, body = await fetched(
                 self._http.upstream,

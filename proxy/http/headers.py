@@ -170,7 +170,7 @@ _SIGNATURE = b"AWS4-"
 
 def is_signed(raw: RawHeaders) -> bool:
     """Whether the credentials are an AWS signature (SigV4), which covers the host, the target and the body."""
-    return any(value.startswith(_SIGNATURE) for value in values(raw, b"authorization"))
+    return any(raw[place][1].startswith(_SIGNATURE) for place in shape_of(raw).credentials)
 
 
 # RFC 9110 12.5.3: identity is acceptable unless it is excluded by name, or by `*` without being named.
@@ -233,7 +233,7 @@ class Shape:
     """What the names of a head's fields show; nothing of the values, which may be credentials.
 
     ``passing``: places, kinds and names of the fields that are not for one connection only. ``is_plain``: at most one length and one host,
-    no transfer coding. ``is_exacting``: see EXACTING and VOUCHING.
+    no transfer coding. ``is_exacting``: see EXACTING and VOUCHING. ``credentials``, ``connections``: places of these fields.
     """
 
     passing: tuple[tuple[int, _Kind, str], ...]
@@ -243,6 +243,7 @@ class Shape:
     is_exacting: bool
     has_overrides: bool
     length_at: int | None
+    credentials: tuple[int, ...]
     connections: tuple[int, ...]
 
     @classmethod
@@ -261,6 +262,7 @@ class Shape:
             has_overrides=any(name.isascii() and is_override(name.decode("ascii")) for name in low),
             is_exacting=not (EXACTING | VOUCHING).isdisjoint(low),
             length_at=lengths[0] if lengths else None,
+            credentials=tuple(place for place, name in enumerate(low) if name == b"authorization"),
             connections=tuple(place for place, name in enumerate(low) if name == b"connection"),
         )
 
@@ -320,9 +322,12 @@ class Target:
         """Another target behind the same prefix."""
         return self.prefix + raw
 
-    def ending(self, ending: Ending) -> str:
-        """``raw`` with the end of its path replaced."""
-        return self.raw if ending == SAME else ending.of(self.path.rstrip("/")) + self.raw[len(self.path) :]
+    def ending(self, ending: Ending, query: str | None = None) -> str:
+        """``raw`` with the end of its path, and its query string, replaced. ``query``: None for the client's."""
+        path = self.path if ending == SAME else ending.of(self.path.rstrip("/"))
+        if query is None:
+            return path + self.raw[len(self.path) :]
+        return f"{path}?{query}" if query else path
 
 
 def read_target(raw: str) -> Target | None:

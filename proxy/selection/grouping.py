@@ -323,6 +323,8 @@ def _grouped(
 
 def numbered(heads: Indices) -> tuple[Indices, int]:
     """Cluster numbers in order of best rank, and how many there are. ``heads``: (n,) the representative of each candidate's cluster."""
+    if (heads == np.arange(len(heads))).all():  # as in most pools
+        return heads, len(heads)
     numbers: dict[int, int] = {}
     return np.array([numbers.setdefault(head, len(numbers)) for head in heads.tolist()], np.intp), len(numbers)
 

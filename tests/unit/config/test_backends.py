@@ -149,5 +149,5 @@ def test_a_write_gate_is_refused_where_it_would_do_nothing(backend: str) -> None
     if has_gate:
         load(file=None, environment={}, flags=write)
         return
-    with pytest.raises(SettingsError, match=r"write.mode.*: wanted off, because writes of .* are not compared"):
+    with pytest.raises(SettingsError, match=r"write.mode.*: wanted off, because writes to .* are not compared"):
         load(file=None, environment={}, flags=write)

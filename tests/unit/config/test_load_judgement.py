@@ -150,7 +150,7 @@ def test_an_api_on_a_port_that_is_taken_or_is_the_database_is_a_contradiction() 
 def test_a_backend_without_grpc_has_no_address_for_it(name: str) -> None:
     (found,) = of_settings(Settings.model_validate({"backend": "chroma", "grpc": {name: "127.0.0.1:50051"}}))
     assert found.finding.path == ("grpc", name)
-    assert found.finding.expected == "none, because Chroma has no gRPC"
+    assert found.finding.expected == "none, because chroma has no gRPC"
 
 
 def test_a_tokenizer_whose_library_is_missing_is_told_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,10 +61,10 @@ class Held:
         self.ends.step()
 
     def present(self, _partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
-        raise NotImplementedError
+        raise AssertionError("a sweep asks for whole points")
 
     def put(self, _partition: bytes, bodies: Sequence[bytes]) -> None:
-        raise NotImplementedError
+        raise AssertionError("a sweep stores nothing")
 
     def close(self) -> None: ...
 
