@@ -1,4 +1,4 @@
-"""The demo's database: Qdrant's embedded engine behind the REST routes that the demo, its reader's first trials and the jobs use.
+"""The demo's database: Qdrant's embedded engine behind the REST routes that the demo, a reader's first trials, `check` and `analyze` use.
 
 A process of its own, ``python -m vecsieve.proxy.demo.engine``, on a free port of this machine, with its data in a temporary folder. The engine holds the
 GIL during a whole call (measured on 0.9.0), so calls run on the thread that serves requests. What is not served is refused by name.
@@ -233,7 +233,7 @@ Verb = Callable[[str, Body], object]
 async def _served(verb: Verb, request: web.Request) -> web.Response:
     try:
         (body,) = _objects([orjson.loads(await request.read() or b"{}")])
-        return _answer({"result": verb(request.match_info["name"], body), "status": "ok", "time": 0.0})
+        return _answer({"result": verb(request.match_info.get("name", ""), body), "status": "ok", "time": 0.0})
     except orjson.JSONDecodeError as error:
         return _answer({"status": {"error": f"Format error in JSON body: {error}"}, "time": 0.0}, 400)
     except RefusalError as refusal:
@@ -258,6 +258,7 @@ def app(engine: Engine) -> web.Application:
         served.router.add_route(method, path, _handler(verb))
 
     served.router.add_get("/", _open)
+    route("GET", "/collections", lambda *_: {"collections": [{"name": name} for name in engine.collections]})
     route("PUT", one, engine.create)
     route("GET", one, lambda name, _: engine.info(name))
     route("GET", f"{one}/exists", lambda name, _: {"exists": name in engine.collections})

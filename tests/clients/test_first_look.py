@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from tempfile import gettempdir
+from unittest import mock
 
 import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
+from support.process.commands import forked_command
 from support.process.stack import exchange, serve
 from vecsieve.proxy.demo.backends import QDRANT
 
@@ -20,8 +22,13 @@ UUID = "00000000-0000-0000-0000-00000000000a"
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[str]:
-    with QDRANT.engine() as url:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def engine(folder: Path) -> Iterator[str]:
+    with mock.patch.dict(os.environ, TMPDIR=str(folder)), QDRANT.engine() as url:
         yield url
 
 
@@ -50,6 +57,7 @@ def test_a_collection_is_made_once_and_described(client: QdrantClient, name: str
     assert (info.points_count, info.config.params.vectors) == (7, DENSE)
     assert client.collection_exists(name)
     assert not client.collection_exists("other")
+    assert name in [found.name for found in client.get_collections().collections]
     with pytest.raises(UnexpectedResponse, match="already exists") as caught:
         client.create_collection(name, DENSE)
     assert caught.value.status_code == 409
@@ -99,14 +107,22 @@ def test_a_body_that_is_none_is_a_refusal_in_the_servers_shape(engine: str, body
 
 
 @pytest.mark.parametrize("name", ["%2e%2e%2fout", "..", "%00", "a" * 300, "%F0%9F%92%A1"])
-def test_any_name_is_a_collection_and_never_a_path(engine: str, name: str) -> None:
+def test_any_name_is_a_collection_and_never_a_path(engine: str, folder: Path, name: str) -> None:
     made = exchange(engine, "PUT", f"/collections/{name}", b'{"vectors": {"size": 2, "distance": "Dot"}}')
     assert made.status in {200, 404}, "a name of dots is no route"
     if made.status == 200:
         assert b'"points_count":0' in exchange(engine, "GET", f"/collections/{name}").body
-    folders = [each.name for root in Path(gettempdir()).glob("vecsieve-engine-*") for each in root.iterdir()]
-    assert folders
-    assert all(folder.isdecimal() for folder in folders)
+    (root,) = folder.iterdir()
+    names = [path.name for path in root.iterdir()]
+    assert names
+    assert all(map(str.isdecimal, names))
+
+
+def test_a_check_and_an_analysis_work_with_it(engine: str, client: QdrantClient, name: str) -> None:
+    assert client.collection_exists(name)
+    for command in (("check", "--connect", "--upstream", engine), ("analyze", "--collection", name, "--url", engine)):
+        done = forked_command(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_page_says_what_is_served() -> None:
