@@ -69,7 +69,7 @@ class Short(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What happens to a result of which the page has a part: a chunk that shares text with its neighbour (judging/overlap.py)."""
+    """What happens to a result of which the page has a part: a chunk that shares text with its neighbour (judging/walk.py)."""
 
     KEEP = "keep"
     EXCHANGE = "exchange"

@@ -5,7 +5,6 @@ edits       differences between a long text and its copy that change nothing
 dress       what reading sets aside and still counts: case, points
 frames      headers and footers
 judge       the verdict on one text
-overlap     which result takes the place of a chunk that overlaps
-walk        the verdicts on a ranking
+walk        the verdicts on a ranking; which result takes the place of a chunk that overlaps
 rewordings  sentences in other words, for the preset `meaning`
 """
