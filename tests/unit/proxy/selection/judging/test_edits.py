@@ -74,9 +74,20 @@ def test_facts_may_never_differ(one: str, other: str) -> None:
     assert not leaves(changed(one, other), LONG)
 
 
-@pytest.mark.parametrize(("one", "other"), [("notable to be", "not able to be"), ("nowhere for", "now here for")])
-def test_two_words_that_deny_are_no_compound(one: str, other: str) -> None:
-    assert not leaves(f"{LONG} The path is {one} all.", f"{LONG} The path is {other} all.")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("notable", "not able"),
+        ("nowhere", "now here"),
+        ("database", "data base"),
+        ("three-hundred-year-old trees", "three hundred-year-old trees"),
+        ("twenty four-hour shifts", "twenty-four hour shifts"),
+    ],
+)
+def test_a_blank_or_a_hyphen_elsewhere_may_make_another_word(one: str, other: str) -> None:
+    mine, theirs = changed("grey stone", one), changed("grey stone", other)
+    assert not leaves(mine, theirs)
+    assert not leaves(theirs, mine)
 
 
 def test_a_short_text_has_no_edited_copies() -> None:
