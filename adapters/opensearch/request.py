@@ -46,8 +46,8 @@ _BY_SCORE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One supported search. ``index``: in the batch, else 0. ``start``: of its opening brace. ``query``: the span of a dense query vector. ``size``, ``offset``: spans of these values; None
-    if absent, and for an offset of 0. ``neighbours``, ``is_global``: as for Ranking. ``edits``: those of any widened version.
+    """One supported search. ``index``: in the batch, else 0. ``start``: of its opening brace. ``query``: the span of a dense query vector.
+    ``size``, ``offset``: spans of these values; None if absent, and for an offset of 0. ``neighbours``, ``is_global``: as for Ranking. ``edits``: those of any widened version.
     """
 
     index: int

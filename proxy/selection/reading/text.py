@@ -52,8 +52,9 @@ _LEXEME = re.compile("\\w+|\\+\\+|--|[^\\w\\s]|(?<=[\\w)\\]])\\s+(?=[.#\\[(:&*-]
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """``tokens``: (n,). ``origins``: (n,) the run that each token was read from. ``articles``: left out before a token, in small letters. ``bounds``: where sentences begin, ascending, with 0 and n.
-    ``rows``: where lines begin, with n. ``quote``: from which token on somebody else is quoted; n if nobody is. ``closes``: whether it ends with a sentence. ``is_cut``: whether it ends with an ellipsis.
+    """``tokens``: (n,). ``origins``: (n,) the run that each token was read from. ``articles``: left out before a token, in small letters.
+    ``bounds``: where sentences begin, ascending, with 0 and n. ``rows``: where lines begin, with n. ``quote``: the first token that somebody else said;
+    n if there is none. ``closes``: whether it ends with a sentence. ``is_cut``: whether it ends with an ellipsis.
     """
 
     tokens: tuple[str, ...]
