@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from deploy.grafana.picture.__main__ import draw
+from live.picture.__main__ import draw
+
 from support.deploy.prometheus_tools import ROOT
 from support.deploy.real_prometheus import prometheus
 from support.exchanges.mixed_load import Hurt

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from deploy.grafana.picture.asking import Span, ask
-from deploy.grafana.picture.charts import Frame, Named, drawn, legend
-from deploy.grafana.picture.shapes import box, text
+from live.picture.asking import Span, ask
+from live.picture.charts import Frame, Named, drawn, legend
+from live.picture.shapes import box, text
 
 COLUMN, UNIT, HEAD, EDGE = 58, 26, 74, 8
 STYLE = (
     ".ink{fill:#24292f}.soft{fill:#57606a}.grid{stroke:#d0d7de}.bg{fill:#f6f8fa}.panel{fill:#ffffff}"
     "@media (prefers-color-scheme:dark){.ink{fill:#e6edf3}.soft{fill:#9198a1}.grid{stroke:#3d444d}.bg{fill:#0d1117}.panel{fill:#161b22}}"
 )
-OWN_WORDS = "Drawn by python -m deploy.grafana.picture from a real Prometheus, not by Grafana"
+OWN_WORDS = "Drawn by make pictures from a real Prometheus, not by Grafana"
 
 
 def sheet(board: Mapping[str, Any], url: str, span: Span, *, about: str) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.grafana.picture.asking import Series, Span
-from deploy.grafana.picture.shapes import area, box, colour, line, rule, text
-from deploy.grafana.picture.units import written
+from live.picture.asking import Series, Span
+from live.picture.shapes import area, box, colour, line, rule, text
+from live.picture.units import written
 
 Named = tuple[str, Series]
 GOOD, BAD = "#2ca02c", "#d62728"

@@ -7,10 +7,10 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-
-from deploy.grafana.picture.asking import Series, Span
-from deploy.grafana.picture.charts import Frame, drawn, legend
-from deploy.grafana.picture.shapes import colour
+from live.picture.asking import Series, Span
+from live.picture.charts import Frame, drawn, legend
+from live.picture.shapes import colour, text
+from live.picture.units import written
 
 SPAN = Span(100.0, 200.0, 10.0, "1m")
 FRAME = Frame(20.0, 40.0, 400.0, 200.0, SPAN)
@@ -112,3 +112,31 @@ def test_a_legend_names_the_largest_first_in_their_own_colours() -> None:
     made = drawn(panel("timeseries"), [("none", steady(0.0)), ("some", steady(2.0))], FRAME)
     assert [word for word in words(made) if word in {"none 0", "some 2"}] == ["some 2", "none 0"]
     assert [cell.get("fill") for cell in elements(made, "rect")] == [colour(1), colour(0)]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "wanted"),
+    [
+        (0.0, "reqps", "0"),
+        (0.0, "percentunit", "0 %"),
+        (0.1234, "percentunit", "12.3 %"),
+        (0.0000834, "s", "83.4 µs"),
+        (0.00125, "s", "1.25 ms"),
+        (2.5, "s", "2.5 s"),
+        (123456.0, "s", "123000 s"),
+        (512.0, "bytes", "512 B"),
+        (91_234_567.0, "bytes", "87 MiB"),
+        (2048.0, "Bps", "2 KiB/s"),
+        (1234.0, "short", "1.23 k"),
+        (33.333, "reqps", "33.3 /s"),
+        (-4.0, "none", "-4"),
+    ],
+)
+def test_a_number_is_written_in_three_digits_with_its_unit(value: float, unit: str, wanted: str) -> None:
+    assert written(value, unit) == wanted
+
+
+def test_words_cannot_break_out_of_their_element() -> None:
+    element = ET.fromstring(text(1, 2, "</text><script>&"))
+    assert element.text == "</text><script>&"
+    assert list(element) == []

@@ -1,4 +1,4 @@
-"""`python -m deploy.grafana.picture --prometheus URL` draws both dashboards from the data of that Prometheus."""
+"""`python -m live.picture --prometheus URL` draws both dashboards from the data of that Prometheus."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import argparse
 import time
 from pathlib import Path
 
+from live.picture.asking import Span
+from live.picture.sheet import sheet
+
 from deploy.grafana.overview import overview
-from deploy.grafana.picture.asking import Span
-from deploy.grafana.picture.sheet import sheet
 from deploy.grafana.quality import quality
 
 COLUMNS = 60  # values of a line: a panel is some 400 px wide
@@ -27,7 +28,7 @@ def draw(url: str, target: Path, *, seconds: float, window: str, about: str) -> 
 
 
 def _asked() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m deploy.grafana.picture", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m live.picture", description=__doc__)
     parser.add_argument("--prometheus", required=True, metavar="URL")
     parser.add_argument("--out", type=Path, default=Path("docs/dashboards"), metavar="FOLDER")
     parser.add_argument("--seconds", type=float, default=3600.0, help="how far back (an hour)")

@@ -12,11 +12,11 @@ from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree as ET
 
 import pytest
+from live.picture.__main__ import draw
+from live.picture.asking import QueryRefusedError, Span, ask
+from live.picture.sheet import OWN_WORDS, sheet
 
 from deploy.grafana.overview import overview
-from deploy.grafana.picture.__main__ import draw
-from deploy.grafana.picture.asking import QueryRefusedError, Span, ask
-from deploy.grafana.picture.sheet import OWN_WORDS, sheet
 from deploy.grafana.quality import quality
 from support.deploy.dashboard_lint import panels, queries, substituted
 from support.deploy.prometheus_tools import ROOT
