@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench public-benchmark redundant-corpus prove memory-soak analyze sweep killed-sweep killed-gate model-gate runners fuzz quality cases harness other-words clients frameworks calls grpc-clients go-client congruence java-nodes search-nodes real-servers deep pictures inspector format clean
+.PHONY: demo test check bench public-benchmark redundant-corpus prove memory-soak analyze sweep killed-sweep killed-gate model-gate runners fuzz quality cases gates harness other-words clients frameworks calls grpc-clients go-client congruence java-nodes search-nodes real-servers deep pictures inspector format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -81,6 +81,10 @@ quality: .venv/.installed
 # A file of cases, or its folder, through the running proxy, in every layout of payloads: DATA=…/cases; ARGS="--layout text --show --most-lost 3".
 cases: .venv/.installed
 	PYTHONPATH=tests:. $(BIN)/python -m quality.proxied_cases $(or $(DATA),$${VECSIEVE_EVAL_DATA:-../shared/data}/cases) $(ARGS)
+
+# Acceptance gates, pass or fail: DATA=a folder of labelled sets, without it a set with seeded copies; ARGS="--policy own=exact --top-k 8".
+gates: .venv/.installed
+	PYTHONPATH=tests:. $(BIN)/python -m quality.gates $(DATA) $(ARGS)
 
 # chunking_evaluation through a real Qdrant engine and a real Chroma server: DATA=its folder; ARGS="--embed MODULE:FUNCTION --size 200 --overlap 50".
 public-benchmark: .venv/.installed

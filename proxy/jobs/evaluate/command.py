@@ -16,9 +16,9 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 
 from ...runtime.files import check_output, output_console, progress_bar, write_output
 from ...runtime.lifecycle import ended_by_signals
-from . import cases, gates
+from . import cases
 from .judging import SetOutcome, evaluated
-from .reading import read_set, sample_set, seeded_set, set_folders
+from .reading import read_set, sample_set, set_folders
 from .rendering import Findings, Terms, as_json, report
 from .searching import CONFIGURED, DEFAULT, Contender, contenders
 from .summary import summarised
@@ -51,13 +51,6 @@ class Arguments:
     ] = 1000
     seed: Annotated[int, typer.Option(help="Seed of the draws.", min=0)] = 0
     json: Annotated[Path | None, typer.Option(help="Write all results to this file (JSON).")] = None
-    gates: Annotated[
-        bool,
-        typer.Option(
-            "--gates", help="Check acceptance gates; exit 1 if one fails. Without DATA: a set with seeded copies."
-        ),
-    ] = False
-
     cases: Annotated[
         Path | None,
         typer.Option(
@@ -71,12 +64,10 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    """Evaluate. Returns the exit code: 0, 1 for a failed gate or a lost result, or 130 on Ctrl-C. Raises SettingsError for arguments, settings and data."""
+    """Evaluate. Returns the exit code: 0, 1 for a lost result, or 130 on Ctrl-C. Raises SettingsError for arguments, settings and data."""
     _check(arguments)
     if arguments.cases is not None:
         return with_cases(arguments, arguments.cases)
-    if arguments.gates:
-        return at_the_gates(arguments)
     named = contenders(given=tuple(arguments.policies or ()), config=arguments.config, pool=arguments.pool)
     geometries = _geometries(arguments.geometries or ())
     folders = (None,) if arguments.data is None else set_folders(arguments.data, arguments.sets or ())
@@ -95,32 +86,11 @@ def run(arguments: Arguments) -> int:
     return 0
 
 
-def at_the_gates(arguments: Arguments) -> int:
-    """Judge each policy on each set by the gates. Without a policy the default one is judged, without sets one with seeded copies."""
-    named = _default_unless_given(arguments)
-    folders = () if arguments.data is None else set_folders(arguments.data, arguments.sets or ())
-    sets = [read_set(folder) for folder in folders] or [seeded_set()]
-    verdicts = []
-    for labelled in sets:
-        asked = len(range(0, len(labelled.queries), arguments.every)) * (1 + gates.SHUFFLES)
-        for each in named:
-            with progress_bar(one_line(f"{labelled.name}, {each.name}"), asked) as advance:
-                verdicts.append(
-                    gates.judged(
-                        labelled, each, top_k=arguments.top_k, every=arguments.every, seed=arguments.seed,
-                        clock=time.perf_counter, advance=advance,
-                    )
-                )  # fmt: skip
-    output_console().print(gates.report(verdicts))
-    if arguments.json is not None:
-        told = gates.as_json(verdicts, top_k=arguments.top_k, every=arguments.every, seed=arguments.seed)
-        write_output("--json", arguments.json, orjson.dumps(told, option=orjson.OPT_INDENT_2))
-    return 0 if all(verdict.passed for verdict in verdicts) else 1
-
-
 def with_cases(arguments: Arguments, path: Path) -> int:
     """Judge each policy by the cases of a file. Without a policy the default one is judged."""
-    named, file = _default_unless_given(arguments), cases.read_cases(path)
+    given = tuple(arguments.policies or ()) or (f"{DEFAULT if arguments.config is None else CONFIGURED}={{}}",)
+    named = contenders(given=given, config=arguments.config, pool=arguments.pool)
+    file = cases.read_cases(path)
     found = {}
     for each in named:
         with progress_bar(one_line(f"{path.name}, {each.name}"), len(file.cases)) as advance:
@@ -131,11 +101,6 @@ def with_cases(arguments: Arguments, path: Path) -> int:
     if arguments.json is not None:
         write_output("--json", arguments.json, orjson.dumps(cases.as_json(found), option=orjson.OPT_INDENT_2))
     return 1 if any(outcome.loses for outcomes in found.values() for outcome in outcomes) else 0
-
-
-def _default_unless_given(arguments: Arguments) -> tuple[Contender, ...]:
-    given = tuple(arguments.policies or ()) or (f"{DEFAULT if arguments.config is None else CONFIGURED}={{}}",)
-    return contenders(given=given, config=arguments.config, pool=arguments.pool)
 
 
 def outcome(folder: Path | None, geometry: Path | None, named: Sequence[Contender], terms: Terms) -> SetOutcome:
@@ -165,28 +130,22 @@ def _tell(found: Sequence[Findings], terms: Terms) -> None:
 
 def _geometries(given: Sequence[str]) -> list[tuple[str | None, Path | None]]:
     """Names and folders of embeddings; the sets' own if none is given."""
-    found = _named_folders("--geometry", given, "a folder in it for each set, with its embeddings")
-    return [*found] or [(None, None)]
-
-
-def _named_folders(option: str, given: Sequence[str], inside: str) -> list[tuple[str, Path]]:
-    found: list[tuple[str, Path]] = []
+    geometries: list[tuple[str | None, Path | None]] = []
     for each in given:
         name, equals, folder = each.partition("=")
         if not equals or not name or not Path(folder).is_dir():
             seen = one_line(repr(each)) if not equals or not name else f"no folder {folder}"
-            raise SettingsError([Problem(option, seen, f"NAME=FOLDER, {inside}")])
-        found.append((name, Path(folder)))
-    return found
+            expected = "NAME=FOLDER, a folder in it for each set, with its embeddings"
+            raise SettingsError([Problem("--geometry", seen, expected)])
+        geometries.append((name, Path(folder)))
+    return geometries or [(None, None)]
 
 
 def _check(arguments: Arguments) -> None:
-    if arguments.cases is not None and _beside_cases(arguments):
-        seen = "DATA, --set, --geometry or --gates beside it"
+    others = (arguments.data, arguments.sets, arguments.geometries)
+    if arguments.cases is not None and any(each is not None for each in others):
+        seen = "DATA, --set or --geometry beside it"
         raise SettingsError([Problem("--cases", seen, "none: a file of cases is judged alone")])
-    if arguments.gates and arguments.geometries:
-        seen = "--geometry beside it"
-        raise SettingsError([Problem("--gates", seen, "none: gates judge the sets' own embeddings")])
     if arguments.data is None and (arguments.sets or arguments.geometries):
         seen = "nothing, beside --set or --geometry"
         raise SettingsError([Problem("DATA", seen, "a folder with labelled sets")])
@@ -194,8 +153,3 @@ def _check(arguments: Arguments) -> None:
         seen, wanted = str(arguments.pool), f"more than --top-k, which is {arguments.top_k}"
         raise SettingsError([Problem("--pool", seen, wanted)])
     check_output("--json", arguments.json)
-
-
-def _beside_cases(arguments: Arguments) -> bool:
-    others = (arguments.data, arguments.sets, arguments.geometries)
-    return arguments.gates or any(each is not None for each in others)

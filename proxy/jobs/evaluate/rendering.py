@@ -1,7 +1,4 @@
-"""The results of an evaluation: tables, JSON, and pictures as SVG.
-
-The pictures are drawn without a library; the same figures give the same bytes.
-"""
+"""The results of an evaluation: tables and JSON."""
 
 from __future__ import annotations
 

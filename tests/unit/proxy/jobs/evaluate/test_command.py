@@ -145,32 +145,3 @@ def test_ctrl_c_ends_with_130_and_nothing_written(
     assert run(replace(arguments, json=tmp_path / "out.json")) == 130
     assert capsys.readouterr().err == "\nstopped; nothing was written\n"
     assert not (tmp_path / "out.json").exists()
-
-
-def test_the_gates_decide_about_the_exit_code(arguments: Arguments, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(replace(arguments, gates=True, sets=["first"])) == 1
-    said = capsys.readouterr()
-    assert "first: 2 questions, policy own" in said.out
-    assert "FAIL" in said.out
-    assert said.err == ""
-
-
-def test_the_default_policy_passes_the_gates_with_seeded_copies_and_writes_it(
-    arguments: Arguments, tmp_path: Path
-) -> None:
-    written = tmp_path / "gates.json"
-    assert run(replace(arguments, gates=True, data=None, policies=None, top_k=8, every=10, json=written)) == 0
-    told = json.loads(written.read_bytes())
-    assert told["passed"] is True
-    assert [(each["set"], each["policy"], each["queries"]) for each in told["verdicts"]] == [("seeded", "default", 10)]
-
-
-def test_a_policy_that_collapses_nothing_does_not_pass_them(arguments: Arguments) -> None:
-    nothing = "nothing={texts: none}"
-    assert run(replace(arguments, gates=True, data=None, policies=[nothing], top_k=8, every=20)) == 1
-
-
-def test_gates_judge_the_sets_own_embeddings(arguments: Arguments, tmp_path: Path) -> None:
-    assert "--gates: wanted none: gates judge the sets' own" in told(
-        replace(arguments, gates=True, geometries=[f"flat={tmp_path}"])
-    )

@@ -1,4 +1,6 @@
-"""Acceptance gates for a pipeline in front of a model, and whether a policy passes them: `vecsieve evaluate --gates`.
+"""`python -m quality.gates [DATA] [--policy NAME=PRESET …]`: whether a policy passes acceptance gates for a pipeline in front of a model.
+
+DATA: a folder with labelled sets; without it a set with seeded copies. The exit code is 1 if a gate fails.
 
 The gates and their limits are those of WFGY's page on duplicates. Where it leaves a definition open, it is one of these:
 
@@ -15,25 +17,29 @@ The gates and their limits are those of WFGY's page on duplicates. Where it leav
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import math
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import orjson
+from quality.seeded import seeded_set
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from vecsieve.config.problems import one_line
-
-from ...runtime.files import Advance
-from ...search.policy import ResolvedPolicy
-from ...telemetry.tracing import Clock
-from .reading import Item, LabelledSet, Query
-from .searching import Contender, Found, Points, Trial, Upstream, neighbours
+from vecsieve.proxy.jobs.evaluate.reading import Item, LabelledSet, Query, read_set, set_folders
+from vecsieve.proxy.jobs.evaluate.searching import Contender, Found, Points, Trial, Upstream, contenders, neighbours
+from vecsieve.proxy.runtime.files import Advance, output_console, progress_bar, write_output
+from vecsieve.proxy.search.policy import ResolvedPolicy
+from vecsieve.proxy.telemetry.tracing import Clock
 
 SHUFFLES = 3  # orders of storage, beside the set's own
 
@@ -268,3 +274,37 @@ def as_json(verdicts: Sequence[Verdict], *, top_k: int, every: int, seed: int) -
             for verdict in verdicts
         ],
     }
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Judge each policy on each set."""
+    reader = argparse.ArgumentParser(prog="quality.gates", description=__doc__)
+    reader.add_argument("data", nargs="?", type=Path)
+    reader.add_argument("--policy", action="append", default=[], metavar="NAME=PRESET", help="or NAME=YAML; repeatable")
+    reader.add_argument("--set", action="append", default=[], help="only this set; repeatable")
+    reader.add_argument("--top-k", type=int, default=8)
+    reader.add_argument("--every", type=int, default=1, help="only every n-th question")
+    reader.add_argument("--seed", type=int, default=0, help="of the orders of storage")
+    reader.add_argument("--json", type=Path, help="write the figures to this file")
+    options = reader.parse_args(given)
+    named = contenders(given=options.policy or ("default={}",))
+    sets = [read_set(folder) for folder in set_folders(options.data, options.set)] if options.data else [seeded_set()]
+    verdicts = []
+    for labelled in sets:
+        searches = len(range(0, len(labelled.queries), options.every)) * (1 + SHUFFLES)
+        for each in named:
+            with progress_bar(one_line(f"{labelled.name}, {each.name}"), searches) as advance:
+                verdict = judged(
+                    labelled, each, top_k=options.top_k, every=options.every, seed=options.seed,
+                    clock=time.perf_counter, advance=advance,
+                )  # fmt: skip
+            verdicts.append(verdict)
+    output_console().print(report(verdicts))
+    if options.json is not None:
+        figures = as_json(verdicts, top_k=options.top_k, every=options.every, seed=options.seed)
+        write_output("--json", options.json, orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+    return 0 if all(verdict.passed for verdict in verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

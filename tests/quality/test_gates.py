@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from quality import gates
+from quality.gates import GATES, Figures, Gate, Verdict, covered, judged, main, overlap
+from quality.seeded import QUESTIONS, SOFT_HYPHEN, seeded_set
 
 from support.jobs.labelled_folders import BY_TEXT, BY_VECTORS, labelled_folder
-from vecsieve.proxy.jobs.evaluate import gates
-from vecsieve.proxy.jobs.evaluate.gates import GATES, Figures, Gate, Verdict, covered, judged, overlap
 from vecsieve.proxy.jobs.evaluate.reading import Item, LabelledSet, Query, read_set, unit
 from vecsieve.proxy.jobs.evaluate.searching import contenders
+from vecsieve.proxy.selection.reading.text import Text
 
 PASSING = Figures(
     collapse=0.35, documents=0.6, sections=0.7, questions=0.7, delta_best=0.45, delta_mean=0.9, stability=1.0
@@ -251,3 +253,77 @@ def test_a_program_reads_figures_limits_and_verdicts() -> None:
     (only,) = told["verdicts"]
     assert only["figures"]["sections"] is None
     assert [name for name, gate in only["gates"].items() if not gate["passed"]] == ["sections"]
+
+
+def test_the_gates_decide_about_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = labelled_folder(tmp_path / "data" / "first").parent
+    assert main([str(folder), "--policy", f"own={BY_VECTORS}", "--top-k", "3"]) == 1
+    out = capsys.readouterr().out
+    assert "first: 2 questions, policy own" in out
+    assert "FAIL" in out
+
+
+def test_the_default_policy_passes_with_seeded_copies_and_writes_it(tmp_path: Path) -> None:
+    written = tmp_path / "gates.json"
+    assert main(["--every", "10", "--json", str(written)]) == 0
+    told = orjson.loads(written.read_bytes())
+    assert told["passed"] is True
+    assert [(each["set"], each["policy"], each["queries"]) for each in told["verdicts"]] == [("seeded", "default", 10)]
+
+
+def test_a_policy_that_collapses_nothing_does_not_pass() -> None:
+    assert main(["--every", "20", "--policy", "nothing={texts: none}"]) == 1
+
+
+# The set with seeded copies: a hundred questions, each with four items that answer it.
+
+
+@pytest.fixture(scope="module")
+def seeded() -> LabelledSet:
+    return seeded_set()
+
+
+def texts(seeded: LabelledSet, number: int) -> list[str]:
+    return [orjson.loads(seeded.items[row].payload["text"]) for row in sorted(seeded.queries[number].relevant)]
+
+
+def test_a_hundred_questions_have_four_answers_each(seeded: LabelledSet) -> None:
+    assert len(seeded.queries) == QUESTIONS == 100
+    assert {len(query.relevant) for query in seeded.queries} == {4}
+    assert len(seeded.vectors) == len(seeded.items)
+
+
+def test_the_copies_of_a_text_look_different(seeded: LabelledSet) -> None:
+    original, same, drifted, shouted = texts(seeded, 0)
+    assert same == original
+    assert drifted.startswith("The handbook, second edition\n")
+    assert SOFT_HYPHEN in drifted
+    assert shouted != original
+    assert shouted.upper().split() == original.upper().split()
+    assert "\n" in shouted
+    (plain, _), (loud, _) = Text(original).passages(), Text(shouted).passages()
+    assert loud.tokens == plain.tokens
+
+
+def test_every_item_is_a_document_of_its_own(seeded: LabelledSet) -> None:
+    assert len({item.doc for item in seeded.items}) == len(seeded.items)
+
+
+def test_copies_are_near_their_original_and_questions_near_their_answers(seeded: LabelledSet) -> None:
+    for number, query in enumerate(seeded.queries):
+        rows = sorted(query.relevant)
+        assert (seeded.vectors[rows] @ seeded.vectors[rows[0]]).min() > 0.99
+        asked = seeded.vectors @ seeded.query_vectors[number]
+        assert 0.8 < asked[rows].max() < 0.99
+
+
+def test_the_set_is_the_same_every_time(seeded: LabelledSet) -> None:
+    again = seeded_set()
+    assert np.array_equal(again.vectors, seeded.vectors)
+    assert np.array_equal(again.query_vectors, seeded.query_vectors)
+    assert again.items == seeded.items
+
+
+def test_about_half_of_the_items_are_copies(seeded: LabelledSet) -> None:
+    share = 1 - len({item.atoms for item in seeded.items}) / len(seeded.items)
+    assert 0.5 < share < 0.7
