@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from ..search.errors import Trouble
-from ..telemetry.labels import ConnectionRejected, LocalError, Side, UpstreamError
+from ..telemetry.labels import ConnectionRejected, LocalError, UpstreamError
 from ..telemetry.metrics import Metrics
 
 CROWDED_SHARE = 0.8  # Envoy's overload actions begin at 95 %; a process with 4096 connections needs them earlier
@@ -65,7 +65,6 @@ class Connections:
             return False
         self._open[connection] = None
         self._new[connection] = self._clock()
-        self._events.connections_changed(len(self._open))
         return True
 
     def asked(self, connection: Connection) -> None:
@@ -78,7 +77,6 @@ class Connections:
         if connection in self._open:
             del self._open[connection]
             self._new.pop(connection, None)
-            self._events.connections_changed(len(self._open))
 
     def cut_flood(self) -> None:
         self._events.connection_rejected("flood")
@@ -125,7 +123,7 @@ class Connections:
         connection.leave()
 
 
-# What the data plane reports to the metrics: five calls with labels from closed sets, never a path, header or message.
+# What the data plane reports to the metrics: four calls with labels from closed sets, never a path, header or message.
 
 
 class Events(Protocol):
@@ -133,9 +131,6 @@ class Events(Protocol):
 
     ``reason``: of ConnectionRejected. ``trouble``: of Trouble. ``kind``: of FailureKind, or of ClientFault for clients.
     """
-
-    def connections_changed(self, count: int) -> None:
-        return
 
     def connection_rejected(self, reason: str) -> None:
         return
@@ -173,9 +168,6 @@ class CountedEvents:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-
-    def connections_changed(self, count: int) -> None:
-        self._metrics.connections.labels(Side.CLIENT.value).set(count)
 
     def connection_rejected(self, reason: str) -> None:
         self._metrics.connections_rejected_total.labels(ConnectionRejected(reason).value).inc()

@@ -169,12 +169,7 @@ class Process:
         clock, longest = time.monotonic, limits.attempt_timeout_seconds
         return Governor(
             learned=self.learned,
-            held=HeldBytes(
-                limits.bytes_in_flight,
-                reply_bytes=limits.reply_body_bytes,
-                changed=metrics.selection_bytes_in_flight.inc,
-                clock=clock,
-            ),
+            held=HeldBytes(limits.bytes_in_flight, reply_bytes=limits.reply_body_bytes, clock=clock),
             breaker=self.breaker,
             replays=Replays(lambda: self.recorder.requests_in_flight),
             own=self.own_reads,
@@ -257,6 +252,8 @@ class Process:
             metrics,
             self.recorder,
             services.admission,
+            services.governor.held,
+            lambda: len(self._server.client_connections),
             self._upstream.census,
             shared,
             self._feed,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from ..http.pools import Census
 from ..search.context.canary import Canary
-from ..search.limits import Admission
+from ..search.limits import Admission, HeldBytes
 from ..search.memory.points import FeatureMemory
-from ..telemetry.labels import UpstreamConnection
+from ..telemetry.labels import Side, UpstreamConnection
 from ..telemetry.metrics import Metrics
 from ..telemetry.requests import RequestRecorder
 from ..writes.events import Feed
@@ -19,12 +19,14 @@ from ..writes.events import Feed
 class Levels:
     """Gauges that are updated ten times a second: shorter queues do not matter.
 
-    ``pools``: the pools of HTTP/1. ``shared``: the number of gRPC connections to the database.
+    ``clients``: the number of client connections. ``pools``: the pools of HTTP/1. ``shared``: the number of gRPC connections to the database.
     """
 
     metrics: Metrics
     recorder: RequestRecorder
     admission: Admission
+    reserved: HeldBytes
+    clients: Callable[[], int]
     pools: Callable[[], Census]
     shared: Callable[[], int]
     feed: Feed
@@ -36,6 +38,10 @@ class Levels:
 
     def look(self) -> None:
         metrics, census = self.metrics, self.pools()
+        metrics.requests_in_flight.set(self.recorder.requests_in_flight)
+        metrics.searches_in_flight.set(self.recorder.searches_in_flight)
+        metrics.selection_bytes_in_flight.set(self.reserved.total)
+        metrics.connections.labels(Side.CLIENT.value).set(self.clients())
         # Requests count as in flight before they are admitted.
         metrics.requests_waiting.set(max(0, self.recorder.requests_in_flight - self.admission.in_flight))
         for state, count in (

@@ -70,9 +70,6 @@ PAYLOAD_BYTES = 2 * 1024
 TEXT_NUMBER_BYTES, BINARY_NUMBER_BYTES = 12, 4
 LEARNED_SECONDS = 600.0  # payloads grow slowly
 
-Changed = Callable[[int], None]
-"""Gets a change in the number of bytes."""
-
 
 class Hold:
     """The reply bytes that one search holds or expects."""
@@ -83,7 +80,7 @@ class Hold:
         self._held = held
         self._expected = expected
         self._kept = self._arriving = 0
-        held.change(expected)
+        held.total += expected
 
     def arriving(self) -> Callable[[int], bool]:
         """Returns a function for one reply, with others beside it: whether at least this many bytes of it may be held."""
@@ -113,7 +110,7 @@ class Hold:
         self._kept = self._arriving = 0
 
     def _expect(self, size: int) -> None:
-        self._held.change(size - self._expected)
+        self._held.total += size - self._expected
         self._expected = size
 
 
@@ -125,18 +122,13 @@ class HeldBytes:
     client's own request is sent.
     """
 
-    __slots__ = ("_changed", "_limit", "_per_candidate", "_total", "reply_bytes")
+    __slots__ = ("_limit", "_per_candidate", "reply_bytes", "total")
 
-    def __init__(self, limit_bytes: int, *, reply_bytes: int, changed: Changed, clock: Clock) -> None:
+    def __init__(self, limit_bytes: int, *, reply_bytes: int, clock: Clock) -> None:
         self._limit = limit_bytes
         self.reply_bytes = reply_bytes
-        self._changed = changed
-        self._total = 0
+        self.total = 0
         self._per_candidate = Expiring[str, int](entries=LEARNED_ENTRIES, clock=clock)
-
-    @property
-    def total(self) -> int:
-        return self._total
 
     def candidate_bytes(self, operation: Operation, *, vector_bytes: int | None) -> int:
         """The expected size of a candidate: the last reply's average, else derived from its vector.
@@ -165,11 +157,7 @@ class HeldBytes:
 
         ``beside``: the part of the total that this search holds.
         """
-        return self._total == beside or self._total + more <= self._limit
-
-    def change(self, more: int) -> None:
-        self._total += more
-        self._changed(more)
+        return self.total == beside or self.total + more <= self._limit
 
 
 JITTER = 0.1  # as gRPC's core does

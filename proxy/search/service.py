@@ -172,7 +172,7 @@ class SearchService:
         if policy.mode == "off":
             record.bypassed(Bypass.DISABLED)
             return await original()
-        full = self.no_room(record)
+        full = self.no_room()
         if full is not None:
             record.failed_open(full)
             return await original()
@@ -182,10 +182,10 @@ class SearchService:
             return await original()
         return await self.search(exchange, record, sample=sample)
 
-    def no_room(self, record: RequestRecord) -> FailOpen | None:
+    def no_room(self) -> FailOpen | None:
         """Why no search can be improved now; None if there is room."""
         services, limits = self._services, self._services.limits
-        is_full = record.searches_in_flight + self._waiting() >= limits.searches_in_flight
+        is_full = services.recorder.searches_in_flight + self._waiting() >= limits.searches_in_flight
         if is_full or services.turns.lag_seconds > limits.lag_seconds:
             return FailOpen.OVERLOAD
         return FailOpen.MEMORY if services.memory.pressure() is Pressure.HIGH else None
@@ -193,7 +193,9 @@ class SearchService:
     async def search(self, exchange: Exchange[A], record: RequestRecord, *, sample: float) -> A:
         """Answer a search whose body was read. ``sample``: the share of searches that mode shadow measures."""
         own, operation = self._governor.own, exchange.operation
-        with record.searching():
+        recorder = self._services.recorder
+        recorder.searches_in_flight += 1
+        try:
             prepared = await first_success(
                 [partial(self._prepared, exchange)], lambda _: record.failed_open(FailOpen.INTERNAL)
             )
@@ -212,6 +214,8 @@ class SearchService:
                 answer, report = await self._services.sessions.around(prepared, best)
             record.reported(report)
             return answer
+        finally:
+            recorder.searches_in_flight -= 1
 
     async def _prepared(self, exchange: Exchange[A]) -> Attempt | BypassReason:
         """A planned search, or why it is bypassed."""

@@ -62,23 +62,6 @@ class _Timed:
         self._recorder.metrics.upstream_done(self._attempt, self._recorder.clock() - self._started)
 
 
-class _Searching:
-    """Counts a search in progress."""
-
-    __slots__ = ("_recorder",)
-
-    def __init__(self, recorder: RequestRecorder) -> None:
-        self._recorder = recorder
-
-    def __enter__(self) -> None:
-        self._recorder.searches_in_flight += 1
-        self._recorder.metrics.searches_in_flight.inc()
-
-    def __exit__(self, *failure: object) -> None:
-        self._recorder.searches_in_flight -= 1
-        self._recorder.metrics.searches_in_flight.inc(-1)
-
-
 # The system's own source of randomness would need a system call for each request.
 _IDS = random.Random()  # noqa: S311 - tells requests apart in a log, and is no secret
 
@@ -120,10 +103,6 @@ class RequestRecord:
         self.report: Report | None = None
         self.watch: Watch | None = None
 
-    @property
-    def searches_in_flight(self) -> int:
-        return self._recorder.searches_in_flight
-
     def classified(self, operation: Operation) -> None:
         """The request is a ranked search."""
         self.operation = operation
@@ -164,20 +143,15 @@ class RequestRecord:
         self.outcome = Outcome.BYPASS
         self._recorder.metrics.local_error(LocalError.BAD_REQUEST)
 
-    def searching(self) -> _Searching:
-        """Take one of the places for searches in progress."""
-        return self._recorder.in_search
-
 
 class RequestRecorder:
     """Records requests. ``clock``: monotonic seconds. ``log`` takes every ended request and must return at once."""
 
-    __slots__ = ("_log", "clock", "in_search", "metrics", "requests_in_flight", "searches_in_flight")
+    __slots__ = ("_log", "clock", "metrics", "requests_in_flight", "searches_in_flight")
 
     def __init__(self, metrics: Metrics, *, log: Callable[[Access], None], clock: Clock) -> None:
         self.metrics = metrics
         self._log = log
-        self.in_search = _Searching(self)
         self.clock = clock
         self.searches_in_flight = 0
         self.requests_in_flight = 0
@@ -185,12 +159,10 @@ class RequestRecorder:
     def begin(self, *, trace_id: str | None = None, trace: Trace = UNTRACED) -> RequestRecord:
         """Start the record of a request; the same code must call ``end``. ``trace_id``: of its recorded trace, if ``trace`` has none."""
         self.requests_in_flight += 1
-        self.metrics.requests_in_flight.inc()
         return RequestRecord(self, self.clock(), trace.trace_id or trace_id, trace)
 
     def end(self, record: RequestRecord, ended: Ended) -> None:
         self.requests_in_flight -= 1
-        self.metrics.requests_in_flight.inc(-1)
         self._count(record, ended, self.clock() - record.started)
         if record.trace.trace_id is not None:
             record.trace.end(_finish(record, ended))

@@ -29,7 +29,6 @@ from support.qdrant.scripted_grpc import (
 from vecsieve.proxy.runtime.memory import MemoryGuard, Pressure
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.telemetry.labels import FailOpen
-from vecsieve.proxy.telemetry.requests import RequestRecord
 
 
 def under(pressure: Pressure, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,9 +81,9 @@ async def test_calls_that_nobody_has_looked_at_count_as_in_flight(monkeypatch: p
     waiting: list[int] = []
     asked = SearchService.no_room
 
-    def watched(self: SearchService, record: RequestRecord) -> FailOpen | None:
+    def watched(self: SearchService) -> FailOpen | None:
         waiting.append(self._waiting())
-        return asked(self, record)
+        return asked(self)
 
     monkeypatch.setattr(SearchService, "no_room", watched)
     async with (

@@ -171,9 +171,7 @@ def toys(
         "bounds": Bounds(searches=128, parts=parts, nesting=4),
         "governor": Governor(
             learned=Learned(clock),
-            held=HeldBytes(
-                held_bytes, reply_bytes=reply_bytes, changed=metrics.selection_bytes_in_flight.inc, clock=clock
-            ),
+            held=HeldBytes(held_bytes, reply_bytes=reply_bytes, clock=clock),
             breaker=Breaker(clock, jitter=lambda _: 0.0),
             replays=Replays(in_flight),
             own=own,

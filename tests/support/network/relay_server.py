@@ -50,10 +50,6 @@ class Invalidation:
     answered: list[str] = field(default_factory=list)
     upstream: list[str] = field(default_factory=list)
     client: list[str] = field(default_factory=list)
-    open_connections: int = 0
-
-    def connections_changed(self, count: int) -> None:
-        self.open_connections = count
 
     def connection_rejected(self, reason: str) -> None:
         self.rejected.append(reason)

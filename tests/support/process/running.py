@@ -34,7 +34,8 @@ class Running:
     grpc_port: int = 0
 
     def count(self, name: str, **labels: str) -> float:
-        """A counter's value by its name without the prefix."""
+        """A metric's value by its name without the prefix."""
+        self.process.levels.look()
         return value(self.registry, name, **labels)
 
     @property

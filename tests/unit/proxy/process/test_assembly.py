@@ -17,7 +17,7 @@ from vecsieve.proxy.http.pools import Census
 from vecsieve.proxy.process.levels import Levels
 from vecsieve.proxy.runtime.lifecycle import Board
 from vecsieve.proxy.search.context.canary import Canary
-from vecsieve.proxy.search.limits import Admission
+from vecsieve.proxy.search.limits import Admission, HeldBytes
 from vecsieve.proxy.telemetry.labels import CanaryState, Origin
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.requests import Ended, RequestRecorder
@@ -53,8 +53,17 @@ class Held:
         self.feed = Feed(now=lambda: 0.0, dropped=lambda _sink, _count: None)
         self.board = Board(2)
         self.canary = Canary(self.board, metrics, has_members=True)
+        self.bytes_in_flight, self.clients = HeldBytes(1 << 20, reply_bytes=1 << 20, clock=ManualClock()), 0
         self.levels = Levels(
-            metrics, self.recorder, admission, lambda: self.census, lambda: self.shared, self.feed, self.canary
+            metrics,
+            self.recorder,
+            admission,
+            self.bytes_in_flight,
+            lambda: self.clients,
+            lambda: self.census,
+            lambda: self.shared,
+            self.feed,
+            self.canary,
         )
 
     def shown(self, name: str, **labels: str) -> float:
@@ -88,6 +97,17 @@ def test_opened_connections_are_counted_once_however_often_one_looks(held: Held)
     assert [held.shown("upstream_connections_opened_total") for _ in range(3)] == [2, 2, 2]
     held.census = Census(busy=0, idle=0, waiting=0, opened=5)
     assert held.shown("upstream_connections_opened_total") == 5
+
+
+def test_what_is_in_flight_is_shown_as_it_is_now(held: Held) -> None:
+    records = [held.recorder.begin() for _ in range(3)]
+    held.recorder.searches_in_flight, held.bytes_in_flight.total, held.clients = 2, 700, 5
+    names = ("requests_in_flight", "searches_in_flight", "selection_bytes_in_flight")
+    assert [held.shown(name) for name in names] == [3, 2, 700]
+    assert held.shown("connections", side="client") == 5
+    for record in records:
+        held.recorder.end(record, ENDED)
+    assert held.shown("requests_in_flight") == 0
 
 
 def test_who_has_come_and_is_not_inside_waits(held: Held) -> None:

@@ -19,9 +19,7 @@ ONE, OTHER = (Operation(backend="toy", name="query", collection=name) for name i
 
 
 def held_bytes(limit: int, clock: ManualClock | None = None) -> HeldBytes:
-    return HeldBytes(
-        limit, reply_bytes=1 << 24, changed=lambda _: None, clock=ManualClock() if clock is None else clock
-    )
+    return HeldBytes(limit, reply_bytes=1 << 24, clock=ManualClock() if clock is None else clock)
 
 
 def taken(held: HeldBytes, operation: Operation, *sizes: int | None) -> Hold:
@@ -122,16 +120,6 @@ def test_replies_that_arrive_at_once_are_held_beside_each_other() -> None:
     hold.release()
     beside.release()
     assert held.total == 0
-
-
-def test_whoever_listens_hears_every_change() -> None:
-    heard = list[int]()
-    held = HeldBytes(1 << 30, reply_bytes=1 << 24, changed=heard.append, clock=ManualClock())
-    hold = taken(held, ONE, 1)
-    hold.came(100)
-    hold.release()
-    assert heard == [CANDIDATE_BYTES, 100 - CANDIDATE_BYTES, -100]
-    assert sum(heard) == 0
 
 
 STEPS = st.tuples(st.sampled_from(["hold", "arrive", "release"]), st.integers(0, 7), st.integers(0, 5000))

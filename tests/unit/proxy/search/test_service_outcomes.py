@@ -95,7 +95,7 @@ async def test_a_fault_of_ours_while_preparing_is_the_plain_answer() -> None:
 @pytest.mark.parametrize(("resident", "reason"), [(10, None), (86, FailOpen.MEMORY)])
 def test_there_is_no_room_when_memory_is_short(resident: int, reason: FailOpen | None) -> None:
     there = made(resident=lambda: resident)
-    assert there.service.no_room(there.record()) is reason
+    assert there.service.no_room() is reason
 
 
 async def test_there_is_no_room_when_as_many_as_may_be_are_improved() -> None:
@@ -106,14 +106,13 @@ async def test_there_is_no_room_when_as_many_as_may_be_are_improved() -> None:
             await go_on.wait()
             return await ToyExchange.send(self, body, seconds=seconds, fits=fits)
 
-    record = there.record()
-    assert there.service.no_room(record) is None
-    first = asyncio.create_task(there.service.search(Slow(), record, sample=1.0))
+    assert there.service.no_room() is None
+    first = asyncio.create_task(there.service.search(Slow(), there.record(), sample=1.0))
     await settle()
-    assert there.service.no_room(there.record()) is FailOpen.OVERLOAD
+    assert there.service.no_room() is FailOpen.OVERLOAD
     go_on.set()
     await first
-    assert there.service.no_room(there.record()) is None
+    assert there.service.no_room() is None
 
 
 async def test_a_cancelled_search_gives_its_place_back() -> None:
@@ -127,18 +126,18 @@ async def test_a_cancelled_search_gives_its_place_back() -> None:
 async def test_those_whom_nobody_has_looked_at_take_up_room_too() -> None:
     there, waiting = made(most=3), 2
     service = SearchService(ToyAdapter(), ToyDialect(), there.services, number_bytes=12, waiting=lambda: waiting)
-    assert service.no_room(there.record()) is None
+    assert service.no_room() is None
     waiting = 3
-    assert service.no_room(there.record()) is FailOpen.OVERLOAD
+    assert service.no_room() is FailOpen.OVERLOAD
 
 
 async def test_while_the_loop_lags_there_is_no_room_for_a_search() -> None:
     loop = Turning()
     there = made(turns=loop.turns)
-    assert there.service.no_room(there.record()) is None
+    assert there.service.no_room() is None
     for _ in range(3):
         loop.turn(2 * LimitSettings().lag_seconds)
-    assert there.service.no_room(there.record()) is FailOpen.OVERLOAD
+    assert there.service.no_room() is FailOpen.OVERLOAD
 
 
 async def test_after_a_refusal_a_search_goes_as_the_client_wrote_it_and_nothing_is_asked() -> None:
