@@ -221,11 +221,6 @@ class WriteSettings(Model):
         ("timestamp", "createdAt"), "fields with the time of a point: a number or an ISO 8601 date"
     )
     confidences: Names = setting(("confidence",), "fields with a number, for keep-highest-confidence")
-    ignore: Names = setting(
-        (),
-        "payload fields in which duplicates may differ, each with all below it; `*`: all. Equal texts with another file, date or tenant are two facts, so "
-        "without a name none is left out",
-    )
     semantic: Share = setting(
         0.90, "cosine similarity from which on a point that is no duplicate is counted as semantic"
     )
@@ -378,6 +373,11 @@ class PolicySettings(Model):
         KNOWN_TEXTS,
         "keys or dotted paths of the text, also inside a string that is JSON. Those of a setting come first and are used as they are; the default "
         "ones and all other strings of a payload are used if they behave like texts",
+    )
+    ignore: Names = setting(
+        (),
+        "payload fields in which copies may differ, each with all below it; `*`: all. Without a name, sentences beside the text must be on the page, too, "
+        "apart from titles; and the write gate stores equal texts with any other value",
     )
     metadata: MetadataSettings = MetadataSettings()
     keep_sources: Names = setting((), "results of these sources are never collapsed")

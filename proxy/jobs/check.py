@@ -298,7 +298,7 @@ def _texts(settings: Settings, searched: _Searched) -> str:
     found = (*policy.text_fields, *judged(payloads, None).paths)
     if found:
         return f"under {', '.join(map(one_line, found))}, as its first {len(payloads)} points show it"
-    keys = shown(dict.fromkeys(key for each in payloads for key in each.strings))
+    keys = shown(dict.fromkeys(key for each in payloads for key in each))
     return (
         f"none found in its first {len(payloads)} points, keys seen: {', '.join(keys) or 'none'}; only equal vectors are removed. "
         "policy.text_fields can name the text"

@@ -22,7 +22,7 @@ import orjson
 from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
 from vecsieve.config.problems import masked, one_line
 
-from ..search.collections.paths import is_name
+from ..search.collections.statements import is_name
 from ..selection.geometry import across, rows_of
 from ..selection.values import Metric
 

@@ -25,7 +25,8 @@ from ..selection.metric import metric_of
 from ..selection.reading.bounds import LONGEST, POOL_COST
 from ..selection.reading.text import TEXTS, UNREAD, Text, kept_text
 from ..selection.values import Candidates, Metadata, Metric
-from .collections.paths import Statements, read_pool
+from .collections.paths import read_pool
+from .collections.statements import PoolStatements
 from .memory.points import Rows
 from .policy import Fields, keys_of
 
@@ -278,7 +279,7 @@ def candidates_of(
         text_lengths=None if known.texts is None else _lengths(known.texts),
         metadata=known,
         squares=None if rows is None else rows.squares,
-        adds=None if pool.payloads is None else Statements(pool),
+        statements=None if pool.payloads is None else PoolStatements(pool, fields.ignored),
     )
 
 

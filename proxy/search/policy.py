@@ -45,7 +45,7 @@ from ..selection.policy import (
 from ..selection.single import decides_a_page
 from ..telemetry.labels import CollapsedIn, RuleLabel
 from .collections.learned import Lru
-from .collections.paths import is_known_name
+from .collections.statements import is_known_name
 from .context.canary import Members
 from .context.tokens import UNLIMITED, TextBudget, tokenizer
 
@@ -58,7 +58,8 @@ CHANCE = 2.5e-6
 class Fields:
     """Payload keys or dotted paths to read; the first one present is used; () is unused.
 
-    ``guesses``: where the text may be as well, if the values behave like texts; () once that is known. ``citations``: all are counted. ``chunk_size`` turns chunk number i into the span [i * (size - overlap), + size); None makes it [i, i +
+    ``guesses``: where the text may be as well, if the values behave like texts; () once that is known. ``ignored``: in which copies may differ.
+    ``citations``: all are counted. ``chunk_size`` turns chunk number i into the span [i * (size - overlap), + size); None makes it [i, i +
     1). ``budget``: paths of the texts that a token budget counts, if they are not ``text``. ``heads``: the distinct first keys, in order.
     ``are_texts``: whether nothing else is read.
     """
@@ -75,6 +76,7 @@ class Fields:
     chunk_overlap: int
     budget: tuple[str, ...] = ()
     guesses: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     heads: tuple[str, ...] = field(init=False, compare=False)
     are_texts: bool = field(init=False, compare=False)
@@ -104,7 +106,7 @@ def keys_of(tenant_keys: tuple[str, ...], fields: Fields) -> tuple[str, ...]:
 class ResolvedPolicy:
     """Everything that one search needs.
 
-    ``text_fields``: where a setting says that the text is. ``guesses``: where it may be as well; () if no setting wants texts. ``learned``:
+    ``text_fields``: where a setting says that the text is. ``ignored``: in which payload fields copies may differ. ``guesses``: where it may be as well; () if no setting wants texts. ``learned``:
     where the collection's texts are otherwise; None for unknown. ``metadata``: where payloads keep the rest. ``vector``: the named vector to
     compare by; None: the request decides. ``is_profiled``: whether a collection's profile or learned scale applies; not if the request
     names a threshold. ``rule``: the rule that gave it, by its name or RuleLabel. ``fields``: the payload fields that the policy needs;
@@ -131,6 +133,7 @@ class ResolvedPolicy:
     write: WriteSettings
     session: SessionSettings
     guesses: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     is_profiled: bool = True
     rule: str = RuleLabel.DEFAULT.value
     tells_collapsed: CollapsedIn = CollapsedIn.OFF
@@ -206,6 +209,7 @@ class ResolvedPolicy:
         return Fields(
             text=text,
             guesses=guesses,
+            ignored=self.ignored,
             budget=() if {*text, *guesses}.issuperset(counted) else counted,
             document=known.document if needs_document else (),
             source=known.source if needs_source else (),
@@ -229,6 +233,7 @@ def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel
         tenant_keys=policy.tenant_keys,
         text_fields=given,
         guesses=guesses,
+        ignored=policy.ignore,
         metadata=policy.metadata,
         vector=policy.vector,
         per_retriever=policy.per_retriever,

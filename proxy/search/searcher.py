@@ -35,15 +35,16 @@ from ..selection.single import selecting, unlinked
 from ..selection.values import Fate, Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, Stage
 from .candidates import CALL_BYTES, Columns, Record, candidates_of, records_of
-from .collections.paths import Statements, is_doubtful
+from .collections.paths import is_doubtful
 from .collections.profiles import Scaling
+from .collections.statements import PoolStatements
 from .collections.texts import CollectionTexts, fields_of, read_pools, with_fields
 from .context.answer import surround
 from .context.repeats import first_pages, renew
 from .errors import LookupFailedError, RejectedReplyError
 from .fetch import Attempt, Fetch, Plan, next_size
 from .memory.fetches import SendVectorFetch, VectorFetches
-from .memory.pages import Pages, page_key
+from .memory.pages import Page, Pages, page_key
 from .memory.points import FeatureMemory, Rows
 from .memory.recall import Recall
 from .report import collapsed_notes
@@ -342,7 +343,7 @@ class Searcher:
         for place, (search, selection, exhausted) in enumerate(rows):
             if search.pages and selection.wanting and not exhausted:
                 await asyncio.sleep(0)
-                settled.append((await self._select_one(attempt, place, allowance, exhausted=True))[0])
+                settled.append((await self._select_one(attempt, place, allowance, exhausted=True)).selection)
             else:
                 settled.append(selection)
         was, attempt.selections = attempt.selections, tuple(settled)
@@ -364,11 +365,12 @@ class Searcher:
                 known_rows = attempt.known[place] if attempt.known else None
                 scale = None if known_rows is None else self._scaled(attempt, pool)[1]
                 key = page_key(attempt, search, pool, known_rows, scale)
-                known = None if key is None else self._pages.get(key)
+                known = None if key is None else self._pages.get(key, pool)
                 if known is None:
-                    known, is_by_payloads = await self._select_one(attempt, place, allowance, exhausted=exhausted)
-                    if key is not None and not is_by_payloads:  # of which the key knows no more than the texts
-                        self._pages.made(key, known, is_repeated=attempt.is_repeated)
+                    page = await self._select_one(attempt, place, allowance, exhausted=exhausted)
+                    known = page.selection
+                    if key is not None:
+                        self._pages.made(key, page, is_repeated=attempt.is_repeated)
                 selections.append(known)
         return tuple(selections)
 
@@ -384,10 +386,8 @@ class Searcher:
             pool = pool if rows is None else replace(pool, vectors=rows.rows)
         return _Read(pool, records, rows)
 
-    async def _select_one(
-        self, attempt: Attempt, place: int, allowance: Allowance, *, exhausted: bool
-    ) -> tuple[Selection, bool]:
-        """The selection from a pool, and whether it depends on what its payloads say besides texts."""
+    async def _select_one(self, attempt: Attempt, place: int, allowance: Allowance, *, exhausted: bool) -> Page:
+        """The selection from a pool, with the payloads on which it depends."""
         search, since = attempt.call.searches[place], attempt.watch.clock()
         pool, records, rows = await self._read(attempt, place)
         candidates = candidates_of(pool, search, records, fields=attempt.policy.fields, allowance=allowance, rows=rows)
@@ -402,7 +402,8 @@ class Searcher:
             steps = selecting(candidates, top_k=search.top_k, policy=chosen, scale=scale, whole=whole)
         selection = await self._work.finished(steps, is_long=not search.pages and pool.size > LONG_POOL)
         attempt.watch.add(Stage.SELECT, since)
-        return selection, isinstance(candidates.adds, Statements) and candidates.adds.is_read
+        statements = candidates.statements
+        return Page(selection, statements.evidence if isinstance(statements, PoolStatements) else ())
 
     def _scaled(self, attempt: Attempt, pool: Pool) -> tuple[Policy, float | None]:
         """The policy, and the distance at which its threshold is evaluated. A threshold that the request named is not changed."""

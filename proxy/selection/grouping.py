@@ -263,7 +263,7 @@ def set_apart(
         held = np.array([source in policy.keep_sources for source in sources], np.bool_)
         found[held[rows]] = np.inf
         found[:, held[columns]] = np.inf
-    if policy.texts is not None and policy.threshold is None and candidates.adds is not None:
+    if policy.texts is not None and policy.threshold is None and candidates.statements is not None:
         _keep_apart(found, candidates, policy, vectors, rows, columns)
     return found
 
@@ -283,11 +283,11 @@ def _keep_apart(
     near = np.nonzero(distance <= vectors.cuts[0] + vectors.measured.slack)
     pairs = each[rows][near[0]], each[columns][near[1]]
     above, below = np.minimum(*pairs), np.maximum(*pairs)
-    if candidates.adds is None or not (above != below).any():
+    if candidates.statements is None or not (above != below).any():
         return
-    apart = candidates.adds(below, above)
+    apart = candidates.statements.differ(below, above)
     if policy.representative is not Strategy.RANK:
-        apart |= candidates.adds(above, below)
+        apart |= candidates.statements.differ(above, below)
     distance[near[0][apart], near[1][apart]] = np.inf
 
 

@@ -5,10 +5,10 @@ Shapes: n candidates in backend order, d dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sized
+from collections.abc import Generator, Sized
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +49,15 @@ class Metadata:
 
 _PER_CANDIDATE = ("vectors", "tenants", "squares", "text_lengths")
 
-Adds = Callable[[Indices, Indices], npt.NDArray[np.bool_]]
-"""Given candidates (n,) and as many others, whether each says something, besides its text, that the other one does not."""
+
+class Statements(Protocol):
+    """What the candidates of a pool say besides their texts."""
+
+    def differ(self, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
+        """Of ``rows`` (n,), for candidates without a text: whether each says anything that the one at its place in ``others`` (n,) does not."""
+
+    def unsaid(self, row: int, other: int, text: str) -> str | None:
+        """The first sentence of a candidate, besides its ``text``, that another one does not say; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +67,7 @@ class Candidates:
     ``scores``: (n,) float64, NaN if missing. ``vectors``: (n, d) float32; a row that is not finite or is zero is unusable: its candidate is
     a singleton. ``query``: (d,) float32 or None. ``tenants``: (n,) int64 or None: only equal numbers may share a cluster. ``text_lengths``:
     (n,) int64, -1 if unknown, or None. ``metric``: by which the pool was ranked. ``squares``: (n,) float32, the squared lengths of exactly
-    these rows, so that a copy's distance is 0; None if not computed. ``adds``: asked only of pairs that nearly equal vectors would merge; None:
-    nothing more is known of any candidate.
+    these rows, so that a copy's distance is 0; None if not computed. ``statements``: None if no more is known of any candidate.
     """
 
     scores: FloatVector
@@ -72,7 +78,7 @@ class Candidates:
     text_lengths: npt.NDArray[np.int64] | None = None
     metadata: Metadata = Metadata()
     squares: FloatMatrix | None = None
-    adds: Adds | None = None
+    statements: Statements | None = None
 
     def __post_init__(self) -> None:
         """Reject what no kernel can read. Raises ValueError with the value seen and the value wanted."""

@@ -12,8 +12,9 @@ from hashlib import blake2b
 
 from vecsieve.adapters.base import NOTE
 
+from ..search.collections.statements import is_ignored
+
 LONGEST = 40  # characters of a value that is kept as it is
-ALL = "*"  # as a name that is ignored: every field may differ
 
 Facts = Mapping[str, str]
 
@@ -51,10 +52,6 @@ def differing(one: Facts, other: Facts, ignored: Sequence[str]) -> tuple[str, ..
     """The paths whose values differ or are missing in one point, sorted. ``ignored``: names of fields; they include all paths below them."""
     names = [name for name in one.keys() | other.keys() if one.get(name) != other.get(name)]
     return tuple(sorted(name for name in names if not is_ignored(name, ignored)))
-
-
-def is_ignored(path: str, ignored: Sequence[str]) -> bool:
-    return any(name in (ALL, path) or path.startswith(f"{name}.") for name in ignored)
 
 
 def unites(one: Facts, other: Facts, path: str) -> bool:

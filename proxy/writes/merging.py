@@ -16,8 +16,9 @@ from vecsieve.adapters.writes import PLAIN, Form
 from vecsieve.config.policy import WriteSettings
 
 from ..search.candidates import Moment, moment, number
+from ..search.collections.statements import ALL
+from ..search.policy import ResolvedPolicy
 from ..selection.reading.text import text_of as text_read
-from .facts import ALL
 from .holding import holds
 
 T = TypeVar("T")
@@ -85,16 +86,17 @@ def _says_all(survivor: Copy, leaving: Sequence[Copy], texts: Sequence[str]) -> 
     return holds(text_read(kept) if kept else None, map(text_read, others)) if others else True
 
 
-def ignored_of(settings: WriteSettings) -> tuple[str, ...]:
+def ignored_of(policy: ResolvedPolicy) -> tuple[str, ...]:
     """The fields in which copies may differ: those of the settings, and in mode merge those that the policy compares."""
+    settings = policy.write
     if settings.mode != "merge":
-        return settings.ignore
+        return policy.ignored
     by_policy: Mapping[str, tuple[str, ...]] = {
         "custom": (ALL,),
         "keep-highest-confidence": (*settings.confidences, *settings.timestamps),
         "merge": (),
     }
-    return (*settings.ignore, *by_policy.get(settings.merge, settings.timestamps))
+    return (*policy.ignored, *by_policy.get(settings.merge, settings.timestamps))
 
 
 def _merged(stored: Copy, incoming: Copy, payload: Payload, texts: Sequence[str]) -> Copy:

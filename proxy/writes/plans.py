@@ -17,11 +17,12 @@ from msgspec import Raw
 from vecsieve.adapters.contract import Operation, Reason, UnsupportedError
 from vecsieve.adapters.writes import PLAIN, LeavesPointsOut, MergesPoints, NewPoints
 
+from ..search.collections.statements import ALL
 from ..search.policy import ResolvedPolicy
 from ..selection.reading.text import text_of as text_read
 from ..telemetry.labels import WriteTier
 from .events import EventPoint
-from .facts import ALL, differing, facts_of, unites
+from .facts import differing, facts_of, unites
 from .holding import holds
 from .judging import Verdict
 from .merging import Copy, Settled, ignored_of, settled, text_of, text_path
@@ -115,7 +116,7 @@ def chosen(verbs: LeavesPointsOut, judged: Judged, known: Known, policy: Resolve
     """By the place of a point that may be left out the id of its survivor. The survivor contains its text and its payload, except the fields that
     may differ, and is stored, or in the write and not left out. Raises UnsupportedError.
     """
-    points, ignored = judged.points, ignored_of(policy.write)
+    points, ignored = judged.points, ignored_of(policy)
     places = {identifier: row for row, identifier in enumerate(points.ids)}
     payloads = _Payloads(verbs, points, judged.texts)
     survivors: dict[int, bytes] = {}

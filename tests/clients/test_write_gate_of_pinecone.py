@@ -121,7 +121,7 @@ async def test_copies_are_left_out_over_pinecones_grpc_and_undo_stores_all_that_
         own = {
             "pinecone": {"index_host": host},
             "journal": {"path": str(journal)},
-            "policy": {"write": {"mode": "skip", "ignore": ("n", "tags", "is")}},
+            "policy": {"ignore": ("n", "tags", "is"), "write": {"mode": "skip"}},
         }
         async with running(emulator.url, backend="pinecone", **own) as proxy:
             await asyncio.to_thread(left_out, f"http://127.0.0.1:{proxy.port}")
@@ -201,7 +201,7 @@ async def test_of_copies_in_pinecone_one_stays_and_undo_stores_the_others_as_the
         own = {
             "pinecone": {"index_host": emulator.project.indexes["cosine"].host},
             "journal": {"path": str(journal)},
-            "policy": {"write": {"mode": "merge", "merge": merge, "ignore": IGNORED[merge]}},
+            "policy": {"ignore": IGNORED[merge], "write": {"mode": "merge", "merge": merge}},
         }
         async with running(emulator.url, backend="pinecone", **own) as proxy:
             await asyncio.to_thread(store, f"http://127.0.0.1:{proxy.port}")

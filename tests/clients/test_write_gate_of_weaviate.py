@@ -134,7 +134,7 @@ def test_of_copies_one_object_stays_and_undo_stores_the_others_as_they_were(
 ) -> None:
     own = tmp_path / "merge.yaml"
     own.write_text(
-        f"policy: {{write: {{mode: merge, merge: {merge}, ignore: [team]}}}}\njournal: {{path: {tmp_path / 'j.db'}}}\n"
+        f"policy: {{ignore: [team], write: {{mode: merge, merge: {merge}}}}}\njournal: {{path: {tmp_path / 'j.db'}}}\n"
     )
     with fronted(server, None, "--config", str(own)) as place:
         told(place, "merge", PROGRAM)
@@ -172,7 +172,7 @@ def test_of_copies_the_one_that_comes_stays_with_what_both_had_and_undo_stores_a
 ) -> None:
     own = tmp_path / "merge.yaml"
     own.write_text(
-        f"policy: {{write: {{mode: merge, merge: merge, ignore: [n, at]}}}}\njournal: {{path: {tmp_path / 'j.db'}}}\n"
+        f"policy: {{ignore: [n, at], write: {{mode: merge, merge: merge}}}}\njournal: {{path: {tmp_path / 'j.db'}}}\n"
     )
     with fronted(server, None, "--config", str(own)) as place:
         told(place, "unite", PROGRAM)

@@ -59,7 +59,7 @@ def gated_for(
     """So many clients of one proxy with as many workers, which share the journal."""
     own = {f"VECSIEVE_POLICY_WRITE_{name.upper()}": value for name, value in {"mode": mode, **write}.items()}
     settings = journal.with_suffix(".yaml")
-    settings.write_text(f"policy: {{write: {{ignore: {ignore}}}}}\n")
+    settings.write_text(f"policy: {{ignore: {ignore}}}\n")
     arguments = (
         "--config",
         str(settings),

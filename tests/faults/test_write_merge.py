@@ -52,7 +52,7 @@ async def merged_by(upstream: Index, folder: Path) -> tuple[bytes, float]:
     own = {
         "pinecone": {"index_host": upstream.url},
         "journal": {"path": str(folder / "j.db")},
-        "policy": {"write": {"mode": "merge", "ignore": ("n",)}},
+        "policy": {"ignore": ("n",), "write": {"mode": "merge"}},
     }
     body = json.dumps(
         {"vectors": [{"id": "new", "values": [1.0, 0.5], "metadata": {"text": "it has all the same words"}}]}

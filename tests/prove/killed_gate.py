@@ -47,7 +47,7 @@ AGAIN_SECONDS = 0.02
 JUDGES_AGAIN_SECONDS = 60.0
 OUTCOME = re.compile(r'vecsieve_writes_total\{backend="\w+",outcome="(\w+)"\} ([0-9.]+)')
 # In which copies differ here.
-SETTINGS = "policy: {write: {ignore: [tag, tags, n]}}"
+SETTINGS = "policy: {ignore: [tag, tags, n]}"
 
 
 class World:

@@ -90,7 +90,7 @@ class World:
         self.backend = BACKENDS[self.wire.name]
         self.path = folder / "j.db"
         self.clock = ManualClock(1000.0)
-        policy = {"write": {**MODES[mode], "ignore": ("n",), "deadline_seconds": 30.0}}
+        policy = {"ignore": ("n",), "write": {**MODES[mode], "deadline_seconds": 30.0}}
         settings = Settings.model_validate(
             {"policy": policy, "backend": self.wire.name, "journal": {"path": str(self.path)}}
         )

@@ -20,8 +20,8 @@ from vecsieve.config.problems import Problem, SettingsError
 
 from ...runtime.files import check_output, output_console, progress_bar, write_output
 from ...runtime.lifecycle import ended_by_signals
+from ...search.collections.statements import ALL
 from ...writes.book import Book
-from ...writes.facts import ALL
 from ...writes.rows import JournalError
 from ..databases import IdsOption, SourceOptions, TextFieldOption, opened, points_opened
 from ..pairs.joining import Runner

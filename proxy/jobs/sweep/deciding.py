@@ -21,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from ...search.collections.statements import ALL
 from ...selection.values import FloatMatrix, Indices
-from ...writes.facts import ALL, Facts, differing, unites
+from ...writes.facts import Facts, differing, unites
 from ..pairs.ids import Ids
 from ..pairs.joining import Runner
 from ..pairs.reading import PAGE

@@ -8,7 +8,7 @@ from html import escape
 
 import msgspec
 
-from ...writes.facts import ALL
+from ...search.collections.statements import ALL
 from ..analyze.page import boxes, document, figures, section
 from ..source import PointId
 

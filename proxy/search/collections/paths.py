@@ -6,31 +6,28 @@ never a proof: a path is a text only if it behaves like one. Equal values under 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from vecsieve.adapters.contract import Allowance, Pool
-from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
+
+from .statements import is_known_name, is_name, is_place_name, is_prose, leaves, read_json
 
 Matrix = npt.NDArray[np.float32]
+Strings = Mapping[str, str]
+"""The strings of one payload, by path."""
 
 # What is read of one pool: 64 candidates show as much as a thousand. Parsing takes 2 to 4 ns per byte.
 MOST_ROWS = 64
-ROW_BYTES = 1 << 18
 POOL_BYTES = 1 << 20
 MOST_PATHS = 64
-MOST_DEPTH = 6
 # Keys of a payload that are looked at, with those inside: a payload of a thousand keys is no document.
 MOST_KEYS = 256
-LONGEST_PATH = 200
 # Points of one collection may have several layouts: older and newer loaders, say.
 MOST_LAYOUTS = 3
 
@@ -48,29 +45,6 @@ LEAST_UNKNOWN = 60
 # A known name counts for this factor in length: `text` of 100 characters is preferred to a note of 200.
 KNOWN_FACTOR = 3
 _PROSE_SHARE = 0.8
-_PROSE_LENGTH, _PROSE_WORDS = 16, 3
-_LOOKED_AT = 2000  # characters of a value
-_LONGEST_DATE = 40
-_UNREAD = -1
-_UNSPACED_LETTERS = 8
-
-# File names, paths, links, media types, numbers, identifiers, digests and encoded bytes. Not marks alone: 🟢.
-_NAME = re.compile(
-    r"(?i)[^\n]{0,250}\.(?!\d+\Z)[a-z][a-z0-9]{0,4}|[a-z][a-z0-9+.-]*://\S*|[^\s/\\]*[/\\]\S*|[\W_]*+\d[\d\W_]*|[0-9a-f-]{16,}|\S{64,}"
-)
-# What looks like a name, but may be a statement: Never run setup.exe, and/or, km/h.
-_STATEMENT = re.compile(r"\S+\s.*|[^\W\d_]+/[^\W\d_]+", re.DOTALL)
-# Thai, Lao, Khmer, kana, Han: scripts without blanks between words.
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
-# Keys whose values tell which copy a payload is, not what it says.
-_NAMES_A_COPY = re.compile(
-    r"(?i)(?:.*[_-])?(?:id|uuid|hash|digest|checksum|etag|url|uri|path|file|file_?name|source|author)|.*[a-z]Id"
-)
-# Never a text, however long: what other settings read.
-_NO_TEXT_NAMES = frozenset(
-    {"title", "name", "heading", "file_name", "filename", "url", "uri", "path", "source", "author"}
-)
-_LAST_NAMES = frozenset((DOCUMENT_TEXT, *(path.rpartition(".")[2] for path in KNOWN_TEXTS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +62,11 @@ class Reading:
 NOTHING = Reading()
 
 
-@dataclass(slots=True)
-class Payload:
-    """The strings of one payload by path, and the length of its longest prose in a list or under a key that no path can name."""
-
-    strings: dict[str, str] = field(default_factory=dict)
-    unnamed: int = 0
-
-
 def read_pool(pool: Pool, keys: Sequence[str]) -> Reading:
     """``keys``: those of the pool's fields, for a pool without whole payloads."""
     if not pool.size:
         return NOTHING
-    payloads = [strings_of(each) for each in _objects(pool, keys)]
+    payloads = [strings_of(payload) for payload in _objects(pool, keys)]
     return judged(payloads, distances_of(pool, len(payloads)))
 
 
@@ -115,151 +81,19 @@ def _objects(pool: Pool, keys: Sequence[str]) -> Iterator[Mapping[str, object]]:
         yield {key: _value(raw, allowance) for key, raw in zip(keys, row, strict=True) if raw is not None}
 
 
-class Statements:
-    """What the payloads of a pool say besides numbers, dates, identifiers and names of files, as far as the reply has it. Payloads are read when
-    they are needed; one that cannot be read says what no other one says.
-    """
-
-    __slots__ = ("_left", "_numbers", "_pool", "_rows", "_said")
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self._rows = np.full(pool.size, _UNREAD, np.intp)
-        self._numbers: dict[frozenset[tuple[str, str]], int] = {}
-        self._said: list[frozenset[tuple[str, str]]] = []
-        self._left = Allowance(POOL_BYTES)
-
-    def __call__(self, rows: npt.NDArray[np.intp], others: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
-        """(n,) whether each of ``rows`` (n,) says something that the other candidate beside it in ``others`` (n,) does not."""
-        more, less = self._read(rows), self._read(others)
-        answers = {(a, b): a != b and not self._said[a] <= self._said[b] for a, b in set(zip(more, less, strict=True))}
-        return np.array([answers[pair] for pair in zip(more, less, strict=True)], np.bool_)
-
-    @property
-    def is_read(self) -> bool:
-        """Whether any payload was read, so that a selection depends on them."""
-        return bool(self._said)
-
-    def _read(self, rows: npt.NDArray[np.intp]) -> list[int]:
-        """The numbers in ``_said`` of these candidates."""
-        unread = np.unique(rows[self._rows[rows] == _UNREAD])
-        if len(unread):
-            payloads = None if self._pool.payloads is None else self._pool.payloads(int(unread[-1]) + 1)
-            for row in unread.tolist():
-                said = frozenset() if payloads is None else _said(payloads[row], self._left)
-                if said is None:
-                    said = frozenset({(f"unreadable {row}", "")})
-                if said not in self._numbers:
-                    self._numbers[said] = len(self._said)
-                    self._said.append(said)
-                self._rows[row] = self._numbers[said]
-        found: list[int] = self._rows[rows].tolist()
-        return found
-
-
-def _said(raw: bytes | None, allowance: Allowance) -> frozenset[tuple[str, str]] | None:
-    """The strings of a payload by path, without those that only tell which copy it is. None for one that cannot be read."""
-    if raw is None:
-        return frozenset()
-    value = _value(raw, allowance)
-    if not isinstance(value, dict):
-        return None
-    said: set[tuple[str, str]] = set()
-    waiting: list[tuple[str, object]] = [(key, each) for key, each in value.items()]
-    while waiting:
-        path, each = waiting.pop()
-        if isinstance(each, dict):
-            waiting.extend((f"{path}.{key}", inside) for key, inside in each.items())
-        elif isinstance(each, list):
-            waiting.extend((path, inside) for inside in each)
-        elif isinstance(each, bool):
-            said.add((path, str(each)))
-        elif isinstance(each, str) and each.strip() and not _names_a_copy(path, each):
-            said.add((path, each))
-    return frozenset(said)
-
-
-def _names_a_copy(path: str, value: str) -> bool:
-    if _NAMES_A_COPY.fullmatch(path.rpartition(".")[2]) is not None:
-        return True
-    if is_name(value) and _STATEMENT.fullmatch(value.strip()) is None:
-        return True
-    try:
-        return len(value) <= _LONGEST_DATE and datetime.fromisoformat(value) is not None
-    except ValueError:
-        return False
-
-
 def _object(raw: bytes | None, allowance: Allowance) -> Mapping[str, object]:
     value = None if raw is None else _value(raw, allowance)
     return value if isinstance(value, dict) else {}
 
 
-def _value(raw: bytes | str, allowance: Allowance) -> object:
-    if len(raw) > ROW_BYTES or not allowance.covers(len(raw)):
-        return None
-    try:
-        return orjson.loads(raw)
-    except (orjson.JSONDecodeError, RecursionError):
-        return None  # a lone surrogate, say
+def _value(raw: bytes, allowance: Allowance) -> object:
+    return read_json(raw) if allowance.covers(len(raw)) else None
 
 
-def strings_of(payload: Mapping[str, object]) -> Payload:
-    """The strings at any depth of objects, and of objects that are spelled as strings."""
-    found, allowance, left = Payload(), Allowance(ROW_BYTES), MOST_KEYS
-    waiting: list[tuple[str, Mapping[str, object], bool]] = [("", payload, True)]
-    depth = 0
-    while waiting and depth < MOST_DEPTH:
-        inner: list[tuple[str, Mapping[str, object], bool]] = []
-        for prefix, each, is_named in waiting:
-            for key, value in each.items():
-                if (left := left - 1) < 0:
-                    return found
-                path = f"{prefix}{key}"
-                is_plain = is_named and bool(key) and "." not in key and len(path) <= LONGEST_PATH
-                read = _inside(value, allowance)
-                if isinstance(read, dict):
-                    inner.append((f"{path}.", read, is_plain))
-                elif isinstance(read, list):
-                    found.unnamed = max(found.unnamed, _longest(read))
-                elif not isinstance(read, str) or not read.strip():
-                    continue
-                elif is_plain:
-                    found.strings[path] = read
-                elif is_prose(read):
-                    found.unnamed = max(found.unnamed, len(read))
-        waiting, depth = inner, depth + 1
-    return found
-
-
-def _inside(value: object, allowance: Allowance) -> object:
-    """The object that a string spells; else the value."""
-    if not isinstance(value, str) or value[:1] not in ("{", "["):
-        return value
-    read = _value(value, allowance)
-    return read if isinstance(read, dict | list) else value
-
-
-def _longest(values: list[object]) -> int:
-    """The length of the longest prose in a list, one object deep."""
-    longest = 0
-    for value in values[:MOST_KEYS]:
-        inside: Iterable[object] = value.values() if isinstance(value, dict) else (value,)
-        longest = max([longest, *(len(each) for each in inside if isinstance(each, str) and is_prose(each))])
-    return longest
-
-
-def is_prose(value: str) -> bool:
-    """Several words, or a sentence in a script without blanks."""
-    begin = value[:_LOOKED_AT]
-    if len(_UNSPACED.findall(begin)) >= _UNSPACED_LETTERS:
-        return True
-    return len(value) >= _PROSE_LENGTH and len(begin.split(None, _PROSE_WORDS)) >= _PROSE_WORDS and not is_name(value)
-
-
-def is_name(value: str) -> bool:
-    """Whether a value looks like a file name, a link, a media type, a number or an identifier."""
-    return len(value) <= _LOOKED_AT and _UNSPACED.search(value) is None and _NAME.fullmatch(value.strip()) is not None
+def strings_of(payload: Mapping[str, object]) -> Strings:
+    """The strings to which paths lead."""
+    found = leaves(payload, Allowance(MOST_KEYS), named_only=True)
+    return {leaf.path: leaf.value for leaf in found if isinstance(leaf.value, str) and not leaf.spells}
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,20 +144,20 @@ class _Path:
         half = len(self.values) / 2
         if self.is_known:
             return sum(map(is_name, self.values)) <= half
-        if self.name.rpartition(".")[2].lower() in _NO_TEXT_NAMES or median(map(len, self.values)) < LEAST_UNKNOWN:
+        if is_place_name(self.name) or median(map(len, self.values)) < LEAST_UNKNOWN:
             return False
         return sum(map(is_prose, self.values)) >= _PROSE_SHARE * len(self.values)
 
 
-def judged(payloads: Sequence[Payload], distances: Distances | None) -> Reading:
+def judged(payloads: Sequence[Strings], distances: Distances | None) -> Reading:
     """``distances``: between the candidates of these payloads, as from ``distances_of``."""
     paths = _paths(payloads)
     against = frozenset(path.name for path in paths if _is_disproven(path, distances))
     left = [path for path in paths if path.name not in against and path.looks_like_text()]
     chosen: list[str] = []
-    rows = frozenset(row for row, payload in enumerate(payloads) if payload.strings)
+    rows = frozenset(row for row, payload in enumerate(payloads) if payload)
     while left and len(chosen) < MOST_LAYOUTS:
-        best = _best([_within(path, rows) for path in left], payloads, len(rows), distances)
+        best = _best([_within(path, rows) for path in left], len(rows), distances)
         if best is None:
             break
         chosen.append(best.name)
@@ -331,14 +165,7 @@ def judged(payloads: Sequence[Payload], distances: Distances | None) -> Reading:
         rows -= frozenset(best.rows)
         if len(rows) < 2:
             break
-    return Reading(
-        tuple(chosen), against, tuple(path.name for path in paths), sum(1 for each in payloads if each.strings)
-    )
-
-
-def is_known_name(path: str) -> bool:
-    """Whether the last key of a path is a usual name of texts."""
-    return path.rpartition(".")[2] in _LAST_NAMES
+    return Reading(tuple(chosen), against, tuple(path.name for path in paths), sum(map(bool, payloads)))
 
 
 def is_doubtful(values: Sequence[bytes | None], scores: npt.NDArray[np.float64]) -> bool:
@@ -352,14 +179,14 @@ def is_doubtful(values: Sequence[bytes | None], scores: npt.NDArray[np.float64])
     return False
 
 
-def _paths(payloads: Sequence[Payload]) -> list[_Path]:
+def _paths(payloads: Sequence[Strings]) -> list[_Path]:
     """The most frequent paths, in the order in which they appear."""
-    counts = Counter(path for payload in payloads for path in payload.strings)
+    counts = Counter(path for payload in payloads for path in payload)
     names = [name for name, _ in counts.most_common(MOST_PATHS)]
     found: list[_Path] = []
     for name in names:
-        rows = tuple([row for row, payload in enumerate(payloads) if name in payload.strings])
-        found.append(_Path(name, rows, tuple([payloads[row].strings[name] for row in rows])))
+        rows = tuple([row for row, payload in enumerate(payloads) if name in payload])
+        found.append(_Path(name, rows, tuple([payloads[row][name] for row in rows])))
     return found
 
 
@@ -368,15 +195,10 @@ def _within(path: _Path, rows: frozenset[int]) -> _Path:
     return _Path(path.name, tuple(row for row, _ in kept), tuple(value for _, value in kept))
 
 
-def _best(paths: Sequence[_Path], payloads: Sequence[Payload], size: int, distances: Distances | None) -> _Path | None:
-    """The longest of the paths that at least half of the payloads have, and whose values are not constant where the candidates differ. None
-    in doubt: if longer prose is where no path leads.
-    """
+def _best(paths: Sequence[_Path], size: int, distances: Distances | None) -> _Path | None:
+    """The longest of the paths that at least half of the payloads have, and whose values are not constant where the candidates differ."""
     usual = [path for path in paths if path.values and 2 * len(path.rows) >= size and _varies(path, distances)]
-    best = max(usual, key=lambda path: path.weight, default=None)
-    if best is None or median(payloads[row].unnamed for row in best.rows) > median(map(len, best.values)):
-        return None
-    return best
+    return max(usual, key=lambda path: path.weight, default=None)
 
 
 def _varies(path: _Path, distances: Distances | None) -> bool:

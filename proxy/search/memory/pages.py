@@ -15,6 +15,7 @@ from ...selection.policy import Policy
 from ...selection.reading.memo import Memo
 from ...selection.values import Metric, Selection
 from ..collections.learned import Lru
+from ..collections.statements import PoolStatements
 from ..fetch import Attempt
 from ..policy import Fields
 from .points import Rows
@@ -61,20 +62,30 @@ def page_key(attempt: Attempt, search: Search, pool: Pool, rows: Rows | None, sc
     return PageKey(search.top_k, policy.selection, policy.fields, policy.tenant_keys, pool.fields, pool.alone, by)
 
 
+class Page(NamedTuple):
+    """``evidence``: of the payloads on which it depends beyond its key, as from ``PoolStatements``."""
+
+    selection: Selection
+    evidence: tuple[tuple[int, int], ...]
+
+
 class Pages:
     """The pages that were made before."""
 
     __slots__ = ("_held", "_once")
 
     def __init__(self) -> None:
-        self._held = Memo[PageKey, Selection](PAGES_BYTES, _size)
+        self._held = Memo[PageKey, Page](PAGES_BYTES, _size)
         self._once = Lru[int, None](MADE_ONCE)
 
-    def get(self, key: PageKey) -> Selection | None:
-        """The page of this key, if it is kept."""
-        return self._held.get(key)
+    def get(self, key: PageKey, pool: Pool) -> Selection | None:
+        """The page of this key, if it is kept and the pool has the payloads on which it depends."""
+        page = self._held.get(key)
+        if page is None or (page.evidence and not PoolStatements(pool).confirms(page.evidence)):
+            return None
+        return page.selection
 
-    def made(self, key: PageKey, page: Selection, *, is_repeated: bool = False) -> None:
+    def made(self, key: PageKey, page: Page, *, is_repeated: bool = False) -> None:
         """A page was made. Nobody changes it from now on. ``is_repeated``: its request was answered before."""
         digest = hash(key)
         if is_repeated or digest in self._once:
@@ -83,8 +94,8 @@ class Pages:
             self._once.hold(digest, None)
 
 
-def _size(key: PageKey, page: Selection) -> int:
+def _size(key: PageKey, page: Page) -> int:
     """The values of the key, some 200 bytes a candidate for the objects around them, and the selection's arrays."""
     by = 0 if key.vectors is None else 200 + len(key.vectors.rows) + len(key.vectors.scores) + len(key.vectors.query)
     values = sum([200 + sum([0 if value is None else len(value) for value in row]) for row in key.values if row])
-    return 1500 + by + values + 80 * len(page.labels)
+    return 1500 + by + values + 80 * len(page.selection.labels) + 120 * len(page.evidence)

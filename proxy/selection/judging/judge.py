@@ -6,7 +6,7 @@ One judge decides searches, pages by offset, the API, the write gate, sweeps and
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..policy import Tier
@@ -103,13 +103,19 @@ class Judge:
         """The runs of three words that kept texts have."""
         return outline.grams & self._grams
 
+    def among(self, numbers: Iterable[int], tier: Tier | None = None) -> Judge:
+        """A judge who knows only these of the kept texts. ``tier``: None for the same."""
+        judge = Judge(self.tier if tier is None else tier, self.frames)
+        for number in numbers:
+            judge.keep(number, self.kept[number])
+        return judge
+
     def verdict_beside(self, text: Text, number: int, other: Text) -> Verdict:
         """The verdict on a text if another one stayed, too. Without edited copies, so that nothing of it is missing."""
         outline = text.known_outline or text.outlined()
-        judge = Judge(min(self.tier, Tier.SAID), self.frames)
-        for kept, its in self._outlines.items():
-            if outline.meets(its):
-                judge.keep(kept, self.kept[kept])
+        judge = self.among(
+            [kept for kept, its in self._outlines.items() if outline.meets(its)], min(self.tier, Tier.SAID)
+        )
         judge.keep(number, other)
         return judge.verdict(text)
 

@@ -11,7 +11,7 @@ longer page and a larger pool choose the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..geometry import SCALE_FROM
-from ..policy import Overlap, Policy, Tier
+from ..policy import Overlap, Policy, Strategy, Tier
 from ..reading.bounds import STEP_COST, readable
 from ..reading.text import Text
 from ..values import Candidates, FloatMatrix, Indices, Link, Steps
 from .frames import Frames
-from .judge import Judge, Verdict
+from .judge import Judge, Missing, Verdict
 
 # Runs of three words that a text has in common with the page, before a third text is looked for: eight words in a row, as where chunks are joined.
 SHARED = 6
@@ -142,18 +142,44 @@ class Walk:
             return
         judge = self._judge_of(place)
         if not self._is_held(place):
-            verdict = judge.verdict(text)
+            verdict = self.verdict(place, text, judge)
             if verdict.holders:
                 self.found.leave(place, verdict)
                 return
             repeated = None if self._reword is None else self._reword(place, self.kept)
-            if repeated is not None:
+            if repeated is not None and self._unsaid(place, text, repeated[:1]) is None:
                 self.found.reword(place, *repeated)
                 return
             if self._exchanges and self._exchange(place, text, judge):
                 return
         judge.keep(place, text)
         self.kept.append(place)
+
+    def verdict(self, place: int, text: Text, judge: Judge, *, explain: bool = False) -> Verdict:
+        """The verdict on a text, by those kept results whose payloads say all else that the candidate's says."""
+        verdict = judge.verdict(text, explain=explain)
+        unsaid = self._unsaid(place, text, verdict.holders)
+        if unsaid is None:
+            return verdict
+        others = judge.among(number for number in judge.kept if self._unsaid(place, text, (number,)) is None)
+        found = others.verdict(text, explain=explain)
+        return found if found.holders or not explain else Verdict(Link.NONE, share=verdict.share, missing=unsaid)
+
+    def _unsaid(self, place: int, text: Text, holders: Sequence[int]) -> Missing | None:
+        """The first thing that the candidate's payload says besides its text, and one of these results does not. If the candidate may represent them,
+        it says all that they do, too.
+        """
+        statements = self._candidates.statements
+        if statements is None:
+            return None
+        for holder in holders:
+            words = statements.unsaid(place, holder, text.raw)
+            theirs = self._texts[holder]
+            if words is None and self._policy.representative is not Strategy.RANK and theirs is not None:
+                words = statements.unsaid(holder, place, theirs.raw)
+            if words is not None:
+                return Missing(words, "", holder)
+        return None
 
     def _exchange(self, place: int, text: Text, judge: Judge) -> bool:
         """Whether another candidate takes the place of one that stays otherwise."""
@@ -173,6 +199,8 @@ class Walk:
         if found is None:
             return False
         other, its, verdict = found
+        if self._unsaid(place, text, verdict.holders) is not None:
+            return False
         self.found.leave(
             place, replace(verdict, holders=(other, *[holder for holder in verdict.holders if holder != other]))
         )
@@ -187,7 +215,7 @@ class Walk:
         text = None if given is None or self._policy.texts is None else given[place]
         if text is not None and text.raw and not self._is_held(place):
             first = self._unread.setdefault((0 if tenants is None else int(tenants[place]), text.raw), place)
-            if first != place:
+            if first != place and self._unsaid(place, text, (first,)) is None:
                 self.found.leave(place, Verdict(Link.EQUAL, (first,), 1.0))
                 return
         self.kept.append(place)
@@ -245,7 +273,7 @@ def explained(candidates: Candidates, policy: Policy, kept: Indices) -> dict[int
         if text is None:
             continue
         judge = judge_of(place)
-        found[place] = judge.verdict(text, explain=True)
+        found[place] = walk.verdict(place, text, judge, explain=True)
         if place in standing:
             judge.keep(place, text)
     return found

@@ -50,6 +50,6 @@ def undone(journal: Path, url: str, backend: str) -> tuple[int, str]:
 def writing(mode: str, journal: Path, *ignore: str) -> dict[str, str]:
     """``ignore``: fields in which copies may differ."""
     made = journal.with_suffix(".yaml")
-    made.write_text(f"policy: {{write: {{ignore: {json.dumps(ignore)}}}}}\n")
+    made.write_text(f"policy: {{ignore: {json.dumps(ignore)}}}\n")
     own = {"VECSIEVE_POLICY_WRITE_MODE": mode, "VECSIEVE_JOURNAL_PATH": str(journal)}
     return {**own, "VECSIEVE_CONFIG": str(made)}

@@ -250,7 +250,7 @@ def test_a_candidates_names_and_texts_do_not_depend_on_its_neighbours(
 
 def test_the_support_knows_every_path_of_the_fields() -> None:
     computed = {"heads", "are_texts"}
-    assert {*PATHS, *computed, "chunk_size", "chunk_overlap", "budget", "guesses"} == set(Fields.__slots__)
+    assert {*PATHS, *computed, "chunk_size", "chunk_overlap", "budget", "guesses", "ignored"} == set(Fields.__slots__)
 
 
 def test_a_candidate_that_stands_alone_shares_a_tenant_with_nobody() -> None:

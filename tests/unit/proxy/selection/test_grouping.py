@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -56,13 +57,22 @@ def test_vectors_decide_pairs_of_which_one_has_no_text() -> None:
     assert grouped(with_texts(near, LONG, None, None, OTHER), DEFAULT).labels.tolist() == [0, 1, 2, 3]
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The statements of each candidate of a pool."""
+
+    of: Sequence[set[str]]
+
+    def differ(self, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
+        return np.array([not self.of[row] <= self.of[other] for row, other in zip(rows, others, strict=True)])
+
+    def unsaid(self, row: int, other: int, text: str) -> str | None:
+        return min(self.of[row] - self.of[other] - {text}, default=None)
+
+
 def test_nearly_equal_vectors_merge_only_if_the_lower_ranked_says_nothing_more() -> None:
-    said = [{"up"}, {"down"}, {"up"}, set(), {"down", "late"}]
-
-    def adds(rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
-        return np.array([not said[row] <= said[other] for row, other in zip(rows, others, strict=True)])
-
-    same = replace(pool(angles(0, 0, 0, 0, 0)), adds=adds)
+    said = Said(({"up"}, {"down"}, {"up"}, set(), {"down", "late"}))
+    same = replace(pool(angles(0, 0, 0, 0, 0)), statements=said)
     assert grouped(same, DEFAULT).labels.tolist() == [0, 1, 0, 0, 2]
     longest = replace(DEFAULT, representative=Strategy.LONGEST)
     assert grouped(same, longest).labels.tolist() == [0, 1, 0, 2, 3]

@@ -66,8 +66,9 @@ def stored(write: Judged, *ids: int, is_merging: bool = True) -> Known:
     return known(write, *map(point, ids), is_merging=is_merging)
 
 
-def policy(mode: str = "merge", **write: Any) -> ResolvedPolicy:
-    made = Settings.model_validate({"policy": {"write": {"mode": mode, **write}}, "journal": {"path": "j.db"}})
+def policy(mode: str = "merge", *, ignore: tuple[str, ...] = (), **write: Any) -> ResolvedPolicy:
+    policy = {"ignore": ignore, "write": {"mode": mode, **write}}
+    made = Settings.model_validate({"policy": policy, "journal": {"path": "j.db"}})
     return Policies(made).resolve("qdrant", "docs")
 
 

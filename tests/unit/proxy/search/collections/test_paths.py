@@ -19,9 +19,6 @@ from vecsieve.proxy.search.collections.paths import (
     MOST_PATHS,
     MOST_ROWS,
     Reading,
-    Statements,
-    is_name,
-    is_prose,
     read_pool,
 )
 
@@ -94,7 +91,7 @@ LAYOUTS: dict[str, tuple[Callable[[int], Any], tuple[str, ...]]] = {
     "only file names": (lambda n: {"document": f"pump{n}.pdf"}, ()),
     "only titles": (lambda n: {"title": prose(n)}, ()),
     "short unknown values": (lambda n: {"label": prose(n, 4)}, ()),
-    "a list of paragraphs": (lambda n: {"text": f"Part {n}", "paragraphs": [prose(n, 40), prose(n + 99, 40)]}, ()),
+    "a list of paragraphs": (lambda n: {"text": f"Part {n}", "paragraphs": [prose(n, 40), prose(n + 99, 40)]}, ("text",)),
     "a key with a dot": (lambda n: {"a.b": prose(n, 40)}, ()),
     "numbers": (lambda n: {"n": n, "x": None, "y": [1, 2]}, ()),
     "no payload": (lambda _: None, ()),
@@ -144,28 +141,10 @@ def test_with_two_layouts_each_point_has_its_own_path() -> None:
     assert found.paths == ("text", "page_content")
 
 
-def test_a_longer_text_that_no_path_leads_to_means_doubt() -> None:
-    assert read(lambda n: {"text": prose(n, 10), "parts": [{"body": prose(n + 50, 60)}]}).paths == ()
-    assert read(lambda n: {"text": prose(n, 60), "tags": [prose(n, 5)]}).paths == ("text",)
-
-
 def test_a_pool_without_whole_payloads_is_read_by_its_fields() -> None:
     rows = tuple((json.dumps(prose(n)).encode(), b'"pump.pdf"', None) for n in range(SIZE))
     pool = Pool(scores=np.ones(SIZE), vectors=vectors_of(SIZE), fields=rows)
     assert read_pool(pool, ("page_content", "document", "text")).paths == ("page_content",)
-
-
-@pytest.mark.parametrize(
-    "value", ["pump.pdf", "annual report 2023.docx", "a/b/c", "C:\\x", "https://a", "text/plain", "123", "9f86d081884c7d65"]
-)  # fmt: skip
-def test_names_of_things_are_no_prose(value: str) -> None:
-    assert is_name(value)
-    assert not is_prose(value)
-
-
-@pytest.mark.parametrize("value", ["shoe", "The pump is closed. See page 4", "version 1.2", "水を止めてから蓋を開ける"])
-def test_sentences_and_words_are_no_names(value: str) -> None:
-    assert not is_name(value)
 
 
 JSON = st.recursive(
@@ -214,7 +193,7 @@ def test_large_payloads_cost_no_more_than_the_bounds(monkeypatch: pytest.MonkeyP
         taken.append(len(raw))
         return loads(raw)
 
-    monkeypatch.setattr("vecsieve.proxy.search.collections.paths.orjson.loads", counted)
+    monkeypatch.setattr("vecsieve.proxy.search.collections.statements.orjson.loads", counted)
     text = prose(0, 20_000)
     found = read(lambda n: {"text": f"{text} {n}", "inner": json.dumps({"a": text})}, size=500)
     assert found.size <= MOST_ROWS
@@ -225,83 +204,3 @@ def test_large_payloads_cost_no_more_than_the_bounds(monkeypatch: pytest.MonkeyP
     for _ in range(300):
         deep = {"a": deep}
     assert read(lambda _: deep, size=3).paths == ()
-
-
-def statements(*payloads: bytes | None) -> Statements:
-    size = len(payloads)
-    shown = Pool(scores=np.zeros(size), vectors=np.zeros((size, 0), np.float32), payloads=lambda most: payloads[:most])
-    return Statements(shown)
-
-
-def adds(one: object, other: object) -> bool:
-    """Whether the first payload says something that the second one does not."""
-    both = statements(orjson.dumps(one), orjson.dumps(other))
-    (found,) = both(np.array([0]), np.array([1])).tolist()
-    return bool(found)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ({"passage": "🟢 up"}, {"passage": "🔴 up"}),
-        ({"power": "5 mW"}, {"power": "5 MW"}),
-        ({"a": {"b": ["left"]}}, {"a": {"b": ["right"]}}),
-        ({"name": "Red shoe"}, {"name": "Blue shoe"}),
-        ({"passage": "up"}, {}),
-        ({"mood": "🟢"}, {"mood": "🔴"}),
-        ({"trend": "+"}, {"trend": "-"}),
-        ({"speed": "km/h"}, {"speed": "m/s"}),
-        ({"answer": "and/or"}, {"answer": "either/or"}),
-        ({"note": "Never run setup.exe"}, {"note": "Always run setup.exe"}),
-        ({"open": True}, {"open": False}),
-        ({"passage": "up"}, {"note": "up"}),
-    ],
-)
-def test_a_payload_says_what_another_one_lacks(one: object, other: object) -> None:
-    assert adds(one, other)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ({"file": "a.pdf"}, {"file": "b.pdf"}),
-        ({"where": "https://a.example/x"}, {"where": "https://b.example/y"}),
-        ({"doc_id": "alpha", "userId": "kim"}, {"doc_id": "beta", "userId": "lee"}),
-        ({"source": "the wiki", "author": "Kim"}, {"source": "the handbook", "author": "Lee"}),
-        ({"day": "2024-01-02", "at": "2024-01-02T03:04:05Z"}, {"day": "2025-01-02"}),
-        ({"page": 1, "blank": " ", "none": None}, {"page": 2}),
-        ({}, {"passage": "up"}),
-        ({"passage": "up"}, {"passage": "up", "note": "more"}),
-    ],
-)
-def test_which_copy_a_payload_is_it_does_not_say(one: object, other: object) -> None:
-    assert not adds(one, other)
-
-
-@given(
-    st.lists(
-        st.one_of(st.none(), st.binary(max_size=40), st.dictionaries(st.text(), st.text()).map(orjson.dumps)),
-        min_size=1,
-    )
-)
-def test_no_payload_adds_to_itself_and_one_that_cannot_be_read_adds_to_all_others(raws: list[bytes | None]) -> None:
-    all_of = statements(*raws)
-    rows = np.arange(len(raws))
-    assert not all_of(rows, rows).any()
-    for row, raw in enumerate(raws):
-        if raw is not None and not raw.lstrip().startswith(b"{"):
-            others = rows[rows != row]
-            assert all_of(np.full(len(others), row), others).all()
-
-
-def test_only_payloads_that_are_compared_are_read() -> None:
-    all_of = statements(b'{"a":"x"}', b'{"a":"x"}', b"no json")
-    assert not all_of.is_read
-    assert not all_of(np.array([1]), np.array([0])).any()
-    assert all_of.is_read
-
-
-@pytest.mark.timeout(20)  # ten times as long when each took the square of its length
-def test_a_megabyte_of_values_that_look_like_paths_is_judged_in_linear_time() -> None:
-    value = "a/" * 950 + " x"
-    assert not any(is_name(f"{number}{value}") for number in range(10_000))

@@ -9,8 +9,9 @@ import pytest
 
 from vecsieve.adapters.contract import Needs, Operation, Pool, Search, SearchCall
 from vecsieve.config.schema import Settings
+from vecsieve.proxy.search.collections.statements import PoolStatements
 from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.search.memory.pages import Pages, page_key
+from vecsieve.proxy.search.memory.pages import Page, Pages, page_key
 from vecsieve.proxy.search.memory.points import Rows
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.searcher import untouched
@@ -69,10 +70,23 @@ def test_pages_of_a_ranking_of_a_batch_and_of_rows_that_memory_lacks_are_not_kep
 
 @pytest.mark.parametrize(("is_repeated", "times"), [(False, 2), (True, 1)])
 def test_a_page_is_kept_when_it_is_made_again_or_its_request_was_answered_before(is_repeated: bool, times: int) -> None:
-    pages, page = Pages(), untouched(POOL)
+    pages, page = Pages(), Page(untouched(POOL), ())
     key = page_key(attempt(is_by_texts=False), SEARCH, POOL, KNOWN, 1.0)
     assert key is not None
     for _ in range(times):
-        assert pages.get(key) is None
+        assert pages.get(key, POOL) is None
         pages.made(key, page, is_repeated=is_repeated)
-    assert pages.get(key) is page
+    assert pages.get(key, POOL) is page.selection
+
+
+def test_a_page_that_depends_on_payloads_is_of_pools_with_the_same_ones() -> None:
+    pages, key = Pages(), page_key(attempt(is_by_texts=False), SEARCH, POOL, KNOWN, 1.0)
+    assert key is not None
+    one = replace(POOL, payloads=lambda most: [b'{"a":"x"}'] * most)
+    other = replace(POOL, payloads=lambda most: [b'{"a":"y"}'] * most)
+    statements = PoolStatements(one)
+    statements.unsaid(0, 1, "")
+    page = Page(untouched(one), statements.evidence)
+    pages.made(key, page, is_repeated=True)
+    assert pages.get(key, one) is page.selection
+    assert pages.get(key, other) is None

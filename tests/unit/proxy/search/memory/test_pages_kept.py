@@ -74,7 +74,10 @@ async def test_a_page_by_another_text_below_the_same_key_is_another() -> None:
         ({"meta": {"title": sentence(number // 2), "body": sentence(100 + number)}}, spread(number))
         for number in range(24)
     ]
-    titles, bodies = policy_of(text_fields=("meta.title",)), policy_of(text_fields=("meta.body",))
+    titles, bodies = (
+        policy_of(text_fields=("meta.title",), ignore=("meta.body",)),
+        policy_of(text_fields=("meta.body",), ignore=("meta.body",)),
+    )
     client = Client()
     for _ in range(WINDOW + 4):
         assert await client.ids(points, titles) == [0, 2, 4, 6]

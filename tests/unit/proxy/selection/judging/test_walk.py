@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 from support.selection.policies import DEFAULT
 from support.selection.pools import pool
 from support.selection.texts import as_texts, passages
+from vecsieve.proxy.selection.judging.judge import Missing
 from vecsieve.proxy.selection.judging.walk import Walk, Walked, explained
-from vecsieve.proxy.selection.policy import Policy, Tier
-from vecsieve.proxy.selection.values import Candidates, Link, Metadata, finished
+from vecsieve.proxy.selection.policy import Policy, Strategy, Tier
+from vecsieve.proxy.selection.values import Candidates, Indices, Link, Metadata, finished
 
 
 def candidates(*texts: str | None, **more: object) -> Candidates:
@@ -66,6 +68,41 @@ def test_without_texts_in_the_policy_nothing_is_judged() -> None:
 def test_a_text_that_is_too_long_leaves_for_its_equal_alone() -> None:
     long = "word " * 40_000
     assert walked(candidates(long, long + "!", long, "One.", "One.")).representative.tolist() == [0, 1, 0, 3, 3]
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """A payload with a question beside each text; "" for none."""
+
+    of: tuple[str, ...]
+
+    def differ(self, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
+        raise AssertionError("texts decide")
+
+    def unsaid(self, row: int, other: int, text: str) -> str | None:
+        return self.of[row] if self.of[row] not in ("", self.of[other]) else None
+
+
+def asked(*pairs: tuple[str, str]) -> Candidates:
+    return replace(candidates(*[text for _, text in pairs]), statements=Questions(tuple([said for said, _ in pairs])))
+
+
+def test_a_result_leaves_only_for_one_whose_payload_says_all_else_too() -> None:
+    both = asked(("how?", "One."), ("why?", "One."), ("why?", "One."), ("", "One."), ("why?", "Two."), ("how?", "Two."))
+    assert walked(both).representative.tolist() == [0, 1, 1, 0, 4, 5]
+
+
+def test_a_result_that_may_represent_others_says_what_they_say() -> None:
+    more = asked(("how?", "One."), ("", "One."), ("how?", "One."))
+    assert walked(more).representative.tolist() == [0, 0, 0]
+    assert walked(more, replace(DEFAULT, representative=Strategy.LONGEST)).representative.tolist() == [0, 1, 0]
+
+
+def test_what_a_payload_says_besides_its_text_is_the_reason_why_it_stays() -> None:
+    both = asked(("how?", "One."), ("why?", "One."))
+    verdict = explained(both, DEFAULT, np.array([0, 1]))[1]
+    assert verdict.holders == ()
+    assert verdict.missing == Missing("why?", "", 0)
 
 
 POLICIES = st.builds(replace, st.just(DEFAULT), texts=st.sampled_from(list(Tier)))

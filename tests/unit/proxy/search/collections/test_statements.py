@@ -1,0 +1,200 @@
+"""What the strings of a payload say, and which of them a text must not hide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.adapters.contract import Allowance, Pool
+from vecsieve.proxy.search.collections.statements import (
+    POOL_NODES,
+    PoolStatements,
+    is_name,
+    is_prose,
+    leaves,
+)
+
+TEXT = "Open the settings, choose Security and follow the link in the mail."
+
+
+@pytest.mark.parametrize(
+    "value", ["pump.pdf", "annual report 2023.docx", "a/b/c", "C:\\x", "https://a", "text/plain", "123", "9f86d081884c7d65"]
+)  # fmt: skip
+def test_names_of_things_are_no_prose(value: str) -> None:
+    assert is_name(value)
+    assert not is_prose(value)
+
+
+@pytest.mark.parametrize("value", ["shoe", "The pump is closed. See page 4", "version 1.2", "水を止めてから蓋を開ける"])
+def test_sentences_and_words_are_no_names(value: str) -> None:
+    assert not is_name(value)
+
+
+def statements(*payloads: bytes | None) -> PoolStatements:
+    size = len(payloads)
+    shown = Pool(scores=np.zeros(size), vectors=np.zeros((size, 0), np.float32), payloads=lambda most: payloads[:most])
+    return PoolStatements(shown)
+
+
+def adds(one: object, other: object) -> bool:
+    """Whether the first payload says something that the second one does not."""
+    both = statements(orjson.dumps(one), orjson.dumps(other))
+    (found,) = both.differ(np.array([0]), np.array([1])).tolist()
+    return bool(found)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"passage": "🟢 up"}, {"passage": "🔴 up"}),
+        ({"power": "5 mW"}, {"power": "5 MW"}),
+        ({"a": {"b": ["left"]}}, {"a": {"b": ["right"]}}),
+        ({"name": "Red shoe"}, {"name": "Blue shoe"}),
+        ({"passage": "up"}, {}),
+        ({"mood": "🟢"}, {"mood": "🔴"}),
+        ({"trend": "+"}, {"trend": "-"}),
+        ({"speed": "km/h"}, {"speed": "m/s"}),
+        ({"answer": "and/or"}, {"answer": "either/or"}),
+        ({"note": "Never run setup.exe"}, {"note": "Always run setup.exe"}),
+        ({"open": True}, {"open": False}),
+        ({"passage": "up"}, {"note": "up"}),
+    ],
+)
+def test_a_payload_says_what_another_one_lacks(one: object, other: object) -> None:
+    assert adds(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"file": "a.pdf"}, {"file": "b.pdf"}),
+        ({"where": "https://a.example/x"}, {"where": "https://b.example/y"}),
+        ({"doc_id": "alpha", "userId": "kim"}, {"doc_id": "beta", "userId": "lee"}),
+        ({"source": "the wiki", "author": "Kim"}, {"source": "the handbook", "author": "Lee"}),
+        ({"day": "2024-01-02", "at": "2024-01-02T03:04:05Z"}, {"day": "2025-01-02"}),
+        ({"page": 1, "blank": " ", "none": None}, {"page": 2}),
+        ({}, {"passage": "up"}),
+        ({"passage": "up"}, {"passage": "up", "note": "more"}),
+    ],
+)
+def test_which_copy_a_payload_is_it_does_not_say(one: object, other: object) -> None:
+    assert not adds(one, other)
+
+
+@given(
+    st.lists(
+        st.one_of(st.none(), st.binary(max_size=40), st.dictionaries(st.text(), st.text()).map(orjson.dumps)),
+        min_size=1,
+    )
+)
+def test_no_payload_adds_to_itself_and_one_that_cannot_be_read_adds_to_all_others(raws: list[bytes | None]) -> None:
+    all_of = statements(*raws)
+    rows = np.arange(len(raws))
+    assert not all_of.differ(rows, rows).any()
+    for row, raw in enumerate(raws):
+        if raw is not None and not raw.lstrip().startswith(b"{"):
+            others = rows[rows != row]
+            assert all_of.differ(np.full(len(others), row), others).all()
+
+
+def test_only_payloads_that_are_compared_are_read() -> None:
+    all_of = statements(b'{"a":"x"}', b'{"a":"x"}', b"no json")
+    assert not all_of.evidence
+    assert not all_of.differ(np.array([1]), np.array([0])).any()
+    assert [row for row, _ in all_of.evidence] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("more", "value"),
+    [
+        ({"question": "How do I change my password?"}, "How do I change my password?"),
+        ({"summary": "The steps for a new password."}, "The steps for a new password."),
+        ({"metadata": {"window": f"{TEXT} It expires after an hour."}}, f"{TEXT} It expires after an hour."),
+        ({"paragraphs": ["What follows holds for admins.", "pump.pdf"]}, "What follows holds for admins."),
+        ({"a.b": "This is for the old app only."}, "This is for the old app only."),
+        ({"inner": '{"note": "Only before the first of May."}'}, "Only before the first of May."),
+        ({"content": "20 mg daily"}, "20 mg daily"),
+        ({"question": "密码忘记了怎么办请告诉我"}, "密码忘记了怎么办请告诉我"),
+    ],
+)
+def test_a_sentence_beside_the_text_is_unsaid_where_another_payload_lacks_it(more: dict[str, Any], value: str) -> None:
+    both = statements(orjson.dumps({"text": TEXT}), orjson.dumps({"text": TEXT, **more}), orjson.dumps(more))
+    assert both.unsaid(1, 0, TEXT) == value
+    assert both.unsaid(0, 1, TEXT) is None
+    assert both.unsaid(1, 2, TEXT) is None, "the text itself is judged by others"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"title": "A page about all kinds of passwords"},
+        {"metadata": {"source": "the wiki of the help desk", "file_name": "how to change it.md"}},
+        {"category": "help", "page": 4, "day": "2024-01-02", "is_open": True},
+        {"preview": "Open the settings, choose Security …"},
+        {"body": TEXT},
+        {"inner": '{"text_id": "how it is called", "n": 1}'},
+    ],
+)
+def test_what_tells_which_copy_a_payload_is_or_repeats_its_text_is_no_statement(more: dict[str, Any]) -> None:
+    both = statements(orjson.dumps({"text": TEXT}), orjson.dumps({"text": TEXT, **more}))
+    assert both.unsaid(1, 0, TEXT) is None
+
+
+def test_a_page_depends_on_the_payloads_that_were_compared() -> None:
+    raws = [orjson.dumps({"text": TEXT, "n": n}) for n in range(4)]
+    made = statements(*raws)
+    assert made.unsaid(2, 0, TEXT) is None
+    assert statements(*raws[:3], b"{}").confirms(made.evidence)
+    assert not statements(raws[0], raws[1], raws[3]).confirms(made.evidence)
+    assert not statements(*raws[:2]).confirms(made.evidence)
+
+
+def test_a_payload_with_more_values_than_are_read_says_what_no_other_one_says() -> None:
+    wide = orjson.dumps({"text": TEXT, "tags": ["x"] * POOL_NODES})
+    both = statements(wide, wide, b"{}")
+    assert both.unsaid(1, 0, TEXT) is not None
+    assert both.differ(np.array([1]), np.array([0])).all()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from(['{"a":"b c d"}', '["x"]', "[1,", "{}"]),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["text", "a.b", ""]) | st.text(), inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(value=st.dictionaries(st.text(), JSON))
+def test_every_string_is_read_once_and_those_with_a_path_first(value: dict[str, Any]) -> None:
+    """Invariant: the strings outside of spelled objects are all there; a named one is found by its path."""
+    found = leaves(value, Allowance(1 << 20))
+    outside = sorted(str(leaf.value) for leaf in found if not leaf.is_inside)
+
+    def strings(inside: object) -> list[str]:
+        if isinstance(inside, dict):
+            return [text for member in inside.values() for text in strings(member)]
+        if isinstance(inside, list):
+            return [text for member in inside for text in strings(member)]
+        return [str(inside)] if isinstance(inside, bool) or (isinstance(inside, str) and inside.strip()) else []
+
+    assert outside == sorted(strings(value))
+    named = leaves(value, Allowance(1 << 20), named_only=True)
+    assert found[: len(named)] == named
+    for leaf in named:
+        if not leaf.is_inside:
+            at: Any = value
+            for key in leaf.path.split("."):
+                at = at[key]
+            assert at == leaf.value
+
+
+@pytest.mark.timeout(20)  # ten times as long when each took the square of its length
+def test_a_megabyte_of_values_that_look_like_paths_is_judged_in_linear_time() -> None:
+    value = "a/" * 950 + " x"
+    assert not any(is_name(f"{number}{value}") for number in range(10_000))
