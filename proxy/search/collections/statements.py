@@ -206,10 +206,12 @@ def _names_a_copy(leaf: Leaf) -> bool:
 
 
 def _is_statement(leaf: Leaf) -> bool:
-    """Whether a string says something by itself: a sentence, not a title, and what a usual name of texts has."""
+    """Whether a string says something by itself: a sentence, not a title; and what a usual name of texts has, if it is more than one word."""
     if isinstance(leaf.value, bool) or leaf.spells or is_place_name(leaf.path):
         return False
-    return is_prose(leaf.value) or (is_known_name(leaf.path) and not is_name(leaf.value))
+    return is_prose(leaf.value) or (
+        is_known_name(leaf.path) and len(leaf.value.split(None, 1)) > 1 and not is_name(leaf.value)
+    )
 
 
 def last_name(path: str) -> str:

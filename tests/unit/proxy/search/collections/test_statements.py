@@ -137,6 +137,7 @@ def test_a_sentence_beside_the_text_is_unsaid_where_another_payload_lacks_it(mor
         {"category": "help", "page": 4, "day": "2024-01-02", "is_open": True},
         {"preview": "Open the settings, choose Security …"},
         {"body": TEXT},
+        {"document": "io.RawIOBase.fileno"},
         {"inner": '{"text_id": "how it is called", "n": 1}'},
     ],
 )
