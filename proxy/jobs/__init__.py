@@ -8,6 +8,7 @@ qdrant     a Qdrant collection as a source
 clients    collections of Chroma, Milvus and Pinecone as sources, and their points
 embeddings the vector of a text, from an endpoint
 check      `check --connect`: reach, credentials and a search
+pages      a report for a terminal and as an HTML page
 pairs      the pairs of a collection that may be copies, for analyze and sweep
 analyze    reports a collection's copies
 calibrate  proposes a distance threshold for a collection

@@ -4,40 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.console import RenderableType, group
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from vecsieve.config.problems import Problem, SettingsError
 
 from ...runtime.files import check_output, output_console, write_output
 from ...runtime.lifecycle import ended_by_signals
 from ..databases import IdsOption, SourceOptions, TextFieldOption, opened
+from ..pages import as_html, in_terminal
 from ..pairs.store import StoreError
 from ..source import USUAL_FIELDS, SourceError
-from .families import Sources
 from .page import page
 from .reading import FieldNames
-from .report import (
-    Family,
-    Member,
-    Report,
-    as_json,
-    cautions,
-    conclusions,
-    counted,
-    percent,
-    size_text,
-)
+from .report import Report, as_json
 from .run import AnalyzeOptions, Leaving, analyze
 
 USUAL_SOURCES = ("source", "metadata.source")  # the second is LangChain's
@@ -102,14 +86,14 @@ def _publish(report: Report, leaving: list[Leaving], arguments: Arguments) -> No
     if arguments.ids is not None:
         write_output("--ids", arguments.ids, b"".join(line for each in leaving for line in each.lines()))
     if arguments.html is not None:
-        write_output("--html", arguments.html, page(report).encode())
+        write_output("--html", arguments.html, as_html(page(report)))
     if arguments.json not in {None, STDOUT}:
         write_output("--json", Path(arguments.json or ""), as_json(report))
     if arguments.json == STDOUT:
         sys.stdout.write(as_json(report).decode())
         return
     console = output_console()
-    console.print(rendered(report))
+    console.print(in_terminal(page(report)))
     for path in (arguments.html, arguments.json, arguments.ids):
         if path is not None:
             console.print(f"written: {path}", style="dim", markup=False)
@@ -125,123 +109,3 @@ def _check_files(arguments: Arguments) -> None:
         check_output(option, path)
     if arguments.work is not None and arguments.limit is not None:
         raise SettingsError([Problem("--work", "--limit beside it", "one of the two: a sample is not kept")])
-
-
-EXAMPLES = 5  # the page and the JSON have more
-TEXT_CHARACTERS = 150  # two or three lines of a cell
-COLUMNS = 6  # sources side by side in a terminal of 80 columns
-
-
-@group()
-def rendered(report: Report) -> Iterator[RenderableType]:
-    """The report for the terminal. The collection's texts are never parsed as markup."""
-    yield _heading(report)
-    yield Text()
-    for sentence in conclusions(report):
-        yield Padding(Text(f"- {sentence}"), (0, 0, 0, 2))
-    for sentence in cautions(report):
-        yield Padding(Text(f"! {sentence}", style="yellow"), (0, 0, 0, 2))
-    yield from _titled("Points that say nothing that another does not", _repeats(report))
-    saving = report.saving
-    yield from _titled(
-        f"Repeats among the first {saving.top_k} results of {saving.searches:,} searches", _saving(report)
-    )
-    families = report.families
-    if families.count:
-        yield from _titled(f"{families.count:,} families, the largest of {families.largest:,} points", _sizes(report))
-    if report.sources is not None:
-        yield from _titled(
-            "Copies between sources: the share of the row's source with a copy in the column's",
-            _sources(report.sources),
-        )
-    if families.examples:
-        yield from _titled(
-            "The largest families, edited copies first: the leader, and members from the most alike to the least",
-            _examples(report),
-        )
-
-
-def _titled(title: str, table: Table) -> Iterator[RenderableType]:
-    """With the title above the table: a narrow table would wrap its own title."""
-    yield Text()
-    yield Text(title, style="bold")
-    yield table
-
-
-def _heading(report: Report) -> Text:
-    about = report.about
-    vector = f", vector {about.vector_name}" if about.vector_name else ""
-    facts = f"{about.points:,} points{vector}, {about.dimension} dimensions, {about.distance}"
-    return Text.assemble((about.collection, "bold"), f"  {facts}")
-
-
-def _repeats(report: Report) -> Table:
-    table = Table(box=box.ROUNDED)
-    table.add_column("why")
-    table.add_column("points", justify="right")
-    whole = report.about.examined
-    for name, count in report.repeats.parts:
-        table.add_row(name, counted(count, whole))
-    table.add_row("in all", counted(report.repeats.points, whole), style="bold")
-    return table
-
-
-def _saving(report: Report) -> Table:
-    saving = report.saving
-    table = Table(box=box.ROUNDED)
-    table.add_column("repeats", justify="right")
-    table.add_column("searches", justify="right")
-    for repeats, searches in enumerate(saving.by_repeats):
-        table.add_row(str(repeats), counted(searches, saving.searches))
-    return table
-
-
-def _sizes(report: Report) -> Table:
-    table = Table(box=box.ROUNDED)
-    table.add_column("size", justify="right")
-    table.add_column("families", justify="right")
-    table.add_column("points", justify="right")
-    for size in report.families.sizes:
-        if size.families:
-            table.add_row(size_text(size.smallest, size.largest), f"{size.families:,}", f"{size.points:,}")
-    return table
-
-
-def _sources(sources: Sources) -> Table:
-    table = Table(box=box.ROUNDED)
-    rows = sources.rows[:COLUMNS]
-    table.add_column("source", overflow="ellipsis", no_wrap=True, max_width=24)
-    table.add_column("points", justify="right")
-    table.add_column("repeated", justify="right")
-    for row in rows:
-        table.add_column(Text(row.name, overflow="fold"), justify="right", max_width=12)
-    for number, row in enumerate(sources.rows):
-        cells = [
-            Text(percent(copied, row.points), style="dim" if not copied else "bold" if number == column else "")
-            for column, copied in enumerate(row.copied[: len(rows)])
-        ]
-        table.add_row(Text(row.name), f"{row.points:,}", percent(row.repeated, row.points), *cells)
-    if sources.distinct > len(sources.rows):
-        table.caption = f"{sources.distinct:,} sources; --json and --html have the {len(sources.rows)} largest"
-    return table
-
-
-def _examples(report: Report) -> Table:
-    table = Table(box=box.ROUNDED)
-    table.add_column("why", min_width=9, no_wrap=True)
-    table.add_column("id", overflow="ellipsis", no_wrap=True, min_width=5, max_width=12)
-    table.add_column("source", overflow="ellipsis", no_wrap=True, min_width=11, max_width=20)
-    table.add_column("text", overflow="ellipsis", ratio=1)
-    for family in report.families.examples[:EXAMPLES]:
-        for style, first, member in _lines(family):
-            text = "= the same text" if member.evidence == "equal" else (member.text or "")[:TEXT_CHARACTERS]
-            cells = (first, str(member.id), member.source or "", text)
-            is_last = member is (family.members or (family.leader,))[-1]
-            table.add_row(*(Text(cell, style=style) for cell in cells), end_section=is_last)
-    return table
-
-
-def _lines(family: Family) -> Iterator[tuple[str, str, Member]]:
-    yield "bold", f"{family.size} points", family.leader
-    for member in family.members:
-        yield "", (member.evidence or "").replace("_", " "), member

@@ -22,7 +22,8 @@ from ...runtime.files import check_output, key_from, output_console, progress_ba
 from ...runtime.lifecycle import ended_by_signals
 from ..check import WIRES
 from ..databases import KeyOption, RateOption
-from .page import as_page, as_text, outcome
+from ..pages import as_html
+from .page import as_text, outcome, page_of
 from .queries import Query, read_queries
 from .run import MeasureError, MeasureOptions, State, digest_of, measure
 
@@ -81,7 +82,7 @@ def _publish(arguments: Arguments, settings: Settings, queries: tuple[Query, ...
     lines = {query.line for query in queries}
     entries = [entry for entry in state.entries if entry.turn < arguments.turns and entry.line in lines]
     found = outcome(entries, version=version("vecsieve"), backend=settings.backend)
-    write_output("--html", arguments.html, as_page(found).encode())
+    write_output("--html", arguments.html, as_html(page_of(found)))
     if arguments.json is not None:
         write_output("--json", arguments.json, msgspec.json.format(msgspec.json.encode(found)))
     console = output_console()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from statistics import fmean
 
 from ...telemetry.verdict import MIDDLE, Estimate, Measured, Verdict, in_ms, quantile, verdict_of
-from ..analyze.page import boxes, document, figures, section
+from ..pages import Figures, Page, Section
 from .run import Entry, Way
 
 SLOW = 0.95
@@ -109,41 +108,45 @@ def as_text(found: Outcome) -> str:
     return "\n".join([*([] if found.verdict is None else [found.verdict.line]), *waits, ""])
 
 
-def as_page(found: Outcome) -> str:
-    title = f"VecSieve before your {found.backend}"
-    return document(escape(title), (_opening(title, found), _waits(found), _collections(found), _closing(found)))
+def page_of(found: Outcome) -> Page:
+    verdict = found.verdict
+    sections = [Section(title="What a client waits", tables=[_waits(found)])]
+    if verdict is not None and verdict.details:
+        details = Figures(caption="The verdict in figures", heads=("figure", "value"), rows=verdict.details)
+        sections.insert(0, Section(title="The verdict", tables=[details]))
+    if len(found.verdicts) > 1:
+        sections.append(Section(title="By collection", tables=[_collections(found)]))
+    return Page(
+        title=f"VecSieve before your {found.backend}",
+        facts=f"{found.searches:,} searches, each sent {found.turns} times in every way.",
+        tiles=_tiles(found),
+        sentences=() if verdict is None else (verdict.sentence,),
+        sections=sections,
+        made=(
+            f"Made by VecSieve {found.version}, read-only: only searches were sent, one after the other. Shares and times have intervals of 95 %."
+        ),
+    )
 
 
-def _opening(title: str, found: Outcome) -> str:
+def _tiles(found: Outcome) -> list[tuple[str, str, str]]:
     verdict, on = found.verdict, found.waited[-1]
-    facts = f"{found.searches:,} searches, each sent {found.turns} times in every way."
-    head = f'<header><h1>{escape(title)}</h1><p class="soft">{escape(facts)}</p></header>'
     value = "–" if on.median is None else f"{on.median.value:.1f} ms"
-    tiles = [("a client waits", value, f"median; {in_ms(found.waited[0].median)} without VecSieve")]
+    waits = ("a client waits", value, f"median; {in_ms(found.waited[0].median)} without VecSieve")
     if verdict is None:
-        return head + boxes(tiles)
-    tiles = [
+        return [waits]
+    return [
         ("the verdict", verdict.decision.capitalize(), f"{verdict.pages:,} pages"),
         ("pages changed", f"{100 * verdict.changed.value:.0f} %", f"of {verdict.results:.3g} results each"),
         ("repeats removed", f"{verdict.proven.value + verdict.judged.value:.1f}", "a page"),
-        *tiles,
+        waits,
     ]
-    details = figures("The verdict in figures", ("figure", "value"), verdict.details) if verdict.details else ""
-    return f"{head}{boxes(tiles)}<p>{escape(verdict.sentence)}</p>{section('The verdict', details)}"
 
 
-def _waits(found: Outcome) -> str:
-    table = figures("In milliseconds, with intervals of 95 %", _HEADS, [each.cells for each in found.waited])
-    return section("What a client waits", f'<div class="wide">{table}</div>')
+def _waits(found: Outcome) -> Figures:
+    rows = [each.cells for each in found.waited]
+    return Figures(caption="In milliseconds, with intervals of 95 %", heads=_HEADS, rows=rows)
 
 
-def _collections(found: Outcome) -> str:
-    if len(found.verdicts) < 2:
-        return ""
+def _collections(found: Outcome) -> Figures:
     rows = [(name, f"{verdict.pages:,}", verdict.sentence) for name, verdict in found.verdicts]
-    return section("By collection", figures("The verdict of each collection", ("collection", "pages", "verdict"), rows))
-
-
-def _closing(found: Outcome) -> str:
-    statement = f"Made by VecSieve {found.version}, read-only: only searches were sent, one after the other. Shares and times have intervals of 95 %."
-    return f"<footer>{escape(statement)}</footer>"
+    return Figures(caption="The verdict of each collection", heads=("collection", "pages", "verdict"), rows=rows)

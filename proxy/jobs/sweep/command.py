@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Annotated
 
 import typer
 import xxhash
-from rich.table import Table
 
 from vecsieve.config.problems import Problem, SettingsError
 
@@ -24,12 +23,13 @@ from ...search.collections.statements import ALL
 from ...writes.book import Book
 from ...writes.rows import JournalError
 from ..databases import IdsOption, SourceOptions, TextFieldOption, opened, points_opened
+from ..pages import as_html, examples_table
 from ..pairs.joining import Runner
 from ..pairs.store import Store, StoreError
 from ..source import USUAL_FIELDS, Shape, SourceError
 from .applying import Deletion, Survivors, Unchanged, delete
 from .deciding import Keep, SweepOptions
-from .report import Report, as_json, as_page, parts_of, why
+from .report import Report, as_json, page_of, parts_of, table_of
 from .run import lines, opened_store, sweep
 from .telling import Receiver, line
 
@@ -122,7 +122,7 @@ def _publish(report: Report, arguments: Arguments, work: Path) -> None:
     if arguments.report is not None:
         write_output("--report", arguments.report, as_json(report))
     if arguments.html is not None:
-        write_output("--html", arguments.html, as_page(report))
+        write_output("--html", arguments.html, as_html(page_of(report)))
     _print(report, arguments)
     if arguments.work is None:
         output_console().print(f"what was read: {work}", style="dim", markup=False, soft_wrap=True)
@@ -162,34 +162,30 @@ def _options(arguments: Arguments, work: Path) -> SweepOptions:
 
 def _print(report: Report, arguments: Arguments) -> None:
     console = output_console()
-    console.print(
-        f"{report.collection}: {report.points} points, {report.with_text} with text, {report.with_vector} with a vector"
-        + (f", {report.gone} deleted in the meantime" if report.gone else ""),
-        markup=False,
-    )
-    parts = ", ".join(f"{count} {what}" for what, count in parts_of(report) if count)
-    console.print(f"{report.repeats} repeat another point{': ' + parts if parts else ''}.", markup=False)
-    if report.fields:
-        fields = ", ".join(f"{name} ({count})" for name, count in report.fields.items())
-        console.print(f"Equal texts differ in {fields}: --ignore names fields that may differ.", markup=False)
-    console.print(
-        f"{report.redundant} could be removed: {report.families} families keep one each ({report.keep}), the largest has {report.largest}; "
-        f"{report.redundant_bytes / 1e6:.1f} MB of vectors and payloads.{'' if report.applied else ' Nothing was deleted.'}",
-        markup=False,
-    )
-    if report.applied is not None:
-        console.print(
-            f"{report.applied['deleted']} were deleted, and are in the journal; {report.applied['gone']} were gone, "
-            f"{report.applied['changed']} had changed, and of {report.applied['alone']} the survivor was gone or had changed.",
-            markup=False,
-        )
-    console.print(f"{report.candidates} pairs compared.", markup=False)
+    for sentence in _sentences(report):
+        console.print(sentence, markup=False)
     for family in (*report.examples, *report.left):
-        table = Table("id", "why", "similarity", "text", title=f"{family.size} points", title_justify="left")
-        for member in (family.survivor, *family.members):
-            alike = "" if member.similarity is None else f"{member.similarity:.4f}"
-            table.add_row(str(member.id), why(member), alike, member.text or "")
-        console.print(table)
+        console.print(examples_table(table_of(family)))
     for path in (arguments.report, arguments.html, arguments.ids):
         if path is not None:
             console.print(f"written: {path}", style="dim", markup=False)
+
+
+def _sentences(report: Report) -> Iterator[str]:
+    gone = f", {report.gone} deleted in the meantime" if report.gone else ""
+    yield f"{report.collection}: {report.points} points, {report.with_text} with text, {report.with_vector} with a vector{gone}"
+    parts = ", ".join(f"{count} {what}" for what, count in parts_of(report) if count)
+    yield f"{report.repeats} repeat another point{': ' + parts if parts else ''}."
+    if report.fields:
+        fields = ", ".join(f"{name} ({count})" for name, count in report.fields.items())
+        yield f"Equal texts differ in {fields}: --ignore names fields that may differ."
+    yield (
+        f"{report.redundant} could be removed: {report.families} families keep one each ({report.keep}), the largest has {report.largest}; "
+        f"{report.redundant_bytes / 1e6:.1f} MB of vectors and payloads.{'' if report.applied else ' Nothing was deleted.'}"
+    )
+    if report.applied is not None:
+        yield (
+            f"{report.applied['deleted']} were deleted, and are in the journal; {report.applied['gone']} were gone, "
+            f"{report.applied['changed']} had changed, and of {report.applied['alone']} the survivor was gone or had changed."
+        )
+    yield f"{report.candidates} pairs compared."

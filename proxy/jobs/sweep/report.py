@@ -1,15 +1,14 @@
-"""The result of a sweep, and its report as JSON and as one self-contained HTML page."""
+"""The result of a sweep, its JSON, and its report for a page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from html import escape
 
 import msgspec
 
 from ...search.collections.statements import ALL
-from ..analyze.page import boxes, document, figures, section
+from ..pages import Cells, Examples, Figures, Page, Section
 from ..source import PointId
 
 FORMAT = 2
@@ -83,23 +82,29 @@ def as_json(report: Report) -> bytes:
     return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
 
 
-def as_page(report: Report) -> bytes:
-    """Without scripts, fonts or images; the collection's own values are escaped."""
-    title = escape(f"Copies in {report.collection}")
+def page_of(report: Report) -> Page:
     vector = f", vector {report.vector_name}" if report.vector_name else ""
-    facts = (
-        f"{report.points:,} points{vector}, {report.dimension} dimensions, {report.distance}. A copy is a text that is equal, or one run of one other; "
-        f"of points without texts, an equal vector. Fields that may differ: {_ignored(report)}. Who stays: {report.keep}."
+    applied = report.applied
+    result = "nothing was deleted" if applied is None else f"{applied['deleted']:,} were deleted"
+    families = (("The largest families", report.examples), ("What stays though it repeats another", report.left))
+    return Page(
+        title=f"Copies in {report.collection}",
+        facts=(
+            f"{report.points:,} points{vector}, {report.dimension} dimensions, {report.distance}. A copy is a text that is equal, or one run of one "
+            f"other; of points without texts, an equal vector. Fields that may differ: {_ignored(report)}. Who stays: {report.keep}."
+        ),
+        tiles=(
+            ("repeat another", f"{report.repeats:,}", f"of {report.points:,} points"),
+            ("could go", f"{report.redundant:,}", result),
+            ("families", f"{report.families:,}", f"the largest of {report.largest:,} points"),
+            ("of vectors and payloads", f"{report.redundant_bytes / 1e6:,.1f} MB", "of removable points"),
+        ),
+        sections=[
+            Section(title="Points that say nothing that another does not", tables=tuple(_counts(report))),
+            *(Section(title=title, tables=tuple(map(table_of, some))) for title, some in families if some),
+        ],
+        made=f"Made by VecSieve {report.version}.",
     )
-    parts = (
-        f'<header><h1>{title}</h1><p class="soft">{escape(facts)}</p></header>',
-        _boxes(report),
-        _counts(report),
-        section("The largest families", "".join(map(_family, report.examples))) if report.examples else "",
-        section("What stays though it repeats another", "".join(map(_family, report.left))) if report.left else "",
-        f"<footer>Made by VecSieve {escape(report.version)}.</footer>",
-    )
-    return document(title, parts).encode("utf-8", "backslashreplace")
 
 
 def parts_of(report: Report) -> tuple[tuple[str, int], ...]:
@@ -125,44 +130,24 @@ def _ignored(report: Report) -> str:
     return "all" if ALL in report.ignored else ", ".join(report.ignored) or "none"
 
 
-def _boxes(report: Report) -> str:
-    applied = report.applied
-    result = "nothing was deleted" if applied is None else f"{applied['deleted']:,} were deleted"
-    return boxes(
-        (
-            ("repeat another", f"{report.repeats:,}", f"of {report.points:,} points"),
-            ("could go", f"{report.redundant:,}", result),
-            ("families", f"{report.families:,}", f"the largest of {report.largest:,} points"),
-            ("of vectors and payloads", f"{report.redundant_bytes / 1e6:,.1f} MB", "of removable points"),
-        )
+def _counts(report: Report) -> Iterator[Figures]:
+    for caption, heads, counts in (
+        ("By what they repeat", ("why", "points"), dict(parts_of(report))),
+        ("Fields in which equal texts differ", ("field", "points"), report.fields),
+        ("What happened to the removable points", ("outcome", "points"), report.applied),
+    ):
+        if counts:
+            yield Figures(caption=caption, heads=heads, rows=[(what, f"{count:,}") for what, count in counts.items()])
+
+
+def table_of(family: Family) -> Examples:
+    return Examples(
+        caption=f"{family.size:,} points",
+        heads=("why", "id", "similarity", "text"),
+        rows=[_cells(member) for member in (family.survivor, *family.members)],
     )
 
 
-def _counts(report: Report) -> str:
-    rows = [(what, f"{count:,}") for what, count in parts_of(report)]
-    parts = figures("Points that say nothing that another does not", ("why", "points"), rows)
-    fields = [(escape(name), f"{count:,}") for name, count in report.fields.items()]
-    differing = figures("Fields in which equal texts differ", ("field", "points"), fields) if fields else ""
-    became = () if report.applied is None else [(what, f"{count:,}") for what, count in report.applied.items()]
-    applied = figures("What happened to the removable points", ("outcome", "points"), became) if became else ""
-    return section("What was found", parts + differing + applied)
-
-
-def _family(family: Family) -> str:
-    rows = "".join(map(_member, (family.survivor, *family.members)))
-    return (
-        f'<div class="family"><table><caption>{family.size:,} points</caption><thead><tr>'
-        '<th scope="col" class="left figure">why</th><th scope="col" class="left id">id</th>'
-        '<th scope="col" class="left figure">similarity</th><th scope="col" class="left">text</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _member(member: Member) -> str:
+def _cells(member: Member) -> Cells:
     alike = "" if member.similarity is None else f"{member.similarity:.4f}"
-    cells = (str(member.id), alike, member.text or "")
-    return (
-        f'<tr><th scope="row">{escape(why(member))}</th>'
-        + "".join(f'<td class="left">{escape(cell)}</td>' for cell in cells)
-        + "</tr>"
-    )
+    return why(member), str(member.id), alike, member.text or ""

@@ -18,9 +18,10 @@ from support.qdrant import planted
 from support.qdrant.embedded import start_embedded_process
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.jobs.measure.page import as_page, as_text, outcome
+from vecsieve.proxy.jobs.measure.page import as_text, outcome, page_of
 from vecsieve.proxy.jobs.measure.queries import Query, read_queries
 from vecsieve.proxy.jobs.measure.run import Entry, MeasureError, MeasureOptions, Pace, Sent, State, measure
+from vecsieve.proxy.jobs.pages import as_html
 from vecsieve.proxy.telemetry.verdict import Measured
 
 PATH = "/collections/planted_cosine/points/query"
@@ -200,7 +201,7 @@ def test_an_answer_that_the_proxy_alone_failed_is_counted_and_not_timed() -> Non
     assert found.verdict.warm_ms is not None
     assert found.verdict.warm_ms.value == pytest.approx(10.0)  # of the client, not the 4 ms of mode shadow
     assert [name for name, _ in found.verdicts] == ["faq", "<docs>"]
-    html = as_page(found)
+    html = as_html(page_of(found)).decode()
     assert "&lt;docs&gt;" in html
     assert "<docs>" not in html
     assert as_text(found).startswith("Go: mode on would change 100 %")
@@ -211,4 +212,4 @@ def test_few_searches_decide_nothing() -> None:
     assert found.verdict is not None
     assert found.verdict.decision == "not enough yet"
     assert found.waited[0].median is None
-    assert "too few to say" in as_page(found)
+    assert "too few to say" in as_html(page_of(found)).decode()

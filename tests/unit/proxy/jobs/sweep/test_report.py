@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from vecsieve.proxy.jobs.sweep.report import FORMAT, Family, Member, Report, as_json, as_page
+from vecsieve.proxy.jobs.pages import as_html
+from vecsieve.proxy.jobs.sweep.report import FORMAT, Family, Member, Report, as_json, page_of
 
 HOSTILE = "<script>alert(1)</script> \ud800"
 
@@ -48,7 +49,7 @@ def report(**changed: object) -> Report:
 
 
 def test_the_page_has_the_figures_of_the_report() -> None:
-    page = as_page(report()).decode()
+    page = as_html(page_of(report())).decode()
     for said in (
         "12,345",
         "1,511",
@@ -69,7 +70,7 @@ def test_the_page_has_the_figures_of_the_report() -> None:
 
 
 def test_what_is_the_collections_own_is_text_and_nothing_else() -> None:
-    page = as_page(report()).decode()
+    page = as_html(page_of(report())).decode()
     assert "<script" not in page
     assert "<docs>" not in page
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt; \\ud800") == 3
@@ -78,6 +79,9 @@ def test_what_is_the_collections_own_is_text_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("applied", [None, {"deleted": 1000, "gone": 3, "changed": 2, "alone": 195}])
 def test_what_became_of_the_points_is_in_both(applied: dict[str, int] | None) -> None:
-    page, text = as_page(report(applied=applied)).decode(), as_json(report(applied=applied, examples=())).decode()
+    page, text = (
+        as_html(page_of(report(applied=applied))).decode(),
+        as_json(report(applied=applied, examples=())).decode(),
+    )
     assert ("1,000 were deleted" in page) is (applied is not None)
     assert ('"alone": 195' in text) is (applied is not None)
