@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from itertools import combinations
+from operator import attrgetter
+
+from pydantic import BaseModel
 
 from .addresses import Address, origin_of, parse_address, parse_upstream
-from .applications import ApiSettings, WebhookSettings
 from .backends import INDEXES, TRAITS
 from .policy import CertaintySettings, PolicySettings, RelativeThreshold, WriteSettings
 from .problems import Contradiction, Finding, Path, comes_with, contradiction, dotted, shown
-from .schema import PineconeSettings, RuleSettings, Settings, TracingSettings
+from .schema import PineconeSettings, RuleSettings, Settings
 from .values import alternatives
 
 
@@ -79,207 +82,188 @@ def _destinations(settings: Settings) -> dict[Path, tuple[str, str]]:
     return {**urls, **{index_port(port): (url, "an index") for port, url in sorted(indexes.index_ports.items())}}
 
 
-def of_grpc(settings: Settings) -> Iterator[Contradiction]:
-    """A gRPC port without an upstream; one of the two TLS files."""
-    listen, upstream = settings.grpc.listen, settings.grpc.upstream
-    traits, indexes = settings.traits, settings.indexes
-    is_led = upstream is not None or traits.shares_port or (indexes is not None and indexes.index_host is not None)
-    if not traits.has_grpc:
-        for name, address in (("listen", listen), ("upstream", upstream)):
-            if address is not None:
-                expected = f"none, because {settings.backend} has no gRPC"
-                yield contradiction(("grpc", name), shown(address), expected, ("backend",))
-    elif listen is not None and not is_led:
-        expected = f"where gRPC calls go, because grpc.listen is {listen}"
-        yield contradiction(("grpc", "upstream"), "none", expected, ("grpc", "listen"))
-    server_files, client_files = ("certificate", "key"), ("client_certificate", "client_key")
-    for section, files, pair in (("tls", settings.tls, server_files), ("upstream", settings.upstream, client_files)):
-        for given, missing in (pair, pair[::-1]):
-            if getattr(files, given) is not None and getattr(files, missing) is None:
-                expected = f"a file, because {section}.{given} is given"
-                yield contradiction((section, missing), "none", expected, (section, given))
+# A rule: whether it is broken, the setting to change, what it should be, and the settings on which that depends.
+Rule = tuple[bool, str, str, *tuple[str, ...]]
 
 
-def of_indexes(indexes: PineconeSettings) -> Iterator[Contradiction]:
-    """Two ports for one index; a public form without ports."""
-    first: dict[Address, Path] = {}
-    for port, url in sorted(indexes.index_ports.items()):
-        place = index_port(port)
-        holder = first.setdefault(parse_upstream(url.lower()), place)
-        if holder != place:
-            yield contradiction(place, shown(url), f"another index than {dotted(holder)} has", holder)
-    if (form := indexes.public_form) != "path" and not indexes.index_ports:
-        at: Path = (INDEXES, "public_form")
-        yield contradiction(at, shown(form), "path, because index_ports has none", (INDEXES, "index_ports"))
+def conflicts(settings: BaseModel, rules: Iterable[Rule]) -> Iterator[Contradiction]:
+    """What is broken of these rules. Paths begin at ``settings``."""
+    for is_broken, path, expected, *others in rules:
+        if is_broken:
+            value = attrgetter(path)(settings)
+            yield contradiction(_parts(path), _seen(value), expected, *map(_parts, others))
 
 
-# The SDK and the exporter are two distributions, and chromadb brings the first without the second.
-NEEDED = ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
-_WILD = re.compile(r"[*?\[]")
+def _parts(path: str) -> Path:
+    return tuple(path.split("."))
+
+
+def _seen(value: object) -> str:
+    """A value as a file has it: of a section what is not the default, of an even certainty one number."""
+    match value:
+        case None:
+            return "none"
+        case CertaintySettings(first=first, last=last):
+            return shown(first if first == last else value.model_dump())
+        case BaseModel():
+            return shown(value.model_dump(exclude_defaults=True))
+    return shown(value)
 
 
 def of_settings(settings: Settings) -> Iterator[Contradiction]:
     yield from of_ports(settings)
-    yield from of_grpc(settings)
-    yield from _of_tracing(settings.tracing)
-    yield from _of_canary(settings)
-    yield from _of_explain(settings)
-    yield from _of_api(settings.api)
-    yield from _of_webhook(settings.webhook)
-    traits, idle = settings.traits, settings.upstream.pool_idle_seconds
-    if traits.closes_idle_seconds is not None and idle >= traits.closes_idle_seconds:
-        expected = f"a number below {traits.closes_idle_seconds:g}, because {settings.backend.capitalize()} closes idle connections then"
-        yield contradiction(("upstream", "pool_idle_seconds"), shown(idle), expected, ("backend",))
-    yield from _of_library(("sessions", "url"), settings.sessions.url, "redis", "sessions")
+    yield from conflicts(settings, _rules(settings))
     if settings.indexes is not None:
-        yield from _of_hosts(settings, settings.indexes)
+        yield from conflicts(settings, _rules_of_hosts(settings, settings.indexes))
+        yield from _shared_indexes(settings.indexes)
 
 
-def _of_tracing(tracing: TracingSettings) -> Iterator[Contradiction]:
-    if tracing.endpoint is not None and not _is_installed():
-        expected = f"none: tracing is on, but opentelemetry is not installed; {comes_with('otel')}"
-        yield contradiction(("tracing", "endpoint"), shown(tracing.endpoint), expected)
+# The SDK and the exporter are two distributions, and chromadb brings the first without the second.
+TRACING = ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 
 
-def _of_canary(settings: Settings) -> Iterator[Contradiction]:
-    """It raises mode shadow: in mode on all searches are on already. Mode off stays possible, as the emergency switch."""
+def _rules(settings: Settings) -> Iterator[Rule]:
+    grpc, traits, indexes, backend = settings.grpc, settings.traits, settings.indexes, settings.backend
+    for name, address in (("listen", grpc.listen), ("upstream", grpc.upstream)):
+        expected = f"none, because {backend} has no gRPC"
+        yield (not traits.has_grpc and address is not None, f"grpc.{name}", expected, "backend")
+    leads = grpc.upstream is not None or traits.shares_port or (indexes is not None and indexes.index_host is not None)
+    expected = f"where gRPC calls go, because grpc.listen is {grpc.listen}"
+    yield (traits.has_grpc and grpc.listen is not None and not leads, "grpc.upstream", expected, "grpc.listen")
+    for given, missing in PAIRS_OF_FILES:
+        is_half = attrgetter(given)(settings) is not None and attrgetter(missing)(settings) is None
+        yield (is_half, missing, f"a file, because {given} is given", given)
+    yield needs_library("tracing.endpoint", settings.tracing.endpoint, TRACING, "opentelemetry", "otel")
+    yield needs_library("api.tokenizer", settings.api.tokenizer, ("tiktoken",), "tiktoken", "tokens")
+    yield needs_library("sessions.url", settings.sessions.url, ("redis",), "redis", "sessions")
+    # A canary raises mode shadow: in mode on all searches are on already. Mode off stays possible, as the emergency switch.
     modes = {settings.mode} if settings.mode else {settings.policy.mode, *_modes_of(settings.rules)}
-    if settings.canary.is_any and modes == {"on"}:
-        expected = "none, because mode is on for all searches: mode: shadow is what it starts from"
-        written = shown(settings.canary.model_dump(exclude_defaults=True))
-        yield contradiction(("canary",), written, expected, ("mode",), ("policy", "mode"))
+    expected = "none, because mode is on for all searches: mode: shadow is what it starts from"
+    yield (settings.canary.is_any and modes == {"on"}, "canary", expected, "mode", "policy.mode")
+    why = f"because admin ({settings.admin}) is not on loopback and explain.token_file is none"
+    is_open, explain = not settings.admin_is_private, settings.explain
+    yield (is_open and bool(explain.texts), "explain.texts", f"false, {why}", "admin", "explain.token_file")
+    has_file = explain.judgements is not None
+    yield (is_open and has_file, "explain.judgements", f"none, {why}", "admin", "explain.token_file")
+    api = settings.api
+    is_open = api.listen is not None and api.token_file is None and not parse_address(api.listen).is_loopback
+    yield (is_open, "api.listen", "an address on loopback, because api.token_file is none", "api.token_file")
+    is_unsigned = settings.webhook.url is not None and settings.webhook.secret_file is None
+    yield (is_unsigned, "webhook.secret_file", "a file, because webhook.url is given", "webhook.url")
+    closes = traits.closes_idle_seconds or math.inf
+    expected = f"a number below {closes:g}, because {backend.capitalize()} closes idle connections then"
+    yield (settings.upstream.pool_idle_seconds >= closes, "upstream.pool_idle_seconds", expected, "backend")
+
+
+PAIRS_OF_FILES = (
+    ("tls.certificate", "tls.key"),
+    ("tls.key", "tls.certificate"),
+    ("upstream.client_certificate", "upstream.client_key"),
+    ("upstream.client_key", "upstream.client_certificate"),
+)
 
 
 def _modes_of(rules: tuple[RuleSettings, ...]) -> set[object]:
     return {rule.policy["mode"] for rule in rules if "mode" in rule.policy}
 
 
-def _of_explain(settings: Settings) -> Iterator[Contradiction]:
-    if settings.admin_is_private:
-        return
-    why = f"because admin ({settings.admin}) is not on loopback and explain.token_file is none"
-    others: tuple[Path, ...] = (("admin",), ("explain", "token_file"))
-    if settings.explain.texts:
-        yield contradiction(("explain", "texts"), "true", f"false, {why}", *others)
-    if settings.explain.judgements is not None:
-        yield contradiction(("explain", "judgements"), shown(settings.explain.judgements), f"none, {why}", *others)
+def needs_library(path: str, value: object, modules: Sequence[str], library: str, extra: str) -> Rule:
+    """A setting that needs an optional library. ``value``: None needs none."""
+    expected = f"none: {library} is not installed; {comes_with(extra)}"
+    return (value is not None and not all(map(_is_installed, modules)), path, expected)
 
 
-def _of_api(api: ApiSettings) -> Iterator[Contradiction]:
-    if api.listen is not None and api.token_file is None and not parse_address(api.listen).is_loopback:
-        expected = "an address on loopback, because api.token_file is none"
-        yield contradiction(("api", "listen"), shown(api.listen), expected, ("api", "token_file"))
-    yield from _of_library(("api", "tokenizer"), api.tokenizer, "tiktoken", "tokens")
-
-
-def _of_webhook(webhook: WebhookSettings) -> Iterator[Contradiction]:
-    if webhook.url is not None and webhook.secret_file is None:
-        expected = "a file, because webhook.url is given"
-        yield contradiction(("webhook", "secret_file"), "none", expected, ("webhook", "url"))
-
-
-def _is_installed() -> bool:
+def _is_installed(module: str) -> bool:
     try:
-        return all(find_spec(name) is not None for name in NEEDED)
+        return find_spec(module) is not None
     except ModuleNotFoundError:  # for a module whose parent package is missing
         return False
 
 
-def _of_hosts(settings: Settings, indexes: PineconeSettings) -> Iterator[Contradiction]:
+def _rules_of_hosts(settings: Settings, indexes: PineconeSettings) -> Iterator[Rule]:
     """For backends whose indexes are hosts."""
-    upstream = settings.upstream
-    expected = f"nothing, because backend is {settings.backend}"
-    if upstream.path_prefix:
-        yield contradiction(("upstream", "path_prefix"), shown(upstream.path_prefix), expected, ("backend",))
-    if upstream.replacement:
-        expected = f"no path, because backend is {settings.backend}"
-        yield contradiction(("upstream", "url"), shown(upstream.url), expected, ("backend",))
-    yield from of_indexes(indexes)
+    upstream, because = settings.upstream, f"because backend is {settings.backend}"
+    yield (bool(upstream.path_prefix), "upstream.path_prefix", f"nothing, {because}", "backend")
+    yield (bool(upstream.replacement), "upstream.url", f"no path, {because}", "backend")
+    is_path, ports = indexes.public_form == "path", f"{INDEXES}.index_ports"
+    has_none = not is_path and not indexes.index_ports
+    yield (has_none, f"{INDEXES}.public_form", "path, because index_ports has none", ports)
     has_index = indexes.index_host is not None or indexes.index_ports
-    if settings.workers > 1 and upstream.url.startswith("http://") and not has_index:
-        expected = "1, because a plain http control plane is for tests: its hosts are known to one process alone"
-        yield contradiction(("workers",), shown(settings.workers), expected, ("upstream", "url"))
+    is_plain = settings.workers > 1 and upstream.url.startswith("http://") and not has_index
+    expected = "1, because a plain http control plane is for tests: its hosts are known to one process alone"
+    yield (is_plain, "workers", expected, "upstream.url")
+
+
+def _shared_indexes(indexes: PineconeSettings) -> Iterator[Contradiction]:
+    """Two ports for one index."""
+    first: dict[Address, Path] = {}
+    for port, url in sorted(indexes.index_ports.items()):
+        place = index_port(port)
+        holder = first.setdefault(parse_upstream(url.lower()), place)
+        if holder != place:
+            yield contradiction(place, shown(url), f"another index than {dotted(holder)} has", holder)
 
 
 def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
     """Paths begin at the policy."""
-    fetch, threshold = policy.fetch, policy.threshold
-    floor, cap, page_cap = ("fetch", "floor"), ("fetch", "cap"), ("fetch", "page_cap")
-    if fetch.floor > fetch.cap:
-        yield contradiction(floor, shown(fetch.floor), f"at most fetch.cap ({fetch.cap})", cap)
-    if fetch.page_cap < fetch.cap:
-        yield contradiction(page_cap, shown(fetch.page_cap), f"at least fetch.cap ({fetch.cap})", cap)
-    if isinstance(threshold, RelativeThreshold) and threshold.min > threshold.max:
-        expected = f"at most max ({threshold.max:g})"
-        yield contradiction(("threshold", "min"), shown(threshold.min), expected, ("threshold", "max"))
-    if policy.certainty is not None and threshold is not None:
-        expected = "none, because threshold decides where there are no texts: leave one of the two out"
-        yield contradiction(("certainty",), shown(_as_written(policy.certainty)), expected, ("threshold",))
-    if policy.order == "mmr" and policy.mmr is None and policy.dpp is None:
-        expected = "backend, because mmr and dpp are none"
-        yield contradiction(("order",), shown(policy.order), expected, ("mmr",), ("dpp",))
-    if policy.mmr is not None and policy.dpp is not None:
-        expected = "none, because mmr is given and one of the two chooses"
-        yield contradiction(("dpp",), shown(policy.dpp), expected, ("mmr",))
-    yield from _of_libraries(policy)
-    if policy.representative == "longest" and not policy.text_fields:
-        expected = "at least one name, because representative is longest"
-        yield contradiction(("text_fields",), shown(policy.text_fields), expected, ("representative",))
-    if policy.representative == "chain" and not policy.chain:
-        expected = "at least one tie, because representative is chain"
-        yield contradiction(("chain",), shown(policy.chain), expected, ("representative",))
-    size, overlap = policy.metadata.chunk_size, policy.metadata.chunk_overlap
-    if size is not None and overlap >= size:
-        at: Path = ("metadata", "chunk_overlap")
-        yield contradiction(at, shown(overlap), f"below chunk_size ({size})", ("metadata", "chunk_size"))
+    return conflicts(policy, _rules_of_policy(policy))
+
+
+def _rules_of_policy(policy: PolicySettings) -> Iterator[Rule]:
+    fetch, threshold, metadata = policy.fetch, policy.threshold, policy.metadata
+    yield (fetch.floor > fetch.cap, "fetch.floor", f"at most fetch.cap ({fetch.cap})", "fetch.cap")
+    yield (fetch.page_cap < fetch.cap, "fetch.page_cap", f"at least fetch.cap ({fetch.cap})", "fetch.cap")
+    if isinstance(threshold, RelativeThreshold):
+        is_crossed = threshold.min > threshold.max
+        yield (is_crossed, "threshold.min", f"at most max ({threshold.max:g})", "threshold.max")
+    has_both = policy.certainty is not None and threshold is not None
+    expected = "none, because threshold decides where there are no texts: leave one of the two out"
+    yield (has_both, "certainty", expected, "threshold")
+    has_neither = policy.mmr is None and policy.dpp is None
+    yield (policy.order == "mmr" and has_neither, "order", "backend, because mmr and dpp are none", "mmr", "dpp")
+    has_both = policy.mmr is not None and policy.dpp is not None
+    yield (has_both, "dpp", "none, because mmr is given and one of the two chooses", "mmr")
+    yield needs_library("budget.tokenizer", policy.budget.tokenizer, ("tiktoken",), "tiktoken", "tokens")
+    has_no_texts = policy.rewordings is not None and policy.texts is None
+    yield (has_no_texts, "rewordings", "none, because texts is none and rewordings are read in texts", "texts")
+    is_longest = policy.representative == "longest" and not policy.text_fields
+    yield (is_longest, "text_fields", "at least one name, because representative is longest", "representative")
+    is_chain = policy.representative == "chain" and not policy.chain
+    yield (is_chain, "chain", "at least one tie, because representative is chain", "representative")
+    size = metadata.chunk_size
+    swallows = size is not None and metadata.chunk_overlap >= size
+    yield (swallows, "metadata.chunk_overlap", f"below chunk_size ({size})", "metadata.chunk_size")
 
 
 def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradiction]:
     """Paths begin at the policy, except the path of the backend."""
-    write = policy.write
-    if write.related >= write.semantic:
-        expected = f"below semantic ({write.semantic:g})"
-        yield contradiction(("write", "related"), shown(write.related), expected, ("write", "semantic"))
-    if write.mode != "off" and not settings.traits.has_write_gate:
-        expected = f"off, because writes to {settings.backend} are not compared"
-        yield contradiction(("write", "mode"), shown(write.mode), expected)
-    elif write.changes and settings.journal.path is None:
-        expected = f"off, observe or annotate: {write.mode} changes what is stored, and journal.path is none"
-        yield contradiction(("write", "mode"), shown(write.mode), expected)
-    yield from _of_custom(write)
+    return conflicts(policy, _rules_of_write(settings, policy.write))
 
 
-def _of_custom(write: WriteSettings) -> Iterator[Contradiction]:
-    """Its module is imported."""
-    if write.merge != "custom":
-        return
+def _rules_of_write(settings: Settings, write: WriteSettings) -> Iterator[Rule]:
+    is_crossed = write.related >= write.semantic
+    yield (is_crossed, "write.related", f"below semantic ({write.semantic:g})", "write.semantic")
+    has_gate = settings.traits.has_write_gate
+    expected = f"off, because writes to {settings.backend} are not compared"
+    yield (write.mode != "off" and not has_gate, "write.mode", expected)
+    expected = f"off, observe or annotate: {write.mode} changes what is stored, and journal.path is none"
+    yield (has_gate and write.changes and settings.journal.path is None, "write.mode", expected)
+    if write.merge == "custom":
+        fault = _fault_of_custom(write)
+        expected = f"module:function, importable here, because merge is custom ({fault})"
+        yield (fault is not None, "write.custom", expected, "write.merge")
+
+
+def _fault_of_custom(write: WriteSettings) -> str | None:
+    """Its module is imported. None: it can be called."""
     try:
         write.custom_policy()
     except (ImportError, SyntaxError, AttributeError, ValueError, TypeError) as error:
-        expected = f"module:function, importable here, because merge is custom ({type(error).__name__})"
-        yield contradiction(("write", "custom"), shown(write.custom), expected, ("write", "merge"))
+        return type(error).__name__
+    return None
 
 
-def _as_written(certainty: CertaintySettings) -> object:
-    """A single number if both ends are equal."""
-    return certainty.first if certainty.first == certainty.last else certainty.model_dump()
-
-
-def _of_libraries(policy: PolicySettings) -> Iterator[Contradiction]:
-    """Settings that need an optional library that is not installed."""
-    yield from _of_library(("budget", "tokenizer"), policy.budget.tokenizer, "tiktoken", "tokens")
-    if policy.rewordings is not None and policy.texts is None:
-        expected = "none, because texts is none and rewordings are read in texts"
-        yield contradiction(("rewordings",), shown(policy.rewordings), expected, ("texts",))
-
-
-def _of_library(at: Path, value: object, library: str, extra: str) -> Iterator[Contradiction]:
-    """A setting whose optional library is not installed. ``value``: the value that needs it; None needs none."""
-    if value is not None and find_spec(library) is None:
-        expected = f"none: {library} is not installed; {comes_with(extra)}"
-        yield contradiction(at, shown(value), expected)
-
-
+_WILD = re.compile(r"[*?\[]")
 MOST_NAMED = 16  # rules: each has four series
 RESERVED_NAMES = ("default", "unnamed", "other")  # labels: no rule, a rule without a name, a rule added by a reload
 

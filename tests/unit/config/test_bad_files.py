@@ -51,7 +51,7 @@ MESSAGES = {
         'policy.write.mode: wanted off, observe or annotate: skip changes what is stored, and journal.path is none; saw "skip"',
     ],
     "write_custom_policy": [
-        f"policy.write.custom: wanted {CUSTOM} (ValueError); saw null",
+        f"policy.write.custom: wanted {CUSTOM} (ValueError); saw none",
         f'rules[0].policy.write.custom: wanted {CUSTOM} (ModuleNotFoundError); saw "nowhere_to_be_found:choose"',
         f'rules[1].policy.write.custom: wanted {CUSTOM} (AttributeError); saw "json:nothing"',
     ],
