@@ -23,6 +23,7 @@ from vecsieve.config.values import Mode
 
 from ..runtime.loop import LongWork
 from ..search.candidates import candidates_of, records_of
+from ..search.collections.statements import PoolStatements
 from ..search.fetch import Attempt
 from ..search.policy import ResolvedPolicy
 from ..selection.paged import paging
@@ -58,7 +59,7 @@ class Page:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPool:
     """``bare``: the candidates without vectors and texts. ``vectors``: (n, d) float16, each row divided by its ``scales``: (n, 1). ``texts``: as strings; "" for one that
-    was not read. ``offset``: of a page of one list, else None. ``now``: the page by its own policy.
+    was not read. ``offset``: of a page of one list, else None. ``now``: the page by its own policy. ``statement_bytes``: of what the payloads say besides texts.
     """
 
     top_k: int
@@ -69,6 +70,7 @@ class KeptPool:
     vectors: npt.NDArray[np.float16]
     scales: FloatMatrix
     now: Page
+    statement_bytes: int
 
     @property
     def results(self) -> int:
@@ -88,7 +90,7 @@ class KeptPool:
         names = sum(
             len(name) + 60 for each in (known.documents, known.sources) for name in each or () if name is not None
         )
-        return 1500 + texts + names + self.vectors.nbytes + 100 * len(self.scales)
+        return 1500 + self.statement_bytes + texts + names + self.vectors.nbytes + 100 * len(self.scales)
 
     def candidates(self) -> Candidates:
         """The candidates, with texts and vectors."""
@@ -107,7 +109,7 @@ def keeping(candidates: Candidates, *, top_k: int, policy: Policy, offset: int |
     with np.errstate(invalid="ignore"):
         scales = np.abs(candidates.vectors).max(axis=1, initial=0.0, keepdims=True).astype(np.float32)
     scales = np.where(scales > 0.0, scales, np.float32(np.nan))  # no direction: unusable, and so are rows of NaN
-    known = candidates.metadata
+    known, statements = candidates.metadata, candidates.statements
     selection = yield from choosing(candidates, top_k=top_k, policy=policy, offset=offset)
     return KeptPool(
         top_k=top_k,
@@ -124,6 +126,7 @@ def keeping(candidates: Candidates, *, top_k: int, policy: Policy, offset: int |
         vectors=(candidates.vectors / scales).astype(np.float16),
         scales=scales,
         now=page_of(selection, top_k, offset),
+        statement_bytes=statements.detach() if isinstance(statements, PoolStatements) else 0,
     )
 
 

@@ -8,6 +8,7 @@ says.
 from __future__ import annotations
 
 import re
+import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -123,7 +124,8 @@ class PoolStatements:
 
     def __init__(self, pool: Pool, ignored: Sequence[str] = ()) -> None:
         """``ignored``: the fields in which copies may differ."""
-        self._pool, self._ignored = pool, ignored
+        self._pool: Pool | None = pool
+        self._ignored = ignored
         self._raws: Sequence[bytes | None] = ()
         self._said: dict[int, _Said] = {}
         self._bytes, self._nodes, self._searched = map(Allowance, (POOL_BYTES, POOL_NODES, POOL_SEARCHED))
@@ -158,9 +160,19 @@ class PoolStatements:
         """Whether this pool has the same payloads."""
         return all(hash(self._raw(row)) == digest for row, digest in reversed(evidence))
 
+    def detach(self) -> int:
+        """Read all payloads and let go of the reply. The bytes that are kept."""
+        if self._pool is not None:
+            for row in range(self._pool.size):
+                self._of(row)
+        self._pool, self._raws = None, ()
+        strings = [text for said in self._said.values() for text in {*said.strings, *said.prose}]
+        return sum(map(sys.getsizeof, strings)) + 100 * sum(len(said.strict) for said in self._said.values())
+
     def _raw(self, row: int) -> bytes | None:
         if row >= len(self._raws):
-            self._raws = () if self._pool.payloads is None else self._pool.payloads(row + 1)
+            payloads = None if self._pool is None else self._pool.payloads
+            self._raws = () if payloads is None else payloads(row + 1)
         return self._raws[row] if row < len(self._raws) else None
 
     def _of(self, row: int) -> _Said:

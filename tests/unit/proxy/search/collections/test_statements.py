@@ -155,6 +155,14 @@ def test_a_page_depends_on_the_payloads_that_were_compared() -> None:
     assert not statements(*raws[:2]).confirms(made.evidence)
 
 
+def test_statements_that_are_detached_from_their_reply_say_the_same() -> None:
+    raws = [orjson.dumps({"text": TEXT, "question": f"Who is number {number} of the list?"}) for number in range(3)]
+    whole, detached = statements(*raws), statements(*raws)
+    assert detached.detach() > sum(map(len, raws))
+    for row, other in ((0, 1), (2, 2), (1, 0)):
+        assert detached.unsaid(row, other, TEXT) == whole.unsaid(row, other, TEXT)
+
+
 def test_a_payload_with_more_values_than_are_read_says_what_no_other_one_says() -> None:
     wide = orjson.dumps({"text": TEXT, "tags": ["x"] * POOL_NODES})
     both = statements(wide, wide, b"{}")
