@@ -104,15 +104,45 @@ def read_json(raw: bytes | str) -> object:
         return None  # a lone surrogate, say
 
 
-class _Said(NamedTuple):
-    """What one payload says."""
+class _Said:
+    """What one payload says, computed when it is needed. ``alone``: what nobody else says, for a payload that cannot be read; else ""."""
 
-    strict: frozenset[tuple[str, str]]  # strings and booleans by path, without those that tell which copy it is
-    prose: tuple[str, ...]  # sentences, and what usual names of texts have; without titles
-    strings: frozenset[str]  # all of its strings
+    __slots__ = ("_leaves", "_prose", "_strict", "_strings", "alone")
 
+    def __init__(self, found: list[Leaf], *, alone: str = "") -> None:
+        self._leaves, self.alone = found, alone
+        self._strict: frozenset[tuple[str, str]] | None = None
+        self._prose: tuple[str, ...] | None = None
+        self._strings: frozenset[str] | None = None
 
-_NOTHING = _Said(frozenset(), (), frozenset())
+    @property
+    def strict(self) -> frozenset[tuple[str, str]]:
+        """Strings and booleans by path, without those that tell which copy it is."""
+        if self._strict is None:
+            counted = [leaf for leaf in self._leaves if not leaf.is_inside and not _names_a_copy(leaf)]
+            self._strict = frozenset(
+                [("", self.alone)] if self.alone else [(path, str(value)) for path, value, *_ in counted]
+            )
+        return self._strict
+
+    @property
+    def prose(self) -> tuple[str, ...]:
+        """Sentences, and what usual names of texts have; without titles."""
+        if self._prose is None:
+            stated = dict.fromkeys(str(leaf.value) for leaf in self._leaves if _is_statement(leaf))
+            self._prose = (self.alone,) if self.alone else tuple(stated)
+        return self._prose
+
+    @property
+    def strings(self) -> frozenset[str]:
+        """All of its strings."""
+        if self._strings is None:
+            self._strings = frozenset(leaf.value for leaf in self._leaves if isinstance(leaf.value, str))
+        return self._strings
+
+    def size_bytes(self) -> int:
+        """Approximate memory."""
+        return sum(120 + sys.getsizeof(leaf.value) + sys.getsizeof(leaf.path) for leaf in self._leaves)
 
 
 class PoolStatements:
@@ -166,36 +196,31 @@ class PoolStatements:
             for row in range(self._pool.size):
                 self._of(row)
         self._pool, self._raws = None, ()
-        strings = [text for said in self._said.values() for text in {*said.strings, *said.prose}]
-        return sum(map(sys.getsizeof, strings)) + 100 * sum(len(said.strict) for said in self._said.values())
+        return sum(said.size_bytes() for said in self._said.values())
 
     def _raw(self, row: int) -> bytes | None:
         if row >= len(self._raws):
-            payloads = None if self._pool is None else self._pool.payloads
-            self._raws = () if payloads is None else payloads(row + 1)
+            pool = self._pool
+            if pool is not None and pool.payloads is not None:
+                self._raws = pool.payloads(min(max(row + 1, 2 * len(self._raws)), pool.size))
         return self._raws[row] if row < len(self._raws) else None
 
     def _of(self, row: int) -> _Said:
         known = self._said.get(row)
         if known is None:
-            raw = self._raw(row)
-            known = self._said[row] = _NOTHING if raw is None else self._read(row, raw)
+            known = self._said[row] = self._read(row, self._raw(row))
         return known
 
-    def _read(self, row: int, raw: bytes) -> _Said:
+    def _read(self, row: int, raw: bytes | None) -> _Said:
+        if raw is None:
+            return _Said([])
         payload = read_json(raw) if self._bytes.covers(len(raw)) else None
         found = leaves(payload, self._nodes) if isinstance(payload, dict) else []
         if not isinstance(payload, dict) or self._nodes.left_bytes < 0:
-            unreadable = f"unreadable payload {row}"
-            return _Said(frozenset({(unreadable, "")}), (unreadable,), frozenset())
+            return _Said([], alone=f"unreadable payload {row}")
         if self._ignored:
             found = [leaf for leaf in found if not is_ignored(leaf.path, self._ignored)]
-        strict = {(leaf.path, str(leaf.value)) for leaf in found if not leaf.is_inside and not _names_a_copy(leaf)}
-        return _Said(
-            frozenset(strict),
-            tuple(dict.fromkeys(str(leaf.value) for leaf in found if _is_statement(leaf))),
-            frozenset(leaf.value for leaf in found if isinstance(leaf.value, str)),
-        )
+        return _Said(found)
 
 
 def is_ignored(path: str, ignored: Sequence[str]) -> bool:
