@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from .values import Count, HookUrl, HostPort, Model, Name, OrNone, setting
 
@@ -50,9 +48,6 @@ class WebhookSettings(Model):
         None,
         "file with the secret that signs each request with HMAC-SHA256, at least 16 characters; after `whsec_` it is decoded as base64. "
         "Required with `webhook.url`. Read once, when the process starts",
-    )
-    deadline_seconds: Annotated[float, Field(gt=0.0, le=30.0)] = setting(
-        5.0, "for one request and its answer; a request that fails is repeated twice, after 1 and 5 seconds"
     )
 
 

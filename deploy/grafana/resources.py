@@ -8,6 +8,12 @@ from deploy.grafana.queries import TARGETS, own, quantile, rate, series
 LABELS_THAT_SAY_NOTHING = ("job", "container", "endpoint", "namespace")
 
 
+def waiting(wait: str) -> str:
+    """How many requests wait for this."""
+    matcher = f'wait="{wait}"'
+    return f"sum({own('requests_waiting', matcher)})"
+
+
 def resources() -> tuple[Panel, ...]:
     """How much of each resource is in use, and what waits for it."""
     return (*_machine(), *_room(), *_connections())
@@ -47,11 +53,9 @@ def _room() -> tuple[Panel, ...]:
             "Requests and searches in progress, with their limits, and requests that wait for room.",
             "none",
             {
-                "requests": f"sum({own('requests_in_flight')})",
-                "requests, limit": f"sum({own('requests_in_flight_limit')})",
-                "searches": f"sum({own('searches_in_flight')})",
-                "searches, limit": f"sum({own('searches_in_flight_limit')})",
-                "waiting": f"sum({own('requests_waiting')})",
+                "{{kind}}": f"sum by (kind) ({own('in_flight')})",
+                "{{kind}}, limit": f"sum by (kind) ({own('in_flight_limit')})",
+                "waiting": waiting("admission"),
             },
         ),
         lines(
@@ -92,7 +96,7 @@ def _connections() -> tuple[Panel, ...]:
             "none",
             {
                 "{{state}}": f"sum by (state) ({own('upstream_connections')})",
-                "waiting": f"sum({own('upstream_requests_waiting')})",
+                "waiting": waiting("connection"),
             },
         ),
         lines(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from urllib.parse import urlsplit
 
@@ -18,7 +18,7 @@ from vecsieve.config.schema import Settings
 from ..runtime.lifecycle import Board, Phase, State
 from ..search.context.canary import in_words
 from ..telemetry.instruments import PREFIX
-from ..telemetry.labels import BreakerState, CanaryState
+from ..telemetry.labels import BreakerState, CanaryState, InFlight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,14 +106,14 @@ def read_status(
     workers: tuple[WorkerStatus, ...] = (),
 ) -> Status:
     """One reading. With several workers, numbers are sums, and breaker and canary are the ones in the worst state."""
-    gauges, states = _gauges(registry)
+    gauges, in_flight, states = _gauges(registry)
     breakers, canaries = states["breaker_state"], states["canary_state"]
     return Status(
         **asdict(facts),
         state=state.value,
         uptime_seconds=round(uptime_seconds, 1),
-        requests_in_flight=int(gauges.get("requests_in_flight", 0)),
-        searches_in_flight=int(gauges.get("searches_in_flight", 0)),
+        requests_in_flight=in_flight[InFlight.REQUESTS],
+        searches_in_flight=in_flight[InFlight.SEARCHES],
         breaker=next((each for each in WORST_FIRST if each.value in breakers), BreakerState.CLOSED),
         canary=in_words(next((each for each in reversed(CanaryState) if each.value in canaries), CanaryState.NONE)),
         learned_collections=int(gauges.get("learned_collections", 0)),
@@ -145,15 +145,18 @@ def _workers(board: Board) -> range:
     return range(board.places - 1)  # the last place is the admin process
 
 
-def _gauges(registry: CollectorRegistry) -> tuple[dict[str, float], defaultdict[str, set[str]]]:
-    """Gauges without labels by their short name, and by those with a state all states that are in force."""
+def _gauges(registry: CollectorRegistry) -> tuple[dict[str, float], Counter[str], defaultdict[str, set[str]]]:
+    """Gauges without labels by their short name; what is in flight by kind; and by those with a state all states that are in force."""
     gauges: dict[str, float] = {}
+    in_flight: Counter[str] = Counter()
     states: defaultdict[str, set[str]] = defaultdict(set)
     for metric in registry.collect():
         for sample in metric.samples if metric.type == "gauge" else ():
             name = sample.name.removeprefix(PREFIX)
             if not sample.labels:
                 gauges[name] = sample.value
+            elif name == "in_flight":
+                in_flight[sample.labels["kind"]] = int(sample.value)
             elif sample.value and (state := sample.labels.get("state")) is not None:
                 states[name].add(state)
-    return gauges, states
+    return gauges, in_flight, states

@@ -189,6 +189,7 @@ class EventStream:
 LOGGER = logging.getLogger("vecsieve.webhook")
 BATCH_BYTES = 256 * 1024
 ANSWER_BYTES = 64 * 1024  # the connection of a longer reply is closed
+DEADLINE_SECONDS = 5.0  # for one request and its answer
 WAITS = (0.0, 1.0, 5.0)  # seconds before each attempt
 FLUSH_SECONDS = 1.0  # a receiver that does not answer must not delay the shutdown
 CONNECTIONS = 2
@@ -212,7 +213,6 @@ class Webhook:
         origin = origin_of(url)
         self._path = url.removeprefix(origin) or "/"
         self._key = key_of(token_in(settings.secret_file, SECRET_FILE) or b"")
-        self._seconds = settings.deadline_seconds
         self._sender = Upstream(
             upstream.model_copy(update={**_OF_THE_DATABASE, "url": origin, "pool_connections": CONNECTIONS})
         )
@@ -264,7 +264,7 @@ class Webhook:
             headers=tuple((name.encode(), value.encode()) for name, value in fields.items()),
             body=body,
             content_length=len(body),
-            deadline_seconds=self._seconds,
+            deadline_seconds=DEADLINE_SECONDS,
         )
         try:
             await reply.read_bounded(ANSWER_BYTES)

@@ -48,7 +48,7 @@ from ..search.limits import REFUSES_AT, TEXT_NUMBER_BYTES, Admission, Breaker, H
 from ..search.memory.points import FeatureMemory
 from ..search.policy import Rules, RulesInForce
 from ..search.service import ProcessServices, SearchService
-from ..telemetry.labels import Telemetry
+from ..telemetry.labels import InFlight, Telemetry
 from ..telemetry.log import Access
 from ..telemetry.metrics import Metrics
 from ..telemetry.requests import RequestRecorder
@@ -445,7 +445,7 @@ def _budget_bytes(settings: Settings, *, workers: int) -> int | None:
 
 def _show_limits(metrics: Metrics, limits: LimitSettings) -> None:
     """Gauges of the limits, for comparison with the requests in flight."""
-    metrics.requests_in_flight_limit.set(limits.in_flight)
-    metrics.searches_in_flight_limit.set(limits.searches_in_flight)
+    metrics.in_flight_limit.labels(InFlight.REQUESTS.value).set(limits.in_flight)
+    metrics.in_flight_limit.labels(InFlight.SEARCHES.value).set(limits.searches_in_flight)
     metrics.selection_bytes_in_flight_limit.set(limits.bytes_in_flight)
     metrics.connections_limit.set(limits.connections)

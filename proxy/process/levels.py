@@ -9,7 +9,7 @@ from ..http.pools import Census
 from ..search.context.canary import Canary
 from ..search.limits import Admission, HeldBytes
 from ..search.memory.points import FeatureMemory
-from ..telemetry.labels import Side, UpstreamConnection
+from ..telemetry.labels import InFlight, Side, UpstreamConnection, Waiting
 from ..telemetry.metrics import Metrics
 from ..telemetry.requests import RequestRecorder
 from ..writes.events import Feed
@@ -38,19 +38,20 @@ class Levels:
 
     def look(self) -> None:
         metrics, census = self.metrics, self.pools()
-        metrics.requests_in_flight.set(self.recorder.requests_in_flight)
-        metrics.searches_in_flight.set(self.recorder.searches_in_flight)
+        metrics.in_flight.labels(InFlight.REQUESTS.value).set(self.recorder.requests_in_flight)
+        metrics.in_flight.labels(InFlight.SEARCHES.value).set(self.recorder.searches_in_flight)
         metrics.selection_bytes_in_flight.set(self.reserved.total)
         metrics.connections.labels(Side.CLIENT.value).set(self.clients())
         # Requests count as in flight before they are admitted.
-        metrics.requests_waiting.set(max(0, self.recorder.requests_in_flight - self.admission.in_flight))
+        waiting = max(0, self.recorder.requests_in_flight - self.admission.in_flight)
+        metrics.requests_waiting.labels(Waiting.ADMISSION.value).set(waiting)
+        metrics.requests_waiting.labels(Waiting.CONNECTION.value).set(census.waiting)
         for state, count in (
             (UpstreamConnection.BUSY, census.busy),
             (UpstreamConnection.IDLE, census.idle),
             (UpstreamConnection.SHARED, self.shared()),
         ):
             metrics.upstream_connections.labels(state.value).set(count)
-        metrics.upstream_requests_waiting.set(census.waiting)
         metrics.event_readers.set(self.feed.readers)
         self.canary.look()
         # The count of a pool that was closed since the last update is gone.

@@ -396,6 +396,20 @@ class CanaryState(LabelEnum):
     SHORT = "short"  # pages with fewer results than requested
 
 
+class InFlight(LabelEnum):
+    """What is counted while it is in progress."""
+
+    REQUESTS = "requests"  # all; above the limit they wait, then are refused
+    SEARCHES = "searches"  # being improved; above the limit they pass through
+
+
+class Waiting(LabelEnum):
+    """What a request waits for."""
+
+    ADMISSION = "admission"  # to be served, or for its own body, which arrives slowly
+    CONNECTION = "connection"  # to the database, over HTTP
+
+
 class UpstreamConnection(LabelEnum):
     """The state of a connection to the database."""
 

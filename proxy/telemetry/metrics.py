@@ -44,6 +44,7 @@ from .labels import (
     Evidence,
     FailOpen,
     FusionOutcome,
+    InFlight,
     LeftOutBy,
     LocalError,
     MemoryRecall,
@@ -65,6 +66,7 @@ from .labels import (
     UpstreamConnection,
     UpstreamError,
     VectorFetchOutcome,
+    Waiting,
     Withheld,
     WriteOutcome,
     WriteTier,
@@ -263,21 +265,23 @@ class Metrics(Instruments):
 
     # The process
     build_info = InfoSpec("Version, Python and parser; always 1.", Label("version"), Label("python"), Label("parser"))
-    requests_in_flight = GaugeSpec("Requests in progress.")
-    requests_in_flight_limit = GaugeSpec("Above this, requests wait, then are refused.")
-    searches_in_flight = GaugeSpec("Searches being improved.")
-    searches_in_flight_limit = GaugeSpec("Above this, searches pass through.")
+    in_flight = GaugeSpec("Requests in progress, and searches being improved.", Label.of("kind", InFlight))
+    in_flight_limit = GaugeSpec(
+        "Above this, requests wait and then are refused, and searches pass through.", Label.of("kind", InFlight)
+    )
     selection_bytes_in_flight = GaugeSpec("Bytes of requests and replies held for selection.")
     selection_bytes_in_flight_limit = GaugeSpec("Above this, searches pass through.")
     session_store_failures_total = CounterSpec("Reads and writes of sessions that failed.")
     memory_points = GaugeSpec("Points in the feature memory.")
     memory_bytes = GaugeSpec("Bytes of the feature memory in use.")
-    requests_waiting = GaugeSpec("Requests that wait to be served, including those whose bodies arrive slowly.")
+    requests_waiting = GaugeSpec(
+        "Requests that wait to be served, or for a connection to the database.",
+        Label.of("wait", Waiting),
+    )
     connections = GaugeSpec("Open connections.", Label.of("side", Side))
     connections_limit = GaugeSpec("Above this, client connections are closed at once.")
     upstream_connections = GaugeSpec("Connections to the database.", Label.of("state", UpstreamConnection))
     upstream_connections_opened_total = CounterSpec("Connections opened to the database over HTTP.")
-    upstream_requests_waiting = GaugeSpec("Requests over HTTP that wait for a connection to the database.")
     requests_shed_total = CounterSpec("Requests refused because of overload.", Label.of("reason", Shed))
     connections_rejected_total = CounterSpec(
         "Client connections ended by the proxy.", Label.of("reason", ConnectionRejected)

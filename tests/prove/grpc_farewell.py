@@ -92,7 +92,7 @@ async def to_slow_clients(running: GrpcStack) -> Counter[str]:
 
 async def _told_to_end(running: GrpcStack, calls: int, ended: Counter[str]) -> None:
     async with asyncio.timeout(20):
-        while await running.metric("requests_in_flight") < calls:
+        while await running.metric(r"in_flight(?=\{kind=\"requests\")") < calls:
             await asyncio.sleep(0.02)
     running.command.process.send_signal(signal.SIGTERM)
     code = await asyncio.to_thread(running.command.process.wait, DRAIN_SECONDS + 10)

@@ -206,14 +206,14 @@ STORIES = (
         "there is always one that waits",
         True,
         12,
-        _series("vecsieve_upstream_requests_waiting", "0x3 2 1 7 1x20"),
+        _series("vecsieve_requests_waiting", "0x3 2 1 7 1x20", wait="connection"),
     ),
     Story(
         "VecSieveUpstreamPoolFull",
         "some wait now and then",
         False,
         12,
-        _series("vecsieve_upstream_requests_waiting", "9 0 9 9 9 0 9 9 9 0 9 9 0 9 9 9 0 9"),
+        _series("vecsieve_requests_waiting", "9 0 9 9 9 0 9 9 9 0 9 9 0 9 9 9 0 9", wait="connection"),
     ),
     Story(
         "VecSieveEventLoopBlocked",

@@ -50,14 +50,14 @@ class TinyPlane:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.in_flight += 1
-        self._metrics.requests_in_flight.inc()
+        self._metrics.in_flight.labels("requests").inc()
         asked = (await reader.readline()).decode()
         if asked.startswith("/die"):
             os.kill(os.getpid(), signal.SIGKILL)
         self._metrics.request_done("other", Outcome.PASSTHROUGH, status=200, origin=Origin.UPSTREAM, seconds=0.001)
         writer.write(f"{os.getpid()}\n".encode())
         writer.close()
-        self._metrics.requests_in_flight.inc(-1)
+        self._metrics.in_flight.labels("requests").inc(-1)
         self.in_flight -= 1
 
     def drain(self) -> None:

@@ -120,8 +120,8 @@ FACTS = Facts(
 def test_facts_and_numbers_come_together() -> None:
     registry = process_registry()
     metrics = Metrics(registry, backend="qdrant")
-    metrics.requests_in_flight.inc(3)
-    metrics.searches_in_flight.inc(2)
+    metrics.in_flight.labels("requests").inc(3)
+    metrics.in_flight.labels("searches").inc(2)
     metrics.learned_collections.set(4)
     worker = WorkerStatus(index=0, state="ready", pid=1, restarts=0)
     status = read_status(registry, FACTS, state=State.READY, uptime_seconds=1.26, workers=(worker,))

@@ -87,7 +87,7 @@ def test_connections_to_the_database_are_shown_by_what_they_do(held: Held) -> No
     held.census, held.shared = Census(busy=3, idle=2, waiting=1, opened=9), 4
     shown = {state: held.shown("upstream_connections", state=state) for state in ("busy", "idle", "shared")}
     assert shown == {"busy": 3, "idle": 2, "shared": 4}
-    assert held.shown("upstream_requests_waiting") == 1
+    assert held.shown("requests_waiting", wait="connection") == 1
     held.census, held.shared = Census(0, 0, 0, 9), 0
     assert [held.shown("upstream_connections", state=state) for state in shown] == [0, 0, 0]
 
@@ -102,23 +102,23 @@ def test_opened_connections_are_counted_once_however_often_one_looks(held: Held)
 def test_what_is_in_flight_is_shown_as_it_is_now(held: Held) -> None:
     records = [held.recorder.begin() for _ in range(3)]
     held.recorder.searches_in_flight, held.bytes_in_flight.total, held.clients = 2, 700, 5
-    names = ("requests_in_flight", "searches_in_flight", "selection_bytes_in_flight")
-    assert [held.shown(name) for name in names] == [3, 2, 700]
+    assert [held.shown("in_flight", kind=kind) for kind in ("requests", "searches")] == [3, 2]
+    assert held.shown("selection_bytes_in_flight") == 700
     assert held.shown("connections", side="client") == 5
     for record in records:
         held.recorder.end(record, ENDED)
-    assert held.shown("requests_in_flight") == 0
+    assert held.shown("in_flight", kind="requests") == 0
 
 
 def test_who_has_come_and_is_not_inside_waits(held: Held) -> None:
     records = [held.recorder.begin() for _ in range(3)]
     held.door.in_flight = 1
-    assert held.shown("requests_waiting") == 2
+    assert held.shown("requests_waiting", wait="admission") == 2
     held.door.in_flight = 3
-    assert held.shown("requests_waiting") == 0
+    assert held.shown("requests_waiting", wait="admission") == 0
     for record in records:
         held.recorder.end(record, ENDED)
-    assert held.shown("requests_waiting") == 0, "the last ones are still inside for a moment"
+    assert held.shown("requests_waiting", wait="admission") == 0, "the last ones are still inside for a moment"
 
 
 async def test_a_data_plane_over_http_shows_its_pool_and_its_limit() -> None:

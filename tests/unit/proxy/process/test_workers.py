@@ -110,7 +110,7 @@ def test_two_workers_share_the_socket_and_their_metrics_add_up() -> None:
         assert proxy.get("/readyz")[0] == 200
         until(lambda: proxy.scrape().value("vecsieve_requests_total", REQUEST) == len(answered))
         until(lambda: proxy.scrape().label_values("vecsieve_process_resident").get("worker") == {"w0", "w1"})
-        assert proxy.scrape().value("vecsieve_requests_in_flight") == 0
+        assert proxy.scrape().value("vecsieve_in_flight", {"kind": "requests"}) == 0
 
 
 def test_a_killed_worker_is_replaced_and_its_counters_continue() -> None:
@@ -122,7 +122,9 @@ def test_a_killed_worker_is_replaced_and_its_counters_continue() -> None:
         until(lambda: proxy.phases == ["ready", "ready"] and proxy.pids != before)
         assert len(set(before) & set(proxy.pids)) == 1, "the other worker was not touched"
         assert proxy.scrape().value("vecsieve_requests_total", REQUEST) == 10
-        assert proxy.scrape().value("vecsieve_requests_in_flight") == 0, "what was in flight died with its worker"
+        assert proxy.scrape().value("vecsieve_in_flight", {"kind": "requests"}) == 0, (
+            "what was in flight died with its worker"
+        )
         assert proxy.ask()
 
 

@@ -31,7 +31,7 @@ def worker(directory: Path, place: int) -> Metrics:
 def work(directory: Path, place: int, settings: str = "aaaa") -> None:
     metrics = worker(directory, place)
     metrics.built(version="1", parser="c")
-    metrics.requests_in_flight.inc(2)
+    metrics.in_flight.labels("requests").inc(2)
     metrics.candidates.observe(50)
     metrics.config_taken(settings, at=1000.0 + place)
     if place:
@@ -53,7 +53,7 @@ def test_what_two_workers_count_adds_up(tmp_path: Path) -> None:
     work(tmp_path, 1)
     found = scrape(tmp_path)
     assert found.value("vecsieve_requests_total", REQUEST) == 10
-    assert found.value("vecsieve_requests_in_flight") == 4
+    assert found.value("vecsieve_in_flight", {"kind": "requests"}) == 4
     assert found.value("vecsieve_candidates_count", {"backend": "qdrant"}) == 2
     assert found.value("vecsieve_candidates_sum", {"backend": "qdrant"}) == 100
     assert found.value("vecsieve_process_resident_memory_bytes", {"worker": "w0"}) == 1000
@@ -80,7 +80,7 @@ def test_a_restarted_worker_continues_its_counters_and_not_its_gauges(tmp_path: 
         work(tmp_path, 0)
         found = scrape(tmp_path)
         assert found.value("vecsieve_requests_total", REQUEST) == 5 * restart
-        assert found.value("vecsieve_requests_in_flight") == 2
+        assert found.value("vecsieve_in_flight", {"kind": "requests"}) == 2
     assert sorted(file.name for file in tmp_path.iterdir()) == files
 
 
@@ -91,7 +91,7 @@ def test_forgetting_one_workers_gauges_leaves_the_others_and_what_it_counted(tmp
     forget_gauges(tmp_path, 7)
     found = scrape(tmp_path)
     assert found.value("vecsieve_requests_total", REQUEST) == 10
-    assert found.value("vecsieve_requests_in_flight") == 2
+    assert found.value("vecsieve_in_flight", {"kind": "requests"}) == 2
     assert found.label_values("vecsieve_process_resident")["worker"] == {"w11"}
     assert found.value("vecsieve_config_info", {"hash": "aaaa"}) == 1
 
