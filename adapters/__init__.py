@@ -2,7 +2,7 @@
 
 contract  the verbs of an adapter, the values they exchange, the exceptions they may raise
 writes    the contract of upserts that are compared with what is stored
-base      base classes of adapters, write adapters and dialects, by transport
+base      base classes of adapters, write adapters and dialects, over REST and for both transports; base_grpc over gRPC
 fusions   requests that merge several ranked lists, divided into these and merged again
 fused_scores  the sums by which databases merge them
 backends  BACKENDS: one row for each database; every table, label and default derives from it

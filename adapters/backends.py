@@ -158,9 +158,8 @@ _QDRANT = Backend(
 
 @cache
 def _pinecone_grpc() -> Transport:
-    from .pinecone import calls, deletions
+    from .pinecone import calls, deletions, grpc_write
     from .pinecone.grpc import UNARY, PineconeGrpc
-    from .pinecone.grpc_write import PineconeGrpcWrites
 
     return Transport(
         adapter=PineconeGrpc,
@@ -168,8 +167,8 @@ def _pinecone_grpc() -> Transport:
         collection_of=calls.index_named,
         reshaped=calls.reshaped_over_grpc,
         unary=UNARY,
-        writes=PineconeGrpcWrites,
-        deletes=Deletes(deletions.over_grpc, deletions.of_message, changes=deletions.CHANGES),
+        writes=grpc_write.PineconeGrpcWrites,
+        deletes=Deletes(grpc_write.classify_deletion, grpc_write.deletions_of, changes=deletions.CHANGES),
     )
 
 
@@ -225,18 +224,17 @@ _CHROMA = Backend(name="chroma", parts=_chroma, operations=("query",))
 
 @cache
 def _milvus_grpc() -> Transport:
-    from .milvus import calls, deletions
+    from .milvus import calls, grpc_write
     from .milvus.grpc import MilvusGrpc
     from .milvus.grpc_description import MilvusGrpcDialect
-    from .milvus.grpc_write import MilvusGrpcWrites
 
     return Transport(
         adapter=MilvusGrpc,
         dialect=MilvusGrpcDialect,
         reshaped=calls.reshaped_over_grpc,
         unary=calls.UNARY,
-        writes=MilvusGrpcWrites,
-        deletes=Deletes(deletions.over_grpc, deletions.of_message, is_described=True),
+        writes=grpc_write.MilvusGrpcWrites,
+        deletes=Deletes(grpc_write.classify_deletion, grpc_write.deletions_of, is_described=True),
     )
 
 
@@ -271,17 +269,18 @@ _MILVUS = Backend(
 
 @cache
 def _weaviate_grpc() -> Transport:
-    from .weaviate import calls, deletions
+    from .weaviate import calls, deletions, grpc_write
     from .weaviate.grpc import WeaviateGrpc, WeaviateGrpcDialect
-    from .weaviate.grpc_write import WeaviateGrpcWrites
 
     return Transport(
         adapter=WeaviateGrpc,
         dialect=WeaviateGrpcDialect,
         reshaped=calls.reshaped_over_grpc,
         unary=calls.UNARY,
-        writes=WeaviateGrpcWrites,
-        deletes=Deletes(deletions.over_grpc, deletions.of_message, is_described=True, changes=deletions.CHANGES),
+        writes=grpc_write.WeaviateGrpcWrites,
+        deletes=Deletes(
+            grpc_write.classify_deletion, grpc_write.deletions_of, is_described=True, changes=deletions.CHANGES
+        ),
         asks_over_rest=True,
     )
 

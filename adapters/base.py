@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,21 +26,20 @@ from .contract import (
     Reason,
     Reply,
     RequestHead,
+    Search,
     SearchCall,
     UnsupportedError,
 )
 from .wire import json as wire_json
-from .wire import protobuf
 from .wire.json import RepeatedKeyError, Span
 from .wire.json_vectors import Shortened, edited, guess_numbers, kept_inside, set_aside
-from .wire.protobuf_values import Kind, Schema, as_json, entry, entry_of, kind_of, with_member
 from .writes import PLAIN, Deletion, Form, Inquiry, Neighbours, NewPoints, Receipt, Tenant, WriteNeeds
 
 NOTE = "_vecsieve"  # the payload member that lists the copies of a result
 _OBJECT = ord("{")
 # Where LangChain, Haystack, Dify and Open WebUI keep the metadata that they return, and where LlamaIndex does.
-_METADATA = ("metadata", "meta")
-_NODE = "_node_content"
+METADATA = ("metadata", "meta")
+NODE = "_node_content"
 
 Edit = tuple[int, int, bytes]
 Keep = Sequence[npt.NDArray[np.intp]]
@@ -64,22 +63,32 @@ def check_page(top_k: int, offset: int) -> None:
         raise UnsupportedError(Reason.SINGLE_RESULT)
 
 
-class _Verbs(Generic[RequestT, ReplyT]):
-    """Stateless: one instance can be used concurrently. ``read_reply`` returns one pool, or one for each search."""
+class Verbs(Generic[RequestT, ReplyT]):
+    """Stateless: one instance can be used concurrently. ``read_request`` and ``read_reply`` return one search and one pool, or several; a
+    request may raise UnsupportedError, a reply ValueError.
+    """
 
     request_type: type[RequestT]
     reply_type: type[ReplyT]
     classify: Callable[[RequestHead], Operation | None]
-    parse_request: Callable[[Operation, bytes, Needs], SearchCall]
+    read_request: Callable[[Operation, bytes, Needs], tuple[Search | tuple[Search, ...], RequestT]]
     widen_request: Callable[[RequestT, Sequence[int]], bytes]
     read_reply: Callable[[RequestT, Needs, bytes], tuple[Pool | tuple[Pool, ...], ReplyT]]
     cut_reply: Callable[[RequestT, ReplyT, Keep], bytes]
+
+    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+        searches, document = self.read_request(operation, body, needs)
+        searches = searches if isinstance(searches, tuple) else (searches,)
+        return SearchCall(operation=operation, searches=searches, needs=needs, document=document)
 
     def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
         return self.widen_request(typed(call.document, self.request_type), fetch_k)
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        pools, document = self.read_reply(typed(call.document, self.request_type), call.needs, body)
+        try:
+            pools, document = self.read_reply(typed(call.document, self.request_type), call.needs, body)
+        except ValueError as error:
+            raise MalformedReplyError(str(error)) from None
         return Reply(pools=pools if isinstance(pools, tuple) else (pools,), document=document)
 
     def trim(self, call: SearchCall, reply: Reply, keep: Keep) -> bytes:
@@ -89,7 +98,7 @@ class _Verbs(Generic[RequestT, ReplyT]):
             raise MalformedReplyError(str(error)) from None
 
 
-class RestAdapter(_Verbs[RequestT, ReplyT]):
+class RestAdapter(Verbs[RequestT, ReplyT]):
     """The verbs over JSON bodies."""
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
@@ -117,12 +126,12 @@ class NotingAdapter(RestAdapter[RequestT, ReplyT]):
     def _note(self, answer: bytes, text: bytes, span: Span, note: bytes) -> list[Edit]:
         """In the object that has the payload's metadata, if there is one: frameworks show only this object."""
         present = wire_json.members(text, span)
-        if _NODE in present:
-            node = present[_NODE].span
-            noted = _noted_node(answer[slice(*node)], note)
+        if NODE in present:
+            node = present[NODE].span
+            noted = noted_node(answer[slice(*node)], note)
             if noted is not None:
                 return [(*node, noted)]
-        inner = next((present[key].span for key in _METADATA if key in present), span)
+        inner = next((present[key].span for key in METADATA if key in present), span)
         value = json_text(note.decode(errors="replace")) if self.is_flat else note
         return _added(text, inner if text[inner[0]] == _OBJECT else span, value)
 
@@ -135,7 +144,7 @@ def _added(text: bytes, span: Span, value: bytes) -> list[Edit]:
     return [(span[1] - 1, span[1] - 1, b'%s"%s":%s' % (b"," if present else b"", NOTE.encode(), value))]
 
 
-def _noted_node(raw: bytes, note: bytes) -> bytes | None:
+def noted_node(raw: bytes, note: bytes) -> bytes | None:
     """LlamaIndex' node, a JSON string that spells an object, with the note in its metadata; None if it has none."""
     if not raw.startswith(b'"'):
         return None
@@ -147,31 +156,6 @@ def _noted_node(raw: bytes, note: bytes) -> bytes | None:
     except (ValueError, KeyError):  # no object, no metadata, or a lone surrogate
         return None
     return json.dumps(wire_json.splice(node, edits).decode()).encode()
-
-
-def noted_entry(values: Mapping[bytes, bytes], note: bytes, schema: Schema, *, is_flat: bool = False) -> bytes | None:
-    """As NotingAdapter for a payload over gRPC: the message of the entry to add, because the last of several entries with one key counts; None if the
-    payload has a note. ``values``: the messages of the payload's values.
-    """
-    value = note.decode() if is_flat else json.loads(note)
-    node = values.get(_NODE.encode(), b"")
-    noted = _noted_node(as_json(node, (0, len(node)), schema), note) if kind_of(node, schema) is Kind.STRING else None
-    if noted is not None:
-        return entry(_NODE, json.loads(noted), schema)
-    key = next((key for key in _METADATA if key.encode() in values), "")
-    inner = values.get(key.encode(), b"")
-    if kind_of(inner, schema) is Kind.STRUCT:
-        return entry_of(key, with_member(inner, NOTE, value, schema))
-    return None if NOTE.encode() in values else entry(NOTE, value, schema)
-
-
-class GrpcAdapter(_Verbs[RequestT, ReplyT]):
-    """The verbs over single messages. ``messages``: those that a request reader parses, from each operation's name on."""
-
-    messages: protobuf.Messages
-
-    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        protobuf.check_size(body, operation.name, self.messages, bounds)
 
 
 TOO_MANY_REQUESTS = 429
@@ -235,7 +219,7 @@ Array = tuple[Span, Sequence[Span]]
 """The span of an array with one element for each point, and those elements."""
 
 
-class _Writes:
+class Writes:
     """``read_neighbours``, ``read_stored``: may raise ValueError and similar errors."""
 
     conflict: int
@@ -301,7 +285,7 @@ class _Writes:
         return Receipt(body=body)
 
 
-class RestWrites(_Writes):
+class RestWrites(Writes):
     """Over JSON bodies. ``guess``: the arrays that are set aside before the rest is parsed. ``arrays``: all arrays of a parsed write with
     one element per point.
     """
@@ -341,46 +325,6 @@ class RestWrites(_Writes):
 
         edits = [(at + 1, end - 1, inside((at, end), each)) for (at, end), each in arrays]
         return b"".join(edited(source, (0, len(source.text)), edits))
-
-
-class GrpcWrites(_Writes):
-    """Over single messages. ``upsert``: the type of a write, and the name of the opaque messages of its points; ``data``: a parsed write's
-    bytes; ``message``: of a single point. ``counted``: the messages whose fields are counted in a large write, from `upsert` on.
-    """
-
-    conflict = 6  # ALREADY_EXISTS
-    counted: ClassVar[protobuf.Messages] = {"upsert": {}}
-    read_points: Callable[[Operation, bytes, WriteNeeds], NewPoints]
-    upsert: ClassVar[tuple[Any, str]]
-    data: Callable[[NewPoints], bytes]
-    message: Callable[[NewPoints, int, bytes], bytes]
-
-    def parse(self, write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-        try:
-            protobuf.check_count(body, "upsert", self.counted)
-            return self.read_points(write, body, needs)
-        except ValueError:
-            raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-
-    def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
-        return self.rewritten(points, dict.fromkeys(rows))
-
-    def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes], /) -> bytes:
-        messages = {row: self.message(points, row, point) for row, point in merged.items()}
-        return self.rewritten(points, {**dict.fromkeys(rows), **messages})
-
-    def rewritten(self, points: NewPoints, other: Mapping[int, bytes | None]) -> bytes:
-        """The client's message with replaced messages of some points, None to omit them; its own bytes if nothing changes."""
-        data = self.data(points)
-        if not other:
-            return data
-        kind, name = self.upsert
-        upsert = kind.FromString(data)
-        written = getattr(upsert, name)
-        messages = [other.get(row, point) for row, point in enumerate(written)]
-        written[:] = [point for point in messages if point is not None]
-        encoded: bytes = upsert.SerializeToString()
-        return encoded
 
 
 @dataclass(frozen=True, slots=True)

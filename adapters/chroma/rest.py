@@ -25,7 +25,7 @@ from ..contract import (
     Needs,
     Operation,
     Pool,
-    SearchCall,
+    Search,
 )
 from ..wire.json import (
     Member,
@@ -304,7 +304,6 @@ class ChromaRest(NotingAdapter[Document, ReplyDocument]):
     is_flat = True  # metadata has strings, numbers, booleans
 
     def read_reply(self, request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
-        """Raises MalformedReplyError, nothing else."""
         return read_aside(body, guess_rows(body, EMBEDDINGS), lambda source: _read(request, needs, source))
 
     def cut_reply(self, request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
@@ -328,9 +327,8 @@ class ChromaRest(NotingAdapter[Document, ReplyDocument]):
             return tuple(cells.spans for cells in columns[METADATAS].cells)
         return tuple((None,) * len(cells.spans) for cells in columns[IDS].cells)
 
-    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        searches, document = request.parse(body, needs)
-        return SearchCall(operation=operation, searches=searches, needs=needs, document=document)
+    def read_request(self, _: Operation, body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
+        return request.parse(body, needs)
 
 
 # HTTP status -> the name of the error.

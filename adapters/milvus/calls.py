@@ -15,7 +15,7 @@ from ..contract import (
     Touched,
     may_be_json,
 )
-from ..wire.protobuf import LENGTH, Field, head_fields, methods, only, text
+from ..wire.protobuf import length_field, methods, text_at
 
 BACKEND = "milvus"
 SEARCH, HYBRID_SEARCH = "search", "hybrid_search"
@@ -43,20 +43,12 @@ def classify_grpc(head: RequestHead) -> Operation | None:
 
 def describe(_: Operation, message: bytes) -> Question | None:
     """The request for the description of the collection; None if the search names none. Never raises."""
-    try:
-        fields_named = [field for field in named(message) if field is not None]
-    except ValueError:
+    names = {number: text_at(message, number) for number in (DATABASE, COLLECTION)}
+    if not names[COLLECTION]:
         return None
-    if not any(field.number == COLLECTION for field in fields_named):
-        return None
-    # The numbers of database and collection are the same in both messages.
-    return Question(method="POST", target=DESCRIBE, body=b"".join(message[f.start : f.end] for f in fields_named))
-
-
-def named(data: bytes) -> tuple[Field | None, Field | None]:
-    """The fields of the database and of the collection. Raises ValueError."""
-    found = head_fields(data)
-    return only(found, DATABASE, LENGTH), only(found, COLLECTION, LENGTH)
+    # Database and collection have the same numbers in both messages.
+    body = b"".join([length_field(number, name.encode()) for number, name in names.items() if name])
+    return Question(method="POST", target=DESCRIBE, body=body)
 
 
 def place(database: str, collection: str) -> str:
@@ -66,12 +58,7 @@ def place(database: str, collection: str) -> str:
 
 def collection_of(head: RequestHead) -> str:
     """The collection named by a message; "" if it cannot be parsed, in which case the search is unsupported as well."""
-    try:
-        database, collection = named(head.message)
-        database_named = "" if database is None else text(head.message, database)
-        return place(database_named or head.database, "" if collection is None else text(head.message, collection))
-    except ValueError:
-        return ""
+    return place(text_at(head.message, DATABASE) or head.database, text_at(head.message, COLLECTION))
 
 
 # Unary methods, up to Milvus 3.0. Any other method is forwarded as a stream in both directions, which costs more.

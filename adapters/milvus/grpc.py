@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ..base import GrpcAdapter, Keep, typed
+from ..base import Keep, typed
+from ..base_grpc import GrpcAdapter
 from ..contract import (
     FIELD_BYTES,
     Allowance,
@@ -31,7 +32,7 @@ from ..contract import (
 )
 from ..fusions import Divided, Ending, Fused, Part, Undivided, UndividedError
 from ..wire.json import members, object_of, whole
-from ..wire.schema import has_unknown, parsed
+from ..wire.schema import has_unknown, parsed, serialized
 from ..wire.vectors import without_vector
 from . import calls, grpc_request
 from .calls import HYBRID_SEARCH
@@ -63,7 +64,7 @@ class ReplyDocument:
         return tuple(end - count for end, count in zip(ends, self.counts, strict=True))
 
 
-def read_reply(request: Document, body: bytes) -> ReplyDocument:
+def _read(request: Document, body: bytes) -> ReplyDocument:
     """Raises ValueError, and DeclinedError."""
     message = read_answer(REPLY, body, "reply")
     results = message.results
@@ -83,7 +84,7 @@ def read_reply(request: Document, body: bytes) -> ReplyDocument:
     columns = read_columns(messages, rows)
     _check_columns(request, columns, rows)
     del results.fields_data[:]
-    rest = message.SerializeToString()
+    rest = serialized(message)
     return ReplyDocument(
         body=body, rest=rest, counts=counts, scores=scores, ids=ids, columns=columns, messages=messages
     )
@@ -148,8 +149,7 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
         results.top_k = top_k
     else:
         results.ClearField("top_k")
-    text: bytes = answer.SerializeToString()
-    return text
+    return serialized(answer)
 
 
 def _top_k(stated: int, requested: int, came: Sequence[int], counts: Sequence[int]) -> int:
@@ -157,13 +157,10 @@ def _top_k(stated: int, requested: int, came: Sequence[int], counts: Sequence[in
     return max(counts) if stated == max(came) else min(stated, requested)
 
 
-def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
-    """Raises MalformedReplyError, nothing else."""
-    try:
-        reply = read_reply(request, body)
-        return _pools(request, needs, reply), reply
-    except ValueError as error:
-        raise MalformedReplyError(str(error)) from None
+def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
+    """Raises ValueError, and DeclinedError."""
+    reply = _read(request, body)
+    return _pools(request, needs, reply), reply
 
 
 def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool, ...]:
@@ -275,7 +272,7 @@ def _part(call: SearchCall, request: Document, root: Any, leaf: Any) -> tuple[Pa
     is_compared = read.queries.is_comparable and read.pairs.get("anns_field") == request.vector
     query = read.queries.vectors()[0] if is_compared else None
     search = Search(top_k=read.page[0], offset=0, pages=False, query=query)
-    text: bytes = message.SerializeToString()
+    text = serialized(message)
     document = Document(body=text, top_k=read.page[0], queries=1, vector=request.vector, chosen=request.chosen)
     made = SearchCall(operation=call.operation, searches=(search,), needs=call.needs, document=document)
     return Part(text, made), read.pairs.get("metric_type")
@@ -288,9 +285,9 @@ def _copied(message: Any, names: Collection[str]) -> dict[str, Any]:
 class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
     request_type, reply_type, messages = Document, ReplyDocument, grpc_request.MESSAGES
     classify = staticmethod(calls.classify_grpc)
-    parse_request = staticmethod(grpc_request.parse_request)
+    read_request = staticmethod(grpc_request.read_request)
     widen_request = staticmethod(grpc_request.widen)
-    read_reply = staticmethod(parse_reply)
+    read_reply = staticmethod(read_reply)
     cut_reply = staticmethod(trim)
     describe = staticmethod(calls.describe)
     parse_description = staticmethod(read_description)
@@ -312,8 +309,7 @@ class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
         if answer.results.HasField("top_k"):
             # Lite says the limit, others the length of the longest list.
             answer.results.top_k = divided.fusion.limit if divided.fusion.is_double else len(rows)
-        fused: bytes = answer.SerializeToString()
-        return fused
+        return serialized(answer)
 
 
 def _fuse(

@@ -18,8 +18,8 @@ import orjson
 
 from ..contract import Allowance
 from ..wire.json import last_values
-from ..wire.protobuf_values import spelled_text
 from ..wire.schema import has_unknown, parsed
+from ..wire.values import spelled_text
 from ..wire.vectors import spelled_floats
 from .fields import DYNAMIC, JSON
 from .grpc_schema import COLUMN, SCALARS

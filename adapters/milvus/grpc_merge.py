@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..wire.schema import serialized
 from .fields import (
     ARRAY,
     BOOL,
@@ -122,7 +123,7 @@ def _scalar(value: object, kind: FieldType) -> Any:
     content, array = SCALARS(), _ARRAYS[kind.element]
     getattr(content, array).SetInParent()
     fill(content, array, [_ENCODED[array](inner) for inner in value])
-    return content.SerializeToString()
+    return serialized(content)
 
 
 _ENCODED: Mapping[str, Callable[..., Any]] = {

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base import check_page
-from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
+from ..contract import Needs, Operation, Reason, Search, UnsupportedError
 from ..wire.json import Members, splice
 from ..wire.protobuf import Messages
-from ..wire.schema import known, parsed, read
+from ..wire.schema import known, parsed, read, serialized, text_of
 from .calls import HYBRID_SEARCH, SEARCH
 from .grpc_schema import GROUP, HYBRID_REQUEST, SEARCH_REQUEST
 from .search import (
@@ -43,14 +43,6 @@ def once(message: Any, *names: str) -> Any:
     if any(len(getattr(message, name)) > 1 for name in ("db_name", "collection_name", *names)):
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return message
-
-
-def text_of(value: bytes) -> str:
-    """Raises UnsupportedError."""
-    try:
-        return value.decode()
-    except ValueError:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
 
 def pairs_of(pairs: Iterable[Any]) -> dict[str, str]:
@@ -142,11 +134,9 @@ class Part:
     most: int
 
 
-def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+def read_request(operation: Operation, body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
     """Raises UnsupportedError, nothing else."""
-    hybrid = operation.name == HYBRID_SEARCH
-    searches, document = (_hybrid if hybrid else _search)(body, needs)
-    return SearchCall(operation=operation, searches=searches, needs=needs, document=document)
+    return (_hybrid if operation.name == HYBRID_SEARCH else _search)(body, needs)
 
 
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
@@ -160,8 +150,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     message = parsed(HYBRID_REQUEST if document.is_hybrid else SEARCH_REQUEST, document.body)
     put(message.rank_params if document.is_hybrid else message.search_params, values)
     message.output_fields.extend([name.encode() for name in document.chosen.added])
-    wide: bytes = message.SerializeToString()
-    return wide
+    return serialized(message)
 
 
 def _search(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:

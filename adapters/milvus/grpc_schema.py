@@ -45,7 +45,7 @@ _REPLIES = {
     ),
     "Ids": "1 int_id Integers, 2 str_id Elements",
     "Queried": "1 status Status, 2 fields_data Column*",
-    "Mutation": "1 status Status, 3 succ_index uint32*, 4 err_index uint32*",
+    "Mutation": "1 status Status, 2 IDs Ids, 3 succ_index uint32*, 4 err_index uint32*",
     "Description": "1 status Status, 2 schema Schema, 3 collectionID uint64",
     "Schema": "4 fields Field*, 5 enable_dynamic_field bool",
     "Field": (

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..base import NOTE, GrpcWrites, typed
+from ..base import NOTE, typed
+from ..base_grpc import GrpcWrites
 from ..contract import (
     MalformedReplyError,
     NativeAnswer,
@@ -28,12 +29,12 @@ from ..contract import (
     RequestHead,
     UnsupportedError,
 )
-from ..wire.protobuf import Messages, length_field
-from ..wire.schema import parsed, read
-from ..writes import Form, Inquiry, Neighbours, NewPoints, Receipt, WriteNeeds, by_tenant, name_of, numbered
-from . import calls, grpc_merge
+from ..wire.protobuf import Messages
+from ..wire.schema import parsed, read, serialized, text_of
+from ..writes import Deletion, Form, Inquiry, Neighbours, NewPoints, Receipt, WriteNeeds, by_tenant, name_of, numbered
+from . import calls, deletions, grpc_merge
 from .fields import JSON, can_hold
-from .grpc import parse_reply
+from .grpc import read_reply
 from .grpc_columns import (
     Column,
     column_values,
@@ -48,7 +49,7 @@ from .grpc_columns import (
 )
 from .grpc_description import read_answer, read_description
 from .grpc_request import Document as SearchDocument
-from .grpc_request import once, pairs_of, text_of
+from .grpc_request import once, pairs_of
 from .grpc_schema import (
     ANSWER,
     COUNTED,
@@ -168,7 +169,6 @@ def _row(columns: Sequence[Column], row: int) -> bytes:
 
 
 _EXPRESSION = 1  # DslType.BoolExprV1
-_STATUS, _IDS = 1, 2  # of a MutationResult
 
 
 def _kept(points: NewPoints, rows: Collection[int]) -> tuple[Document, list[int], Any]:
@@ -203,9 +203,8 @@ class MilvusGrpcWrites(GrpcWrites):
 
     def acknowledged(self, _: Operation, points: NewPoints, _query: str) -> NativeAnswer:
         """No rows and no ids."""
-        kind = 2 if typed(points.document, Document).schema.has_texts else 1
-        body = length_field(_STATUS, b"") + length_field(_IDS, length_field(kind, b""))
-        return NativeAnswer(status=0, content_type="", body=body)
+        kind = "str_id" if typed(points.document, Document).schema.has_texts else "int_id"
+        return NativeAnswer(status=0, content_type="", body=serialized(MUTATION(status={}, IDs={kind: {}})))
 
     def ask_metric(self, write: Operation, body: bytes) -> Question:
         """The indexes of the collection, which are named as in its description. Raises UnsupportedError."""
@@ -247,8 +246,8 @@ class MilvusGrpcWrites(GrpcWrites):
             values = [document.packed[row] for row in rows]
             group = GROUP(placeholders=[{"tag": [b"$0"], "type": document.kind, "values": values}])
             search.dsl[:], search.nq = [condition(tenant).encode()], len(rows)
-            search.placeholder_group[:] = [group.SerializeToString()]
-            questions.append(Question(method="POST", target=calls.SEARCHES, body=search.SerializeToString()))
+            search.placeholder_group[:] = [serialized(group)]
+            questions.append(Question(method="POST", target=calls.SEARCHES, body=serialized(search)))
         return questions
 
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
@@ -259,7 +258,7 @@ class MilvusGrpcWrites(GrpcWrites):
         scores: list[npt.NDArray[np.float64]] = []
         fielded: list[tuple[bytes | None, ...]] = []
         for body, rows in zip(bodies, by_tenant(inquiry).values(), strict=True):
-            pools, _ = parse_reply(_searched(points, inquiry, len(rows)), needs, body)
+            pools, _ = read_reply(_searched(points, inquiry, len(rows)), needs, body)
             for row, pool in zip(rows, pools, strict=True):
                 if len(pool.ids) != len(pool.scores):
                     raise MalformedReplyError(f"{len(pool.ids)} ids of {len(pool.scores)} rows")
@@ -302,8 +301,7 @@ class MilvusGrpcWrites(GrpcWrites):
             for row, note in notes.items():
                 elements[row], valid[row] = note if is_fixed else noted(present[row], note), True
             put(message.fields_data[document.place], "json_data", elements, valid)
-        encoded: bytes = message.SerializeToString()
-        return encoded
+        return serialized(message)
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """As JSON, the keys of a dynamic field beside the others. Raises UnsupportedError."""
@@ -318,8 +316,7 @@ class MilvusGrpcWrites(GrpcWrites):
         document, kept, message = _kept(points, rows)
         for field, column in zip(message.fields_data, document.columns, strict=True):
             cut(field, column, kept)
-        encoded: bytes = message.SerializeToString()
-        return encoded
+        return serialized(message)
 
     def form_of(self, points: NewPoints) -> Form:
         return form_of(typed(points.document, Document).schema)
@@ -347,8 +344,7 @@ class MilvusGrpcWrites(GrpcWrites):
             grpc_merge.merge(message, document.columns, document.schema.fields, kept, members)
         except (ValueError, TypeError, LookupError, error):
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-        encoded: bytes = message.SerializeToString()
-        return encoded
+        return serialized(message)
 
     def restores(self, points: NewPoints) -> bool:
         return typed(points.document, Document).schema.is_restorable
@@ -358,7 +354,7 @@ class MilvusGrpcWrites(GrpcWrites):
         document = typed(points.document, Document)
         fields = b"*" if whole else document.schema.primary.encode()
         query = QUERY(**document.named, expr=ids_among(document.schema, ids).encode(), output_fields=[fields])
-        return [Question(method="POST", target=calls.QUERIES, body=query.SerializeToString())]
+        return [Question(method="POST", target=calls.QUERIES, body=serialized(query))]
 
     def read_stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         queried = read_answer(QUERIED, body, "queried").fields_data
@@ -379,7 +375,7 @@ class MilvusGrpcWrites(GrpcWrites):
             partition_name=[document.partition.encode()] if document.partition else [],
             expr=ids_among(document.schema, list(victims)).encode(),
         )
-        return [Question(method="POST", target=calls.DELETES, body=deletion.SerializeToString())]
+        return [Question(method="POST", target=calls.DELETES, body=serialized(deletion))]
 
     def receipt(self, _write: Operation, points: NewPoints, copies: Mapping[int, int | None], body: bytes) -> Receipt:
         """The database's own counts and ids. Places of rows are changed to those in the client's write. Raises MalformedReplyError."""
@@ -390,4 +386,30 @@ class MilvusGrpcWrites(GrpcWrites):
                 places[:] = [kept[place] for place in places]
         except (ValueError, IndexError) as error:
             raise MalformedReplyError(f"answer to a write: {error}") from None
-        return Receipt(body=answer.SerializeToString(), failed=frozenset(answer.err_index))
+        return Receipt(body=serialized(answer), failed=frozenset(answer.err_index))
+
+
+_SERVICE = calls.DELETES.rpartition("/")[0]
+_PATHS = {
+    calls.DELETES: deletions.DELETE,
+    f"{_SERVICE}/DropCollection": deletions.GONE,
+    f"{_SERVICE}/TruncateCollection": deletions.GONE,
+    f"{_SERVICE}/DropPartition": deletions.PARTITION,
+    f"{_SERVICE}/RenameCollection": deletions.OTHERS,
+    f"{_SERVICE}/RestoreSnapshot": deletions.OTHERS,
+}
+
+
+def classify_deletion(head: RequestHead) -> Operation | None:
+    """Never raises."""
+    name = _PATHS.get(head.path)
+    return None if name is None else Operation(backend=calls.BACKEND, name=name, collection=calls.collection_of(head))
+
+
+def deletions_of(request: Operation, body: bytes, known: object | None) -> Sequence[Deletion]:
+    """Raises ValueError."""
+    if request.name not in {deletions.DELETE, deletions.PARTITION}:
+        return deletions.deletion(request.name, request.collection, "", None)
+    message = parsed(DELETE, body)  # a dropped partition has the same numbers, without an expression
+    listed = deletions.ids_in(message.expr.decode(), known)
+    return deletions.deletion(request.name, request.collection, b"".join(message.partition_name).decode(), listed)

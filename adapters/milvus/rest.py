@@ -181,10 +181,10 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
     collection_in = staticmethod(rest_search.collection_in)
     parse_description = staticmethod(search.read_rest_description)
 
-    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+    def read_request(self, operation: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:
         """Raises UnsupportedError, nothing else."""
         if operation.name == SEARCH:
-            return rest_search.parse_request(operation, body, needs)
+            return rest_search.read_request(operation, body, needs)
         span = whole(body)
         found = read_object(body, span, _ROOT, reason=Reason.NOT_JSON)
         if any(present(body, found, name) for name in _CHOSEN):
@@ -212,7 +212,7 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
             body=body, version=VERSION_2, limit=limit, offset=None, listed=listed, top_k=top_k, skipped=0, end=span[1] - 1,
             vector=vector, chosen=chosen,
         )  # fmt: skip
-        return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
+        return search, document
 
     def divided(self, call: SearchCall, body: bytes) -> Divided | None:
         if call.operation.name != HYBRID_SEARCH:

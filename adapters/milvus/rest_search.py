@@ -27,7 +27,6 @@ from ..contract import (
     Question,
     Reason,
     Search,
-    SearchCall,
     UnsupportedError,
 )
 from ..wire.json import (
@@ -116,7 +115,7 @@ class Document:
     is_part: bool = False
 
 
-def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+def read_request(operation: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:
     """Raises UnsupportedError, nothing else."""
     version = _VERSIONS[operation.partition]
     span = whole(body)
@@ -144,7 +143,7 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
     )  # fmt: skip
     if listed is None and "outputFields" in found and document.chosen.added:  # null: the member cannot be repeated
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-    return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
+    return search, document
 
 
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
@@ -241,7 +240,7 @@ class ReplyDocument:
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    """Raises MalformedReplyError, nothing else."""
+    """Raises ValueError, and DeclinedError."""
     return read_aside(body, guess_arrays(body, request.vector), lambda source: _read(request, needs, source))
 
 

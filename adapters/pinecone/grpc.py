@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..base import GrpcAdapter, Keep, check_page, noted_entry
+from ..base import Keep, check_page
+from ..base_grpc import GrpcAdapter, noted_entry
 from ..contract import (
-    MalformedReplyError,
     Needs,
     Operation,
     Pool,
@@ -27,17 +27,15 @@ from ..contract import (
     SearchCall,
     UnsupportedError,
 )
-from ..wire.protobuf import Messages, check_count, length_field, methods
-from ..wire.protobuf_values import GOOGLE, Wanted, objects_of_json
-from ..wire.schema import check_certain, is_exact, is_mistyped, packed_floats, parsed, unknown_numbers
-from ..wire.structs import members_of, pairs_of
+from ..wire.protobuf import Messages, check_count, methods
+from ..wire.schema import check_certain, checked, is_mistyped, parsed, serialized
+from ..wire.values import GOOGLE, Wanted, chosen_of
 from ..wire.vectors import SparseRow, matrix, row, union_matrix, usable, whole_floats, without_vector
 from . import rest_request
 from .calls import BACKEND, QUERY, index_of
-from .grpc_schema import COUNTED, HIT, MATCHES, QUERY_VECTOR, REPLY, SEARCH, SPARSE
+from .grpc_schema import COUNTED, HIT, MATCHES, REPLY, SEARCH, SPARSE
 from .rest_request import only_one_ranking
 
-QUERY_FLOATS = 7  # the number of a query's vector
 _MOST = 2**32 - 1
 # No inner message is parsed.
 MESSAGES: Messages = {QUERY: {}}
@@ -54,14 +52,17 @@ class Document:
     self_id: str
 
 
-def parse(body: bytes, needs: Needs) -> tuple[Search, Document]:
-    """Parse a request. Raises UnsupportedError, nothing else."""
-    query, packed = _read_query(body)
+def read_request(_: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:
+    """Raises UnsupportedError, nothing else."""
+    query = checked(SEARCH, body)
+    # A reader of 32 bits would truncate a longer number.
+    if max(query.top_k, query.max_candidates) > _MOST:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     check_page(query.top_k, 0)
     if needs.payload_fields and not query.include_metadata:
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     is_bare = not query.include_metadata and bool(needs.whole or needs.seen_fields)
-    vector, self_id, is_sparse = row(packed), _text(query.id), query.HasField("sparse_vector")
+    vector, self_id, is_sparse = _vector(query), _text(query.id), query.HasField("sparse_vector")
     only_one_ranking(is_dense=bool(len(vector)), is_by_id=bool(self_id), is_sparse=is_sparse)
     namespace = _text(query.namespace)
     candidates = query.max_candidates if query.HasField("max_candidates") else None
@@ -86,28 +87,14 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     added = {"top_k": count} if count != document.top_k else {}
     added |= {"include_values": True} if document.emptied else {}
     added |= {"include_metadata": True} if document.is_bare else {}
-    wide: bytes = document.body + SEARCH(**added).SerializeToString()
-    return wide
+    return document.body + serialized(SEARCH(**added))
 
 
-def _read_query(body: bytes) -> tuple[Any, bytes]:
-    """A query, and the floats of its vector. Raises UnsupportedError."""
+def _vector(query: Any) -> npt.NDArray[np.float32]:
     try:
-        query = parsed(SEARCH, body)
-    except ValueError:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-    unknown = unknown_numbers(query) - {QUERY_FLOATS}
-    if not unknown <= set(SEARCH.DESCRIPTOR.fields_by_number):
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    try:
-        vector = parsed(QUERY_VECTOR, body)
+        return row(b"".join(query.vector))
     except ValueError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
-    # A reader of 32 bits would truncate a longer number.
-    is_long = max(query.top_k, query.max_candidates) > _MOST
-    if unknown or is_long or is_mistyped(vector) or not is_exact(query, body):
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    return query, packed_floats(vector, number=QUERY_FLOATS)
 
 
 def _text(value: bytes) -> str:
@@ -117,30 +104,16 @@ def _text(value: bytes) -> str:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyDocument:
-    """A reply that was read: its bytes."""
-
-    body: bytes
-
-
-def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    """Raises MalformedReplyError, nothing else."""
-    try:
-        return _pool(request, needs, body), ReplyDocument(body=body)
-    except ValueError as error:
-        raise MalformedReplyError(str(error)) from None
-
-
-def _pool(request: Document, needs: Needs, body: bytes) -> Pool:
+def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, bytes]:
+    """Raises ValueError."""
     matches = matches_in(body)
     ids = [match.id.decode() for match in matches]
     vectors = _vectors(matches)
     unusable = without_vector(vectors)
-    return Pool(
+    pool = Pool(
         scores=scores_of(matches),
         vectors=vectors,
-        fields=members_of([match.metadata for match in matches], Wanted(needs.payload_fields, needs.optional_fields)),
+        fields=chosen_of([match.metadata for match in matches], Wanted(needs.payload_fields, needs.optional_fields)),
         payloads=partial(_payloads, body),
         # As over REST: both transports share remembered vectors.
         ids=tuple(map(orjson.dumps, ids)),
@@ -149,6 +122,7 @@ def _pool(request: Document, needs: Needs, body: bytes) -> Pool:
         # The record by which the search is made must not replace similar records.
         alone=tuple([place for place, each in enumerate(ids) if each == request.self_id]),
     )
+    return pool, body
 
 
 def matches_in(body: bytes) -> Sequence[Any]:
@@ -191,21 +165,26 @@ def _sparse(message: bytes) -> SparseRow | None:
 def _payloads(body: bytes, most: int) -> tuple[bytes | None, ...]:
     """The metadata, from the bytes, which are kept in any case."""
     hits = [parsed(HIT, hit) for hit in parsed(REPLY, body).matches[:most]]
-    return objects_of_json([b"".join(hit.metadata) for hit in hits], pairs_of, GOOGLE)
+    return GOOGLE.readable([b"".join(hit.metadata) for hit in hits], entries_in)
 
 
-def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
+def entries_in(metadata: bytes) -> Sequence[Any]:
+    """Raises ValueError."""
+    entries: Sequence[Any] = parsed(GOOGLE.struct, metadata).fields
+    return entries
+
+
+def trim(request: Document, reply: bytes, keep: Keep) -> bytes:
     """The client's answer: the matches ``keep[0]`` in that order, without added values."""
     (kept,) = keep
     added = (("values", "sparse_values") if request.emptied else ()) + (("metadata",) if request.is_bare else ())
-    answer = parsed(REPLY, reply.body)
+    answer = parsed(REPLY, reply)
     hits = answer.matches
     shown = [_shown(hits[index], added) for index in kept.tolist()]
     if len(shown) == len(hits) and shown == hits:  # fields that are not named keep their places
-        return reply.body
+        return reply
     hits[:] = shown
-    cut: bytes = answer.SerializeToString()
-    return cut
+    return serialized(answer)
 
 
 def _shown(match: bytes, added: Sequence[str]) -> bytes:
@@ -215,8 +194,7 @@ def _shown(match: bytes, added: Sequence[str]) -> bytes:
     hit = parsed(HIT, match)
     for name in added:
         hit.ClearField(name)
-    shown: bytes = hit.SerializeToString()
-    return shown
+    return serialized(hit)
 
 
 def _noted(match: bytes, note: bytes | None) -> bytes:
@@ -225,12 +203,11 @@ def _noted(match: bytes, note: bytes | None) -> bytes:
     if note is None or not hit.metadata:
         return match
     metadata = b"".join(hit.metadata)
-    added = noted_entry(dict(pairs_of(metadata)), note, GOOGLE, is_flat=True)
+    added = noted_entry(entries_in(metadata), note, GOOGLE, is_flat=True)
     if added is None:
         return match
-    hit.metadata[:] = [metadata + length_field(1, added)]
-    shown: bytes = hit.SerializeToString()
-    return shown
+    hit.metadata[:] = [metadata + serialized(GOOGLE.struct(fields=[added]))]
+    return serialized(hit)
 
 
 PATH = "/VectorService/Query"
@@ -242,24 +219,20 @@ UNARY = methods(
 )
 
 
-class PineconeGrpc(GrpcAdapter[Document, ReplyDocument]):
-    request_type, reply_type, messages = Document, ReplyDocument, MESSAGES
+class PineconeGrpc(GrpcAdapter[Document, bytes]):
+    request_type, reply_type, messages = Document, bytes, MESSAGES
     widen_request = staticmethod(widen)
-    read_reply = staticmethod(parse_reply)
+    read_request = staticmethod(read_request)
+    read_reply = staticmethod(read_reply)
     cut_reply = staticmethod(trim)
 
     def noted(self, _: SearchCall, answer: bytes, notes: Sequence[Sequence[bytes | None]]) -> bytes:
         reply = parsed(REPLY, answer)
         reply.matches[:] = [_noted(match, note) for match, note in zip(reply.matches, notes[0], strict=True)]
-        noted: bytes = reply.SerializeToString()
-        return noted
+        return serialized(reply)
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The ranked search of a call; None for any other. Never raises. The index is the host's, as over REST."""
         if head.method != "POST" or head.path != PATH:
             return None
         return Operation(backend=BACKEND, name=QUERY, collection=index_of(head.host))
-
-    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        search, document = parse(body, needs)
-        return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from ..wire import structs
+from ..wire import values
 from ..wire.protobuf import Messages
 from ..wire.schema import compiled
 
 _SEARCHES = {
-    # All of a query but its vector, and the vector alone. Not supported: the legacy ``queries``.
+    # Not supported: the legacy ``queries``.
     "Search": (
-        "1 namespace bytes, 2 top_k uint64, 3 filter bytes, 4 include_values bool, 5 include_metadata bool, 8 id bytes, "
+        "1 namespace bytes, 2 top_k uint64, 3 filter bytes, 4 include_values bool, 5 include_metadata bool, 7 vector bytes*, 8 id bytes, "
         "9 sparse_vector bytes, 10 scan_factor float, 11 max_candidates uint64"
     ),
-    "QueryVector": "7 vector float*",
     # A reply with its matches opaque, and one whose matches are read. Packed numbers, and metadata that may not be needed, are opaque.
     "Reply": "1 results bytes*, 2 matches bytes*",
     "Matches": "2 matches Match*",
@@ -26,15 +25,20 @@ _WRITES = {
     "Vector": "1 id bytes, 2 values bytes*, 3 metadata bytes, 4 sparse_values bytes",
     "Stored": "1 vectors map:bytes",
     "Statistics": "5 metric bytes",  # since 2025
+    "Fetch": "1 ids bytes*, 2 namespace bytes",
+    "Delete": "1 ids bytes*, 2 delete_all bool, 3 namespace bytes, 4 filter bytes*",
+    "DeleteNamespace": "1 namespace bytes",
+    "Update": "1 id bytes, 4 namespace bytes",
 }
 
 # Of its own, private schema: nothing that other parts of the process register can clash with it.
 MESSAGES = compiled("vecsieve.pinecone", _SEARCHES | _WRITES)
 
-SEARCH, QUERY_VECTOR, REPLY, MATCHES, HIT, SPARSE = (
-    MESSAGES[name] for name in ("Search", "QueryVector", "Reply", "Matches", "Hit", "Sparse")
-)
+SEARCH, REPLY, MATCHES, HIT, SPARSE = (MESSAGES[name] for name in ("Search", "Reply", "Matches", "Hit", "Sparse"))
 VECTORS, VECTOR, STORED, STATISTICS = (MESSAGES[name] for name in ("Vectors", "Vector", "Stored", "Statistics"))
+FETCH, DELETION, NAMESPACE_DELETION, POINT_UPDATE = (
+    MESSAGES[name] for name in ("Fetch", "Delete", "DeleteNamespace", "Update")
+)
 
 # What is counted of large messages: `reply`, `upsert`, and `fetched` of stored vectors.
 COUNTED: Messages = {
@@ -44,5 +48,5 @@ COUNTED: Messages = {
     "fetched": {1: "entry"},
     "entry": {2: "vector"},
     "vector": {3: "struct"},
-    **structs.COUNTED,
+    **values.COUNTED,
 }

@@ -14,17 +14,30 @@ from typing import Any, ClassVar
 import numpy as np
 import orjson
 
-from ..base import NOTE, GrpcWrites, typed
+from ..base import NOTE, typed
+from ..base_grpc import GrpcWrites
 from ..contract import NativeAnswer, Operation, Question, Reason, RequestHead, UnsupportedError
-from ..wire.protobuf import Messages, check_count, length_field
-from ..wire.protobuf_values import GOOGLE, Wanted, map_message
-from ..wire.schema import checked, parsed, read
-from ..wire.structs import members_of, struct_json
+from ..wire.protobuf import Messages, check_count
+from ..wire.schema import checked, parsed, read, serialized
+from ..wire.values import GOOGLE, Wanted, chosen_of
 from ..wire.vectors import matrix, spelled_floats, whole_floats
-from ..writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+from ..writes import Deletion, Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 from .calls import BACKEND, index_of
-from .grpc import PATH, QUERY_FLOATS, dense_of, matches_in, scores_of
-from .grpc_schema import COUNTED, SEARCH, SPARSE, STATISTICS, STORED, VECTOR, VECTORS
+from .deletions import DELETE, NAMESPACE, UPDATE, deletions_among
+from .grpc import PATH, dense_of, entries_in, matches_in, scores_of
+from .grpc_schema import (
+    COUNTED,
+    DELETION,
+    FETCH,
+    NAMESPACE_DELETION,
+    POINT_UPDATE,
+    SEARCH,
+    SPARSE,
+    STATISTICS,
+    STORED,
+    VECTOR,
+    VECTORS,
+)
 from .rest_write import DELETED, FETCHED, FORM, UPSERT
 
 
@@ -40,15 +53,7 @@ class Document:
 
 def _filter(tenant: Tenant) -> Mapping[str, Any]:
     terms = [{key: {"$eq": orjson.loads(value)}} for key, value in tenant]
-    return {"filter": map_message(terms[0] if len(terms) == 1 else {"$and": terms}, GOOGLE)} if terms else {}
-
-
-def _noted(point: bytes, note: bytes) -> bytes:
-    """A vector with a note in its metadata."""
-    vector = parsed(VECTOR, point)
-    vector.metadata += map_message({NOTE: note.decode()}, GOOGLE)
-    noted: bytes = vector.SerializeToString()
-    return noted
+    return {"filter": GOOGLE.encoded(terms[0] if len(terms) == 1 else {"$and": terms})} if terms else {}
 
 
 def _point(identifier: bytes, message: bytes) -> bytes:
@@ -62,17 +67,16 @@ def _point(identifier: bytes, message: bytes) -> bytes:
         weights = spelled_floats(np.array(sparse.values, "<f4").tobytes())
         members.append(b'"sparseValues":{"indices":%s,"values":%s}' % (orjson.dumps(list(sparse.indices)), weights))
     if vector.HasField("metadata"):
-        members.append(b'"metadata":%s' % struct_json(vector.metadata))
+        members.append(b'"metadata":%s' % GOOGLE.object_json(entries_in(vector.metadata)))
     return b"{%s}" % b",".join(members)
 
 
-def _by_ids(path: str, number: int, points: NewPoints, ids: Iterable[bytes], most: int) -> Sequence[Question]:
-    """Requests with at most ``most`` ids. ``number``: of the field with the namespace."""
-    namespace = typed(points.document, Document).namespace
-    suffix = length_field(number, namespace) if namespace else b""
-    fields = [length_field(1, orjson.loads(identifier).encode()) for identifier in ids]
-    batches = [b"".join(fields[start : start + most]) for start in range(0, len(fields), most)]
-    return [Question(method="POST", target=path, body=batch + suffix) for batch in batches]
+def _by_ids(path: str, kind: Any, points: NewPoints, ids: Iterable[bytes], most: int) -> Sequence[Question]:
+    """Requests of this type with at most ``most`` ids."""
+    namespace = typed(points.document, Document).namespace or None
+    names = [orjson.loads(identifier).encode() for identifier in ids]
+    requests = [kind(ids=names[start : start + most], namespace=namespace) for start in range(0, len(names), most)]
+    return [Question(method="POST", target=path, body=serialized(request)) for request in requests]
 
 
 class PineconeGrpcWrites(GrpcWrites):
@@ -87,18 +91,21 @@ class PineconeGrpcWrites(GrpcWrites):
     def message(self, _points: NewPoints, _row: int, point: bytes) -> bytes:
         value = orjson.loads(point)
         values, sparse = value.get("values"), value.get("sparseValues")
-        vector: bytes = VECTOR(
-            id=value["id"].encode(),
-            values=[np.array(values, "<f4").tobytes()] if values else [],
-            sparse_values=SPARSE(**sparse).SerializeToString() if sparse else None,
-            metadata=map_message(value.get("metadata") or {}, GOOGLE),
-        ).SerializeToString()
-        return vector
+        return serialized(
+            VECTOR(
+                id=value["id"].encode(),
+                values=[np.array(values, "<f4").tobytes()] if values else [],
+                sparse_values=serialized(SPARSE(**sparse)) if sparse else None,
+                metadata=GOOGLE.encoded(value.get("metadata") or {}),
+            )
+        )
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's message with a note in the metadata of some vectors."""
-        written = typed(points.document, Document).points
-        return self.rewritten(points, {row: _noted(written[row], note) for row, note in notes.items()})
+        written = {row: parsed(VECTOR, typed(points.document, Document).points[row]) for row in notes}
+        for row, note in notes.items():
+            written[row].metadata += GOOGLE.encoded({NOTE: note.decode()})
+        return self.rewritten(points, {row: serialized(vector) for row, vector in written.items()})
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The call of one upsert; None for any other. Never raises."""
@@ -136,7 +143,7 @@ class PineconeGrpcWrites(GrpcWrites):
             vectors=matrix(values),
             vector_name=name_of([{"": packed} if packed else {} for packed in values], needs.vector_name),
             keys=needs.keys,
-            fields=members_of([vector.metadata for vector in vectors], Wanted(needs.keys)),
+            fields=chosen_of([vector.metadata for vector in vectors], Wanted(needs.keys)),
             document=Document(data=body, points=written, values=values, namespace=b"".join(upsert.namespace)),
         )
 
@@ -147,7 +154,7 @@ class PineconeGrpcWrites(GrpcWrites):
         shared |= {"namespace": document.namespace} if document.namespace else {}
         shared |= {"include_values": True} if inquiry.vectors else {}
         queries = [
-            length_field(QUERY_FLOATS, document.values[row]) + SEARCH(**shared, **_filter(tenant)).SerializeToString()
+            serialized(SEARCH(vector=[document.values[row]], **shared, **_filter(tenant)))
             for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
         ]
         return [Question(method="POST", target=PATH, body=query) for query in queries]
@@ -161,7 +168,7 @@ class PineconeGrpcWrites(GrpcWrites):
             ids=tuple([orjson.dumps(match.id.decode()) for match in matches]),
             scores=scores_of(matches),
             vectors=dense_of(matches),
-            fields=members_of([match.metadata for match in matches], Wanted(points.keys)),
+            fields=chosen_of([match.metadata for match in matches], Wanted(points.keys)),
         )
 
     def is_cosine(self, body: bytes, _: str) -> bool:
@@ -173,7 +180,7 @@ class PineconeGrpcWrites(GrpcWrites):
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """Fetches of a hundred each."""
-        return _by_ids("/VectorService/Fetch", 2, points, ids, FETCHED)
+        return _by_ids("/VectorService/Fetch", FETCH, points, ids, FETCHED)
 
     def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         """Raises ValueError, UnsupportedError."""
@@ -183,7 +190,7 @@ class PineconeGrpcWrites(GrpcWrites):
 
     def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """Deletions by ids, as over REST."""
-        return _by_ids("/VectorService/Delete", 3, points, victims, DELETED)
+        return _by_ids("/VectorService/Delete", DELETION, points, victims, DELETED)
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """As JSON. Raises UnsupportedError for a vector without a JSON form."""
@@ -191,3 +198,31 @@ class PineconeGrpcWrites(GrpcWrites):
             return _point(points.ids[row], typed(points.document, Document).points[row])
         except ValueError:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+
+
+_PATHS = {
+    "/VectorService/Delete": DELETE,
+    "/VectorService/DeleteNamespace": NAMESPACE,
+    "/VectorService/Update": UPDATE,
+}
+
+
+def classify_deletion(head: RequestHead) -> Operation | None:
+    """Never raises."""
+    name = _PATHS.get(head.path)
+    return None if name is None else Operation(backend=BACKEND, name=name, collection=index_of(head.host))
+
+
+def deletions_of(request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
+    """Raises ValueError."""
+    if request.name == NAMESPACE:
+        place = parsed(NAMESPACE_DELETION, body).namespace
+        return deletions_among(request, place.decode(), (), is_all=True)
+    if request.name == UPDATE:
+        update = parsed(POINT_UPDATE, body)
+        ids = [update.id.decode()] if update.id else []
+        return deletions_among(request, update.namespace.decode(), ids, is_all=False)
+    deletion = parsed(DELETION, body)
+    ids = [identifier.decode() for identifier in deletion.ids]
+    is_all = deletion.delete_all and not deletion.filter
+    return deletions_among(request, deletion.namespace.decode(), ids, is_all=is_all)

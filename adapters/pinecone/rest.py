@@ -139,7 +139,7 @@ class ReplyDocument:
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    """Raises MalformedReplyError, nothing else."""
+    """Raises ValueError."""
     spans = [] if request.vector is None else guess_arrays(body, request.vector)
     return read_aside(body, spans, lambda source: _read(request, needs, source))
 
@@ -245,7 +245,10 @@ def lookups(namespace: str, ids: Sequence[bytes], known: Collection[str]) -> tup
 
 def found(lookup: Lookup, body: bytes) -> Found:
     """Raises MalformedReplyError, nothing else."""
-    return read_aside(body, guess_arrays(body, "values"), lambda source: _read_found(lookup, source))
+    try:
+        return read_aside(body, guess_arrays(body, "values"), lambda source: _read_found(lookup, source))
+    except ValueError as error:
+        raise MalformedReplyError(str(error)) from None
 
 
 def joined(pool: Pool, results: Sequence[Found]) -> Pool:
@@ -427,8 +430,8 @@ class PineconeRest(NotingAdapter[Document, ReplyDocument]):
         spans = [match.span for match in reply.matches]
         return cut_list(reply.source, len(reply.text), reply.array, spans, kept.tolist(), edits, reply.edits)
 
-    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+    def read_request(self, operation: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:
         search, document = _PARSERS[operation.name](body, whole(body), needs)
         if operation.partition:  # a namespace in the path: ids are unique in it alone
             search = replace(search, partition=operation.partition.encode("utf-8", "surrogateescape"))
-        return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
+        return search, document

@@ -15,7 +15,7 @@ import msgspec
 
 from ..base import GrpcDialect, RestDialect, json_text
 from ..contract import GRPC_SERVICES, SAFE_METHODS, NativeAnswer, Operation, RequestHead, Touched, may_be_json
-from ..wire.protobuf import LENGTH, head_fields, methods, only, text
+from ..wire.protobuf import methods, text_at
 
 BACKEND = "qdrant"
 
@@ -127,11 +127,7 @@ def collection_named(head: RequestHead) -> str:
 
 def collection_in(message: bytes) -> str:
     """The collection named by a message; "" if it cannot be parsed, in which case the search is unsupported as well."""
-    try:
-        named = only(head_fields(message), COLLECTION, LENGTH)
-        return "" if named is None else text(message, named)
-    except ValueError:
-        return ""
+    return text_at(message, COLLECTION)
 
 
 # Requests after which stored points, or a collection's vectors, may be others than before. Every request counts that is not known to be harmless, because

@@ -11,22 +11,18 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from ..base import GrpcAdapter, Keep, noted_entry, typed
+from ..base import Keep, typed
+from ..base_grpc import GrpcAdapter, noted_entry
 from ..contract import Reason, Reply, Search, SearchCall, UnsupportedError
 from ..fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
-from ..wire.protobuf import length_field
-from ..wire.protobuf_values import QDRANT
-from ..wire.schema import has_unknown, packed_floats, parsed
+from ..wire.schema import has_unknown, parsed, serialized
 from ..wire.vectors import row, usable
 from . import calls, grpc_reply, grpc_request
-from .grpc_reply import ReplyDocument
 from .grpc_request import INFERRED, LAYOUTS, Document, Payload, Plan, choice
-from .grpc_schema import BATCH, FILTER, HIT, PAYLOAD, QUERY, REPLY
+from .grpc_schema import BATCH, FILTER, HIT, PAYLOAD, QUERY, REPLY, VALUES
 from .ranking import Kind
 from .rest_fusion import DEFAULT_K
 from .rest_request import QUERY_LIMIT
-
-_PAYLOAD = 2  # of a point
 
 # A fusion: its prefetches as one batch of searches, and the batch's reply as one list; the rules are those of REST. A prefetch and a search
 # call their fields alike. A message that occurs twice is merged by its reader, so the root's filter is placed before the prefetch's.
@@ -77,7 +73,7 @@ def _batch(call: SearchCall, request: Plan, root: Any, fusion: Fusion) -> Divide
         searches.append(search)
         plans.append(plan)
         items.append(_joined(root, leaf))
-    text: bytes = BATCH(searches=items, **_copied(root, _OF_BATCH)).SerializeToString()
+    text = serialized(BATCH(searches=items, **_copied(root, _OF_BATCH)))
     document = Document(body=text, plans=tuple(plans), items=len(items))
     read = SearchCall(operation=call.operation, searches=tuple(searches), needs=call.needs, document=document)
     return Divided(ending=Ending(new="Batch"), parts=(Part(text, read),), fusion=fusion)
@@ -104,8 +100,7 @@ def _joined(root: Any, leaf: Any) -> bytes:
         raise UndividedError(Undivided.MEMBER)
     search.filter.extend(root.filter)
     search.MergeFrom(leaf)
-    joined: bytes = search.SerializeToString()
-    return joined
+    return serialized(search)
 
 
 def _is_conjunction(search: Any) -> bool:
@@ -123,7 +118,7 @@ def _read(leaf: Any, root: Plan, index: int, partition: bytes) -> tuple[Search, 
         raise UndividedError(Undivided.POINTS)
     count = leaf.limit if leaf.HasField("limit") else QUERY_LIMIT
     is_dense = ranking.kind is Kind.DENSE and ranking.name == root.name
-    query = usable(row(packed_floats(leaf.query.nearest.dense))) if is_dense else None
+    query = usable(row(b"".join(leaf.query.nearest.dense.data))) if is_dense else None
     search = Search(top_k=count, offset=0, pages=False, query=query, partition=partition)
     plan = Plan(
         index=index, layout=_QUERY, top_k=count, offset=0, wanted=True, payload=Payload(is_cut=root.payload.is_cut),
@@ -147,8 +142,7 @@ def cut(plan: Plan, body: bytes, kept: Iterable[int]) -> bytes:
     if plan.payload.requested or (plan.fetches and plan.wanted is not True):
         shown = [_restored(plan, hit) for hit in shown]
     hits[:] = shown
-    answer: bytes = reply.SerializeToString()
-    return answer
+    return serialized(reply)
 
 
 def _restored(plan: Plan, point: bytes) -> bytes:
@@ -161,8 +155,7 @@ def _restored(plan: Plan, point: bytes) -> bytes:
         hit.ClearField("vectors")
     elif plan.wanted is not True and hit.HasField("vectors"):
         _select(hit.vectors, plan.wanted)
-    shown: bytes = hit.SerializeToString()
-    return shown
+    return serialized(hit)
 
 
 def _remove(entries: Any, is_added: Callable[[str], bool]) -> None:
@@ -193,8 +186,7 @@ def _scored(point: bytes, score: float) -> bytes:
         hit.score = score
     else:
         hit.ClearField("score")
-    scored: bytes = hit.SerializeToString()
-    return scored
+    return serialized(hit)
 
 
 def _noted(body: bytes, notes: Sequence[bytes | None]) -> bytes:
@@ -203,23 +195,22 @@ def _noted(body: bytes, notes: Sequence[bytes | None]) -> bytes:
     for place, note in enumerate(notes):
         if note is not None:
             reply.result[place] = _noted_point(reply.result[place], note)
-    answer: bytes = reply.SerializeToString()
-    return answer
+    return serialized(reply)
 
 
 def _noted_point(point: bytes, note: bytes) -> bytes:
     """A point without a payload has no note."""
-    values = dict(grpc_reply.pairs_of(parsed(PAYLOAD, point)))
-    added = noted_entry(values, note, QDRANT) if values else None
-    return point if added is None else point + length_field(_PAYLOAD, added)
+    entries = parsed(PAYLOAD, point).payload
+    added = noted_entry(entries, note, VALUES) if entries else None
+    return point if added is None else point + serialized(PAYLOAD(payload=[added]))
 
 
-class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
-    request_type, reply_type, messages = Document, ReplyDocument, grpc_request.MESSAGES
+class QdrantGrpc(GrpcAdapter[Document, bytes]):
+    request_type, reply_type, messages = Document, bytes, grpc_request.MESSAGES
     classify = staticmethod(calls.classify_grpc)
     parse_request = staticmethod(grpc_request.parse_request)
     widen_request = staticmethod(grpc_request.widen)
-    read_reply = staticmethod(grpc_reply.parse_reply)
+    read_reply = staticmethod(grpc_reply.read_reply)
 
     def noted(self, call: SearchCall, answer: bytes, notes: Sequence[Sequence[bytes | None]]) -> bytes:
         request = typed(call.document, Document)
@@ -228,8 +219,7 @@ class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
         whole = parsed(REPLY, answer)
         for plan, each in zip(request.plans, notes, strict=True):
             whole.result[plan.index] = _noted(whole.result[plan.index], each)
-        noted: bytes = whole.SerializeToString()
-        return noted
+        return serialized(whole)
 
     def divided(self, call: SearchCall, body: bytes) -> Divided | None:
         request = typed(call.document, Document)
@@ -245,18 +235,16 @@ class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
     def fused(self, _: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
         """As in the contract. Servers omit a score of 0."""
         (reply,) = replies
-        answer = parsed(REPLY, typed(reply.document, ReplyDocument).data)
+        answer = parsed(REPLY, typed(reply.document, bytes))
         hits = [parsed(REPLY, each).result for each in answer.result]
         answer.result[:] = [_scored(hits[index][row], float(score)) for index, row, score in ranked]
-        fused: bytes = answer.SerializeToString()
-        return fused
+        return serialized(answer)
 
-    def cut_reply(self, request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
+    def cut_reply(self, request: Document, reply: bytes, keep: Keep) -> bytes:
         """The client's answer: of list i the points ``keep[i]`` in that order."""
         if request.items is None:
-            return cut(request.plans[0], reply.data, keep[0].tolist())
-        answer = parsed(REPLY, reply.data)
+            return cut(request.plans[0], reply, keep[0].tolist())
+        answer = parsed(REPLY, reply)
         for plan, kept in zip(request.plans, keep, strict=True):
             answer.result[plan.index] = cut(plan, answer.result[plan.index], kept.tolist())
-        whole: bytes = answer.SerializeToString()
-        return whole
+        return serialized(answer)

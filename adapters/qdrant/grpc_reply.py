@@ -7,21 +7,20 @@ merges what is set twice, as all readers of protobuf do.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..contract import MalformedReplyError, Needs, Pool
+from ..contract import Needs, Pool
 from ..wire.json_vectors import stack
-from ..wire.protobuf import REPLY_FIELDS, check_count, length_field
-from ..wire.protobuf_values import QDRANT, Wanted, chosen_of, objects_of_json
-from ..wire.schema import is_mistyped, packed_floats, parsed
-from ..wire.vectors import SparseRow, matrix, union_matrix, without_vector
+from ..wire.protobuf import REPLY_FIELDS, check_count
+from ..wire.schema import is_mistyped, parsed
+from ..wire.values import Wanted
+from ..wire.vectors import Matrix, SparseRow, matrix, row, union_matrix, without_vector
 from .grpc_request import Document, Plan
-from .grpc_schema import COUNTED, LIST, PAYLOAD, REPLY, VECTORS
+from .grpc_schema import COUNTED, LIST, PAYLOAD, REPLY, VALUES, VECTORS
 from .ranking import Kind, Shape, best
 
 
@@ -64,20 +63,10 @@ def _version(point: Any) -> bytes:
 
 def fields_of(points: Iterable[Any], needs: Needs) -> tuple[tuple[tuple[bytes | None, ...], ...], bool]:
     """Per point the JSON of each wanted payload key, None where absent, and whether some were left out for their size. Raises ValueError
-    for a required key without a JSON form; optional keys of such a payload are absent.
+    for a required key without a JSON form.
     """
-    must, may = needs.payload_fields, needs.optional_fields
-    if not (must or may):
-        return tuple([() for _ in points]), False
-    whole, least = Wanted(must, may), Wanted(must)
-    return tuple([_fields(point.payload, whole, least) for point in points]), whole.is_cut
-
-
-def _fields(payload: Mapping[str, Any], whole: Wanted, least: Wanted) -> tuple[bytes | None, ...]:
-    try:
-        return chosen_of(payload, whole, QDRANT)
-    except ValueError:
-        return chosen_of(payload, least, QDRANT) + (None,) * (len(whole.keys) - len(least.keys))
+    wanted = Wanted(needs.payload_fields, needs.optional_fields)
+    return tuple([VALUES.chosen(point.payload, wanted) for point in points]), wanted.is_cut
 
 
 # Servers up to 1.16 write a vector as numbers beside a list of indices (sparse) or a count of rows (multivector), since 1.17 as a message
@@ -115,17 +104,15 @@ def kind_of(vector: Any) -> tuple[Kind, Any]:
 
 def dense(vector: Any) -> bytes:
     """The packed floats of a vector; b"" of any that is not dense."""
-    if vector.HasField("dense"):
-        return packed_floats(vector.dense)
     kind, message = kind_of(vector)
-    return packed_floats(message) if kind is Kind.DENSE else b""
+    return b"".join(message.data) if kind is Kind.DENSE else b""
 
 
-def sparse(vector: Any) -> tuple[Any, Any]:
+def sparse(vector: Any) -> tuple[Sequence[int], Matrix]:
     """The indices and the values of a sparse vector."""
     if vector.HasField("sparse"):
-        return vector.sparse.indices, vector.sparse.values
-    return vector.indices.data, vector.data
+        return vector.sparse.indices, np.array(vector.sparse.values, np.float32)
+    return vector.indices.data, row(b"".join(vector.data))
 
 
 def find_best(points: Iterable[Mapping[str, Any]], prefers: str) -> str | None:
@@ -150,29 +137,6 @@ def compare(vectors: Sequence[Any | None]) -> npt.NDArray[np.float32]:
     return stack([None] * len(vectors))
 
 
-def vectors_of(points: Sequence[Any], name: str) -> npt.NDArray[np.float32]:
-    """The points' vectors of that name, as `compare` has them. Raises ValueError."""
-    written = [point.vectors for point in points]
-    alike = written_alike(written, name)
-    return compare([vector_of(parsed(VECTORS, each), name) for each in written]) if alike is None else alike
-
-
-def written_alike(written: Sequence[bytes], name: str) -> npt.NDArray[np.float32] | None:
-    """(n, d) of dense vectors whose messages have the length of the first, and its bytes before the numbers, which end it; else None.
-
-    Those bytes are all tags and lengths, so the numbers are found without parsing each message, in a third of the time.
-    """
-    first = written[0] if written else b""
-    vectors = named(parsed(VECTORS, first))
-    packed = dense(vectors[name]) if vectors.keys() == {name} else b""
-    if not packed or not first.endswith(length_field(1, packed)):
-        return None
-    size, lead = len(first), first.removesuffix(packed)
-    if any(len(each) != size or not each.startswith(lead) for each in written):
-        return None
-    return matrix([each[len(lead) :] for each in written])
-
-
 def _sparse_row(vector: Any) -> SparseRow | None:
     """None where there are no indices, or another number of values; for a vector of another kind as well."""
     if kind_of(vector)[0] is not Kind.SPARSE:
@@ -180,23 +144,13 @@ def _sparse_row(vector: Any) -> SparseRow | None:
     indices, values = sparse(vector)
     if not indices or len(indices) != len(values):
         return None
-    return np.array(indices, np.int64), np.array(values, np.float32)
+    return np.array(indices, np.int64), values
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyDocument:
-    """A reply that was read: its bytes."""
-
-    data: bytes
-
-
-def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
-    """Raises MalformedReplyError, nothing else."""
-    try:
-        pools = [_pool(plan, each, needs) for plan, each in zip(request.plans, lists(request, body), strict=True)]
-    except ValueError as error:
-        raise MalformedReplyError(str(error)) from None
-    return tuple(pools), ReplyDocument(body)
+def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], bytes]:
+    """Raises ValueError."""
+    pools = [_pool(plan, each, needs) for plan, each in zip(request.plans, lists(request, body), strict=True)]
+    return tuple(pools), body
 
 
 def lists(request: Document, body: bytes) -> list[bytes]:
@@ -230,12 +184,7 @@ def _pool(plan: Plan, body: bytes, needs: Needs) -> Pool:
 
 def _payloads(body: bytes, most: int) -> tuple[bytes | None, ...]:
     """Whole payloads, their keys in the order of the reply, which a parsed map does not keep."""
-    return objects_of_json(parsed(REPLY, body).result[:most], lambda hit: pairs_of(parsed(PAYLOAD, hit)), QDRANT)
-
-
-def pairs_of(point: Any) -> list[tuple[bytes, bytes]]:
-    """The keys of a payload, and the messages of its values."""
-    return [(entry.key, entry.value.SerializeToString()) for entry in point.payload]
+    return VALUES.readable(parsed(REPLY, body).result[:most], lambda hit: parsed(PAYLOAD, hit).payload)
 
 
 def _compared(plan: Plan, points: Sequence[Any]) -> tuple[str | None, npt.NDArray[np.float32]]:
@@ -246,3 +195,8 @@ def _compared(plan: Plan, points: Sequence[Any]) -> tuple[str | None, npt.NDArra
     if name is None or not (plan.fetches or plan.wanted):
         return name, np.empty((len(points), 0), np.float32)
     return name, vectors_of(points, name)
+
+
+def vectors_of(points: Iterable[Any], name: str) -> npt.NDArray[np.float32]:
+    """The points' vectors of that name, as `compare` has them. Raises ValueError."""
+    return compare([vector_of(parsed(VECTORS, point.vectors), name) for point in points])

@@ -15,9 +15,9 @@ from typing import Any
 from ..base import check_page
 from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
 from ..wire.protobuf import Messages
-from ..wire.schema import known, packed_floats, parsed, read, text_of
+from ..wire.schema import known, parsed, read, serialized, text_of
 from ..wire.vectors import row, usable
-from .grpc_schema import BATCH, SEARCH_VECTOR, SEARCHES
+from .grpc_schema import BATCH, SEARCHES
 from .ranking import (
     Kind,
     Ranking,
@@ -80,7 +80,7 @@ def of_query(message: Any, nesting: int) -> Ranking:
 
 def of_search(message: Any, _nesting: int) -> Ranking:
     """Of SearchPoints: its vector is dense, or the values of a sparse one. Raises UnsupportedError."""
-    if not message.vector:
+    if not any(message.vector):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return Ranking(Kind.SPARSE if message.sparse_indices else Kind.DENSE, text_of(message.vector_name))
 
@@ -199,14 +199,11 @@ def _include(names: Iterable[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """One search message: its type, and the reader of its ranking. ``numbers``: those of a dense ranking, if it has a vector. ``packed``: the
-    same as bytes, from the message or from its own bytes.
-    """
+    """One search message: its type, and the reader of its ranking. ``numbers``: those of a dense ranking, packed."""
 
     kind: Any
     ranking: Callable[[Any, int], Ranking]
     numbers: Callable[[Any], Any] = lambda _: ()
-    packed: Callable[[Any, bytes], bytes] = lambda _message, _body: b""
     default_limit: int | None = None
 
 
@@ -215,14 +212,12 @@ LAYOUTS: Mapping[str, Layout] = {
         kind=SEARCHES["query"],
         ranking=of_query,
         numbers=lambda message: message.query.nearest.dense.data,
-        packed=lambda message, _: packed_floats(message.query.nearest.dense),
         default_limit=QUERY_LIMIT,
     ),
     "search": Layout(
         kind=SEARCHES["search"],
         ranking=of_search,
         numbers=lambda message: message.vector,
-        packed=lambda _, body: packed_floats(parsed(SEARCH_VECTOR, body), number=2),
     ),
     "recommend": Layout(kind=SEARCHES["recommend"], ranking=of_reference),
     "discover": Layout(kind=SEARCHES["discover"], ranking=of_reference),
@@ -308,18 +303,18 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     batch = parsed(BATCH, body)
     for index, more in added.items():
         batch.searches[index] += more
-    wide: bytes = batch.SerializeToString()
-    return wide
+    return serialized(batch)
 
 
 def _added(plan: Plan, count: int) -> bytes:
-    added: bytes = plan.layout.kind(
-        **({"limit": count} if count != plan.top_k else {}),
-        **({"offset": 0} if plan.offset else {}),
-        **(widen_vectors(plan.wanted, plan.name) if plan.fetches else {}),
-        **widen_payload(plan.payload),
-    ).SerializeToString()
-    return added
+    return serialized(
+        plan.layout.kind(
+            **({"limit": count} if count != plan.top_k else {}),
+            **({"offset": 0} if plan.offset else {}),
+            **(widen_vectors(plan.wanted, plan.name) if plan.fetches else {}),
+            **widen_payload(plan.payload),
+        )
+    )
 
 
 def _read_item(body: bytes, name: str, needs: Needs, index: int) -> tuple[Search, Plan] | None:
@@ -332,7 +327,7 @@ def _read_item(body: bytes, name: str, needs: Needs, index: int) -> tuple[Search
 
 # A client's searches differ in the numbers of their vectors: what is beside them is read once.
 _SKELETONS, _SKELETON_BYTES = 256, 4096
-_ANY_NUMBERS = (0.0,)
+_ANY_NUMBERS = b"\0\0\0\0"
 
 
 def _read(body: bytes, name: str, needs: Needs, index: int) -> tuple[Search, Plan]:
@@ -340,15 +335,16 @@ def _read(body: bytes, name: str, needs: Needs, index: int) -> tuple[Search, Pla
     layout = LAYOUTS[name]
     try:
         message = parsed(layout.kind, body)
-        packed = layout.packed(message, body)
+        numbers = layout.numbers(message)
+        vector = row(b"".join(numbers))
     except ValueError:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-    if packed:
-        layout.numbers(message)[:] = _ANY_NUMBERS
-    rest = message.SerializeToString()
+    if len(vector):
+        numbers[:] = [_ANY_NUMBERS]
+    rest = serialized(message)
     skeleton = _skeleton if len(rest) <= _SKELETON_BYTES else _skeleton.__wrapped__
     search, plan, is_dense = skeleton(rest, name, needs, index)
-    return (replace(search, query=usable(row(packed))) if is_dense and needs.query else search), plan
+    return (replace(search, query=usable(vector)) if is_dense and needs.query else search), plan
 
 
 @lru_cache(_SKELETONS)

@@ -6,12 +6,13 @@ from typing import Any
 
 from ..wire.protobuf import Messages
 from ..wire.schema import compiled
+from ..wire.values import NESTED, Values
 
 _VECTORS = {
-    # A vector of a reply or of a write: its old fields, and since 1.17 one of three messages.
-    "Vector": "1 data float*, 2 indices Indices, 3 vectors_count uint32, 101 dense Dense, 102 sparse Sparse, 103 multi_dense Multi",
+    # Dense numbers are the bytes that pack them. A vector of a reply or of a write: its old fields, and since 1.17 one of three messages.
+    "Vector": "1 data bytes*, 2 indices Indices, 3 vectors_count uint32, 101 dense Dense, 102 sparse Sparse, 103 multi_dense Multi",
     "Indices": "1 data uint32*",
-    "Dense": "1 data float*",
+    "Dense": "1 data bytes*",
     "Sparse": "1 values float*, 2 indices uint32*",
     "Multi": "1 vectors Dense*",
     "Vectors": "1 vector Vector, 2 vectors NamedVectors",
@@ -23,12 +24,15 @@ _REPLIES = {
     # A list whose points are read.
     "List": "1 result Point*",
     "Point": "1 id Id, 2 payload map:Value, 3 score float, 5 version uint64, 6 vectors bytes, 7 shard_key bytes",
-    "Value": "4 string_value bytes",
+    "Value": (
+        "1 null_value uint64, 2 double_value double, 3 integer_value int64, 4 string_value bytes, 5 bool_value bool, "
+        "6 struct_value bytes, 7 list_value bytes"
+    ),
+    **NESTED,
     "Id": "1 num uint64, 2 uuid bytes",
     # A point whose payload keys, vectors or score are taken out or replaced. All fields are named: they keep their places.
     "Hit": "1 id bytes*, 2 payload Entry*, 3 score float, 5 version uint64, 6 vectors HitVectors, 7 shard_key bytes*, 8 order_value bytes*",
     "Payload": "2 payload Entry*",
-    "Entry": "1 key bytes, 2 value Value",
     "HitVectors": "1 vector bytes*, 2 vectors HitNamed",
     "HitNamed": "1 vectors HitVector*",
     "HitVector": "1 key bytes, 2 value bytes*",
@@ -54,12 +58,10 @@ _REQUESTS = {
     "Rrf": "1 k uint32, 2 weights float*",
     "Filter": "2 must bytes*, 3 must_not bytes*",
     "Search": (
-        "1 collection_name bytes*, 2 vector float*, 3 filter bytes*, 4 limit uint64, 6 with_payload WithPayload, 7 params bytes*, "
+        "1 collection_name bytes*, 2 vector bytes*, 3 filter bytes*, 4 limit uint64, 6 with_payload WithPayload, 7 params bytes*, "
         "8 score_threshold float, 9 offset uint64, 10 vector_name bytes, 11 with_vectors WithVectors, "
         "12 read_consistency bytes*, 13 timeout uint64, 14 shard_key_selector bytes*, 15 sparse_indices bytes*"
     ),
-    # The numbers alone, which begin the message then.
-    "SearchVector": "2 vector float*",
     "Recommend": (
         "1 collection_name bytes*, 2 positive bytes*, 3 negative bytes*, 4 filter bytes*, 5 limit uint64, "
         "7 with_payload WithPayload, 8 params bytes*, 9 score_threshold float, 10 offset uint64, 11 using bytes, "
@@ -86,13 +88,23 @@ _WRITES = {
     ),
     "Written": "1 id Id, 3 payload Entry*, 4 vectors Vectors",
     "Wait": "2 wait bool",
+    "Answer": "1 result Updated, 2 time double",
+    "Updated": "2 status uint32",
+    "Get": "1 collection_name bytes*, 2 ids Id*, 4 with_payload WithPayload, 5 with_vectors WithVectors, 7 shard_key_selector bytes*",
+    # A filter, and parameters of a search, as the write gate makes them.
+    "Where": "1 should Condition*, 2 must Condition*",
+    "Condition": "1 field FieldCondition, 3 has_id Ids, 4 filter Where",
+    "FieldCondition": "1 key bytes, 2 match Match",
+    "Match": "1 keyword bytes, 2 integer int64, 3 boolean bool",
+    "Params": "3 quantization Quantization",
+    "Quantization": "2 rescore bool",
     "Stored": "1 id Id, 2 payload Entry*, 4 vectors Vectors",
     "ShardKeys": "1 shard_keys ShardKey*",
     "ShardKey": "1 keyword bytes, 2 number uint64",
-    "Selector": "1 points Ids",
+    "Selector": "1 points Ids, 2 filter Where",
     "Ids": "1 ids Id*",
     # Calls that delete or change points, and the same among updates. DeletePoints is ClearPayloadPoints as well.
-    "Deletion": "3 points Selector, 5 shard_key_selector bytes*",
+    "Deletion": "1 collection_name bytes*, 2 wait bool, 3 points Selector, 5 shard_key_selector bytes*",
     "SetPayload": "5 points_selector Selector, 7 shard_key_selector bytes*",
     "UpdateVectors": "3 points WithId*, 5 shard_key_selector bytes*",
     "DeleteVectors": "3 points_selector Selector, 6 shard_key_selector bytes*",
@@ -111,8 +123,8 @@ _WRITES = {
     # The distance of a collection's vectors.
     "Info": "1 result CollectionInfo",
     "CollectionInfo": "7 config Config",
-    "Config": "1 params Params",
-    "Params": "5 vectors_config VectorsConfig",
+    "Config": "1 params CollectionParams",
+    "CollectionParams": "5 vectors_config VectorsConfig",
     "VectorsConfig": "1 params VectorParams, 2 params_map ParamsMap",
     "ParamsMap": "1 map map:VectorParams",
     "VectorParams": "2 distance uint32",
@@ -121,17 +133,19 @@ _WRITES = {
 # Of its own, private schema: nothing that other parts of the process register can clash with it.
 MESSAGES = compiled("vecsieve.qdrant", _VECTORS | _REPLIES | _REQUESTS | _WRITES)
 
+VALUES = Values(MESSAGES)
+
 REPLY: Any = MESSAGES["Reply"]
 LIST: Any = MESSAGES["List"]
 HIT: Any = MESSAGES["Hit"]
 PAYLOAD: Any = MESSAGES["Payload"]
 VECTORS: Any = MESSAGES["Vectors"]
 SEARCHES = {name: MESSAGES[name.title()] for name in ("query", "search", "recommend", "discover")}
-SEARCH_VECTOR: Any = MESSAGES["SearchVector"]
 QUERY, BATCH, FILTER = (MESSAGES[name] for name in ("Query", "Batch", "Filter"))
 UPSERT, POINT, WAIT, STORED, SHARD_KEYS = (
     MESSAGES[name] for name in ("Upsert", "Written", "Wait", "Stored", "ShardKeys")
 )
+ANSWER, GET, WHERE, PARAMS, VECTOR = (MESSAGES[name] for name in ("Answer", "Get", "Where", "Params", "Vector"))
 DELETION, UPDATES, SHARD_DELETION, INFO = (MESSAGES[name] for name in ("Deletion", "Updates", "ShardDeletion", "Info"))
 CHANGE = {name: MESSAGES[name] for name in ("SetPayload", "UpdateVectors", "DeleteVectors")}
 

@@ -9,10 +9,9 @@ an integer.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from struct import pack
+from itertools import starmap
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -20,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..base import NOTE, GrpcWrites, typed
+from ..base import NOTE, typed
+from ..base_grpc import GrpcWrites
 from ..contract import NativeAnswer, Needs, Operation, Question, Reason, RequestHead, UnsupportedError
-from ..wire.protobuf import FIXED64, Messages, encoded, length_field, number_field
-from ..wire.protobuf_values import QDRANT, Wanted, chosen_of, entry, object_of_json
-from ..wire.schema import has_unknown, packed_floats, parsed, read
+from ..wire.protobuf import Messages
+from ..wire.schema import has_unknown, parsed, read, serialized
+from ..wire.values import Wanted
 from ..wire.vectors import matrix, row
 from ..writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 from . import calls
@@ -34,7 +34,6 @@ from .grpc_reply import (
     id_json,
     kind_of,
     named,
-    pairs_of,
     parsed_reply,
     points_of,
     scores_of,
@@ -42,15 +41,30 @@ from .grpc_reply import (
     vectors_of,
 )
 from .grpc_request import choice, once
-from .grpc_schema import COUNTED, INFO, POINT, REPLY, SHARD_KEYS, STORED, UPSERT, WAIT
+from .grpc_schema import (
+    ANSWER,
+    BATCH,
+    COUNTED,
+    DELETION,
+    GET,
+    INFO,
+    PARAMS,
+    POINT,
+    QUERY,
+    REPLY,
+    SHARD_KEYS,
+    STORED,
+    UPSERT,
+    VALUES,
+    VECTOR,
+    WAIT,
+    WHERE,
+)
 from .ranking import Kind, forced
 from .rest_write import compared
 
 # Fields of a vector with a JSON form: the old ones together, or one of the messages since 1.17.
 _FORMS = ({"data"}, {"data", "indices"}, {"data", "vectors_count"}, {"dense"}, {"sparse"}, {"multi_dense"}, set[str]())
-# Fields of the old form, in which vectors are written: of Vector, and of SparseIndices.
-_DATA, _INDICES, _COUNT = 1, 2, 3
-UNNAMED, NAMED, ENTRIES = 1, 2, 1  # Vectors, NamedVectors
 
 
 def vectors_json(vectors: Any) -> bytes:
@@ -60,17 +74,16 @@ def vectors_json(vectors: Any) -> bytes:
 
 
 def _vector(vector: Any) -> object:
-    if {field.name for field, _ in vector.ListFields()} not in _FORMS or has_unknown(vector):
-        raise ValueError("a vector of no known kind")
     kind, message = kind_of(vector)
+    if {field.name for field, _ in vector.ListFields()} not in _FORMS or has_unknown(vector) or has_unknown(message):
+        raise ValueError("a vector of no known kind")
     if kind is Kind.SPARSE:
         indices, values = sparse(vector)
-        return {"indices": np.array(indices, np.int64), "values": _finite(np.array(values, np.float32))}
-    if kind is Kind.DENSE:
-        return _finite(row(packed_floats(message)))
+        return {"indices": np.array(indices, np.int64), "values": _finite(values)}
     if vector.HasField("multi_dense"):
-        return [_finite(row(packed_floats(part))) for part in message.vectors]
-    return _finite(row(packed_floats(vector))).reshape(vector.vectors_count, -1)
+        return [_finite(row(b"".join(part.data))) for part in message.vectors]
+    numbers = _finite(row(b"".join(message.data)))
+    return numbers if kind is Kind.DENSE else numbers.reshape(vector.vectors_count, -1)
 
 
 def _finite(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -79,46 +92,36 @@ def _finite(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return values
 
 
-def vectors_message(vectors: object) -> bytes:
+def vectors_fields(vectors: object) -> dict[str, Any]:
     """The message of a point's vectors. ``vectors``: in their JSON form."""
     if isinstance(vectors, dict) and vectors.keys() != {"indices", "values"}:
-        named_ones = [
-            length_field(ENTRIES, length_field(1, name.encode()) + length_field(2, _message(vector)))
-            for name, vector in vectors.items()
-        ]
-        return length_field(NAMED, b"".join(named_ones))
-    return length_field(UNNAMED, _message(vectors))
+        return {"vectors": {"vectors": {name: _written(vector) for name, vector in vectors.items()}}}
+    return {"vector": _written(vectors)}
 
 
-def _message(vector: object) -> bytes:
+def _written(vector: object) -> Any:
     """In the old form, which all servers read."""
     if isinstance(vector, dict):
-        indices = b"".join(map(encoded, vector["indices"]))
-        return _packed(vector["values"]) + length_field(_INDICES, length_field(_DATA, indices))
+        return VECTOR(data=[_packed(vector["values"])], indices={"data": vector["indices"]})
     assert isinstance(vector, list)  # noqa: S101 - a vector as JSON has it
     if vector and isinstance(vector[0], list):
-        return _packed([number for row in vector for number in row]) + number_field(_COUNT, len(vector))
-    return _packed(vector)
+        return VECTOR(data=[_packed([number for row in vector for number in row])], vectors_count=len(vector))
+    return VECTOR(data=[_packed(vector)])
 
 
 def _packed(numbers: list[float]) -> bytes:
-    return length_field(_DATA, np.array(numbers, "<f4").tobytes())
+    return np.array(numbers, "<f4").tobytes()
 
 
-def condition(key: str, value: object) -> bytes:
-    """The filter condition that a payload has this text, integer or boolean."""
-    return length_field(1, length_field(1, key.encode()) + length_field(2, _match(value)))
-
-
-def _match(value: object) -> bytes:
+def _condition(key: str, value: object) -> dict[str, Any]:
+    """That a payload has this text, integer or boolean."""
     if isinstance(value, bool):
-        return number_field(3, int(value))
-    if isinstance(value, int):
-        return number_field(2, value % 2**64)
-    return length_field(1, str(value).encode(errors="surrogatepass"))
-
-
-_ID, PAYLOAD, _VECTORS = 1, 3, 4  # of PointStruct
+        match: dict[str, object] = {"boolean": value}
+    elif isinstance(value, int):
+        match = {"integer": value}
+    else:
+        match = {"keyword": str(value).encode(errors="surrogatepass")}
+    return {"field": {"key": key.encode(), "match": match}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,16 +157,12 @@ def id_of(identity: Any) -> bytes:
     return b"%d" % value if name == "num" else b'"%s"' % str(UUID(value.decode())).encode()
 
 
-# QueryPoints, and its messages.
-_QUERY, _USING, _WHERE, _PARAMS, _LIMIT, _WITH_VECTORS, _WITH_PAYLOAD, _QUERY_SHARD_KEYS = 3, 4, 5, 6, 8, 10, 11, 13
-_SCORE_THRESHOLD = struct.Struct("<Bf")  # of field 7, a float
-_THRESHOLD_TAG = 7 << 3 | 5
-_RESCORED = length_field(_PARAMS, length_field(3, number_field(2, 1)))
+_RESCORED = serialized(PARAMS(quantization={"rescore": True}))
 
 
-def _filter(tenant: Tenant) -> bytes:
-    conditions = [length_field(2, condition(key, orjson.loads(value))) for key, value in tenant]
-    return length_field(_WHERE, b"".join(conditions)) if conditions else b""
+def _filter(tenant: Tenant) -> list[bytes]:
+    conditions = [_condition(key, orjson.loads(value)) for key, value in tenant]
+    return [serialized(WHERE(must=conditions))] if conditions else []
 
 
 _COSINE = 1  # Distance
@@ -171,23 +170,21 @@ _COSINE = 1  # Distance
 
 def _point(identifier: bytes, point: Any) -> bytes:
     """A point that is written, or was read, as JSON. Raises ValueError."""
-    payload = object_of_json(pairs_of(point), QDRANT)
+    payload = VALUES.object_json(point.payload)
     return b'{"id":%s,"vector":%s,"payload":%s}' % (identifier, vectors_json(point.vectors), payload)
 
 
-# GetPoints, DeletePoints.
-_GET_IDS, _GET_PAYLOAD, _GET_VECTORS, _GET_SHARD_KEYS = 2, 4, 5, 7
-_DELETE_WAIT, _DELETE_POINTS, _DELETE_SHARD_KEYS = 2, 3, 5
-_HAS_ID, _INNER = 3, 4  # conditions
-_SHOULD, _MUST = 1, 2  # of a filter
+def _identity(identifier: bytes) -> dict[str, object]:
+    return {"num": int(identifier)} if identifier[:1] != b'"' else {"uuid": identifier[1:-1]}
 
 
-def _id_message(identifier: bytes) -> bytes:
-    return number_field(1, int(identifier)) if identifier[:1] != b'"' else length_field(2, identifier[1:-1])
-
-
-def _collection(write: Operation) -> bytes:
-    return length_field(calls.COLLECTION, write.collection.encode())
+def _named(write: Operation, points: NewPoints | None = None) -> dict[str, Any]:
+    """The collection, and the shard keys of the points."""
+    shard_keys = b"" if points is None else typed(points.document, Document).shard_keys
+    return {
+        "collection_name": [write.collection.encode()],
+        **({"shard_key_selector": [shard_keys]} if shard_keys else {}),
+    }
 
 
 def shard_keys_of(selector: bytes) -> list[object]:
@@ -209,11 +206,13 @@ class QdrantGrpcWrites(GrpcWrites):
     def message(self, points: NewPoints, row: int, point: bytes) -> bytes:
         """A point with the id of a row. ``point``: as JSON."""
         value = orjson.loads(point)
-        payload = b"".join(
-            length_field(PAYLOAD, entry(key, item, QDRANT)) for key, item in (value["payload"] or {}).items()
+        return serialized(
+            POINT(
+                id=parsed(POINT, typed(points.document, Document).points[row]).id,
+                payload=[VALUES.entry(key, item) for key, item in (value["payload"] or {}).items()],
+                vectors=vectors_fields(value["vector"]),
+            )
         )
-        identity = parsed(POINT, typed(points.document, Document).points[row]).id.SerializeToString()
-        return length_field(_ID, identity) + payload + length_field(_VECTORS, vectors_message(value["vector"]))
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The call of one upsert. Never raises."""
@@ -234,7 +233,7 @@ class QdrantGrpcWrites(GrpcWrites):
 
     def ask_metric(self, write: Operation, _: bytes) -> Question:
         """The collection's own description."""
-        return Question(method="POST", target="/qdrant.Collections/Get", body=_collection(write))
+        return Question(method="POST", target="/qdrant.Collections/Get", body=serialized(BATCH(**_named(write))))
 
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
         """Raises ValueError, UnsupportedError."""
@@ -265,31 +264,26 @@ class QdrantGrpcWrites(GrpcWrites):
             vectors=matrix([vector or None for vector in packed]),
             vector_name=name,
             keys=needs.keys,
-            fields=tuple([chosen_of(_values(point), fields, QDRANT) for point in points]),
+            fields=tuple([VALUES.chosen(_values(point), fields) for point in points]),
             document=document,
         )
 
     def ask(self, write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
         """One batch query for the neighbours of all points of the inquiry, each with its own filter."""
-        document = typed(points.document, Document)
-        collection, name = length_field(calls.COLLECTION, write.collection.encode()), points.vector_name.encode()
-        selected = b"".join(length_field(1, key.encode()) for key in points.keys)
-        shared = b"".join(
-            (
-                length_field(_USING, name) if name else b"",
-                _RESCORED,
-                _SCORE_THRESHOLD.pack(_THRESHOLD_TAG, inquiry.least) if inquiry.least is not None else b"",
-                number_field(_LIMIT, inquiry.count),
-                length_field(_WITH_VECTORS, length_field(2, length_field(1, name))) if inquiry.vectors else b"",
-                length_field(_WITH_PAYLOAD, length_field(2, selected)) if selected else b"",
-                length_field(_QUERY_SHARD_KEYS, document.shard_keys) if document.shard_keys else b"",
-            )
-        )
-        queries: list[bytes] = []
-        for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True):
-            nearest = length_field(_QUERY, length_field(1, length_field(2, length_field(1, document.vectors[point]))))
-            queries.append(length_field(2, collection + nearest + _filter(tenant) + shared))
-        return [Question(method="POST", target="/qdrant.Points/QueryBatch", body=collection + b"".join(queries))]
+        name = points.vector_name.encode()
+        shared: dict[str, Any] = {**_named(write, points), "params": [_RESCORED], "limit": inquiry.count}
+        shared |= {"using": name} if name else {}
+        shared |= {} if inquiry.least is None else {"score_threshold": inquiry.least}
+        shared |= {"with_vectors": {"include": {"names": [name]}}} if inquiry.vectors else {}
+        keys = [key.encode() for key in points.keys]
+        shared |= {"with_payload": {"include": {"names": keys}}} if keys else {}
+        vectors = typed(points.document, Document).vectors
+        queries = [
+            QUERY(query={"nearest": {"dense": {"data": [vectors[point]]}}}, filter=_filter(tenant), **shared)
+            for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
+        ]
+        batch = BATCH(searches=list(map(serialized, queries)), **_named(write))
+        return [Question(method="POST", target="/qdrant.Points/QueryBatch", body=serialized(batch))]
 
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
         """Raises ValueError."""
@@ -319,7 +313,7 @@ class QdrantGrpcWrites(GrpcWrites):
         """The client's message with a note in the payloads of some points."""
         written = typed(points.document, Document).points
         noted = {
-            row: written[row] + length_field(PAYLOAD, entry(NOTE, orjson.loads(note), QDRANT))
+            row: written[row] + serialized(POINT(payload=[VALUES.entry(NOTE, orjson.loads(note))]))
             for row, note in notes.items()
         }
         return self.rewritten(points, noted)
@@ -327,17 +321,9 @@ class QdrantGrpcWrites(GrpcWrites):
     def ask_stored(
         self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool
     ) -> Sequence[Question]:
-        shard_keys = typed(points.document, Document).shard_keys
-        everything = length_field(_GET_PAYLOAD, number_field(1, int(whole))) + length_field(
-            _GET_VECTORS, number_field(1, int(whole))
-        )
-        selected = b"".join(length_field(_GET_IDS, _id_message(identifier)) for identifier in ids)
-        partition = length_field(_GET_SHARD_KEYS, shard_keys) if shard_keys else b""
-        return [
-            Question(
-                method="POST", target="/qdrant.Points/Get", body=_collection(write) + selected + everything + partition
-            )
-        ]
+        everything = {"with_payload": {"enable": whole}, "with_vectors": {"enable": whole}}
+        query = GET(ids=list(map(_identity, ids)), **everything, **_named(write, points))
+        return [Question(method="POST", target="/qdrant.Points/Get", body=serialized(query))]
 
     def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         stored = [parsed(STORED, message) for message in parsed_reply(REPLY, body).result]
@@ -347,22 +333,23 @@ class QdrantGrpcWrites(GrpcWrites):
     def acknowledged(self, _: Operation, points: NewPoints, query: str) -> NativeAnswer:
         """Without the number of an operation: there was none."""
         status = _COMPLETED if self.waits(points, query) else _ACKNOWLEDGED
-        body = length_field(1, number_field(2, status)) + encoded(2 << 3 | FIXED64) + pack("<d", 0.0)
-        return NativeAnswer(status=0, content_type="", body=body)
+        return NativeAnswer(status=0, content_type="", body=serialized(ANSWER(result={"status": status}, time=0.0)))
 
     def ask_removed(self, write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """A deletion with one filter per point."""
-        filters = []
-        for identifier, point in victims.items():
-            conditions = [length_field(_HAS_ID, length_field(1, _id_message(identifier)))]
-            conditions += [condition(key, value) for key, value in compared(point).items()]
-            inner = b"".join(length_field(_MUST, one) for one in conditions)
-            filters.append(length_field(_SHOULD, length_field(_INNER, inner)))
-        chosen = length_field(_DELETE_POINTS, length_field(2, b"".join(filters)))
-        shard_keys = typed(points.document, Document).shard_keys
-        partition = length_field(_DELETE_SHARD_KEYS, shard_keys) if shard_keys else b""
-        body = _collection(write) + number_field(_DELETE_WAIT, 1) + chosen + partition
-        return [Question(method="POST", target="/qdrant.Points/Delete", body=body)]
+        filters = [
+            {
+                "filter": {
+                    "must": [
+                        {"has_id": {"ids": [_identity(identifier)]}},
+                        *starmap(_condition, compared(point).items()),
+                    ]
+                }
+            }
+            for identifier, point in victims.items()
+        ]
+        deletion = DELETION(wait=True, points={"filter": {"should": filters}}, **_named(write, points))
+        return [Question(method="POST", target="/qdrant.Points/Delete", body=serialized(deletion))]
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """As JSON. Raises UnsupportedError."""

@@ -22,26 +22,10 @@ from ..contract import (
     NativeAnswer,
     Needs,
     Operation,
-    Question,
-    Reason,
     RequestHead,
-    SearchCall,
     Touched,
-    UnsupportedError,
 )
-from ..wire.protobuf import (
-    LENGTH,
-    VARINT,
-    Field,
-    fields,
-    head_fields,
-    length_field,
-    methods,
-    number_field,
-    only,
-    text,
-    unsigned,
-)
+from ..wire.protobuf import methods, text_at
 
 BACKEND = "weaviate"
 SEARCH = "search"
@@ -63,55 +47,17 @@ def classify(head: RequestHead) -> Operation | None:
     return Operation(backend=BACKEND, name=SEARCH, collection=_place(head.message))
 
 
-def named(message: bytes) -> tuple[Field | None, Field | None]:
-    """The fields of the collection and of the tenant. Raises ValueError."""
-    found = head_fields(message)
-    return only(found, COLLECTION, LENGTH), only(found, TENANT, LENGTH)
-
-
 def _place(message: bytes) -> str:
     """The collection in rules: its name, or ``collection/tenant``; "" if the message cannot be parsed, in which case the search is
     unsupported as well.
     """
-    try:
-        names = [text(message, field) for field in named(message) if field is not None]
-    except ValueError:
-        return ""
-    return "/".join(name for name in names if name)
+    return "/".join(filter(None, (text_at(message, COLLECTION), text_at(message, TENANT))))
 
 
 # The default limit of a search: 10, unless the operator set another. No request returns it, but a list of a collection without a limit has
 # that length. A list shorter than 10 may be the whole collection and does not show the limit.
 
 SERVERS_OWN = 10
-
-# SearchRequest, MetadataRequest, SearchReply.
-_LIMIT, _PROPERTIES, _METADATA, _USES_127 = 30, 20, 21, 102
-_UUID = 1
-_RESULTS = 2
-# The smallest reply: identifiers without properties.
-_LEAST = length_field(_PROPERTIES, b"") + length_field(_METADATA, number_field(_UUID, 1)) + number_field(_USES_127, 1)
-
-
-def describe(_: Operation, message: bytes) -> Question | None:
-    """The request for that list; None if the search has a limit, or names no collection. Never raises."""
-    try:
-        limit = only(head_fields(message), _LIMIT, VARINT)
-        collection, tenant = named(message)
-    except ValueError:
-        return None
-    if collection is None or (limit is not None and unsigned(message, limit)):
-        return None
-    places = [message[field.start : field.end] for field in (collection, tenant) if field is not None]
-    return Question(method="POST", target=PATH, body=b"".join(places) + _LEAST)
-
-
-def parse_description(body: bytes) -> int:
-    """The length of the list. Raises MalformedReplyError, nothing else."""
-    try:
-        return sum(field.number == _RESULTS and field.wire == LENGTH for field in fields(body))
-    except ValueError as error:
-        raise MalformedReplyError(f"list: {error}") from None
 
 
 def spelled(name: str) -> str:
@@ -168,16 +114,12 @@ def _classify(_: RequestHead) -> None:
     return None
 
 
-def _parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    raise UnsupportedError(Reason.NOTHING_TO_DO)
-
-
 class WeaviateRest(RestAdapter[object, object]):
     """Classifies nothing, so that no other verb is called."""
 
     request_type = reply_type = object
     classify = staticmethod(_classify)
-    parse_request = staticmethod(_parse_request)
+    read_request = staticmethod(_not_read)
     widen_request = staticmethod(_not_read)
     read_reply = staticmethod(_not_read)
     cut_reply = staticmethod(_not_read)

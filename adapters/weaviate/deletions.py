@@ -13,7 +13,6 @@ import msgspec
 import orjson
 
 from ..contract import Operation, RequestHead
-from ..wire.protobuf import LENGTH, VARINT, fields, only, text, unsigned
 from ..writes import Deletion
 from .calls import BACKEND
 
@@ -26,7 +25,6 @@ _REST = {
     _GONE: re.compile(r"/v1/schema/(?P<name>[^/]+)/?"),
     _TENANTS: re.compile(r"/v1/schema/(?P<name>[^/]+)/tenants/?"),
 }
-_GRPC = "/weaviate.v1.Weaviate/BatchDelete"
 
 
 def over_rest(head: RequestHead) -> Operation | None:
@@ -36,11 +34,11 @@ def over_rest(head: RequestHead) -> Operation | None:
         if match := path.fullmatch(head.path):
             found = match.groupdict()
             collection, identifier = (unquote(found.get(each) or "") for each in ("name", "id"))
-            return Operation(backend=BACKEND, name=name, collection=_stored(collection), id=identifier.lower())
+            return Operation(backend=BACKEND, name=name, collection=collection_name(collection), id=identifier.lower())
     return None
 
 
-def _stored(name: str) -> str:
+def collection_name(name: str) -> str:
     """A collection's name as the server spells it."""
     return name[:1].upper() + name[1:]
 
@@ -65,39 +63,6 @@ def of_body(request: Operation, body: bytes, _: object | None) -> Sequence[Delet
         tenants = msgspec.json.decode(body, type=list[str])
         return [Deletion(collection=collection, partition=orjson.dumps(each)) for each in tenants]
     content = msgspec.json.decode(body, type=_Body)
-    return [] if content.dryRun else [Deletion(collection=_stored(content.match.name) or None, is_certain=False)]
-
-
-# BatchDeleteRequest.
-_COLLECTION, _DRY_RUN, _TENANT = 1, 4, 6
-
-
-def over_grpc(head: RequestHead) -> Operation | None:
-    """Never raises."""
-    return Operation(backend=BACKEND, name=MATCHING, collection="") if head.path == _GRPC else None
-
-
-def collection_of(body: bytes) -> str:
-    """The collection of a deletion over gRPC; "" for none. Never raises."""
-    try:
-        named = only(fields(body), _COLLECTION, LENGTH)
-        return "" if named is None else _stored(text(body, named))
-    except ValueError:
-        return ""
-
-
-def of_message(_request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
-    """Over gRPC. Raises ValueError."""
-    found = fields(body)
-    collection, tenant = only(found, _COLLECTION, LENGTH), only(found, _TENANT, LENGTH)
-    dry = only(found, _DRY_RUN, VARINT)
-    if dry is not None and unsigned(body, dry):
-        return []
-    tenant_name = "" if tenant is None else text(body, tenant)
-    return [
-        Deletion(
-            collection=None if collection is None else _stored(text(body, collection)) or None,
-            partition=orjson.dumps(tenant_name) if tenant_name else None,
-            is_certain=False,
-        )
-    ]
+    return (
+        [] if content.dryRun else [Deletion(collection=collection_name(content.match.name) or None, is_certain=False)]
+    )

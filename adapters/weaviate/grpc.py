@@ -8,8 +8,7 @@ passed through. The answer is upstream's bytes without the other results and wit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,17 +16,17 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..base import GrpcAdapter, GrpcDialect, Keep
-from ..contract import FIELD_BYTES, NESTED_BYTES, Allowance, MalformedReplyError, Needs, Pool
-from ..wire.json import object_of
+from ..base import GrpcDialect, Keep
+from ..base_grpc import GrpcAdapter
+from ..contract import Needs, Pool
 from ..wire.protobuf import check_count
-from ..wire.protobuf_values import spelled_text
-from ..wire.schema import check_certain, has_unknown, is_mistyped, parsed
+from ..wire.schema import check_certain, has_unknown, is_mistyped, parsed, serialized
+from ..wire.values import Values, Wanted, only, whole
 from ..wire.vectors import matrix, whole_floats, without_vector
 from . import calls, grpc_request
 from .calls import UNNAMED, spelled
 from .grpc_request import SINGLE_TYPES, Document, Ranking, Shown
-from .grpc_schema import COUNTED, REPLY, RESULT, RESULTS, VALUE
+from .grpc_schema import COUNTED, MESSAGES, REPLY, RESULT, RESULTS
 
 # A collection's unnamed vector is in two fields, its named ones in a list, all as little-endian floats. Multivectors are not compared.
 
@@ -61,99 +60,43 @@ def named_vectors(message: Any) -> dict[str, bytes]:
     }
 
 
-# Property values as canonical JSON: keys in order, no white space, numbers as over REST. A value without an exact JSON form (places,
-# telephone numbers, unknown kinds) raises ValueError.
+class _Values(Values):
+    """Weaviate's lists have a message for each kind of elements. Places, telephone numbers and unknown kinds have no exact JSON form, and are
+    not in the schema.
+    """
 
-_NESTED = (b"\x22", b"\x2a")  # the tags of objects and lists
-# Integers up to here are exact as doubles.
-_EXACT = 2.0**53
-# Protobuf's own readers refuse messages nested deeper than 100.
-_MAX_DEPTH = 100
+    def _plain(self, value: Any, depth: int) -> object:
+        if not value.ListFields():
+            raise ValueError("a value without a kind that has a JSON form")
+        return super()._plain(value, depth)
 
-
-def as_json(data: bytes) -> bytes | None:
-    """The JSON of a Value's message; None for null, which the server writes for an absent property. Raises ValueError."""
-    value = _value(data, _MAX_DEPTH)
-    if isinstance(value, str):
-        return spelled_text(value)
-    try:
-        return None if value is None else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError as error:
-        raise ValueError(str(error)) from None
-
-
-def _value(data: bytes, depth: int) -> object:
-    if not depth:
-        raise ValueError(f"a value is nested deeper than {_MAX_DEPTH}")
-    kind, value = _only(parsed(VALUE, data))
-    if kind == "object_value":
-        return _object(value, depth - 1)
-    return _list(value, depth - 1) if kind == "list_value" else _SCALARS[kind](value)
-
-
-def _only(message: Any) -> tuple[str, Any]:
-    """The name and the value of the only field. Raises ValueError."""
-    fields = message.ListFields()
-    if len(fields) != 1 or has_unknown(message):
-        raise ValueError(f"a value has {len(fields)} kinds, wanted one with a JSON form")
-    return fields[0][0].name, fields[0][1]
+    def _elements(self, content: bytes, depth: int) -> list[object]:
+        listed = parsed(MESSAGES["List"], content)
+        if not content:  # a list without a kind has no elements
+            return []
+        kind, elements = only(listed)
+        if has_unknown(elements):
+            raise ValueError("elements of a list have another wire type")
+        found: list[object]
+        match kind:
+            case "object_values":
+                found = [self._object(serialized(each), depth) for each in elements.values]
+            case "number_values":
+                found = list(map(whole, np.frombuffer(elements.values, "<f8").tolist()))
+            case "int_values":
+                found = np.frombuffer(elements.values, "<i8").tolist()
+            case _:
+                found = [each.decode() if isinstance(each, bytes) else each for each in elements.values]
+        return found
 
 
-def _object(members: Any, depth: int) -> dict[str, object]:
-    return {member.key.decode(): _value(member.value, depth) for member in members.fields}
-
-
-def _list(values: Any, depth: int) -> list[object]:
-    if not values.ByteSize():  # a list without a kind has no elements
-        return []
-    kind, elements = _only(values)
-    if has_unknown(elements):
-        raise ValueError("elements of a list have another wire type")
-    return [_object(each, depth) for each in elements.values] if kind == "object_values" else _LISTS[kind](elements)
-
-
-def _number(number: float) -> object:
-    return int(number) if number.is_integer() and abs(number) <= _EXACT else number
-
-
-def _texts(elements: Any) -> list[object]:
-    return [text.decode() for text in elements.values]
-
-
-_SCALARS: Mapping[str, Callable[[Any], object]] = {
-    "number_value": _number,
-    "bool_value": bool,
-    "int_value": int,
-    "null_value": lambda _: None,
-    **dict.fromkeys(("string_value", "date_value", "uuid_value", "blob_value", "text_value"), bytes.decode),
-}
-_LISTS: Mapping[str, Callable[[Any], list[object]]] = {
-    "number_values": lambda packed: list(map(_number, np.frombuffer(packed.values, "<f8").tolist())),
-    "int_values": lambda packed: list(np.frombuffer(packed.values, "<i8").tolist()),
-    "bool_values": lambda bools: list(bools.values),
-    **dict.fromkeys(("date_values", "uuid_values", "text_values"), _texts),
-}
+VALUES = _Values(MESSAGES)
 
 # The properties of servers before 1.23.
 _OLD_PROPERTIES = (
     "old_properties", "number_array_properties", "int_array_properties", "text_array_properties", "boolean_array_properties",
     "object_properties", "object_array_properties",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyDocument:
-    """A reply that was read: its bytes."""
-
-    data: bytes
-
-
-def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    """Raises MalformedReplyError, nothing else."""
-    try:
-        return _pool(request, needs, body), ReplyDocument(body)
-    except ValueError as error:
-        raise MalformedReplyError(str(error)) from None
 
 
 def _results(body: bytes) -> Sequence[Any]:
@@ -169,7 +112,8 @@ def _results(body: bytes) -> Sequence[Any]:
     return results
 
 
-def _pool(request: Document, needs: Needs, body: bytes) -> Pool:
+def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, bytes]:
+    """Raises ValueError."""
     results = _results(body)
     metadata = [result.metadata for result in results]
     name, vectors = compare(metadata, request.shown.compared)
@@ -178,7 +122,7 @@ def _pool(request: Document, needs: Needs, body: bytes) -> Pool:
     missing = None if needs.vectors else known
     ids = [each.id.decode() for each in metadata]
     self_id = request.ranking.self_id
-    return Pool(
+    pool = Pool(
         scores=np.array([_score_of(each, request.ranking) for each in metadata], dtype=np.float64),
         vectors=vectors,
         fields=_fields(results, needs),
@@ -190,6 +134,7 @@ def _pool(request: Document, needs: Needs, body: bytes) -> Pool:
         # The object by which the search is made must not replace similar objects.
         alone=tuple([place for place, each in enumerate(ids) if each == self_id]) if self_id else (),
     )
+    return pool, body
 
 
 def _score_of(metadata: Any, ranking: Ranking) -> float:
@@ -199,67 +144,41 @@ def _score_of(metadata: Any, ranking: Ranking) -> float:
     return float(metadata.score) if metadata.score_present else float("nan")
 
 
-def _members(result: Any) -> Iterable[Any]:
-    members: Iterable[Any] = result.properties.non_ref_props.fields
-    return members
+def _members(result: Any) -> Any:
+    return result.properties.non_ref_props.fields
 
 
 def _fields(results: Sequence[Any], needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:
-    """Per result the JSON of each wanted property, None if absent. Raises ValueError for a required one without a JSON form; such optional
-    ones count as absent.
+    """Per result the JSON of each wanted property, None if absent or null, as the server writes an absent one. Raises ValueError for a
+    required one without a JSON form.
     """
-    must, may = (_keys(names) for names in (needs.payload_fields, needs.optional_fields))
-    if not (must or may):
-        return ((),) * len(results)
-    if must and any(getattr(result.properties, name) for result in results for name in _OLD_PROPERTIES):
+    wanted = Wanted(map(spelled, needs.payload_fields), map(spelled, needs.optional_fields))
+    if needs.payload_fields and any(getattr(each.properties, name) for each in results for name in _OLD_PROPERTIES):
         raise ValueError("a result has properties in a form of servers before 1.23")
-    rows: list[tuple[bytes | None, ...]] = []
-    plain, nested = Allowance(FIELD_BYTES), Allowance(NESTED_BYTES)
-    for result in results:
-        found = {member.key: member.value for member in _members(result)}
-        values = [as_json(found[key]) if key in found else None for key in must]
-        rows.append((*values, *[_readable(found.get(key), plain, nested) for key in may]))
-    return tuple(rows)
+    return tuple([VALUES.chosen(_present(result), wanted) for result in results])
 
 
-def _payloads(body: bytes, most: int) -> tuple[bytes, ...]:
-    """The properties, from the bytes, which are kept in any case; without those that are beyond the allowance, or have no JSON form."""
-    plain, nested = Allowance(FIELD_BYTES), Allowance(NESTED_BYTES)
-    found: list[bytes] = []
-    for hit in parsed(REPLY, body).results[:most]:
-        values = [
-            (orjson.dumps(member.key.decode(errors="replace")), _readable(member.value, plain, nested))
-            for member in _members(parsed(RESULT, hit))
-        ]
-        found.append(object_of([(key, value) for key, value in values if value is not None]))
-    return tuple(found)
+def _present(result: Any) -> dict[str, Any]:
+    """The properties that are not null."""
+    members = _members(result)
+    return {each.key.decode(errors="replace"): each.value for each in members if not each.value.HasField("null_value")}
 
 
-def _keys(names: Iterable[str]) -> list[bytes]:
-    return [spelled(name).encode(errors="surrogatepass") for name in names]
+def _payloads(body: bytes, most: int) -> tuple[bytes | None, ...]:
+    """The properties, from the bytes, which are kept in any case."""
+    return VALUES.readable(parsed(REPLY, body).results[:most], lambda hit: _members(parsed(RESULT, hit)))
 
 
-def _readable(value: bytes | None, plain: Allowance, nested: Allowance) -> bytes | None:
-    """A value as JSON; None without a JSON form, and beyond the allowance."""
-    if value is None or not (nested if value.startswith(_NESTED) else plain).covers(len(value)):
-        return None
-    try:
-        return as_json(value)
-    except ValueError:
-        return None
-
-
-def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
+def trim(request: Document, reply: bytes, keep: Keep) -> bytes:
     """The client's answer: the results ``keep[0]`` in that order."""
     (kept,) = keep
-    answer = parsed(REPLY, reply.data)
+    answer = parsed(REPLY, reply)
     hits = answer.results
     shown = [_shown(request.shown, hits[index]) for index in kept.tolist()]
     if len(shown) == len(hits) and shown == hits:  # fields that are not named keep their places
-        return reply.data
+        return reply
     hits[:] = shown
-    cut: bytes = answer.SerializeToString()
-    return cut
+    return serialized(answer)
 
 
 def _shown(shown: Shown, hit: bytes) -> bytes:
@@ -278,8 +197,7 @@ def _shown(shown: Shown, hit: bytes) -> bytes:
         _remove(_members(result), places)
         if not result.properties.non_ref_props.ByteSize():  # nothing else was selected
             result.properties.ClearField("non_ref_props")
-    whole: bytes = result.SerializeToString()
-    return whole
+    return serialized(result)
 
 
 def _remove(messages: Any, places: Collection[int]) -> None:
@@ -287,15 +205,15 @@ def _remove(messages: Any, places: Collection[int]) -> None:
         del messages[place]
 
 
-class WeaviateGrpc(GrpcAdapter[Document, ReplyDocument]):
-    request_type, reply_type, messages = Document, ReplyDocument, COUNTED
+class WeaviateGrpc(GrpcAdapter[Document, bytes]):
+    request_type, reply_type, messages = Document, bytes, COUNTED
     classify = staticmethod(calls.classify)
-    parse_request = staticmethod(grpc_request.parse_request)
+    read_request = staticmethod(grpc_request.read_request)
     widen_request = staticmethod(grpc_request.widen)
-    read_reply = staticmethod(parse_reply)
+    read_reply = staticmethod(read_reply)
     cut_reply = staticmethod(trim)
-    describe = staticmethod(calls.describe)
-    parse_description = staticmethod(calls.parse_description)
+    describe = staticmethod(grpc_request.describe)
+    parse_description = staticmethod(grpc_request.parse_description)
 
 
 _OK = 0

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
-from ..wire.schema import checked, text_of
+from ..contract import MalformedReplyError, Needs, Operation, Question, Reason, Search, UnsupportedError
+from ..wire.schema import checked, parsed, serialized, text_of
 from ..wire.vectors import row, usable, whole_floats
-from .calls import default_limit, spelled
-from .grpc_schema import SEARCH
+from .calls import PATH, default_limit, spelled
+from .grpc_schema import LIMIT, REPLY, SEARCH
 
 HYBRID, KEYWORDS, NEAR_VECTOR, NEAR_OBJECT, NEAR_TEXT = (
     "hybrid_search", "bm25_search", "near_vector", "near_object", "near_text",
@@ -206,7 +206,7 @@ class Document:
     shown: Shown
 
 
-def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+def read_request(_: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:
     """Raises UnsupportedError, nothing else."""
     request = checked(SEARCH, body)
     _check_chosen(request)
@@ -229,8 +229,7 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
         partition=text_of(request.tenant).encode(),
         most=_most(ranking),
     )
-    document = Document(body=body, limit=limit, offset=offset, ranking=ranking, shown=shown)
-    return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
+    return search, Document(body=body, limit=limit, offset=offset, ranking=ranking, shown=shown)
 
 
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
@@ -243,8 +242,28 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
         **({"offset": 0} if document.offset else {}),
         **widen_shown(document.shown),
     )
-    wide: bytes = document.body + added.SerializeToString()
-    return wide
+    return document.body + serialized(added)
+
+
+def describe(_: Operation, message: bytes) -> Question | None:
+    """The smallest list without a limit, identifiers without properties; None if the search has a limit, or names no collection. Never raises."""
+    try:
+        request = parsed(LIMIT, message)
+    except ValueError:
+        return None
+    if request.limit or not request.collection:
+        return None
+    place = {field.name: value for field, value in request.ListFields() if field.name in {"collection", "tenant"}}
+    least = SEARCH(**place, properties={}, metadata={"uuid": True}, uses_127_api=True)
+    return Question(method="POST", target=PATH, body=serialized(least))
+
+
+def parse_description(body: bytes) -> int:
+    """The length of the list. Raises MalformedReplyError, nothing else."""
+    try:
+        return len(parsed(REPLY, body).results)
+    except ValueError as error:
+        raise MalformedReplyError(f"list: {error}") from None
 
 
 def _check_chosen(request: Any) -> None:

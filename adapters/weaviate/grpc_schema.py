@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..wire import structs
+from ..wire import values
 from ..wire.protobuf import Messages
 from ..wire.schema import compiled, counted
+from ..wire.values import NESTED
 from . import calls
 
 _NEAR = "2 certainty double, 3 distance double, "
@@ -17,6 +18,8 @@ _REQUESTS = {
         "51 near_imu NearOne, 60 generative bytes, 61 rerank bytes, 62 boost bytes, 100 uses_123_api bool, 101 uses_125_api bool, "
         "102 uses_127_api bool"
     ),
+    # Enough to ask for the default limit.
+    "Limit": "1 collection bytes, 10 tenant bytes, 30 limit uint64",
     "Hybrid": (
         "1 query bytes, 2 properties bytes*, 3 vector bytes*, 4 alpha float, 5 fusion_type uint64, 6 vector_bytes bytes, "
         "7 target_vectors bytes*, 8 near_text NearText, 9 near_vector NearVector, 10 targets Targets, 11 bm25_search_operator bytes, "
@@ -65,26 +68,26 @@ _REPLIES = {
     "Properties": (
         "1 old_properties bytes*, 2 ref_props bytes*, 3 target_collection bytes, 4 metadata bytes, 5 number_array_properties bytes*, "
         "6 int_array_properties bytes*, 7 text_array_properties bytes*, 8 boolean_array_properties bytes*, 9 object_properties bytes*, "
-        "10 object_array_properties bytes*, 11 non_ref_props Members, 12 ref_props_requested bool"
+        "10 object_array_properties bytes*, 11 non_ref_props Struct, 12 ref_props_requested bool"
     ),
-    "Members": "1 fields Member*",
-    "Member": "1 key bytes, 2 value bytes",
-    # Of a list each kind is a message with the elements.
     "Value": (
-        "1 number_value double, 2 string_value bytes, 3 bool_value bool, 4 object_value Members, 5 list_value List, 6 date_value bytes, "
+        "1 number_value double, 2 string_value bytes, 3 bool_value bool, 4 object_value bytes, 5 list_value bytes, 6 date_value bytes, "
         "7 uuid_value bytes, 8 int_value int64, 10 blob_value bytes, 12 null_value uint64, 13 text_value bytes"
     ),
+    **NESTED,
+    # Of a list each kind is a message with the elements.
     "List": (
         "2 number_values Packed, 3 bool_values Bools, 4 object_values Objects, 5 date_values Texts, 6 uuid_values Texts, "
         "7 int_values Packed, 8 text_values Texts"
     ),
     "Packed": "1 values bytes",
     "Bools": "1 values bool*",
-    "Objects": "1 values Members*",
+    "Objects": "1 values Struct*",
     "Texts": "1 values bytes*",
 }
 
 _WRITES = {
+    "BatchDelete": "1 collection bytes, 4 dry_run bool, 6 tenant bytes",
     "Batch": "1 objects bytes*, 2 consistency_level uint64",
     "Object": (
         "1 uuid bytes, 2 vector bytes*, 3 properties Given, 4 collection bytes, 5 tenant bytes, 6 vector_bytes bytes, 23 vectors Vectors*"
@@ -105,8 +108,10 @@ _WRITES = {
 # Of its own, private schema: nothing that other parts of the process register can clash with it.
 MESSAGES = compiled("vecsieve.weaviate", _REQUESTS | _REPLIES | _WRITES)
 
-SEARCH, REPLY, RESULTS, RESULT, VALUE = (MESSAGES[name] for name in ("Search", "Reply", "Results", "Result", "Value"))
-BATCH, OBJECT, WRITTEN, ERROR = (MESSAGES[name] for name in ("Batch", "Object", "Written", "Error"))
+SEARCH, LIMIT, REPLY, RESULTS, RESULT = (MESSAGES[name] for name in ("Search", "Limit", "Reply", "Results", "Result"))
+BATCH, OBJECT, WRITTEN, ERROR, DELETION = (
+    MESSAGES[name] for name in ("Batch", "Object", "Written", "Error", "BatchDelete")
+)
 ARRAYS = {kind: MESSAGES[kind] for kind in ("NumberArray", "IntArray", "TextArray", "BoolArray")}
 
 _PARSED = counted(MESSAGES)
@@ -117,5 +122,5 @@ COUNTED: Messages = {
     "reply": _PARSED["Results"],
     "upsert": {1: "Object"},
     "Given": dict.fromkeys((1, 4, 5, 6, 7), "struct"),
-    **structs.COUNTED,
+    **values.COUNTED,
 }

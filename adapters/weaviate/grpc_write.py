@@ -14,19 +14,19 @@ from typing import Any, ClassVar
 import numpy as np
 import orjson
 
-from ..base import NOTE, GrpcWrites, typed
+from ..base import NOTE, typed
+from ..base_grpc import GrpcWrites
 from ..contract import MalformedReplyError, NativeAnswer, Operation, Question, Reason, RequestHead, UnsupportedError
-from ..wire.protobuf import Messages, value_at
-from ..wire.protobuf_values import GOOGLE, Wanted, map_message
-from ..wire.schema import check_certain, checked, is_mistyped, parsed, read
-from ..wire.structs import members_of, struct_json
+from ..wire.protobuf import Messages, text_at
+from ..wire.schema import check_certain, checked, is_mistyped, parsed, read, serialized
+from ..wire.values import GOOGLE, Wanted, chosen_of
 from ..wire.vectors import matrix, spelled_floats, whole_floats
-from ..writes import NewPoints, Receipt, WriteNeeds, numbered
+from ..writes import Deletion, NewPoints, Receipt, WriteNeeds, numbered
 from . import rest_write
 from .calls import BACKEND, UNNAMED, Schema, spelled
-from .deletions import MATCHING, collection_of
+from .deletions import MATCHING, collection_name
 from .grpc import named_vectors
-from .grpc_schema import ARRAYS, BATCH, COUNTED, ERROR, OBJECT, WRITTEN
+from .grpc_schema import ARRAYS, BATCH, COUNTED, DELETION, ERROR, OBJECT, WRITTEN
 from .objects import is_number
 from .rest_write import Document, WeaviateWrites, document_of
 
@@ -35,6 +35,7 @@ _STREAM = "batch stream"
 _PATHS = {_SERVICE + "BatchObjects": "batch", _SERVICE + "BatchStream": _STREAM}
 # Of the first object.
 _OBJECTS, _COLLECTION, _TENANT = 1, 4, 5
+_DELETED = 1  # the collection of a deletion
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +48,7 @@ class Source:
 
 def _place(data: bytes) -> tuple[str, str]:
     """Collection and tenant of the first object. Never raises."""
-    try:
-        span = value_at(data, (_OBJECTS,))
-        first = b"" if span is None else data[slice(*span)]
-        at = [value_at(first, (number,)) for number in (_COLLECTION, _TENANT)]
-        collection, tenant = ["" if place is None else first[slice(*place)].decode() for place in at]
-    except ValueError:
-        return "", ""
-    return collection, tenant
+    return text_at(data, _OBJECTS, _COLLECTION), text_at(data, _OBJECTS, _TENANT)
 
 
 def _vectors(written: Any) -> dict[str, bytes]:
@@ -72,14 +66,6 @@ def _ids(objects: Sequence[Any], needs: WriteNeeds) -> tuple[bytes, ...]:
     if not all(ids):
         raise ValueError("an object has no id, others have")
     return tuple(map(orjson.dumps, ids))
-
-
-def _noted(data: bytes, note: bytes) -> bytes:
-    """An object with a note in its properties."""
-    written = parsed(OBJECT, data)
-    written.properties.non_ref_properties += map_message({NOTE: note.decode()}, GOOGLE)
-    noted: bytes = written.SerializeToString()
-    return noted
 
 
 # Properties that are no Struct: arrays of one kind, each with its name, and the names of empty lists. References and objects are not read.
@@ -106,8 +92,9 @@ def _properties(properties: Any) -> bytes:
             if is_mistyped(array) or not array.HasField("prop_name"):
                 raise ValueError("an array has no name, or values of another kind")
             lists[array.prop_name.decode()] = values_of(array)
+    entries = parsed(GOOGLE.struct, properties.non_ref_properties).fields
     more = json.dumps(lists, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    return b"{%s}" % b",".join(filter(None, (struct_json(properties.non_ref_properties)[1:-1], more[1:-1])))
+    return b"{%s}" % b",".join(filter(None, (GOOGLE.object_json(entries)[1:-1], more[1:-1])))
 
 
 def _spelled_vectors(written: Any, target: str) -> list[bytes]:
@@ -124,15 +111,18 @@ def object_message(point: bytes, schema: Schema) -> bytes:
     """The message of a single object. Raises ValueError for one that it cannot hold, such as vectors of several rows."""
     value = orjson.loads(point)
     vectors = (value.get("vectors") or {}).items()
-    message: bytes = OBJECT(
-        uuid=value["id"].encode() or None,
-        collection=value["class"].encode() or None,
-        tenant=(value.get("tenant") or "").encode() or None,
-        properties=_given(value.get("properties") or {}, schema),
-        vector_bytes=_packed(value["vector"]) if value.get("vector") else None,
-        vectors=[{"name": name.encode(), "vector_bytes": _packed(vector), "type": _SINGLE} for name, vector in vectors],
-    ).SerializeToString()
-    return message
+    return serialized(
+        OBJECT(
+            uuid=value["id"].encode() or None,
+            collection=value["class"].encode() or None,
+            tenant=(value.get("tenant") or "").encode() or None,
+            properties=_given(value.get("properties") or {}, schema),
+            vector_bytes=_packed(value["vector"]) if value.get("vector") else None,
+            vectors=[
+                {"name": name.encode(), "vector_bytes": _packed(vector), "type": _SINGLE} for name, vector in vectors
+            ],
+        )
+    )
 
 
 def _packed(numbers: Sequence[float]) -> bytes:
@@ -145,14 +135,14 @@ def _packed(numbers: Sequence[float]) -> bytes:
 def _given(properties: Mapping[str, Any], schema: Schema) -> Mapping[str, Any]:
     """The fields of the message of properties; lists have a message per kind."""
     plain = {name: value for name, value in properties.items() if not isinstance(value, list)}
-    given: dict[str, Any] = {"non_ref_properties": map_message(plain, GOOGLE)} if plain else {}
+    given: dict[str, Any] = {"non_ref_properties": GOOGLE.encoded(plain)} if plain else {}
     for name, value in properties.items():
         if value == []:
             given.setdefault("empty_list_props", []).append(name.encode())
         elif isinstance(value, list):
             field, values = _listed(value, schema.types.get(spelled(name), ""))
             array = _ARRAYS[field][0](prop_name=name.encode(), **values)
-            given.setdefault(field, []).append(array.SerializeToString())
+            given.setdefault(field, []).append(serialized(array))
     return given
 
 
@@ -207,8 +197,10 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's message with a note in the properties of some objects."""
-        written = _source(points).objects
-        return self.rewritten(points, {row: _noted(written[row], note) for row, note in notes.items()})
+        written = {row: parsed(OBJECT, _source(points).objects[row]) for row in notes}
+        for row, note in notes.items():
+            written[row].properties.non_ref_properties += GOOGLE.encoded({NOTE: note.decode()})
+        return self.rewritten(points, {row: serialized(each) for row, each in written.items()})
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The batch of a call, in the first object's collection; None for any other. Never raises."""
@@ -220,7 +212,9 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
 
     def describe(self, write: Operation, data: bytes) -> Question | None:
         """The request for the description of the first object's collection, or of that of a deletion; None if none is named. Never raises."""
-        return rest_write.described(collection_of(data) if write.name == MATCHING else _place(data)[0])
+        return rest_write.described(
+            collection_name(text_at(data, _DELETED)) if write.name == MATCHING else _place(data)[0]
+        )
 
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
         """Raises ValueError, UnsupportedError."""
@@ -236,7 +230,7 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
             vectors=matrix([row.get(name) or None for row in vectors]),
             vector_name=name,
             keys=needs.keys,
-            fields=members_of([written.properties.non_ref_properties for written in objects], fields),
+            fields=chosen_of([written.properties.non_ref_properties for written in objects], fields),
             document=document,
         )
 
@@ -271,8 +265,28 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         refused = {row: words[of] for row, of in copies.items() if of in words}
         del reply.errors[:]
         reply.errors.extend([ERROR(index=row, error=message) for row, message in sorted({**words, **refused}.items())])
-        return Receipt(body=reply.SerializeToString(), refused=frozenset(refused), failed=frozenset(words))
+        return Receipt(body=serialized(reply), refused=frozenset(refused), failed=frozenset(words))
 
 
 def _source(points: NewPoints) -> Source:
     return typed(typed(points.document, Document).source, Source)
+
+
+def classify_deletion(head: RequestHead) -> Operation | None:
+    """Never raises."""
+    return Operation(backend=BACKEND, name=MATCHING, collection="") if head.path == _SERVICE + "BatchDelete" else None
+
+
+def deletions_of(_request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
+    """Raises ValueError."""
+    deletion = parsed(DELETION, body)
+    if deletion.dry_run:
+        return []
+    tenant = deletion.tenant.decode()
+    return [
+        Deletion(
+            collection=collection_name(deletion.collection.decode()) or None,
+            partition=orjson.dumps(tenant) if tenant else None,
+            is_certain=False,
+        )
+    ]

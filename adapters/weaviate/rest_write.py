@@ -33,7 +33,7 @@ from ..wire.json_requests import items_of, member_edit, present, read_object, re
 from ..wire.json_vectors import Edit, Shortened, decode_matrix, edited
 from ..writes import Form, Inquiry, Neighbours, NewPoints, Receipt, Tenant, WriteNeeds, name_of, numbered
 from .calls import BACKEND, UNNAMED, Schema, read_schema, spelled
-from .deletions import MATCHING
+from .deletions import MATCHING, collection_name
 from .objects import FORM, can_hold
 
 GRAPHQL = "/v1/graphql"
@@ -322,11 +322,6 @@ class Source:
     openings: tuple[int, ...]
 
 
-def _collection(name: str) -> str:
-    """As the server stores it."""
-    return name[:1].upper() + name[1:]
-
-
 def _vectors(text: bytes, row: Members) -> dict[str, Span]:
     """The spans of an object's vectors by name. Raises ValueError, UnsupportedError."""
     named, bare = present(text, row, "vectors"), present(text, row, "vector")
@@ -398,7 +393,7 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
             if write.name == _BATCH:
                 span = elements(body, request["objects"].span)[0]
                 request = members(body, span)
-            return described(_collection(text_of(body, present(body, request, "class"))))
+            return described(collection_name(text_of(body, present(body, request, "class"))))
         except (ValueError, IndexError, KeyError, UnsupportedError):
             return None
 
@@ -414,7 +409,7 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
         properties = [value_spans(row).get("properties") for row in objects]
         vectors = [_vectors(text, row) for row in objects]
         places = [
-            (_collection(text_of(text, present(text, row, "class"))), text_of(text, present(text, row, "tenant")))
+            (collection_name(text_of(text, present(text, row, "class"))), text_of(text, present(text, row, "tenant")))
             for row in objects
         ]
         spans = Source(source, tuple(arrays), tuple(rows), tuple(properties), tuple([row[1] - 1 for row in rows]))

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..contract import Allowance, MalformedReplyError
+from ..contract import Allowance
 from .json import Members, Span, check_dimensions, check_reply, members
 from .vectors import union_matrix, usable
 
@@ -94,19 +94,15 @@ def set_aside(body: bytes, spans: Sequence[Span]) -> Shortened:
 
 
 def read_aside(body: bytes, spans: Sequence[Span], read: Callable[[Shortened], T]) -> T:
-    """The result of ``read`` for the body with ``spans`` set aside; for the whole body if that raises ValueError.
-
-    Raises MalformedReplyError.
+    """The result of ``read`` for the body with ``spans`` set aside; for the whole body if that raises ValueError, because one of the spans may
+    be no vector: stored metadata can look like one. Raises ValueError.
     """
     try:
         return read(set_aside(body, spans))
-    except ValueError as error:
+    except ValueError:
         if not spans:
-            raise MalformedReplyError(str(error)) from None
-    try:  # one of the spans may be no vector: stored metadata can look like one
-        return read(set_aside(body, ()))
-    except ValueError as error:
-        raise MalformedReplyError(str(error)) from None
+            raise
+    return read(set_aside(body, ()))
 
 
 class LeanRequest(NamedTuple):

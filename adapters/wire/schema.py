@@ -19,7 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from ..contract import Reason, UnsupportedError
-from .protobuf import LENGTH, Messages, varint
+from .protobuf import Messages
 
 _NUMBERS = {
     "float": FieldDescriptorProto.TYPE_FLOAT,
@@ -31,8 +31,6 @@ _NUMBERS = {
 }
 _SCALARS = {"bytes": FieldDescriptorProto.TYPE_BYTES, **_NUMBERS}
 _KEY, _VALUE = 1, 2
-# Of one byte.
-_TAGS = [bytes((number << 3 | LENGTH,)) for number in range(16)]
 
 
 def compiled(package: str, table: Mapping[str, str]) -> Mapping[str, Any]:
@@ -89,10 +87,9 @@ def parsed(kind: Any, data: bytes) -> Any:
         raise ValueError(str(error)) from None
 
 
-def unknown_numbers(message: Any) -> set[int]:
-    """Of the fields that the schema does not name, or names with another wire type than they came with."""
-    unknown = UnknownFieldSet(message)
-    return {unknown[place].field_number for place in range(len(unknown))}
+def serialized(message: Any) -> bytes:
+    written: bytes = message.SerializeToString()
+    return written
 
 
 def is_mistyped(message: Any) -> bool:
@@ -169,12 +166,3 @@ def checked(kind: Any, data: bytes) -> Any:
         is_merged = not is_exact(parsed(kind, data), data)
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD if is_merged else Reason.UNSUPPORTED_FIELD)
     return message
-
-
-def packed_floats(message: Any, *, number: int = 1) -> bytes:
-    """The floats of a message's first field, four bytes each, however they came: written again, they are one field that begins it."""
-    written: bytes = message.SerializeToString()
-    if written[:1] != _TAGS[number]:
-        return b""
-    size, start = varint(written, 1, len(written))
-    return written[start : start + size]

@@ -13,9 +13,10 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from fuzz.heard import heard
-from vecsieve.adapters.wire import protobuf, protobuf_values
-from vecsieve.adapters.wire import protobuf as wire_protobuf
-from vecsieve.adapters.wire.protobuf import FIXED32, FIXED64, LENGTH, VARINT, Field, fields, unsigned, varint
+from vecsieve.adapters.qdrant.grpc_schema import VALUES as QDRANT
+from vecsieve.adapters.wire.protobuf import FIXED32, FIXED64, LENGTH, VARINT, Field, fields, varint
+from vecsieve.adapters.wire.schema import parsed
+from vecsieve.adapters.wire.values import GOOGLE
 
 WORDS = (
     b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
@@ -43,31 +44,15 @@ def seeds() -> list[bytes]:
 
 def check(data: bytes) -> None:
     """Walk the bytes in every way there is."""
-    whole = (0, len(data))
     walked = _declared(fields, data)
     if walked is not None:
         assert b"".join(data[each.start : each.end] for each in walked) == data, "fields cover the message"
         _compare(data, walked)
-    _maps(data, walked)
-    _declared(protobuf.single, data, whole)
-    for schema in (protobuf_values.QDRANT, protobuf_values.GOOGLE):
-        spelled = _declared(protobuf_values.as_json, data, whole, schema)
+    for values in (QDRANT, GOOGLE):
+        message = _declared(parsed, values.struct, data)
+        spelled = None if message is None else _declared(values.object_json, message.fields)
         if spelled is not None:
             orjson.loads(spelled)
-
-
-def _maps(data: bytes, walked: list[Field] | None) -> None:
-    for number in (1, 2, 15):
-        spans = _declared(wire_protobuf.messages_in, data, (0, len(data)), number)
-        if spans is None:
-            continue
-        if walked is not None:
-            assert spans == [each.span for each in walked if each.number == number], (
-                "the short walk finds what the long one does"
-            )
-        found = _declared(wire_protobuf.entries, data, spans)
-        if found is not None:
-            assert all(key in data and 0 <= at <= end <= len(data) for key, (at, end) in found)
 
 
 def _declared(read: Callable[Given, Found], *given: Given.args, **named: Given.kwargs) -> Found | None:
@@ -100,7 +85,7 @@ def _is_padded(data: bytes, field: Field) -> bool:
 def _value(data: bytes, field: Field) -> int | bytes:
     raw = data[field.value : field.end]
     if field.wire == VARINT:
-        return unsigned(data, field)
+        return varint(data, field.value, field.end)[0]
     if field.wire in {FIXED32, FIXED64}:
         number: int = struct.unpack("<I" if field.wire == FIXED32 else "<Q", raw)[0]
         return number

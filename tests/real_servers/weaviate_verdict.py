@@ -17,6 +17,7 @@ from foreign_clients.record import Recorder, serving
 
 from real_servers.verdict import MODES, Verdict
 from support.grpc.calls import UNLIMITED, Seen
+from support.grpc.wire_fields import number_field
 from support.process import real_servers
 from support.process.stack import exchange
 from support.weaviate.client import VERSION as CLIENT
@@ -24,7 +25,6 @@ from support.weaviate.client import told
 from support.weaviate.conversations import PATH
 from support.weaviate.front import Place, answered, direct, fronted
 from support.weaviate.replies import settled, settled_reply, settled_results
-from vecsieve.adapters.wire.protobuf import number_field
 
 SCENARIO = Path(__file__).with_name("weaviate_scenario.py")
 ALL, CLEAN = ".all", "Clean"

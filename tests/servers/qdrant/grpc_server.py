@@ -17,7 +17,7 @@ from servers.qdrant.grpc_messages import Encoding, Writer, decoded, messages
 from servers.qdrant.limits import RateExceededError
 from servers.qdrant.rest import refused_key
 
-from vecsieve.adapters.wire.protobuf import number_field
+from support.grpc.wire_fields import number_field
 from vecsieve.config.addresses import Address
 
 if TYPE_CHECKING:

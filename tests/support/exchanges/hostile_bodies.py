@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from vecsieve.adapters.wire.protobuf import LENGTH, encoded, length_field, number_field
+from support.grpc.wire_fields import number_field
+from vecsieve.adapters.wire.protobuf import LENGTH, encoded, length_field
 
 MOST = 4 * 1024 * 1024
 

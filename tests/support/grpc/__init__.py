@@ -9,5 +9,6 @@ relay_server  a listener that relays every call
 stack         the engine behind the proxy, and raw calls of both
 http2_frames  HTTP/2 frames on the wire
 spliced       two connections tied by a splice
+wire_fields   single fields of messages
 partial_schemas  an adapter's schema beside the official messages
 """

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.base import GrpcWrites, RestWrites, equal_to, numbers_of
+from vecsieve.adapters.base import RestWrites, equal_to, numbers_of
+from vecsieve.adapters.base_grpc import GrpcWrites
 from vecsieve.adapters.contract import MalformedReplyError, Operation, UnsupportedError
 from vecsieve.adapters.wire.json import elements, whole
 from vecsieve.adapters.wire.json_vectors import Shortened, set_aside

@@ -15,7 +15,7 @@ from qdrant_client import grpc as pb
 from support.backends.transports import GRPC, REST
 from vecsieve.adapters.contract import FIELD_BYTES, NESTED_BYTES, Allowance, Needs, Pool, RequestHead
 from vecsieve.adapters.qdrant import rest_reply
-from vecsieve.adapters.wire import protobuf_values
+from vecsieve.adapters.wire import values
 
 NEEDS = Needs(optional_fields=("text",))
 ROOM = 1 << 16
@@ -28,7 +28,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replies in JSON are bounded as a whole, too, at what fields may have there."""
     assert ROOM < FIELD_BYTES
     monkeypatch.setattr(rest_reply, "FIELD_BYTES", ROOM)
-    monkeypatch.setattr(protobuf_values, "FIELD_BYTES", ROOM)
+    monkeypatch.setattr(values, "FIELD_BYTES", ROOM)
 
 
 @given(st.lists(st.integers(0, 50)), st.integers(0, 100))

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from servers.pinecone.grpc_messages import message_type
 
 from support.pinecone.messages import UNKNOWN, Service, queries, query, read, scored_vectors, services
-from vecsieve.adapters.contract import MalformedReplyError, Needs, Pool
+from vecsieve.adapters.contract import Needs, Operation, Pool
 from vecsieve.adapters.pinecone import grpc
-from vecsieve.adapters.pinecone.grpc import Document, ReplyDocument, parse_reply, trim
+from vecsieve.adapters.pinecone.grpc import Document, read_reply, trim
 
+OPERATION = Operation(backend="pinecone", name="query", collection="c")
 TEXT = Needs(optional_fields=("text", "größe"))
 
 
@@ -27,7 +28,7 @@ def scored(id: str, score: float = 0.5, **fields: Any) -> Any:  # noqa: A002 - t
 
 
 def asked(needs: Needs | None = None, **fields: Any) -> Document:
-    return grpc.parse(query(**{"top_k": 3, "vector": [1.0, 0.0], **fields}), needs or Needs())[1]
+    return grpc.read_request(OPERATION, query(**{"top_k": 3, "vector": [1.0, 0.0], **fields}), needs or Needs())[1]
 
 
 def reply(*records: Any, tail: bytes = b"", **fields: Any) -> bytes:
@@ -35,11 +36,11 @@ def reply(*records: Any, tail: bytes = b"", **fields: Any) -> bytes:
 
 
 def pool_of(body: bytes, request: Document | None = None, needs: Needs | None = None) -> Pool:
-    return parse_reply(request or asked(), needs or Needs(), body)[0]
+    return read_reply(request or asked(), needs or Needs(), body)[0]
 
 
 def cut(body: bytes, keep: list[int], request: Document) -> bytes:
-    return trim(request, parse_reply(request, Needs(), body)[1], [np.array(keep, dtype=np.intp)])
+    return trim(request, read_reply(request, Needs(), body)[1], [np.array(keep, dtype=np.intp)])
 
 
 def test_scores_vectors_ids_and_fields_are_those_of_the_matches() -> None:
@@ -161,7 +162,7 @@ def test_matches_that_do_not_stand_together_keep_their_places() -> None:
     ],
 )
 def test_what_cannot_be_read_with_certainty_is_malformed(body: bytes, words: str) -> None:
-    with pytest.raises(MalformedReplyError, match=words):
+    with pytest.raises(ValueError, match=words):
         pool_of(body)
 
 
@@ -176,8 +177,8 @@ def test_the_services_own_page_cut_from_the_pool_is_the_direct_answer(
     service: Service, body: bytes, needs: Needs
 ) -> None:
     """Invariant: keeping the first top_k of the pool gives the bytes the client would have got without us."""
-    search, request = grpc.parse(body, needs)
-    pool, document = parse_reply(request, needs, service.answer(grpc.widen(request, [30])))
+    search, request = grpc.read_request(OPERATION, body, needs)
+    pool, document = read_reply(request, needs, service.answer(grpc.widen(request, [30])))
     kept = np.arange(min(search.top_k, pool.size))
     assert trim(request, document, [kept]) == service.answer(body)
 
@@ -185,9 +186,9 @@ def test_the_services_own_page_cut_from_the_pool_is_the_direct_answer(
 @given(service=services(), body=queries(include_values=True))
 def test_keeping_everything_that_was_wanted_changes_no_byte(service: Service, body: bytes) -> None:
     """Invariant: trim with all indices and values wanted is the identity."""
-    _, request = grpc.parse(body, Needs())
+    _, request = grpc.read_request(OPERATION, body, Needs())
     answer = service.answer(body)
-    pool, document = parse_reply(request, Needs(), answer)
+    pool, document = read_reply(request, Needs(), answer)
     assert trim(request, document, [np.arange(pool.size)]) == answer
 
 
@@ -196,9 +197,9 @@ def test_kept_matches_are_upstreams_own_in_the_order_of_keep(
     service: Service, body: bytes, data: st.DataObject
 ) -> None:
     """Invariant: the answer's matches are the kept ones without what was added, and fields are read where there are some."""
-    _, request = grpc.parse(body, TEXT)
+    _, request = grpc.read_request(OPERATION, body, TEXT)
     upstream = service.answer(grpc.widen(request, [30]))
-    pool, document = parse_reply(request, TEXT, upstream)
+    pool, document = read_reply(request, TEXT, upstream)
     order = data.draw(st.permutations(range(pool.size)).map(lambda all_: all_[: data.draw(st.integers(0, 5))]))
     answer = read("QueryResponse", trim(request, document, [np.array(order, dtype=np.intp)]))
     expected = [service.records[place] for place in order]
@@ -218,8 +219,8 @@ def test_damage_to_a_reply_never_yields_wrong_content(record: Any, start: int, c
     at = start % (len(body) + 1)
     broken = body[:at] + noise + body[at + cut_out :]
     try:
-        pool, document = parse_reply(request, TEXT, broken)
-    except MalformedReplyError:
+        pool, document = read_reply(request, TEXT, broken)
+    except ValueError:
         return
     answer = trim(request, document, [np.arange(pool.size)])
     expected = as_protobuf_reads(broken)
@@ -248,8 +249,7 @@ def test_arbitrary_bytes_raise_malformed_and_nothing_else(body: bytes) -> None:
     """Invariant: a pool has as many rows as the reply has matches, or the reply is malformed."""
     request = asked()
     try:
-        pool, document = parse_reply(request, TEXT, body)
-    except MalformedReplyError:
+        pool, document = read_reply(request, TEXT, body)
+    except ValueError:
         return
-    assert isinstance(document, ReplyDocument)
-    assert (document.body, len(pool.vectors)) == (body, pool.size)
+    assert (document, len(pool.vectors)) == (body, pool.size)

@@ -8,15 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pinecone.messages import SPARSE, UNKNOWN, queries, query, read
-from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
+from vecsieve.adapters.contract import Needs, Operation, Reason, Search, UnsupportedError
 from vecsieve.adapters.pinecone import rest_request
-from vecsieve.adapters.pinecone.grpc import Document, parse, widen
+from vecsieve.adapters.pinecone.grpc import Document, read_request, widen
 
+OPERATION = Operation(backend="pinecone", name="query", collection="c")
 ASKING = b"\x20\x01"  # include_values
 
 
 def parsed(body: bytes, needs: Needs | None = None) -> tuple[Search, Document]:
-    return parse(body, needs or Needs())
+    return read_request(OPERATION, body, needs or Needs())
 
 
 def refusal(body: bytes, needs: Needs | None = None) -> Reason:
@@ -70,10 +71,8 @@ def test_sparse_and_hybrid_searches_are_taken() -> None:
     assert parsed(query(top_k=3, sparse_vector=SPARSE, vector=[1]))[0].query is not None
 
 
-def test_a_vector_of_single_numbers_is_a_vector() -> None:
-    search = parsed(b"\x10\x03" + b"\x3d\x00\x00\x80\x3f" * 2)[0]
-    assert search.query is not None
-    assert search.query.tolist() == [1, 1]
+def test_a_vector_of_single_numbers_goes_through() -> None:
+    assert refusal(b"\x10\x03" + b"\x3d\x00\x00\x80\x3f" * 2) is Reason.UNSUPPORTED_FIELD
 
 
 def test_a_vector_that_holds_no_number_is_not_compared_with() -> None:
@@ -92,7 +91,7 @@ QUERIES: list[dict[str, Any]] = [{"values": [1.0]}]
         (query(vector=[1]), Reason.AMBIGUOUS_FIELD),
         (query(vector=[1]) + b"\x10\x00", Reason.AMBIGUOUS_FIELD),
         (query(vector=[1], top_k=10) + b"\x10\x0a", Reason.AMBIGUOUS_FIELD),
-        (query(vector=[1]) + b"\x12\x01\x0a", Reason.AMBIGUOUS_FIELD),
+        (query(vector=[1]) + b"\x12\x01\x0a", Reason.UNSUPPORTED_FIELD),
         (query(vector=[1]) + b"\x10\x8a\x80\x80\x80\x10", Reason.AMBIGUOUS_FIELD),
         (query(vector=[1], id="a", top_k=10), Reason.AMBIGUOUS_FIELD),
         (query(top_k=10) + b"\x42\x01\xff", Reason.AMBIGUOUS_FIELD),

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 from qdrant_client.grpc import points_service_pb2
 
+from support.grpc.wire_fields import number_field
 from vecsieve.adapters.contract import Operation, RequestHead
 from vecsieve.adapters.qdrant.calls import METHODS, ROUTES, classify_grpc
-from vecsieve.adapters.wire.protobuf import length_field, number_field
+from vecsieve.adapters.wire.protobuf import length_field
 
 NAMED = length_field(1, "größe".encode())
 

@@ -91,11 +91,14 @@ def test_the_dense_query_is_read_in_every_way_it_can_be_written() -> None:
     assert search.query is not None
     assert search.query.tolist() == [1.0, 2.0]
     assert search.query.dtype == np.float32
+    (search,), _ = parsed("search", grpc.SearchPoints(vector=[1.0, 2.0], limit=5))
+    assert search.query is not None
+    assert search.query.tolist() == [1.0, 2.0]
+
+
+def test_numbers_that_are_not_packed_are_left_alone() -> None:
     unpacked = b"\x15\x00\x00\x80\x3f\x15\x00\x00\x00\x40\x20\x05"
-    for message in (grpc.SearchPoints(vector=[1.0, 2.0], limit=5), unpacked):
-        (search,), _ = parsed("search", message)
-        assert search.query is not None
-        assert search.query.tolist() == [1.0, 2.0]
+    assert refusal("search", unpacked) is Reason.UNSUPPORTED_FIELD
 
 
 @pytest.mark.parametrize("numbers", [[], [float("nan")], [float("inf"), 1.0]])

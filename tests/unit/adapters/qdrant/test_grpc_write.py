@@ -133,3 +133,8 @@ def test_a_removal_names_the_id_and_what_the_payload_had() -> None:
     ]
     assert [each.uuid for each in second.filter.must[0].has_id.has_id] == [UUID]
     assert len(second.filter.must) == 1
+
+
+@pytest.mark.parametrize(("body", "shows"), [(b"\x10\x01", True), (b"\x10\x00", False), (b"", False), (b"\xff", False)])
+def test_a_write_that_is_not_read_shows_only_if_it_waits(body: bytes, shows: bool) -> None:
+    assert QdrantGrpcWrites().shows_unread("", body, None) is shows

@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 from qdrant_client import grpc as pb
 from qdrant_client.conversions.conversion import payload_to_grpc
 
-from vecsieve.adapters.qdrant.grpc_reply import pairs_of
-from vecsieve.adapters.qdrant.grpc_schema import POINT, VECTORS
-from vecsieve.adapters.qdrant.grpc_write import condition, vectors_json, vectors_message
-from vecsieve.adapters.wire.protobuf import length_field
-from vecsieve.adapters.wire.protobuf_values import QDRANT, entry, object_of_json
+from vecsieve.adapters.qdrant.grpc_schema import POINT, VALUES, VECTORS, WHERE
+from vecsieve.adapters.qdrant.grpc_write import _condition, vectors_fields, vectors_json
 
 FLOAT = st.floats(width=32, allow_nan=False, allow_infinity=False)
 DENSE = st.lists(FLOAT, min_size=1, max_size=4)
@@ -29,6 +26,10 @@ VALUE = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
+
+
+def vectors_message(vectors: object) -> bytes:
+    return bytes(VECTORS(**vectors_fields(vectors)).SerializeToString())
 
 
 def shown(vectors: Any) -> Any:
@@ -82,10 +83,10 @@ def test_what_has_no_exact_form_is_refused(vector: Any) -> None:
 def test_a_payload_survives_both_ways(payload: dict[str, Any]) -> None:
     """JSON of a payload is the payload, and the message made of it is the one that the official client makes."""
     message = pb.PointStruct(payload=payload_to_grpc(payload)).SerializeToString()
-    found = json.loads(object_of_json(pairs_of(POINT.FromString(message)), QDRANT))
+    found = json.loads(VALUES.object_json(POINT.FromString(message).payload))
     assert repr(found) == repr({key: found[key] for key in found})
     assert found == payload
-    made = b"".join(length_field(3, entry(key, value, QDRANT)) for key, value in payload.items())
+    made = POINT(payload=[VALUES.entry(key, value) for key, value in payload.items()]).SerializeToString()
     assert pb.PointStruct.FromString(made) == pb.PointStruct.FromString(message)
 
 
@@ -93,5 +94,5 @@ def test_a_payload_survives_both_ways(payload: dict[str, Any]) -> None:
     ("value", "match"), [("größe", {"keyword": "größe"}), (-7, {"integer": -7}), (True, {"boolean": True})]
 )
 def test_a_condition_names_the_key_and_the_value(value: object, match: dict[str, Any]) -> None:
-    found = pb.Condition.FromString(condition("k", value))
+    (found,) = pb.Filter.FromString(WHERE(must=[_condition("k", value)]).SerializeToString()).must
     assert found == pb.Condition(field=pb.FieldCondition(key="k", match=pb.Match(**match)))

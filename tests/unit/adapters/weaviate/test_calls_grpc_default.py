@@ -10,7 +10,8 @@ from support.weaviate.conversations import search
 from support.weaviate.messages import message_type
 from support.weaviate.model import Collection, Stored
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Operation
-from vecsieve.adapters.weaviate.calls import PATH, default_limit, describe, parse_description
+from vecsieve.adapters.weaviate.calls import PATH, default_limit
+from vecsieve.adapters.weaviate.grpc_request import describe, parse_description
 
 OPERATION = Operation(backend="weaviate", name="search", collection="Docs")
 

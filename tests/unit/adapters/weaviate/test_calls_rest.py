@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.backends.transports import REST
-from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall, UnsupportedError
+from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall
 from vecsieve.adapters.weaviate.calls import WeaviateRest
 
 ADAPTER = WeaviateRest()
@@ -27,7 +27,7 @@ def test_graphql_and_objects_are_passed_through() -> None:
 
 def test_what_is_none_of_its_own_is_refused() -> None:
     call = SearchCall(operation=OPERATION, searches=(), needs=Needs(), document=None)
-    with pytest.raises(UnsupportedError):
+    with pytest.raises(TypeError):
         ADAPTER.parse_request(OPERATION, b"{}", Needs())
     with pytest.raises(TypeError):
         ADAPTER.widen(call, [1])

@@ -4,29 +4,28 @@ from typing import Any
 
 import pytest
 
+from support.grpc.wire_fields import number_field
 from support.weaviate.conversations import EVERYTHING, UNKNOWN, search
 from support.weaviate.messages import message_type, single
-from vecsieve.adapters.contract import Needs, Operation, Reason, SearchCall, UnsupportedError
+from vecsieve.adapters.contract import Needs, Operation, Reason, Search, UnsupportedError
 from vecsieve.adapters.weaviate.grpc_request import (
     HYBRID_PARTS,
     LARGEST_WINDOW,
     Document,
-    parse_request,
+    read_request,
     widen,
 )
-from vecsieve.adapters.wire.protobuf import number_field
 
 OPERATION = Operation(backend="weaviate", name="search", collection="Docs")
 NEAR: dict[str, Any] = {"near_vector": {"vectors": [single([1.0, 2.0])]}}
 
 
-def parsed(body: bytes, needs: Needs | None = None) -> SearchCall:
-    return parse_request(OPERATION, body, needs or Needs())
+def parsed(body: bytes, needs: Needs | None = None) -> tuple[Search, Document]:
+    return read_request(OPERATION, body, needs or Needs())
 
 
-def document(call: SearchCall) -> Document:
-    assert isinstance(call.document, Document)
-    return call.document
+def document(call: tuple[Search, Document]) -> Document:
+    return call[1]
 
 
 def verdict(body: bytes, needs: Needs | None = None) -> Reason:
@@ -38,7 +37,7 @@ def verdict(body: bytes, needs: Needs | None = None) -> Reason:
 def test_a_page_is_read_and_asked_for_from_its_first_rank() -> None:
     body = search(collection="Docs", limit=5, offset=10, metadata=EVERYTHING, **NEAR)
     call = parsed(body)
-    (found,) = call.searches
+    found, _ = call
     assert (found.top_k, found.offset, found.pages) == (5, 10, True)
     assert found.query is not None
     assert found.query.tolist() == [1.0, 2.0]
@@ -56,29 +55,29 @@ def test_a_search_without_a_limit_waits_until_the_servers_default_is_known() -> 
     body = search(metadata=EVERYTHING, **NEAR)
     assert verdict(body) is Reason.NOTHING_TO_DO
     call = parsed(body, Needs(known=25))
-    assert call.searches[0].top_k == 25
+    assert call[0].top_k == 25
     assert message_type("SearchRequest").FromString(widen(document(call), [25])).limit == 25
 
 
 def test_one_result_is_its_own_representative() -> None:
     assert verdict(search(limit=1, **NEAR)) is Reason.SINGLE_RESULT
-    assert parsed(search(limit=1, offset=1, **NEAR)).searches[0].offset == 1
+    assert parsed(search(limit=1, offset=1, **NEAR))[0].offset == 1
 
 
 def test_hybrid_searches_are_widened_as_far_as_their_parts_are_the_same() -> None:
-    assert parsed(search(limit=5, hybrid_search={"query": "x"})).searches[0].most == HYBRID_PARTS
+    assert parsed(search(limit=5, hybrid_search={"query": "x"}))[0].most == HYBRID_PARTS
 
 
 def test_how_much_may_come_is_bounded() -> None:
-    assert parsed(search(limit=5, **NEAR)).searches[0].most == LARGEST_WINDOW
+    assert parsed(search(limit=5, **NEAR))[0].most == LARGEST_WINDOW
     long = {"near_vector": {"vectors": [single([1.0] * 4096)]}}
-    assert parsed(search(limit=5, **long)).searches[0].most == 2048
+    assert parsed(search(limit=5, **long))[0].most == 2048
 
 
 def test_a_vector_of_another_space_is_no_query_to_compare_with() -> None:
     near = {"near_vector": {"vectors": [single([1.0])], "targets": {"target_vectors": ["a"]}}}
-    assert parsed(search(limit=5, **near)).searches[0].query is not None
-    assert parsed(search(limit=5, **near), Needs(vector_name="b")).searches[0].query is None
+    assert parsed(search(limit=5, **near))[0].query is not None
+    assert parsed(search(limit=5, **near), Needs(vector_name="b"))[0].query is None
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,7 @@ def test_sorting_is_left_alone() -> None:
 
 
 def test_an_autocut_of_zero_is_none() -> None:
-    assert parsed(search(limit=5, **NEAR) + number_field(32, 0)).searches[0].top_k == 5
+    assert parsed(search(limit=5, **NEAR) + number_field(32, 0))[0].top_k == 5
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from support.weaviate.conversations import EVERYTHING, UNKNOWN, search
 from support.weaviate.messages import message_type
 from support.weaviate.model import Collection, Stored
 from vecsieve.adapters.contract import Needs, Operation
-from vecsieve.adapters.weaviate.grpc import parse_reply, trim
-from vecsieve.adapters.weaviate.grpc_request import Document, parse_request, widen
+from vecsieve.adapters.weaviate.grpc import read_reply, trim
+from vecsieve.adapters.weaviate.grpc_request import read_request, widen
 
 OPERATION = Operation(backend="weaviate", name="search", collection="Docs")
 NEAR: dict[str, Any] = {"near_vector": {"vector": [1.0, 0.0]}}
@@ -32,9 +32,8 @@ WITH_NAMES = Collection(name="Docs", properties=("text", "owner"), named=("a", "
 def kept(places: list[int], needs: Needs | None = None, *, server: Collection = PLAIN, **fields: Any) -> bytes:
     """The answer of these candidates of six."""
     body = search(collection="Docs", limit=3, **{**NEAR, **fields})
-    document = parse_request(OPERATION, body, needs or Needs()).document
-    assert isinstance(document, Document)
-    _, reply = parse_reply(document, needs or Needs(), server.answer(widen(document, [6])) + UNKNOWN)
+    document = read_request(OPERATION, body, needs or Needs())[1]
+    _, reply = read_reply(document, needs or Needs(), server.answer(widen(document, [6])) + UNKNOWN)
     return trim(document, reply, [np.array(places, dtype=np.intp)])
 
 
@@ -79,9 +78,8 @@ def test_a_result_without_the_property_that_was_asked_for_stays_as_it_is() -> No
     needs = Needs(payload_fields=("owner",))
     fields: dict[str, Any] = {**NEAR, "properties": {}, "metadata": EVERYTHING}
     body = search(collection="Docs", limit=3, **fields)
-    document = parse_request(OPERATION, body, needs).document
-    assert isinstance(document, Document)
+    _, document = read_request(OPERATION, body, needs)
     assert document.shown.properties == ("owner",)
     upstream = PLAIN.answer(body)
-    _, reply = parse_reply(document, needs, upstream)
+    _, reply = read_reply(document, needs, upstream)
     assert trim(document, reply, [np.arange(3)]) == upstream

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pytest
 from google.protobuf.descriptor_pool import Default
-from hypothesis import given
-from hypothesis import strategies as st
 from qdrant_client import grpc
 
-from vecsieve.adapters.wire.protobuf import length_field, number_field
-from vecsieve.adapters.wire.schema import compiled, has_unknown, packed_floats, parsed
+from support.grpc.wire_fields import number_field
+from vecsieve.adapters.wire.protobuf import length_field
+from vecsieve.adapters.wire.schema import compiled, has_unknown, parsed
 
 TYPES = compiled(
     "vecsieve.tests",
@@ -24,7 +21,6 @@ TYPES = compiled(
         "Several": "1 hits Hit*, 2 flag bool",
     },
 )
-FLOATS = st.lists(st.floats(width=32), max_size=70)
 
 
 def test_what_is_not_named_survives_behind_what_is() -> None:
@@ -75,14 +71,3 @@ def test_a_field_of_another_wire_type_is_unknown() -> None:
 def test_the_types_are_in_no_pool_of_others() -> None:
     assert TYPES["Hit"].DESCRIPTOR.file.pool is not Default()
     assert compiled("vecsieve.tests", {"Hit": "1 a bytes"})["Hit"] is not TYPES["Hit"]
-
-
-@given(values=FLOATS, parts=st.lists(st.integers(0, 70), max_size=3), single=st.booleans())
-def test_packed_numbers_are_the_same_however_they_came(values: list[float], parts: list[int], single: bool) -> None:
-    """Packed in one field, in several, or one by one, with other fields around them."""
-    packed = np.array(values, "<f4").tobytes()
-    cuts = [0, *sorted(4 * min(part, len(values)) for part in parts), len(packed)]
-    data = b"".join(length_field(1, packed[at:end]) for at, end in pairwise(cuts))
-    if single:
-        data = b"".join(b"\x0d" + packed[at : at + 4] for at in range(0, len(packed), 4))
-    assert packed_floats(parsed(TYPES["Dense"], number_field(9, 1) + data + length_field(3, b"x"))) == packed
