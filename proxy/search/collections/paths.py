@@ -92,7 +92,7 @@ def _value(raw: bytes, allowance: Allowance) -> object:
 
 def strings_of(payload: Mapping[str, object]) -> Strings:
     """The strings to which paths lead."""
-    found = leaves(payload, Allowance(MOST_KEYS), named_only=True)
+    found, _ = leaves(payload, MOST_KEYS, named_only=True)
     return {leaf.path: leaf.value for leaf in found if isinstance(leaf.value, str) and not leaf.spells}
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.contract import Allowance, Pool
+from vecsieve.adapters.contract import Pool
 from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
 
 from ...selection.values import Indices
@@ -27,8 +27,8 @@ ALL = "*"  # as a name that is ignored: copies may differ in every field
 
 # Parsing takes 2 to 4 ns per byte.
 ROW_BYTES = 1 << 18
-# What is read of one pool: bytes, strings and their containers, and characters that are searched for a value. Together some 30 ms.
-POOL_BYTES, POOL_NODES, POOL_SEARCHED = 1 << 22, 1 << 14, 1 << 24
+# What is read of one pool: bytes, values of any kind, and characters that are searched for a value. Together some 30 ms.
+POOL_BYTES, POOL_VALUES, POOL_SEARCHED = 1 << 22, 1 << 14, 1 << 24
 MOST_DEPTH = 6
 LONGEST_PATH = 200
 
@@ -63,15 +63,17 @@ class Leaf(NamedTuple):
     is_inside: bool  # whether it is in one
 
 
-def leaves(payload: Mapping[str, object], nodes: Allowance, *, named_only: bool = False) -> list[Leaf]:
+def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False) -> tuple[list[Leaf], int]:
     """The strings and booleans at any depth, and those of objects that are spelled as strings: first those that a path leads to, outer ones first; a path
-    leads neither into a list nor through a key with a dot. As far as the allowance covers them: ``nodes`` are values of any kind.
+    leads neither into a list nor through a key with a dot. And how many values of any kind were read: of more than ``most`` it is one more.
     """
     found: list[Leaf] = []
+    count = 0
     named, others = deque([("", payload, True, False)]), deque[tuple[str, object, bool, bool]]()
     while named or (others and not named_only):
         path, value, is_named, is_inside = named.popleft() if named else others.popleft()
-        if not nodes.covers(1):
+        count += 1
+        if count > most:
             break
         spelled = _spelled(value)
         if isinstance(value, bool) or (isinstance(value, str) and value.strip()):
@@ -85,7 +87,7 @@ def leaves(payload: Mapping[str, object], nodes: Allowance, *, named_only: bool 
                 below = f"{path}.{key}" if path else key
                 has_path = is_shallow and bool(key) and "." not in key and len(below) <= LONGEST_PATH
                 (named if has_path else others).append((below[-LONGEST_PATH:], member, has_path, is_inside))
-    return found
+    return found, count
 
 
 def _spelled(value: object) -> object:
@@ -150,7 +152,7 @@ class PoolStatements:
     says.
     """
 
-    __slots__ = ("_bytes", "_ignored", "_nodes", "_pool", "_raws", "_said", "_searched")
+    __slots__ = ("_bytes", "_ignored", "_pool", "_raws", "_said", "_searched", "_values")
 
     def __init__(self, pool: Pool, ignored: Sequence[str] = ()) -> None:
         """``ignored``: the fields in which copies may differ."""
@@ -158,7 +160,7 @@ class PoolStatements:
         self._ignored = ignored
         self._raws: Sequence[bytes | None] = ()
         self._said: dict[int, _Said] = {}
-        self._bytes, self._nodes, self._searched = map(Allowance, (POOL_BYTES, POOL_NODES, POOL_SEARCHED))
+        self._bytes, self._values, self._searched = POOL_BYTES, POOL_VALUES, POOL_SEARCHED
 
     def differ(self, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
         """As in ``selection.values.Statements``."""
@@ -179,7 +181,8 @@ class PoolStatements:
 
     def _is_in(self, value: str, text: str) -> bool:
         """Whether a value is a part of the text, such as a preview."""
-        return self._searched.covers(len(text)) and value.rstrip(" .…") in text
+        self._searched -= len(text)
+        return self._searched >= 0 and value.rstrip(" .…") in text
 
     @property
     def evidence(self) -> tuple[tuple[int, int], ...]:
@@ -214,9 +217,11 @@ class PoolStatements:
     def _read(self, row: int, raw: bytes | None) -> _Said:
         if raw is None:
             return _Said([])
-        payload = read_json(raw) if self._bytes.covers(len(raw)) else None
-        found = leaves(payload, self._nodes) if isinstance(payload, dict) else []
-        if not isinstance(payload, dict) or self._nodes.left_bytes < 0:
+        self._bytes -= len(raw)
+        payload = read_json(raw) if self._bytes >= 0 else None
+        found, count = leaves(payload, self._values) if isinstance(payload, dict) else ([], 0)
+        self._values -= count
+        if not isinstance(payload, dict) or self._values < 0:
             return _Said([], alone=f"unreadable payload {row}")
         if self._ignored:
             found = [leaf for leaf in found if not is_ignored(leaf.path, self._ignored)]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.contract import Allowance, Pool
+from vecsieve.adapters.contract import Pool
 from vecsieve.proxy.search.collections.statements import (
-    POOL_NODES,
+    POOL_VALUES,
     PoolStatements,
     is_name,
     is_prose,
@@ -164,7 +164,7 @@ def test_statements_that_are_detached_from_their_reply_say_the_same() -> None:
 
 
 def test_a_payload_with_more_values_than_are_read_says_what_no_other_one_says() -> None:
-    wide = orjson.dumps({"text": TEXT, "tags": ["x"] * POOL_NODES})
+    wide = orjson.dumps({"text": TEXT, "tags": ["x"] * POOL_VALUES})
     both = statements(wide, wide, b"{}")
     assert both.unsaid(1, 0, TEXT) is not None
     assert both.differ(np.array([1]), np.array([0])).all()
@@ -182,7 +182,7 @@ JSON = st.recursive(
 @given(value=st.dictionaries(st.text(), JSON))
 def test_every_string_is_read_once_and_those_with_a_path_first(value: dict[str, Any]) -> None:
     """Invariant: the strings outside of spelled objects are all there; a named one is found by its path."""
-    found = leaves(value, Allowance(1 << 20))
+    found, _ = leaves(value, 1 << 20)
     outside = sorted(str(leaf.value) for leaf in found if not leaf.is_inside)
 
     def strings(inside: object) -> list[str]:
@@ -193,7 +193,7 @@ def test_every_string_is_read_once_and_those_with_a_path_first(value: dict[str, 
         return [str(inside)] if isinstance(inside, bool) or (isinstance(inside, str) and inside.strip()) else []
 
     assert outside == sorted(strings(value))
-    named = leaves(value, Allowance(1 << 20), named_only=True)
+    named, _ = leaves(value, 1 << 20, named_only=True)
     assert found[: len(named)] == named
     for leaf in named:
         if not leaf.is_inside:
