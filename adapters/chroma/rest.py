@@ -241,15 +241,10 @@ def _fields(document: ReplyDocument, place: int, needs: Needs) -> tuple[tuple[by
     return tuple(rows)
 
 
-def _payloads(document: ReplyDocument, place: int, most: int) -> tuple[bytes | None, ...]:
+def _payloads(document: ReplyDocument, place: int, rows: Sequence[int]) -> tuple[bytes | None, ...]:
     """The metadata, with the document under its key."""
     texts, metadatas = document.cells(DOCUMENTS, place), document.cells(METADATAS, place)
-    return tuple(
-        [
-            _together(_cut(document, text), _cut(document, metadata))
-            for text, metadata in zip(texts[:most], metadatas[:most], strict=True)
-        ]
-    )
+    return tuple([_together(_cut(document, texts[row]), _cut(document, metadatas[row])) for row in rows])
 
 
 def _together(text: bytes | None, metadata: bytes | None) -> bytes | None:

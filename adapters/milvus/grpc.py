@@ -182,7 +182,7 @@ def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool,
                 scores=scores[part],
                 vectors=vectors[part],
                 fields=fielded[part],
-                payloads=partial(_payloads, reply, start, count),
+                payloads=partial(_payloads, reply, start),
                 ids=ids[part],
                 compared_by=request.vector if unusable < count or not needs.vectors else None,
                 unusable=unusable,
@@ -191,9 +191,8 @@ def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool,
     return tuple(pools)
 
 
-def _payloads(reply: ReplyDocument, start: int, count: int, most: int) -> tuple[bytes, ...]:
+def _payloads(reply: ReplyDocument, start: int, rows: Sequence[int]) -> tuple[bytes, ...]:
     """The texts and documents of a query's rows, with the keys of ``$meta`` as in the client's own output."""
-    rows = range(start, start + min(count, most))
     pairs: list[list[tuple[bytes, bytes]]] = [[] for _ in rows]
     for column in reply.columns:
         if column.array not in {"string_data", "json_data"}:
@@ -202,7 +201,8 @@ def _payloads(reply: ReplyDocument, start: int, count: int, most: int) -> tuple[
             values = column_values(column, Allowance(FIELD_BYTES))
         except ValueError:  # a text that is no UTF-8
             continue
-        for found, raw in zip(pairs, values[start : start + len(rows)], strict=True):
+        for found, row in zip(pairs, rows, strict=True):
+            raw = values[start + row]
             if raw is not None:
                 found.extend(_members_of(raw) if column.is_dynamic else [(orjson.dumps(column.name), raw)])
     return tuple([object_of(found) for found in pairs])

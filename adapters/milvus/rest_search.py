@@ -290,7 +290,7 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
     return pool, document
 
 
-def _payloads(request: Document, document: ReplyDocument, most: int) -> tuple[bytes, ...]:
+def _payloads(request: Document, document: ReplyDocument, rows: Sequence[int]) -> tuple[bytes, ...]:
     """The rows without the distance and the vector."""
     source, aside = document.source, {SCORE, request.vector}
     return tuple(
@@ -298,11 +298,11 @@ def _payloads(request: Document, document: ReplyDocument, most: int) -> tuple[by
             object_of(
                 [
                     (source.cut(member.key, member.value).rstrip(b": \t\r\n"), source.cut(*member.span))
-                    for name, member in row.items()
+                    for name, member in document.rows[row].items()
                     if name not in aside
                 ]
             )
-            for row in document.rows[:most]
+            for row in rows
         ]
     )
 

@@ -162,9 +162,10 @@ def _sparse(message: bytes) -> SparseRow | None:
     return (indices, weights) if indices.size and indices.shape == weights.shape else None
 
 
-def _payloads(body: bytes, most: int) -> tuple[bytes | None, ...]:
+def _payloads(body: bytes, rows: Sequence[int]) -> tuple[bytes | None, ...]:
     """The metadata, from the bytes, which are kept in any case."""
-    hits = [parsed(HIT, hit) for hit in parsed(REPLY, body).matches[:most]]
+    matches = parsed(REPLY, body).matches
+    hits = [parsed(HIT, matches[row]) for row in rows]
     return GOOGLE.readable([b"".join(hit.metadata) for hit in hits], entries_in)
 
 

@@ -170,7 +170,7 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
     return pool, document
 
 
-def _payloads(request: Document, document: ReplyDocument, most: int) -> tuple[bytes, ...]:
+def _payloads(request: Document, document: ReplyDocument, rows: Sequence[int]) -> tuple[bytes, ...]:
     """The metadata, or the fields, of matches; without the vector of a document."""
     source, aside = document.source, {request.layout.id, request.layout.score, request.vector, request.sparse}
     return tuple(
@@ -178,11 +178,11 @@ def _payloads(request: Document, document: ReplyDocument, most: int) -> tuple[by
             object_of(
                 [
                     (source.cut(member.key, member.value).rstrip(b": \t\r\n"), source.cut(*member.span))
-                    for name, member in match.payload.items()
+                    for name, member in document.matches[row].payload.items()
                     if request.layout.payload is not None or name not in aside
                 ]
             )
-            for match in document.matches[:most]
+            for row in rows
         ]
     )
 

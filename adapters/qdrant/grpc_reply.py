@@ -172,7 +172,7 @@ def _pool(plan: Plan, body: bytes, needs: Needs) -> Pool:
         scores=scores_of(points),
         vectors=vectors,
         fields=values,
-        payloads=lambda most: _payloads(body, most),
+        payloads=lambda rows: _payloads(body, rows),
         is_cut=is_cut or plan.payload.is_cut,
         ids=tuple([id_json(point.id) for point in points]),
         versions=tuple([_version(point) for point in points]),
@@ -182,9 +182,10 @@ def _pool(plan: Plan, body: bytes, needs: Needs) -> Pool:
     )
 
 
-def _payloads(body: bytes, most: int) -> tuple[bytes | None, ...]:
+def _payloads(body: bytes, rows: Sequence[int]) -> tuple[bytes | None, ...]:
     """Whole payloads, their keys in the order of the reply, which a parsed map does not keep."""
-    return VALUES.readable(parsed(REPLY, body).result[:most], lambda hit: parsed(PAYLOAD, hit).payload)
+    points = parsed(REPLY, body).result
+    return VALUES.readable([points[row] for row in rows], lambda hit: parsed(PAYLOAD, hit).payload)
 
 
 def _compared(plan: Plan, points: Sequence[Any]) -> tuple[str | None, npt.NDArray[np.float32]]:

@@ -433,8 +433,9 @@ def _all_fields(document: ReplyDocument, points: Sequence[Point], needs: Needs) 
     )
 
 
-def _payloads(document: ReplyDocument, points: Sequence[Point], most: int) -> tuple[bytes | None, ...]:
-    return tuple([None if each.payload is None else document.source.cut(*each.payload) for each in points[:most]])
+def _payloads(document: ReplyDocument, points: Sequence[Point], rows: Sequence[int]) -> tuple[bytes | None, ...]:
+    spans = [points[row].payload for row in rows]
+    return tuple([None if span is None else document.source.cut(*span) for span in spans])
 
 
 def _fields(

@@ -164,9 +164,10 @@ def _present(result: Any) -> dict[str, Any]:
     return {each.key.decode(errors="replace"): each.value for each in members if not each.value.HasField("null_value")}
 
 
-def _payloads(body: bytes, most: int) -> tuple[bytes | None, ...]:
+def _payloads(body: bytes, rows: Sequence[int]) -> tuple[bytes | None, ...]:
     """The properties, from the bytes, which are kept in any case."""
-    return VALUES.readable(parsed(REPLY, body).results[:most], lambda hit: _members(parsed(RESULT, hit)))
+    hits = parsed(REPLY, body).results
+    return VALUES.readable([hits[row] for row in rows], lambda hit: _members(parsed(RESULT, hit)))
 
 
 def trim(request: Document, reply: bytes, keep: Keep) -> bytes:

@@ -74,7 +74,7 @@ def _objects(pool: Pool, keys: Sequence[str]) -> Iterator[Mapping[str, object]]:
     """The payloads of the first candidates, within bounds; an unreadable one is empty."""
     allowance = Allowance(POOL_BYTES)
     if pool.payloads is not None:
-        for raw in pool.payloads(min(MOST_ROWS, pool.size)):  # the reply may have more than the pool was cut to
+        for raw in pool.payloads(range(min(MOST_ROWS, pool.size))):  # the reply may have more than the pool was cut to
             yield _object(raw, allowance)
         return
     for row in pool.fields[:MOST_ROWS]:

@@ -106,77 +106,61 @@ def read_json(raw: bytes | str) -> object:
         return None  # a lone surrogate, say
 
 
-class _Said:
-    """What one payload says, computed when it is needed. ``alone``: what nobody else says, for a payload that cannot be read; else ""."""
-
-    __slots__ = ("_leaves", "_prose", "_strict", "_strings", "alone")
-
-    def __init__(self, found: list[Leaf], *, alone: str = "") -> None:
-        self._leaves, self.alone = found, alone
-        self._strict: frozenset[tuple[str, str]] | None = None
-        self._prose: tuple[str, ...] | None = None
-        self._strings: frozenset[str] | None = None
-
-    @property
-    def strict(self) -> frozenset[tuple[str, str]]:
-        """Strings and booleans by path, without those that tell which copy it is."""
-        if self._strict is None:
-            counted = [leaf for leaf in self._leaves if not leaf.is_inside and not _names_a_copy(leaf)]
-            self._strict = frozenset(
-                [("", self.alone)] if self.alone else [(path, str(value)) for path, value, *_ in counted]
-            )
-        return self._strict
-
-    @property
-    def prose(self) -> tuple[str, ...]:
-        """Sentences, and what usual names of texts have; without titles."""
-        if self._prose is None:
-            stated = dict.fromkeys(str(leaf.value) for leaf in self._leaves if _is_statement(leaf))
-            self._prose = (self.alone,) if self.alone else tuple(stated)
-        return self._prose
-
-    @property
-    def strings(self) -> frozenset[str]:
-        """All of its strings."""
-        if self._strings is None:
-            self._strings = frozenset(leaf.value for leaf in self._leaves if isinstance(leaf.value, str))
-        return self._strings
-
-    def size_bytes(self) -> int:
-        """Approximate memory."""
-        return sum(120 + sys.getsizeof(leaf.value) + sys.getsizeof(leaf.path) for leaf in self._leaves)
-
-
 class PoolStatements:
     """The statements of a pool, as far as the reply has its payloads. A payload is read when it is needed; one that cannot be read says what no other one
     says.
     """
 
-    __slots__ = ("_bytes", "_ignored", "_pool", "_raws", "_said", "_searched", "_values")
+    __slots__ = (
+        "_bytes",
+        "_digests",
+        "_ignored",
+        "_leaves",
+        "_pool",
+        "_prose",
+        "_searched",
+        "_strings",
+        "_unreadable",
+        "_values",
+    )
 
     def __init__(self, pool: Pool, ignored: Sequence[str] = ()) -> None:
         """``ignored``: the fields in which copies may differ."""
         self._pool: Pool | None = pool
         self._ignored = ignored
-        self._raws: Sequence[bytes | None] = ()
-        self._said: dict[int, _Said] = {}
+        self._leaves: dict[int, list[Leaf]] = {}
+        self._strings: dict[int, frozenset[str | bool]] = {}
+        self._prose: dict[int, tuple[str, ...]] = {}
+        self._unreadable: set[int] = set()
+        self._digests: dict[int, int] = {}
         self._bytes, self._values, self._searched = POOL_BYTES, POOL_VALUES, POOL_SEARCHED
 
     def differ(self, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
         """As in ``selection.values.Statements``."""
         pairs = list(zip(rows.tolist(), others.tolist(), strict=True))
-        answers = {
-            (row, other): row != other and not self._of(row).strict <= self._of(other).strict
-            for row, other in set(pairs)
-        }
-        return np.array([answers[pair] for pair in pairs], np.bool_)
+        self._read(sorted({row for pair in pairs for row in pair}))
+        stated = {row: self._stated(row) for row in self._leaves}
+        answers = [row != other and not stated[row] <= stated[other] for row, other in pairs]
+        return np.array(answers, np.bool_)
 
-    def unsaid(self, row: int, other: int, text: str) -> str | None:
+    def _stated(self, row: int) -> frozenset[tuple[str, str]]:
+        """Strings and booleans by path, without those that tell which copy a payload is."""
+        if row in self._unreadable:
+            return frozenset({(f"unreadable payload {row}", "")})
+        counted = [leaf for leaf in self._leaves[row] if not leaf.is_inside and not _names_a_copy(leaf)]
+        return frozenset([(leaf.path, str(leaf.value)) for leaf in counted])
+
+    def unsaid(self, row: int, others: Sequence[int], text: str) -> tuple[str, int] | None:
         """As in ``selection.values.Statements``."""
-        said, others = self._of(row), self._of(other).strings
-        for value in said.prose:
-            if value != text and value not in others and not self._is_in(value, text):
-                return value
+        self._read([row, *others])
+        prose = self._prose.get(row)
+        if prose is None:
+            stated = dict.fromkeys([str(leaf.value) for leaf in self._leaves[row] if _is_statement(leaf)])
+            prose = self._prose[row] = ("its payload",) if row in self._unreadable else tuple(stated)
+        for value in prose:
+            for other in others:
+                if value != text and value not in self._strings[other] and not self._is_in(value, text):
+                    return value, other
         return None
 
     def _is_in(self, value: str, text: str) -> bool:
@@ -187,45 +171,45 @@ class PoolStatements:
     @property
     def evidence(self) -> tuple[tuple[int, int], ...]:
         """The payloads on which the answers depended, as (row, digest)."""
-        return tuple(sorted((row, hash(self._raw(row))) for row in self._said))
+        return tuple(self._digests.items())
 
     def confirms(self, evidence: Sequence[tuple[int, int]]) -> bool:
         """Whether this pool has the same payloads."""
-        return all(hash(self._raw(row)) == digest for row, digest in reversed(evidence))
+        pool, (rows, digests) = self._pool, zip(*evidence, strict=True)
+        if pool is None or pool.payloads is None or max(rows) >= pool.size:
+            return False
+        return tuple(map(hash, pool.payloads(rows))) == digests
 
     def detach(self) -> int:
         """Read all payloads and let go of the reply. The bytes that are kept."""
         if self._pool is not None:
-            for row in range(self._pool.size):
-                self._of(row)
-        self._pool, self._raws = None, ()
-        return sum(said.size_bytes() for said in self._said.values())
+            self._read(range(self._pool.size))
+        self._pool = None
+        all_leaves = [leaf for found in self._leaves.values() for leaf in found]
+        return sum(300 + sys.getsizeof(leaf.value) + len(leaf.path) for leaf in all_leaves)
 
-    def _raw(self, row: int) -> bytes | None:
-        if row >= len(self._raws):
-            pool = self._pool
-            if pool is not None and pool.payloads is not None:
-                self._raws = pool.payloads(min(max(row + 1, 2 * len(self._raws)), pool.size))
-        return self._raws[row] if row < len(self._raws) else None
-
-    def _of(self, row: int) -> _Said:
-        known = self._said.get(row)
-        if known is None:
-            known = self._said[row] = self._read(row, self._raw(row))
-        return known
-
-    def _read(self, row: int, raw: bytes | None) -> _Said:
-        if raw is None:
-            return _Said([])
-        self._bytes -= len(raw)
-        payload = read_json(raw) if self._bytes >= 0 else None
-        found, count = leaves(payload, self._values) if isinstance(payload, dict) else ([], 0)
-        self._values -= count
-        if not isinstance(payload, dict) or self._values < 0:
-            return _Said([], alone=f"unreadable payload {row}")
-        if self._ignored:
-            found = [leaf for leaf in found if not is_ignored(leaf.path, self._ignored)]
-        return _Said(found)
+    def _read(self, rows: Sequence[int]) -> None:
+        """Read the payloads of these candidates that were not read before."""
+        unread = [row for row in rows if row not in self._leaves]
+        if not unread:
+            return
+        payloads = None if self._pool is None else self._pool.payloads
+        for row, raw in zip(unread, [None] * len(unread) if payloads is None else payloads(unread), strict=True):
+            found: list[Leaf] = []
+            if raw is not None:
+                self._bytes -= len(raw)
+                payload = read_json(raw) if self._bytes >= 0 else None
+                if isinstance(payload, dict):
+                    found, count = leaves(payload, self._values)
+                    self._values -= count
+                if not isinstance(payload, dict) or self._values < 0:
+                    found = []
+                    self._unreadable.add(row)
+                if self._ignored:
+                    found = [leaf for leaf in found if not is_ignored(leaf.path, self._ignored)]
+            self._digests[row] = hash(raw)
+            self._leaves[row] = found
+            self._strings[row] = frozenset([leaf.value for leaf in found])
 
 
 def is_ignored(path: str, ignored: Sequence[str]) -> bool:

@@ -30,7 +30,9 @@ def reasons(*texts: str, has_words: bool = True) -> dict[int, str]:
 
 def test_an_equal_text_with_another_question_stays_for_the_question() -> None:
     raws = [orjson.dumps({"answer": "One.", "question": f"Who is it, the {who}?"}) for who in ("cook", "smith")]
-    shown = Pool(scores=np.zeros(2), vectors=np.zeros((2, 0), np.float32), payloads=lambda most: raws[:most])
+    shown = Pool(
+        scores=np.zeros(2), vectors=np.zeros((2, 0), np.float32), payloads=lambda rows: [raws[row] for row in rows]
+    )
     pool = kept(replace(pool_of("One.", "One."), statements=PoolStatements(shown)), top_k=2)
     assert pool.now.keep.tolist() == [0, 1]
     assert dict(in_words(pool, selected(pool), has_words=True)) == {1: "stays: adds 'Who is it, the smith?' to 1"}
