@@ -155,11 +155,11 @@ class PoolStatements:
         self._read([row, *others])
         prose = self._prose.get(row)
         if prose is None:
-            stated = dict.fromkeys([str(leaf.value) for leaf in self._leaves[row] if _is_statement(leaf)])
+            stated = dict.fromkeys([str(leaf.value) for leaf in self._leaves[row] if _is_statement(leaf, text)])
             prose = self._prose[row] = ("its payload",) if row in self._unreadable else tuple(stated)
         for value in prose:
             for other in others:
-                if value != text and value not in self._strings[other] and not self._is_in(value, text):
+                if value not in self._strings[other] and not self._is_in(value, text):
                     return value, other
         return None
 
@@ -231,13 +231,16 @@ def _names_a_copy(leaf: Leaf) -> bool:
         return False
 
 
-def _is_statement(leaf: Leaf) -> bool:
-    """Whether a string says something by itself: a sentence, not a title; and what a usual name of texts has, if it is more than one word."""
-    if isinstance(leaf.value, bool) or leaf.spells or is_place_name(leaf.path):
+def _is_statement(leaf: Leaf, text: str) -> bool:
+    """Whether a string says something besides the text: a sentence, not a title; and what a usual name of texts has, if it is more than one word."""
+    value = leaf.value
+    if isinstance(value, bool) or leaf.spells or value == text:
         return False
-    return is_prose(leaf.value) or (
-        is_known_name(leaf.path) and len(leaf.value.split(None, 1)) > 1 and not is_name(leaf.value)
-    )
+    if value.isascii() and len(value.split(None, 1)) < 2:
+        return False  # one word, which most values are
+    if is_place_name(leaf.path):
+        return False
+    return is_prose(value) or (is_known_name(leaf.path) and len(value.split(None, 1)) > 1 and not is_name(value))
 
 
 def last_name(path: str) -> str:
