@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.contract import Pool
+from vecsieve.adapters.contract import Payloads
 from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
 
 from ...selection.values import Indices
@@ -116,18 +116,19 @@ class PoolStatements:
         "_digests",
         "_ignored",
         "_leaves",
-        "_pool",
+        "_payloads",
         "_prose",
         "_searched",
+        "_size",
         "_strings",
         "_unreadable",
         "_values",
     )
 
-    def __init__(self, pool: Pool, ignored: Sequence[str] = ()) -> None:
-        """``ignored``: the fields in which copies may differ."""
-        self._pool: Pool | None = pool
-        self._ignored = ignored
+    def __init__(self, payloads: Payloads, size: int, ignored: Sequence[str] = ()) -> None:
+        """``payloads``: as in Pool, of ``size`` candidates. ``ignored``: the fields in which copies may differ."""
+        self._payloads: Payloads | None = payloads
+        self._size, self._ignored = size, ignored
         self._leaves: dict[int, list[Leaf]] = {}
         self._strings: dict[int, frozenset[str | bool]] = {}
         self._prose: dict[int, tuple[str, ...]] = {}
@@ -175,16 +176,15 @@ class PoolStatements:
 
     def confirms(self, evidence: Sequence[tuple[int, int]]) -> bool:
         """Whether this pool has the same payloads."""
-        pool, (rows, digests) = self._pool, zip(*evidence, strict=True)
-        if pool is None or pool.payloads is None or max(rows) >= pool.size:
+        rows, digests = zip(*evidence, strict=True)
+        if self._payloads is None or max(rows) >= self._size:
             return False
-        return tuple(map(hash, pool.payloads(rows))) == digests
+        return tuple(map(hash, self._payloads(rows))) == digests
 
     def detach(self) -> int:
         """Read all payloads and let go of the reply. The bytes that are kept."""
-        if self._pool is not None:
-            self._read(range(self._pool.size))
-        self._pool = None
+        self._read(range(self._size))
+        self._payloads = None
         all_leaves = [leaf for found in self._leaves.values() for leaf in found]
         return sum(300 + sys.getsizeof(leaf.value) + len(leaf.path) for leaf in all_leaves)
 
@@ -193,8 +193,8 @@ class PoolStatements:
         unread = [row for row in rows if row not in self._leaves]
         if not unread:
             return
-        payloads = None if self._pool is None else self._pool.payloads
-        for row, raw in zip(unread, [None] * len(unread) if payloads is None else payloads(unread), strict=True):
+        raws = [None] * len(unread) if self._payloads is None else self._payloads(unread)
+        for row, raw in zip(unread, raws, strict=True):
             found: list[Leaf] = []
             if raw is not None:
                 self._bytes -= len(raw)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.contract import Pool
 from vecsieve.proxy.search.collections.statements import (
     POOL_VALUES,
     PoolStatements,
@@ -36,13 +35,7 @@ def test_sentences_and_words_are_no_names(value: str) -> None:
 
 
 def statements(*payloads: bytes | None) -> PoolStatements:
-    size = len(payloads)
-    shown = Pool(
-        scores=np.zeros(size),
-        vectors=np.zeros((size, 0), np.float32),
-        payloads=lambda rows: [payloads[row] for row in rows],
-    )
-    return PoolStatements(shown)
+    return PoolStatements(lambda rows: [payloads[row] for row in rows], len(payloads))
 
 
 def adds(one: object, other: object) -> bool:

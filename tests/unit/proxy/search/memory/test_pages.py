@@ -84,7 +84,8 @@ def test_a_page_that_depends_on_payloads_is_of_pools_with_the_same_ones() -> Non
     assert key is not None
     one = replace(POOL, payloads=lambda rows: [b'{"a":"x"}' for _ in rows])
     other = replace(POOL, payloads=lambda rows: [b'{"a":"y"}' for _ in rows])
-    statements = PoolStatements(one)
+    assert one.payloads is not None
+    statements = PoolStatements(one.payloads, one.size)
     statements.unsaid(0, (1,), "")
     page = Page(untouched(one), statements.evidence)
     pages.made(key, page, is_repeated=True)
