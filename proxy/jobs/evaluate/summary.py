@@ -32,26 +32,27 @@ class Estimate:
 
 # Sums over the queries of one set under one policy, by what is summed: of the sample itself first, then of each draw. All (1 + draws,) float64.
 Sums = Mapping[str, FloatVector]
-OWN = (
-    "redundancy",
-    "recall",
-    "strict",
-    "dropped",
-    "wrong_label",
-    "wrong_text",
-    "walked",
-    "walked_wrong_label",
-    "walked_wrong_text",
-)
-OF_PLAIN = ("redundancy", "recall", "strict")
 
 
 def resampled(name: str, own: Columns, plain: Columns, *, draws: int, seed: int) -> Sums:
     """For the sample and for ``draws`` draws. ``plain_…``: of the plain answers. ``answered``: queries whose plain answer has a relevant item."""
     has_answer = ~np.isnan(own.retained)
-    measures = {each: getattr(own, each) for each in OWN}
-    measures |= {f"plain_{each}": getattr(plain, each) for each in OF_PLAIN}
-    measures |= {"retained": np.where(has_answer, own.retained, 0.0), "answered": has_answer.astype(np.float64)}
+    measures = {
+        "retained": np.where(has_answer, own.retained, 0.0),
+        "answered": has_answer.astype(np.float64),
+        "redundancy": own.redundancy,
+        "plain_redundancy": plain.redundancy,
+        "recall": own.recall,
+        "plain_recall": plain.recall,
+        "strict": own.strict,
+        "plain_strict": plain.strict,
+        "dropped": own.dropped,
+        "wrong_label": own.wrong_label,
+        "wrong_text": own.wrong_text,
+        "walked": own.walked,
+        "walked_wrong_label": own.walked_wrong_label,
+        "walked_wrong_text": own.walked_wrong_text,
+    }
     matrix = np.stack(list(measures.values())).T
     weights = _weights(name, len(has_answer), draws=draws, seed=seed)
     return dict(zip(measures, np.concatenate([each @ matrix for each in weights]).T, strict=True))
