@@ -199,13 +199,14 @@ def _summary(name: str, outcomes: Sequence[SetOutcome], *, draws: int, seed: int
 def _set_summary(outcome: SetOutcome, name: str, drawn: Sums) -> SetSummary:
     own, queries = outcome.by_contender[name], outcome.queries
     met = float(own.kept.sum() + own.lost.sum())
+    plain_redundancy = float(drawn["plain_redundancy"][0]) / queries
     return SetSummary(
         name=outcome.name,
         repeats=outcome.repeats,
         queries=queries,
         redundancy=_mean(own.redundancy),
-        plain_redundancy=float(drawn["plain_redundancy"][0]) / queries,
-        reduction=estimate(_reduction(drawn)) if _is_redundant(drawn, queries) else None,
+        plain_redundancy=plain_redundancy,
+        reduction=estimate(_reduction(drawn)) if plain_redundancy > REDUNDANT else None,
         strict=int(drawn["strict"][0]),
         plain_strict=int(drawn["plain_strict"][0]),
         strict_cut=estimate(_strict_cut(drawn)) if drawn["plain_strict"][0] else None,
@@ -235,7 +236,7 @@ def _headline(sets: Sequence[SetSummary], drawn: Sequence[Sums], own: Sequence[C
     return Headline(
         sets=len(sets),
         queries=sum(each.queries for each in sets),
-        reduction=_over_sets([_reduction(sums) for sums, each in pairs if _is_redundant(sums, each.queries)]),
+        reduction=_over_sets([_reduction(sums) for sums, each in pairs if each.plain_redundancy > REDUNDANT]),
         strict_cut=_over_sets([_strict_cut(sums) for sums, each in pairs if each.plain_strict >= MANY_REPEATS]),
         retention_worst=None if least_kept is None else Worst(name=least_kept.name, estimate=least_kept.retention),
         gain_mean=estimate(np.mean([_gain(sums, each.queries) for sums, each in pairs], axis=0)),
@@ -256,10 +257,6 @@ def _wrong(sums: Sums, drops: str, wrong: str) -> Wrong:
         label_share=estimate(_share(sums, by_label, drops)) if has_drops else None,
         text_share=estimate(_share(sums, by_text, drops)) if has_drops else None,
     )
-
-
-def _is_redundant(sums: Sums, queries: int) -> bool:
-    return bool(sums["plain_redundancy"][0] / queries > REDUNDANT)
 
 
 def _reduction(sums: Sums) -> FloatVector:
