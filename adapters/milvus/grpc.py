@@ -39,7 +39,7 @@ from .calls import HYBRID_SEARCH
 from .grpc_columns import Column, Element, column_values, cut, gathered, read_columns, values_of, vectors_of
 from .grpc_description import read_answer, read_description
 from .grpc_request import Document
-from .grpc_schema import HYBRID_REQUEST, REPLY, SEARCH_REQUEST
+from .grpc_schema import proto
 from .search import OFFSET, UNROUNDED, fusion_of, number
 
 
@@ -66,7 +66,7 @@ class ReplyDocument:
 
 def _read(request: Document, body: bytes) -> ReplyDocument:
     """Raises ValueError, and DeclinedError."""
-    message = read_answer(REPLY, body, "reply")
+    message = read_answer(proto.Reply, body, "reply")
     results = message.results
     if not message.HasField("results") or has_unknown(results):
         raise ValueError("no results, or unknown fields in them")
@@ -130,7 +130,7 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     parts = zip(reply.starts, keep, strict=True)
     rows = np.concatenate([start + kept.astype(np.intp) for start, kept in parts])
     counts, added = [len(kept) for kept in keep], request.chosen.added
-    answer = parsed(REPLY, reply.rest)
+    answer = parsed(proto.Reply, reply.rest)
     results, places = answer.results, rows.tolist()
     for listed in (results.scores, results.distances):
         packed = np.frombuffer(b"".join(listed), "<u4")
@@ -225,7 +225,7 @@ def _spelled_ids(reply: ReplyDocument) -> tuple[bytes, ...]:
 # those of the whole request. Both messages call these fields alike.
 
 _ENDING = Ending(old="HybridSearch", new="Search")
-_ROOT = frozenset(field.name for field in HYBRID_REQUEST.DESCRIPTOR.fields) - {"requests", "rank_params"}
+_ROOT = frozenset(field.name for field in proto.HybridSearch.DESCRIPTOR.fields) - {"requests", "rank_params"}
 _LEAF = ("dsl", "placeholder_group", "dsl_type", "search_params", "nq", "expr_template_values")
 
 
@@ -233,7 +233,7 @@ def divided(call: SearchCall, body: bytes) -> Divided | None:
     if call.operation.name != HYBRID_SEARCH:
         return None
     try:
-        return _divided(call, typed(call.document, Document), parsed(HYBRID_REQUEST, body))
+        return _divided(call, typed(call.document, Document), parsed(proto.HybridSearch, body))
     except (ValueError, UnsupportedError):
         raise UndividedError(Undivided.MEMBER) from None
 
@@ -262,7 +262,7 @@ def _part(call: SearchCall, request: Document, root: Any, leaf: Any) -> tuple[Pa
         theirs = getattr(leaf, name)
         if theirs and theirs != getattr(root, name):
             raise UndividedError(Undivided.MEMBER)
-    message = SEARCH_REQUEST(**_copied(root, _ROOT), **_copied(leaf, _LEAF))
+    message = proto.Search(**_copied(root, _ROOT), **_copied(leaf, _LEAF))
     read = grpc_request.read_part(message)
     if read.pairs.get("round_decimal", UNROUNDED) != UNROUNDED:
         raise UndividedError(Undivided.MEMBER)
@@ -299,7 +299,7 @@ class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
             return documents[0].body
         rows = [(index, row) for index, row, _ in ranked]
         used = {index: documents[index] for index in sorted({index for index, _ in rows})}
-        answers = {index: parsed(REPLY, document.rest) for index, document in used.items()}
+        answers = {index: parsed(proto.Reply, document.rest) for index, document in used.items()}
         answer = answers[rows[0][0]]
         try:
             _fuse(answer.results, {index: each.results for index, each in answers.items()}, used, rows)

@@ -11,7 +11,7 @@ from ..wire.protobuf import check_count
 from ..wire.schema import parsed
 from .calls import RANGE, is_limited
 from .fields import DYNAMIC, VARCHAR, FieldType, limits
-from .grpc_schema import ANSWER, COUNTED, DESCRIPTION
+from .grpc_schema import COUNTED, proto
 from .search import Schema, of_types
 
 MOST_FIELDS = 2048  # 8 microseconds each; servers allow 64, or 256 if configured
@@ -37,7 +37,7 @@ class MilvusGrpcDialect(GrpcDialect):
     def is_quota_in_success(self, body: bytes) -> bool:
         """By the status inside the message."""
         try:
-            read_answer(ANSWER, body, "answer")
+            read_answer(proto.Answer, body, "answer")
         except DeclinedError as declined:
             return is_limited(declined.words)
         except ValueError:
@@ -48,7 +48,7 @@ class MilvusGrpcDialect(GrpcDialect):
 def read_description(body: bytes) -> Schema:
     """A DescribeCollectionResponse. Raises MalformedReplyError, nothing else."""
     try:
-        return _described(read_answer(DESCRIPTION, body, "description"))
+        return _described(read_answer(proto.Description, body, "description"))
     except ValueError as error:
         raise MalformedReplyError(f"description: {error}") from None
 

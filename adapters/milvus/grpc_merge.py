@@ -32,7 +32,7 @@ from .fields import (
     spelled,
 )
 from .grpc_columns import Column, content_of, cut, documents_column, fill, put, value_of
-from .grpc_schema import SCALARS
+from .grpc_schema import proto
 
 _SINGLE, _DOUBLE, _PAIR = Struct("<f"), Struct("<d"), Struct("<If")
 
@@ -120,7 +120,7 @@ def _scalar(value: object, kind: FieldType) -> Any:
     if kind.kind != ARRAY:
         return _ENCODED[_ARRAYS[kind.kind]](value)
     assert isinstance(value, list)  # noqa: S101 - an array holds nothing else
-    content, array = SCALARS(), _ARRAYS[kind.element]
+    content, array = proto.Scalars(), _ARRAYS[kind.element]
     getattr(content, array).SetInParent()
     fill(content, array, [_ENCODED[array](inner) for inner in value])
     return serialized(content)

@@ -5,6 +5,7 @@ Packed numbers of a fixed size are declared as the bytes that pack them; integer
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from ..wire.protobuf import Messages
@@ -84,13 +85,7 @@ _WRITES = {"Insert": _INSERT, "Upsert": f"{_INSERT}, 9 partial_update bool"}
 
 # Of its own, private schema: nothing that other parts of the process register can clash with it.
 MESSAGES = compiled("vecsieve.milvus", _COLUMNS | _REPLIES | _REQUESTS | _WRITES)
-
-COLUMN, SCALARS = MESSAGES["Column"], MESSAGES["Scalars"]
-ANSWER, REPLY, QUERIED, MUTATION = (MESSAGES[name] for name in ("Answer", "Reply", "Queried", "Mutation"))
-DESCRIPTION, INDEXES = MESSAGES["Description"], MESSAGES["Indexes"]
-SEARCH_REQUEST, HYBRID_REQUEST, GROUP = (MESSAGES[name] for name in ("Search", "HybridSearch", "Group"))
-QUERY, DELETE = MESSAGES["Query"], MESSAGES["Delete"]
-WRITES: dict[str, Any] = {"insert": MESSAGES["Insert"], "upsert": MESSAGES["Upsert"]}
+proto: Any = SimpleNamespace(**MESSAGES)
 
 # What is counted of large messages: `answer`, `description`, `indexes`, `reply`, `queried`, `upsert`.
 COUNTED: Messages = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from ..wire.protobuf import Messages
@@ -132,22 +133,8 @@ _WRITES = {
 
 # Of its own, private schema: nothing that other parts of the process register can clash with it.
 MESSAGES = compiled("vecsieve.qdrant", _VECTORS | _REPLIES | _REQUESTS | _WRITES)
-
+proto: Any = SimpleNamespace(**MESSAGES)
 VALUES = Values(MESSAGES)
-
-REPLY: Any = MESSAGES["Reply"]
-LIST: Any = MESSAGES["List"]
-HIT: Any = MESSAGES["Hit"]
-PAYLOAD: Any = MESSAGES["Payload"]
-VECTORS: Any = MESSAGES["Vectors"]
-SEARCHES = {name: MESSAGES[name.title()] for name in ("query", "search", "recommend", "discover")}
-QUERY, BATCH, FILTER = (MESSAGES[name] for name in ("Query", "Batch", "Filter"))
-UPSERT, POINT, WAIT, STORED, SHARD_KEYS = (
-    MESSAGES[name] for name in ("Upsert", "Written", "Wait", "Stored", "ShardKeys")
-)
-ANSWER, GET, WHERE, PARAMS, VECTOR = (MESSAGES[name] for name in ("Answer", "Get", "Where", "Params", "Vector"))
-DELETION, UPDATES, SHARD_DELETION, INFO = (MESSAGES[name] for name in ("Deletion", "Updates", "ShardDeletion", "Info"))
-CHANGE = {name: MESSAGES[name] for name in ("SetPayload", "UpdateVectors", "DeleteVectors")}
 
 # What is counted of large messages: `batch` and `list` of replies, `upsert`, `deletion`, `updates`.
 COUNTED: Messages = {

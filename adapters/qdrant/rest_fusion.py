@@ -19,9 +19,9 @@ from ..fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, U
 from ..wire.json import Members, Span, elements, members, splice, whole
 from ..wire.json_requests import present
 from ..wire.json_vectors import edited
-from .ranking import Kind, is_inferred, listed, of_query
+from .ranking import Kind, Payload, is_inferred, listed, of_query
 from .rest_reply import ReplyDocument
-from .rest_request import QUERY_LIMIT, Document, Payload, Plan, Vectors, dense_at
+from .rest_request import QUERY_LIMIT, Document, Plan, Vectors, dense_at
 
 DEFAULT_K = 2  # of rrf without k
 # Members of the root: those that each search gets, and those that are read here.
@@ -126,7 +126,7 @@ def _leaf(body: bytes, found: Members, root: Plan, index: int, partition: bytes)
     )
     plan = Plan(
         index=index, start=0, top_k=count, limit=None, offset=None, vectors=Vectors(wanted=True, span=None),
-        payload=Payload(None, is_cut=root.payload.is_cut), name=root.name, prefers=root.prefers, fetches=root.fetches,
+        selector=None, payload=Payload(is_cut=root.payload.is_cut), name=root.name, prefers=root.prefers, fetches=root.fetches,
     )  # fmt: skip
     return search, plan
 
