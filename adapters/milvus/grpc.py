@@ -39,7 +39,7 @@ from .calls import HYBRID_SEARCH
 from .grpc_columns import Column, Element, column_values, cut, gathered, read_columns, values_of, vectors_of
 from .grpc_description import read_answer, read_description
 from .grpc_request import Document
-from .grpc_schema import proto
+from .grpc_schema import COUNTED, proto
 from .search import OFFSET, UNROUNDED, fusion_of, number
 
 
@@ -66,7 +66,7 @@ class ReplyDocument:
 
 def _read(request: Document, body: bytes) -> ReplyDocument:
     """Raises ValueError, and DeclinedError."""
-    message = read_answer(proto.Reply, body, "reply")
+    message = read_answer(proto.Reply, body)
     results = message.results
     if not message.HasField("results") or has_unknown(results):
         raise ValueError("no results, or unknown fields in them")
@@ -115,7 +115,6 @@ def _check_columns(request: Document, columns: Collection[Column], rows: int) ->
 
 
 def _ids(message: Any, rows: int) -> tuple[str, Sequence[Element]]:
-    """Raises ValueError."""
     arrays = message.ListFields()
     if len(arrays) > 1 or has_unknown(message) or any(has_unknown(array) for _, array in arrays):
         raise ValueError("ids are neither numbers nor texts")
@@ -239,7 +238,6 @@ def divided(call: SearchCall, body: bytes) -> Divided | None:
 
 
 def _divided(call: SearchCall, request: Document, root: Any) -> Divided:
-    """Raises UndividedError, UnsupportedError or ValueError."""
     parameters = grpc_request.pairs_of(root.rank_params)
     if number(parameters.get(OFFSET, "0")) or parameters.get("round_decimal", UNROUNDED) != UNROUNDED:
         raise UndividedError(Undivided.MEMBER)
@@ -283,7 +281,7 @@ def _copied(message: Any, names: Collection[str]) -> dict[str, Any]:
 
 
 class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
-    request_type, reply_type, messages = Document, ReplyDocument, grpc_request.MESSAGES
+    request_type, reply_type, messages = Document, ReplyDocument, COUNTED
     classify = staticmethod(calls.classify_grpc)
     read_request = staticmethod(grpc_request.read_request)
     widen_request = staticmethod(grpc_request.widen)

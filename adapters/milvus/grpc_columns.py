@@ -83,12 +83,10 @@ class Column:
 
 
 def read_columns(messages: Sequence[Any], rows: int) -> tuple[Column, ...]:
-    """Raises ValueError."""
     return tuple([_column(message, rows, is_inner=False) for message in messages])
 
 
 def _column(message: Any, rows: int, *, is_inner: bool) -> Column:
-    """Raises ValueError."""
     content = content_of(message)
     valid = _validity(message, content, rows)
     array, listed, width = "", (), None
@@ -316,7 +314,6 @@ def _elements_of(data: bytes) -> bytes:
 
 
 def _spelled(array: str, element: Element) -> bytes:
-    """Raises ValueError."""
     spell = _SPELLED.get(array)
     if spell is None:
         raise ValueError(f"{array} has no JSON form")

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from ..base import check_page
 from ..contract import Needs, Operation, Reason, Search, UnsupportedError
 from ..wire.json import Members, splice
-from ..wire.protobuf import Messages
 from ..wire.schema import known, parsed, read, serialized, text_of
-from .calls import HYBRID_SEARCH, SEARCH
+from .calls import HYBRID_SEARCH
 from .grpc_schema import proto
 from .search import (
     COMPARABLE,
@@ -97,13 +96,6 @@ _PARAMETERS = frozenset(
 )
 _RANK_PARAMETERS = frozenset({"strategy", "params", "limit", "round_decimal", OFFSET})
 
-MESSAGES: Messages = {
-    SEARCH: {6: "group", 9: "pair"},
-    HYBRID_SEARCH: {5: SEARCH, 6: "pair"},
-    "group": {1: "placeholder"},
-    "placeholder": {},
-    "pair": {},
-}
 # Bytes of the index parameters, a JSON text; the known ones take a hundred.
 _LONGEST_PARAMETERS = 16 * 1024
 
@@ -135,7 +127,6 @@ class Part:
 
 
 def read_request(operation: Operation, body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
-    """Raises UnsupportedError, nothing else."""
     return (_hybrid if operation.name == HYBRID_SEARCH else _search)(body, needs)
 
 

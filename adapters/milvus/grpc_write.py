@@ -104,7 +104,6 @@ def _parsed(message: Any, body: bytes, columns: tuple[Column, ...], schema: Sche
 
 
 def _ids(column: Column | None, rows: int, needs: WriteNeeds) -> tuple[bytes, ...]:
-    """Raises ValueError, UnsupportedError."""
     if column is None:
         return numbered(rows, needs)
     ids = [value for value in column_values(column) if value is not None]
@@ -114,13 +113,11 @@ def _ids(column: Column | None, rows: int, needs: WriteNeeds) -> tuple[bytes, ..
 
 
 def _fields(columns: Sequence[Column], keys: Sequence[str], rows: int) -> tuple[tuple[bytes | None, ...], ...]:
-    """Raises ValueError."""
     rows_by_key = [values_of(columns, key, rows) for key in keys]
     return without_empty(tuple(zip(*rows_by_key, strict=True)) if rows_by_key else ((),) * rows, keys)
 
 
 def _place(message: Any, columns: Sequence[Column], schema: Schema) -> int | None:
-    """Raises UnsupportedError."""
     is_fixed = NOTE in schema.scalars
     places = [at for at, column in enumerate(columns) if (column.name == NOTE if is_fixed else column.is_dynamic)]
     # A missing column cannot be added to a fixed schema: its default is unknown.
@@ -186,7 +183,7 @@ class MilvusGrpcWrites(GrpcWrites):
     def removed(self, body: bytes) -> None:
         """Its status. Raises MalformedReplyError."""
         try:
-            read_answer(proto.Answer, body, "answer")
+            read_answer(proto.Answer, body)
         except ValueError as error:
             raise MalformedReplyError(f"answer to a deletion: {error}") from None
 
@@ -267,7 +264,7 @@ class MilvusGrpcWrites(GrpcWrites):
     def is_cosine(self, body: bytes, vector_name: str) -> bool:
         """From the description of the indexes. Never raises."""
         try:
-            indexes = read_answer(proto.Indexes, body, "indexes").index_descriptions
+            indexes = read_answer(proto.Indexes, body).index_descriptions
             those = [index for index in indexes if index.field_name == vector_name.encode()]
             metrics = [pairs_of(index.params).get("metric_type") for index in those]
         except (ValueError, UnsupportedError, MalformedReplyError):
@@ -346,7 +343,7 @@ class MilvusGrpcWrites(GrpcWrites):
         return [Question(method="POST", target=calls.QUERIES, body=serialized(query))]
 
     def read_stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        queried = read_answer(proto.Queried, body, "queried").fields_data
+        queried = read_answer(proto.Queried, body).fields_data
         primary = typed(points.document, Document).schema.primary
         rows = sum(count_of(message) for message in queried if message.field_name == primary.encode())
         columns = read_columns(queried, rows)
@@ -370,7 +367,7 @@ class MilvusGrpcWrites(GrpcWrites):
         """The database's own counts and ids. Places of rows are changed to those in the client's write. Raises MalformedReplyError."""
         kept = [row for row in range(len(points.ids)) if row not in copies]
         try:
-            answer = read_answer(proto.Mutation, body, "answer")
+            answer = read_answer(proto.Mutation, body)
             for places in (answer.succ_index, answer.err_index):
                 places[:] = [kept[place] for place in places]
         except (ValueError, IndexError) as error:
@@ -390,13 +387,11 @@ _PATHS = {
 
 
 def classify_deletion(head: RequestHead) -> Operation | None:
-    """Never raises."""
     name = _PATHS.get(head.path)
     return None if name is None else Operation(backend=calls.BACKEND, name=name, collection=calls.collection_of(head))
 
 
 def deletions_of(request: Operation, body: bytes, known: object | None) -> Sequence[Deletion]:
-    """Raises ValueError."""
     if request.name not in {deletions.DELETE, deletions.PARTITION}:
         return deletions.deletion(request.name, request.collection, "", None)
     message = parsed(proto.Delete, body)  # a dropped partition has the same numbers, without an expression

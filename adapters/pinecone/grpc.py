@@ -53,7 +53,6 @@ class Document:
 
 
 def read_request(_: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:
-    """Raises UnsupportedError, nothing else."""
     query = checked(proto.Search, body)
     # A reader of 32 bits would truncate a longer number.
     if max(query.top_k, query.max_candidates) > _MOST:
@@ -105,7 +104,6 @@ def _text(value: bytes) -> str:
 
 
 def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, bytes]:
-    """Raises ValueError."""
     matches = matches_in(body)
     ids = [match.id.decode() for match in matches]
     vectors = _vectors(matches)
@@ -170,7 +168,6 @@ def _payloads(body: bytes, rows: Sequence[int]) -> tuple[bytes | None, ...]:
 
 
 def entries_in(metadata: bytes) -> Sequence[Any]:
-    """Raises ValueError."""
     entries: Sequence[Any] = parsed(GOOGLE.struct, metadata).fields
     return entries
 

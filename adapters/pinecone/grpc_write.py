@@ -45,7 +45,6 @@ def _filter(tenant: Tenant) -> Mapping[str, Any]:
 
 
 def _point(identifier: bytes, message: bytes) -> bytes:
-    """Raises ValueError, UnsupportedError."""
     vector = checked(proto.Vector, message)
     members = [b'"id":%s' % identifier]
     if packed := b"".join(vector.values):
@@ -117,7 +116,6 @@ class PineconeGrpcWrites(GrpcWrites):
         return Question(method="POST", target="/VectorService/DescribeIndexStats", body=b"")
 
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-        """Raises ValueError, UnsupportedError."""
         upsert = read(proto.Vectors, body)
         if len(upsert.namespace) > 1:
             raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
@@ -148,7 +146,6 @@ class PineconeGrpcWrites(GrpcWrites):
         return [Question(method="POST", target=PATH, body=query) for query in queries]
 
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-        """Raises ValueError."""
         lists = [matches_in(body) for body in bodies]
         matches = [match for hits in lists for match in hits]
         return Neighbours(
@@ -171,7 +168,6 @@ class PineconeGrpcWrites(GrpcWrites):
         return _by_ids("/VectorService/Fetch", proto.Fetch, points, ids, FETCHED)
 
     def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        """Raises ValueError, UnsupportedError."""
         check_count(body, "fetched", COUNTED)
         vectors = [(orjson.dumps(key), vector) for key, vector in parsed(proto.Stored, body).vectors.items()]
         return {identifier: _point(identifier, vector) for identifier, vector in vectors}
@@ -196,13 +192,11 @@ _PATHS = {
 
 
 def classify_deletion(head: RequestHead) -> Operation | None:
-    """Never raises."""
     name = _PATHS.get(head.path)
     return None if name is None else Operation(backend=BACKEND, name=name, collection=index_of(head.host))
 
 
 def deletions_of(request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
-    """Raises ValueError."""
     if request.name == NAMESPACE:
         place = parsed(proto.DeleteNamespace, body).namespace
         return deletions_among(request, place.decode(), (), is_all=True)

@@ -19,7 +19,7 @@ from ..wire.schema import has_unknown, parsed, serialized
 from ..wire.vectors import row, usable
 from . import calls, grpc_reply, grpc_request
 from .grpc_request import INFERRED, LAYOUTS, Document, Plan, choice
-from .grpc_schema import VALUES, proto
+from .grpc_schema import COUNTED, VALUES, proto
 from .ranking import Kind, Payload
 from .rest_fusion import DEFAULT_K
 from .rest_request import QUERY_LIMIT
@@ -59,7 +59,6 @@ def _rrf(rrf: Any) -> tuple[int, tuple[float, ...] | None]:
 
 
 def _batch(call: SearchCall, request: Plan, root: Any, fusion: Fusion) -> Divided:
-    """Raises UndividedError or ValueError."""
     if not root.prefetch or root.offset or _UNDIVIDED & {field.name for field, _ in root.ListFields()}:
         raise UndividedError(Undivided.MEMBER)
     if len(root.prefetch) > call.needs.bounds.searches:
@@ -128,7 +127,6 @@ def _read(leaf: Any, root: Plan, index: int, partition: bytes) -> tuple[Search, 
 
 
 def _finite(value: float) -> float:
-    """Raises ValueError."""
     if not math.isfinite(value):
         raise ValueError("wanted a finite number")
     return value
@@ -206,7 +204,7 @@ def _noted_point(point: bytes, note: bytes) -> bytes:
 
 
 class QdrantGrpc(GrpcAdapter[Document, bytes]):
-    request_type, reply_type, messages = Document, bytes, grpc_request.MESSAGES
+    request_type, reply_type, messages = Document, bytes, COUNTED
     classify = staticmethod(calls.classify_grpc)
     parse_request = staticmethod(grpc_request.parse_request)
     widen_request = staticmethod(grpc_request.widen)

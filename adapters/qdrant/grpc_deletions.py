@@ -34,7 +34,6 @@ _PATHS = {
 
 
 def over_grpc(head: RequestHead) -> Operation | None:
-    """Never raises."""
     name = _PATHS.get(head.path)
     if name is None:
         return None
@@ -42,7 +41,6 @@ def over_grpc(head: RequestHead) -> Operation | None:
 
 
 def of_message(request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
-    """Raises ValueError, UnsupportedError."""
     if request.name == GONE:
         return [Deletion(collection=request.collection)]
     if request.name == SHARD:

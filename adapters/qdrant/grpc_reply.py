@@ -148,7 +148,6 @@ def _sparse_row(vector: Any) -> SparseRow | None:
 
 
 def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], bytes]:
-    """Raises ValueError."""
     pools = [_pool(plan, each, needs) for plan, each in zip(request.plans, lists(request, body), strict=True)]
     return tuple(pools), body
 
@@ -164,7 +163,6 @@ def lists(request: Document, body: bytes) -> list[bytes]:
 
 
 def _pool(plan: Plan, body: bytes, needs: Needs) -> Pool:
-    """Raises ValueError."""
     points = points_of(body)
     name, vectors = _compared(plan, points)
     values, is_cut = fields_of(points, needs)

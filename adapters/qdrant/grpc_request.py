@@ -14,7 +14,6 @@ from typing import Any
 
 from ..base import check_page
 from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
-from ..wire.protobuf import Messages
 from ..wire.schema import known, parsed, read, serialized, text_of
 from ..wire.vectors import row, usable
 from .grpc_schema import proto
@@ -175,22 +174,6 @@ LAYOUTS: Mapping[str, Layout] = {
     "discover": Layout(kind=proto.Discover, ranking=of_reference),
 }
 
-MESSAGES: Messages = {
-    "query_batch": {2: "query"},
-    "search_batch": {2: "search"},
-    "recommend_batch": {2: "recommend"},
-    "discover_batch": {2: "discover"},
-    "query": {2: "prefetch", 3: "variant", 10: "selector", 11: "selector"},
-    "search": {6: "selector", 11: "selector"},
-    "recommend": {7: "selector", 12: "selector"},
-    "discover": {6: "selector", 10: "selector"},
-    "prefetch": {1: "prefetch", 2: "variant"},
-    "variant": {1: "input"},
-    "input": {2: "names"},  # a dense vector, whose numbers need not be packed
-    "selector": {2: "names", 3: "names"},
-    "names": {},
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -220,7 +203,6 @@ class Document:
 
 
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    """Raises UnsupportedError, nothing else."""
     name, _, is_batch = operation.name.partition("_")
     items = list(once(read(proto.Batch, body)).searches) if is_batch else None
     if items is None:
@@ -283,7 +265,6 @@ _ANY_NUMBERS = b"\0\0\0\0"
 
 
 def _read(body: bytes, name: str, needs: Needs, index: int) -> tuple[Search, Plan]:
-    """Raises UnsupportedError."""
     layout = LAYOUTS[name]
     try:
         message = parsed(layout.kind, body)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..wire.protobuf import Messages
-from ..wire.schema import compiled
+from ..wire.schema import compiled, counted
 from ..wire.values import NESTED, Values
 
 _VECTORS = {
@@ -136,19 +136,21 @@ MESSAGES = compiled("vecsieve.qdrant", _VECTORS | _REPLIES | _REQUESTS | _WRITES
 proto: Any = SimpleNamespace(**MESSAGES)
 VALUES = Values(MESSAGES)
 
-# What is counted of large messages: `batch` and `list` of replies, `upsert`, `deletion`, `updates`.
+SEARCHES = ("query", "search", "recommend", "discover")
+_PARSED = counted(MESSAGES)
+# What is counted of searches, and of large messages: `batch` and `list` of replies, `upsert`, `deletion`, `updates`. Payloads are not counted.
 COUNTED: Messages = {
+    **_PARSED,
+    **{name: _PARSED[name.title()] for name in SEARCHES},
+    **{f"{name}_batch": {2: name} for name in SEARCHES},
     "batch": {1: "list"},
-    "list": {1: "point"},
-    "upsert": {3: "written"},
-    "point": {6: "vectors"},
-    "written": {4: "vectors"},
-    "vectors": {2: "names"},
-    "names": {},
+    "list": _PARSED["List"],
+    "Point": {6: "Vectors"},
+    "upsert": {3: "Written"},
+    "Written": {4: "Vectors"},
+    "Vectors": {2: "NamedVectors"},
+    "NamedVectors": {},
+    "updates": _PARSED["Updates"],
     # Selectors and points have different numbers in each of these calls.
-    "updates": {3: "update"},
-    "update": dict.fromkeys(range(1, 11), "deletion"),
-    "deletion": {1: "selector", 2: "selector", 3: "selector", 5: "selector"},
-    "selector": {1: "ids"},
-    "ids": {},
+    "deletion": dict.fromkeys((1, 2, 3, 5), "Selector"),
 }

@@ -218,7 +218,6 @@ class QdrantGrpcWrites(GrpcWrites):
         return Question(method="POST", target="/qdrant.Collections/Get", body=serialized(proto.Batch(**_named(write))))
 
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-        """Raises ValueError, UnsupportedError."""
         forced(needs.keys, ())
         upsert = once(read(proto.Upsert, body))
         if upsert.update_filter or upsert.update_mode:
@@ -268,7 +267,6 @@ class QdrantGrpcWrites(GrpcWrites):
         return [Question(method="POST", target="/qdrant.Points/QueryBatch", body=serialized(batch))]
 
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-        """Raises ValueError."""
         (body,) = bodies
         lists = [points_of(hits) for hits in parsed_reply(proto.Reply, body, root="batch").result]
         if len(lists) != len(inquiry.which):

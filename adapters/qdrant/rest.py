@@ -261,5 +261,4 @@ class QdrantRest(NotingAdapter[Document, ReplyDocument]):
     fused = staticmethod(rest_fusion.fused)
 
     def read_reply(self, request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
-        """Raises MalformedReplyError, nothing else."""
         return parse_lean(request, needs, body) or rest_reply.parse_reply(request, needs, body)

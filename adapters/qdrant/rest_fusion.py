@@ -75,7 +75,6 @@ def _fusion(body: bytes, root: Members) -> Fusion | None:
 
 
 def _batch(call: SearchCall, plan: Plan, body: bytes, root: Members, fusion: Fusion) -> Divided:
-    """Raises UndividedError or ValueError."""
     prefetches = listed(body, root)
     offset = present(body, root, "offset")
     if not root.keys() <= _ROOT or not prefetches or (offset is not None and body[offset[0] : offset[1]] != b"0"):
@@ -159,14 +158,12 @@ def _both(body: bytes, one: Span, other: Span) -> bytes:
 
 
 def _integer(body: bytes, span: Span) -> int:
-    """Raises ValueError."""
     if not _INTEGER.fullmatch(body, *span):
         raise ValueError(f"no whole number at byte {span[0]}")
     return int(body[span[0] : span[1]])
 
 
 def _number(body: bytes, span: Span) -> float:
-    """Raises ValueError."""
     value = float(body[span[0] : span[1]]) if _NUMBER.fullmatch(body, *span) else math.nan
     if not math.isfinite(value):
         raise ValueError(f"no number at byte {span[0]}")

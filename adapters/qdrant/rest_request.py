@@ -222,7 +222,6 @@ class Document:
 
 
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    """Raises UnsupportedError, nothing else."""
     read = _read_aside(operation.name, body, needs) or _read_request(operation.name, body, needs)
     return SearchCall(operation=operation, searches=read.searches, needs=read.needs, document=read.document)
 
@@ -258,7 +257,6 @@ def _read_aside(name: str, body: bytes, needs: Needs) -> _Read | None:
 
 
 def _read_request(name: str, body: bytes, needs: Needs) -> _Read:
-    """Raises UnsupportedError, nothing else."""
     try:
         span = whole(body)
         found = members(body, span)

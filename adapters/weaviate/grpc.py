@@ -100,7 +100,6 @@ _OLD_PROPERTIES = (
 
 
 def _results(body: bytes) -> Sequence[Any]:
-    """Raises ValueError."""
     check_count(body, "reply", COUNTED)
     reply = parsed(proto.Results, body)
     if reply.group_by_results or is_mistyped(reply):
@@ -113,7 +112,6 @@ def _results(body: bytes) -> Sequence[Any]:
 
 
 def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, bytes]:
-    """Raises ValueError."""
     results = _results(body)
     metadata = [result.metadata for result in results]
     name, vectors = compare(metadata, request.shown.compared)

@@ -207,7 +207,6 @@ class Document:
 
 
 def read_request(_: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:
-    """Raises UnsupportedError, nothing else."""
     request = checked(proto.Search, body)
     _check_chosen(request)
     ranking = ranking_of(request)

@@ -120,5 +120,6 @@ COUNTED: Messages = {
     "reply": _PARSED["Results"],
     "upsert": {1: "Object"},
     "Given": dict.fromkeys((1, 4, 5, 6, 7), "struct"),
+    "Entry": {},
     **values.COUNTED,
 }

@@ -59,7 +59,6 @@ def _vectors(written: Any) -> dict[str, bytes]:
 
 
 def _ids(objects: Sequence[Any], needs: WriteNeeds) -> tuple[bytes, ...]:
-    """Raises ValueError."""
     ids = [written.uuid.decode().lower() for written in objects]
     if not any(ids):
         return numbered(len(ids), needs)
@@ -82,7 +81,6 @@ _READ = {"non_ref_properties", "empty_list_props", *_ARRAYS}
 
 
 def _properties(properties: Any) -> bytes:
-    """Raises ValueError."""
     if unread := {field.name for field, _ in properties.ListFields()} - _READ:
         raise ValueError(f"{unread} are not read")
     lists: dict[str, list[object]] = {name.decode(): [] for name in properties.empty_list_props}
@@ -217,7 +215,6 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         )
 
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-        """Raises ValueError, UnsupportedError."""
         source = Source(body, tuple(read(proto.Batch, body).objects))
         objects = [checked(proto.Object, written) for written in source.objects]
         vectors = [_vectors(written) for written in objects]
@@ -275,12 +272,10 @@ def _source(points: NewPoints) -> Source:
 
 
 def classify_deletion(head: RequestHead) -> Operation | None:
-    """Never raises."""
     return Operation(backend=BACKEND, name=MATCHING, collection="") if head.path == _SERVICE + "BatchDelete" else None
 
 
 def deletions_of(_request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
-    """Raises ValueError."""
     deletion = parsed(proto.BatchDelete, body)
     if deletion.dry_run:
         return []

@@ -125,20 +125,20 @@ COLUMN = b"\x1a\x00" * 600_000
 
 
 @pytest.mark.parametrize(
-    ("kind", "root", "body"),
+    ("kind", "body"),
     [
-        (proto.Reply, "reply", length_field(2, COLUMN)),
-        (proto.Reply, "reply", length_field(2, length_field(3, length_field(3, length_field(6, MANY))))),
-        (proto.Reply, "reply", length_field(2, length_field(3, length_field(4, length_field(6, MANY))))),
-        (proto.Reply, "reply", length_field(2, length_field(3, length_field(8, MANY)))),
-        (proto.Reply, "reply", length_field(2, length_field(5, length_field(2, MANY)))),
-        (proto.Queried, "queried", b"\x12\x00" * 600_000),
-        (proto.Indexes, "indexes", length_field(2, COLUMN)),
+        (proto.Reply, length_field(2, COLUMN)),
+        (proto.Reply, length_field(2, length_field(3, length_field(3, length_field(6, MANY))))),
+        (proto.Reply, length_field(2, length_field(3, length_field(4, length_field(6, MANY))))),
+        (proto.Reply, length_field(2, length_field(3, length_field(8, MANY)))),
+        (proto.Reply, length_field(2, length_field(5, length_field(2, MANY)))),
+        (proto.Queried, b"\x12\x00" * 600_000),
+        (proto.Indexes, length_field(2, COLUMN)),
     ],
 )
-def test_a_reply_of_too_many_fields_is_not_read(kind: Any, root: str, body: bytes) -> None:
+def test_a_reply_of_too_many_fields_is_not_read(kind: Any, body: bytes) -> None:
     with pytest.raises(ValueError, match="too_many_parts"):
-        grpc_description.read_answer(kind, body, root)
+        grpc_description.read_answer(kind, body)
 
 
 @pytest.mark.parametrize("inside", [b"\x22\x00" * 600_000, length_field(4, b"\x32\x00" * 600_000)])
