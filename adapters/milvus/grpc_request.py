@@ -17,9 +17,10 @@ import numpy.typing as npt
 from ..base import check_page
 from ..contract import Needs, Operation, Reason, Search, UnsupportedError
 from ..wire.json import Members, splice
+from ..wire.protobuf import Messages
 from ..wire.schema import known, parsed, read, serialized, text_of
-from .calls import HYBRID_SEARCH
-from .grpc_schema import proto
+from .calls import HYBRID_SEARCH, SEARCH
+from .grpc_schema import GROUP, HYBRID_REQUEST, SEARCH_REQUEST
 from .search import (
     COMPARABLE,
     LARGEST_WINDOW,
@@ -85,7 +86,7 @@ class Queries:
 
 def _queries(group: bytes) -> Queries:
     """Raises UnsupportedError for several placeholders, or none."""
-    placeholders = read(proto.Group, group).placeholders
+    placeholders = read(GROUP, group).placeholders
     if len(placeholders) != 1 or not known(placeholders[0]).values:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return Queries(placeholders[0].type, tuple(placeholders[0].values))
@@ -96,6 +97,13 @@ _PARAMETERS = frozenset(
 )
 _RANK_PARAMETERS = frozenset({"strategy", "params", "limit", "round_decimal", OFFSET})
 
+MESSAGES: Messages = {
+    SEARCH: {6: "group", 9: "pair"},
+    HYBRID_SEARCH: {5: SEARCH, 6: "pair"},
+    "group": {1: "placeholder"},
+    "placeholder": {},
+    "pair": {},
+}
 # Bytes of the index parameters, a JSON text; the known ones take a hundred.
 _LONGEST_PARAMETERS = 16 * 1024
 
@@ -127,6 +135,7 @@ class Part:
 
 
 def read_request(operation: Operation, body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
+    """Raises UnsupportedError, nothing else."""
     return (_hybrid if operation.name == HYBRID_SEARCH else _search)(body, needs)
 
 
@@ -138,14 +147,14 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     values = {"limit" if document.is_hybrid else "topk": str(count), OFFSET: "0"}
     if document.inner is not None:
         values["params"] = document.inner
-    message = parsed(proto.HybridSearch if document.is_hybrid else proto.Search, document.body)
+    message = parsed(HYBRID_REQUEST if document.is_hybrid else SEARCH_REQUEST, document.body)
     put(message.rank_params if document.is_hybrid else message.search_params, values)
     message.output_fields.extend([name.encode() for name in document.chosen.added])
     return serialized(message)
 
 
 def _search(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
-    message = read(proto.Search, body)
+    message = read(SEARCH_REQUEST, body)
     part = read_part(message)
     if not part.queries.is_comparable:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
@@ -170,7 +179,7 @@ def _search(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
 
 
 def _hybrid(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
-    message = once(read(proto.HybridSearch, body))
+    message = once(read(HYBRID_REQUEST, body))
     pairs = pairs_of(message.rank_params)
     check_chosen(pairs)
     if not pairs.keys() <= _RANK_PARAMETERS or "limit" not in pairs:

@@ -33,7 +33,7 @@ from ..wire.values import GOOGLE, Wanted, chosen_of
 from ..wire.vectors import SparseRow, matrix, row, union_matrix, usable, whole_floats, without_vector
 from . import rest_request
 from .calls import BACKEND, QUERY, index_of
-from .grpc_schema import COUNTED, proto
+from .grpc_schema import COUNTED, HIT, MATCHES, REPLY, SEARCH, SPARSE
 from .rest_request import only_one_ranking
 
 _MOST = 2**32 - 1
@@ -53,7 +53,8 @@ class Document:
 
 
 def read_request(_: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:
-    query = checked(proto.Search, body)
+    """Raises UnsupportedError, nothing else."""
+    query = checked(SEARCH, body)
     # A reader of 32 bits would truncate a longer number.
     if max(query.top_k, query.max_candidates) > _MOST:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
@@ -86,7 +87,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     added = {"top_k": count} if count != document.top_k else {}
     added |= {"include_values": True} if document.emptied else {}
     added |= {"include_metadata": True} if document.is_bare else {}
-    return document.body + serialized(proto.Search(**added))
+    return document.body + serialized(SEARCH(**added))
 
 
 def _vector(query: Any) -> npt.NDArray[np.float32]:
@@ -104,6 +105,7 @@ def _text(value: bytes) -> str:
 
 
 def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, bytes]:
+    """Raises ValueError."""
     matches = matches_in(body)
     ids = [match.id.decode() for match in matches]
     vectors = _vectors(matches)
@@ -126,11 +128,11 @@ def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, byte
 def matches_in(body: bytes) -> Sequence[Any]:
     """The matches of a reply, in the order of the wire. Raises ValueError."""
     check_count(body, "reply", COUNTED)
-    reply = parsed(proto.Matches, body)
+    reply = parsed(MATCHES, body)
     if is_mistyped(reply):
         raise ValueError("matches have another wire type")
     matches = list(reply.matches)
-    check_certain(matches, parsed(proto.Reply, body).matches)
+    check_certain(matches, parsed(REPLY, body).matches)
     if not all(match.id for match in matches):
         raise ValueError("a match has no id")
     return matches
@@ -155,19 +157,19 @@ def dense_of(matches: Sequence[Any]) -> npt.NDArray[np.float32]:
 
 
 def _sparse(message: bytes) -> SparseRow | None:
-    sparse = parsed(proto.Sparse, message)
+    sparse = parsed(SPARSE, message)
     indices, weights = np.array(sparse.indices, np.int64), np.array(sparse.values, np.float32)
     return (indices, weights) if indices.size and indices.shape == weights.shape else None
 
 
-def _payloads(body: bytes, rows: Sequence[int]) -> tuple[bytes | None, ...]:
+def _payloads(body: bytes, most: int) -> tuple[bytes | None, ...]:
     """The metadata, from the bytes, which are kept in any case."""
-    matches = parsed(proto.Reply, body).matches
-    hits = [parsed(proto.Hit, matches[row]) for row in rows]
+    hits = [parsed(HIT, hit) for hit in parsed(REPLY, body).matches[:most]]
     return GOOGLE.readable([b"".join(hit.metadata) for hit in hits], entries_in)
 
 
 def entries_in(metadata: bytes) -> Sequence[Any]:
+    """Raises ValueError."""
     entries: Sequence[Any] = parsed(GOOGLE.struct, metadata).fields
     return entries
 
@@ -176,7 +178,7 @@ def trim(request: Document, reply: bytes, keep: Keep) -> bytes:
     """The client's answer: the matches ``keep[0]`` in that order, without added values."""
     (kept,) = keep
     added = (("values", "sparse_values") if request.emptied else ()) + (("metadata",) if request.is_bare else ())
-    answer = parsed(proto.Reply, reply)
+    answer = parsed(REPLY, reply)
     hits = answer.matches
     shown = [_shown(hits[index], added) for index in kept.tolist()]
     if len(shown) == len(hits) and shown == hits:  # fields that are not named keep their places
@@ -189,7 +191,7 @@ def _shown(match: bytes, added: Sequence[str]) -> bytes:
     """A match in the client's answer, without the ``added`` fields."""
     if not added:
         return match
-    hit = parsed(proto.Hit, match)
+    hit = parsed(HIT, match)
     for name in added:
         hit.ClearField(name)
     return serialized(hit)
@@ -197,7 +199,7 @@ def _shown(match: bytes, added: Sequence[str]) -> bytes:
 
 def _noted(match: bytes, note: bytes | None) -> bytes:
     """A match of an answer. The note is JSON as a string, because metadata is flat; a match without metadata has none."""
-    hit = parsed(proto.Hit, match)
+    hit = parsed(HIT, match)
     if note is None or not hit.metadata:
         return match
     metadata = b"".join(hit.metadata)
@@ -225,7 +227,7 @@ class PineconeGrpc(GrpcAdapter[Document, bytes]):
     cut_reply = staticmethod(trim)
 
     def noted(self, _: SearchCall, answer: bytes, notes: Sequence[Sequence[bytes | None]]) -> bytes:
-        reply = parsed(proto.Reply, answer)
+        reply = parsed(REPLY, answer)
         reply.matches[:] = [_noted(match, note) for match, note in zip(reply.matches, notes[0], strict=True)]
         return serialized(reply)
 

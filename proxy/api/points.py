@@ -202,22 +202,16 @@ class Points:
         if change.answer is not None and not change.left_out:
             raise ProblemError(Trouble.COPIES, "a point is a copy, and the write policy rejects copies")
         body = change.body if change.body is not None or change.answer is not None else write.plain
-        change = await self._stored(write, policy, body, change)
+        async with self._gate.settling.ending(change):
+            change = await self._stored(write, policy, body, change)
         taken = self._since(began)
         return [_result(judged, row, change.left_out, taken) for row in range(len(points))]
 
     async def _stored(self, write: _Write, policy: ResolvedPolicy, body: bytes | None, change: Change) -> Change:
+        if body is not None:
+            await _answered(write.again(body, seconds=policy.write.deadline_seconds))
         try:
-            if body is not None:
-                await _answered(write.again(body, seconds=policy.write.deadline_seconds))
-        except ProblemError:
-            await self._settled(change, write, policy, is_success=False)
-            raise
-        return await self._settled(change, write, policy, is_success=True)
-
-    async def _settled(self, change: Change, write: _Write, policy: ResolvedPolicy, *, is_success: bool) -> Change:
-        try:
-            return await self._gate.settling.settle(change, write, policy, is_success=is_success)
+            return await self._gate.settling.settle(change, write, policy, is_success=True)
         except UpstreamExchangeError as failure:
             raise ProblemError(Trouble.FAILED, failure.cause) from None
 

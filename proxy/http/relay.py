@@ -16,14 +16,14 @@ a client that half-closes after its request is taken for gone.
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import struct
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from aiohttp import web
 
+from ..runtime.loop import Owner
 from ..search.errors import ClientBodyError, ClientFault, Trouble, UpstreamExchangeError, trouble_of
 from ..telemetry.tracing import UNTOLD, Leg
 from .answers import AT_ONCE_BYTES, Editing, LocalAnswers, RawResponse, hold, readable
@@ -81,36 +81,6 @@ class ReplyObserver:
             self._learn(plain)
 
 
-class Writes:
-    """Owns the writes whose clients have disconnected: a write that was sent completely is finished, because cutting it could undo half of
-    it.
-
-    Qdrant drops a request's work when its connection closes. If a client disconnects before its body was sent completely, the write is cut,
-    as it would be without a proxy.
-    """
-
-    def __init__(self) -> None:
-        self._left_behind: set[asyncio.Task[None]] = set()
-
-    def __len__(self) -> int:
-        return len(self._left_behind)
-
-    def see_through(self, rest: Coroutine[None, None, None]) -> None:
-        """Own the rest of a write: wait for the reply's head, by which the database has done the work."""
-        task = asyncio.create_task(rest, name="vecsieve-write-left-behind")
-        self._left_behind.add(task)
-        task.add_done_callback(self._left_behind.discard)
-
-    async def close(self, *, grace_seconds: float) -> None:
-        """Wait for these writes, then cut the rest."""
-        if not self._left_behind:
-            return
-        _, late = await asyncio.wait(self._left_behind, timeout=grace_seconds)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
-
-
 Gate = Callable[[int], Awaitable[None]]
 """Gets the status."""
 
@@ -124,11 +94,14 @@ def _stay() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relay:
-    """Passes requests through to the database. ``stream_idle_seconds``: how long a client may read nothing of its answer."""
+    """Passes requests through to the database. ``writes``: owns those that were sent completely before their clients disconnected, until the head of
+    their reply: cutting one could undo half of it. One whose body was not sent completely is cut, as it would be without a proxy.
+    ``stream_idle_seconds``: how long a client may read nothing of its answer.
+    """
 
     upstream: Upstream
     answers: LocalAnswers
-    writes: Writes
+    writes: Owner
     events: Events
     backlog: Backlog
     stream_idle_seconds: float
@@ -165,7 +138,7 @@ class Relay:
                 content_length=body.content_length,
                 is_search=is_search,
                 origin=target.origin,
-                leave=self.writes.see_through,
+                leave=self.writes.start,
             )
         except UpstreamExchangeError as failure:
             return self.refuse(trouble_of(failure.kind), request.raw_path, cause=failure.cause)

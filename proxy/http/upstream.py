@@ -205,7 +205,7 @@ class Upstream:
         is_search: bool = False,
         deadline_seconds: float | None = None,
         origin: Origin | None = None,
-        leave: Callable[[Coroutine[None, None, None]], None] | None = None,
+        leave: Callable[[Coroutine[None, None, None]], object] | None = None,
     ) -> UpstreamReply:
         """Send one request once and return its reply, which the caller closes.
 

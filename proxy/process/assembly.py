@@ -22,13 +22,13 @@ from ..http.connections import CountedEvents
 from ..http.exchange import DataPlane, HttpServices
 from ..http.listener import DataServer, Listener, listen
 from ..http.outflow import Backlog
-from ..http.relay import Relay, Writes
+from ..http.relay import Relay
 from ..http.routes import Heads, IndexRoutes, OneUpstream, Routes
 from ..http.tls import context_of, renew
 from ..http.upstream import OwnQuestions, RestBesideGrpc, Upstream
 from ..runtime.addresses import DataPort
 from ..runtime.lifecycle import Board
-from ..runtime.loop import LongWork
+from ..runtime.loop import LongWork, Owner
 from ..runtime.memory import (
     MemoryGuard,
     cgroup_limit_bytes,
@@ -99,7 +99,7 @@ class Process:
         limits, events, self._settings = settings.limits, CountedEvents(metrics), settings
         self._backend = BACKENDS[settings.backend]
         self._rules = RulesInForce(Rules.of(settings))
-        self._writes = Writes()
+        self._owner = Owner()
         self._seed = seed
         routes = _routes(settings, self._backend)
         self._upstream = _upstream(settings, events, routes, descriptors)
@@ -122,7 +122,7 @@ class Process:
         _show_limits(metrics, limits)
         self._feed = _feed(metrics)
         self.levels = self._levels(metrics)
-        self._gated = Shared(Room(limits.bytes_in_flight), LongWork(), _journal(settings), self._feed)
+        self._gated = Shared(Room(limits.bytes_in_flight), LongWork(), _journal(settings), self._feed, self._owner)
         self._gates: list[WriteGate] = []
         self._webhook = _webhook(settings, self._feed, metrics)
         self._server = self._data_server(metrics, routes, events)
@@ -219,7 +219,7 @@ class Process:
         return Relay(
             upstream=self._upstream,
             answers=answers,
-            writes=self._writes,
+            writes=self._owner,
             events=events,
             backlog=Backlog(self._settings.limits.bytes_in_flight),
             stream_idle_seconds=self._settings.upstream.stream_idle_timeout_seconds,
@@ -343,10 +343,10 @@ class Process:
             await gate.close()
         if self._webhook is not None:
             await self._webhook.close()
+        await self._owner.close(grace_seconds=grace_seconds)
         self._gated.work.close()
         await self.pools.close()
         self._services.work.close()
-        await self._writes.close(grace_seconds=grace_seconds)
         if self._gated.journal is not None:
             await self._gated.journal.close()
         await self._upstream.close()

@@ -31,14 +31,38 @@ WAIT_SECONDS = 5.0
 STRETCH_SECONDS = 0.02
 
 
-async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """The result of work that goes on to its end if its waiter is cancelled, as a handler whose client disconnects is."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
+class Owner:
+    """Owns tasks that go on when their waiters are cancelled, as a handler whose client disconnects is."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work, name="vecsieve-owned")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result. A waiter that is cancelled waits for the end, unless it is cancelled again."""
+        task = self.start(work)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            raise
+
+    async def close(self, *, grace_seconds: float = 0.0) -> None:
+        """Wait for the tasks, then cancel the rest."""
+        if self._tasks and grace_seconds:
+            await asyncio.wait(list(self._tasks), timeout=grace_seconds)
+        late = list(self._tasks)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
 
 
 class LongWork:
@@ -49,8 +73,13 @@ class LongWork:
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, "vecsieve-long-work", initializer=_take_turns)
 
-    async def run(self, work: Callable[[], T]) -> T:
+    def begin(self, work: Callable[[], object]) -> None:
+        """Queue work that nobody waits for."""
+        self._executor.submit(work)
+
+    async def run(self, work: Callable[[], T], *, is_kept: bool = False) -> T:
         """The result or exception of ``work``. Work runs in order. ``work`` must be pure: cancelling drops its result but does not stop it.
+        ``is_kept``: it runs even if its waiter is cancelled or late before it was begun.
 
         Raises TimeoutError after WAIT_SECONDS.
         """
@@ -68,7 +97,8 @@ class LongWork:
                 await over.wait()
             return job.result()
         finally:
-            job.cancel()
+            if not is_kept:
+                job.cancel()
             del job  # an error refers to this frame
 
     async def done(self, work: Callable[[], T], *, is_long: bool) -> T:

@@ -6,21 +6,36 @@ the time of the latest row. Places, not clocks, decide which rows are older than
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
 from vecsieve.adapters.writes import Deletion
 
 from ..runtime.files import reason
-from .rows import ANY, BUSY_SECONDS, EVERYWHERE, EXPECTED, NO_ID, Head, JournalError, LeftOut, Row, State
+from .rows import (
+    ANY,
+    BUSY_SECONDS,
+    EVERYWHERE,
+    EXPECTED,
+    NO_ID,
+    UNSEEN_SECONDS,
+    Head,
+    JournalError,
+    LeftOut,
+    Row,
+    State,
+)
 
 FORMAT = 1
 T = TypeVar("T")
+_values = attrgetter("id", "survivor", "tier", "similarity", "point", "kind", "became")
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS points (
@@ -52,7 +67,8 @@ _NOTE = "INSERT INTO unseen VALUES (?, ?, ?, ?) ON CONFLICT (collection, partiti
 _FORGET = "DELETE FROM unseen WHERE at < ?"
 # The machine was restarted, or an older version wrote the time of day: these rows count as written now.
 _FROM_AHEAD = "UPDATE unseen SET at = ? WHERE at > ?"
-# Ids of pending deletions, by clients or by the gate: one row per id until the deletion ends. ``at``: as above.
+# Ids of pending deletions: one row per id until the deletion ends. ``number``: random, chosen by its process. ``at``: as above. ``is_ours``: a
+# removal by the gate; else a client deletes.
 _DELETIONS = """
 CREATE TABLE IF NOT EXISTS going (
     number INTEGER PRIMARY KEY,
@@ -62,27 +78,30 @@ CREATE TABLE IF NOT EXISTS going (
     at REAL NOT NULL
 )
 """
-_DELETION_BEGUN = "INSERT INTO going (collection, partition, id, at) VALUES (?, ?, ?, ?)"
-# Rows with equal ids are interchangeable.
-_DELETION_ENDED = """
-DELETE FROM going WHERE number = (SELECT min(number) FROM going WHERE collection = ? AND partition = ? AND id = ?)
+_DELETION_BEGUN = "INSERT INTO going (number, collection, partition, id, at, is_ours) VALUES (?, ?, ?, ?, ?, ?)"
+_DELETION_ENDED = "DELETE FROM going WHERE number = ?"
+_MATCHES = f"""going.collection IN (points.collection, '{EVERYWHERE}')
+    AND going.partition IN (points.partition, CAST('{ANY.decode()}' AS BLOB)) AND going.id IN (points.id, CAST('{ANY.decode()}' AS BLOB))
 """
-_FORGET_DELETIONS = "DELETE FROM going WHERE at < ? OR at > ?"
-_IS_BEING_DELETED = f"""EXISTS (
-    SELECT 1 FROM going WHERE going.at >= ? AND going.collection IN (points.collection, '{EVERYWHERE}')
-    AND going.partition IN (points.partition, CAST('{ANY.decode()}' AS BLOB)) AND going.id IN (points.id, CAST('{ANY.decode()}' AS BLOB)))
+# A point that a client may delete, or whose newer content is being left out, is in doubt. ``?``: the moment from which the gate's removals count.
+_IS_IN_DOUBT = f"""(EXISTS (SELECT 1 FROM going WHERE (NOT is_ours OR going.at >= ?) AND {_MATCHES}) OR EXISTS (
+    SELECT 1 FROM points AS newer WHERE newer.state = 'pending' AND newer.kind = 'left_out' AND newer.id = points.id AND newer.at > points.at
+    AND newer.collection = points.collection AND newer.partition = points.partition AND CAST(newer.id AS TEXT) != 'null'))
 """  # noqa: S608 - constants
-MOST_IDS = 100  # ids listed for one deletion; a larger one counts for its whole collection
-# Seconds after which reads show a write. A longer update queue is a fault of the database.
-UNSEEN_SECONDS = 600.0
+MOST_IDS = 10_000  # ids listed for one deletion; a larger one counts for its whole collection
 _BY_ID = "CREATE INDEX IF NOT EXISTS points_by_id ON points (collection, id)"
 _BY_AT = "CREATE INDEX IF NOT EXISTS points_by_at ON points (at)"
-_PARTS = {"points", "unseen", "going", "points_by_id", "points_by_at"}
+_DELETIONS_BY_ID = "CREATE INDEX IF NOT EXISTS going_by_id ON going (id)"
+_PARTS = {"points", "unseen", "going", "points_by_id", "points_by_at", "going_by_id"}
 _LATEST = "SELECT coalesce(max(at), 0) FROM points"
 # If the clock is behind the latest row, a new row is one microsecond after that row.
 _AT = f"max(?, ({_LATEST}) + 1e-6)"
 # Columns added later. Files without them are upgraded; older programs can still use the file.
-_ADDED = {"kind": "TEXT NOT NULL DEFAULT 'left_out'", "became": "BLOB"}
+_ADDED = {
+    ("points", "kind"): "TEXT NOT NULL DEFAULT 'left_out'",
+    ("points", "became"): "BLOB",
+    ("going", "is_ours"): "INTEGER NOT NULL DEFAULT 0",
+}
 # A repeated point reuses its row. A DONE or DOUBTED row keeps its state until the new write was carried out. A restored or refused point is left
 # out again.
 _ENTER = f"""
@@ -99,26 +118,26 @@ _WHICH = "collection = ? AND partition = ? AND hash = ?"
 # does not become DONE.
 _CARRIED_OUT = f"""
 UPDATE points SET state = 'done', at = {_AT}, survivor = ?, tier = ?, similarity = ?, kind = ?, became = ?
-WHERE {_WHICH} AND NOT (state = 'undone' AND id = ?) AND (kind = 'left_out' OR state IN ('pending', 'done'))
+WHERE {_WHICH} AND NOT (state = 'undone' AND id = ?) AND (kind = 'left_out' OR state IN ('pending', 'done', 'refused'))
 """  # noqa: S608 - the text is above
 # A stored point is read again before it is removed. If that read shows a point that was deleted before, it was stored anew. A deletion after the
 # read can take effect at any moment.
-_READING = f"UPDATE points SET state = 'pending' WHERE {_WHICH} AND state = 'superseded'"  # noqa: S608 - the same
-# A point that was changed and then stored again becomes a removed point.
+_READING = f"UPDATE points SET state = 'pending' WHERE {_WHICH} AND state IN ('superseded', 'refused')"  # noqa: S608 - the same
+# A point that was changed and then stored again becomes a removed point. One that a client is deleting is not removed.
 _REMOVING = f"""
 UPDATE points SET state = 'done', at = {_AT}, survivor = ?, tier = ?, similarity = ?, kind = 'removed', became = NULL
-WHERE {_WHICH} AND state IN ('pending', 'done')
+WHERE {_WHICH} AND state IN ('pending', 'done') AND NOT EXISTS (SELECT 1 FROM going WHERE NOT is_ours AND {_MATCHES})
 """  # noqa: S608 - the same
 # During the removal the point may have been deleted and stored anew, or restored.
 _REMOVED = f"UPDATE points SET state = 'doubted' WHERE {_WHICH} AND state IN ('superseded', 'undone')"  # noqa: S608 - the same
 _NOT_CARRIED_OUT = f"UPDATE points SET state = ? WHERE {_WHICH} AND state = 'pending'"  # noqa: S608 - the same
+_MARK = "UPDATE points SET state = ? WHERE number = ?"
 _UNDONE = "UPDATE points SET state = 'undone' WHERE number = ?"
 _OLDER = """
 UPDATE points SET state = 'superseded' WHERE state IN ('done', 'doubted') AND EXISTS (
     SELECT 1 FROM points AS newer WHERE newer.number = ? AND CAST(newer.id AS TEXT) != 'null' AND newer.id = points.id AND newer.collection = points.collection
     AND newer.partition = points.partition AND (newer.at, newer.number) > (points.at, points.number))
 """
-_BELIEVE = "UPDATE points SET state = 'done' WHERE number = ? AND state = 'doubted' AND at <= ?"
 # Rows affected by a client's deletion: points left out before it, and stored points that were removed or changed during it. Rows affected by a later
 # write of their ids: a removed point is not restored over a newer one.
 _LEFT_OUT = "kind = 'left_out' AND state = 'done'"
@@ -159,7 +178,7 @@ class Book:
         run("PRAGMA synchronous = FULL")
         if lacking:
             with self._transaction():
-                self._upgrade(self._lacks())  # another process may have done it in the meantime
+                self._upgrade()
 
     def _lacks(self) -> set[str]:
         """The parts and columns that this version added. Raises JournalError for a newer format."""
@@ -170,15 +189,20 @@ class Book:
                 f"{self._path}: saw a journal of format {version}, wanted {FORMAT}: a newer version wrote it"
             )
         parts = {name for (name,) in run("SELECT name FROM sqlite_master")}
-        columns = {name for _, name, *_ in run("PRAGMA table_info(points)")}
-        return (_PARTS - parts) | (_ADDED.keys() - columns)
+        return (_PARTS - parts) | {f"{table}.{name}" for table, name in self._lacking_columns()}
 
-    def _upgrade(self, lacking: set[str]) -> None:
+    def _lacking_columns(self) -> list[tuple[str, str]]:
+        columns = {
+            (table, name) for table, _ in _ADDED for _, name, *_ in self._queried(f"PRAGMA table_info({table})", ())
+        }
+        return [column for column in _ADDED if column not in columns]
+
+    def _upgrade(self) -> None:
         run = self._connection.execute
-        for statement in (_SCHEMA, _UNSEEN, _DELETIONS, _BY_ID, _BY_AT):
+        for statement in (_SCHEMA, _UNSEEN, _DELETIONS, _BY_ID, _BY_AT, _DELETIONS_BY_ID):
             run(statement)
-        for name in _ADDED.keys() & lacking:
-            run(f"ALTER TABLE points ADD COLUMN {name} {_ADDED[name]}")
+        for table, name in self._lacking_columns():
+            run(f"ALTER TABLE {table} ADD COLUMN {name} {_ADDED[table, name]}")
         run(f"PRAGMA user_version = {FORMAT}")
 
     def latest(self) -> float:
@@ -188,21 +212,7 @@ class Book:
 
     def enter(self, points: Sequence[LeftOut], state: State, *, at: float) -> float:
         """Record points in one transaction. Returns the place before them."""
-        rows = [
-            (
-                state,
-                at,
-                *point.key,
-                point.id,
-                point.survivor,
-                point.tier,
-                point.similarity,
-                point.point,
-                point.kind,
-                point.became,
-            )
-            for point in points
-        ]
+        rows = [(state, at, *point.key, *_values(point)) for point in points]
         with self._transaction():
             place = self.latest()
             self._connection.executemany(_ENTER, rows)
@@ -220,41 +230,68 @@ class Book:
         """Record that stored points are read again before their removal."""
         self._all((_READING, [point.key for point in points]))
 
-    def removing(self, points: Sequence[LeftOut], *, at: float, steady: float) -> frozenset[bytes]:
-        """Mark stored points DONE before they are removed. Returns the ids that may be removed. ``steady``: of the machine's steady clock."""
-        question = f"SELECT id FROM points WHERE {_WHICH} AND state = 'done'"  # noqa: S608 - above
-        with self._transaction():
-            self._connection.executemany(
-                _REMOVING, [(at, point.survivor, point.tier, point.similarity, *point.key) for point in points]
-            )
-            may = [point for point in points if self._queried(question, point.key)]
-            self._connection.executemany(_DELETION_BEGUN, [(*_place(point), steady) for point in may])
-            return frozenset(point.id for point in may)
-
-    def removed(self, points: Sequence[LeftOut]) -> None:
-        """Record that a removal has ended."""
-        self._all((_REMOVED, [point.key for point in points]), (_DELETION_ENDED, [_place(point) for point in points]))
-
-    def deletions_begun(self, deletions: Sequence[Deletion], *, at: float) -> None:
-        """Record deletions before they are sent. Until they end, `undo` restores nothing that they may affect. ``at``: of the machine's steady
-        clock. A crash of the machine may lose these rows.
+    def removing(self, numbered: Mapping[int, LeftOut], *, at: float, steady: float) -> frozenset[bytes]:
+        """Mark stored points DONE before they are removed. Returns the ids that may be removed. ``numbered``: by the numbers of their deletions.
+        ``steady``: of the machine's steady clock.
         """
-        rows = [(*place, at) for place in _places(deletions)]
-        with self._fenced():
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-        try:
-            self._all((_FORGET_DELETIONS, [(at - UNSEEN_SECONDS, at)]), (_DELETION_BEGUN, rows))
-        finally:
-            with self._fenced():
-                self._connection.execute("PRAGMA synchronous = FULL")
+        run, may = self._connection.execute, set[bytes]()
+        with self._transaction():
+            for number, point in numbered.items():
+                if run(_REMOVING, (at, point.survivor, point.tier, point.similarity, *point.key)).rowcount:
+                    run(_DELETION_BEGUN, (number, *_place(point), steady, True))
+                    may.add(point.id)
+        return frozenset(may)
+
+    def removed(self, numbered: Mapping[int, LeftOut]) -> None:
+        """Record that removals have ended. Those that were not begun have no row."""
+        with self._transaction():
+            for number, point in numbered.items():
+                if self._connection.execute(_DELETION_ENDED, (number,)).rowcount:
+                    self._connection.execute(_REMOVED, point.key)
+
+    def deletions_begun(self, number: int, deletions: Sequence[Deletion], *, at: float) -> float:
+        """Record deletions before they are sent: until they end, their points are in doubt. Returns the place before them. ``number``: the first
+        of a range that no other deletion has. ``at``: of the machine's steady clock. A crash of the machine may lose rows of deletions that concern no point yet.
+        """
+        rows = [(each, *place, at, False) for each, place in enumerate(_places(deletions), number)]
+        is_concerned = any(self._among(deletion, "true", ()) for deletion in deletions)
+        with self._synchronous("FULL" if is_concerned else "NORMAL"), self._transaction():
+            self._expire("at < ? OR at > ?", (at - UNSEEN_SECONDS, at))
+            self._connection.executemany(_DELETION_BEGUN, rows)
+            return self.latest()
+
+    def deletions_ended(
+        self, number: int, deletions: Sequence[Deletion], *, is_done: bool | None, place: float | None
+    ) -> None:
+        """Record the database's answer: points that were deleted for certain are superseded, others that may have been are doubted. ``is_done``: False
+        for a refusal, None if unknown. ``place``: before the deletions; None if unknown.
+        """
+        with self._transaction():
+            if is_done is not False:
+                is_known = is_done is not None and place is not None
+                certain = [deletion for deletion in deletions if is_known and deletion.is_certain]
+                self._mark(State.SUPERSEDED, certain, _OLD, place)
+                self._mark(State.SUPERSEDED, certain, _STORED_BEFORE)
+                others = [deletion for deletion in deletions if deletion not in certain]
+                self._mark(State.DOUBTED, others, _LEFT_OUT, place if is_known else None)
+                self._mark(State.DOUBTED, others, _STORED)
+            numbers = range(number, number + len(_places(deletions)))
+            self._connection.executemany(_DELETION_ENDED, [(each,) for each in numbers])
 
     def forget_deletions(self) -> None:
-        """Forget all deletions: the processes that began them have ended."""
-        self._all(("DELETE FROM going", [()]))
+        """The processes that began deletions have ended: what clients were deleting is in doubt."""
+        with self._transaction():
+            self._expire("true", ())
 
-    def deletions_ended(self, deletions: Sequence[Deletion]) -> None:
-        """Record that deletions have ended."""
-        self._all((_DELETION_ENDED, _places(deletions)))
+    def _expire(self, which: str, values: Sequence[object]) -> None:
+        """End deletions without an answer."""
+        stale = f"SELECT number, collection, partition, id FROM going WHERE ({which})"  # noqa: S608 - values are bound
+        for _, *named in self._queried(f"{stale} AND NOT is_ours", values):
+            collection, partition, identifier = (None if value in (ANY, EVERYWHERE) else value for value in named)
+            ids = None if identifier is None else (identifier,)
+            lost = [Deletion(collection=collection, partition=partition, ids=ids)]
+            self._mark(State.DOUBTED, lost, f"(({_LEFT_OUT}) OR ({_STORED}))")
+        self._connection.execute(f"DELETE FROM going WHERE ({which})", values)  # noqa: S608 - the same
 
     def note(self, collection: str, partition: bytes, ids: Sequence[bytes], *, at: float) -> None:
         """Remember ids whose write reads may not show yet. ``at``: of the machine's steady clock."""
@@ -276,39 +313,18 @@ class Book:
         marked = [(number,) for number in numbers]
         self._all((_UNDONE, marked), (_OLDER, marked))
 
-    def supersede(self, deletions: Sequence[Deletion], *, until: float) -> None:
-        """Mark points that clients deleted: `undo` does not restore their rows up to this place, the one before the deletions."""
-        self._mark(State.SUPERSEDED, deletions, _OLD, until)
-        self._mark(State.SUPERSEDED, deletions, _STORED_BEFORE)
-
     def outdate(self, newer: Sequence[Deletion], *, until: float) -> None:
         """Mark points that clients stored anew: `undo` does not restore what was left out under their ids."""
-        self._mark(State.SUPERSEDED, newer, _OLD, until)
+        if any(self._among(deletion, _OLD, ()) for deletion in newer):
+            with self._transaction():
+                self._mark(State.SUPERSEDED, newer, _OLD, until)
 
-    def doubt(self, deletions: Sequence[Deletion], *, until: float | None = None) -> list[int]:
-        """Mark points that clients may be deleting: `undo` restores them only on request. ``until``: None for all rows. Returns the newly marked."""
-        return [
-            *self._mark(State.DOUBTED, deletions, _LEFT_OUT, until),
-            *self._mark(State.DOUBTED, deletions, _STORED),
-        ]
-
-    def believe(self, numbers: Iterable[int], *, until: float) -> None:
-        """Clear the doubt about rows: the database refused the deletion."""
-        self._all((_BELIEVE, [(number, until) for number in numbers]))
-
-    def _mark(self, state: State, deletions: Sequence[Deletion], which: str, until: float | None = None) -> list[int]:
-        """Returns the numbers of the rows that get this state. Without rows the file is not locked."""
-        if until is not None:
-            which = f"{which} AND at <= ?"
+    def _mark(self, state: State, deletions: Sequence[Deletion], which: str, until: float | None = None) -> None:
+        """Within a transaction."""
         values = () if until is None else (until,)
+        which = which if until is None else f"{which} AND at <= ?"
         numbers = [number for deletion in deletions for number in self._among(deletion, which, values)]
-        if not numbers:
-            return []
-        # Another worker may have marked them since.
-        statement = f"UPDATE points SET state = ? WHERE number = ? AND {which}"  # noqa: S608 - values are bound
-        with self._transaction():
-            run = self._connection.execute
-            return [number for number in numbers if run(statement, (state, number, *values)).rowcount]
+        self._connection.executemany(_MARK, [(state, number) for number in numbers])
 
     def _among(self, deletion: Deletion, which: str, values: Sequence[object]) -> list[int]:
         """The numbers of such rows."""
@@ -336,17 +352,14 @@ class Book:
         """The points that are DONE, oldest first. ``ids``: JSON; None: all. ``also``: includes those in these states. ``steady``: of the machine's
         steady clock: points of pending deletions are in doubt; None: not checked.
         """
-        where, chosen = _restorable(also, steady)
-        return self._heads(where, chosen, collection, since, ids)
+        return self._heads(*_restorable(also, steady), collection, since, ids)
 
     def doubted(
         self, *, collection: str | None, since: float, ids: Sequence[bytes] | None, steady: float | None
     ) -> int:
         """How many points clients may have deleted. ``steady``: as in `heads`."""
-        where, values = "state = 'doubted'", list[object]()
-        if steady is not None:
-            where, values = f"({where} OR state = 'done' AND {_IS_BEING_DELETED})", [steady - UNSEEN_SECONDS]
-        return len(self._heads(where, values, collection, since, ids))
+        where = f"(state = 'doubted' OR state = 'done' AND {_IS_IN_DOUBT})"
+        return len(self._heads(where, [_since(steady)], collection, since, ids))
 
     def _heads(
         self, which: str, values: Sequence[object], collection: str | None, since: float, ids: Sequence[bytes] | None
@@ -386,6 +399,17 @@ class Book:
     def close(self) -> None:
         self._connection.close()
 
+    @contextmanager
+    def _synchronous(self, how: str) -> Iterator[None]:
+        """FULL, or NORMAL for transactions that may be lost in a crash of the machine."""
+        with self._fenced():
+            self._connection.execute(f"PRAGMA synchronous = {how}")
+        try:
+            yield
+        finally:
+            with self._fenced():
+                self._connection.execute("PRAGMA synchronous = FULL")
+
     def _all(self, *statements: tuple[str, Sequence[Sequence[object]]]) -> None:
         """Run statements with their rows in one transaction. Without rows the file is not locked."""
         if not any(rows for _, rows in statements):
@@ -418,9 +442,14 @@ class Book:
 def _restorable(also: Sequence[State], steady: float | None) -> tuple[str, list[object]]:
     """The condition of `Book.heads`, and its values."""
     where = f"state IN ({_marks((State.DONE, *also))})"
-    if steady is None or State.DOUBTED in also:
+    if State.DOUBTED in also:
         return where, [State.DONE, *also]
-    return f"{where} AND NOT {_IS_BEING_DELETED}", [State.DONE, *also, steady - UNSEEN_SECONDS]
+    return f"{where} AND NOT {_IS_IN_DOUBT}", [State.DONE, *also, _since(steady)]
+
+
+def _since(steady: float | None) -> float:
+    """From which moment removals count."""
+    return math.inf if steady is None else steady - UNSEEN_SECONDS
 
 
 def _place(point: LeftOut) -> tuple[str, bytes, bytes]:

@@ -1,15 +1,15 @@
 """Reports clients' deletions and partial updates to the journal. `vecsieve undo` does not restore what a client deleted, and nothing is left out or
 removed because of points that reads still show.
 
-A deletion is sent once, unchanged. Before that, the points that it may affect are marked as in doubt. After the database's answer they are superseded,
-or restored to their former state. If the answer is unknown, as after a kill, or a filter selected the points, the doubt stays and the user decides.
+A deletion is sent once, unchanged. While it is, the points that it may affect are in doubt. After the database's answer they are superseded, or in doubt
+no more. If the answer is unknown, as after a kill, or a filter selected the points, the doubt stays and the user decides.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -23,7 +23,7 @@ from ..search.exchange import WriteQuestioner
 from ..telemetry.spans import Code
 from .journal import Journal
 from .reads import NotJudgedError, Reads
-from .rows import ANY, EVERYWHERE, JournalError
+from .rows import ANY, EVERYWHERE, JournalError, new_number
 
 LOGGER = logging.getLogger("vecsieve.writes")
 # How long a deletion waits for the description of its collection.
@@ -40,15 +40,11 @@ _REFUSALS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Doubted:
-    """The points that a pending deletion may affect. ``numbers``: of the rows that were not in doubt before; ``place``: of the journal before the
-    deletion, None if unknown.
-    """
+@dataclass(slots=True)
+class Pending:
+    """A deletion that is being sent. ``is_done``: whether the database deleted; None if unknown."""
 
-    deletions: Sequence[Deletion]
-    numbers: Sequence[int]
-    place: float | None
+    is_done: bool | None = False
 
 
 class Deletions:
@@ -78,24 +74,33 @@ class Deletions:
             return False
         return not await self._reads.done(exchange, partial(self._adapter.shows_unread, query, exchange.plain, known))
 
-    async def begun(self, exchange: WriteQuestioner, body: bytes | None, *, query: str, now: float) -> Doubted:
-        """Record a deletion before it is sent. ``body``: None if it is not read. ``query``: of its target. ``now``: of the process's clock."""
+    @asynccontextmanager
+    async def followed(
+        self, exchange: WriteQuestioner, body: bytes | None, *, query: str, now: float
+    ) -> AsyncIterator[Pending]:
+        """Record a deletion before it is sent, and its end, however that comes. ``body``: None if it is not read. ``query``: of its target.
+        ``now``: of the process's clock.
+        """
         known = None
         if self._deletes.is_described and body is not None:
             with suppress(NotJudgedError, LostReplyError, RefusedReplyError, MalformedReplyError, TimeoutError):
                 known = await self._reads.known(exchange, now + DESCRIBED_SECONDS)
         concerned = await self._reads.done(exchange, partial(self._deletes.of, exchange.operation, body, known))
-        deletions, place = [deletion for deletion in concerned if not deletion.is_change], None
-        numbers: list[int] = []
+        deletions = [deletion for deletion in concerned if not deletion.is_change]
+        number, place, pending = new_number(), None, Pending()
         try:
-            await self._journal.deletions_begun(deletions)
-            place = await self._journal.latest()
-            numbers = await self._journal.doubt(deletions, until=place)
-            if await self._lags(exchange, query, known):
-                await self._noted(concerned)
-        except (JournalError, TimeoutError):
-            LOGGER.warning("the journal cannot be written: undo may restore what a client deletes")
-        return Doubted(deletions, numbers, place)
+            try:
+                place = await self._journal.deletions_begun(number, deletions)
+            except (JournalError, TimeoutError):
+                LOGGER.warning("the journal cannot be written: undo may restore what a client deletes")
+            with suppress(JournalError, TimeoutError):
+                if await self._lags(exchange, query, known):
+                    await self._noted(concerned)
+            pending.is_done = None
+            yield pending
+        finally:
+            with suppress(JournalError, TimeoutError):  # its points stay in doubt
+                await self._journal.deletions_ended(number, deletions, is_done=pending.is_done, place=place)
 
     async def _noted(self, deletions: Sequence[Deletion]) -> None:
         """Note ids whose old contents reads may still show: nothing is left out or removed because of them. A collection disappears at once."""
@@ -124,27 +129,3 @@ class Deletions:
         except MalformedReplyError:
             return None
         return True
-
-    async def ended(self, doubted: Doubted, *, is_done: bool | None) -> None:
-        """Record the database's answer. ``is_done``: None if unknown."""
-        with suppress(JournalError, TimeoutError):  # the doubt stays
-            await self._followed(doubted, is_done=is_done)
-            await self._journal.deletions_ended(doubted.deletions)
-
-    async def _followed(self, doubted: Doubted, *, is_done: bool | None) -> None:
-        place = doubted.place
-        if is_done is False:
-            if place is not None:
-                await self._journal.believe(doubted.numbers, until=place)
-            return
-        if is_done is None or place is None:
-            # The deletion may have been carried out at any moment, or the older rows are unknown: all stay in doubt.
-            await self._journal.doubt(doubted.deletions)
-            return
-        certain = [deletion for deletion in doubted.deletions if deletion.is_certain]
-        if certain:
-            await self._journal.supersede(certain, until=place)
-        others = [deletion for deletion in doubted.deletions if deletion not in certain]
-        if others:
-            # Points that a merge or a sweep removed meanwhile.
-            await self._journal.doubt(others, until=place)

@@ -26,14 +26,13 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
 )
 from vecsieve.adapters.writes import (
-    Deletion,
     LeavesPointsOut,
     MergesPoints,
     WriteAdapter,
     WriteNeeds,
 )
 
-from ..runtime.loop import LongWork
+from ..runtime.loop import LongWork, Owner
 from ..search.errors import (
     LostReplyError,
     RefusedReplyError,
@@ -109,12 +108,15 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Parts that the gates of a process share. ``work``: a separate thread, so that searches do not wait for bulk uploads; closed by the process."""
+    """Parts that the gates of a process share. ``work``: a separate thread, so that searches do not wait for bulk uploads; ``owner``: of what goes on
+    without its client. Both are closed by the process.
+    """
 
     room: Room
     work: LongWork
     journal: Journal | None
     feed: Feed
+    owner: Owner
 
 
 class WriteGate:
@@ -139,7 +141,13 @@ class WriteGate:
         self._feed = shared.feed
         self._reads = Reads(adapter, dialect, services, breaker=breaker, work=shared.work)
         self.settling = Settling(
-            adapter, services, journal=shared.journal, reads=self._reads, feed=shared.feed, fell=self._fell
+            adapter,
+            services,
+            journal=shared.journal,
+            reads=self._reads,
+            feed=shared.feed,
+            owner=shared.owner,
+            fell=self._fell,
         )
         self.deletions: Deletions | None = None
         if shared.journal is not None and deletes is not None:
@@ -150,7 +158,7 @@ class WriteGate:
             result: metrics.writes_with_copies_total.labels(backend, result) for result in CopiesResult
         }
         self._points = {tier: metrics.write_points_total.labels(backend, tier) for tier in WriteTier}
-        self._observing: set[asyncio.Task[None]] = set()
+        self._observing = Owner()
         self._alone = asyncio.Lock()
 
     async def in_thread(self, work: Callable[[], T]) -> T:
@@ -204,13 +212,14 @@ class WriteGate:
         change = await self.changed(exchange, policy, query=exchange.query)
         if change is None:
             return await exchange.relayed()
-        try:
-            if change.answer is None:
-                return await exchange.relayed(ChangedWrite(self.settling, change, exchange, policy))
-            await self.settling.settle(change, exchange, policy, is_success=True)
-            return exchange.native(change.answer)
-        except UpstreamExchangeError as failure:  # of the journal
-            return exchange.unreachable(failure)
+        async with self.settling.ending(change):
+            try:
+                if change.answer is None:
+                    return await exchange.relayed(ChangedWrite(self.settling, change, exchange, policy))
+                await self.settling.settle(change, exchange, policy, is_success=True)
+                return exchange.native(change.answer)
+            except UpstreamExchangeError as failure:  # of the journal
+                return exchange.unreachable(failure)
 
     async def changed(self, exchange: WriteQuestioner, policy: ResolvedPolicy, *, query: str = "") -> Change | None:
         """The change of a write; None if the write was not judged and is sent unchanged. Left out points are on disk when this returns.
@@ -282,16 +291,10 @@ class WriteGate:
             self.passed(WriteOutcome.OVERLOAD)
             over()
             return
-        task = asyncio.create_task(self._observed(exchange, policy), name="vecsieve-write-observed")
-        self._observing.add(task)
-        task.add_done_callback(self._observing.discard)
-        task.add_done_callback(lambda _: over())
+        self._observing.start(self._observed(exchange, policy)).add_done_callback(lambda _: over())
 
     async def close(self) -> None:
-        running = list(self._observing)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await self._observing.close()
 
     async def _observed(self, exchange: WriteQuestioner, policy: ResolvedPolicy) -> None:
         async with self._alone:
@@ -346,17 +349,14 @@ class WriteGate:
             self.passed(WriteOutcome.UNSUPPORTED)
         if not plan.rows:
             return await untouched()
-        since = await journal.enter(plan.rows, State.REJECTED if mode == "reject" else State.PENDING)
         if mode == "reject":
+            await journal.enter(plan.rows, State.REJECTED)
             self._with_copies[CopiesResult.REJECTED].inc()
             return Change(None, self._dialect.error(verbs.conflict, refusal(plan.rows, len(judged.points.ids))))
-        # Until this write is settled, `undo` must not restore older contents of ids that it leaves out.
-        newer = tuple([row.id for row in plan.rows if row.kind == Kind.LEFT_OUT])
-        older = [Deletion(collection=place[0], partition=place[1], ids=newer)]
-        doubted = await journal.doubt(older, until=since) if points.has_ids and newer else []
         stored = tuple(identifier for row, identifier in enumerate(points.ids) if row not in plan.left_out)
         await note_unseen(stored)
-        change = Change(stored=stored, place=followed, since=since, doubted=tuple(doubted))
+        since = await journal.enter(plan.rows, State.PENDING)  # the last step: what fails before it enters nothing
+        change = Change(stored=stored, place=followed, since=since)
         return _with_plan(change, plan, verbs, judged, known, write, query)
 
     async def _planned(

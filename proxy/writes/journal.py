@@ -9,17 +9,19 @@ because its database may be another one.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from vecsieve.adapters.writes import Deletion
 
 from ..runtime.loop import LongWork
-from .rows import JournalError, LeftOut, State
+from .rows import UNSEEN_SECONDS, JournalError, LeftOut, State
 
 if TYPE_CHECKING:
     from .book import Book
@@ -42,6 +44,7 @@ class Journal:
         self._work = LongWork()
         self._book: Book | None = None
         self._trouble = ""
+        self._blind_until = -math.inf
 
     async def latest(self) -> float:
         """The place of the latest row; 0 without a file. Creates no file."""
@@ -50,19 +53,34 @@ class Journal:
     async def enter(self, points: Sequence[LeftOut], state: State) -> float:
         """Record points; they are on disk when this returns. Returns the place before them."""
         at = self._now()
-        return await self._done(lambda book: book.enter(points, state, at=at))
+        try:
+            return await self._done(lambda book: book.enter(points, state, at=at))
+        except (TimeoutError, asyncio.CancelledError):  # the thread may enter them all the same
+            self._work.begin(lambda: self._opened().settle(points, State.REFUSED, at=at))
+            raise
 
     async def settle(self, points: Sequence[LeftOut], state: State) -> None:
         """Settle points; their state is on disk when this returns."""
         at = self._now()
         await self._done(lambda book: book.settle(points, state, at=at))
 
+    async def drop(self, points: Sequence[LeftOut]) -> None:
+        """Settle points of a write that is not acknowledged, also if the waiter leaves."""
+        with suppress(JournalError, TimeoutError):
+            await self._ended(lambda book: book.settle(points, State.REFUSED, at=0.0))
+
     async def note(self, collection: str, partition: bytes, ids: Sequence[bytes]) -> None:
-        """Remember ids whose write reads may not show yet."""
-        await self._done(lambda book: book.note(collection, partition, ids, at=self._steady()))
+        """Remember ids whose write reads may not show yet, also if the waiter leaves. If that fails, all ids count as such for as long."""
+        try:
+            await self._logged(lambda: self._opened().note(collection, partition, ids, at=self._steady()), is_kept=True)
+        except JournalError:
+            self._blind_until = self._steady() + UNSEEN_SECONDS
+            raise
 
     async def unseen(self, collection: str, partition: bytes, ids: Sequence[bytes]) -> frozenset[bytes]:
         """The ids whose writes reads may not show yet."""
+        if self._steady() < self._blind_until:
+            return frozenset(ids)
         return await self._done(lambda book: book.unseen(collection, partition, ids, at=self._steady()))
 
     async def outdate(self, newer: Sequence[Deletion], *, until: float) -> None:
@@ -73,34 +91,25 @@ class Journal:
         """As in `Book`."""
         await self._done(lambda book: book.reading(points))
 
-    async def removing(self, points: Sequence[LeftOut]) -> frozenset[bytes]:
+    async def removing(self, numbered: Mapping[int, LeftOut]) -> frozenset[bytes]:
         """As in `Book`."""
         at, steady = self._now(), self._steady()
-        return await self._done(lambda book: book.removing(points, at=at, steady=steady))
+        return await self._done(lambda book: book.removing(numbered, at=at, steady=steady))
 
-    async def removed(self, points: Sequence[LeftOut]) -> None:
-        """As in `Book`."""
-        await self._done(lambda book: book.removed(points))
+    async def removed(self, numbered: Mapping[int, LeftOut]) -> None:
+        """As in `Book`, also if the waiter leaves."""
+        await self._ended(lambda book: book.removed(numbered))
 
-    async def deletions_begun(self, deletions: Sequence[Deletion]) -> None:
-        """As in `Book`; nothing without a file."""
-        await self._followed(lambda book: book.deletions_begun(deletions, at=self._steady()))
+    async def deletions_begun(self, number: int, deletions: Sequence[Deletion]) -> float:
+        """As in `Book`; 0 without a file."""
+        return await self._followed(lambda book: book.deletions_begun(number, deletions, at=self._steady())) or 0.0
 
-    async def deletions_ended(self, deletions: Sequence[Deletion]) -> None:
-        """As in `Book`; nothing without a file."""
-        await self._followed(lambda book: book.deletions_ended(deletions))
-
-    async def supersede(self, deletions: Sequence[Deletion], *, until: float) -> None:
-        """As in `Book`; nothing without a file."""
-        await self._followed(lambda book: book.supersede(deletions, until=until))
-
-    async def doubt(self, deletions: Sequence[Deletion], *, until: float | None = None) -> list[int]:
-        """As in `Book`; nothing without a file."""
-        return await self._followed(lambda book: book.doubt(deletions, until=until)) or []
-
-    async def believe(self, numbers: Sequence[int], *, until: float) -> None:
-        """As in `Book`."""
-        await self._done(lambda book: book.believe(numbers, until=until))
+    async def deletions_ended(
+        self, number: int, deletions: Sequence[Deletion], *, is_done: bool | None, place: float | None
+    ) -> None:
+        """As in `Book`, also if the waiter leaves; nothing without a file."""
+        if self._path.is_file():
+            await self._ended(lambda book: book.deletions_ended(number, deletions, is_done=is_done, place=place))
 
     async def close(self) -> None:
         """Finish the work that was begun."""
@@ -112,14 +121,18 @@ class Journal:
     async def _done(self, work: Callable[[Book], T]) -> T:
         return await self._logged(lambda: work(self._opened()))
 
+    async def _ended(self, work: Callable[[Book], None]) -> None:
+        """Record the end of what was begun, whether its beginning came into the file in time or not: behind it, and also if the waiter leaves."""
+        await self._logged(lambda: work(self._opened()), is_kept=True)
+
     async def _followed(self, work: Callable[[Book], T]) -> T | None:
         """None without a file: nothing was left out yet. Creates no file."""
         return await self._logged(lambda: work(self._opened()) if self._path.is_file() else None)
 
-    async def _logged(self, work: Callable[[], T]) -> T:
+    async def _logged(self, work: Callable[[], T], *, is_kept: bool = False) -> T:
         """Run work on the file. Logs a failure once."""
         try:
-            result = await self._work.run(work)
+            result = await self._work.run(work, is_kept=is_kept)
         except JournalError as error:
             if self._trouble != str(error):  # a full disk would fill the log with one line a write
                 self._trouble = str(error)

@@ -15,7 +15,6 @@ from typing import Protocol, TypeVar
 
 from vecsieve.adapters.contract import Operation
 
-from ..runtime.loop import to_the_end
 from ..runtime.memory import Pressure
 from ..search.context.clients import Client
 from ..search.context.overrides import OverrideError
@@ -142,10 +141,9 @@ class Pipeline:
             is_read, size = reserved is not None and gate.room.take(reserved), reserved or 0
         try:
             body = await exchange.body_of(limit) if is_read else None
-            doubted = await deletions.begun(exchange, body, query=exchange.query, now=self._services.clock())
-            answer = await self._written(exchange, gate)
-            # Over HTTP the client has its answer, and may have disconnected.
-            await to_the_end(deletions.ended(doubted, is_done=exchange.is_deleted(answer, deletions)))
+            async with deletions.followed(exchange, body, query=exchange.query, now=self._services.clock()) as pending:
+                answer = await self._written(exchange, gate)
+                pending.is_done = exchange.is_deleted(answer, deletions)
             return answer
         finally:
             if is_read:

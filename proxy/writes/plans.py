@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from msgspec import Raw
 
@@ -190,35 +191,21 @@ def without_copies(
     rows, left_out = [], {}
     for row, survivor in copies.items():
         point_id = points.ids[row] if points.has_ids else NO_ID
-        point = verbs.point(points, row)
-        rows.append(_row(verbs, write, points, judged.verdicts[row], id=point_id, survivor=survivor, point=point))
+        made = _row(verbs, write, points, judged.verdicts[row])
+        rows.append(made(id=point_id, survivor=survivor, point=verbs.point(points, row)))
         left_out[row] = places.get(survivor)
     is_some_left = 0 < len(copies) < len(points.ids)
     return Plan(tuple(rows), verbs.without(points, list(copies)) if is_some_left else None, left_out)
 
 
-def _row(  # noqa: PLR0913 - the columns
-    verbs: LeavesPointsOut,
-    write: Operation,
-    points: NewPoints,
-    verdict: Verdict,
-    *,
-    id: bytes,  # noqa: A002 - as in the journal
-    survivor: bytes,
-    point: bytes,
-    kind: Kind = Kind.LEFT_OUT,
-    became: bytes | None = None,
-) -> LeftOut:
-    return LeftOut(
+def _row(verbs: LeavesPointsOut, write: Operation, points: NewPoints, verdict: Verdict) -> Callable[..., LeftOut]:
+    """A row of the journal, but for its point."""
+    return partial(
+        LeftOut,
         collection=verbs.collection(write, points),
         partition=verbs.partition(points),
-        id=id,
-        survivor=survivor,
         tier=verdict.tier.value,
         similarity=verdict.similarity,
-        point=point,
-        kind=kind,
-        became=became,
     )
 
 
@@ -315,30 +302,11 @@ def _rows(verbs: MergesPoints, write: Operation, judged: Judged, outcome: Settle
     rows = []
     for copy in outcome.others:
         verdict = None if copy.row is None else judged.verdicts[copy.row]
-        rows.append(
-            _row(
-                verbs,
-                write,
-                points,
-                verdict if verdict is not None and verdict.holders else alike,
-                id=copy.id,
-                survivor=survivor.id,
-                point=copy.point,
-                kind=Kind.REMOVED if copy.row is None else Kind.LEFT_OUT,
-            )
-        )
+        made = _row(verbs, write, points, verdict if verdict is not None and verdict.holders else alike)
+        kind = Kind.REMOVED if copy.row is None else Kind.LEFT_OUT
+        rows.append(made(id=copy.id, survivor=survivor.id, point=copy.point, kind=kind))
     if outcome.sent is not None:
-        rows.append(
-            _row(
-                verbs,
-                write,
-                points,
-                alike,
-                id=survivor.id,
-                survivor=survivor.id,
-                point=outcome.sent,
-                kind=Kind.CHANGED,
-                became=survivor.point,
-            )
-        )
+        made = _row(verbs, write, points, alike)
+        sent, became = outcome.sent, survivor.point
+        rows.append(made(id=survivor.id, survivor=survivor.id, point=sent, kind=Kind.CHANGED, became=became))
     return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
@@ -9,6 +10,8 @@ from hashlib import blake2b
 NO_ID = b"null"  # of a point whose id the database would have created
 # Placeholders for unknown ids or partitions, and for an unknown collection.
 ANY, EVERYWHERE = b"*", ""
+# Seconds after which reads show a write. A longer update queue is a fault of the database.
+UNSEEN_SECONDS = 600.0
 BUSY_SECONDS = 2.0  # seconds to wait for another process's transaction
 EXPECTED = "wanted a journal of VecSieve that this process may write, on a disk with room"
 
@@ -20,7 +23,7 @@ class JournalError(Exception):
 class State(StrEnum):
     PENDING = "pending"  # the database has not answered
     DONE = "done"  # the client's write was acknowledged, or soon will be
-    REFUSED = "refused"  # the database refused the rest of the write
+    REFUSED = "refused"  # the write was not acknowledged
     UNDONE = "undone"  # it was stored after all
     REJECTED = "rejected"  # VecSieve refused the write
     SUPERSEDED = "superseded"  # a later content of its id was stored, or a client deleted it
@@ -31,6 +34,11 @@ class Kind(StrEnum):
     LEFT_OUT = "left_out"  # it is not stored
     REMOVED = "removed"  # it was stored, until a new point replaced it or a sweep deleted it
     CHANGED = "changed"  # it was stored, but changed
+
+
+def new_number() -> int:
+    """The first number of a pending deletion, with room for its ids: its process can end it even if the journal never answered."""
+    return secrets.randbits(46) << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

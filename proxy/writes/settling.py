@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -18,7 +18,7 @@ from msgspec import Raw
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, NativeAnswer, Operation
 from vecsieve.adapters.writes import Deletion, LeavesPointsOut, MergesPoints, NewPoints, Receipt, WriteAdapter
 
-from ..runtime.loop import to_the_end
+from ..runtime.loop import Owner
 from ..search.errors import FailureKind, UpstreamExchangeError, first_success
 from ..search.exchange import WriteQuestioner
 from ..search.policy import ResolvedPolicy
@@ -28,7 +28,7 @@ from .events import EventName, EventPoint, Feed
 from .journal import Journal
 from .plans import event_of
 from .reads import Reads
-from .rows import JournalError, Kind, LeftOut, State
+from .rows import JournalError, Kind, LeftOut, State, new_number
 
 LOGGER = logging.getLogger("vecsieve.writes")
 
@@ -44,7 +44,7 @@ class Removal:
     def after(self, receipt: Receipt | None, rows: Sequence[LeftOut]) -> Removal | None:
         """Without the points whose survivors the database did not store; None if no point is left."""
         failed = {self.points.ids[row] for row in receipt.failed} if receipt is not None else set()
-        spared = {row.id for row in rows if row.kind == Kind.REMOVED and row.survivor in failed}
+        spared = {row.id for row in rows if row.survivor in failed}
         left = {identifier: point for identifier, point in self.victims.items() if identifier not in spared}
         return replace(self, victims=left) if left else None
 
@@ -53,7 +53,7 @@ class Removal:
 class Change:
     """The change of a judged write. ``body``: None for the unchanged write, or for nothing, if there is an ``answer`` for the client. ``stored``: the
     ids of its stored points. ``place``: their collection and partition, None if the journal does not follow them. ``since``: the place in the journal
-    before it. ``doubted``: rows that it may supersede. ``left_out``: its rows. ``removal``: begun when the write was carried out. ``receipt_of``:
+    before it. ``left_out``: its rows. ``removal``: begun when the write was carried out. ``receipt_of``:
     reads the database's answer; None if the client gets that. ``left_out_places``: in the order of ``left_out``. ``points``: the whole write.
     ``originals``: by id the stored points of which others are copies.
     """
@@ -63,13 +63,17 @@ class Change:
     stored: tuple[bytes, ...] = ()
     place: tuple[str, bytes] | None = None
     since: float = 0.0
-    doubted: tuple[int, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     removal: Removal | None = None
     receipt_of: Callable[[bytes], Receipt] | None = None
     left_out_places: tuple[int, ...] = ()
     points: NewPoints | None = None
     originals: Mapping[bytes, bytes] = field(default_factory=dict)
+
+    @property
+    def removed(self) -> list[LeftOut]:
+        """The stored points that are removed."""
+        return [row for row in self.left_out if row.kind == Kind.REMOVED]
 
     def places(self) -> list[tuple[LeftOut, int]]:
         """The points that were left out, with their places in the write."""
@@ -92,9 +96,11 @@ class Settling:
         journal: Journal | None,
         reads: Reads,
         feed: Feed,
+        owner: Owner,
         fell: Callable[[Exception], None],
     ) -> None:
         self._adapter = adapter
+        self._owner = owner
         self._services = services
         self._journal = journal
         self._reads = reads
@@ -113,6 +119,15 @@ class Settling:
             LOGGER.warning("the answer to a write cannot be read: the client gets it as it is")
             return Receipt(body=body, is_read=False)
 
+    @asynccontextmanager
+    async def ending(self, change: Change) -> AsyncIterator[None]:
+        """Settle a write, however it ends: what is not DONE by then was not acknowledged."""
+        try:
+            yield
+        finally:
+            if self._journal is not None and change.left_out:
+                await self._journal.drop(change.left_out)
+
     async def settle(
         self,
         change: Change,
@@ -130,18 +145,11 @@ class Settling:
         removal = None
         if is_success and change.removal is not None:
             is_read = receipt.is_read if receipt is not None else change.receipt_of is None
-            removal = change.removal.after(receipt, change.left_out) if is_read else None
-        if self._journal is not None and change.left_out:
-            lost = change.lost(receipt)
-            kept = [row for row in change.left_out if row not in lost]
+            removal = change.removal.after(receipt, change.removed) if is_read else None
+        if self._journal is not None and is_success and change.left_out:
+            lost = [*change.lost(receipt), *change.removed]
             try:
-                if change.doubted and not is_success:
-                    await self._journal.believe(change.doubted, until=change.since)
-                if is_success:
-                    kept = [row for row in kept if row.kind != Kind.REMOVED]
-                await self._journal.settle(kept, State.DONE if is_success else State.REFUSED)
-                if lost:
-                    await self._journal.settle(lost, State.REFUSED)
+                await self._journal.settle([row for row in change.left_out if row not in lost], State.DONE)
             except (JournalError, TimeoutError):
                 LOGGER.warning("the journal cannot be written: a write is not acknowledged")
                 raise _not_stored("the journal cannot be written") from None
@@ -149,7 +157,7 @@ class Settling:
             await self._supersede(change, receipt)
             self.emit_stored(change, exchange.operation)
         if removal is not None:
-            await to_the_end(self._removed(removal, change.left_out, exchange, policy))
+            await self._owner.to_the_end(self._removed(removal, change.removed, exchange, policy))
         return change
 
     async def _looked_again(
@@ -190,13 +198,14 @@ class Settling:
         """The left out points that must be stored after all, with their places. If the read fails: all with a stored original."""
         refused = change.lost(receipt)
         rows = [(row, place) for row, place in change.places() if row not in refused]
-        if not rows or change.points is None:
+        journal, seconds = self._journal, policy.write.deadline_seconds
+        if not rows or change.points is None or journal is None:
             return []
-        seconds = policy.write.deadline_seconds
 
         async def look() -> list[tuple[LeftOut, int]]:
             now = await self._now(change, exchange, self._services.clock() + seconds)
-            unseen = await self._unseen(rows[0][0], [*change.originals, *(row.id for row, _ in rows)])
+            (first, _), ids = rows[0], [*change.originals, *(row.id for row, _ in rows)]
+            unseen = await journal.unseen(first.collection, first.partition, ids)
             changed = {
                 identifier
                 for identifier, point in change.originals.items()
@@ -206,11 +215,6 @@ class Settling:
 
         late = await first_success([look], self._fell)
         return [(row, place) for row, place in rows if row.survivor in change.originals] if late is None else late
-
-    async def _unseen(self, row: LeftOut, ids: Sequence[bytes]) -> frozenset[bytes]:
-        """The ids of which reads may show older contents, in the collection and partition of a row."""
-        assert self._journal is not None  # noqa: S101 - it has the row
-        return await self._journal.unseen(row.collection, row.partition, ids)
 
     async def _now(self, change: Change, exchange: WriteQuestioner, until: float) -> Mapping[bytes, bytes]:
         """The current contents of the originals, and of the ids of left out points."""
@@ -245,33 +249,32 @@ class Settling:
     async def _removed(
         self, removal: Removal, rows: Sequence[LeftOut], exchange: WriteQuestioner, policy: ResolvedPolicy
     ) -> None:
-        """Remove replaced points. A point that stays is a copy, no loss. A removal that was begun must end, or `undo` would count it as pending."""
+        """Remove replaced points. A point that stays is a copy, no loss."""
         verbs, seconds, journal = removal.verbs, policy.write.deadline_seconds, self._journal
         assert journal is not None  # noqa: S101 - it has what is to be removed
-
-        pending: list[LeftOut] = []
+        numbered = dict(enumerate(rows, new_number()))
 
         async def in_time() -> None:
-            removed = [row for row in rows if row.kind == Kind.REMOVED]
-            await journal.reading(removed)
+            await journal.reading(rows)
             victims = await self._unchanged(removal, exchange, self._services.clock() + seconds)
-            unseen = await self._unseen(removed[0], list(victims))
-            may = [row for row in removed if row.id in victims and row.id not in unseen]
-            ids = await journal.removing(may)
-            pending.extend(row for row in may if row.id in ids)
+            unseen = await journal.unseen(rows[0].collection, rows[0].partition, list(victims))
+            ids = await journal.removing(
+                {number: row for number, row in numbered.items() if row.id in victims and row.id not in unseen}
+            )
             victims = {identifier: point for identifier, point in victims.items() if identifier in ids}
             until = self._services.clock() + seconds  # a limit for all of them, because the client waits
             for question in verbs.ask_removed(exchange.operation, removal.points, victims) if victims else ():
                 if (left := until - self._services.clock()) <= 0.0:
                     raise TimeoutError
                 verbs.removed(await exchange.ask(question, seconds=left))
-            evicted = [event_of(row) for row in pending]
+            evicted = [event_of(row) for row in rows if row.id in ids]
             self._settled[PointResult.REMOVED].inc(len(evicted))
             self.emit(EventName.EVICTED, exchange.operation, evicted)
 
-        await first_success([in_time], self._fell)
-        if pending:  # a failed removal is no longer pending either
-            await first_success([partial(journal.removed, pending)], self._fell)
+        try:
+            await first_success([in_time], self._fell)
+        finally:  # else `undo` would count it as pending
+            await first_success([partial(journal.removed, numbered)], self._fell)
 
     async def _unchanged(self, removal: Removal, exchange: WriteQuestioner, until: float) -> Mapping[bytes, bytes]:
         """The points that are unchanged in a new read. Members may be in any order."""

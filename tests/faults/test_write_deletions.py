@@ -6,7 +6,7 @@ import asyncio
 import json
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -168,12 +168,13 @@ async def test_a_client_that_leaves_with_its_answer_leaves_no_doubt(
 ) -> None:
     """Its disconnection cancelled the handler before the journal had heard of the end."""
     path, waits, is_lost, goes = tmp_path / "j.db", asyncio.Event(), asyncio.Event(), asyncio.Event()
-    superseded, lost = Journal.supersede, ClientConnection.connection_lost
+    ended, lost = Journal.deletions_ended, ClientConnection.connection_lost
 
-    async def supersede(*arguments: Any, **until: Any) -> None:
+    async def slowly_ended(*arguments: Any, **named: Any) -> None:
         waits.set()
-        await goes.wait()
-        await superseded(*arguments, **until)
+        with suppress(asyncio.CancelledError):
+            await goes.wait()
+        await ended(*arguments, **named)
 
     def connection_lost(*arguments: Any) -> None:
         lost(*arguments)
@@ -181,7 +182,7 @@ async def test_a_client_that_leaves_with_its_answer_leaves_no_doubt(
 
     async with Database() as upstream, skipping(upstream, path) as proxy:
         await left_out(proxy, 1)
-        monkeypatch.setattr(Journal, "supersede", supersede)
+        monkeypatch.setattr(Journal, "deletions_ended", slowly_ended)
         monkeypatch.setattr(ClientConnection, "connection_lost", connection_lost)
         client = await RawClient.connect(proxy.port)
         await client.send(put(json.dumps({"points": [1]}).encode(), target=DELETE, method=b"POST"))
@@ -237,7 +238,7 @@ async def test_where_the_copy_cannot_be_stored_the_write_is_not_acknowledged(tmp
     path = tmp_path / "j.db"
     async with Database(TEXT, None, stored=BROKEN) as upstream, skipping(upstream, path) as proxy:
         assert b" 502 " in await raw_exchange(proxy.port, put(upsert(1)))
-        assert states(path) == {1: "pending"}
+        assert states(path) == {1: "refused"}
 
 
 @pytest.mark.parametrize("jump", [-3600.0, 3600.0])

@@ -20,8 +20,8 @@ from support.process import stack
 from support.process.running import Running, running
 from support.qdrant.embedded import start_embedded_process
 from support.qdrant.gated_writes import DESCRIBED, JSON, STORED, found, put, upsert
-from vecsieve.proxy.writes.book import UNSEEN_SECONDS, Book
-from vecsieve.proxy.writes.rows import LeftOut, State
+from vecsieve.proxy.writes.book import Book
+from vecsieve.proxy.writes.rows import UNSEEN_SECONDS, LeftOut, State
 
 WRITES = int(os.environ.get("WRITES", "40"))  # `WRITES=1000` is the deep run
 
@@ -124,7 +124,7 @@ async def test_when_the_database_refuses_the_rest_nothing_counts_as_left_out(tmp
         assert proxy.count("write_points_settled_total", backend="qdrant", result="left_out") == 0
 
 
-async def test_a_write_that_was_not_acknowledged_stays_pending_and_may_be_repeated(tmp_path: Path) -> None:
+async def test_a_write_that_was_not_acknowledged_may_be_repeated(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
 
     class Breaking(Database):
@@ -140,7 +140,7 @@ async def test_a_write_that_was_not_acknowledged_stays_pending_and_may_be_repeat
 
     async with Breaking() as upstream, skipping(upstream, path) as proxy:
         assert b" 502 " in await raw_exchange(proxy.port, put(two(1, 2)))
-        assert states(path) == {b"1": "pending"}
+        assert states(path) == {b"1": "refused"}
         assert b" 200 " in await raw_exchange(proxy.port, put(two(1, 2)))
         assert states(path) == {b"1": "done"}
 

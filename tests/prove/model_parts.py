@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -12,6 +14,7 @@ from prove.model_databases import Answer, Apply, Point, Points, Request, Weaviat
 from support.process.clocks import ManualClock
 from vecsieve.proxy.jobs.points import RestorablePoints
 from vecsieve.proxy.jobs.source import Whole, mark_of
+from vecsieve.proxy.writes.rows import JournalError
 
 TICK, LAG = 0.05, 1.0
 CLIENT: ContextVar[int] = ContextVar("client")
@@ -232,15 +235,32 @@ def mark(point: Point) -> int:
 
 
 class Inline:
-    """Work in turn, not in a thread."""
+    """Work in turn, not in a thread. ``late``: work whose waiter is gone; it is done before any other. ``begins``: whether work was begun when its waiter left."""
 
-    def __init__(self, turn: Callable[[], Awaitable[None]] | None = None) -> None:
-        self._turn = turn
+    def __init__(
+        self, turn: Callable[[], Awaitable[None]] | None = None, begins: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._turn, self._begins = turn, begins
+        self.late: list[Callable[[], object]] = []
 
-    async def run(self, work: Callable[[], T]) -> T:
+    async def run(self, work: Callable[[], T], *, is_kept: bool = False) -> T:
         if self._turn is not None:
-            await self._turn()
+            try:
+                await self._turn()
+            except (TimeoutError, asyncio.CancelledError):
+                if is_kept or self._begins():
+                    self.late.append(work)
+                raise
+        self.catch_up()
         return work()
+
+    def begin(self, work: Callable[[], object]) -> None:
+        self.late.append(work)
+
+    def catch_up(self) -> None:
+        while self.late:
+            with suppress(JournalError):
+                self.late.pop(0)()
 
     async def done(self, work: Callable[[], T], *, is_long: bool) -> T:
         return work()

@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing, redirect_stdout, suppress
 from dataclasses import dataclass
 from io import StringIO
@@ -20,22 +20,25 @@ from support.backends.toy_exchange import toys
 from support.process.clocks import ManualClock
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Operation, Question, RequestHead
+from vecsieve.adapters.writes import Deletion
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.jobs import undo
 from vecsieve.proxy.jobs.pairs.store import Removal
 from vecsieve.proxy.jobs.points import RestorablePoints
 from vecsieve.proxy.jobs.sweep import applying
+from vecsieve.proxy.runtime.loop import Owner
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeError
 from vecsieve.proxy.search.limits import Breaker
 from vecsieve.proxy.search.policy import Policies, Rules, RulesInForce
 from vecsieve.proxy.telemetry.labels import FailOpen
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.writes.book import UNSEEN_SECONDS, Book
+from vecsieve.proxy.writes.book import Book
 from vecsieve.proxy.writes.events import Feed
 from vecsieve.proxy.writes.gate import Room, Shared, WriteGate
 from vecsieve.proxy.writes.journal import Journal
 from vecsieve.proxy.writes.lock import locked
-from vecsieve.proxy.writes.rows import Kind
+from vecsieve.proxy.writes.rows import UNSEEN_SECONDS, Kind
+from vecsieve.proxy.writes.settling import Change
 
 MODES: Mapping[str, Mapping[str, str]] = {
     "skip": {"mode": "skip"},
@@ -48,7 +51,7 @@ IDS, NUMBERS = (1, 2, 3), (0, 1)
 # How often each happens at a step, and of what clients begin.
 RATES = {
     "kill": 0.015, "undo": 0.05, "sweep": 0.015, "break": 0.015, "work": 0.02, "begin": 0.3, "go on": 0.6,
-    "clock": 0.01, "later": 0.03,
+    "clock": 0.01, "later": 0.03, "late": 0.01, "leave": 0.015,
     "upsert": 0.55, "delete": 0.17, "filter": 0.05, "all": 0.03, "change": 0.2,
 }  # fmt: skip
 OPS = ("upsert", "delete", "filter", "all", "change")
@@ -82,6 +85,25 @@ class Exchange:
         return await self.world.asked(self.request._replace(body=body), self.op)
 
 
+class Guarding(Journal):
+    """``unguarded``: deletions under way whose beginning it could not take in time. Until their end `undo` does not know of them (docs/writes.md)."""
+
+    unguarded = 0
+
+    async def deletions_begun(self, number: int, deletions: Sequence[Deletion]) -> float:
+        try:
+            return await super().deletions_begun(number, deletions)
+        except TimeoutError:
+            self.unguarded += 1
+            raise
+
+    async def deletions_ended(
+        self, number: int, deletions: Sequence[Deletion], *, is_done: bool | None, place: float | None
+    ) -> None:
+        await super().deletions_ended(number, deletions, is_done=is_done, place=place)
+        self.unguarded -= place is None
+
+
 class World:
     """One database behind one gate, and two clients. ``chance``: decides all."""
 
@@ -101,7 +123,7 @@ class World:
         self.database = Database(self.wire, self.clock)
         self.mode = mode
         self.chance = random.Random()
-        self._now, self._correction = 0.0, DAY
+        self._now, self._correction, self.is_killed = 0.0, DAY, False
         self._begin()
         self.place = self._place()
 
@@ -117,10 +139,12 @@ class World:
         """A process, which holds the journal's lock until it ends."""
         self.process = ExitStack()
         self.process.enter_context(locked(self.path))
-        journal = Journal(self.path, now=self._wall, steady=self._tick)
-        journal._work = Inline(self.turn)  # type: ignore[assignment]  # - in turn instead of in a thread
+        journal = Guarding(self.path, now=self._wall, steady=self._tick)
+        self.work = Inline(self.turn, lambda: self.chance.random() < 0.5)
+        journal._work = self.work  # type: ignore[assignment]  # - in turn instead of in a thread
         feed = Feed(now=self.clock, dropped=lambda _sink, _count: None)
-        shared = Shared(Room(1 << 30), Inline(), journal, feed)  # type: ignore[arg-type]  # - the same
+        self.owner = Owner()
+        shared = Shared(Room(1 << 30), Inline(), journal, feed, self.owner)  # type: ignore[arg-type]  # - the same
         rest = self.backend.rest
         assert rest.writes is not None
         self.journal = journal
@@ -159,6 +183,7 @@ class World:
         self.asking: set[asyncio.Future[None]] = set()
         self.clients: dict[int, asyncio.Task[None] | None] = {1: None, 2: None}
         self.swept: Removal | None = None
+        self.was_killed = self.is_outside = False
         self.database.clear()
         self.services.governor.learned.descriptions.clear() if hasattr(
             self.services.governor.learned.descriptions, "clear"
@@ -166,11 +191,14 @@ class World:
         with suppress(sqlite3.OperationalError), closing(sqlite3.connect(self.path, isolation_level=None)) as file:
             file.execute("DELETE FROM points")
             file.execute("DELETE FROM unseen")
+            file.execute("DELETE FROM going")
 
     # What a step may be.
 
     async def turn(self, *, is_asking: bool = False) -> None:
-        """Wait until it is this one's turn. ``is_asking``: the database, which may break off."""
+        """Wait until it is this one's turn. ``is_asking``: the database, which may break off; else the journal, which may be late."""
+        if self.is_killed:
+            raise asyncio.CancelledError
         parked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.parked.append(parked)
         self.owners[parked] = CLIENT.get()
@@ -182,8 +210,15 @@ class World:
         self, request: Request, op: Op | None = None, *, seen: Points | None = None, exchange: Exchange | None = None
     ) -> bytes:
         """``seen``: by the gate, before it removes points. ``exchange``: sees what a read does."""
-        await self.turn(is_asking=True)
+        try:
+            await self.turn(is_asking=True)
+        except asyncio.CancelledError:
+            if op is not None and not self.is_killed and self.chance.random() < 0.5:
+                with suppress(LookupError):
+                    self.database.answer(request, op)  # it was sent, and goes on without its client
+            raise
         if seen is not None and not self.wire.compares(self._victims(request, seen), self.database.at_last):
+            self.is_outside = True
             raise OutsideError
         if exchange is not None:
             exchange.seen = dict(self.database.seen)
@@ -208,10 +243,12 @@ class World:
         idle = [each for each, task in self.clients.items() if task is None]
         self.parked = [each for each in self.parked if not each.done()]
         asking = [each for each in self.parked if each in self.asking]
+        steps = [each for each in self.parked if each not in self.asking]
         events: dict[str, bool] = {
-            "kill": True, "undo": True, "sweep": not self.database.queue, "break": bool(asking),
+            "kill": True, "undo": not self.journal.unguarded, "sweep": not self.database.queue, "break": bool(asking),
+            "late": bool(steps), "leave": len(idle) < len(self.clients),
             "work": bool(self.database.queue), "begin": bool(idle), "go on": bool(self.parked), "clock": True,
-            "later": len(idle) == len(self.clients),
+            "later": len(idle) == len(self.clients) and not self.parked,
         }  # fmt: skip
         names = [name for name, is_possible in events.items() if is_possible]
         match self.chance.choices(names, [self.rates[name] for name in names])[0]:
@@ -231,6 +268,13 @@ class World:
                 cut = self.chance.choice(asking)
                 self.parked.remove(cut)
                 cut.set_exception(LostReplyError(FailOpen.OVERFETCH_RESET))
+            case "late":
+                self.told.append("the journal is late")
+                late = self.chance.choice(steps)
+                self.parked.remove(late)
+                late.set_exception(TimeoutError())
+            case "leave":
+                self._leave(self.chance.choice([each for each in self.clients if each not in idle]))
             case "work":
                 self.told.append("the database works on")
                 self.database.step()
@@ -239,6 +283,8 @@ class World:
             case "go on":
                 await self._resumed(self.owners[self.chance.choice(self.parked)])
         await self._settled()
+        if self.is_outside:
+            raise OutsideError
         self.check()
 
     def _later(self) -> None:
@@ -248,6 +294,13 @@ class World:
         self.clock.now += UNSEEN_SECONDS + LAG
         self._now += UNSEEN_SECONDS + LAG
         self.told.append("ten minutes pass")
+
+    def _leave(self, client: int) -> None:
+        """A client disconnects, perhaps for the second time."""
+        self.told.append(f"client {client} disconnects")
+        task = self.clients[client]
+        assert task is not None
+        task.cancel()
 
     async def _resumed(self, client: int) -> None:
         for _ in range(self.chance.choice(TURNS)):
@@ -266,22 +319,29 @@ class World:
         for client, task in self.clients.items():
             if task is not None and task.done():
                 self.clients[client] = None
-                task.result()
+                with suppress(asyncio.CancelledError):
+                    task.result()
 
     async def _kill(self) -> None:
+        if self.journal.unguarded:
+            raise OutsideError
         self.told.append("the proxy is killed")
+        self.was_killed = True
         await self._ended()
         for op in self.model.ops:
             op.end = self.moment if op.end is None else op.end
         self._begin()
 
     async def _ended(self) -> None:
+        self.is_killed = True  # nothing more comes into the file
         running = [task for task in self.clients.values() if task is not None]
-        for each in (*running, *self.parked):  # also of work that goes on without its client
+        for each in running:
             each.cancel()
-        self.parked.clear()
+        await self.owner.close()  # of work that goes on without its client
         await asyncio.gather(*running, return_exceptions=True)
         self.parked.clear()
+        self.work.late.clear()
+        self.is_killed = False
         self.clients = dict.fromkeys(self.clients)
         if self.journal._book is not None:
             self.journal._book.close()
@@ -395,62 +455,66 @@ class World:
         assert write is not None
         exchange = Exchange(world=self, request=request, operation=write, op=op)
         gate, policy = self.gate, self.policy
-        change = await gate.changed(exchange, policy, query=request.target[len(request.path) :])
         try:
+            change = await gate.changed(exchange, policy, query=request.target[len(request.path) :])
             op.sent = len(self.database.texts) - 1
-            if change is not None and change.answer is not None:
-                if not change.left_out:
-                    self.model.ops.remove(op)
-                    self._over(client, op, "refusal")
-                    return
-                change = await gate.settling.settle(change, exchange, policy, is_success=True)
+            if change is None:
+                await self.asked(request, op)
+            elif change.answer is not None and not change.left_out:
+                self.model.ops.remove(op)
+                self._over(client, op, "refusal")
+                return
             else:
-                body = request.body if change is None or change.body is None else change.body
-                try:
-                    answer = await self.asked(request._replace(body=body), op)
-                except LostReplyError:
-                    if change is not None:
-                        await gate.settling.settle(change, exchange, policy, is_success=False)
-                    raise
-                exchange.seen = None
-                if change is not None:
-                    receipt = gate.settling.answer(change, answer)
-                    change = await gate.settling.settle(
-                        change, exchange, policy, is_success=receipt is not None, receipt=receipt
-                    )
+                async with gate.settling.ending(change):
+                    change = await self._sent(change, exchange)
         except (LostReplyError, UpstreamExchangeError):
             self._over(client, op, "failure")
             return
+        except asyncio.CancelledError:
+            self._over(client, op, "end")
+            raise
         self._over(client, op, "answer" if change is not None else "answer without a verdict", is_done=True)
         left_out = [self.wire.id_of(row.id) for row in change.left_out if row.kind == Kind.LEFT_OUT] if change else []
         for point in [op.points[each] for each in left_out]:
             if point.text not in self.database.said(op.sent):
                 raise FoundError(f"{_one(point)} was acknowledged, and no point says so: {self._shown()}")
 
+    async def _sent(self, change: Change, exchange: Exchange) -> Change:
+        """As a transport sends the rest of a write."""
+        settling, receipt = self.gate.settling, None
+        if change.answer is None:
+            body = exchange.plain if change.body is None else change.body
+            receipt = settling.answer(change, await self.asked(exchange.request._replace(body=body), exchange.op))
+            exchange.seen = None
+        is_success = change.answer is not None or receipt is not None
+        return await settling.settle(change, exchange, self.policy, is_success=is_success, receipt=receipt)
+
     async def _follow(self, client: int, op: Op, request: Request) -> None:
         """A deletion or a partial update, as far as the gate follows it."""
         self.told.append(f"client {client} begins {_words(op)}{'' if request.is_waited else ', not waited'}")
-        deletions, doubted = self.gate.deletions, None
+        deletions = self.gate.deletions
         assert deletions is not None
         deletion, query = deletions.classify(self._head(request)), request.target[len(request.path) :]
-        status: int | None = None
-        answer = None
+        status = 502
         try:
             exchange = None if deletion is None else Exchange(world=self, request=request, operation=deletion, op=op)
-            if exchange is not None and deletion is not None and await deletions.follows(exchange, deletion, query):
-                doubted = await deletions.begun(exchange, request.body, query=query, now=self.clock())
-            answer = await self.asked(request, op)
-            status = 200
+            if exchange is None or deletion is None or not await deletions.follows(exchange, deletion, query):
+                status, _ = await self._answered(request, op)
+            else:
+                async with deletions.followed(exchange, request.body, query=query, now=self.clock()) as pending:
+                    status, answer = await self._answered(request, op)
+                    is_checked = self.backend.refuses_in_success
+                    pending.is_done = deletions.is_done(status, is_grpc=False, body=answer if is_checked else None)
+        finally:
+            self._over(client, op, f"status {status}", is_done=status != 502)
+
+    async def _answered(self, request: Request, op: Op) -> tuple[int, bytes | None]:
+        try:
+            return 200, await self.asked(request, op)
         except RefusedReplyError as refused:
-            status = refused.status
+            return refused.status, None
         except LostReplyError:
-            status = 502
-        with suppress(LostReplyError):
-            if doubted is not None:
-                is_checked = self.backend.refuses_in_success
-                is_done = deletions.is_done(status, is_grpc=False, body=answer if is_checked else None)
-                await deletions.ended(doubted, is_done=is_done)
-        self._over(client, op, f"status {status}", is_done=status != 502)
+            return 502, None
 
     # What must hold.
 
@@ -463,8 +527,18 @@ class World:
         rows = ", ".join(f"{_one(point)} {state}" for _, state, point in self._rows())
         return f"stored {stored or 'nothing'}; journal {rows or 'empty'}"
 
+    def _check_ends(self, states: Collection[str]) -> None:
+        """While nothing is under way, the journal says so. A write that was killed is pending for ever."""
+        if any(self.clients.values()) or self.parked or self.work.late or len(self.owner):
+            return
+        if going := self.journal._opened()._queried("SELECT id FROM going", ()):
+            raise FoundError(f"nothing is under way, and the journal has a deletion of {going}: {self._shown()}")
+        if "pending" in states and not self.was_killed:
+            raise FoundError(f"nothing is under way, and a row is pending: {self._shown()}")
+
     def check(self) -> None:
         stored, rows = self.database.at_last, self._rows()
+        self._check_ends({state for _, state, _ in rows})
         held = [(key, point) for key, state, point in rows if state in {"done", "doubted"}]
         for identifier in IDS:
             wanted, found = self.model.definite(identifier), stored.get(identifier)

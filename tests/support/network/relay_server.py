@@ -17,9 +17,10 @@ from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.headers import Target
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.outflow import Backlog
-from vecsieve.proxy.http.relay import Relay, Writes
+from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.runtime.addresses import DataPort
+from vecsieve.proxy.runtime.loop import Owner
 
 
 class PlainDialect:
@@ -70,7 +71,7 @@ class RelayServer:
 
     listener: Listener
     upstream: Upstream
-    writes: Writes
+    writes: Owner
     heard: Invalidation
 
     @property
@@ -92,7 +93,7 @@ async def bare_relay(
     heard = Invalidation()
     settings = UpstreamSettings.model_validate({"url": upstream_url, **(upstream_settings or {})})
     upstream = Upstream(settings, events=heard, tls=tls)
-    writes = Writes()
+    writes = Owner()
     answers = LocalAnswers(PlainDialect())
     relay = Relay(
         upstream=upstream,

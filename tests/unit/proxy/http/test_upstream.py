@@ -13,8 +13,8 @@ from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.connections import Unobserved
 from vecsieve.proxy.http.names import BoundedResolver
 from vecsieve.proxy.http.pools import Census
-from vecsieve.proxy.http.relay import Writes
 from vecsieve.proxy.http.upstream import NoRoomError, ReplyTooLargeError, Upstream, is_write
+from vecsieve.proxy.runtime.loop import Owner
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ async def test_writes_left_behind_are_cut_after_the_grace_period() -> None:
         over.set()
 
     async with FaultyUpstream(script) as database:
-        upstream, writes = Upstream(UpstreamSettings(url=database.url)), Writes()
+        upstream, writes = Upstream(UpstreamSettings(url=database.url)), Owner()
         opening = upstream.open(
             method="DELETE",
             raw_target="/",
@@ -175,7 +175,7 @@ async def test_writes_left_behind_are_cut_after_the_grace_period() -> None:
             body=None,
             content_length=None,
             is_search=False,
-            leave=writes.see_through,
+            leave=writes.start,
         )
         client = asyncio.create_task(opening)
         await arrived.wait()
@@ -252,7 +252,7 @@ async def test_a_write_that_waits_for_a_connection_goes_with_its_client() -> Non
         await talk.send(reply(b"ok"))
 
     async with FaultyUpstream(hesitates) as database:
-        upstream, writes = Upstream(UpstreamSettings(url=database.url, pool_connections=1)), Writes()
+        upstream, writes = Upstream(UpstreamSettings(url=database.url, pool_connections=1)), Owner()
         asking = [
             asyncio.create_task(
                 upstream.open(
@@ -262,7 +262,7 @@ async def test_a_write_that_waits_for_a_connection_goes_with_its_client() -> Non
                     body=None,
                     content_length=None,
                     is_search=False,
-                    leave=writes.see_through,
+                    leave=writes.start,
                 )
             )
             for number in range(2)

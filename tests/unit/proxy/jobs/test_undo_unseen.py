@@ -15,9 +15,9 @@ from vecsieve.adapters.writes import PLAIN
 from vecsieve.proxy.jobs import undo
 from vecsieve.proxy.jobs.points import RestorablePoints
 from vecsieve.proxy.jobs.source import SourceError, Whole
-from vecsieve.proxy.writes.book import UNSEEN_SECONDS, Book
+from vecsieve.proxy.writes.book import Book
 from vecsieve.proxy.writes.lock import locked
-from vecsieve.proxy.writes.rows import ANY, Kind, LeftOut, State
+from vecsieve.proxy.writes.rows import ANY, UNSEEN_SECONDS, Kind, LeftOut, State
 
 NOW = 5.0
 OWN, UNITED = b'{"id":1,"payload":{"n":1}}', b'{"id":1,"payload":{"n":2}}'
@@ -130,7 +130,7 @@ REMOVED = replace(POINT, kind=Kind.REMOVED)
 def being_removed(path: Path) -> None:
     with closing(Book(path)) as book:
         book.enter([REMOVED], State.PENDING, at=1.0)
-        assert book.removing([REMOVED], at=2.0, steady=NOW) == {b"1"}
+        assert book.removing({1: REMOVED}, at=2.0, steady=NOW) == {b"1"}
 
 
 def test_what_a_proxy_is_removing_is_not_stored_meanwhile(path: Path, undone: Run) -> None:

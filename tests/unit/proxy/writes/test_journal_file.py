@@ -16,10 +16,10 @@ import pytest
 from support.process.clocks import ManualClock
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.writes import lock
-from vecsieve.proxy.writes.book import _SCHEMA, UNSEEN_SECONDS, Book
+from vecsieve.proxy.writes.book import _SCHEMA, Book
 from vecsieve.proxy.writes.journal import Journal
 from vecsieve.proxy.writes.lock import locked
-from vecsieve.proxy.writes.rows import JournalError, Kind, LeftOut, State
+from vecsieve.proxy.writes.rows import UNSEEN_SECONDS, JournalError, Kind, LeftOut, State
 
 POINT = LeftOut(
     collection="docs", partition=b"", id=b"7", survivor=b"1", tier="exact", similarity=1.0, point=b'{"secret":7}'

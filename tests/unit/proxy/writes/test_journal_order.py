@@ -7,22 +7,23 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from support.process.clocks import ManualClock
 from vecsieve.adapters.writes import Deletion
-from vecsieve.proxy.writes.book import MOST_IDS, UNSEEN_SECONDS, Book
-from vecsieve.proxy.writes.deletions import Deletions, Doubted
+from vecsieve.proxy.writes.book import MOST_IDS, Book
 from vecsieve.proxy.writes.journal import Journal
-from vecsieve.proxy.writes.rows import ANY, EVERYWHERE, Kind, LeftOut, State
+from vecsieve.proxy.writes.rows import ANY, EVERYWHERE, NO_ID, UNSEEN_SECONDS, Kind, LeftOut, State
 
 HOUR = 3600.0
 ONE = LeftOut(collection="docs", partition=b"", id=b"1", survivor=b"9", tier="exact", similarity=1.0, point=b"one")
 LATER = replace(ONE, point=b"later")
 REMOVED = replace(ONE, point=b"removed", kind=Kind.REMOVED)
 GONE = [Deletion(collection="docs", partition=b"", ids=(b"1",))]
+
+
+NUMBER = 1 << 16  # of a deletion
 
 
 @pytest.fixture
@@ -41,35 +42,58 @@ def states(path: Path) -> dict[bytes, str]:
         return dict(file.execute("SELECT point, state FROM points"))
 
 
+def delete(book: Book) -> None:
+    place = book.deletions_begun(NUMBER, GONE, at=5.0)
+    book.deletions_ended(NUMBER, GONE, is_done=True, place=place)
+
+
 @pytest.mark.parametrize("jump", [-HOUR, 0.0, HOUR])
 async def test_a_deletion_concerns_what_was_left_out_before_it_and_nothing_later(path: Path, jump: float) -> None:
     wall = ManualClock(100 * HOUR)
     journal = Journal(path, now=wall)
     await journal.enter([ONE], State.DONE)
     wall.now += jump
-    place = await journal.latest()
-    assert await journal.doubt(GONE, until=place) == [1]
+    place = await journal.deletions_begun(NUMBER, GONE)
     wall.now -= 2 * jump
     await journal.enter([LATER], State.DONE)
     wall.now += jump
-    await journal.supersede(GONE, until=place)
+    await journal.deletions_ended(NUMBER, GONE, is_done=True, place=place)
     await journal.close()
     assert states(path) == {b"one": "superseded", b"later": "done"}
 
 
-@pytest.mark.parametrize("jump", [-HOUR, HOUR])
-async def test_a_refused_deletion_leaves_rows_as_they_were_and_later_doubts_alone(path: Path, jump: float) -> None:
-    wall = ManualClock(100 * HOUR)
-    journal = Journal(path, now=wall)
-    await journal.enter([ONE], State.DONE)
-    place = await journal.latest()
-    numbers = await journal.doubt(GONE, until=place)
-    wall.now += jump
-    await journal.settle([ONE], State.DONE)  # left out once more
-    assert await journal.doubt(GONE) == numbers  # another deletion
-    await journal.believe(numbers, until=place)
+@pytest.mark.parametrize("is_done", [True, False, None])
+async def test_while_a_deletion_is_under_way_its_points_are_in_doubt_and_a_refusal_ends_that(
+    path: Path, is_done: bool | None
+) -> None:
+    journal = Journal(path, now=ManualClock(1.0), steady=ManualClock(1.0))
+    await journal.enter([ONE, replace(ONE, id=b"2", point=b"two")], State.DONE)
+    place = await journal.deletions_begun(NUMBER, GONE)
+    with closing(Book(path)) as book:
+        for steady in (None, 2.0, HOUR):
+            assert [head.id for head in book.heads(steady=steady)] == [b"2"], "also after a kill, before the next start"
+            assert book.doubted(collection=None, since=0.0, ids=None, steady=steady) == 1
+        assert len(book.heads(also=[State.DOUBTED])) == 2
+        await journal.deletions_ended(NUMBER, GONE, is_done=is_done, place=place)
+        assert len(book.heads()) == (2 if is_done is False else 1)
     await journal.close()
-    assert states(path) == {b"one": "doubted"}
+    assert states(path)[b"one"] == {True: "superseded", False: "done", None: "doubted"}[is_done]
+
+
+def test_what_a_killed_process_was_deleting_stays_in_doubt(path: Path, book: Book) -> None:
+    book.enter([ONE, REMOVED, replace(ONE, id=b"2", point=b"two")], State.DONE, at=1.0)
+    book.deletions_begun(NUMBER, GONE, at=1.0)
+    book.forget_deletions()
+    assert states(path) == {b"one": "doubted", b"removed": "doubted", b"two": "done"}
+    assert [head.id for head in book.heads()] == [b"2"]
+
+
+def test_what_a_killed_process_was_removing_is_in_no_doubt(path: Path, book: Book) -> None:
+    """It may be removed, and its client knows nothing of that."""
+    book.enter([REMOVED], State.PENDING, at=1.0)
+    assert book.removing({NUMBER: REMOVED}, at=2.0, steady=2.0) == {b"1"}
+    book.forget_deletions()
+    assert [head.kind for head in book.heads(steady=3.0)] == [Kind.REMOVED]
 
 
 def test_rows_of_several_workers_have_one_order(path: Path, book: Book) -> None:
@@ -78,7 +102,7 @@ def test_rows_of_several_workers_have_one_order(path: Path, book: Book) -> None:
         book.enter([ONE], State.DONE, at=100.0)
         place = book.latest()
         other.enter([LATER], State.DONE, at=50.0)
-        book.supersede(GONE, until=place)
+        book.deletions_ended(NUMBER, GONE, is_done=True, place=place)
     assert states(path) == {b"one": "superseded", b"later": "done"}
 
 
@@ -91,76 +115,87 @@ def test_a_write_that_ends_late_supersedes_no_newer_row(path: Path, book: Book) 
     assert states(path) == {b"one": "superseded", b"other": "pending", b"later": "done"}
 
 
-def test_what_is_marked_by_another_worker_meanwhile_keeps_its_mark(path: Path, book: Book) -> None:
-    book.enter([ONE], State.DONE, at=1.0)
-    found = book._among
-
-    def raced(*values: object) -> list[int]:
-        numbers = found(*values)  # type: ignore[arg-type]  # - as they came
-        with closing(sqlite3.connect(path)) as file, file:
-            file.execute("UPDATE points SET state = 'superseded'")
-        return numbers
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(book, "_among", raced)
-        assert book.doubt(GONE) == []
-    assert states(path) == {b"one": "superseded"}
+def test_older_contents_are_in_doubt_while_their_id_is_left_out(book: Book) -> None:
+    """And no longer, if that write is not acknowledged."""
+    book.enter([ONE, replace(ONE, id=NO_ID, point=b"without")], State.DONE, at=1.0)
+    for after, left in ((State.REFUSED, [b"one", b"without"]), (State.DONE, [b"one", b"without", b"later"])):
+        book.enter([LATER, replace(ONE, id=NO_ID, point=b"too")], State.PENDING, at=2.0)
+        assert [row.point for row in book.left_out()] == [b"without"]
+        book.settle([LATER], after, at=3.0)
+        assert [row.point for row in book.left_out()] == left
 
 
 def test_a_point_is_removed_when_it_is_about_to_be_and_not_before(path: Path, book: Book) -> None:
     """A write that was carried out does not make it DONE: while it is stored, a client may delete it, and `undo` would bring it back."""
     book.enter([REMOVED], State.PENDING, at=1.0)
     assert book.left_out() == []
-    assert book.removing([REMOVED], at=2.0, steady=2.0) == {b"1"}
+    assert book.removing({NUMBER: REMOVED}, at=2.0, steady=2.0) == {b"1"}
     assert [row.kind for row in book.left_out()] == [Kind.REMOVED]
 
 
-def test_a_point_whose_deletion_is_under_way_is_not_removed(path: Path, book: Book) -> None:
+@pytest.mark.parametrize("is_done", [None, True, False])
+def test_a_point_that_a_client_is_deleting_is_not_removed(path: Path, book: Book, is_done: bool | None) -> None:
     book.enter([REMOVED], State.PENDING, at=1.0)
-    book.doubt(GONE)
-    assert book.removing([REMOVED], at=2.0, steady=2.0) == frozenset()
+    place = book.deletions_begun(NUMBER, GONE, at=1.0)
+    assert book.removing({2 * NUMBER: REMOVED}, at=2.0, steady=2.0) == frozenset()
+    book.deletions_ended(NUMBER, GONE, is_done=is_done, place=place)
+    assert book.removing({2 * NUMBER: REMOVED}, at=2.0, steady=2.0) == ({b"1"} if is_done is False else set())
 
 
 def test_a_point_that_is_deleted_after_it_was_read_is_not_removed(path: Path, book: Book) -> None:
     """What was deleted before that read was stored anew, if the read shows it."""
     book.enter([REMOVED], State.PENDING, at=1.0)
-    book.supersede(GONE, until=book.latest())
+    delete(book)
     book.reading([REMOVED])
-    assert book.removing([REMOVED], at=2.0, steady=2.0) == {b"1"}
+    assert book.removing({2 * NUMBER: REMOVED}, at=2.0, steady=2.0) == {b"1"}
     book.reading([REMOVED])
-    book.supersede(GONE, until=book.latest())
-    assert book.removing([REMOVED], at=3.0, steady=3.0) == frozenset()
+    delete(book)
+    assert book.removing({3 * NUMBER: REMOVED}, at=3.0, steady=3.0) == frozenset()
     assert states(path) == {b"removed": "superseded"}
 
 
 def test_a_row_in_doubt_is_not_entered_anew_for_a_stored_point(path: Path, book: Book) -> None:
     """The deletion may be under way: `undo` would bring the point back between it and its answer."""
     book.enter([REMOVED], State.PENDING, at=1.0)
-    book.doubt(GONE)
+    book.deletions_ended(NUMBER, GONE, is_done=None, place=None)
     book.enter([REMOVED], State.PENDING, at=2.0)
-    assert book.removing([REMOVED], at=3.0, steady=3.0) == frozenset()
+    assert book.removing({NUMBER: REMOVED}, at=3.0, steady=3.0) == frozenset()
     assert states(path) == {b"removed": "doubted"}
 
 
 def test_a_point_that_undo_restored_while_it_was_removed_is_in_the_journal(path: Path, book: Book) -> None:
     book.enter([REMOVED], State.PENDING, at=1.0)
-    book.removing([REMOVED], at=2.0, steady=2.0)
+    book.removing({NUMBER: REMOVED}, at=2.0, steady=2.0)
     book.undone([1])
-    book.removed([REMOVED])
+    book.removed({NUMBER: REMOVED})
     assert states(path) == {b"removed": "doubted"}
 
 
-@pytest.mark.parametrize(("before", "after"), [(State.DONE, "superseded"), (State.DOUBTED, "superseded")])
+def test_the_end_of_a_removal_that_was_not_begun_changes_nothing(path: Path, book: Book) -> None:
+    book.enter([REMOVED], State.PENDING, at=1.0)
+    delete(book)
+    book.removed({NUMBER: REMOVED})
+    assert states(path) == {b"removed": "superseded"}
+
+
+@pytest.mark.parametrize("before", [State.DONE, State.DOUBTED])
 def test_a_point_that_was_removed_while_it_was_deleted_does_not_come_back(
-    path: Path, book: Book, before: State, after: str
+    path: Path, book: Book, before: State
 ) -> None:
     """The deletion began before the row was entered."""
-    place = book.latest()
+    place = book.deletions_begun(NUMBER, GONE, at=1.0)
     book.enter([REMOVED], before, at=1.0)
-    book.supersede(GONE, until=place)
-    assert states(path) == {b"removed": after}
-    book.removed([REMOVED])
-    assert states(path) == {b"removed": "doubted"}, "it may have been deleted and stored anew meanwhile"
+    book.deletions_ended(NUMBER, GONE, is_done=True, place=place)
+    assert states(path) == {b"removed": "superseded"}
+
+
+def test_a_point_that_was_deleted_while_it_was_removed_is_in_doubt(path: Path, book: Book) -> None:
+    """It may have been deleted and stored anew meanwhile."""
+    book.enter([REMOVED], State.PENDING, at=1.0)
+    book.removing({2 * NUMBER: REMOVED}, at=2.0, steady=2.0)
+    delete(book)
+    book.removed({2 * NUMBER: REMOVED})
+    assert states(path) == {b"removed": "doubted"}
 
 
 def test_a_restored_point_supersedes_older_contents_alone(path: Path, book: Book) -> None:
@@ -194,8 +229,8 @@ def test_after_what_could_not_be_parsed_all_ids_of_its_place_may_be_unseen(
 async def test_without_a_file_there_is_nothing_to_follow_and_none_is_made(path: Path) -> None:
     journal = Journal(path, now=lambda: 1.0)
     assert await journal.latest() == 0.0
-    assert await journal.doubt(GONE) == []
-    await journal.supersede(GONE, until=0.0)
+    assert await journal.deletions_begun(NUMBER, GONE) == 0.0
+    await journal.deletions_ended(NUMBER, GONE, is_done=True, place=0.0)
     await journal.outdate(GONE, until=0.0)
     await journal.close()
     assert not path.exists()
@@ -204,50 +239,57 @@ async def test_without_a_file_there_is_nothing_to_follow_and_none_is_made(path: 
 def test_what_is_being_removed_is_in_doubt_until_every_removal_of_it_has_ended(book: Book) -> None:
     """Two writes may remove one point: what `undo` stores between would be removed again."""
     book.enter([REMOVED], State.PENDING, at=1.0)
-    for steady in (2.0, 3.0):
-        book.removing([REMOVED], at=2.0, steady=steady)
-    for _ in range(2):
+    for number in (1, 2):
+        book.removing({number * NUMBER: REMOVED}, at=2.0, steady=2.0)
+    for number in (1, 2):
         assert book.heads(steady=4.0) == []
         assert book.doubted(collection=None, since=0.0, ids=None, steady=4.0) == 1
         assert len(book.heads(steady=4.0, also=[State.DOUBTED])) == 1
-        book.removed([REMOVED])
+        assert len(book.heads(steady=3.0 + UNSEEN_SECONDS)) == 1, "its worker was killed"
+        book.removed({number * NUMBER: REMOVED})
     assert [head.kind for head in book.heads(steady=4.0)] == [Kind.REMOVED]
 
 
 def test_what_is_entered_while_a_deletion_is_under_way_is_in_doubt_until_its_end(book: Book) -> None:
+    """Of several deletions each ends for itself, also one whose beginning never came into the file."""
     all_of_it = [Deletion(collection=REMOVED.collection)]
-    book.deletions_begun(all_of_it, at=1.0)
-    book.deletions_begun(all_of_it, at=2.0)
+    for number in (1, 2):
+        book.deletions_begun(number * NUMBER, all_of_it, at=1.0)
     book.enter([REMOVED], State.DONE, at=1.0)
-    book.deletions_ended(all_of_it)
-    assert book.heads(steady=3.0) == []
-    book.deletions_ended(all_of_it)
+    for number in (1, 3):
+        book.deletions_ended(number * NUMBER, all_of_it, is_done=False, place=0.0)
+        assert book.heads(steady=3.0) == []
+    book.deletions_ended(2 * NUMBER, all_of_it, is_done=False, place=0.0)
     assert len(book.heads(steady=3.0)) == 1
 
 
-def test_a_deletion_of_another_place_or_of_long_ago_is_no_doubt(book: Book) -> None:
-    """A process that was killed says no end: after ten minutes, or when the machine was started since, its deletions count no longer."""
-    book.enter([REMOVED], State.DONE, at=1.0)
-    book.deletions_begun([Deletion(collection="another")], at=1000.0)
-    book.deletions_begun([Deletion(collection=REMOVED.collection, ids=(b"77",))], at=1000.0)
-    book.deletions_begun([Deletion(collection=REMOVED.collection, partition=b"other")], at=1000.0)
-    assert len(book.heads(steady=1001.0)) == 1
-    book.deletions_begun(
-        [Deletion(collection=REMOVED.collection, ids=tuple(b"%d" % number for number in range(2 * MOST_IDS)))],
-        at=1000.0,
-    )
-    assert book.heads(steady=1001.0) == []
-    assert len(book.heads(steady=1001.0 + UNSEEN_SECONDS)) == 1
-    book.deletions_begun([], at=5.0)
-    assert len(book.heads(steady=6.0)) == 1
+def test_a_deletion_of_another_place_is_no_doubt_and_one_of_long_ago_stays_one(path: Path, book: Book) -> None:
+    """A worker that was killed says no end: after ten minutes, or when the machine was started since, its deletions are doubts."""
+    docs = REMOVED.collection
+    for steady in (1.0 + UNSEEN_SECONDS, 0.5):
+        book.enter([REMOVED], State.DONE, at=1.0)
+        for number, each in enumerate(
+            [
+                Deletion(collection="another"),
+                Deletion(collection=docs, ids=(b"77",)),
+                Deletion(collection=docs, partition=b"other"),
+            ]
+        ):
+            book.deletions_begun(number, [each], at=1.0)
+        assert len(book.heads()) == 1
+        several = [Deletion(collection=docs, ids=tuple(b"%d" % number for number in range(2 * MOST_IDS)))]
+        book.deletions_begun(NUMBER, several, at=1.0)
+        assert book.heads() == []
+        book.deletions_begun(2 * NUMBER, [], at=steady + 1e-3 if steady > 1 else steady)
+        assert (book.heads(), states(path)) == ([], {b"removed": "doubted"})
 
 
 def test_a_changed_point_that_is_removed_later_is_restored_as_it_was_removed(book: Book) -> None:
     changed = replace(REMOVED, kind=Kind.CHANGED, became=b"{}")
     book.enter([changed], State.DONE, at=1.0)
     book.enter([REMOVED], State.PENDING, at=2.0)
-    assert book.removing([REMOVED], at=3.0, steady=3.0) == {b"1"}
-    book.removed([REMOVED])
+    assert book.removing({NUMBER: REMOVED}, at=3.0, steady=3.0) == {b"1"}
+    book.removed({NUMBER: REMOVED})
     assert [head.kind for head in book.heads(steady=4.0)] == [Kind.REMOVED]
 
 
@@ -258,17 +300,14 @@ async def test_a_deletion_without_an_answer_leaves_a_doubt_and_ends(
     path: Path, is_done: bool | None, became: str
 ) -> None:
     """What comes into the journal behind it is in no doubt. What came beside it is, if nobody knows when it was carried out."""
-    journal, clock = Journal(path, now=ManualClock(1.0), steady=ManualClock(1.0)), 2.0
+    journal = Journal(path, now=ManualClock(1.0), steady=ManualClock(1.0))
     await journal.enter([REMOVED], State.DONE)
-    unused: Any = None
-    deletions = Deletions(unused, unused, unused, journal)
     everything = [Deletion(collection="docs")]
-    await journal.deletions_begun(everything)
-    doubted = Doubted(everything, [], await journal.latest())
+    place = await journal.deletions_begun(NUMBER, everything)
     await journal.enter([LATER], State.DONE)
-    await deletions.ended(doubted, is_done=is_done)
+    await journal.deletions_ended(NUMBER, everything, is_done=is_done, place=place)
     await journal.enter([replace(ONE, id=b"2")], State.DONE)
     await journal.close()
     assert states(path)[b"later"] == became
     with closing(Book(path)) as book:
-        assert b"2" in [head.id for head in book.heads(steady=clock)]
+        assert b"2" in [head.id for head in book.heads(steady=2.0)]

@@ -15,6 +15,7 @@ from support.backends.writes import samples
 from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Question
 from vecsieve.adapters.writes import MergesPoints, WriteNeeds
+from vecsieve.proxy.runtime.loop import Owner
 from vecsieve.proxy.writes.rows import Kind, LeftOut
 from vecsieve.proxy.writes.settling import Change, Removal, Settling
 
@@ -59,11 +60,11 @@ class Rows:
     async def unseen(self, *_: object) -> frozenset[bytes]:
         return frozenset()
 
-    async def removing(self, rows: Sequence[LeftOut]) -> frozenset[bytes]:
-        return frozenset(each.id for each in rows)
+    async def removing(self, rows: Mapping[int, LeftOut]) -> frozenset[bytes]:
+        return frozenset(each.id for each in rows.values())
 
-    async def removed(self, rows: Sequence[LeftOut]) -> None:
-        self.ended.update(each.id for each in rows)
+    async def removed(self, rows: Mapping[int, LeftOut]) -> None:
+        self.ended.update(each.id for each in rows.values())
 
 
 POLICY: Any = SimpleNamespace(write=SimpleNamespace(deadline_seconds=SECONDS))
@@ -81,7 +82,9 @@ def settling(rows: Rows, clock: ManualClock, failed: list[Exception]) -> Settlin
     feed: Any = SimpleNamespace(is_heard=False)
     reads: Any = None
     services = toys(clock=clock).services
-    return Settling(SAMPLE.adapter, services, journal=journal, reads=reads, feed=feed, fell=failed.append)
+    return Settling(
+        SAMPLE.adapter, services, journal=journal, reads=reads, feed=feed, owner=Owner(), fell=failed.append
+    )
 
 
 @pytest.mark.parametrize(("takes", "sent"), [(0.1, 5), (0.8, 3), (9.0, 1)])
