@@ -11,4 +11,8 @@ qdrant, pinecone, chroma, milvus, weaviate, opensearch     one package for each 
 
 `calls` classifies a request, and has the dialect, which makes and reads errors; `…request` parses and widens it; `…reply` parses its reply;
 `rest` and `grpc` are the adapters, which cut the answer from the reply; `…write` are those of upserts.
+
+Errors: what reads a request raises UnsupportedError, what reads a reply or a stored point ValueError, what reads a write either, what divides
+a fusion UndividedError as well. The base classes turn them into the contract's errors. Whatever classifies a request raises nothing. A docstring
+names only other errors, and functions of `wire` all of them.
 """

@@ -169,7 +169,7 @@ class SearchCall:
     document: object
 
 
-Payloads = Callable[[int], Sequence[bytes | None]]
+Payloads = Callable[[Sequence[int]], Sequence[bytes | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +178,7 @@ class Pool:
 
     ``scores``: (n,) float64, the backend's numbers; NaN for a missing score. ``vectors``: (n, d) float32; a row of NaN for a candidate
     without a usable vector; d may be 0. ``fields``: per candidate, the raw JSON of each payload field of the needs, optional ones last;
-    None if absent. ``payloads``: given a number n, as raw JSON everything that the reply has of the payloads of the first n candidates, None
+    None if absent. ``payloads``: given places of candidates, as raw JSON everything that the reply has of their payloads, None
     where nothing; made when called, because a search whose texts are known does not need it. None if ``fields`` is all. ``ids``: per candidate, the raw JSON of its identifier; () if the adapter has none. ``versions``: per candidate, a
     number that grows with every change of the point, followed by the part of the collection in which its id is unique, if the reply names
     it; () if some have none. ``is_cut``: whether optional fields of the points may be missing, because they were not requested or too

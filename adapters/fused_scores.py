@@ -59,7 +59,6 @@ def rrf(
 
 
 def _check_weights(weights: Sequence[float] | None, count: int) -> None:
-    """Raises ValueError."""
     if weights is not None and len(weights) != count:
         raise ValueError(f"weights: saw {len(weights)}, wanted one for each of the {count} lists")
     if any(not (math.isfinite(weight) and weight >= 0) for weight in weights or ()):

@@ -21,7 +21,6 @@ _NOTHING = frozenset({b"null", b"{}"})
 
 
 def over_rest(head: RequestHead) -> Operation | None:
-    """Never raises."""
     match = _DELETE.fullmatch(head.path)
     if head.method != "POST" or match is None or not may_be_json(head.content_type):
         return None

@@ -184,7 +184,6 @@ class Document:
 
 
 def parse(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
-    """Raises UnsupportedError, nothing else."""
     span = whole(body)
     found = read_object(body, span, _KNOWN, reason=Reason.NOT_JSON)
     limit = present(body, found, "n_results")

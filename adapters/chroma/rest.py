@@ -33,9 +33,7 @@ from ..wire.json import (
     Span,
     check_members,
     elements,
-    last_values,
     members,
-    part,
     string,
     whole,
     without_surrogates,
@@ -47,6 +45,7 @@ from ..wire.json_vectors import (
     edited,
     guess_rows,
     kept_inside,
+    payload_values,
     read_aside,
 )
 from ..wire.vectors import without_vector
@@ -225,31 +224,21 @@ def _fields(document: ReplyDocument, place: int, needs: Needs) -> tuple[tuple[by
     """Per candidate the raw JSON of each wanted key, None if absent; optional ones within the allowance. Raises ValueError for a repeated
     required key.
     """
-    must, may, allowance = needs.payload_fields, needs.optional_fields, Allowance(FIELD_BYTES)
-    texts = document.cells(DOCUMENTS, place)
-    metadatas = document.cells(METADATAS, place) if any(name != DOCUMENT_KEY for name in (*must, *may)) else texts
-    is_proven = document.text is not document.source.text
+    names, allowance = (needs.payload_fields, needs.optional_fields), Allowance(FIELD_BYTES)
+    must, may = [tuple(name for name in each if name != DOCUMENT_KEY) for each in names]
     rows = []
-    for text, metadata in zip(texts, metadatas, strict=True):
-        first = _spans(document, text, metadata, must) if must else ()
-        values = tuple(_cut(document, span) for span in first)
-        if is_proven:
-            values += tuple(_within(document, span, allowance) for span in _spans(document, text, metadata, may))
-        else:
-            values += _last(document, text, metadata, may, allowance)
-        rows.append(values)
+    for text, metadata in zip(document.cells(DOCUMENTS, place), document.cells(METADATAS, place), strict=True):
+        found = iter(payload_values(document.source, document.text, metadata, must, may, allowance))
+        required = [_cut(document, text) if name == DOCUMENT_KEY else next(found) for name in names[0]]
+        optional = [_within(document, text, allowance) if name == DOCUMENT_KEY else next(found) for name in names[1]]
+        rows.append((*required, *optional))
     return tuple(rows)
 
 
-def _payloads(document: ReplyDocument, place: int, most: int) -> tuple[bytes | None, ...]:
+def _payloads(document: ReplyDocument, place: int, rows: Sequence[int]) -> tuple[bytes | None, ...]:
     """The metadata, with the document under its key."""
     texts, metadatas = document.cells(DOCUMENTS, place), document.cells(METADATAS, place)
-    return tuple(
-        [
-            _together(_cut(document, text), _cut(document, metadata))
-            for text, metadata in zip(texts[:most], metadatas[:most], strict=True)
-        ]
-    )
+    return tuple([_together(_cut(document, texts[row]), _cut(document, metadatas[row])) for row in rows])
 
 
 def _together(text: bytes | None, metadata: bytes | None) -> bytes | None:
@@ -257,30 +246,6 @@ def _together(text: bytes | None, metadata: bytes | None) -> bytes | None:
         return metadata
     inside = b"" if metadata is None else metadata.strip()[1:-1]
     return b'{"%s":%s%s%s}' % (DOCUMENT_KEY.encode(), text, b"," if inside.strip() else b"", inside)
-
-
-def _spans(
-    document: ReplyDocument, text: Span | None, metadata: Span | None, names: Sequence[str]
-) -> tuple[Span | None, ...]:
-    """The span of the value of each key. Raises ValueError for a repeated key."""
-    is_looked_into = metadata is not None and any(name != DOCUMENT_KEY for name in names)
-    found = members(document.text, metadata) if is_looked_into and metadata is not None else {}
-    return tuple(text if name == DOCUMENT_KEY else found[name].span if name in found else None for name in names)
-
-
-def _last(
-    document: ReplyDocument,
-    text: Span | None,
-    metadata: Span | None,
-    names: tuple[str, ...],
-    allowance: Allowance,
-) -> tuple[bytes | None, ...]:
-    """The same in a fraction of the time, with the last value of a repeated key. Only for a text without replaced escapes."""
-    keys = tuple(name for name in names if name != DOCUMENT_KEY)
-    empty: tuple[bytes | None, ...] = (None,) * len(keys)
-    whole = empty if metadata is None or not keys else last_values(part(document.text, metadata), keys, allowance)
-    found = iter(whole)
-    return tuple(_within(document, text, allowance) if name == DOCUMENT_KEY else next(found) for name in names)
 
 
 def _within(document: ReplyDocument, span: Span | None, allowance: Allowance) -> bytes | None:

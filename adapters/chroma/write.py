@@ -64,7 +64,6 @@ def _column(text: bytes, span: Span, count: int) -> list[Span]:
 
 
 def _matrix(values: Sequence[bytes]) -> npt.NDArray[np.float32]:
-    """Raises ValueError."""
     if any(value[:1] == b'"' for value in values):
         packed = [b64decode(string(value), validate=True) if value[:1] == b'"' else b"" for value in values]
         return stack([np.frombuffer(each, "<f4").astype(np.float64) if each else None for each in packed])

@@ -49,7 +49,6 @@ class _Body(msgspec.Struct, rename="camel"):
 
 
 def of_body(request: Operation, body: bytes, known: object | None) -> Sequence[Deletion]:
-    """Over REST. Raises ValueError and the like."""
     content = msgspec.json.decode(body, type=_Body)
     listed = ids_in(content.filter, known)
     if content.id is not None:

@@ -39,7 +39,7 @@ from .calls import HYBRID_SEARCH
 from .grpc_columns import Column, Element, column_values, cut, gathered, read_columns, values_of, vectors_of
 from .grpc_description import read_answer, read_description
 from .grpc_request import Document
-from .grpc_schema import HYBRID_REQUEST, REPLY, SEARCH_REQUEST
+from .grpc_schema import COUNTED, proto
 from .search import OFFSET, UNROUNDED, fusion_of, number
 
 
@@ -66,7 +66,7 @@ class ReplyDocument:
 
 def _read(request: Document, body: bytes) -> ReplyDocument:
     """Raises ValueError, and DeclinedError."""
-    message = read_answer(REPLY, body, "reply")
+    message = read_answer(proto.Reply, body)
     results = message.results
     if not message.HasField("results") or has_unknown(results):
         raise ValueError("no results, or unknown fields in them")
@@ -115,7 +115,6 @@ def _check_columns(request: Document, columns: Collection[Column], rows: int) ->
 
 
 def _ids(message: Any, rows: int) -> tuple[str, Sequence[Element]]:
-    """Raises ValueError."""
     arrays = message.ListFields()
     if len(arrays) > 1 or has_unknown(message) or any(has_unknown(array) for _, array in arrays):
         raise ValueError("ids are neither numbers nor texts")
@@ -130,7 +129,7 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     parts = zip(reply.starts, keep, strict=True)
     rows = np.concatenate([start + kept.astype(np.intp) for start, kept in parts])
     counts, added = [len(kept) for kept in keep], request.chosen.added
-    answer = parsed(REPLY, reply.rest)
+    answer = parsed(proto.Reply, reply.rest)
     results, places = answer.results, rows.tolist()
     for listed in (results.scores, results.distances):
         packed = np.frombuffer(b"".join(listed), "<u4")
@@ -182,7 +181,7 @@ def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool,
                 scores=scores[part],
                 vectors=vectors[part],
                 fields=fielded[part],
-                payloads=partial(_payloads, reply, start, count),
+                payloads=partial(_payloads, reply, start),
                 ids=ids[part],
                 compared_by=request.vector if unusable < count or not needs.vectors else None,
                 unusable=unusable,
@@ -191,9 +190,8 @@ def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool,
     return tuple(pools)
 
 
-def _payloads(reply: ReplyDocument, start: int, count: int, most: int) -> tuple[bytes, ...]:
+def _payloads(reply: ReplyDocument, start: int, rows: Sequence[int]) -> tuple[bytes, ...]:
     """The texts and documents of a query's rows, with the keys of ``$meta`` as in the client's own output."""
-    rows = range(start, start + min(count, most))
     pairs: list[list[tuple[bytes, bytes]]] = [[] for _ in rows]
     for column in reply.columns:
         if column.array not in {"string_data", "json_data"}:
@@ -202,7 +200,8 @@ def _payloads(reply: ReplyDocument, start: int, count: int, most: int) -> tuple[
             values = column_values(column, Allowance(FIELD_BYTES))
         except ValueError:  # a text that is no UTF-8
             continue
-        for found, raw in zip(pairs, values[start : start + len(rows)], strict=True):
+        for found, row in zip(pairs, rows, strict=True):
+            raw = values[start + row]
             if raw is not None:
                 found.extend(_members_of(raw) if column.is_dynamic else [(orjson.dumps(column.name), raw)])
     return tuple([object_of(found) for found in pairs])
@@ -225,7 +224,7 @@ def _spelled_ids(reply: ReplyDocument) -> tuple[bytes, ...]:
 # those of the whole request. Both messages call these fields alike.
 
 _ENDING = Ending(old="HybridSearch", new="Search")
-_ROOT = frozenset(field.name for field in HYBRID_REQUEST.DESCRIPTOR.fields) - {"requests", "rank_params"}
+_ROOT = frozenset(field.name for field in proto.HybridSearch.DESCRIPTOR.fields) - {"requests", "rank_params"}
 _LEAF = ("dsl", "placeholder_group", "dsl_type", "search_params", "nq", "expr_template_values")
 
 
@@ -233,13 +232,12 @@ def divided(call: SearchCall, body: bytes) -> Divided | None:
     if call.operation.name != HYBRID_SEARCH:
         return None
     try:
-        return _divided(call, typed(call.document, Document), parsed(HYBRID_REQUEST, body))
+        return _divided(call, typed(call.document, Document), parsed(proto.HybridSearch, body))
     except (ValueError, UnsupportedError):
         raise UndividedError(Undivided.MEMBER) from None
 
 
 def _divided(call: SearchCall, request: Document, root: Any) -> Divided:
-    """Raises UndividedError, UnsupportedError or ValueError."""
     parameters = grpc_request.pairs_of(root.rank_params)
     if number(parameters.get(OFFSET, "0")) or parameters.get("round_decimal", UNROUNDED) != UNROUNDED:
         raise UndividedError(Undivided.MEMBER)
@@ -262,7 +260,7 @@ def _part(call: SearchCall, request: Document, root: Any, leaf: Any) -> tuple[Pa
         theirs = getattr(leaf, name)
         if theirs and theirs != getattr(root, name):
             raise UndividedError(Undivided.MEMBER)
-    message = SEARCH_REQUEST(**_copied(root, _ROOT), **_copied(leaf, _LEAF))
+    message = proto.Search(**_copied(root, _ROOT), **_copied(leaf, _LEAF))
     read = grpc_request.read_part(message)
     if read.pairs.get("round_decimal", UNROUNDED) != UNROUNDED:
         raise UndividedError(Undivided.MEMBER)
@@ -283,7 +281,7 @@ def _copied(message: Any, names: Collection[str]) -> dict[str, Any]:
 
 
 class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
-    request_type, reply_type, messages = Document, ReplyDocument, grpc_request.MESSAGES
+    request_type, reply_type, messages = Document, ReplyDocument, COUNTED
     classify = staticmethod(calls.classify_grpc)
     read_request = staticmethod(grpc_request.read_request)
     widen_request = staticmethod(grpc_request.widen)
@@ -299,7 +297,7 @@ class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
             return documents[0].body
         rows = [(index, row) for index, row, _ in ranked]
         used = {index: documents[index] for index in sorted({index for index, _ in rows})}
-        answers = {index: parsed(REPLY, document.rest) for index, document in used.items()}
+        answers = {index: parsed(proto.Reply, document.rest) for index, document in used.items()}
         answer = answers[rows[0][0]]
         try:
             _fuse(answer.results, {index: each.results for index, each in answers.items()}, used, rows)

@@ -22,7 +22,7 @@ from ..wire.schema import has_unknown, parsed
 from ..wire.values import spelled_text
 from ..wire.vectors import spelled_floats
 from .fields import DYNAMIC, JSON
-from .grpc_schema import COLUMN, SCALARS
+from .grpc_schema import proto
 from .search import BFLOAT16, FLOAT, FLOAT16, INT8, NUMBER_BYTES, as_matrix
 
 Element = int | bytes
@@ -83,12 +83,10 @@ class Column:
 
 
 def read_columns(messages: Sequence[Any], rows: int) -> tuple[Column, ...]:
-    """Raises ValueError."""
     return tuple([_column(message, rows, is_inner=False) for message in messages])
 
 
 def _column(message: Any, rows: int, *, is_inner: bool) -> Column:
-    """Raises ValueError."""
     content = content_of(message)
     valid = _validity(message, content, rows)
     array, listed, width = "", (), None
@@ -204,7 +202,9 @@ def fill(content: Any, array: str, elements: list[Any]) -> None:
 
 def documents_column(documents: list[bytes]) -> Any:
     """A column for the dynamic field."""
-    return COLUMN(type=JSON, field_name=DYNAMIC.encode(), is_dynamic=True, scalars={"json_data": {"data": documents}})
+    return proto.Column(
+        type=JSON, field_name=DYNAMIC.encode(), is_dynamic=True, scalars={"json_data": {"data": documents}}
+    )
 
 
 def cut(message: Any, column: Column, rows: Sequence[int]) -> None:
@@ -219,7 +219,7 @@ def gathered(messages: Mapping[int, Any], columns: Mapping[int, Column], rows: S
     Raises ValueError if the columns differ in kind.
     """
     best = max(columns, key=lambda reply: bool(columns[reply].array) + bool(columns[reply].valid))
-    model, message = columns[best], COLUMN()
+    model, message = columns[best], proto.Column()
     message.CopyFrom(messages[best])
     # A reply whose rows are all null may have no array.
     kinds = {(column.array, column.width) for column in columns.values() if column.array}
@@ -304,7 +304,7 @@ def value_of(column: Column, row: int) -> bytes:
 
 def _elements_of(data: bytes) -> bytes:
     """The JSON of an array, which is a ScalarField. Raises ValueError."""
-    content = parsed(SCALARS, data)
+    content = parsed(proto.Scalars, data)
     array, listed, width = _array(content)
     if has_unknown(content) or content.valid_data:
         raise ValueError("an array has nulls or unknown fields")
@@ -314,7 +314,6 @@ def _elements_of(data: bytes) -> bytes:
 
 
 def _spelled(array: str, element: Element) -> bytes:
-    """Raises ValueError."""
     spell = _SPELLED.get(array)
     if spell is None:
         raise ValueError(f"{array} has no JSON form")

@@ -11,17 +11,17 @@ from ..wire.protobuf import check_count
 from ..wire.schema import parsed
 from .calls import RANGE, is_limited
 from .fields import DYNAMIC, VARCHAR, FieldType, limits
-from .grpc_schema import ANSWER, COUNTED, DESCRIPTION
+from .grpc_schema import COUNTED, proto
 from .search import Schema, of_types
 
 MOST_FIELDS = 2048  # 8 microseconds each; servers allow 64, or 256 if configured
 
 
-def read_answer(kind: Any, body: bytes, root: str) -> Any:
-    """A reply of that type, named ``root`` in COUNTED. Raises DeclinedError for a status other than success, ValueError for an invalid reply.
+def read_answer(kind: Any, body: bytes) -> Any:
+    """A reply of that type. Raises DeclinedError for a status other than success, ValueError for an invalid reply.
     An absent status is success.
     """
-    check_count(body, root, COUNTED)
+    check_count(body, kind.DESCRIPTOR.name, COUNTED)
     reply = parsed(kind, body)
     status = reply.status
     if code := status.error_code or status.code:  # that of servers before 2.3, and the one since
@@ -37,7 +37,7 @@ class MilvusGrpcDialect(GrpcDialect):
     def is_quota_in_success(self, body: bytes) -> bool:
         """By the status inside the message."""
         try:
-            read_answer(ANSWER, body, "answer")
+            read_answer(proto.Answer, body)
         except DeclinedError as declined:
             return is_limited(declined.words)
         except ValueError:
@@ -48,7 +48,7 @@ class MilvusGrpcDialect(GrpcDialect):
 def read_description(body: bytes) -> Schema:
     """A DescribeCollectionResponse. Raises MalformedReplyError, nothing else."""
     try:
-        return _described(read_answer(DESCRIPTION, body, "description"))
+        return _described(read_answer(proto.Description, body))
     except ValueError as error:
         raise MalformedReplyError(f"description: {error}") from None
 
@@ -71,7 +71,6 @@ def _described(description: Any) -> Schema:
 
 
 def _type_of(field: Any) -> FieldType:
-    """Raises ValueError."""
     if not field.name or not field.data_type:
         raise ValueError("a field has no name or no type")
     return FieldType(

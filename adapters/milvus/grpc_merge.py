@@ -32,7 +32,7 @@ from .fields import (
     spelled,
 )
 from .grpc_columns import Column, content_of, cut, documents_column, fill, put, value_of
-from .grpc_schema import SCALARS
+from .grpc_schema import proto
 
 _SINGLE, _DOUBLE, _PAIR = Struct("<f"), Struct("<d"), Struct("<If")
 
@@ -78,7 +78,6 @@ def cells_of(columns: Sequence[Column], types: Types, rows: Rows) -> tuple[list[
 
 
 def _changed(column: Column, types: Types, rows: Rows) -> dict[int, Any]:
-    """Raises ValueError."""
     cells: dict[int, Any] = {}
     kind = types.get(column.name)
     for row, members in rows.items():
@@ -101,7 +100,6 @@ def _document(members: Payload, types: Types) -> dict[str, object]:
 
 
 def _element(column: Column, kind: FieldType | None, value: object) -> Any:
-    """Raises ValueError."""
     if kind is None or (value is None and not kind.is_nullable):
         raise ValueError(f"column {column.name} has no type, or no nulls")
     if not kind.is_vector and column.array not in {"", _ARRAYS[kind.kind]}:
@@ -114,13 +112,12 @@ def _element(column: Column, kind: FieldType | None, value: object) -> Any:
 
 
 def _scalar(value: object, kind: FieldType) -> Any:
-    """Raises ValueError."""
     if not kind.holds(value):
         raise ValueError(f"a value is not of type {kind.kind}")
     if kind.kind != ARRAY:
         return _ENCODED[_ARRAYS[kind.kind]](value)
     assert isinstance(value, list)  # noqa: S101 - an array holds nothing else
-    content, array = SCALARS(), _ARRAYS[kind.element]
+    content, array = proto.Scalars(), _ARRAYS[kind.element]
     getattr(content, array).SetInParent()
     fill(content, array, [_ENCODED[array](inner) for inner in value])
     return serialized(content)

@@ -17,10 +17,9 @@ import numpy.typing as npt
 from ..base import check_page
 from ..contract import Needs, Operation, Reason, Search, UnsupportedError
 from ..wire.json import Members, splice
-from ..wire.protobuf import Messages
 from ..wire.schema import known, parsed, read, serialized, text_of
-from .calls import HYBRID_SEARCH, SEARCH
-from .grpc_schema import GROUP, HYBRID_REQUEST, SEARCH_REQUEST
+from .calls import HYBRID_SEARCH
+from .grpc_schema import proto
 from .search import (
     COMPARABLE,
     LARGEST_WINDOW,
@@ -86,7 +85,7 @@ class Queries:
 
 def _queries(group: bytes) -> Queries:
     """Raises UnsupportedError for several placeholders, or none."""
-    placeholders = read(GROUP, group).placeholders
+    placeholders = read(proto.Group, group).placeholders
     if len(placeholders) != 1 or not known(placeholders[0]).values:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return Queries(placeholders[0].type, tuple(placeholders[0].values))
@@ -97,13 +96,6 @@ _PARAMETERS = frozenset(
 )
 _RANK_PARAMETERS = frozenset({"strategy", "params", "limit", "round_decimal", OFFSET})
 
-MESSAGES: Messages = {
-    SEARCH: {6: "group", 9: "pair"},
-    HYBRID_SEARCH: {5: SEARCH, 6: "pair"},
-    "group": {1: "placeholder"},
-    "placeholder": {},
-    "pair": {},
-}
 # Bytes of the index parameters, a JSON text; the known ones take a hundred.
 _LONGEST_PARAMETERS = 16 * 1024
 
@@ -135,7 +127,6 @@ class Part:
 
 
 def read_request(operation: Operation, body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
-    """Raises UnsupportedError, nothing else."""
     return (_hybrid if operation.name == HYBRID_SEARCH else _search)(body, needs)
 
 
@@ -147,14 +138,14 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     values = {"limit" if document.is_hybrid else "topk": str(count), OFFSET: "0"}
     if document.inner is not None:
         values["params"] = document.inner
-    message = parsed(HYBRID_REQUEST if document.is_hybrid else SEARCH_REQUEST, document.body)
+    message = parsed(proto.HybridSearch if document.is_hybrid else proto.Search, document.body)
     put(message.rank_params if document.is_hybrid else message.search_params, values)
     message.output_fields.extend([name.encode() for name in document.chosen.added])
     return serialized(message)
 
 
 def _search(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
-    message = read(SEARCH_REQUEST, body)
+    message = read(proto.Search, body)
     part = read_part(message)
     if not part.queries.is_comparable:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
@@ -179,7 +170,7 @@ def _search(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
 
 
 def _hybrid(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
-    message = once(read(HYBRID_REQUEST, body))
+    message = once(read(proto.HybridSearch, body))
     pairs = pairs_of(message.rank_params)
     check_chosen(pairs)
     if not pairs.keys() <= _RANK_PARAMETERS or "limit" not in pairs:

@@ -5,10 +5,12 @@ Packed numbers of a fixed size are declared as the bytes that pack them; integer
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from ..wire.protobuf import Messages
-from ..wire.schema import compiled
+from ..wire.schema import compiled, counted
+from . import calls
 
 _PAIR = "1 key bytes, 2 value bytes"
 _COLUMNS = {
@@ -84,31 +86,13 @@ _WRITES = {"Insert": _INSERT, "Upsert": f"{_INSERT}, 9 partial_update bool"}
 
 # Of its own, private schema: nothing that other parts of the process register can clash with it.
 MESSAGES = compiled("vecsieve.milvus", _COLUMNS | _REPLIES | _REQUESTS | _WRITES)
+proto: Any = SimpleNamespace(**MESSAGES)
 
-COLUMN, SCALARS = MESSAGES["Column"], MESSAGES["Scalars"]
-ANSWER, REPLY, QUERIED, MUTATION = (MESSAGES[name] for name in ("Answer", "Reply", "Queried", "Mutation"))
-DESCRIPTION, INDEXES = MESSAGES["Description"], MESSAGES["Indexes"]
-SEARCH_REQUEST, HYBRID_REQUEST, GROUP = (MESSAGES[name] for name in ("Search", "HybridSearch", "Group"))
-QUERY, DELETE = MESSAGES["Query"], MESSAGES["Delete"]
-WRITES: dict[str, Any] = {"insert": MESSAGES["Insert"], "upsert": MESSAGES["Upsert"]}
-
-# What is counted of large messages: `answer`, `description`, `indexes`, `reply`, `queried`, `upsert`.
+_PARSED = counted(MESSAGES)
+# What is counted of a search, and of large messages: `upsert`, and replies.
 COUNTED: Messages = {
-    "answer": {},
-    "description": {2: "schema"},
-    "schema": {4: "field"},
-    "field": {6: "pair"},
-    "indexes": {2: "index"},
-    "index": {3: "pair"},
-    "pair": {},
-    "reply": {2: "results"},
-    "results": {3: "column", 5: "ids"},
-    "ids": {1: "array", 2: "array"},
-    "queried": {2: "column"},
-    "upsert": {5: "column"},
-    "column": {3: "scalars", 4: "vectors", 8: "structs"},
-    "scalars": dict.fromkeys(range(1, 17), "array"),
-    "vectors": {2: "array", 6: "array", 8: "array"},
-    "structs": {1: "column"},
-    "array": {},
+    **_PARSED,
+    calls.SEARCH: _PARSED["Search"] | {6: "Group"},
+    calls.HYBRID_SEARCH: _PARSED["HybridSearch"] | {5: calls.SEARCH},
+    "upsert": _PARSED["Upsert"],
 }

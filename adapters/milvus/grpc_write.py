@@ -50,18 +50,7 @@ from .grpc_columns import (
 from .grpc_description import read_answer, read_description
 from .grpc_request import Document as SearchDocument
 from .grpc_request import once, pairs_of
-from .grpc_schema import (
-    ANSWER,
-    COUNTED,
-    DELETE,
-    GROUP,
-    INDEXES,
-    MUTATION,
-    QUERIED,
-    QUERY,
-    SEARCH_REQUEST,
-    WRITES,
-)
+from .grpc_schema import COUNTED, proto
 from .rest_write import form_of, noted, schema_known, stacked, without_empty
 from .search import Schema, choose, condition, ids_among
 
@@ -115,7 +104,6 @@ def _parsed(message: Any, body: bytes, columns: tuple[Column, ...], schema: Sche
 
 
 def _ids(column: Column | None, rows: int, needs: WriteNeeds) -> tuple[bytes, ...]:
-    """Raises ValueError, UnsupportedError."""
     if column is None:
         return numbered(rows, needs)
     ids = [value for value in column_values(column) if value is not None]
@@ -125,13 +113,11 @@ def _ids(column: Column | None, rows: int, needs: WriteNeeds) -> tuple[bytes, ..
 
 
 def _fields(columns: Sequence[Column], keys: Sequence[str], rows: int) -> tuple[tuple[bytes | None, ...], ...]:
-    """Raises ValueError."""
     rows_by_key = [values_of(columns, key, rows) for key in keys]
     return without_empty(tuple(zip(*rows_by_key, strict=True)) if rows_by_key else ((),) * rows, keys)
 
 
 def _place(message: Any, columns: Sequence[Column], schema: Schema) -> int | None:
-    """Raises UnsupportedError."""
     is_fixed = NOTE in schema.scalars
     places = [at for at, column in enumerate(columns) if (column.name == NOTE if is_fixed else column.is_dynamic)]
     # A missing column cannot be added to a fixed schema: its default is unknown.
@@ -197,14 +183,14 @@ class MilvusGrpcWrites(GrpcWrites):
     def removed(self, body: bytes) -> None:
         """Its status. Raises MalformedReplyError."""
         try:
-            read_answer(ANSWER, body, "answer")
+            read_answer(proto.Answer, body)
         except ValueError as error:
             raise MalformedReplyError(f"answer to a deletion: {error}") from None
 
     def acknowledged(self, _: Operation, points: NewPoints, _query: str) -> NativeAnswer:
         """No rows and no ids."""
         kind = "str_id" if typed(points.document, Document).schema.has_texts else "int_id"
-        return NativeAnswer(status=0, content_type="", body=serialized(MUTATION(status={}, IDs={kind: {}})))
+        return NativeAnswer(status=0, content_type="", body=serialized(proto.Mutation(status={}, IDs={kind: {}})))
 
     def ask_metric(self, write: Operation, body: bytes) -> Question:
         """The indexes of the collection, which are named as in its description. Raises UnsupportedError."""
@@ -222,7 +208,7 @@ class MilvusGrpcWrites(GrpcWrites):
 
     def read_points(self, write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
         schema = schema_known(needs)
-        message = once(read(WRITES[write.name], body), "partition_name")
+        message = once(read(getattr(proto, write.name.title()), body), "partition_name")
         if message.num_rows > needs.most:
             raise UnsupportedError(Reason.TOO_MANY_PARTS)
         if not message.num_rows or getattr(message, "partial_update", False):
@@ -233,7 +219,7 @@ class MilvusGrpcWrites(GrpcWrites):
         """A search for each tenant, with the collection's own consistency. Raises UnsupportedError."""
         document = typed(points.document, Document)
         params = {"anns_field": points.vector_name, "topk": str(inquiry.count), "params": "{}", "round_decimal": "-1"}
-        search = SEARCH_REQUEST(
+        search = proto.Search(
             **document.named,
             partition_names=[document.partition.encode()] if document.partition else [],
             dsl_type=_EXPRESSION,
@@ -244,7 +230,7 @@ class MilvusGrpcWrites(GrpcWrites):
         questions: list[Question] = []
         for tenant, rows in by_tenant(inquiry).items():
             values = [document.packed[row] for row in rows]
-            group = GROUP(placeholders=[{"tag": [b"$0"], "type": document.kind, "values": values}])
+            group = proto.Group(placeholders=[{"tag": [b"$0"], "type": document.kind, "values": values}])
             search.dsl[:], search.nq = [condition(tenant).encode()], len(rows)
             search.placeholder_group[:] = [serialized(group)]
             questions.append(Question(method="POST", target=calls.SEARCHES, body=serialized(search)))
@@ -278,7 +264,7 @@ class MilvusGrpcWrites(GrpcWrites):
     def is_cosine(self, body: bytes, vector_name: str) -> bool:
         """From the description of the indexes. Never raises."""
         try:
-            indexes = read_answer(INDEXES, body, "indexes").index_descriptions
+            indexes = read_answer(proto.Indexes, body).index_descriptions
             those = [index for index in indexes if index.field_name == vector_name.encode()]
             metrics = [pairs_of(index.params).get("metric_type") for index in those]
         except (ValueError, UnsupportedError, MalformedReplyError):
@@ -353,11 +339,11 @@ class MilvusGrpcWrites(GrpcWrites):
         """A query of all partitions that sees everything written so far. Raises UnsupportedError."""
         document = typed(points.document, Document)
         fields = b"*" if whole else document.schema.primary.encode()
-        query = QUERY(**document.named, expr=ids_among(document.schema, ids).encode(), output_fields=[fields])
+        query = proto.Query(**document.named, expr=ids_among(document.schema, ids).encode(), output_fields=[fields])
         return [Question(method="POST", target=calls.QUERIES, body=serialized(query))]
 
     def read_stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        queried = read_answer(QUERIED, body, "queried").fields_data
+        queried = read_answer(proto.Queried, body).fields_data
         primary = typed(points.document, Document).schema.primary
         rows = sum(count_of(message) for message in queried if message.field_name == primary.encode())
         columns = read_columns(queried, rows)
@@ -370,7 +356,7 @@ class MilvusGrpcWrites(GrpcWrites):
     def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """A deletion by ids, in the partition that the write names. Raises UnsupportedError."""
         document = typed(points.document, Document)
-        deletion = DELETE(
+        deletion = proto.Delete(
             **document.named,
             partition_name=[document.partition.encode()] if document.partition else [],
             expr=ids_among(document.schema, list(victims)).encode(),
@@ -381,7 +367,7 @@ class MilvusGrpcWrites(GrpcWrites):
         """The database's own counts and ids. Places of rows are changed to those in the client's write. Raises MalformedReplyError."""
         kept = [row for row in range(len(points.ids)) if row not in copies]
         try:
-            answer = read_answer(MUTATION, body, "answer")
+            answer = read_answer(proto.Mutation, body)
             for places in (answer.succ_index, answer.err_index):
                 places[:] = [kept[place] for place in places]
         except (ValueError, IndexError) as error:
@@ -401,15 +387,13 @@ _PATHS = {
 
 
 def classify_deletion(head: RequestHead) -> Operation | None:
-    """Never raises."""
     name = _PATHS.get(head.path)
     return None if name is None else Operation(backend=calls.BACKEND, name=name, collection=calls.collection_of(head))
 
 
 def deletions_of(request: Operation, body: bytes, known: object | None) -> Sequence[Deletion]:
-    """Raises ValueError."""
     if request.name not in {deletions.DELETE, deletions.PARTITION}:
         return deletions.deletion(request.name, request.collection, "", None)
-    message = parsed(DELETE, body)  # a dropped partition has the same numbers, without an expression
+    message = parsed(proto.Delete, body)  # a dropped partition has the same numbers, without an expression
     listed = deletions.ids_in(message.expr.decode(), known)
     return deletions.deletion(request.name, request.collection, b"".join(message.partition_name).decode(), listed)

@@ -80,12 +80,10 @@ def _number(body: bytes, found: Members, name: str) -> int:
 
 
 def _parts(body: bytes, found: Members) -> list[_Part]:
-    """Raises UnsupportedError."""
     return [_part(body, span) for span in items_of(body, required(body, found, "search"))]
 
 
 def _part(body: bytes, span: Span) -> _Part:
-    """Raises UnsupportedError."""
     found = read_object(body, span, _PART)
     if present(body, found, "groupingField"):
         raise UnsupportedError(Reason.ORDERING_CHOSEN)
@@ -109,7 +107,6 @@ def _part(body: bytes, span: Span) -> _Part:
 
 
 def _divided(call: SearchCall, request: Document, body: bytes) -> Divided:
-    """Raises UndividedError, UnsupportedError or ValueError."""
     root = members(body, whole(body))
     known = schema_of(call.needs)
     if known is None or not known.primary:
@@ -182,7 +179,6 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
     parse_description = staticmethod(search.read_rest_description)
 
     def read_request(self, operation: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:
-        """Raises UnsupportedError, nothing else."""
         if operation.name == SEARCH:
             return rest_search.read_request(operation, body, needs)
         span = whole(body)

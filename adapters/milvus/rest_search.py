@@ -36,7 +36,6 @@ from ..wire.json import (
     cuts,
     elements,
     members,
-    object_of,
     splice,
     whole,
     without_surrogates,
@@ -57,6 +56,7 @@ from ..wire.json_vectors import (
     cut_list,
     field_values,
     guess_arrays,
+    objects_of,
     read_aside,
     vectors_at,
 )
@@ -116,7 +116,6 @@ class Document:
 
 
 def read_request(operation: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:
-    """Raises UnsupportedError, nothing else."""
     version = _VERSIONS[operation.partition]
     span = whole(body)
     found = read_object(body, span, version.known, reason=Reason.NOT_JSON)
@@ -290,21 +289,9 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
     return pool, document
 
 
-def _payloads(request: Document, document: ReplyDocument, most: int) -> tuple[bytes, ...]:
+def _payloads(request: Document, document: ReplyDocument, rows: Sequence[int]) -> tuple[bytes, ...]:
     """The rows without the distance and the vector."""
-    source, aside = document.source, {SCORE, request.vector}
-    return tuple(
-        [
-            object_of(
-                [
-                    (source.cut(member.key, member.value).rstrip(b": \t\r\n"), source.cut(*member.span))
-                    for name, member in row.items()
-                    if name not in aside
-                ]
-            )
-            for row in document.rows[:most]
-        ]
-    )
+    return objects_of(document.source, [document.rows[row] for row in rows], {SCORE, request.vector})
 
 
 def _check_code(request: Document, text: bytes, root: Members) -> None:

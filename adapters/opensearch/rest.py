@@ -194,8 +194,8 @@ def _fields(document: ReplyDocument, hits: Sequence[Hit], needs: Needs) -> tuple
     )
 
 
-def _payloads(document: ReplyDocument, hits: Sequence[Hit], most: int) -> tuple[bytes | None, ...]:
-    sources = [hit.value(SOURCE) for hit in hits[:most]]
+def _payloads(document: ReplyDocument, hits: Sequence[Hit], rows: Sequence[int]) -> tuple[bytes | None, ...]:
+    sources = [hits[row].value(SOURCE) for row in rows]
     return tuple([None if source is None else document.source.cut(*source) for source in sources])
 
 

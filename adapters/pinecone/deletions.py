@@ -46,7 +46,6 @@ class _Body(msgspec.Struct):
 
 
 def of_body(request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
-    """Over REST. Raises ValueError and the like."""
     if request.name == NAMESPACE:
         return deletions_among(request, unquote(request.partition, errors="strict"), None, is_all=True)
     root = msgspec.json.decode(body or b"{}", type=_Body)

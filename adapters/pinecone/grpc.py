@@ -33,7 +33,7 @@ from ..wire.values import GOOGLE, Wanted, chosen_of
 from ..wire.vectors import SparseRow, matrix, row, union_matrix, usable, whole_floats, without_vector
 from . import rest_request
 from .calls import BACKEND, QUERY, index_of
-from .grpc_schema import COUNTED, HIT, MATCHES, REPLY, SEARCH, SPARSE
+from .grpc_schema import COUNTED, proto
 from .rest_request import only_one_ranking
 
 _MOST = 2**32 - 1
@@ -53,8 +53,7 @@ class Document:
 
 
 def read_request(_: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:
-    """Raises UnsupportedError, nothing else."""
-    query = checked(SEARCH, body)
+    query = checked(proto.Search, body)
     # A reader of 32 bits would truncate a longer number.
     if max(query.top_k, query.max_candidates) > _MOST:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
@@ -87,7 +86,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     added = {"top_k": count} if count != document.top_k else {}
     added |= {"include_values": True} if document.emptied else {}
     added |= {"include_metadata": True} if document.is_bare else {}
-    return document.body + serialized(SEARCH(**added))
+    return document.body + serialized(proto.Search(**added))
 
 
 def _vector(query: Any) -> npt.NDArray[np.float32]:
@@ -105,7 +104,6 @@ def _text(value: bytes) -> str:
 
 
 def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, bytes]:
-    """Raises ValueError."""
     matches = matches_in(body)
     ids = [match.id.decode() for match in matches]
     vectors = _vectors(matches)
@@ -128,11 +126,11 @@ def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, byte
 def matches_in(body: bytes) -> Sequence[Any]:
     """The matches of a reply, in the order of the wire. Raises ValueError."""
     check_count(body, "reply", COUNTED)
-    reply = parsed(MATCHES, body)
+    reply = parsed(proto.Matches, body)
     if is_mistyped(reply):
         raise ValueError("matches have another wire type")
     matches = list(reply.matches)
-    check_certain(matches, parsed(REPLY, body).matches)
+    check_certain(matches, parsed(proto.Reply, body).matches)
     if not all(match.id for match in matches):
         raise ValueError("a match has no id")
     return matches
@@ -157,19 +155,19 @@ def dense_of(matches: Sequence[Any]) -> npt.NDArray[np.float32]:
 
 
 def _sparse(message: bytes) -> SparseRow | None:
-    sparse = parsed(SPARSE, message)
+    sparse = parsed(proto.Sparse, message)
     indices, weights = np.array(sparse.indices, np.int64), np.array(sparse.values, np.float32)
     return (indices, weights) if indices.size and indices.shape == weights.shape else None
 
 
-def _payloads(body: bytes, most: int) -> tuple[bytes | None, ...]:
+def _payloads(body: bytes, rows: Sequence[int]) -> tuple[bytes | None, ...]:
     """The metadata, from the bytes, which are kept in any case."""
-    hits = [parsed(HIT, hit) for hit in parsed(REPLY, body).matches[:most]]
+    matches = parsed(proto.Reply, body).matches
+    hits = [parsed(proto.Hit, matches[row]) for row in rows]
     return GOOGLE.readable([b"".join(hit.metadata) for hit in hits], entries_in)
 
 
 def entries_in(metadata: bytes) -> Sequence[Any]:
-    """Raises ValueError."""
     entries: Sequence[Any] = parsed(GOOGLE.struct, metadata).fields
     return entries
 
@@ -178,7 +176,7 @@ def trim(request: Document, reply: bytes, keep: Keep) -> bytes:
     """The client's answer: the matches ``keep[0]`` in that order, without added values."""
     (kept,) = keep
     added = (("values", "sparse_values") if request.emptied else ()) + (("metadata",) if request.is_bare else ())
-    answer = parsed(REPLY, reply)
+    answer = parsed(proto.Reply, reply)
     hits = answer.matches
     shown = [_shown(hits[index], added) for index in kept.tolist()]
     if len(shown) == len(hits) and shown == hits:  # fields that are not named keep their places
@@ -191,7 +189,7 @@ def _shown(match: bytes, added: Sequence[str]) -> bytes:
     """A match in the client's answer, without the ``added`` fields."""
     if not added:
         return match
-    hit = parsed(HIT, match)
+    hit = parsed(proto.Hit, match)
     for name in added:
         hit.ClearField(name)
     return serialized(hit)
@@ -199,7 +197,7 @@ def _shown(match: bytes, added: Sequence[str]) -> bytes:
 
 def _noted(match: bytes, note: bytes | None) -> bytes:
     """A match of an answer. The note is JSON as a string, because metadata is flat; a match without metadata has none."""
-    hit = parsed(HIT, match)
+    hit = parsed(proto.Hit, match)
     if note is None or not hit.metadata:
         return match
     metadata = b"".join(hit.metadata)
@@ -227,7 +225,7 @@ class PineconeGrpc(GrpcAdapter[Document, bytes]):
     cut_reply = staticmethod(trim)
 
     def noted(self, _: SearchCall, answer: bytes, notes: Sequence[Sequence[bytes | None]]) -> bytes:
-        reply = parsed(REPLY, answer)
+        reply = parsed(proto.Reply, answer)
         reply.matches[:] = [_noted(match, note) for match, note in zip(reply.matches, notes[0], strict=True)]
         return serialized(reply)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 from ..wire import values
 from ..wire.protobuf import Messages
 from ..wire.schema import compiled
@@ -33,12 +36,7 @@ _WRITES = {
 
 # Of its own, private schema: nothing that other parts of the process register can clash with it.
 MESSAGES = compiled("vecsieve.pinecone", _SEARCHES | _WRITES)
-
-SEARCH, REPLY, MATCHES, HIT, SPARSE = (MESSAGES[name] for name in ("Search", "Reply", "Matches", "Hit", "Sparse"))
-VECTORS, VECTOR, STORED, STATISTICS = (MESSAGES[name] for name in ("Vectors", "Vector", "Stored", "Statistics"))
-FETCH, DELETION, NAMESPACE_DELETION, POINT_UPDATE = (
-    MESSAGES[name] for name in ("Fetch", "Delete", "DeleteNamespace", "Update")
-)
+proto: Any = SimpleNamespace(**MESSAGES)
 
 # What is counted of large messages: `reply`, `upsert`, and `fetched` of stored vectors.
 COUNTED: Messages = {

@@ -25,19 +25,7 @@ from ..writes import Deletion, Inquiry, Neighbours, NewPoints, Tenant, WriteNeed
 from .calls import BACKEND, index_of
 from .deletions import DELETE, NAMESPACE, UPDATE, deletions_among
 from .grpc import PATH, dense_of, entries_in, matches_in, scores_of
-from .grpc_schema import (
-    COUNTED,
-    DELETION,
-    FETCH,
-    NAMESPACE_DELETION,
-    POINT_UPDATE,
-    SEARCH,
-    SPARSE,
-    STATISTICS,
-    STORED,
-    VECTOR,
-    VECTORS,
-)
+from .grpc_schema import COUNTED, proto
 from .rest_write import DELETED, FETCHED, FORM, UPSERT
 
 
@@ -57,13 +45,12 @@ def _filter(tenant: Tenant) -> Mapping[str, Any]:
 
 
 def _point(identifier: bytes, message: bytes) -> bytes:
-    """Raises ValueError, UnsupportedError."""
-    vector = checked(VECTOR, message)
+    vector = checked(proto.Vector, message)
     members = [b'"id":%s' % identifier]
     if packed := b"".join(vector.values):
         members.append(b'"values":%s' % spelled_floats(packed))
     if vector.HasField("sparse_values"):
-        sparse = parsed(SPARSE, vector.sparse_values)
+        sparse = parsed(proto.Sparse, vector.sparse_values)
         weights = spelled_floats(np.array(sparse.values, "<f4").tobytes())
         members.append(b'"sparseValues":{"indices":%s,"values":%s}' % (orjson.dumps(list(sparse.indices)), weights))
     if vector.HasField("metadata"):
@@ -81,7 +68,7 @@ def _by_ids(path: str, kind: Any, points: NewPoints, ids: Iterable[bytes], most:
 
 class PineconeGrpcWrites(GrpcWrites):
     counted: ClassVar[Messages] = COUNTED
-    upsert = VECTORS, "vectors"
+    upsert = proto.Vectors, "vectors"
     reads_lag = True  # by seconds: "Data freshness" in its documentation
     form = FORM
 
@@ -92,17 +79,17 @@ class PineconeGrpcWrites(GrpcWrites):
         value = orjson.loads(point)
         values, sparse = value.get("values"), value.get("sparseValues")
         return serialized(
-            VECTOR(
+            proto.Vector(
                 id=value["id"].encode(),
                 values=[np.array(values, "<f4").tobytes()] if values else [],
-                sparse_values=serialized(SPARSE(**sparse)) if sparse else None,
+                sparse_values=serialized(proto.Sparse(**sparse)) if sparse else None,
                 metadata=GOOGLE.encoded(value.get("metadata") or {}),
             )
         )
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's message with a note in the metadata of some vectors."""
-        written = {row: parsed(VECTOR, typed(points.document, Document).points[row]) for row in notes}
+        written = {row: parsed(proto.Vector, typed(points.document, Document).points[row]) for row in notes}
         for row, note in notes.items():
             written[row].metadata += GOOGLE.encoded({NOTE: note.decode()})
         return self.rewritten(points, {row: serialized(vector) for row, vector in written.items()})
@@ -129,14 +116,13 @@ class PineconeGrpcWrites(GrpcWrites):
         return Question(method="POST", target="/VectorService/DescribeIndexStats", body=b"")
 
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-        """Raises ValueError, UnsupportedError."""
-        upsert = read(VECTORS, body)
+        upsert = read(proto.Vectors, body)
         if len(upsert.namespace) > 1:
             raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
         if len(upsert.vectors) > needs.most:
             raise UnsupportedError(Reason.TOO_MANY_PARTS)
         written = tuple(upsert.vectors)
-        vectors = [checked(VECTOR, vector) for vector in written]
+        vectors = [checked(proto.Vector, vector) for vector in written]
         values = tuple([whole_floats(b"".join(vector.values)) for vector in vectors])
         return NewPoints(
             ids=tuple([orjson.dumps(vector.id.decode()) for vector in vectors]),
@@ -154,13 +140,12 @@ class PineconeGrpcWrites(GrpcWrites):
         shared |= {"namespace": document.namespace} if document.namespace else {}
         shared |= {"include_values": True} if inquiry.vectors else {}
         queries = [
-            serialized(SEARCH(vector=[document.values[row]], **shared, **_filter(tenant)))
+            serialized(proto.Search(vector=[document.values[row]], **shared, **_filter(tenant)))
             for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
         ]
         return [Question(method="POST", target=PATH, body=query) for query in queries]
 
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-        """Raises ValueError."""
         lists = [matches_in(body) for body in bodies]
         matches = [match for hits in lists for match in hits]
         return Neighbours(
@@ -174,23 +159,22 @@ class PineconeGrpcWrites(GrpcWrites):
     def is_cosine(self, body: bytes, _: str) -> bool:
         """From the statistics of an index, if they name the metric. Never raises."""
         try:
-            return bool(parsed(STATISTICS, body).metric == b"cosine")
+            return bool(parsed(proto.Statistics, body).metric == b"cosine")
         except ValueError:
             return False
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """Fetches of a hundred each."""
-        return _by_ids("/VectorService/Fetch", FETCH, points, ids, FETCHED)
+        return _by_ids("/VectorService/Fetch", proto.Fetch, points, ids, FETCHED)
 
     def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        """Raises ValueError, UnsupportedError."""
         check_count(body, "fetched", COUNTED)
-        vectors = [(orjson.dumps(key), vector) for key, vector in parsed(STORED, body).vectors.items()]
+        vectors = [(orjson.dumps(key), vector) for key, vector in parsed(proto.Stored, body).vectors.items()]
         return {identifier: _point(identifier, vector) for identifier, vector in vectors}
 
     def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """Deletions by ids, as over REST."""
-        return _by_ids("/VectorService/Delete", DELETION, points, victims, DELETED)
+        return _by_ids("/VectorService/Delete", proto.Delete, points, victims, DELETED)
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """As JSON. Raises UnsupportedError for a vector without a JSON form."""
@@ -208,21 +192,19 @@ _PATHS = {
 
 
 def classify_deletion(head: RequestHead) -> Operation | None:
-    """Never raises."""
     name = _PATHS.get(head.path)
     return None if name is None else Operation(backend=BACKEND, name=name, collection=index_of(head.host))
 
 
 def deletions_of(request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
-    """Raises ValueError."""
     if request.name == NAMESPACE:
-        place = parsed(NAMESPACE_DELETION, body).namespace
+        place = parsed(proto.DeleteNamespace, body).namespace
         return deletions_among(request, place.decode(), (), is_all=True)
     if request.name == UPDATE:
-        update = parsed(POINT_UPDATE, body)
+        update = parsed(proto.Update, body)
         ids = [update.id.decode()] if update.id else []
         return deletions_among(request, update.namespace.decode(), ids, is_all=False)
-    deletion = parsed(DELETION, body)
+    deletion = parsed(proto.Delete, body)
     ids = [identifier.decode() for identifier in deletion.ids]
     is_all = deletion.delete_all and not deletion.filter
     return deletions_among(request, deletion.namespace.decode(), ids, is_all=is_all)

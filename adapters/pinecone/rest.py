@@ -40,7 +40,6 @@ from ..wire.json import (
     cuts,
     elements,
     members,
-    object_of,
     string,
     whole,
     without_surrogates,
@@ -53,6 +52,7 @@ from ..wire.json_vectors import (
     decode_arrays,
     field_values,
     guess_arrays,
+    objects_of,
     read_aside,
     sparse_matrix,
     stack,
@@ -139,7 +139,6 @@ class ReplyDocument:
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    """Raises ValueError."""
     spans = [] if request.vector is None else guess_arrays(body, request.vector)
     return read_aside(body, spans, lambda source: _read(request, needs, source))
 
@@ -170,21 +169,11 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
     return pool, document
 
 
-def _payloads(request: Document, document: ReplyDocument, most: int) -> tuple[bytes, ...]:
+def _payloads(request: Document, document: ReplyDocument, rows: Sequence[int]) -> tuple[bytes, ...]:
     """The metadata, or the fields, of matches; without the vector of a document."""
-    source, aside = document.source, {request.layout.id, request.layout.score, request.vector, request.sparse}
-    return tuple(
-        [
-            object_of(
-                [
-                    (source.cut(member.key, member.value).rstrip(b": \t\r\n"), source.cut(*member.span))
-                    for name, member in match.payload.items()
-                    if request.layout.payload is not None or name not in aside
-                ]
-            )
-            for match in document.matches[:most]
-        ]
-    )
+    layout = request.layout
+    aside = {layout.id, layout.score, request.vector, request.sparse} if layout.payload is None else ()
+    return objects_of(document.source, [document.matches[row].payload for row in rows], aside)
 
 
 def _vectors(request: Document, document: ReplyDocument) -> Matrix:
@@ -244,7 +233,6 @@ def lookups(namespace: str, ids: Sequence[bytes], known: Collection[str]) -> tup
 
 
 def found(lookup: Lookup, body: bytes) -> Found:
-    """Raises MalformedReplyError, nothing else."""
     try:
         return read_aside(body, guess_arrays(body, "values"), lambda source: _read_found(lookup, source))
     except ValueError as error:

@@ -186,7 +186,6 @@ _NAMES = {spelling: name for name, other in _SPELLINGS.items() for spelling in (
 
 
 def parse_query(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
-    """Parse a query. Raises UnsupportedError, nothing else."""
     found = read_object(body, span, _NAMES, reason=Reason.NOT_JSON)
     used = spelled_once(found, _NAMES)
     value = {name: present(body, found, spelling) for name, spelling in used.items()}
@@ -257,7 +256,6 @@ _RERANK = ("model", "rank_fields", "top_n", "parameters", "query")
 
 
 def parse_records(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
-    """Parse a records search. Raises UnsupportedError, nothing else."""
     root = read_object(body, span, _RECORDS_ROOT, reason=Reason.NOT_JSON)
     inside = present(body, root, "query")
     if inside is None:
@@ -308,7 +306,6 @@ _CLAUSES = {
 
 
 def parse_documents(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
-    """Parse a documents search. Raises UnsupportedError, nothing else."""
     root = read_object(body, span, _DOCUMENTS_ROOT, reason=Reason.NOT_JSON)
     limit = required(body, root, "top_k")
     top_k = integer(body, limit)

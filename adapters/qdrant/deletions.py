@@ -36,7 +36,6 @@ CHANGES = frozenset({_CHANGE})
 
 
 def over_rest(head: RequestHead) -> Operation | None:
-    """Never raises."""
     segments = [segment for segment in head.path.split("/") if segment]
     name = _REST.get((head.method, *segments[2:])) if segments[:1] == ["collections"] else None
     collection = calls.collection_of(head)
@@ -66,7 +65,6 @@ class _Shard(msgspec.Struct):
 
 
 def of_body(request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
-    """Over REST. Raises ValueError and the like."""
     collection = request.collection
     if request.name == GONE:
         return [Deletion(collection=collection)]

@@ -18,9 +18,9 @@ from ..fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, U
 from ..wire.schema import has_unknown, parsed, serialized
 from ..wire.vectors import row, usable
 from . import calls, grpc_reply, grpc_request
-from .grpc_request import INFERRED, LAYOUTS, Document, Payload, Plan, choice
-from .grpc_schema import BATCH, FILTER, HIT, PAYLOAD, QUERY, REPLY, VALUES
-from .ranking import Kind
+from .grpc_request import INFERRED, LAYOUTS, Document, Plan, choice
+from .grpc_schema import COUNTED, VALUES, proto
+from .ranking import Kind, Payload
 from .rest_fusion import DEFAULT_K
 from .rest_request import QUERY_LIMIT
 
@@ -59,7 +59,6 @@ def _rrf(rrf: Any) -> tuple[int, tuple[float, ...] | None]:
 
 
 def _batch(call: SearchCall, request: Plan, root: Any, fusion: Fusion) -> Divided:
-    """Raises UndividedError or ValueError."""
     if not root.prefetch or root.offset or _UNDIVIDED & {field.name for field, _ in root.ListFields()}:
         raise UndividedError(Undivided.MEMBER)
     if len(root.prefetch) > call.needs.bounds.searches:
@@ -73,7 +72,7 @@ def _batch(call: SearchCall, request: Plan, root: Any, fusion: Fusion) -> Divide
         searches.append(search)
         plans.append(plan)
         items.append(_joined(root, leaf))
-    text = serialized(BATCH(searches=items, **_copied(root, _OF_BATCH)))
+    text = serialized(proto.Batch(searches=items, **_copied(root, _OF_BATCH)))
     document = Document(body=text, plans=tuple(plans), items=len(items))
     read = SearchCall(operation=call.operation, searches=tuple(searches), needs=call.needs, document=document)
     return Divided(ending=Ending(new="Batch"), parts=(Part(text, read),), fusion=fusion)
@@ -83,10 +82,10 @@ def _as_search(prefetch: Any) -> Any:
     """A prefetch as a QueryPoints. Raises UndividedError."""
     if prefetch.prefetch:
         raise UndividedError(Undivided.NESTED)
-    return QUERY(**_copied(prefetch, _QUERY_FIELDS))
+    return proto.Query(**_copied(prefetch, _QUERY_FIELDS))
 
 
-_QUERY_FIELDS = frozenset(QUERY.DESCRIPTOR.fields_by_name)
+_QUERY_FIELDS = frozenset(proto.Query.DESCRIPTOR.fields_by_name)
 
 
 def _copied(message: Any, names: Collection[str]) -> dict[str, Any]:
@@ -95,7 +94,7 @@ def _copied(message: Any, names: Collection[str]) -> dict[str, Any]:
 
 def _joined(root: Any, leaf: Any) -> bytes:
     """A search with what it shares with the root. Raises UndividedError if the merged filter would not require both."""
-    search = QUERY(**_copied(root, _SHARED))
+    search = proto.Query(**_copied(root, _SHARED))
     if leaf.filter and root.filter and not (_is_conjunction(root) and _is_conjunction(leaf)):
         raise UndividedError(Undivided.MEMBER)
     search.filter.extend(root.filter)
@@ -104,7 +103,7 @@ def _joined(root: Any, leaf: Any) -> bytes:
 
 
 def _is_conjunction(search: Any) -> bool:
-    return not has_unknown(parsed(FILTER, b"".join(search.filter)))
+    return not has_unknown(parsed(proto.Filter, b"".join(search.filter)))
 
 
 def _read(leaf: Any, root: Plan, index: int, partition: bytes) -> tuple[Search, Plan]:
@@ -128,7 +127,6 @@ def _read(leaf: Any, root: Plan, index: int, partition: bytes) -> tuple[Search, 
 
 
 def _finite(value: float) -> float:
-    """Raises ValueError."""
     if not math.isfinite(value):
         raise ValueError("wanted a finite number")
     return value
@@ -136,21 +134,21 @@ def _finite(value: float) -> float:
 
 def cut(plan: Plan, body: bytes, kept: Iterable[int]) -> bytes:
     """A list's message with the kept points, each without what was added."""
-    reply = parsed(REPLY, body)
+    reply = parsed(proto.Reply, body)
     hits = reply.result
     shown = [hits[index] for index in kept]
-    if plan.payload.requested or (plan.fetches and plan.wanted is not True):
+    if plan.payload.added or (plan.fetches and plan.wanted is not True):
         shown = [_restored(plan, hit) for hit in shown]
     hits[:] = shown
     return serialized(reply)
 
 
 def _restored(plan: Plan, point: bytes) -> bytes:
-    hit = parsed(HIT, point)
+    hit = parsed(proto.Hit, point)
     if plan.payload.is_forced:
         hit.ClearField("payload")
-    elif plan.payload.requested:
-        _remove(hit.payload, lambda key: key in plan.payload.requested)
+    elif plan.payload.added:
+        _remove(hit.payload, lambda key: key in plan.payload.added)
     if plan.wanted is False:
         hit.ClearField("vectors")
     elif plan.wanted is not True and hit.HasField("vectors"):
@@ -181,7 +179,7 @@ def _select(vectors: Any, wanted: tuple[str, ...]) -> None:
 
 
 def _scored(point: bytes, score: float) -> bytes:
-    hit = parsed(HIT, point)
+    hit = parsed(proto.Hit, point)
     if score:
         hit.score = score
     else:
@@ -191,7 +189,7 @@ def _scored(point: bytes, score: float) -> bytes:
 
 def _noted(body: bytes, notes: Sequence[bytes | None]) -> bytes:
     """A list whose points have the notes."""
-    reply = parsed(REPLY, body)
+    reply = parsed(proto.Reply, body)
     for place, note in enumerate(notes):
         if note is not None:
             reply.result[place] = _noted_point(reply.result[place], note)
@@ -200,13 +198,13 @@ def _noted(body: bytes, notes: Sequence[bytes | None]) -> bytes:
 
 def _noted_point(point: bytes, note: bytes) -> bytes:
     """A point without a payload has no note."""
-    entries = parsed(PAYLOAD, point).payload
+    entries = parsed(proto.Payload, point).payload
     added = noted_entry(entries, note, VALUES) if entries else None
-    return point if added is None else point + serialized(PAYLOAD(payload=[added]))
+    return point if added is None else point + serialized(proto.Payload(payload=[added]))
 
 
 class QdrantGrpc(GrpcAdapter[Document, bytes]):
-    request_type, reply_type, messages = Document, bytes, grpc_request.MESSAGES
+    request_type, reply_type, messages = Document, bytes, COUNTED
     classify = staticmethod(calls.classify_grpc)
     parse_request = staticmethod(grpc_request.parse_request)
     widen_request = staticmethod(grpc_request.widen)
@@ -216,7 +214,7 @@ class QdrantGrpc(GrpcAdapter[Document, bytes]):
         request = typed(call.document, Document)
         if request.items is None:
             return _noted(answer, notes[0])
-        whole = parsed(REPLY, answer)
+        whole = parsed(proto.Reply, answer)
         for plan, each in zip(request.plans, notes, strict=True):
             whole.result[plan.index] = _noted(whole.result[plan.index], each)
         return serialized(whole)
@@ -226,7 +224,7 @@ class QdrantGrpc(GrpcAdapter[Document, bytes]):
         if request.items is not None or request.plans[0].layout is not _QUERY:
             return None
         try:
-            root = parsed(QUERY, body)
+            root = parsed(proto.Query, body)
             fusion = _fusion(root)
             return None if fusion is None else _batch(call, request.plans[0], root, fusion)
         except (ValueError, UnsupportedError):
@@ -235,8 +233,8 @@ class QdrantGrpc(GrpcAdapter[Document, bytes]):
     def fused(self, _: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
         """As in the contract. Servers omit a score of 0."""
         (reply,) = replies
-        answer = parsed(REPLY, typed(reply.document, bytes))
-        hits = [parsed(REPLY, each).result for each in answer.result]
+        answer = parsed(proto.Reply, typed(reply.document, bytes))
+        hits = [parsed(proto.Reply, each).result for each in answer.result]
         answer.result[:] = [_scored(hits[index][row], float(score)) for index, row, score in ranked]
         return serialized(answer)
 
@@ -244,7 +242,7 @@ class QdrantGrpc(GrpcAdapter[Document, bytes]):
         """The client's answer: of list i the points ``keep[i]`` in that order."""
         if request.items is None:
             return cut(request.plans[0], reply, keep[0].tolist())
-        answer = parsed(REPLY, reply)
+        answer = parsed(proto.Reply, reply)
         for plan, kept in zip(request.plans, keep, strict=True):
             answer.result[plan.index] = cut(plan, answer.result[plan.index], kept.tolist())
         return serialized(answer)

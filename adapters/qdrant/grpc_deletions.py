@@ -11,17 +11,17 @@ from ..wire.schema import parsed
 from ..writes import Deletion
 from . import calls
 from .deletions import DELETE, GONE, SHARD, in_shards
-from .grpc_schema import CHANGE, COUNTED, DELETION, SHARD_DELETION, UPDATES
+from .grpc_schema import COUNTED, proto
 from .grpc_write import id_of, shard_keys_of
 
 # The messages of the calls that change points in part.
 _CHANGES = {
-    "SetPayload": CHANGE["SetPayload"],
-    "OverwritePayload": CHANGE["SetPayload"],
-    "DeletePayload": CHANGE["SetPayload"],
-    "ClearPayload": DELETION,
-    "UpdateVectors": CHANGE["UpdateVectors"],
-    "DeleteVectors": CHANGE["DeleteVectors"],
+    "SetPayload": proto.SetPayload,
+    "OverwritePayload": proto.SetPayload,
+    "DeletePayload": proto.SetPayload,
+    "ClearPayload": proto.Deletion,
+    "UpdateVectors": proto.UpdateVectors,
+    "DeleteVectors": proto.DeleteVectors,
 }
 CHANGES = frozenset(_CHANGES)
 _PATHS = {
@@ -34,7 +34,6 @@ _PATHS = {
 
 
 def over_grpc(head: RequestHead) -> Operation | None:
-    """Never raises."""
     name = _PATHS.get(head.path)
     if name is None:
         return None
@@ -42,21 +41,20 @@ def over_grpc(head: RequestHead) -> Operation | None:
 
 
 def of_message(request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
-    """Raises ValueError, UnsupportedError."""
     if request.name == GONE:
         return [Deletion(collection=request.collection)]
     if request.name == SHARD:
-        keys = shard_keys_of(b"".join(parsed(SHARD_DELETION, body).request))
+        keys = shard_keys_of(b"".join(parsed(proto.ShardDeletion, body).request))
         return list(in_shards(request.collection, keys or None, None))
     check_count(body, "updates" if request.name == calls.UPDATES else "deletion", COUNTED)
     if request.name != calls.UPDATES:
-        kind = _CHANGES.get(request.name, DELETION)
+        kind = _CHANGES.get(request.name, proto.Deletion)
         return _selected(request, parsed(kind, body), is_change=request.name != DELETE)
     deletions: list[Deletion] = []
-    for update in parsed(UPDATES, body).operations:
+    for update in parsed(proto.Updates, body).operations:
         for field, change in update.ListFields():
             if field.message_type.name == "Selector":  # of the old forms, without shards
-                change = DELETION(points=change)  # noqa: PLW2901 - the same change in the new form
+                change = proto.Deletion(points=change)  # noqa: PLW2901 - the same change in the new form
             is_change = field.name not in {"delete_deprecated", "delete_points"}
             deletions += _selected(request, change, is_change=is_change)
     return deletions

@@ -20,7 +20,7 @@ from ..wire.schema import is_mistyped, parsed
 from ..wire.values import Wanted
 from ..wire.vectors import Matrix, SparseRow, matrix, row, union_matrix, without_vector
 from .grpc_request import Document, Plan
-from .grpc_schema import COUNTED, LIST, PAYLOAD, REPLY, VALUES, VECTORS
+from .grpc_schema import COUNTED, VALUES, proto
 from .ranking import Kind, Shape, best
 
 
@@ -35,7 +35,7 @@ def parsed_reply(kind: Any, body: bytes, *, root: str = "list") -> Any:
 
 def points_of(body: bytes) -> Sequence[Any]:
     """The points of a list. Raises ValueError."""
-    points: Sequence[Any] = parsed_reply(LIST, body).result
+    points: Sequence[Any] = parsed_reply(proto.List, body).result
     if len(points) > REPLY_FIELDS:
         raise ValueError(f"{len(points)} points")
     return list(points)
@@ -148,7 +148,6 @@ def _sparse_row(vector: Any) -> SparseRow | None:
 
 
 def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], bytes]:
-    """Raises ValueError."""
     pools = [_pool(plan, each, needs) for plan, each in zip(request.plans, lists(request, body), strict=True)]
     return tuple(pools), body
 
@@ -157,14 +156,13 @@ def lists(request: Document, body: bytes) -> list[bytes]:
     """The list of each plan. Raises ValueError."""
     if request.items is None:
         return [body]
-    results = parsed_reply(REPLY, body, root="batch").result
+    results = parsed_reply(proto.Reply, body, root="batch").result
     if len(results) != request.items:
         raise ValueError(f"{len(results)} results, wanted {request.items}")
     return [results[plan.index] for plan in request.plans]
 
 
 def _pool(plan: Plan, body: bytes, needs: Needs) -> Pool:
-    """Raises ValueError."""
     points = points_of(body)
     name, vectors = _compared(plan, points)
     values, is_cut = fields_of(points, needs)
@@ -172,7 +170,7 @@ def _pool(plan: Plan, body: bytes, needs: Needs) -> Pool:
         scores=scores_of(points),
         vectors=vectors,
         fields=values,
-        payloads=lambda most: _payloads(body, most),
+        payloads=lambda rows: _payloads(body, rows),
         is_cut=is_cut or plan.payload.is_cut,
         ids=tuple([id_json(point.id) for point in points]),
         versions=tuple([_version(point) for point in points]),
@@ -182,16 +180,17 @@ def _pool(plan: Plan, body: bytes, needs: Needs) -> Pool:
     )
 
 
-def _payloads(body: bytes, most: int) -> tuple[bytes | None, ...]:
+def _payloads(body: bytes, rows: Sequence[int]) -> tuple[bytes | None, ...]:
     """Whole payloads, their keys in the order of the reply, which a parsed map does not keep."""
-    return VALUES.readable(parsed(REPLY, body).result[:most], lambda hit: parsed(PAYLOAD, hit).payload)
+    points = parsed(proto.Reply, body).result
+    return VALUES.readable([points[row] for row in rows], lambda hit: parsed(proto.Payload, hit).payload)
 
 
 def _compared(plan: Plan, points: Sequence[Any]) -> tuple[str | None, npt.NDArray[np.float32]]:
     """The name of the vector to compare by, and (n, d) the vectors. Raises ValueError."""
     name = plan.name
     if name is None:
-        name = find_best([named(parsed(VECTORS, point.vectors)) for point in points], plan.prefers)
+        name = find_best([named(parsed(proto.Vectors, point.vectors)) for point in points], plan.prefers)
     if name is None or not (plan.fetches or plan.wanted):
         return name, np.empty((len(points), 0), np.float32)
     return name, vectors_of(points, name)
@@ -199,4 +198,4 @@ def _compared(plan: Plan, points: Sequence[Any]) -> tuple[str | None, npt.NDArra
 
 def vectors_of(points: Iterable[Any], name: str) -> npt.NDArray[np.float32]:
     """The points' vectors of that name, as `compare` has them. Raises ValueError."""
-    return compare([vector_of(parsed(VECTORS, point.vectors), name) for point in points])
+    return compare([vector_of(parsed(proto.Vectors, point.vectors), name) for point in points])

@@ -14,22 +14,10 @@ from typing import Any
 
 from ..base import check_page
 from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
-from ..wire.protobuf import Messages
 from ..wire.schema import known, parsed, read, serialized, text_of
 from ..wire.vectors import row, usable
-from .grpc_schema import BATCH, SEARCHES
-from .ranking import (
-    Kind,
-    Ranking,
-    askable,
-    check_shown,
-    compared,
-    decided,
-    forced,
-    is_touched,
-    missing,
-    without_known,
-)
+from .grpc_schema import proto
+from .ranking import Kind, Payload, Ranking, compared, decided, plan_payload, without_known
 from .rest_request import QUERY_LIMIT
 
 # Query.variant. Not supported: a text query, which names a payload field where others name a vector.
@@ -123,18 +111,6 @@ def _with_its_own(prefetch: Any, nesting: int) -> Iterator[Ranking]:
 # Nothing is added to ``enable: true``.
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
-    """``requested``: the keys added to the payload selection. ``is_forced``: the client wants no payload; ``is_whole``: all of it is requested
-    then. ``is_cut``: whether some optional keys are not returned completely.
-    """
-
-    requested: tuple[str, ...] = ()
-    is_forced: bool = False
-    is_whole: bool = False
-    is_cut: bool = False
-
-
 def read_vectors(selector: Any) -> bool | tuple[str, ...]:
     """The client's selection: nothing, everything, or these names. Raises UnsupportedError."""
     name, value = choice(selector)
@@ -148,45 +124,20 @@ def widen_vectors(wanted: bool | tuple[str, ...], name: str | None) -> dict[str,
     return {"with_vectors": {"enable": True} if name is None else _include((name,))}
 
 
-def plan_payload(search: Any, fields: Sequence[str], optional: Sequence[str], *, whole: bool = False) -> Payload:
-    """The additions to a search for the top-level keys ``fields``. Raises UnsupportedError if one could not be removed again exactly.
-    ``optional`` keys are added if possible. ``whole``: all of the payload if the client wants none.
-    """
-    plain = askable(optional, fields)
-    is_cut = not {*plain, *fields}.issuperset(optional)
+def read_payload(search: Any, needs: Needs) -> Payload:
+    """The additions to a search. Raises UnsupportedError if one could not be removed again exactly."""
     name, value = choice(search.with_payload)
     if not name and search.HasField("with_payload"):  # an empty selector, which the server refuses
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-    if value is True:
-        return Payload()
-    if not value:
-        requested = forced(fields, plain)
-        is_whole = whole and bool(requested)
-        return Payload(requested, is_forced=bool(requested), is_whole=is_whole, is_cut=is_cut and not is_whole)
-    if not (fields or plain):
-        return Payload(is_cut=is_cut)
-    try:
-        planned = _plan_chosen(name, _names(value), fields, plain)
-    except UnsupportedError:
-        if fields:
-            raise
-        return Payload(is_cut=True)
-    return replace(planned, is_cut=planned.is_cut or is_cut)
+    selected = bool(value) if name in {"", "enable"} else None
+    return plan_payload(selected, lambda: (name == "include", _names(value)), needs)
 
 
 def widen_payload(payload: Payload) -> dict[str, Any]:
     """The addition; empty for none."""
     if payload.is_whole:
         return {"with_payload": {"enable": True}}
-    return {"with_payload": _include(payload.requested)} if payload.requested else {}
-
-
-def _plan_chosen(choice: str, names: Sequence[str], fields: Sequence[str], optional: Sequence[str]) -> Payload:
-    if choice == "include":
-        return Payload(missing(names, fields, optional), is_cut=is_touched(names, optional, may_be_whole=True))
-    check_shown(names, fields)
-    # Optional keys that are not excluded are returned in any case.
-    return Payload(is_cut=is_touched(names, optional, may_be_whole=False))
+    return {"with_payload": _include(payload.added)} if payload.added else {}
 
 
 def _names(selected: Any) -> tuple[str, ...]:
@@ -209,34 +160,18 @@ class Layout:
 
 LAYOUTS: Mapping[str, Layout] = {
     "query": Layout(
-        kind=SEARCHES["query"],
+        kind=proto.Query,
         ranking=of_query,
         numbers=lambda message: message.query.nearest.dense.data,
         default_limit=QUERY_LIMIT,
     ),
     "search": Layout(
-        kind=SEARCHES["search"],
+        kind=proto.Search,
         ranking=of_search,
         numbers=lambda message: message.vector,
     ),
-    "recommend": Layout(kind=SEARCHES["recommend"], ranking=of_reference),
-    "discover": Layout(kind=SEARCHES["discover"], ranking=of_reference),
-}
-
-MESSAGES: Messages = {
-    "query_batch": {2: "query"},
-    "search_batch": {2: "search"},
-    "recommend_batch": {2: "recommend"},
-    "discover_batch": {2: "discover"},
-    "query": {2: "prefetch", 3: "variant", 10: "selector", 11: "selector"},
-    "search": {6: "selector", 11: "selector"},
-    "recommend": {7: "selector", 12: "selector"},
-    "discover": {6: "selector", 10: "selector"},
-    "prefetch": {1: "prefetch", 2: "variant"},
-    "variant": {1: "input"},
-    "input": {2: "names"},  # a dense vector, whose numbers need not be packed
-    "selector": {2: "names", 3: "names"},
-    "names": {},
+    "recommend": Layout(kind=proto.Recommend, ranking=of_reference),
+    "discover": Layout(kind=proto.Discover, ranking=of_reference),
 }
 
 
@@ -268,9 +203,8 @@ class Document:
 
 
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    """Raises UnsupportedError, nothing else."""
     name, _, is_batch = operation.name.partition("_")
-    items = list(once(read(BATCH, body)).searches) if is_batch else None
+    items = list(once(read(proto.Batch, body)).searches) if is_batch else None
     if items is None:
         supported = [_read(body, name, needs, 0)]
     elif len(items) > needs.bounds.searches:
@@ -300,7 +234,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
         return body + added.get(0, b"")
     if not any(added.values()):
         return body
-    batch = parsed(BATCH, body)
+    batch = parsed(proto.Batch, body)
     for index, more in added.items():
         batch.searches[index] += more
     return serialized(batch)
@@ -331,7 +265,6 @@ _ANY_NUMBERS = b"\0\0\0\0"
 
 
 def _read(body: bytes, name: str, needs: Needs, index: int) -> tuple[Search, Plan]:
-    """Raises UnsupportedError."""
     layout = LAYOUTS[name]
     try:
         message = parsed(layout.kind, body)
@@ -355,7 +288,7 @@ def _skeleton(body: bytes, name: str, needs: Needs, index: int) -> tuple[Search,
     ranking = layout.ranking(message, needs.bounds.nesting)
     top_k, skipped = message.limit if message.HasField("limit") else layout.default_limit or 0, message.offset
     wanted = read_vectors(message.with_vectors)
-    payload = plan_payload(message, needs.payload_fields, needs.optional_fields, whole=needs.whole)
+    payload = read_payload(message, needs)
     if not needs.values:
         payload = Payload(is_cut=payload.is_cut)
     check_page(top_k, skipped)

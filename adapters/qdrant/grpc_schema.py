@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from ..wire.protobuf import Messages
-from ..wire.schema import compiled
+from ..wire.schema import compiled, counted
 from ..wire.values import NESTED, Values
 
 _VECTORS = {
@@ -132,36 +133,24 @@ _WRITES = {
 
 # Of its own, private schema: nothing that other parts of the process register can clash with it.
 MESSAGES = compiled("vecsieve.qdrant", _VECTORS | _REPLIES | _REQUESTS | _WRITES)
-
+proto: Any = SimpleNamespace(**MESSAGES)
 VALUES = Values(MESSAGES)
 
-REPLY: Any = MESSAGES["Reply"]
-LIST: Any = MESSAGES["List"]
-HIT: Any = MESSAGES["Hit"]
-PAYLOAD: Any = MESSAGES["Payload"]
-VECTORS: Any = MESSAGES["Vectors"]
-SEARCHES = {name: MESSAGES[name.title()] for name in ("query", "search", "recommend", "discover")}
-QUERY, BATCH, FILTER = (MESSAGES[name] for name in ("Query", "Batch", "Filter"))
-UPSERT, POINT, WAIT, STORED, SHARD_KEYS = (
-    MESSAGES[name] for name in ("Upsert", "Written", "Wait", "Stored", "ShardKeys")
-)
-ANSWER, GET, WHERE, PARAMS, VECTOR = (MESSAGES[name] for name in ("Answer", "Get", "Where", "Params", "Vector"))
-DELETION, UPDATES, SHARD_DELETION, INFO = (MESSAGES[name] for name in ("Deletion", "Updates", "ShardDeletion", "Info"))
-CHANGE = {name: MESSAGES[name] for name in ("SetPayload", "UpdateVectors", "DeleteVectors")}
-
-# What is counted of large messages: `batch` and `list` of replies, `upsert`, `deletion`, `updates`.
+SEARCHES = ("query", "search", "recommend", "discover")
+_PARSED = counted(MESSAGES)
+# What is counted of searches, and of large messages: `batch` and `list` of replies, `upsert`, `deletion`, `updates`. Payloads are not counted.
 COUNTED: Messages = {
+    **_PARSED,
+    **{name: _PARSED[name.title()] for name in SEARCHES},
+    **{f"{name}_batch": {2: name} for name in SEARCHES},
     "batch": {1: "list"},
-    "list": {1: "point"},
-    "upsert": {3: "written"},
-    "point": {6: "vectors"},
-    "written": {4: "vectors"},
-    "vectors": {2: "names"},
-    "names": {},
+    "list": _PARSED["List"],
+    "Point": {6: "Vectors"},
+    "upsert": {3: "Written"},
+    "Written": {4: "Vectors"},
+    "Vectors": {2: "NamedVectors"},
+    "NamedVectors": {},
+    "updates": _PARSED["Updates"],
     # Selectors and points have different numbers in each of these calls.
-    "updates": {3: "update"},
-    "update": dict.fromkeys(range(1, 11), "deletion"),
-    "deletion": {1: "selector", 2: "selector", 3: "selector", 5: "selector"},
-    "selector": {1: "ids"},
-    "ids": {},
+    "deletion": dict.fromkeys((1, 2, 3, 5), "Selector"),
 }

@@ -41,25 +41,7 @@ from .grpc_reply import (
     vectors_of,
 )
 from .grpc_request import choice, once
-from .grpc_schema import (
-    ANSWER,
-    BATCH,
-    COUNTED,
-    DELETION,
-    GET,
-    INFO,
-    PARAMS,
-    POINT,
-    QUERY,
-    REPLY,
-    SHARD_KEYS,
-    STORED,
-    UPSERT,
-    VALUES,
-    VECTOR,
-    WAIT,
-    WHERE,
-)
+from .grpc_schema import COUNTED, VALUES, proto
 from .ranking import Kind, forced
 from .rest_write import compared
 
@@ -102,11 +84,11 @@ def vectors_fields(vectors: object) -> dict[str, Any]:
 def _written(vector: object) -> Any:
     """In the old form, which all servers read."""
     if isinstance(vector, dict):
-        return VECTOR(data=[_packed(vector["values"])], indices={"data": vector["indices"]})
+        return proto.Vector(data=[_packed(vector["values"])], indices={"data": vector["indices"]})
     assert isinstance(vector, list)  # noqa: S101 - a vector as JSON has it
     if vector and isinstance(vector[0], list):
-        return VECTOR(data=[_packed([number for row in vector for number in row])], vectors_count=len(vector))
-    return VECTOR(data=[_packed(vector)])
+        return proto.Vector(data=[_packed([number for row in vector for number in row])], vectors_count=len(vector))
+    return proto.Vector(data=[_packed(vector)])
 
 
 def _packed(numbers: list[float]) -> bytes:
@@ -157,12 +139,12 @@ def id_of(identity: Any) -> bytes:
     return b"%d" % value if name == "num" else b'"%s"' % str(UUID(value.decode())).encode()
 
 
-_RESCORED = serialized(PARAMS(quantization={"rescore": True}))
+_RESCORED = serialized(proto.Params(quantization={"rescore": True}))
 
 
 def _filter(tenant: Tenant) -> list[bytes]:
     conditions = [_condition(key, orjson.loads(value)) for key, value in tenant]
-    return [serialized(WHERE(must=conditions))] if conditions else []
+    return [serialized(proto.Where(must=conditions))] if conditions else []
 
 
 _COSINE = 1  # Distance
@@ -189,7 +171,7 @@ def _named(write: Operation, points: NewPoints | None = None) -> dict[str, Any]:
 
 def shard_keys_of(selector: bytes) -> list[object]:
     """The keys of a selector's message. Raises ValueError, UnsupportedError."""
-    choices = [choice(key) for key in parsed(SHARD_KEYS, selector).shard_keys]
+    choices = [choice(key) for key in parsed(proto.ShardKeys, selector).shard_keys]
     return [value.decode() if name == "keyword" else value for name, value in choices]
 
 
@@ -198,7 +180,7 @@ _ACKNOWLEDGED, _COMPLETED = 1, 2
 
 class QdrantGrpcWrites(GrpcWrites):
     counted: ClassVar[Messages] = COUNTED
-    upsert = UPSERT, "points"
+    upsert = proto.Upsert, "points"
 
     def data(self, points: NewPoints) -> bytes:
         return typed(points.document, Document).data
@@ -207,8 +189,8 @@ class QdrantGrpcWrites(GrpcWrites):
         """A point with the id of a row. ``point``: as JSON."""
         value = orjson.loads(point)
         return serialized(
-            POINT(
-                id=parsed(POINT, typed(points.document, Document).points[row]).id,
+            proto.Written(
+                id=parsed(proto.Written, typed(points.document, Document).points[row]).id,
                 payload=[VALUES.entry(key, item) for key, item in (value["payload"] or {}).items()],
                 vectors=vectors_fields(value["vector"]),
             )
@@ -222,7 +204,7 @@ class QdrantGrpcWrites(GrpcWrites):
 
     def shows_unread(self, _query: str, body: bytes, _known: object | None) -> bool:
         try:
-            return bool(parsed(WAIT, body).wait)
+            return bool(parsed(proto.Wait, body).wait)
         except ValueError:
             return False
 
@@ -233,12 +215,11 @@ class QdrantGrpcWrites(GrpcWrites):
 
     def ask_metric(self, write: Operation, _: bytes) -> Question:
         """The collection's own description."""
-        return Question(method="POST", target="/qdrant.Collections/Get", body=serialized(BATCH(**_named(write))))
+        return Question(method="POST", target="/qdrant.Collections/Get", body=serialized(proto.Batch(**_named(write))))
 
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-        """Raises ValueError, UnsupportedError."""
         forced(needs.keys, ())
-        upsert = once(read(UPSERT, body))
+        upsert = once(read(proto.Upsert, body))
         if upsert.update_filter or upsert.update_mode:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
         if not upsert.points:
@@ -246,7 +227,7 @@ class QdrantGrpcWrites(GrpcWrites):
         if len(upsert.points) > needs.most:
             raise UnsupportedError(Reason.TOO_MANY_PARTS)
         written = tuple(upsert.points)
-        points = [read(POINT, point) for point in written]
+        points = [read(proto.Written, point) for point in written]
         vectors = [_dense(point) for point in points]
         name = name_of(vectors, needs.vector_name)
         packed = tuple([vector.get(name, b"") for vector in vectors])
@@ -279,16 +260,15 @@ class QdrantGrpcWrites(GrpcWrites):
         shared |= {"with_payload": {"include": {"names": keys}}} if keys else {}
         vectors = typed(points.document, Document).vectors
         queries = [
-            QUERY(query={"nearest": {"dense": {"data": [vectors[point]]}}}, filter=_filter(tenant), **shared)
+            proto.Query(query={"nearest": {"dense": {"data": [vectors[point]]}}}, filter=_filter(tenant), **shared)
             for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
         ]
-        batch = BATCH(searches=list(map(serialized, queries)), **_named(write))
+        batch = proto.Batch(searches=list(map(serialized, queries)), **_named(write))
         return [Question(method="POST", target="/qdrant.Points/QueryBatch", body=serialized(batch))]
 
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-        """Raises ValueError."""
         (body,) = bodies
-        lists = [points_of(hits) for hits in parsed_reply(REPLY, body, root="batch").result]
+        lists = [points_of(hits) for hits in parsed_reply(proto.Reply, body, root="batch").result]
         if len(lists) != len(inquiry.which):
             raise ValueError(f"{len(lists)} lists, wanted {len(inquiry.which)}")
         near = [point for points in lists for point in points]
@@ -303,7 +283,7 @@ class QdrantGrpcWrites(GrpcWrites):
     def is_cosine(self, body: bytes, vector_name: str) -> bool:
         """From the description of a collection. Never raises."""
         try:
-            config = parsed(INFO, body).result.config.params.vectors_config
+            config = parsed(proto.Info, body).result.config.params.vectors_config
             params = config.params_map.map.get(vector_name) if vector_name else config.params
         except ValueError:
             return False
@@ -313,7 +293,7 @@ class QdrantGrpcWrites(GrpcWrites):
         """The client's message with a note in the payloads of some points."""
         written = typed(points.document, Document).points
         noted = {
-            row: written[row] + serialized(POINT(payload=[VALUES.entry(NOTE, orjson.loads(note))]))
+            row: written[row] + serialized(proto.Written(payload=[VALUES.entry(NOTE, orjson.loads(note))]))
             for row, note in notes.items()
         }
         return self.rewritten(points, noted)
@@ -322,18 +302,20 @@ class QdrantGrpcWrites(GrpcWrites):
         self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool
     ) -> Sequence[Question]:
         everything = {"with_payload": {"enable": whole}, "with_vectors": {"enable": whole}}
-        query = GET(ids=list(map(_identity, ids)), **everything, **_named(write, points))
+        query = proto.Get(ids=list(map(_identity, ids)), **everything, **_named(write, points))
         return [Question(method="POST", target="/qdrant.Points/Get", body=serialized(query))]
 
     def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        stored = [parsed(STORED, message) for message in parsed_reply(REPLY, body).result]
+        stored = [parsed(proto.Stored, message) for message in parsed_reply(proto.Reply, body).result]
         ids = [id_of(point.id) for point in stored]
         return {identifier: _point(identifier, point) for identifier, point in zip(ids, stored, strict=True)}
 
     def acknowledged(self, _: Operation, points: NewPoints, query: str) -> NativeAnswer:
         """Without the number of an operation: there was none."""
         status = _COMPLETED if self.waits(points, query) else _ACKNOWLEDGED
-        return NativeAnswer(status=0, content_type="", body=serialized(ANSWER(result={"status": status}, time=0.0)))
+        return NativeAnswer(
+            status=0, content_type="", body=serialized(proto.Answer(result={"status": status}, time=0.0))
+        )
 
     def ask_removed(self, write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """A deletion with one filter per point."""
@@ -348,13 +330,13 @@ class QdrantGrpcWrites(GrpcWrites):
             }
             for identifier, point in victims.items()
         ]
-        deletion = DELETION(wait=True, points={"filter": {"should": filters}}, **_named(write, points))
+        deletion = proto.Deletion(wait=True, points={"filter": {"should": filters}}, **_named(write, points))
         return [Question(method="POST", target="/qdrant.Points/Delete", body=serialized(deletion))]
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """As JSON. Raises UnsupportedError."""
         try:
-            return _point(points.ids[row], parsed(POINT, typed(points.document, Document).points[row]))
+            return _point(points.ids[row], parsed(proto.Written, typed(points.document, Document).points[row]))
         except ValueError:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 

@@ -7,7 +7,7 @@ Dense, sparse and multivector queries differ in their JSON type, so no schema is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
@@ -92,6 +92,56 @@ _FIRST_KEY = re.compile(r"[A-Za-z0-9_-]+")
 def without_known(needs: Needs) -> Needs:
     """The needs of a call whose optional values may already be known: it neither adds nor reads them."""
     return needs if needs.values else replace(needs, optional_fields=())
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """``added``: the keys added to the client's payload selection. ``is_forced``: the client wants no payload; ``is_whole``: all of it is
+    requested then. ``is_cut``: whether some optional keys are not returned completely.
+    """
+
+    added: tuple[str, ...] = ()
+    is_forced: bool = False
+    is_whole: bool = False
+    is_cut: bool = False
+
+
+def plan_payload(
+    selected: bool | None,
+    chosen: Callable[[], tuple[bool, Sequence[str]]],
+    needs: Needs,
+    *,
+    may_force: bool = True,
+) -> Payload:
+    """The additions for the needs' top-level keys. Raises UnsupportedError, or ValueError of ``chosen``, if a required one could not be
+    removed again exactly. Optional keys are added if possible.
+
+    ``selected``: everything, nothing, or None for what ``chosen`` reads: whether paths are included, or excluded, and the paths.
+    ``may_force``: whether optional keys are added if the client wants no payload.
+    """
+    if selected:
+        return Payload()
+    fields, optional = needs.payload_fields, needs.optional_fields
+    plain = askable(optional, fields)
+    is_cut = not {*plain, *fields}.issuperset(optional)
+    if selected is False:
+        added = forced(fields, plain if may_force else ())
+        is_whole = needs.whole and bool(added)
+        is_cut = (is_cut or (bool(plain) and not may_force)) and not is_whole
+        return Payload(added, is_forced=bool(added), is_whole=is_whole, is_cut=is_cut)
+    if not (fields or plain):
+        return Payload(is_cut=is_cut)
+    try:
+        is_included, paths = chosen()
+        if not is_included:
+            check_shown(paths, fields)
+        # Optional keys that are not excluded are returned in any case.
+        added = missing(paths, fields, plain) if is_included else ()
+        return Payload(added, is_cut=is_cut or is_touched(paths, plain, may_be_whole=is_included))
+    except (UnsupportedError, ValueError):  # ValueError: a repeated key, or one that is no text
+        if fields:
+            raise
+        return Payload(is_cut=True)
 
 
 def askable(optional: Sequence[str], fields: Sequence[str]) -> tuple[str, ...]:

@@ -139,8 +139,8 @@ def _lean_fields(points: Sequence[_Point], fields: tuple[str, ...]) -> tuple[tup
     return each_last_values(payloads, fields, Allowance(FIELD_BYTES))
 
 
-def _lean_payloads(points: Sequence[_Point], most: int) -> tuple[bytes | None, ...]:
-    return tuple([None if point.payload is _ABSENT else bytes(point.payload) for point in points[:most]])
+def _lean_payloads(points: Sequence[_Point], rows: Sequence[int]) -> tuple[bytes | None, ...]:
+    return tuple([None if points[row].payload is _ABSENT else bytes(points[row].payload) for row in rows])
 
 
 def _walked(body: bytes, points: Sequence[_Point], start: int) -> tuple[list[Span], list[tuple[bytes, bytes]]] | None:
@@ -261,5 +261,4 @@ class QdrantRest(NotingAdapter[Document, ReplyDocument]):
     fused = staticmethod(rest_fusion.fused)
 
     def read_reply(self, request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
-        """Raises MalformedReplyError, nothing else."""
         return parse_lean(request, needs, body) or rest_reply.parse_reply(request, needs, body)

@@ -19,9 +19,9 @@ from ..fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, U
 from ..wire.json import Members, Span, elements, members, splice, whole
 from ..wire.json_requests import present
 from ..wire.json_vectors import edited
-from .ranking import Kind, is_inferred, listed, of_query
+from .ranking import Kind, Payload, is_inferred, listed, of_query
 from .rest_reply import ReplyDocument
-from .rest_request import QUERY_LIMIT, Document, Payload, Plan, Vectors, dense_at
+from .rest_request import QUERY_LIMIT, Document, Plan, Vectors, dense_at
 
 DEFAULT_K = 2  # of rrf without k
 # Members of the root: those that each search gets, and those that are read here.
@@ -75,7 +75,6 @@ def _fusion(body: bytes, root: Members) -> Fusion | None:
 
 
 def _batch(call: SearchCall, plan: Plan, body: bytes, root: Members, fusion: Fusion) -> Divided:
-    """Raises UndividedError or ValueError."""
     prefetches = listed(body, root)
     offset = present(body, root, "offset")
     if not root.keys() <= _ROOT or not prefetches or (offset is not None and body[offset[0] : offset[1]] != b"0"):
@@ -126,7 +125,7 @@ def _leaf(body: bytes, found: Members, root: Plan, index: int, partition: bytes)
     )
     plan = Plan(
         index=index, start=0, top_k=count, limit=None, offset=None, vectors=Vectors(wanted=True, span=None),
-        payload=Payload(None, is_cut=root.payload.is_cut), name=root.name, prefers=root.prefers, fetches=root.fetches,
+        selector=None, payload=Payload(is_cut=root.payload.is_cut), name=root.name, prefers=root.prefers, fetches=root.fetches,
     )  # fmt: skip
     return search, plan
 
@@ -159,14 +158,12 @@ def _both(body: bytes, one: Span, other: Span) -> bytes:
 
 
 def _integer(body: bytes, span: Span) -> int:
-    """Raises ValueError."""
     if not _INTEGER.fullmatch(body, *span):
         raise ValueError(f"no whole number at byte {span[0]}")
     return int(body[span[0] : span[1]])
 
 
 def _number(body: bytes, span: Span) -> float:
-    """Raises ValueError."""
     value = float(body[span[0] : span[1]]) if _NUMBER.fullmatch(body, *span) else math.nan
     if not math.isfinite(value):
         raise ValueError(f"no number at byte {span[0]}")

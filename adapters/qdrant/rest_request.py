@@ -34,16 +34,7 @@ from ..wire.json_requests import present
 from ..wire.json_vectors import REMEMBERED, decode_matrix, query_aside
 from ..wire.vectors import usable
 from . import ranking
-from .ranking import (
-    Ranking,
-    askable,
-    check_shown,
-    compared,
-    forced,
-    is_touched,
-    missing,
-    without_known,
-)
+from .ranking import Payload, Ranking, compared, plan_payload, without_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +43,6 @@ class Vectors:
 
     wanted: bool | tuple[str, ...]
     span: Span | None
-
-
-@dataclass(frozen=True, slots=True)
-class Payload:
-    """The widened payload selector ``value``; None: unchanged. ``is_forced``: the client wants no payload. ``added``: keys that the client
-    did not select. ``is_cut``: whether some optional keys are not returned completely.
-    """
-
-    span: Span | None
-    value: bytes | None = None
-    is_forced: bool = False
-    added: tuple[str, ...] = ()
-    is_cut: bool = False
 
 
 def read_vectors(text: bytes, span: Span | None) -> Vectors:
@@ -91,63 +69,36 @@ def widen_vectors(text: bytes, vectors: Vectors, name: str | None) -> bytes | No
     return None if name in vectors.wanted else _appended(text, vectors.span, [name])
 
 
-def plan_payload(
-    text: bytes,
-    span: Span | None,
-    fields: Sequence[str],
-    optional: Sequence[str] = (),
-    *,
-    may_force: bool = True,
-    whole: bool = False,
-) -> Payload:
-    """``with_payload`` with the top-level keys ``fields``. Raises UnsupportedError if one could not be removed again exactly.
-
-    ``optional`` keys are added if possible; the search continues without them. ``may_force``: also if the client wants no payload;
-    ``whole``: then all of it.
-    """
+def read_payload(text: bytes, span: Span | None, needs: Needs, *, may_force: bool = True) -> Payload:
+    """The additions to ``with_payload``, as `plan_payload`."""
     value = b"null" if span is None else text[span[0] : span[1]]
-    if value == b"true":
-        return Payload(span)
-    plain = askable(optional, fields)
-    is_cut = not {*plain, *fields}.issuperset(optional)
-    if value in {b"null", b"false"}:
-        wanted, is_cut = forced(fields, plain if may_force else ()), is_cut or not (may_force or not plain)
-        if not wanted:
-            return Payload(span, is_cut=is_cut)
-        return Payload(span, b"true" if whole else _array(wanted), is_forced=True, is_cut=is_cut and not whole)
-    if not (fields or plain):
-        return Payload(span, is_cut=is_cut)
-    try:
-        planned = _plan_chosen(text, span, fields, plain)
-    except (UnsupportedError, ValueError):  # ValueError: a repeated key, or one that is no text
-        if fields:
-            raise
-        return Payload(span, is_cut=True)
-    return replace(planned, is_cut=planned.is_cut or is_cut)
+
+    def chosen() -> tuple[bool, Sequence[str]]:
+        is_included, listed = _chosen(text, span)
+        return is_included, _paths(text, listed)
+
+    return plan_payload({b"true": True, b"false": False, b"null": False}.get(value), chosen, needs, may_force=may_force)
 
 
-def _plan_chosen(text: bytes, span: Span | None, fields: Sequence[str], optional: Sequence[str]) -> Payload:
-    """Of a list or an object. Raises UnsupportedError, or ValueError."""
-    if span is None or text[span[0]] not in b"[{":
+def widen_payload(text: bytes, span: Span | None, payload: Payload) -> tuple[Span | None, bytes | None]:
+    """The span that is replaced, None for an absent member, and its new value; None if the client's is unchanged."""
+    if not payload.added:
+        return span, None
+    if payload.is_forced:
+        return span, b"true" if payload.is_whole else _array(payload.added)
+    _, listed = _chosen(text, span)
+    return listed, _appended(text, listed, payload.added)
+
+
+def _chosen(text: bytes, span: Span | None) -> tuple[bool, Span]:
+    """Whether paths are included, or excluded, and their list. Raises UnsupportedError, or ValueError."""
+    if span is not None and text[span[0]] == ord("["):
+        return True, span
+    found = members(text, span) if span is not None and text[span[0]] == ord("{") else {}
+    if found.keys() not in ({"include"}, {"exclude"}):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-    if text[span[0]] == ord("["):
-        return _plan_include(text, span, fields, optional)
-    found = members(text, span)
-    if found.keys() == {"include"}:
-        return _plan_include(text, (found["include"].value, found["include"].end), fields, optional)
-    if found.keys() == {"exclude"}:
-        hidden = _paths(text, (found["exclude"].value, found["exclude"].end))
-        check_shown(hidden, fields)
-        # Optional keys that are not excluded are returned in any case.
-        return Payload(span, is_cut=is_touched(hidden, optional, may_be_whole=False))
-    raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-
-
-def _plan_include(text: bytes, span: Span, fields: Sequence[str], optional: Sequence[str]) -> Payload:
-    paths = _paths(text, span)
-    added, is_cut = missing(paths, fields, optional), is_touched(paths, optional, may_be_whole=True)
-    value = _appended(text, span, added) if added else None
-    return Payload(span, value=value, added=added, is_cut=is_cut)
+    ((name, member),) = found.items()
+    return name == "include", member.span
 
 
 def _paths(text: bytes, span: Span) -> tuple[str, ...]:
@@ -239,8 +190,8 @@ ENDPOINTS: Mapping[str, Endpoint] = {
 class Plan:
     """One supported search: the spans of its fields, and its additions.
 
-    ``index``: in the batch, else 0. ``start``: of its opening brace. ``offset``: None for null as well. ``name``: the vector to compare by;
-    None fetches all, and ``prefers`` is the query's. ``fetches``: whether vectors are added.
+    ``index``: in the batch, else 0. ``start``: of its opening brace. ``offset``: None for null as well. ``selector``: of the payload.
+    ``name``: the vector to compare by; None fetches all, and ``prefers`` is the query's. ``fetches``: whether vectors are added.
     """
 
     index: int
@@ -249,6 +200,7 @@ class Plan:
     limit: Span | None
     offset: Span | None
     vectors: Vectors
+    selector: Span | None
     payload: Payload
     name: str | None
     prefers: str
@@ -270,7 +222,6 @@ class Document:
 
 
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    """Raises UnsupportedError, nothing else."""
     read = _read_aside(operation.name, body, needs) or _read_request(operation.name, body, needs)
     return SearchCall(operation=operation, searches=read.searches, needs=read.needs, document=read.document)
 
@@ -301,17 +252,11 @@ def _read_aside(name: str, body: bytes, needs: Needs) -> _Read | None:
     if not is_array:
         return None
     (single,), shortened = read.searches, read.document
-    search = Search(
-        top_k=single.top_k, offset=single.offset, pages=single.pages, query=query, partition=single.partition, is_cut=single.is_cut
-    )  # fmt: skip
-    document = Document(
-        body=shortened.body, plans=shortened.plans, batch=None, in_object=shortened.in_object, aside=aside.span, numbers=aside.numbers
-    )  # fmt: skip
-    return _Read((search,), document, read.dense, read.needs)
+    document = replace(shortened, aside=aside.span, numbers=aside.numbers)
+    return _Read((replace(single, query=query),), document, read.dense, read.needs)
 
 
 def _read_request(name: str, body: bytes, needs: Needs) -> _Read:
-    """Raises UnsupportedError, nothing else."""
     try:
         span = whole(body)
         found = members(body, span)
@@ -351,15 +296,11 @@ def _batch_items(body: bytes, found: Members, most: int) -> list[Span]:
 
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     """The request for ``fetch_k[i]`` candidates of plan i, with vectors and payload keys added; 0 leaves that search unchanged."""
-    edits = _put_back(document)
+    edits = [] if document.aside is None else [(*document.aside, document.numbers)]
     for plan, count in zip(document.plans, fetch_k, strict=True):
         if count:
             edits += _edits(document.body, plan, count)
     return splice(document.body, edits)
-
-
-def _put_back(document: Document) -> list[_Edit]:
-    return [] if document.aside is None else [(*document.aside, document.numbers)]
 
 
 def _edits(body: bytes, plan: Plan, count: int) -> list[_Edit]:
@@ -367,7 +308,7 @@ def _edits(body: bytes, plan: Plan, count: int) -> list[_Edit]:
         ("limit", plan.limit, None if count == plan.top_k else str(count).encode()),
         ("offset", plan.offset, None if plan.offset is None else b"0"),
         ("with_vector", plan.vectors.span, widen_vectors(body, plan.vectors, plan.name) if plan.fetches else None),
-        ("with_payload", plan.payload.span, plan.payload.value),
+        ("with_payload", *widen_payload(body, plan.selector, plan.payload)),
     ]
     changed = [(name, span, value) for name, span, value in wanted if value is not None]
     # Placed after the brace, each with a comma: the object has at least one member, its query.
@@ -394,25 +335,19 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
         offset = present(body, found, "offset")
         skipped = _integer(body, offset, default=0)
         vectors = read_vectors(body, _one_of(found, endpoint.selectors))
-        payload = plan_payload(
-            body,
-            _one_of(found, ("with_payload",)),
-            needs.payload_fields,
-            needs.optional_fields,
-            may_force=not endpoint.is_old,
-            whole=needs.whole,
-        )
+        selector = _one_of(found, ("with_payload",))
+        payload = read_payload(body, selector, needs, may_force=not endpoint.is_old)
     except RepeatedKeyError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:  # a key that is no Unicode text
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
     if not needs.values:
-        payload = Payload(payload.span, is_cut=payload.is_cut)
+        payload = Payload(is_cut=payload.is_cut)
     check_page(top_k, skipped)
     name = compared(ranking, needs, vectors.wanted)
     plan = Plan(
         index=place[0], start=place[1], top_k=top_k, limit=limit, offset=offset,
-        vectors=vectors, payload=payload, name=name, prefers=ranking.name, fetches=needs.vectors,
+        vectors=vectors, selector=selector, payload=payload, name=name, prefers=ranking.name, fetches=needs.vectors,
     )  # fmt: skip
     dense = ranking.dense if name == ranking.name else None  # vectors of another name are not comparable
     shard_key = present(body, found, "shard_key")

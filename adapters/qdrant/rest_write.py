@@ -288,7 +288,6 @@ class QdrantRestWrites(RestWrites):
         return [span for span in guess_numbers(body) if not _holds_ids(body, span)]
 
     def read_points(self, write: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
-        """Raises ValueError, UnsupportedError."""
         forced(needs.keys, ())  # keys that a query for neighbours can name without quotes
         text = source.text
         span = whole(text) if write.name == calls.UPSERT else _only_upsert(text)
@@ -355,7 +354,6 @@ class QdrantRestWrites(RestWrites):
         return [Question(method="POST", target=points_of(write) + "/query/batch", body=body)]
 
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-        """Read a batch reply. Raises ValueError and the like."""
         (body,) = bodies
         lists = _REPLY.decode(body).result
         if len(lists) != len(inquiry.which):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn
 
 import msgspec
 
@@ -106,23 +105,11 @@ def reshaped_over_grpc(head: RequestHead) -> Touched | None:
     return None if is_harmless else Touched(collection=None)
 
 
-def _not_read(*_: object) -> NoReturn:
-    raise TypeError("Weaviate has no search over HTTP that is read")
-
-
-def _classify(_: RequestHead) -> None:
-    return None
-
-
 class WeaviateRest(RestAdapter[object, object]):
     """Classifies nothing, so that no other verb is called."""
 
-    request_type = reply_type = object
-    classify = staticmethod(_classify)
-    read_request = staticmethod(_not_read)
-    widen_request = staticmethod(_not_read)
-    read_reply = staticmethod(_not_read)
-    cut_reply = staticmethod(_not_read)
+    def classify(self, _: RequestHead) -> Operation | None:
+        return None
 
 
 # The description of a collection, from REST: its properties and their types, its vectors and their distances.
@@ -177,7 +164,6 @@ _DECODER = msgspec.json.Decoder(_Class)
 
 
 def read_schema(body: bytes) -> Schema:
-    """Raises MalformedReplyError, nothing else."""
     try:
         read = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

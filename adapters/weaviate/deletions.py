@@ -53,7 +53,6 @@ class _Body(msgspec.Struct):
 
 
 def of_body(request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
-    """Over REST. Raises ValueError and the like."""
     collection = request.collection or None
     if request.name in {_OBJECT, _CHANGE}:
         return [Deletion(collection=collection, ids=(orjson.dumps(request.id),), is_change=request.name == _CHANGE)]

@@ -26,7 +26,7 @@ from ..wire.vectors import matrix, whole_floats, without_vector
 from . import calls, grpc_request
 from .calls import UNNAMED, spelled
 from .grpc_request import SINGLE_TYPES, Document, Ranking, Shown
-from .grpc_schema import COUNTED, MESSAGES, REPLY, RESULT, RESULTS
+from .grpc_schema import COUNTED, MESSAGES, proto
 
 # A collection's unnamed vector is in two fields, its named ones in a list, all as little-endian floats. Multivectors are not compared.
 
@@ -100,20 +100,18 @@ _OLD_PROPERTIES = (
 
 
 def _results(body: bytes) -> Sequence[Any]:
-    """Raises ValueError."""
     check_count(body, "reply", COUNTED)
-    reply = parsed(RESULTS, body)
+    reply = parsed(proto.Results, body)
     if reply.group_by_results or is_mistyped(reply):
         raise ValueError("the reply holds groups, wanted results")
     results = list(reply.results)
-    check_certain(results, parsed(REPLY, body).results)
+    check_certain(results, parsed(proto.Reply, body).results)
     if any(not result.metadata.id or result.HasField("generative") for result in results):
         raise ValueError("a result has no id, or generated text")
     return results
 
 
 def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, bytes]:
-    """Raises ValueError."""
     results = _results(body)
     metadata = [result.metadata for result in results]
     name, vectors = compare(metadata, request.shown.compared)
@@ -164,15 +162,16 @@ def _present(result: Any) -> dict[str, Any]:
     return {each.key.decode(errors="replace"): each.value for each in members if not each.value.HasField("null_value")}
 
 
-def _payloads(body: bytes, most: int) -> tuple[bytes | None, ...]:
+def _payloads(body: bytes, rows: Sequence[int]) -> tuple[bytes | None, ...]:
     """The properties, from the bytes, which are kept in any case."""
-    return VALUES.readable(parsed(REPLY, body).results[:most], lambda hit: _members(parsed(RESULT, hit)))
+    hits = parsed(proto.Reply, body).results
+    return VALUES.readable([hits[row] for row in rows], lambda hit: _members(parsed(proto.Result, hit)))
 
 
 def trim(request: Document, reply: bytes, keep: Keep) -> bytes:
     """The client's answer: the results ``keep[0]`` in that order."""
     (kept,) = keep
-    answer = parsed(REPLY, reply)
+    answer = parsed(proto.Reply, reply)
     hits = answer.results
     shown = [_shown(request.shown, hits[index]) for index in kept.tolist()]
     if len(shown) == len(hits) and shown == hits:  # fields that are not named keep their places
@@ -185,7 +184,7 @@ def _shown(shown: Shown, hit: bytes) -> bytes:
     """A result in the client's answer."""
     if not (shown.hidden or shown.properties or shown.listed is not None):
         return hit
-    result = parsed(RESULT, hit)
+    result = parsed(proto.Result, hit)
     for name in shown.hidden:
         result.metadata.ClearField(name)
     if shown.listed is not None:

@@ -17,7 +17,7 @@ from ..contract import MalformedReplyError, Needs, Operation, Question, Reason, 
 from ..wire.schema import checked, parsed, serialized, text_of
 from ..wire.vectors import row, usable, whole_floats
 from .calls import PATH, default_limit, spelled
-from .grpc_schema import LIMIT, REPLY, SEARCH
+from .grpc_schema import proto
 
 HYBRID, KEYWORDS, NEAR_VECTOR, NEAR_OBJECT, NEAR_TEXT = (
     "hybrid_search", "bm25_search", "near_vector", "near_object", "near_text",
@@ -207,8 +207,7 @@ class Document:
 
 
 def read_request(_: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:
-    """Raises UnsupportedError, nothing else."""
-    request = checked(SEARCH, body)
+    request = checked(proto.Search, body)
     _check_chosen(request)
     ranking = ranking_of(request)
     limit, offset = request.limit or None, request.offset
@@ -237,7 +236,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     (count,) = fetch_k
     if not count:
         return document.body
-    added = SEARCH(
+    added = proto.Search(
         **({"limit": count} if count != document.limit else {}),
         **({"offset": 0} if document.offset else {}),
         **widen_shown(document.shown),
@@ -248,20 +247,20 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 def describe(_: Operation, message: bytes) -> Question | None:
     """The smallest list without a limit, identifiers without properties; None if the search has a limit, or names no collection. Never raises."""
     try:
-        request = parsed(LIMIT, message)
+        request = parsed(proto.Limit, message)
     except ValueError:
         return None
     if request.limit or not request.collection:
         return None
     place = {field.name: value for field, value in request.ListFields() if field.name in {"collection", "tenant"}}
-    least = SEARCH(**place, properties={}, metadata={"uuid": True}, uses_127_api=True)
+    least = proto.Search(**place, properties={}, metadata={"uuid": True}, uses_127_api=True)
     return Question(method="POST", target=PATH, body=serialized(least))
 
 
 def parse_description(body: bytes) -> int:
     """The length of the list. Raises MalformedReplyError, nothing else."""
     try:
-        return len(parsed(REPLY, body).results)
+        return len(parsed(proto.Reply, body).results)
     except ValueError as error:
         raise MalformedReplyError(f"list: {error}") from None
 

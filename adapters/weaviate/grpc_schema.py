@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 from ..wire import values
 from ..wire.protobuf import Messages
 from ..wire.schema import compiled, counted
@@ -107,12 +110,7 @@ _WRITES = {
 
 # Of its own, private schema: nothing that other parts of the process register can clash with it.
 MESSAGES = compiled("vecsieve.weaviate", _REQUESTS | _REPLIES | _WRITES)
-
-SEARCH, LIMIT, REPLY, RESULTS, RESULT = (MESSAGES[name] for name in ("Search", "Limit", "Reply", "Results", "Result"))
-BATCH, OBJECT, WRITTEN, ERROR, DELETION = (
-    MESSAGES[name] for name in ("Batch", "Object", "Written", "Error", "BatchDelete")
-)
-ARRAYS = {kind: MESSAGES[kind] for kind in ("NumberArray", "IntArray", "TextArray", "BoolArray")}
+proto: Any = SimpleNamespace(**MESSAGES)
 
 _PARSED = counted(MESSAGES)
 # What is counted of a search, and of large messages: `reply` and `upsert`.
@@ -122,5 +120,6 @@ COUNTED: Messages = {
     "reply": _PARSED["Results"],
     "upsert": {1: "Object"},
     "Given": dict.fromkeys((1, 4, 5, 6, 7), "struct"),
+    "Entry": {},
     **values.COUNTED,
 }

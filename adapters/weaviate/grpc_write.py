@@ -26,7 +26,7 @@ from . import rest_write
 from .calls import BACKEND, UNNAMED, Schema, spelled
 from .deletions import MATCHING, collection_name
 from .grpc import named_vectors
-from .grpc_schema import ARRAYS, BATCH, COUNTED, DELETION, ERROR, OBJECT, WRITTEN
+from .grpc_schema import COUNTED, proto
 from .objects import is_number
 from .rest_write import Document, WeaviateWrites, document_of
 
@@ -59,7 +59,6 @@ def _vectors(written: Any) -> dict[str, bytes]:
 
 
 def _ids(objects: Sequence[Any], needs: WriteNeeds) -> tuple[bytes, ...]:
-    """Raises ValueError."""
     ids = [written.uuid.decode().lower() for written in objects]
     if not any(ids):
         return numbered(len(ids), needs)
@@ -71,18 +70,17 @@ def _ids(objects: Sequence[Any], needs: WriteNeeds) -> tuple[bytes, ...]:
 # Properties that are no Struct: arrays of one kind, each with its name, and the names of empty lists. References and objects are not read.
 _ARRAYS: Mapping[str, tuple[Any, Callable[[Any], list[object]]]] = {
     "number_array_properties": (
-        ARRAYS["NumberArray"],
+        proto.NumberArray,
         lambda array: np.frombuffer(array.values_bytes, "<f8").tolist() or list(array.values),
     ),
-    "int_array_properties": (ARRAYS["IntArray"], lambda array: list(array.values)),
-    "text_array_properties": (ARRAYS["TextArray"], lambda array: [text.decode() for text in array.values]),
-    "boolean_array_properties": (ARRAYS["BoolArray"], lambda array: list(array.values)),
+    "int_array_properties": (proto.IntArray, lambda array: list(array.values)),
+    "text_array_properties": (proto.TextArray, lambda array: [text.decode() for text in array.values]),
+    "boolean_array_properties": (proto.BoolArray, lambda array: list(array.values)),
 }
 _READ = {"non_ref_properties", "empty_list_props", *_ARRAYS}
 
 
 def _properties(properties: Any) -> bytes:
-    """Raises ValueError."""
     if unread := {field.name for field, _ in properties.ListFields()} - _READ:
         raise ValueError(f"{unread} are not read")
     lists: dict[str, list[object]] = {name.decode(): [] for name in properties.empty_list_props}
@@ -112,7 +110,7 @@ def object_message(point: bytes, schema: Schema) -> bytes:
     value = orjson.loads(point)
     vectors = (value.get("vectors") or {}).items()
     return serialized(
-        OBJECT(
+        proto.Object(
             uuid=value["id"].encode() or None,
             collection=value["class"].encode() or None,
             tenant=(value.get("tenant") or "").encode() or None,
@@ -167,12 +165,12 @@ _ALL = 3  # a consistency level
 
 class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
     counted: ClassVar[Messages] = COUNTED
-    upsert = BATCH, "objects"
+    upsert = proto.Batch, "objects"
 
     def reaches_all(self, _query: str, body: bytes) -> bool:
         """The level is in the message."""
         try:
-            return bool(parsed(BATCH, body).consistency_level == _ALL)
+            return bool(parsed(proto.Batch, body).consistency_level == _ALL)
         except ValueError:
             return False
 
@@ -197,7 +195,7 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's message with a note in the properties of some objects."""
-        written = {row: parsed(OBJECT, _source(points).objects[row]) for row in notes}
+        written = {row: parsed(proto.Object, _source(points).objects[row]) for row in notes}
         for row, note in notes.items():
             written[row].properties.non_ref_properties += GOOGLE.encoded({NOTE: note.decode()})
         return self.rewritten(points, {row: serialized(each) for row, each in written.items()})
@@ -217,9 +215,8 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         )
 
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-        """Raises ValueError, UnsupportedError."""
-        source = Source(body, tuple(read(BATCH, body).objects))
-        objects = [checked(OBJECT, written) for written in source.objects]
+        source = Source(body, tuple(read(proto.Batch, body).objects))
+        objects = [checked(proto.Object, written) for written in source.objects]
         vectors = [_vectors(written) for written in objects]
         places = [(written.collection.decode(), written.tenant.decode()) for written in objects]
         document, name = document_of(places, vectors, needs, source)
@@ -237,7 +234,7 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
     def point(self, points: NewPoints, row: int) -> bytes:
         """As JSON. Raises UnsupportedError for data without a JSON form here, such as references."""
         document = typed(points.document, Document)
-        written = checked(OBJECT, _source(points).objects[row])
+        written = checked(proto.Object, _source(points).objects[row])
         members = [b'"class":%s' % orjson.dumps(written.collection.decode())]
         if points.has_ids:
             members.append(b'"id":%s' % points.ids[row])
@@ -257,14 +254,16 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         """
         kept = [row for row in range(len(points.ids)) if row not in copies]
         try:
-            check_certain([parsed(WRITTEN, body)], [body])
-            reply = parsed(WRITTEN, body)
+            check_certain([parsed(proto.Written, body)], [body])
+            reply = parsed(proto.Written, body)
             words = {kept[message.index]: message.error for message in reply.errors}
         except (ValueError, IndexError) as error:
             raise MalformedReplyError(f"answer to a batch: {error}") from None
         refused = {row: words[of] for row, of in copies.items() if of in words}
         del reply.errors[:]
-        reply.errors.extend([ERROR(index=row, error=message) for row, message in sorted({**words, **refused}.items())])
+        reply.errors.extend(
+            [proto.Error(index=row, error=message) for row, message in sorted({**words, **refused}.items())]
+        )
         return Receipt(body=serialized(reply), refused=frozenset(refused), failed=frozenset(words))
 
 
@@ -273,13 +272,11 @@ def _source(points: NewPoints) -> Source:
 
 
 def classify_deletion(head: RequestHead) -> Operation | None:
-    """Never raises."""
     return Operation(backend=BACKEND, name=MATCHING, collection="") if head.path == _SERVICE + "BatchDelete" else None
 
 
 def deletions_of(_request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
-    """Raises ValueError."""
-    deletion = parsed(DELETION, body)
+    deletion = parsed(proto.BatchDelete, body)
     if deletion.dry_run:
         return []
     tenant = deletion.tenant.decode()

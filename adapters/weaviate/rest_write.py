@@ -330,7 +330,6 @@ def _vectors(text: bytes, row: Members) -> dict[str, Span]:
 
 
 def _ids(source: Shortened, rows: list[Members], needs: WriteNeeds) -> tuple[bytes, ...]:
-    """Raises ValueError, UnsupportedError."""
     spans = [present(source.text, row, "id") for row in rows]
     if not any(spans):
         return numbered(len(rows), needs)

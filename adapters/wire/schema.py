@@ -19,7 +19,6 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from ..contract import Reason, UnsupportedError
-from .protobuf import Messages
 
 _NUMBERS = {
     "float": FieldDescriptorProto.TYPE_FLOAT,
@@ -71,11 +70,12 @@ def _add(message: DescriptorProto, number: int, name: str, kind: str, package: s
         field.type_name = f".{package}.{base}"
 
 
-def counted(kinds: Mapping[str, Any]) -> Messages:
-    """The messages in messages that the parser reads, for `check_size`: name -> number of a field -> name. None has a map."""
+def counted(kinds: Mapping[str, Any]) -> dict[str, dict[int, str]]:
+    """The messages in messages that the parser reads, for `check_size`: name -> number of a field -> name. Entries of maps are not counted."""
+    inner = {name: [field for field in kind.DESCRIPTOR.fields if field.message_type] for name, kind in kinds.items()}
     return {
-        name: {field.number: field.message_type.name for field in kind.DESCRIPTOR.fields if field.message_type}
-        for name, kind in kinds.items()
+        name: {field.number: field.message_type.name for field in fields if field.message_type.name in kinds}
+        for name, fields in inner.items()
     }
 
 

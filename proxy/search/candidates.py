@@ -279,7 +279,7 @@ def candidates_of(
         text_lengths=None if known.texts is None else _lengths(known.texts),
         metadata=known,
         squares=None if rows is None else rows.squares,
-        statements=None if pool.payloads is None else PoolStatements(pool, fields.ignored),
+        statements=None if pool.payloads is None else PoolStatements(pool.payloads, pool.size, fields.ignored),
     )
 
 

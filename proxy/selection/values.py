@@ -5,7 +5,7 @@ Shapes: n candidates in backend order, d dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sized
+from collections.abc import Generator, Sequence, Sized
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Protocol, TypeAlias, TypeVar
@@ -56,8 +56,8 @@ class Statements(Protocol):
     def differ(self, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
         """Of ``rows`` (n,), for candidates without a text: whether each says anything that the one at its place in ``others`` (n,) does not."""
 
-    def unsaid(self, row: int, other: int, text: str) -> str | None:
-        """The first sentence of a candidate, besides its ``text``, that another one does not say; None if there is none."""
+    def unsaid(self, row: int, others: Sequence[int], text: str) -> tuple[str, int] | None:
+        """The first sentence of a candidate, besides its ``text``, that one of the others does not say, and which one; None if each says all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ def _digest(value: str) -> str:
 def differing(one: Facts, other: Facts, ignored: Sequence[str]) -> tuple[str, ...]:
     """The paths whose values differ or are missing in one point, sorted. ``ignored``: names of fields; they include all paths below them."""
     names = [name for name in one.keys() | other.keys() if one.get(name) != other.get(name)]
-    return tuple(sorted(name for name in names if not is_ignored(name, ignored)))
+    return tuple(sorted([name for name in names if not is_ignored(name, ignored)] if ignored else names))
 
 
 def unites(one: Facts, other: Facts, path: str) -> bool:

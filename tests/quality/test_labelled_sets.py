@@ -35,7 +35,7 @@ def summaries() -> Mapping[str, Summary]:
     data = folder()
     assert data is not None
     named = contenders(given=POLICIES)
-    return summarised([outcome(each, None, named, TERMS) for each in set_folders(data)], draws=0, seed=0)
+    return summarised([outcome(each, named, TERMS) for each in set_folders(data)], draws=0, seed=0)
 
 
 def line(summaries: Mapping[str, Summary], policy: str, kind: Repeats = Repeats.COPIES) -> Headline:

@@ -29,11 +29,11 @@ from vecsieve.adapters import contract
 ROOT = Path(contract.__file__).parent.parent
 ROOMS = tuple(str(ROOT / package) + "/" for package in ("adapters", "config", "proxy"))
 # Of a collection without texts, whose first pools are read for them; memory has a file of its own since it is one class, and so has what a search may cost.
-MOST_FILES = 59
+MOST_FILES = 60
 
 
 @pytest.mark.parametrize("asked_before", [0, 1, 2], ids=["never seen", "points known", "pool known"])
-async def test_a_search_goes_through_at_most_59_of_our_files(asked_before: int) -> None:
+async def test_a_search_goes_through_at_most_60_of_our_files(asked_before: int) -> None:
     called: Counter[str] = Counter()
 
     def seen(frame: FrameType, event: str, _argument: object) -> None:
@@ -64,10 +64,11 @@ async def test_a_search_goes_through_at_most_59_of_our_files(asked_before: int) 
 
 
 # A search whose page has copies, of texts that were seen before, in a pool that was not; and a write that the gate annotates, of a collection
-# that it knows. These figures fall; whoever raises one says why. Over gRPC they vary a little: a message may come in several pieces.
-MOST_FUNCTIONS, MOST_CHANGES = 425, 292
-MOST_GRPC_FUNCTIONS, MOST_GRPC_CHANGES = 412, 330
-MOST_GATED_FUNCTIONS, MOST_GATED_CHANGES = 435, 330
+# that it knows. These figures fall; whoever raises one says why. Over gRPC they vary a little: a message may come in several pieces. They rose once by a tenth: of each copy and of the result for which it leaves, the
+# whole payload is read, since other sentences than the text count, too.
+MOST_FUNCTIONS, MOST_CHANGES = 436, 308
+MOST_GRPC_FUNCTIONS, MOST_GRPC_CHANGES = 436, 396
+MOST_GATED_FUNCTIONS, MOST_GATED_CHANGES = 435, 336
 
 
 class Way:

@@ -5,6 +5,7 @@ A search for a stored text finds more repeats than a real query, which lies betw
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +15,7 @@ import numpy as np
 
 from vecsieve.config.policy import MetadataSettings, PolicySettings
 
+from ...search.collections.statements import PoolStatements
 from ...search.policy import resolved
 from ...selection.distances import NEARLY_EQUAL
 from ...selection.geometry import SCALE_FROM, measure, median_distance
@@ -53,12 +55,27 @@ class Saving:
     filled: int
 
 
-def pool(vectors: FloatMatrix, texts: Sequence[str | None], metric: Metric, *, magnitude: bool) -> Pool:
+def pool(
+    vectors: FloatMatrix,
+    texts: Sequence[str | None],
+    payloads: Sequence[Mapping[str, object]],
+    metric: Metric,
+    *,
+    magnitude: bool,
+) -> Pool:
     """The pool of n results in rank order. ``vectors``: (n, d), zero for a result without vector."""
+
+    def as_json(rows: Sequence[int]) -> list[bytes]:
+        return [json.dumps(payloads[row], default=str).encode() for row in rows]
+
     fetched, n = vectors[:FETCHED], min(FETCHED, len(vectors))
     read = tuple(None if text is None else readable(text) or UNREAD for text in texts[:FETCHED])
     candidates = Candidates(
-        scores=np.linspace(1.0, 0.0, n), vectors=fetched, metric=metric, metadata=Metadata(texts=read)
+        scores=np.linspace(1.0, 0.0, n),
+        vectors=fetched,
+        metric=metric,
+        metadata=Metadata(texts=read),
+        statements=PoolStatements(as_json, n),
     )
     grouped = finished(group(candidates, _POLICY, None, None))
     return Pool(labels=grouped.labels, median=median_distance(measure(vectors, magnitude=magnitude)))

@@ -273,7 +273,7 @@ def _pool(neighbours: Sequence[tuple[Point, float]], source: Source, fields: Fie
     missing: Vectors = np.zeros(shape.dimension, np.float32)
     vectors = np.stack([missing if point.vector is None else point.vector for point in points])
     texts = [text_of(point.payload, fields.text) for point in points]
-    return pool(vectors, texts, shape.metric, magnitude=shape.magnitude)
+    return pool(vectors, texts, [point.payload for point in points], shape.metric, magnitude=shape.magnitude)
 
 
 def _examples(source: Source, fields: FieldNames, collected: Collected, families: Grouped, bar: Bar) -> list[Family]:

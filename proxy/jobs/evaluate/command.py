@@ -19,7 +19,7 @@ from ...runtime.lifecycle import ended_by_signals
 from . import cases
 from .judging import SetOutcome, evaluated
 from .reading import read_set, sample_set, set_folders
-from .rendering import Findings, Terms, as_json, report
+from .rendering import Terms, as_json, report
 from .searching import CONFIGURED, DEFAULT, Contender, contenders
 from .summary import summarised
 
@@ -42,10 +42,6 @@ class Arguments:
     top_k: Annotated[int, typer.Option(help="Results per query.", min=2, max=1000)] = 8
     pool: Annotated[int | None, typer.Option(help="Fetch exactly this many candidates.", min=1, max=10_000)] = None
     every: Annotated[int, typer.Option(help="Only every n-th query, for a quick estimate.", min=1)] = 1
-    geometries: Annotated[
-        list[str] | None,
-        typer.Option("--geometry", help="NAME=FOLDER with other embeddings of the sets; repeatable."),
-    ] = None
     draws: Annotated[
         int, typer.Option("--bootstrap", help="Random draws for the intervals; 0: none.", min=0, max=100_000)
     ] = 1000
@@ -69,19 +65,19 @@ def run(arguments: Arguments) -> int:
     if arguments.cases is not None:
         return with_cases(arguments, arguments.cases)
     named = contenders(given=tuple(arguments.policies or ()), config=arguments.config, pool=arguments.pool)
-    geometries = _geometries(arguments.geometries or ())
     folders = (None,) if arguments.data is None else set_folders(arguments.data, arguments.sets or ())
     try:
         with ended_by_signals():
-            found = [_findings(name, folder, folders, named, arguments.terms) for name, folder in geometries]
+            outcomes = [outcome(folder, named, arguments.terms) for folder in folders]
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped; nothing was written\n")
         return 130
-    _tell(found, arguments.terms)
+    summaries = summarised(outcomes, draws=arguments.draws, seed=arguments.seed)
+    output_console().print(report(summaries, arguments.terms))
     if arguments.data is None:
         sys.stderr.write(f"\n{SAMPLE_SAID}\n")
     if arguments.json is not None:
-        content = orjson.dumps(as_json(found, named, arguments.terms), option=orjson.OPT_INDENT_2)
+        content = orjson.dumps(as_json(summaries, named, arguments.terms), option=orjson.OPT_INDENT_2)
         write_output("--json", arguments.json, content)
     return 0
 
@@ -103,9 +99,9 @@ def with_cases(arguments: Arguments, path: Path) -> int:
     return 1 if any(outcome.loses for outcomes in found.values() for outcome in outcomes) else 0
 
 
-def outcome(folder: Path | None, geometry: Path | None, named: Sequence[Contender], terms: Terms) -> SetOutcome:
+def outcome(folder: Path | None, named: Sequence[Contender], terms: Terms) -> SetOutcome:
     """One set, with a progress bar; None: the sample set. Raises SettingsError for data that cannot be read."""
-    labelled = sample_set() if folder is None else read_set(folder, geometry=geometry)
+    labelled = sample_set() if folder is None else read_set(folder)
     asked = len(range(0, len(labelled.queries), terms.every))
     with progress_bar(one_line(labelled.name), asked) as advance:
         return evaluated(
@@ -113,41 +109,12 @@ def outcome(folder: Path | None, geometry: Path | None, named: Sequence[Contende
         )
 
 
-def _findings(
-    name: str | None, geometry: Path | None, folders: Sequence[Path | None], named: Sequence[Contender], terms: Terms
-) -> Findings:
-    outcomes = [outcome(folder, geometry, named, terms) for folder in folders]
-    return Findings(geometry=name, summaries=summarised(outcomes, draws=terms.draws, seed=terms.seed))
-
-
-def _tell(found: Sequence[Findings], terms: Terms) -> None:
-    console = output_console()
-    for number, each in enumerate(found):
-        if number:
-            console.print()
-        console.print(report(each, terms))
-
-
-def _geometries(given: Sequence[str]) -> list[tuple[str | None, Path | None]]:
-    """Names and folders of embeddings; the sets' own if none is given."""
-    geometries: list[tuple[str | None, Path | None]] = []
-    for each in given:
-        name, equals, folder = each.partition("=")
-        if not equals or not name or not Path(folder).is_dir():
-            seen = one_line(repr(each)) if not equals or not name else f"no folder {folder}"
-            expected = "NAME=FOLDER, a folder in it for each set, with its embeddings"
-            raise SettingsError([Problem("--geometry", seen, expected)])
-        geometries.append((name, Path(folder)))
-    return geometries or [(None, None)]
-
-
 def _check(arguments: Arguments) -> None:
-    others = (arguments.data, arguments.sets, arguments.geometries)
-    if arguments.cases is not None and any(each is not None for each in others):
-        seen = "DATA, --set or --geometry beside it"
+    if arguments.cases is not None and (arguments.data is not None or arguments.sets is not None):
+        seen = "DATA or --set beside it"
         raise SettingsError([Problem("--cases", seen, "none: a file of cases is judged alone")])
-    if arguments.data is None and (arguments.sets or arguments.geometries):
-        seen = "nothing, beside --set or --geometry"
+    if arguments.data is None and arguments.sets:
+        seen = "nothing, beside --set"
         raise SettingsError([Problem("DATA", seen, "a folder with labelled sets")])
     if arguments.pool is not None and arguments.pool <= arguments.top_k:
         seen, wanted = str(arguments.pool), f"more than --top-k, which is {arguments.top_k}"

@@ -31,26 +31,16 @@ class Terms:
     seed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
-    """One geometry. ``geometry``: its name on the command line, None for the sets' own embeddings."""
-
-    geometry: str | None
-    summaries: Mapping[str, Summary]
+Summaries = Mapping[str, Summary]
+"""By policy, the plain answer first."""
 
 
-def as_json(found: Sequence[Findings], contenders: Sequence[Contender], terms: Terms) -> dict[str, object]:
+def as_json(summaries: Summaries, contenders: Sequence[Contender], terms: Terms) -> dict[str, object]:
     """For orjson, which writes NaN as null."""
     return {
         **asdict(terms),
         "policies": {each.name: each.settings.model_dump(by_alias=True, mode="json") for each in contenders},
-        "geometries": [
-            {
-                "geometry": each.geometry,
-                "policies": {name: _plain(summary) for name, summary in each.summaries.items()},
-            }
-            for each in found
-        ],
+        "results": {name: _plain(summary) for name, summary in summaries.items()},
     }
 
 
@@ -66,12 +56,12 @@ ABSENT = "-"
 _Value = Callable[[SetSummary], float | str | None]
 
 
-def report(findings: Findings, terms: Terms) -> RenderableType:
-    each = [_by_set(name, summary) for name, summary in findings.summaries.items() if name != PLAIN]
+def report(summaries: Summaries, terms: Terms) -> RenderableType:
+    each = [_by_set(name, summary) for name, summary in summaries.items() if name != PLAIN]
     spaced = [part for table in each for part in (Text(), table)]
-    kinds = next(iter(findings.summaries.values())).headlines
-    heads = [part for kind in kinds for part in (_headlines(findings, kind, terms), Text())]
-    return Group(*heads, _legend(terms), *spaced, Text(), _by_groups(findings, terms))
+    kinds = next(iter(summaries.values())).headlines
+    heads = [part for kind in kinds for part in (_headlines(summaries, kind, terms), Text())]
+    return Group(*heads, _legend(terms), *spaced, Text(), _by_groups(summaries, terms))
 
 
 _KINDS = {
@@ -81,12 +71,11 @@ _KINDS = {
 }
 
 
-def _headlines(findings: Findings, kind: Repeats, terms: Terms) -> Table:
-    some = next(iter(findings.summaries.values())).headlines[kind]
+def _headlines(summaries: Summaries, kind: Repeats, terms: Terms) -> Table:
+    some = next(iter(summaries.values())).headlines[kind]
     pool = "" if terms.pool is None else f", {terms.pool} candidates"
-    vectors = "" if findings.geometry is None else f", embeddings {one_line(findings.geometry)}"
     counts = f"{_counted(some.sets, 'set')} {_KINDS[kind]}, {_counted(some.queries, 'query', 'queries')}"
-    title = Text(f"{counts}, top {terms.top_k}{pool}{vectors}")
+    title = Text(f"{counts}, top {terms.top_k}{pool}")
     table = Table(box=box.HORIZONTALS, title=title, title_justify="left", show_lines=True, padding=0)
     table.add_column("\npolicy", min_width=12)
     for heading in (
@@ -102,7 +91,7 @@ def _headlines(findings: Findings, kind: Repeats, terms: Terms) -> Table:
         table.add_column(heading, justify="right")
     for heading in ("\nitems", "ms\nadded"):
         table.add_column(heading, justify="right", no_wrap=True, min_width=5)
-    for name, summary in findings.summaries.items():
+    for name, summary in summaries.items():
         table.add_row(Text(one_line(name)), *_headline_cells(name, summary.headlines[kind]))
     return table
 
@@ -154,7 +143,7 @@ def _by_set(name: str, summary: Summary) -> Table:
     return table
 
 
-def _by_groups(findings: Findings, terms: Terms) -> Table:
+def _by_groups(summaries: Summaries, terms: Terms) -> Table:
     """RARE's measures: an item counts once for each need, however many say the same."""
     title = Text(
         f"Needs met by a page of {terms.top_k} (RARE): Coverage, PerfRecall (all of a question's), group nDCG",
@@ -165,7 +154,7 @@ def _by_groups(findings: Findings, terms: Terms) -> Table:
     table.add_column("policy", no_wrap=True)
     for heading in ("Coverage", "PerfRecall", "group nDCG"):
         table.add_column(f" {heading}", justify="right")
-    for name, summary in findings.summaries.items():
+    for name, summary in summaries.items():
         for each in summary.sets:
             figures = (f"{value:.3f}" for value in (each.recall, each.perfect, each.group_ndcg))
             table.add_row(Text(one_line(each.name)), Text(f" {one_line(name)}"), *figures)

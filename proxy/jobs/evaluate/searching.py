@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -129,9 +130,6 @@ def _check_names(names: Sequence[str]) -> None:
 
 # The items of a set as a Qdrant server writes them: each part of a point as JSON bytes, encoded once.
 
-# Which members of a payload are wanted.
-Wanted = Callable[[str], bool]
-
 
 def json_floats(row: Vectors) -> bytes:
     """A row (d,) of float32 as JSON: the shortest digits that parse to the same float32."""
@@ -147,12 +145,14 @@ class Points:
         self._labelled = labelled
         self._vectors: dict[int, bytes] = {}
 
-    def point(self, row: int, score: bytes, *, wanted: Wanted | None, with_vector: bool) -> bytes:
-        """One scored point, only with the requested parts. ``expected``: None for no payload."""
+    def point(self, row: int, score: bytes, *, fields: bool | frozenset[str], with_vector: bool) -> bytes:
+        """One scored point, only with the requested parts. ``fields``: top-level keys of the payload; True for all, False for no payload."""
         parts = [b'{"id":%d,"version":0,"score":%s' % (row, score)]
-        if wanted is not None:
+        if fields is not False:
             members = self._labelled.items[row].payload.items()
-            payload = b",".join(orjson.dumps(key) + b":" + value for key, value in members if wanted(key))
+            payload = b",".join(
+                orjson.dumps(key) + b":" + value for key, value in members if fields is True or key in fields
+            )
             parts.append(b'"payload":{%s}' % payload)
         if with_vector:
             parts.append(b'"vector":%s' % self._vector(row))
@@ -206,20 +206,13 @@ def neighbours(labelled: LabelledSet, *, every: int) -> Iterator[tuple[int, Neig
 #
 # It knows the members that the adapter sends and refuses all others, so that no unknown member is ignored.
 
-UNNAMED = ""
-
-
-class _Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    include: frozenset[str] | None = None
-    exclude: frozenset[str] | None = None
-
 
 class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     query: msgspec.Raw  # its ranking is known
     limit: int = 10
     offset: int = 0
-    with_payload: bool | frozenset[str] | _Selector | None = None
-    with_vector: bool | frozenset[str] | None = None
+    with_payload: bool | frozenset[str] = False
+    with_vector: bool | tuple[Literal[""]] = False  # the one vector has no name
 
 
 class Upstream:
@@ -232,12 +225,12 @@ class Upstream:
         self._neighbours = neighbours
 
     async def answer(self, body: bytes) -> bytes:
-        """The body of a 200 answer. Raises ValueError for a request that this server does not understand. ``reads``: nothing limits them here."""
+        """The body of a 200 answer. Raises ValueError for a request that this server does not understand."""
         request = msgspec.json.decode(body, type=_Request)
         rows = self._neighbours.first(request.offset + request.limit)[request.offset :]
-        wanted, with_vector = _payload(request), _vector(request)
+        fields = request.with_payload
         points = b",".join(
-            self._points.point(row, score, wanted=wanted, with_vector=with_vector)
+            self._points.point(row, score, fields=fields, with_vector=bool(request.with_vector))
             for row, score in zip(rows.tolist(), self._scores(rows), strict=True)
         )
         return b'{"result":{"points":[%s]},"status":"ok","time":0.001}' % points
@@ -245,28 +238,6 @@ class Upstream:
     def _scores(self, rows: Indices) -> list[bytes]:
         written = json_floats(self._neighbours.similarities[rows])[1:-1]
         return written.split(b",") if written else []
-
-
-def _payload(request: _Request) -> Wanted | None:
-    """Top-level keys only, because the adapter requests no others."""
-    chosen = request.with_payload
-    if chosen is None or isinstance(chosen, bool):
-        return (lambda _key: True) if chosen else None
-    if isinstance(chosen, frozenset):
-        return chosen.__contains__
-    if (chosen.include is None) == (chosen.exclude is None):
-        raise ValueError("with_payload: saw neither or both of include and exclude, wanted one")
-    if chosen.include is not None:
-        return chosen.include.__contains__
-    hidden = chosen.exclude or frozenset()
-    return lambda key: key not in hidden
-
-
-def _vector(request: _Request) -> bool:
-    chosen = request.with_vector
-    if isinstance(chosen, frozenset) and chosen != {UNNAMED}:
-        raise ValueError(f"with_vector: saw {sorted(chosen)}, wanted the one vector there is, which has no name")
-    return bool(chosen)
 
 
 BACKEND = "qdrant"

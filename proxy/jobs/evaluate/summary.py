@@ -30,56 +30,39 @@ class Estimate:
     high: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resampled:
-    """One set under one policy: the sample itself first, then each draw. All (1 + draws,) float64.
-
-    ``retention`` is NaN if no drawn query's plain answer had a relevant item. ``strict`` to ``walked_wrong_text``: sums over the queries.
-    """
-
-    redundancy: FloatVector
-    plain_redundancy: FloatVector
-    retention: FloatVector
-    gain: FloatVector
-    strict: FloatVector
-    plain_strict: FloatVector
-    dropped: FloatVector
-    wrong_label: FloatVector
-    wrong_text: FloatVector
-    walked: FloatVector
-    walked_wrong_label: FloatVector
-    walked_wrong_text: FloatVector
+# Sums over the queries of one set under one policy, by what is summed: of the sample itself first, then of each draw. All (1 + draws,) float64.
+Sums = Mapping[str, FloatVector]
 
 
-SUMMED = ("strict", "dropped", "wrong_label", "wrong_text", "walked", "walked_wrong_label", "walked_wrong_text")
-
-
-def resampled(name: str, own: Columns, plain: Columns, *, draws: int, seed: int) -> Resampled:
-    """The figures with intervals, for the sample and for ``draws`` draws."""
+def resampled(name: str, own: Columns, plain: Columns, *, draws: int, seed: int) -> Sums:
+    """For the sample and for ``draws`` draws. ``plain_…``: of the plain answers. ``answered``: queries whose plain answer has a relevant item."""
     has_answer = ~np.isnan(own.retained)
-    measures = np.stack(
-        (
-            own.redundancy,
-            plain.redundancy,
-            np.where(has_answer, own.retained, 0.0),
-            has_answer.astype(np.float64),
-            own.recall - plain.recall,
-            plain.strict,
-            *(getattr(own, name) for name in SUMMED),
-        )
-    )
-    sums = np.concatenate([weights @ measures.T for weights in _weights(name, len(has_answer), draws=draws, seed=seed)])
-    with np.errstate(invalid="ignore"):  # 0 / 0 gives the intended NaN
-        retention = sums[:, 2] / sums[:, 3]
-    queries = len(has_answer)
-    return Resampled(
-        redundancy=sums[:, 0] / queries,
-        plain_redundancy=sums[:, 1] / queries,
-        retention=retention,
-        gain=sums[:, 4] / queries,
-        plain_strict=sums[:, 5],
-        **{name: sums[:, 6 + place] for place, name in enumerate(SUMMED)},
-    )
+    measures = {
+        "retained": np.where(has_answer, own.retained, 0.0),
+        "answered": has_answer.astype(np.float64),
+        "redundancy": own.redundancy,
+        "plain_redundancy": plain.redundancy,
+        "recall": own.recall,
+        "plain_recall": plain.recall,
+        "strict": own.strict,
+        "plain_strict": plain.strict,
+        "dropped": own.dropped,
+        "wrong_label": own.wrong_label,
+        "wrong_text": own.wrong_text,
+        "walked": own.walked,
+        "walked_wrong_label": own.walked_wrong_label,
+        "walked_wrong_text": own.walked_wrong_text,
+    }
+    matrix = np.stack(list(measures.values())).T
+    weights = _weights(name, len(has_answer), draws=draws, seed=seed)
+    return dict(zip(measures, np.concatenate([each @ matrix for each in weights]).T, strict=True))
+
+
+def _share(sums: Sums, part: str, whole: str) -> FloatVector:
+    """NaN for a draw without any."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = sums[part] / sums[whole]
+    return np.where(sums[whole] > 0.0, share, np.nan)
 
 
 def estimate(values: FloatVector) -> Estimate:
@@ -213,87 +196,82 @@ def _summary(name: str, outcomes: Sequence[SetOutcome], *, draws: int, seed: int
     return Summary(headlines=headlines, sets=sets)
 
 
-def _set_summary(outcome: SetOutcome, name: str, drawn: Resampled) -> SetSummary:
-    own = outcome.by_contender[name]
+def _set_summary(outcome: SetOutcome, name: str, drawn: Sums) -> SetSummary:
+    own, queries = outcome.by_contender[name], outcome.queries
     met = float(own.kept.sum() + own.lost.sum())
+    plain_redundancy = float(drawn["plain_redundancy"][0]) / queries
     return SetSummary(
         name=outcome.name,
         repeats=outcome.repeats,
-        queries=outcome.queries,
+        queries=queries,
         redundancy=_mean(own.redundancy),
-        plain_redundancy=float(drawn.plain_redundancy[0]),
-        reduction=estimate(_reduction(drawn)) if _is_redundant(drawn) else None,
-        strict=int(drawn.strict[0]),
-        plain_strict=int(drawn.plain_strict[0]),
-        strict_cut=estimate(_strict_cut(drawn)) if drawn.plain_strict[0] else None,
-        retention=estimate(drawn.retention),
+        plain_redundancy=plain_redundancy,
+        reduction=estimate(_reduction(drawn)) if plain_redundancy > REDUNDANT else None,
+        strict=int(drawn["strict"][0]),
+        plain_strict=int(drawn["plain_strict"][0]),
+        strict_cut=estimate(_strict_cut(drawn)) if drawn["plain_strict"][0] else None,
+        retention=estimate(_share(drawn, "retained", "answered")),
         retained_subtopics=float(own.kept.sum()) / met if met else float("nan"),
         recall=_mean(own.recall),
         perfect=_mean(own.perfect),
         group_ndcg=_mean(own.group_ndcg),
-        gain=estimate(drawn.gain),
+        gain=estimate(_gain(drawn, queries)),
         collapsed=_mean(own.collapsed),
         documents=_mean(own.documents),
         alpha_ndcg=_mean(own.alpha_ndcg),
         ndcg=_mean(own.ndcg),
         hit=_mean(own.hit),
         returned=_mean(own.returned),
-        page=_wrong(drawn.dropped, drawn.wrong_label, drawn.wrong_text),
-        walked=_wrong(drawn.walked, drawn.walked_wrong_label, drawn.walked_wrong_text),
+        page=_wrong(drawn, "dropped", "wrong"),
+        walked=_wrong(drawn, "walked", "walked_wrong"),
         added_ms=float(np.median(own.added_seconds)) * MILLISECONDS,
     )
 
 
-def _headline(sets: Sequence[SetSummary], drawn: Sequence[Resampled], own: Sequence[Columns]) -> Headline:
+def _headline(sets: Sequence[SetSummary], drawn: Sequence[Sums], own: Sequence[Columns]) -> Headline:
     judged = [each for each in sets if not np.isnan(each.retention.value)]
     least_kept = min(judged, key=lambda each: each.retention.value, default=None)
+    pairs = list(zip(drawn, sets, strict=True))
+    total: Sums = {name: np.sum([each[name] for each in drawn], axis=0) for name in drawn[0]}
     return Headline(
         sets=len(sets),
         queries=sum(each.queries for each in sets),
-        reduction=_over_sets([_reduction(each) for each in drawn if _is_redundant(each)]),
-        strict_cut=_over_sets([_strict_cut(each) for each in drawn if each.plain_strict[0] >= MANY_REPEATS]),
+        reduction=_over_sets([_reduction(sums) for sums, each in pairs if each.plain_redundancy > REDUNDANT]),
+        strict_cut=_over_sets([_strict_cut(sums) for sums, each in pairs if each.plain_strict >= MANY_REPEATS]),
         retention_worst=None if least_kept is None else Worst(name=least_kept.name, estimate=least_kept.retention),
-        gain_mean=estimate(np.mean([each.gain for each in drawn], axis=0)),
+        gain_mean=estimate(np.mean([_gain(sums, each.queries) for sums, each in pairs], axis=0)),
         returned=float(np.mean([each.returned for each in sets])),
-        page=_wrong(*(_summed(drawn, name) for name in ("dropped", "wrong_label", "wrong_text"))),
-        walked=_wrong(*(_summed(drawn, name) for name in ("walked", "walked_wrong_label", "walked_wrong_text"))),
-        added_ms=_median([each.added_seconds for each in own]),
+        page=_wrong(total, "dropped", "wrong"),
+        walked=_wrong(total, "walked", "walked_wrong"),
+        added_ms=float(np.median(np.concatenate([each.added_seconds for each in own]))) * MILLISECONDS,
     )
 
 
-def _wrong(drops: FloatVector, by_label: FloatVector, by_text: FloatVector) -> Wrong:
-    with np.errstate(invalid="ignore"):  # 0 / 0 gives the intended NaN
-        label_share, text_share = by_label / drops, by_text / drops
+def _wrong(sums: Sums, drops: str, wrong: str) -> Wrong:
+    by_label, by_text = f"{wrong}_label", f"{wrong}_text"
+    has_drops = bool(sums[drops][0])
     return Wrong(
-        drops=int(drops[0]),
-        by_label=int(by_label[0]),
-        by_text=int(by_text[0]),
-        label_share=estimate(label_share) if drops[0] else None,
-        text_share=estimate(text_share) if drops[0] else None,
+        drops=int(sums[drops][0]),
+        by_label=int(sums[by_label][0]),
+        by_text=int(sums[by_text][0]),
+        label_share=estimate(_share(sums, by_label, drops)) if has_drops else None,
+        text_share=estimate(_share(sums, by_text, drops)) if has_drops else None,
     )
 
 
-def _summed(drawn: Sequence[Resampled], name: str) -> FloatVector:
-    total: FloatVector = np.sum([getattr(each, name) for each in drawn], axis=0)
-    return total
+def _reduction(sums: Sums) -> FloatVector:
+    reduction: FloatVector = 1.0 - _share(sums, "redundancy", "plain_redundancy")
+    return reduction
 
 
-def _strict_cut(drawn: Resampled) -> FloatVector:
-    """NaN for a draw whose plain answers have no strict repeat."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = drawn.strict / drawn.plain_strict
-    return np.where(drawn.plain_strict > 0.0, 1.0 - share, np.nan)
+def _strict_cut(sums: Sums) -> FloatVector:
+    cut: FloatVector = 1.0 - _share(sums, "strict", "plain_strict")
+    return cut
 
 
-def _is_redundant(drawn: Resampled) -> bool:
-    return bool(drawn.plain_redundancy[0] > REDUNDANT)
-
-
-def _reduction(drawn: Resampled) -> FloatVector:
-    """NaN for a draw whose plain answers have no redundancy."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = drawn.redundancy / drawn.plain_redundancy
-    return np.where(drawn.plain_redundancy > 0.0, 1.0 - share, np.nan)
+def _gain(sums: Sums, queries: int) -> FloatVector:
+    gain: FloatVector = (sums["recall"] - sums["plain_recall"]) / queries
+    return gain
 
 
 def _over_sets(values: Sequence[FloatVector]) -> Estimate | None:
@@ -304,7 +282,3 @@ def _mean(values: FloatVector) -> float:
     """NaN if no query has the measure."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else float("nan")
-
-
-def _median(seconds: Sequence[FloatVector]) -> float:
-    return float(np.median(np.concatenate(seconds))) * MILLISECONDS

@@ -74,7 +74,7 @@ def _objects(pool: Pool, keys: Sequence[str]) -> Iterator[Mapping[str, object]]:
     """The payloads of the first candidates, within bounds; an unreadable one is empty."""
     allowance = Allowance(POOL_BYTES)
     if pool.payloads is not None:
-        for raw in pool.payloads(min(MOST_ROWS, pool.size)):  # the reply may have more than the pool was cut to
+        for raw in pool.payloads(range(min(MOST_ROWS, pool.size))):  # the reply may have more than the pool was cut to
             yield _object(raw, allowance)
         return
     for row in pool.fields[:MOST_ROWS]:
@@ -92,7 +92,7 @@ def _value(raw: bytes, allowance: Allowance) -> object:
 
 def strings_of(payload: Mapping[str, object]) -> Strings:
     """The strings to which paths lead."""
-    found = leaves(payload, Allowance(MOST_KEYS), named_only=True)
+    found, _ = leaves(payload, MOST_KEYS, named_only=True)
     return {leaf.path: leaf.value for leaf in found if isinstance(leaf.value, str) and not leaf.spells}
 
 

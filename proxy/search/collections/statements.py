@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.contract import Allowance, Pool
+from vecsieve.adapters.contract import Payloads
 from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
 
 from ...selection.values import Indices
@@ -27,8 +27,8 @@ ALL = "*"  # as a name that is ignored: copies may differ in every field
 
 # Parsing takes 2 to 4 ns per byte.
 ROW_BYTES = 1 << 18
-# What is read of one pool: bytes, strings and their containers, and characters that are searched for a value. Together some 30 ms.
-POOL_BYTES, POOL_NODES, POOL_SEARCHED = 1 << 22, 1 << 14, 1 << 24
+# What is read of one pool: bytes, values of any kind, and characters that are searched for a value. Together some 30 ms.
+POOL_BYTES, POOL_VALUES, POOL_SEARCHED = 1 << 22, 1 << 14, 1 << 24
 MOST_DEPTH = 6
 LONGEST_PATH = 200
 
@@ -63,15 +63,17 @@ class Leaf(NamedTuple):
     is_inside: bool  # whether it is in one
 
 
-def leaves(payload: Mapping[str, object], nodes: Allowance, *, named_only: bool = False) -> list[Leaf]:
+def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False) -> tuple[list[Leaf], int]:
     """The strings and booleans at any depth, and those of objects that are spelled as strings: first those that a path leads to, outer ones first; a path
-    leads neither into a list nor through a key with a dot. As far as the allowance covers them: ``nodes`` are values of any kind.
+    leads neither into a list nor through a key with a dot. And how many values of any kind were read: of more than ``most`` it is one more.
     """
     found: list[Leaf] = []
+    count = 0
     named, others = deque([("", payload, True, False)]), deque[tuple[str, object, bool, bool]]()
     while named or (others and not named_only):
         path, value, is_named, is_inside = named.popleft() if named else others.popleft()
-        if not nodes.covers(1):
+        count += 1
+        if count > most:
             break
         spelled = _spelled(value)
         if isinstance(value, bool) or (isinstance(value, str) and value.strip()):
@@ -85,7 +87,7 @@ def leaves(payload: Mapping[str, object], nodes: Allowance, *, named_only: bool 
                 below = f"{path}.{key}" if path else key
                 has_path = is_shallow and bool(key) and "." not in key and len(below) <= LONGEST_PATH
                 (named if has_path else others).append((below[-LONGEST_PATH:], member, has_path, is_inside))
-    return found
+    return found, count
 
 
 def _spelled(value: object) -> object:
@@ -104,123 +106,110 @@ def read_json(raw: bytes | str) -> object:
         return None  # a lone surrogate, say
 
 
-class _Said:
-    """What one payload says, computed when it is needed. ``alone``: what nobody else says, for a payload that cannot be read; else ""."""
-
-    __slots__ = ("_leaves", "_prose", "_strict", "_strings", "alone")
-
-    def __init__(self, found: list[Leaf], *, alone: str = "") -> None:
-        self._leaves, self.alone = found, alone
-        self._strict: frozenset[tuple[str, str]] | None = None
-        self._prose: tuple[str, ...] | None = None
-        self._strings: frozenset[str] | None = None
-
-    @property
-    def strict(self) -> frozenset[tuple[str, str]]:
-        """Strings and booleans by path, without those that tell which copy it is."""
-        if self._strict is None:
-            counted = [leaf for leaf in self._leaves if not leaf.is_inside and not _names_a_copy(leaf)]
-            self._strict = frozenset(
-                [("", self.alone)] if self.alone else [(path, str(value)) for path, value, *_ in counted]
-            )
-        return self._strict
-
-    @property
-    def prose(self) -> tuple[str, ...]:
-        """Sentences, and what usual names of texts have; without titles."""
-        if self._prose is None:
-            stated = dict.fromkeys(str(leaf.value) for leaf in self._leaves if _is_statement(leaf))
-            self._prose = (self.alone,) if self.alone else tuple(stated)
-        return self._prose
-
-    @property
-    def strings(self) -> frozenset[str]:
-        """All of its strings."""
-        if self._strings is None:
-            self._strings = frozenset(leaf.value for leaf in self._leaves if isinstance(leaf.value, str))
-        return self._strings
-
-    def size_bytes(self) -> int:
-        """Approximate memory."""
-        return sum(120 + sys.getsizeof(leaf.value) + sys.getsizeof(leaf.path) for leaf in self._leaves)
-
-
 class PoolStatements:
     """The statements of a pool, as far as the reply has its payloads. A payload is read when it is needed; one that cannot be read says what no other one
     says.
     """
 
-    __slots__ = ("_bytes", "_ignored", "_nodes", "_pool", "_raws", "_said", "_searched")
+    __slots__ = (
+        "_bytes",
+        "_digests",
+        "_ignored",
+        "_leaves",
+        "_payloads",
+        "_prose",
+        "_searched",
+        "_size",
+        "_strings",
+        "_unreadable",
+        "_values",
+    )
 
-    def __init__(self, pool: Pool, ignored: Sequence[str] = ()) -> None:
-        """``ignored``: the fields in which copies may differ."""
-        self._pool: Pool | None = pool
-        self._ignored = ignored
-        self._raws: Sequence[bytes | None] = ()
-        self._said: dict[int, _Said] = {}
-        self._bytes, self._nodes, self._searched = map(Allowance, (POOL_BYTES, POOL_NODES, POOL_SEARCHED))
+    def __init__(self, payloads: Payloads, size: int, ignored: Sequence[str] = ()) -> None:
+        """``payloads``: as in Pool, of ``size`` candidates. ``ignored``: the fields in which copies may differ."""
+        self._payloads: Payloads | None = payloads
+        self._size, self._ignored = size, ignored
+        self._leaves: dict[int, list[Leaf]] = {}
+        self._strings: dict[int, frozenset[str | bool]] = {}
+        self._prose: dict[int, tuple[str, ...]] = {}
+        self._unreadable: set[int] = set()
+        self._digests: dict[int, int] = {}
+        self._bytes, self._values, self._searched = POOL_BYTES, POOL_VALUES, POOL_SEARCHED
 
     def differ(self, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
         """As in ``selection.values.Statements``."""
         pairs = list(zip(rows.tolist(), others.tolist(), strict=True))
-        answers = {
-            (row, other): row != other and not self._of(row).strict <= self._of(other).strict
-            for row, other in set(pairs)
-        }
-        return np.array([answers[pair] for pair in pairs], np.bool_)
+        self._read(sorted({row for pair in pairs for row in pair}))
+        stated = {row: self._stated(row) for row in self._leaves}
+        answers = [row != other and not stated[row] <= stated[other] for row, other in pairs]
+        return np.array(answers, np.bool_)
 
-    def unsaid(self, row: int, other: int, text: str) -> str | None:
+    def _stated(self, row: int) -> frozenset[tuple[str, str]]:
+        """Strings and booleans by path, without those that tell which copy a payload is."""
+        if row in self._unreadable:
+            return frozenset({(f"unreadable payload {row}", "")})
+        counted = [leaf for leaf in self._leaves[row] if not leaf.is_inside and not _names_a_copy(leaf)]
+        return frozenset([(leaf.path, str(leaf.value)) for leaf in counted])
+
+    def unsaid(self, row: int, others: Sequence[int], text: str) -> tuple[str, int] | None:
         """As in ``selection.values.Statements``."""
-        said, others = self._of(row), self._of(other).strings
-        for value in said.prose:
-            if value != text and value not in others and not self._is_in(value, text):
-                return value
+        self._read([row, *others])
+        prose = self._prose.get(row)
+        if prose is None:
+            stated = dict.fromkeys([str(leaf.value) for leaf in self._leaves[row] if _is_statement(leaf, text)])
+            prose = self._prose[row] = ("its payload",) if row in self._unreadable else tuple(stated)
+        for value in prose:
+            for other in others:
+                if value not in self._strings[other] and not self._is_in(value, text):
+                    return value, other
         return None
 
     def _is_in(self, value: str, text: str) -> bool:
         """Whether a value is a part of the text, such as a preview."""
-        return self._searched.covers(len(text)) and value.rstrip(" .…") in text
+        self._searched -= len(text)
+        return self._searched >= 0 and value.rstrip(" .…") in text
 
     @property
     def evidence(self) -> tuple[tuple[int, int], ...]:
         """The payloads on which the answers depended, as (row, digest)."""
-        return tuple(sorted((row, hash(self._raw(row))) for row in self._said))
+        return tuple(self._digests.items())
 
     def confirms(self, evidence: Sequence[tuple[int, int]]) -> bool:
         """Whether this pool has the same payloads."""
-        return all(hash(self._raw(row)) == digest for row, digest in reversed(evidence))
+        rows, digests = zip(*evidence, strict=True)
+        if self._payloads is None or max(rows) >= self._size:
+            return False
+        return tuple(map(hash, self._payloads(rows))) == digests
 
     def detach(self) -> int:
         """Read all payloads and let go of the reply. The bytes that are kept."""
-        if self._pool is not None:
-            for row in range(self._pool.size):
-                self._of(row)
-        self._pool, self._raws = None, ()
-        return sum(said.size_bytes() for said in self._said.values())
+        self._read(range(self._size))
+        self._payloads = None
+        all_leaves = [leaf for found in self._leaves.values() for leaf in found]
+        return sum(300 + sys.getsizeof(leaf.value) + len(leaf.path) for leaf in all_leaves)
 
-    def _raw(self, row: int) -> bytes | None:
-        if row >= len(self._raws):
-            pool = self._pool
-            if pool is not None and pool.payloads is not None:
-                self._raws = pool.payloads(min(max(row + 1, 2 * len(self._raws)), pool.size))
-        return self._raws[row] if row < len(self._raws) else None
-
-    def _of(self, row: int) -> _Said:
-        known = self._said.get(row)
-        if known is None:
-            known = self._said[row] = self._read(row, self._raw(row))
-        return known
-
-    def _read(self, row: int, raw: bytes | None) -> _Said:
-        if raw is None:
-            return _Said([])
-        payload = read_json(raw) if self._bytes.covers(len(raw)) else None
-        found = leaves(payload, self._nodes) if isinstance(payload, dict) else []
-        if not isinstance(payload, dict) or self._nodes.left_bytes < 0:
-            return _Said([], alone=f"unreadable payload {row}")
-        if self._ignored:
-            found = [leaf for leaf in found if not is_ignored(leaf.path, self._ignored)]
-        return _Said(found)
+    def _read(self, rows: Sequence[int]) -> None:
+        """Read the payloads of these candidates that were not read before."""
+        unread = [row for row in rows if row not in self._leaves]
+        if not unread:
+            return
+        raws = [None] * len(unread) if self._payloads is None else self._payloads(unread)
+        for row, raw in zip(unread, raws, strict=True):
+            found: list[Leaf] = []
+            if raw is not None:
+                self._bytes -= len(raw)
+                payload = read_json(raw) if self._bytes >= 0 else None
+                if isinstance(payload, dict):
+                    found, count = leaves(payload, self._values)
+                    self._values -= count
+                if not isinstance(payload, dict) or self._values < 0:
+                    found = []
+                    self._unreadable.add(row)
+                if self._ignored:
+                    found = [leaf for leaf in found if not is_ignored(leaf.path, self._ignored)]
+            self._digests[row] = hash(raw)
+            self._leaves[row] = found
+            self._strings[row] = frozenset([leaf.value for leaf in found])
 
 
 def is_ignored(path: str, ignored: Sequence[str]) -> bool:
@@ -242,13 +231,16 @@ def _names_a_copy(leaf: Leaf) -> bool:
         return False
 
 
-def _is_statement(leaf: Leaf) -> bool:
-    """Whether a string says something by itself: a sentence, not a title; and what a usual name of texts has, if it is more than one word."""
-    if isinstance(leaf.value, bool) or leaf.spells or is_place_name(leaf.path):
+def _is_statement(leaf: Leaf, text: str) -> bool:
+    """Whether a string says something besides the text: a sentence, not a title; and what a usual name of texts has, if it is more than one word."""
+    value = leaf.value
+    if isinstance(value, bool) or leaf.spells or value == text:
         return False
-    return is_prose(leaf.value) or (
-        is_known_name(leaf.path) and len(leaf.value.split(None, 1)) > 1 and not is_name(leaf.value)
-    )
+    if value.isascii() and len(value.split(None, 1)) < 2:
+        return False  # one word, which most values are
+    if is_place_name(leaf.path):
+        return False
+    return is_prose(value) or (is_known_name(leaf.path) and len(value.split(None, 1)) > 1 and not is_name(value))
 
 
 def last_name(path: str) -> str:

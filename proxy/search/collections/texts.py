@@ -263,7 +263,7 @@ def _with_fields(pool: Pool, had: tuple[str, ...], wanted: tuple[str, ...]) -> P
     more: list[tuple[bytes | None, ...]] = [empty] * pool.size
     if added and pool.payloads is not None:
         allowance = Allowance(FIELD_BYTES)
-        more = [empty if raw is None else last_values(raw, added, allowance) for raw in pool.payloads(pool.size)]
+        more = [empty if raw is None else last_values(raw, added, allowance) for raw in pool.payloads(range(pool.size))]
     further = {key: place for place, key in enumerate(added)}
     rows = pool.fields or ((None,) * len(had),) * pool.size
     fields = tuple(

@@ -81,9 +81,10 @@ class Pages:
     def get(self, key: PageKey, pool: Pool) -> Selection | None:
         """The page of this key, if it is kept and the pool has the payloads on which it depends."""
         page = self._held.get(key)
-        if page is None or (page.evidence and not PoolStatements(pool).confirms(page.evidence)):
-            return None
-        return page.selection
+        if page is None or not page.evidence:
+            return None if page is None else page.selection
+        is_same = pool.payloads is not None and PoolStatements(pool.payloads, pool.size).confirms(page.evidence)
+        return page.selection if is_same else None
 
     def made(self, key: PageKey, page: Page, *, is_repeated: bool = False) -> None:
         """A page was made. Nobody changes it from now on. ``is_repeated``: its request was answered before."""

@@ -170,16 +170,17 @@ class Walk:
         it says all that they do, too.
         """
         statements = self._candidates.statements
-        if statements is None:
+        if statements is None or not holders:
             return None
-        for holder in holders:
-            words = statements.unsaid(place, holder, text.raw)
-            theirs = self._texts[holder]
-            if words is None and self._policy.representative is not Strategy.RANK and theirs is not None:
-                words = statements.unsaid(holder, place, theirs.raw)
-            if words is not None:
-                return Missing(words, "", holder)
-        return None
+        unsaid = statements.unsaid(place, holders, text.raw)
+        if unsaid is None and self._policy.representative is not Strategy.RANK:
+            backward = (
+                statements.unsaid(holder, (place,), theirs.raw)
+                for holder in holders
+                if (theirs := self._texts[holder]) is not None
+            )
+            unsaid = next(filter(None, backward), None)
+        return None if unsaid is None else Missing(unsaid[0], "", unsaid[1])
 
     def _exchange(self, place: int, text: Text, judge: Judge) -> bool:
         """Whether another candidate takes the place of one that stays otherwise."""

@@ -15,7 +15,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from support.milvus.server import NEEDS_MILVUS
 from vecsieve.adapters.contract import MalformedReplyError, Operation, UnsupportedError
 from vecsieve.adapters.milvus import grpc_description
-from vecsieve.adapters.milvus.grpc_schema import INDEXES, MESSAGES, QUERIED, REPLY
+from vecsieve.adapters.milvus.grpc_schema import MESSAGES, proto
 from vecsieve.adapters.milvus.grpc_write import MilvusGrpcWrites
 from vecsieve.adapters.milvus.search import Schema
 from vecsieve.adapters.wire.protobuf import length_field
@@ -125,20 +125,20 @@ COLUMN = b"\x1a\x00" * 600_000
 
 
 @pytest.mark.parametrize(
-    ("kind", "root", "body"),
+    ("kind", "body"),
     [
-        (REPLY, "reply", length_field(2, COLUMN)),
-        (REPLY, "reply", length_field(2, length_field(3, length_field(3, length_field(6, MANY))))),
-        (REPLY, "reply", length_field(2, length_field(3, length_field(4, length_field(6, MANY))))),
-        (REPLY, "reply", length_field(2, length_field(3, length_field(8, MANY)))),
-        (REPLY, "reply", length_field(2, length_field(5, length_field(2, MANY)))),
-        (QUERIED, "queried", b"\x12\x00" * 600_000),
-        (INDEXES, "indexes", length_field(2, COLUMN)),
+        (proto.Reply, length_field(2, COLUMN)),
+        (proto.Reply, length_field(2, length_field(3, length_field(3, length_field(6, MANY))))),
+        (proto.Reply, length_field(2, length_field(3, length_field(4, length_field(6, MANY))))),
+        (proto.Reply, length_field(2, length_field(3, length_field(8, MANY)))),
+        (proto.Reply, length_field(2, length_field(5, length_field(2, MANY)))),
+        (proto.Queried, b"\x12\x00" * 600_000),
+        (proto.Indexes, length_field(2, COLUMN)),
     ],
 )
-def test_a_reply_of_too_many_fields_is_not_read(kind: Any, root: str, body: bytes) -> None:
+def test_a_reply_of_too_many_fields_is_not_read(kind: Any, body: bytes) -> None:
     with pytest.raises(ValueError, match="too_many_parts"):
-        grpc_description.read_answer(kind, body, root)
+        grpc_description.read_answer(kind, body)
 
 
 @pytest.mark.parametrize("inside", [b"\x22\x00" * 600_000, length_field(4, b"\x32\x00" * 600_000)])

@@ -8,7 +8,7 @@ from qdrant_client import grpc
 
 from support.qdrant.grpc_model import field
 from vecsieve.adapters.qdrant.grpc_reply import compare, find_best, named, vector_of
-from vecsieve.adapters.qdrant.grpc_schema import VECTORS
+from vecsieve.adapters.qdrant.grpc_schema import proto
 from vecsieve.adapters.wire.schema import parsed
 
 NAN = [np.nan, np.nan]
@@ -43,7 +43,7 @@ def several(values: dict[str, Any], *, is_old: bool = False) -> bytes:
 
 
 def stored(vectors: bytes | None) -> Any:
-    return VECTORS.FromString(vectors or b"")
+    return proto.Vectors.FromString(vectors or b"")
 
 
 def vectors_of(vectors: list[bytes | None], name: str = "") -> list[Any]:
@@ -133,7 +133,7 @@ def test_multivectors_are_not_compared(is_old: bool) -> None:
 @pytest.mark.parametrize("vector", [field(102, field(2, b"\xff")), b"\xff"])
 def test_what_is_no_vector_is_refused(vector: bytes) -> None:
     with pytest.raises(ValueError, match="Error parsing"):
-        parsed(VECTORS, field(1, vector))
+        parsed(proto.Vectors, field(1, vector))
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import pytest
 from qdrant_client import grpc
 
 from support.qdrant.grpc_model import field
-from vecsieve.adapters.contract import Reason, UnsupportedError
-from vecsieve.adapters.qdrant.grpc_request import Payload, plan_payload, read_vectors, widen_payload, widen_vectors
-from vecsieve.adapters.qdrant.grpc_schema import QUERY
+from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
+from vecsieve.adapters.qdrant.grpc_request import read_payload, read_vectors, widen_payload, widen_vectors
+from vecsieve.adapters.qdrant.grpc_schema import proto
+from vecsieve.adapters.qdrant.ranking import Payload
 from vecsieve.adapters.wire.schema import parsed
 
 VECTORS, PAYLOAD = 10, 11
@@ -17,13 +18,13 @@ VECTORS, PAYLOAD = 10, 11
 def search(number: int, selector: Any) -> Any:
     """A search with that selector."""
     if selector is None:
-        return QUERY()
-    return parsed(QUERY, field(number, selector if isinstance(selector, bytes) else selector.SerializeToString()))
+        return proto.Query()
+    return parsed(proto.Query, field(number, selector if isinstance(selector, bytes) else selector.SerializeToString()))
 
 
 def wide(message: Any, added: dict[str, Any]) -> Any:
     """The same search with an addition appended, as the server reads it."""
-    return grpc.QueryPoints.FromString(message.SerializeToString() + QUERY(**added).SerializeToString())
+    return grpc.QueryPoints.FromString(message.SerializeToString() + proto.Query(**added).SerializeToString())
 
 
 def vectors(value: bool | list[str]) -> Any:
@@ -118,7 +119,7 @@ def test_payload_keys_are_added_to_what_the_client_selects(
     client: Any, fields_wanted: tuple[str, ...], optional: tuple[str, ...], planned: Payload, merged: Any
 ) -> None:
     message = search(PAYLOAD, client)
-    plan = plan_payload(message, fields_wanted, optional)
+    plan = read_payload(message, Needs(payload_fields=fields_wanted, optional_fields=optional))
     assert plan == planned
     found = wide(message, widen_payload(plan))
     assert found.with_payload == merged if merged is not None else not found.HasField("with_payload")
@@ -141,5 +142,5 @@ def test_a_selection_that_came_in_two_parts_is_merged() -> None:
 )
 def test_a_field_that_could_not_be_had_and_taken_out_again_refuses_the_search(client: Any, reason: Reason) -> None:
     with pytest.raises(UnsupportedError) as refused:
-        plan_payload(search(PAYLOAD, client), ("a",), ())
+        read_payload(search(PAYLOAD, client), Needs(payload_fields=("a",)))
     assert refused.value.reason is reason

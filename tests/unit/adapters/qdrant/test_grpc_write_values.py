@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from qdrant_client import grpc as pb
 from qdrant_client.conversions.conversion import payload_to_grpc
 
-from vecsieve.adapters.qdrant.grpc_schema import POINT, VALUES, VECTORS, WHERE
+from vecsieve.adapters.qdrant.grpc_schema import VALUES, proto
 from vecsieve.adapters.qdrant.grpc_write import _condition, vectors_fields, vectors_json
 
 FLOAT = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -29,11 +29,11 @@ VALUE = st.recursive(
 
 
 def vectors_message(vectors: object) -> bytes:
-    return bytes(VECTORS(**vectors_fields(vectors)).SerializeToString())
+    return bytes(proto.Vectors(**vectors_fields(vectors)).SerializeToString())
 
 
 def shown(vectors: Any) -> Any:
-    return json.loads(vectors_json(VECTORS.FromString(vectors.SerializeToString())))
+    return json.loads(vectors_json(proto.Vectors.FromString(vectors.SerializeToString())))
 
 
 @given(DENSE)
@@ -83,10 +83,10 @@ def test_what_has_no_exact_form_is_refused(vector: Any) -> None:
 def test_a_payload_survives_both_ways(payload: dict[str, Any]) -> None:
     """JSON of a payload is the payload, and the message made of it is the one that the official client makes."""
     message = pb.PointStruct(payload=payload_to_grpc(payload)).SerializeToString()
-    found = json.loads(VALUES.object_json(POINT.FromString(message).payload))
+    found = json.loads(VALUES.object_json(proto.Written.FromString(message).payload))
     assert repr(found) == repr({key: found[key] for key in found})
     assert found == payload
-    made = POINT(payload=[VALUES.entry(key, value) for key, value in payload.items()]).SerializeToString()
+    made = proto.Written(payload=[VALUES.entry(key, value) for key, value in payload.items()]).SerializeToString()
     assert pb.PointStruct.FromString(made) == pb.PointStruct.FromString(message)
 
 
@@ -94,5 +94,5 @@ def test_a_payload_survives_both_ways(payload: dict[str, Any]) -> None:
     ("value", "match"), [("größe", {"keyword": "größe"}), (-7, {"integer": -7}), (True, {"boolean": True})]
 )
 def test_a_condition_names_the_key_and_the_value(value: object, match: dict[str, Any]) -> None:
-    (found,) = pb.Filter.FromString(WHERE(must=[_condition("k", value)]).SerializeToString()).must
+    (found,) = pb.Filter.FromString(proto.Where(must=[_condition("k", value)]).SerializeToString()).must
     assert found == pb.Condition(field=pb.FieldCondition(key="k", match=pb.Match(**match)))

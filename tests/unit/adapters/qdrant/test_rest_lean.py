@@ -74,7 +74,8 @@ def test_in_one_pass_or_member_by_member_a_reply_says_the_same(
     assert (pool.ids, pool.versions, pool.fields) == (slow_pool.ids, slow_pool.versions, slow_pool.fields)
     assert pool.payloads is not None
     assert slow_pool.payloads is not None
-    assert pool.payloads(9) == slow_pool.payloads(9)
+    rows = range(pool.size)[::-1]
+    assert pool.payloads(rows) == slow_pool.payloads(rows)
     assert pool.scores.tolist() == slow_pool.scores.tolist()
     assert (pool.unusable, pool.vectors.shape[0]) == (slow_pool.unusable, slow_pool.vectors.shape[0])
     keep = [np.array([each for each in sorted(kept) if each < len(found)], np.intp)]

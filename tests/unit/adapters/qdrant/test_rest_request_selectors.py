@@ -4,30 +4,35 @@ import json
 
 import pytest
 
-from vecsieve.adapters.contract import Reason, UnsupportedError
-from vecsieve.adapters.qdrant.rest_request import Payload, Vectors, plan_payload, read_vectors, widen_vectors
+from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
+from vecsieve.adapters.qdrant.ranking import Payload
+from vecsieve.adapters.qdrant.rest_request import Vectors, read_payload, read_vectors, widen_payload, widen_vectors
 
 
-def planned(selector: str | None, *fields: str) -> Payload:
-    text = b"" if selector is None else selector.encode()
-    return plan_payload(text, None if selector is None else (0, len(text)), fields)
+def planned(
+    selector: str | None, *fields: str, optional: tuple[str, ...] = (), may_force: bool = True
+) -> tuple[bytes | None, Payload]:
+    """The new selector, and the additions."""
+    text, span = (selector or "").encode(), None if selector is None else (0, len(selector.encode()))
+    payload = read_payload(text, span, Needs(payload_fields=fields, optional_fields=optional), may_force=may_force)
+    return widen_payload(text, span, payload)[1], payload
 
 
 @pytest.mark.parametrize("selector", [None, "null", "false", "true", "[]", '["a"]', '{"exclude":["k"]}', "5", '"x"'])
 def test_nothing_is_planned_where_no_field_is_needed(selector: str | None) -> None:
-    plan = planned(selector)
-    assert (plan.value, plan.is_forced, plan.added) == (None, False, ())
+    assert planned(selector) == (None, Payload())
 
 
 @pytest.mark.parametrize("selector", [None, "null", "false"])
 def test_a_payload_nobody_asked_for_is_asked_for_key_by_key_and_all_ours(selector: str | None) -> None:
-    plan = planned(selector, "k", "other-key")
-    assert plan.value == b'["k","other-key"]'
-    assert plan.is_forced
+    assert planned(selector, "k", "other-key") == (
+        b'["k","other-key"]',
+        Payload(("k", "other-key"), is_forced=True),
+    )
 
 
 def test_the_whole_payload_needs_nothing() -> None:
-    assert planned("true", "k", "not.simple").value is None
+    assert planned("true", "k", "not.simple") == (None, Payload())
 
 
 @pytest.mark.parametrize(
@@ -44,17 +49,11 @@ def test_the_whole_payload_needs_nothing() -> None:
     ],
 )
 def test_missing_keys_are_added_to_a_list(selector: str, value: bytes | None, added: tuple[str, ...]) -> None:
-    plan = planned(selector, "k")
-    assert (plan.value, plan.is_forced, plan.added) == (value, False, added)
-
-
-def test_only_the_missing_keys_are_added() -> None:
-    assert planned('["b"]', "a", "b", "c").added == ("a", "c")
+    assert planned(selector, "k") == (value, Payload(added))
 
 
 def test_an_exclusion_that_spares_the_key_is_left() -> None:
-    plan = planned('{"exclude":["a","b.k"]}', "k")
-    assert (plan.value, plan.is_forced, plan.added) == (None, False, ())
+    assert planned('{"exclude":["a","b.k"]}', "k") == (None, Payload())
 
 
 @pytest.mark.parametrize(
@@ -91,11 +90,6 @@ def test_a_key_that_reads_like_a_path_is_never_asked_for(selector: str | None) -
         planned(selector, "a.b")
 
 
-def optional(selector: str | None, *fields: str, must: tuple[str, ...] = ()) -> Payload:
-    text = b"" if selector is None else selector.encode()
-    return plan_payload(text, None if selector is None else (0, len(text)), must, fields)
-
-
 @pytest.mark.parametrize(
     ("selector", "value", "added"),
     [
@@ -117,33 +111,32 @@ def optional(selector: str | None, *fields: str, must: tuple[str, ...] = ()) -> 
 def test_an_optional_key_that_could_not_be_restored_costs_itself_alone(
     selector: str, value: bytes | None, added: tuple[str, ...]
 ) -> None:
-    plan = optional(selector, "k", "l")
-    assert (plan.value, plan.is_forced, plan.added) == (value, False, added)
+    found, plan = planned(selector, optional=("k", "l"))
+    assert (found, plan.is_forced, plan.added) == (value, False, added)
 
 
 def test_optional_keys_that_read_like_a_path_are_left_out() -> None:
-    assert optional(None, "k", "a.b", "größe", "a b", "").value == b'["k"]'
-    assert optional("false", "a.b").value is None
-    assert optional('["a"]', "a.b").value is None
+    assert planned(None, optional=("k", "a.b", "größe", "a b", ""))[0] == b'["k"]'
+    assert planned("false", optional=("a.b",))[0] is None
+    assert planned('["a"]', optional=("a.b",))[0] is None
 
 
 def test_optional_keys_come_behind_the_others_and_once() -> None:
-    assert optional("null", "k", "t", must=("t",)).value == b'["t","k"]'
-    assert optional('["a"]', "k", "t", must=("t",)).value == b'["a","t","k"]'
+    assert planned("null", "t", optional=("k", "t"))[0] == b'["t","k"]'
+    assert planned('["a"]', "t", optional=("k", "t"))[0] == b'["a","t","k"]'
 
 
 @pytest.mark.parametrize("selector", ['["t.part"]', '{"exclude":["t"]}', "5", '{"include":["a"],"include":["b"]}'])
 def test_a_key_that_is_a_must_is_none_the_less_beside_optional_ones(selector: str) -> None:
     with pytest.raises((UnsupportedError, ValueError)):
-        optional(selector, "k", must=("t",))
+        planned(selector, "t", optional=("k",))
 
 
 def test_optional_keys_are_not_forced_on_a_client_without_payload_unless_they_may_be() -> None:
-    for selector in (b"", b"null", b"false"):
-        span = (0, len(selector)) if selector else None
-        assert plan_payload(selector, span, (), ("k",), may_force=False) == Payload(span, is_cut=True)
-        assert plan_payload(selector, span, ("t",), ("k",), may_force=False).value == b'["t"]'
-    assert plan_payload(b'["a"]', (0, 5), (), ("k",), may_force=False).added == ("k",)
+    for selector in (None, "null", "false"):
+        assert planned(selector, optional=("k",), may_force=False) == (None, Payload(is_cut=True))
+        assert planned(selector, "t", optional=("k",), may_force=False)[0] == b'["t"]'
+    assert planned('["a"]', optional=("k",), may_force=False)[1].added == ("k",)
 
 
 @pytest.mark.parametrize(
@@ -183,21 +176,21 @@ def test_an_absent_selector_becomes_a_list() -> None:
 @pytest.mark.parametrize(
     ("selector", "is_cut"),
     [
-        (b"true", False),
-        (b"false", False),
-        (b"[]", False),
-        (b'["k"]', False),
-        (b'["k.a"]', True),
-        (b'["k[].a", "x"]', True),
-        (b'["\\"k\\""]', True),
-        (b'{"include":["x"]}', False),
-        (b'{"exclude":["x"]}', False),
-        (b'{"exclude":["k"]}', True),
-        (b'{"exclude":["k.a"]}', True),
-        (b'{"exclude":["x"],"exclude":["k"]}', True),
+        ("true", False),
+        ("false", False),
+        ("[]", False),
+        ('["k"]', False),
+        ('["k.a"]', True),
+        ('["k[].a", "x"]', True),
+        ('["\\"k\\""]', True),
+        ('{"include":["x"]}', False),
+        ('{"exclude":["x"]}', False),
+        ('{"exclude":["k"]}', True),
+        ('{"exclude":["k.a"]}', True),
+        ('{"exclude":["x"],"exclude":["k"]}', True),
     ],
 )
-def test_a_plan_says_whether_optional_keys_come_whole(selector: bytes, is_cut: bool) -> None:
-    assert plan_payload(selector, (0, len(selector)), (), ("k",)).is_cut is is_cut
-    assert plan_payload(selector, (0, len(selector)), (), ("k", "a.b")).is_cut is (is_cut or selector != b"true")
-    assert not plan_payload(selector, (0, len(selector)), (), ()).is_cut
+def test_a_plan_says_whether_optional_keys_come_whole(selector: str, is_cut: bool) -> None:
+    assert planned(selector, optional=("k",))[1].is_cut is is_cut
+    assert planned(selector, optional=("k", "a.b"))[1].is_cut is (is_cut or selector != "true")
+    assert not planned(selector)[1].is_cut

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.backends.transports import REST
-from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall
+from vecsieve.adapters.contract import Operation, RequestHead
 from vecsieve.adapters.weaviate.calls import WeaviateRest
 
 ADAPTER = WeaviateRest()
@@ -23,15 +22,3 @@ def test_graphql_and_objects_are_passed_through() -> None:
     assert isinstance(adapter, WeaviateRest)
     for path in ("/v1/graphql", "/v1/objects", "/v1/schema", "/v1/meta"):
         assert adapter.classify(RequestHead(method="POST", path=path, content_type="application/json")) is None
-
-
-def test_what_is_none_of_its_own_is_refused() -> None:
-    call = SearchCall(operation=OPERATION, searches=(), needs=Needs(), document=None)
-    with pytest.raises(TypeError):
-        ADAPTER.parse_request(OPERATION, b"{}", Needs())
-    with pytest.raises(TypeError):
-        ADAPTER.widen(call, [1])
-    with pytest.raises(TypeError):
-        ADAPTER.parse_reply(call, b"")
-    with pytest.raises(TypeError):
-        ADAPTER.trim(call, Reply(pools=(), document=None), [])

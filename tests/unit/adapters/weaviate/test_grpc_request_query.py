@@ -9,7 +9,7 @@ from support.weaviate.conversations import search
 from support.weaviate.messages import message_type, packed, single
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.weaviate.grpc_request import Ranking, ranking_of
-from vecsieve.adapters.weaviate.grpc_schema import SEARCH
+from vecsieve.adapters.weaviate.grpc_schema import proto
 from vecsieve.adapters.wire.schema import checked
 
 VECTOR = [0.25, 1.0, -3.5]
@@ -18,7 +18,7 @@ MULTI = message_type("Vectors")(vector_bytes=packed(VECTOR), type=2)
 
 
 def ranking(**way: Any) -> Ranking:
-    return ranking_of(checked(SEARCH, search(**way)))
+    return ranking_of(checked(proto.Search, search(**way)))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_several_vectors_and_vectors_of_several_rows_are_left_alone(near: dict[s
 def test_floats_of_half_a_number_are_left_alone() -> None:
     message = b"\xda\x02\x05\x0a\x03abc"
     with pytest.raises(UnsupportedError):
-        ranking_of(checked(SEARCH, message))
+        ranking_of(checked(proto.Search, message))
 
 
 def test_the_object_that_a_search_is_made_by_is_known_as_the_server_spells_it() -> None:
@@ -126,4 +126,4 @@ def test_a_list_of_objects_is_no_search_and_two_ways_at_once_are_left_alone() ->
 def test_a_way_that_is_no_message_is_left_alone() -> None:
     message = b"\xd8\x02\x01"
     with pytest.raises(UnsupportedError):
-        ranking_of(checked(SEARCH, message))
+        ranking_of(checked(proto.Search, message))

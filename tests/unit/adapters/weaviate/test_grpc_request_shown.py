@@ -16,7 +16,7 @@ from vecsieve.adapters.weaviate.grpc_request import (
     plan_shown,
     widen_shown,
 )
-from vecsieve.adapters.weaviate.grpc_schema import SEARCH
+from vecsieve.adapters.weaviate.grpc_schema import proto
 from vecsieve.adapters.wire.schema import checked
 
 NEAR = Ranking(way=NEAR_VECTOR)
@@ -27,8 +27,10 @@ ALL_VECTORS = {"vector", "vector_bytes", "vectors"}
 def plan(ranking: Ranking = NEAR, needs: Needs | None = None, **fields: Any) -> tuple[Shown, Any]:
     """The plan, and the request as the server reads it."""
     body = search(**fields)
-    shown = plan_shown(checked(SEARCH, body), ranking, needs or Needs())
-    return shown, message_type("SearchRequest").FromString(body + SEARCH(**widen_shown(shown)).SerializeToString())
+    shown = plan_shown(checked(proto.Search, body), ranking, needs or Needs())
+    return shown, message_type("SearchRequest").FromString(
+        body + proto.Search(**widen_shown(shown)).SerializeToString()
+    )
 
 
 def test_a_client_that_wants_nothing_is_given_nothing_though_all_is_asked_for() -> None:

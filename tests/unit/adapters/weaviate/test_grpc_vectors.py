@@ -7,7 +7,7 @@ import pytest
 
 from support.weaviate.messages import message_type, packed, single
 from vecsieve.adapters.weaviate.grpc import compare
-from vecsieve.adapters.weaviate.grpc_schema import RESULT
+from vecsieve.adapters.weaviate.grpc_schema import proto
 
 NAN = float("nan")
 
@@ -15,7 +15,8 @@ NAN = float("nan")
 def compared(*results: dict[str, Any], wanted: str | None = None) -> tuple[str | None, list[list[float]]]:
     """The name, and the rows."""
     metadata = [
-        RESULT().metadata.FromString(message_type("MetadataResult")(**each).SerializeToString()) for each in results
+        proto.Result().metadata.FromString(message_type("MetadataResult")(**each).SerializeToString())
+        for each in results
     ]
     name, rows = compare(metadata, wanted)
     assert rows.dtype == np.float32

@@ -8,9 +8,9 @@ from support.backends.transports import GRPC
 from support.exchanges.hostile_bodies import messages
 from support.grpc.wire_fields import number_field
 from vecsieve.adapters.contract import Bounds, MalformedReplyError, Needs, Operation, Reason, Reply, UnsupportedError
-from vecsieve.adapters.milvus.grpc_request import MESSAGES as MILVUS
+from vecsieve.adapters.milvus.grpc_schema import COUNTED as MILVUS
 from vecsieve.adapters.pinecone.grpc import MESSAGES as PINECONE
-from vecsieve.adapters.qdrant.grpc_request import MESSAGES as QDRANT
+from vecsieve.adapters.qdrant.grpc_schema import COUNTED as QDRANT
 from vecsieve.adapters.weaviate.grpc_schema import COUNTED as WEAVIATE
 from vecsieve.adapters.wire.protobuf import (
     HEAD_FIELDS,

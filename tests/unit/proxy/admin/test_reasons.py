@@ -10,7 +10,6 @@ import orjson
 import pytest
 
 from support.selection.kept_pools import EDITED, SENTENCES, kept, pool_of
-from vecsieve.adapters.contract import Pool
 from vecsieve.proxy.admin.pools import KeptPool
 from vecsieve.proxy.admin.reasons import QUOTED, in_words, quoted, why_left, why_stays
 from vecsieve.proxy.search.collections.statements import PoolStatements
@@ -30,8 +29,8 @@ def reasons(*texts: str, has_words: bool = True) -> dict[int, str]:
 
 def test_an_equal_text_with_another_question_stays_for_the_question() -> None:
     raws = [orjson.dumps({"answer": "One.", "question": f"Who is it, the {who}?"}) for who in ("cook", "smith")]
-    shown = Pool(scores=np.zeros(2), vectors=np.zeros((2, 0), np.float32), payloads=lambda most: raws[:most])
-    pool = kept(replace(pool_of("One.", "One."), statements=PoolStatements(shown)), top_k=2)
+    statements = PoolStatements(lambda rows: [raws[row] for row in rows], 2)
+    pool = kept(replace(pool_of("One.", "One."), statements=statements), top_k=2)
     assert pool.now.keep.tolist() == [0, 1]
     assert dict(in_words(pool, selected(pool), has_words=True)) == {1: "stays: adds 'Who is it, the smith?' to 1"}
 

@@ -135,11 +135,8 @@ def test_the_story_ends_with_every_result_that_left_without_a_proof() -> None:
     assert edited is None or 1 <= len(listed) <= int(edited[1])
 
 
-def test_a_remark_on_the_choice_is_shown() -> None:
+def test_a_remark_on_the_choice_is_shown_and_else_the_table_follows_the_question() -> None:
     assert "nearest by words" in story(Exact, Choice(index=0, remark="nearest by words"))
-
-
-def test_without_a_remark_the_table_follows_the_question() -> None:
     lines = story(Exact, Choice(index=0)).splitlines()
     question = next(number for number, line in enumerate(lines) if line.startswith("Question 1:"))
     assert "Asked directly" in lines[question + 2]

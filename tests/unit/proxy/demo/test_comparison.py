@@ -92,11 +92,6 @@ def test_a_text_that_two_results_above_hold_names_both() -> None:
     assert (copy.places, copy.link) == ((0, 1), Link.JOINED)
 
 
-def test_a_copy_that_was_kept_is_still_called_a_copy_on_the_right() -> None:
-    seen = judged(corpus_of([A, NEAR_A, B]), answer(0, 1, 2), (0, 2), (0, 1))
-    assert isinstance(only(seen.proxied.notes[1]), CopyOf)
-
-
 def test_a_result_that_says_more_than_one_like_it_says_so_in_both_lists_and_is_counted() -> None:
     corpus = corpus_of([A, NEAR_A, B, C], texts=[BANS, LIFTS, BANS, OTHER])
     seen = judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 1, 3), policy=SHIPPED)
@@ -180,17 +175,16 @@ def test_a_policy_that_reads_no_texts_and_diversifies_is_explained_as_well() -> 
     assert copy.link is Link.DISTANCE
 
 
-def test_equal_answers_are_unchanged() -> None:
-    seen = judged(corpus_of([A, B, C]), answer(0, 1, 2), (0, 1), (0, 1))
-    assert not seen.changed
-    assert seen.first_kept
-    assert seen.direct.notes == seen.proxied.notes == ((), ())
-
-
-def test_another_first_result_is_noticed() -> None:
-    seen = judged(corpus_of([A, B, C]), answer(0, 1, 2), (0, 1), (1, 0))
-    assert seen.changed
-    assert not seen.first_kept
+@pytest.mark.parametrize(
+    ("rows", "proxied", "changed", "first_kept"),
+    [((0, 1), (0, 1), False, True), ((0, 1), (1, 0), True, False), ((), (), False, True)],
+)
+def test_a_change_and_another_first_result_are_noticed(
+    rows: tuple[int, ...], proxied: tuple[int, ...], changed: bool, first_kept: bool
+) -> None:
+    seen = judged(corpus_of([A, B, C]), answer(*rows), rows, proxied)
+    assert (seen.changed, seen.first_kept) == (changed, first_kept)
+    assert changed or not any((*seen.direct.notes, *seen.proxied.notes))
 
 
 def test_one_of_several_equal_texts_stands_for_the_others() -> None:
@@ -207,13 +201,6 @@ def test_of_equal_texts_the_one_shown_has_the_notes_of_the_one_chosen() -> None:
     assert came == CameIn(rank=3)
     assert isinstance(stays, Stays)
     assert stays.place == 0
-
-
-def test_an_empty_collection_compares_as_empty() -> None:
-    seen = judged(corpus_of([A]), answer(), (), ())
-    assert seen.direct.rows == seen.proxied.rows == ()
-    assert not seen.changed
-    assert seen.first_kept
 
 
 # What counts as a repeat.
@@ -241,40 +228,13 @@ def wording_repeats(texts: Sequence[str]) -> int:
     return sum(repeat.is_repeat for repeat in found)
 
 
-def test_the_first_result_has_nothing_above_it() -> None:
-    assert nearest_earlier(vectors_of(A))[0] is None
-
-
-def test_the_nearest_result_above_is_named_with_its_distance() -> None:
+def test_the_nearest_result_above_is_named_with_its_distance_and_of_equals_the_higher() -> None:
+    assert [near and near.place for near in nearest_earlier(vectors_of(A, B, A, A, NEAR_A))] == [None, 0, 0, 0, 0]
     near = nearest_earlier(vectors_of(A, B, NEAR_A))[2]
     assert near is not None
-    assert near.place == 0
     assert near.distance == pytest.approx(0.001, abs=1e-4)
-
-
-def test_of_two_results_as_near_the_higher_is_named() -> None:
-    near = nearest_earlier(vectors_of(A, A, A))[2]
-    assert near is not None
-    assert near.place == 0
-
-
-def test_results_below_do_not_count() -> None:
-    assert vector_repeats(vectors_of(A, B, A), 0.1) == 1
-    assert vector_repeats(vectors_of(B, A, A), 0.1) == 1
-
-
-def test_the_threshold_itself_still_counts() -> None:
-    near = nearest_earlier(vectors_of(A, NEAR_A))[1]
-    assert near is not None
     assert vector_repeats(vectors_of(A, NEAR_A), near.distance) == 1
     assert vector_repeats(vectors_of(A, NEAR_A), near.distance / 2) == 0
-
-
-def test_an_empty_list_repeats_nothing() -> None:
-    nothing = np.empty((0, 4), dtype=np.float32)
-    assert nearest_earlier(nothing) == ()
-    assert vector_repeats(nothing, 1.0) == 0
-    assert wording_repeats([]) == 0
 
 
 @given(st.lists(st.sampled_from([A, B, NEAR_A]), max_size=8), st.floats(0.0, 2.0))
@@ -286,34 +246,22 @@ def test_repeats_by_vector_are_what_the_plain_definition_says(rows: list[tuple[f
     assert vector_repeats(vectors, threshold) == plain
 
 
-def test_the_same_words_are_a_repeat_whatever_their_case_and_spacing() -> None:
-    assert wording_repeats([SENTENCE, SENTENCE.upper().replace(" ", "  ")]) == 1
-
-
-def test_other_words_are_no_repeat() -> None:
-    assert wording_repeats([SENTENCE, "return the number of seconds since the epoch as a float"]) == 0
-
-
-def test_half_of_the_runs_said_before_is_a_repeat_and_less_is_not() -> None:
-    told = "a b c d e f"  # four runs
-    assert wording_repeats([told, "a b c d x y"]) == 1  # abc bcd | cdx dxy: half
-    assert wording_repeats([told, "a b c x y z"]) == 0  # abc | bcx cxy xyz: a quarter
-
-
-def test_a_result_pieced_together_from_two_others_is_no_repeat() -> None:
-    assert wording_repeats(["a b c d", "w x y z", "a b c m n w x y"]) == 0
-
-
-def test_a_long_result_that_contains_a_short_one_brings_news() -> None:
-    assert wording_repeats(["a b c", "a b c d e f g h i j"]) == 0
-
-
-def test_a_short_result_contained_in_a_long_one_above_is_a_repeat() -> None:
-    assert wording_repeats(["a b c d e f g h i j", "c d e f"]) == 1
-
-
-def test_texts_shorter_than_a_run_are_never_repeats() -> None:
-    assert wording_repeats(["a b", "a b", ""]) == 0
+@pytest.mark.parametrize(
+    ("texts", "count"),
+    [
+        ([SENTENCE, SENTENCE.upper().replace(" ", "  ")], 1),  # case and spacing
+        ([SENTENCE, "return the number of seconds since the epoch as a float"], 0),
+        (["a b c d e f", "a b c d x y"], 1),  # abc bcd | cdx dxy: half
+        (["a b c d e f", "a b c x y z"], 0),  # abc | bcx cxy xyz: a quarter
+        (["a b c d", "w x y z", "a b c m n w x y"], 0),  # pieced together from two others
+        (["a b c", "a b c d e f g h i j"], 0),  # a long one brings news
+        (["a b c d e f g h i j", "c d e f"], 1),
+        (["a b", "a b", ""], 0),  # shorter than a run
+        ([], 0),
+    ],
+)
+def test_half_of_its_runs_in_one_text_above_make_a_repeat(texts: list[str], count: int) -> None:
+    assert wording_repeats(texts) == count
 
 
 @given(st.lists(st.text(alphabet="ab ", max_size=30), max_size=6))
@@ -335,12 +283,6 @@ def test_the_text_named_is_the_first_of_those_that_hold_most(texts: list[str]) -
         shared = [len(runs[row] & earlier) for earlier in runs[:row]]
         assert told.place == shared.index(max(shared))
         assert told.share == shared[told.place] / len(runs[row])
-
-
-def test_the_text_that_holds_most_is_named_with_its_share() -> None:
-    told = most_shared_earlier(["a b c d x", "a b c d e", "a b c d e f"])[2]
-    assert told is not None
-    assert (told.place, told.share) == (1, 0.75)
 
 
 def test_a_result_may_repeat_one_by_vector_and_another_by_wording() -> None:
@@ -396,6 +338,7 @@ def test_counts_of_both_sides_are_added_up_apart() -> None:
     assert (total.questions, total.results) == (3, 7)
     copies = compared(replace(side(1, 2, 3), texts=("a b", "a  b", "c")), side(1))
     assert summarise([copies, LEFT_ALONE]).word_for_word == (1, 0)
+    assert (total.changed, total.first_kept) == (2, 2)
     assert total.by_vector == (3, 1)
     assert total.by_wording == (1, 1)
     assert total.by_either == (3, 2)
@@ -435,28 +378,9 @@ def test_a_pair_that_several_questions_have_stands_once_with_its_smallest_simila
         assert summarise(told).left_out == {Link.DISTANCE: 2}
 
 
-def test_the_same_two_the_other_way_round_are_another_pair() -> None:
-    near = copy(Link.DISTANCE)
-    told = [compared(side(1, 2, notes=(near,)), side(1)), compared(side(2, 1, notes=(near,)), side(2))]
-    assert pairs_of(told) == [(1, 2), (2, 1)]
-
-
 def test_repeats_that_say_more_are_counted_in_the_proxys_answers() -> None:
     more = compared(side(1, 2, by_either=1, say_more=1), side(1, 2, by_either=1, say_more=1))
     assert summarise([CHANGED, more]).say_more == 2
-
-
-def test_changed_and_unchanged_answers_make_up_all_questions() -> None:
-    total = summarise([CHANGED, LEFT_ALONE, OTHER_FIRST])
-    assert (total.changed, total.questions) == (2, 3)
-    assert total.first_kept == 2
-
-
-def test_no_questions_add_up_to_nothing() -> None:
-    total = summarise([])
-    assert (total.questions, total.results, total.changed) == (0, 0, 0)
-    assert total.by_vector == total.by_wording == total.by_either == total.with_repeats == (0, 0)
-    assert not total.left_out
 
 
 def test_one_slow_call_does_not_move_the_medians() -> None:

@@ -66,8 +66,9 @@ class Said:
     def differ(self, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
         return np.array([not self.of[row] <= self.of[other] for row, other in zip(rows, others, strict=True)])
 
-    def unsaid(self, row: int, other: int, text: str) -> str | None:
-        return min(self.of[row] - self.of[other] - {text}, default=None)
+    def unsaid(self, row: int, others: Sequence[int], text: str) -> tuple[str, int] | None:
+        lacks = [(min(lacking), other) for other in others if (lacking := self.of[row] - self.of[other] - {text})]
+        return lacks[0] if lacks else None
 
 
 def test_nearly_equal_vectors_merge_only_if_the_lower_ranked_says_nothing_more() -> None:

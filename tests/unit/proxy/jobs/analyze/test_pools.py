@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from itertools import zip_longest
 
 import numpy as np
 import pytest
@@ -16,9 +18,11 @@ from vecsieve.proxy.selection.geometry import measure, median_distance
 from vecsieve.proxy.selection.values import Metric
 
 
-def made(*texts: str | None, vectors: Vectors | None = None) -> Pool:
+def made(*texts: str | None, vectors: Vectors | None = None, more: Sequence[str] = ()) -> Pool:
+    """``more``: what the payload of each says besides its text."""
     rows = planted(len(texts), 1) if vectors is None else vectors
-    return pool(rows, texts, Metric.COSINE, magnitude=False)
+    payloads = [{"text": text, "note": note} for text, note in zip_longest(texts, more, fillvalue="")]
+    return pool(rows, texts, payloads, Metric.COSINE, magnitude=False)
 
 
 def family(number: int) -> str:
@@ -30,6 +34,12 @@ def test_three_repeats_of_each_leave_a_third_of_a_page() -> None:
     # The first 8 of 12 families of three: three, three and two of a family.
     assert (found.searches, found.results, found.repeats, found.filled) == (2, 16, 5, 16)
     assert found.by_repeats == (1, 0, 0, 0, 0, 1, 0, 0)
+
+
+def test_equal_texts_with_other_notes_are_no_repeats() -> None:
+    notes = ["This holds for ships.", "This holds for trains.", "This holds for trains."]
+    found = saving([made(family(1), family(1), family(1), more=notes)])
+    assert (found.results, found.repeats, found.filled) == (3, 1, 2)
 
 
 def test_too_few_families_leave_a_page_that_cannot_be_filled() -> None:

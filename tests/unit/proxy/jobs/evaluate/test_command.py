@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from support.jobs.labelled_folders import BY_VECTORS, labelled_folder
@@ -63,7 +62,7 @@ def test_a_set_and_a_share_of_its_queries_can_be_chosen(
 def test_the_json_says_the_same_and_nothing_is_left_beside_it(arguments: Arguments, tmp_path: Path) -> None:
     target = tmp_path / "out.json"
     assert run(replace(arguments, json=target)) == 0
-    headline = json.loads(target.read_bytes())["geometries"][0]["policies"]["own"]["headlines"]["copies"]
+    headline = json.loads(target.read_bytes())["results"]["own"]["headlines"]["copies"]
     assert headline["reduction"]["value"] == 1.0
     assert headline["retention_worst"]["estimate"]["value"] == 1.0
     assert headline["gain_mean"]["value"] == 0.25
@@ -75,24 +74,11 @@ def test_two_runs_say_the_same_but_for_the_times(arguments: Arguments, tmp_path:
     for name in ("a.json", "b.json"):
         assert run(replace(arguments, json=tmp_path / name)) == 0
         found = json.loads((tmp_path / name).read_bytes())
-        for summary in found["geometries"][0]["policies"].values():
+        for summary in found["results"].values():
             for timed in (*summary["headlines"].values(), *summary["sets"]):
                 del timed["added_ms"]
         read.append(found)
     assert read[0] == read[1]
-
-
-def test_each_geometry_has_its_own_tables(
-    arguments: Arguments, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("first", "second"):
-        (tmp_path / "flat" / name).mkdir(parents=True)
-        np.save(tmp_path / "flat" / name / "corpus.npy", np.eye(5, dtype=np.float32))
-        np.save(tmp_path / "flat" / name / "queries.npy", np.eye(5, dtype=np.float32)[:2])
-    flat = f"flat={tmp_path / 'flat'}"
-    assert run(replace(arguments, geometries=[flat, f"again={tmp_path / 'flat'}"])) == 0
-    out = capsys.readouterr().out
-    assert out.index("embeddings flat") < out.index("embeddings again")
 
 
 @pytest.mark.parametrize(
@@ -107,11 +93,6 @@ def test_each_geometry_has_its_own_tables(
             {"json": Path("nowhere/out.json")},
             "--json: wanted a file in a directory that exists; saw 'nowhere/out.json'",
         ),
-        (
-            {"geometries": ("flat",)},
-            "--geometry: wanted NAME=FOLDER, a folder in it for each set, with its embeddings; saw 'flat'",
-        ),
-        ({"geometries": ("flat=nowhere",)}, "saw no folder nowhere"),
         ({"sets": ("third",)}, "--set: wanted one of first, second; saw 'third'"),
         ({"policies": ("own=nonsense",)}, "--policy own: wanted a preset"),
     ],

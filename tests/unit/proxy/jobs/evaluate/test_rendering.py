@@ -14,19 +14,17 @@ from support.selection.outcomes import of, outcome
 from vecsieve.config.policy import PolicySettings
 from vecsieve.proxy.jobs.evaluate.judging import SetOutcome
 from vecsieve.proxy.jobs.evaluate.reading import Repeats
-from vecsieve.proxy.jobs.evaluate.rendering import Findings, Terms, as_json, report
+from vecsieve.proxy.jobs.evaluate.rendering import Terms, as_json, report
 from vecsieve.proxy.jobs.evaluate.searching import contenders
 from vecsieve.proxy.jobs.evaluate.summary import summarised
 
 NAN = float("nan")
 
 
-def shown(
-    *outcomes: SetOutcome, draws: int = 0, width: int = 120, geometry: str | None = None, pool: int | None = None
-) -> str:
+def shown(*outcomes: SetOutcome, draws: int = 0, width: int = 120, pool: int | None = None) -> str:
     console = Console(file=StringIO(), width=width, highlight=False, color_system=None)
     terms = Terms(top_k=8, every=1, pool=pool, draws=draws, seed=5)
-    console.print(report(Findings(geometry=geometry, summaries=summarised(outcomes, draws=draws, seed=5)), terms))
+    console.print(report(summarised(outcomes, draws=draws, seed=5), terms))
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 
@@ -133,8 +131,8 @@ def test_what_does_not_arise_is_a_dash() -> None:
 
 
 def test_the_title_says_what_it_holds_for() -> None:
-    title = shown(HALF, geometry="flat", pool=50).splitlines()[0].strip()
-    assert title == "1 set whose repeats are copies, 2 queries, top 8, 50 candidates, embeddings flat"
+    title = shown(HALF, pool=50).splitlines()[0].strip()
+    assert title == "1 set whose repeats are copies, 2 queries, top 8, 50 candidates"
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
@@ -159,11 +157,9 @@ TERMS = Terms(top_k=8, every=2, pool=None, draws=10, seed=3)
 def test_everything_is_there_as_plain_json() -> None:
     never = of(retained=[float("nan")], redundancy=[0.5])
     summaries = summarised([outcome("one", never, own=never)], draws=10, seed=3)
-    found = [Findings(geometry=None, summaries=summaries), Findings(geometry="flat", summaries=summaries)]
-    read = json.loads(orjson.dumps(as_json(found, contenders(given=["own={when: always}"]), TERMS)))
+    read = json.loads(orjson.dumps(as_json(summaries, contenders(given=["own={when: always}"]), TERMS)))
     assert {"top_k": 8, "every": 2, "pool": None, "draws": 10, "seed": 3}.items() <= read.items()
-    assert [each["geometry"] for each in read["geometries"]] == [None, "flat"]
-    own = read["geometries"][0]["policies"]["own"]
+    own = read["results"]["own"]
     assert own["headlines"]["copies"]["reduction"] == {"value": 0.0, "low": 0.0, "high": 0.0}
     assert own["headlines"]["copies"]["retention_worst"] is None
     assert (own["sets"][0]["name"], own["sets"][0]["retention"]["value"]) == ("one", None)
@@ -171,5 +167,5 @@ def test_everything_is_there_as_plain_json() -> None:
 
 def test_a_policy_comes_out_as_it_could_be_put_in_again() -> None:
     chosen = contenders(given=["own={threshold: {fixed: 0.07}, dpp: 0.3}"])
-    read = json.loads(orjson.dumps(as_json([], chosen, TERMS)))
+    read = json.loads(orjson.dumps(as_json({}, chosen, TERMS)))
     assert PolicySettings.model_validate_json(json.dumps(read["policies"]["own"])) == chosen[0].settings

@@ -10,43 +10,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.selection.outcomes import of
+from support.selection.outcomes import of, outcome
 from vecsieve.proxy.jobs.evaluate import summary
-from vecsieve.proxy.jobs.evaluate.summary import estimate, resampled
+from vecsieve.proxy.jobs.evaluate.summary import estimate, resampled, summarised
 
 NAN = float("nan")
 SHARES = st.floats(0.0, 1.0)
 
 
-def test_the_first_value_is_that_of_the_sample_itself() -> None:
-    own = of(redundancy=[0.0, 0.5], recall=[1.0, 0.5], retained=[1.0, 0.0])
-    plain = of(redundancy=[0.5, 1.0], recall=[0.5, 0.5], retained=[1.0, 1.0])
-    drawn = resampled("a", own, plain, draws=5, seed=0)
-    assert (drawn.redundancy[0], drawn.plain_redundancy[0], drawn.retention[0], drawn.gain[0]) == (
-        0.25,
-        0.75,
-        0.5,
-        0.25,
-    )
-    assert len(drawn.gain) == 6
+def shares(own: list[float], plain: list[float], *, draws: int = 50) -> list[float]:
+    """The value and the interval of the share of answers that are kept."""
+    outcomes = [outcome("a", of(retained=plain, recall=[0.5] * len(plain)), own=of(retained=own))]
+    kept = summarised(outcomes, draws=draws, seed=0)["own"].sets[0].retention
+    return [kept.value, kept.value if kept.low is None else kept.low, kept.value if kept.high is None else kept.high]
 
 
 def test_queries_without_an_answer_to_keep_do_not_count_for_retention() -> None:
-    drawn = resampled("a", of(retained=[NAN, 1.0, 0.0, NAN]), of(recall=[0.5] * 4), draws=50, seed=0)
-    assert drawn.retention[0] == 0.5
-    assert np.nanmin(drawn.retention) >= 0.0
-    assert np.nanmax(drawn.retention) <= 1.0
-
-
-def test_a_set_in_which_no_answer_was_there_has_no_retention() -> None:
-    assert np.isnan(resampled("a", of(retained=[NAN, NAN]), of(recall=[0.5] * 2), draws=3, seed=0).retention).all()
+    value, low, high = shares([NAN, 1.0, 0.0, NAN], [0.0, 1.0, 1.0, 0.0])
+    assert value == 0.5
+    assert 0.0 <= low <= high <= 1.0
+    assert np.isnan(shares([NAN, NAN], [0.0, 0.0], draws=3)).all()
 
 
 def test_draws_depend_on_the_seed_and_the_set_and_on_nothing_else() -> None:
     own, plain = of(recall=np.linspace(0.0, 1.0, 30).tolist()), of(recall=[0.5] * 30)
 
     def gains(name: str, seed: int) -> bytes:
-        return resampled(name, own, plain, draws=20, seed=seed).gain.tobytes()
+        return resampled(name, own, plain, draws=20, seed=seed)["recall"].tobytes()
 
     assert gains("a", 0) == gains("a", 0)
     assert gains("a", 0) != gains("a", 1)
@@ -58,19 +48,21 @@ def test_every_policy_meets_the_same_draws() -> None:
     plain = of(recall=[0.0] * 30)
     one = resampled("a", of(recall=values.tolist()), plain, draws=20, seed=0)
     other = resampled("a", of(recall=(values * 2.0).tolist()), plain, draws=20, seed=0)
-    np.testing.assert_allclose(other.gain, one.gain * 2.0)
+    np.testing.assert_allclose(other["recall"], one["recall"] * 2.0)
 
 
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     own, plain = of(recall=np.linspace(0.0, 1.0, 30).tolist()), of(recall=[0.5] * 30)
-    whole = resampled("a", own, plain, draws=25, seed=0).gain
+    whole = resampled("a", own, plain, draws=25, seed=0)["recall"]
     monkeypatch.setattr(summary, "CELLS", 100)
-    np.testing.assert_allclose(resampled("a", own, plain, draws=25, seed=0).gain, whole, rtol=1e-12)
+    np.testing.assert_allclose(resampled("a", own, plain, draws=25, seed=0)["recall"], whole, rtol=1e-12)
 
 
 def test_the_interval_of_a_mean_is_as_wide_as_its_standard_error_says() -> None:
     values = np.random.default_rng(7).normal(0.5, 0.1, 400)
-    found = estimate(resampled("a", of(recall=values.tolist()), of(recall=[0.0] * 400), draws=4000, seed=0).gain)
+    found = estimate(
+        resampled("a", of(recall=values.tolist()), of(recall=[0.0] * 400), draws=4000, seed=0)["recall"] / 400
+    )
     assert found.low is not None
     assert found.high is not None
     expected = 1.96 * values.std() / math.sqrt(400)

@@ -59,7 +59,7 @@ def pool_of(payloads: list[Any], vectors: Vectors | None = None, scores: list[fl
     return Pool(
         scores=np.array(scores if scores is not None else np.linspace(1.0, 0.5, len(raws))),
         vectors=vectors_of(len(raws)) if vectors is None else vectors,
-        payloads=lambda most: raws[:most],
+        payloads=lambda rows: [raws[row] for row in rows],
     )
 
 
@@ -175,7 +175,9 @@ def test_any_bytes_are_read(raws: list[bytes | None]) -> None:
     """Invariant: bytes that are no JSON are a payload without strings."""
     size = len(raws)
     pool = Pool(
-        scores=np.full(size, np.nan), vectors=np.full((size, 3), np.nan, np.float32), payloads=lambda most: raws[:most]
+        scores=np.full(size, np.nan),
+        vectors=np.full((size, 3), np.nan, np.float32),
+        payloads=lambda rows: [raws[row] for row in rows],
     )
     read_pool(pool, ())  # fmt: skip
     fields = tuple((raw,) for raw in raws)

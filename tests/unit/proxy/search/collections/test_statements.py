@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.contract import Allowance, Pool
 from vecsieve.proxy.search.collections.statements import (
-    POOL_NODES,
+    POOL_VALUES,
     PoolStatements,
     is_name,
     is_prose,
@@ -36,9 +35,7 @@ def test_sentences_and_words_are_no_names(value: str) -> None:
 
 
 def statements(*payloads: bytes | None) -> PoolStatements:
-    size = len(payloads)
-    shown = Pool(scores=np.zeros(size), vectors=np.zeros((size, 0), np.float32), payloads=lambda most: payloads[:most])
-    return PoolStatements(shown)
+    return PoolStatements(lambda rows: [payloads[row] for row in rows], len(payloads))
 
 
 def adds(one: object, other: object) -> bool:
@@ -124,9 +121,10 @@ def test_only_payloads_that_are_compared_are_read() -> None:
 )
 def test_a_sentence_beside_the_text_is_unsaid_where_another_payload_lacks_it(more: dict[str, Any], value: str) -> None:
     both = statements(orjson.dumps({"text": TEXT}), orjson.dumps({"text": TEXT, **more}), orjson.dumps(more))
-    assert both.unsaid(1, 0, TEXT) == value
-    assert both.unsaid(0, 1, TEXT) is None
-    assert both.unsaid(1, 2, TEXT) is None, "the text itself is judged by others"
+    assert both.unsaid(1, (0,), TEXT) == (value, 0)
+    assert both.unsaid(1, (2, 0), TEXT) == (value, 0)
+    assert both.unsaid(0, (1,), TEXT) is None
+    assert both.unsaid(1, (2,), TEXT) is None, "the text itself is judged by others"
 
 
 @pytest.mark.parametrize(
@@ -143,13 +141,13 @@ def test_a_sentence_beside_the_text_is_unsaid_where_another_payload_lacks_it(mor
 )
 def test_what_tells_which_copy_a_payload_is_or_repeats_its_text_is_no_statement(more: dict[str, Any]) -> None:
     both = statements(orjson.dumps({"text": TEXT}), orjson.dumps({"text": TEXT, **more}))
-    assert both.unsaid(1, 0, TEXT) is None
+    assert both.unsaid(1, (0,), TEXT) is None
 
 
 def test_a_page_depends_on_the_payloads_that_were_compared() -> None:
     raws = [orjson.dumps({"text": TEXT, "n": n}) for n in range(4)]
     made = statements(*raws)
-    assert made.unsaid(2, 0, TEXT) is None
+    assert made.unsaid(2, (0,), TEXT) is None
     assert statements(*raws[:3], b"{}").confirms(made.evidence)
     assert not statements(raws[0], raws[1], raws[3]).confirms(made.evidence)
     assert not statements(*raws[:2]).confirms(made.evidence)
@@ -160,13 +158,13 @@ def test_statements_that_are_detached_from_their_reply_say_the_same() -> None:
     whole, detached = statements(*raws), statements(*raws)
     assert detached.detach() > sum(map(len, raws))
     for row, other in ((0, 1), (2, 2), (1, 0)):
-        assert detached.unsaid(row, other, TEXT) == whole.unsaid(row, other, TEXT)
+        assert detached.unsaid(row, (other,), TEXT) == whole.unsaid(row, (other,), TEXT)
 
 
 def test_a_payload_with_more_values_than_are_read_says_what_no_other_one_says() -> None:
-    wide = orjson.dumps({"text": TEXT, "tags": ["x"] * POOL_NODES})
+    wide = orjson.dumps({"text": TEXT, "tags": ["x"] * POOL_VALUES})
     both = statements(wide, wide, b"{}")
-    assert both.unsaid(1, 0, TEXT) is not None
+    assert both.unsaid(1, (0,), TEXT) is not None
     assert both.differ(np.array([1]), np.array([0])).all()
 
 
@@ -182,7 +180,7 @@ JSON = st.recursive(
 @given(value=st.dictionaries(st.text(), JSON))
 def test_every_string_is_read_once_and_those_with_a_path_first(value: dict[str, Any]) -> None:
     """Invariant: the strings outside of spelled objects are all there; a named one is found by its path."""
-    found = leaves(value, Allowance(1 << 20))
+    found, _ = leaves(value, 1 << 20)
     outside = sorted(str(leaf.value) for leaf in found if not leaf.is_inside)
 
     def strings(inside: object) -> list[str]:
@@ -193,7 +191,7 @@ def test_every_string_is_read_once_and_those_with_a_path_first(value: dict[str, 
         return [str(inside)] if isinstance(inside, bool) or (isinstance(inside, str) and inside.strip()) else []
 
     assert outside == sorted(strings(value))
-    named = leaves(value, Allowance(1 << 20), named_only=True)
+    named, _ = leaves(value, 1 << 20, named_only=True)
     assert found[: len(named)] == named
     for leaf in named:
         if not leaf.is_inside:

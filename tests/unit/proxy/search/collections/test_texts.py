@@ -181,7 +181,12 @@ def test_each_finding_is_logged_once_with_keys_and_no_value(caplog: pytest.LogCa
 def pool(*payloads: dict[str, str], fields: tuple[tuple[bytes | None, ...], ...] = ()) -> Pool:
     raws = [json.dumps(each).encode() for each in payloads]
     vectors = np.random.default_rng(0).normal(size=(len(raws), 8)).astype(np.float32)
-    return Pool(scores=np.linspace(1, 0, len(raws)), vectors=vectors, fields=fields, payloads=lambda most: raws[:most])
+    return Pool(
+        scores=np.linspace(1, 0, len(raws)),
+        vectors=vectors,
+        fields=fields,
+        payloads=lambda rows: [raws[row] for row in rows],
+    )
 
 
 def test_the_fields_of_a_reply_follow_the_policy_and_new_ones_come_from_the_payloads() -> None:

@@ -82,10 +82,11 @@ def test_a_page_is_kept_when_it_is_made_again_or_its_request_was_answered_before
 def test_a_page_that_depends_on_payloads_is_of_pools_with_the_same_ones() -> None:
     pages, key = Pages(), page_key(attempt(is_by_texts=False), SEARCH, POOL, KNOWN, 1.0)
     assert key is not None
-    one = replace(POOL, payloads=lambda most: [b'{"a":"x"}'] * most)
-    other = replace(POOL, payloads=lambda most: [b'{"a":"y"}'] * most)
-    statements = PoolStatements(one)
-    statements.unsaid(0, 1, "")
+    one = replace(POOL, payloads=lambda rows: [b'{"a":"x"}' for _ in rows])
+    other = replace(POOL, payloads=lambda rows: [b'{"a":"y"}' for _ in rows])
+    assert one.payloads is not None
+    statements = PoolStatements(one.payloads, one.size)
+    statements.unsaid(0, (1,), "")
     page = Page(untouched(one), statements.evidence)
     pages.made(key, page, is_repeated=True)
     assert pages.get(key, one) is page.selection

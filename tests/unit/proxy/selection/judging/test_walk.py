@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -79,8 +80,8 @@ class Questions:
     def differ(self, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
         raise AssertionError("texts decide")
 
-    def unsaid(self, row: int, other: int, text: str) -> str | None:
-        return self.of[row] if self.of[row] not in ("", self.of[other]) else None
+    def unsaid(self, row: int, others: Sequence[int], text: str) -> tuple[str, int] | None:
+        return next(((self.of[row], other) for other in others if self.of[row] not in ("", self.of[other])), None)
 
 
 def asked(*pairs: tuple[str, str]) -> Candidates:
