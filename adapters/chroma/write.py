@@ -7,6 +7,7 @@ each tenant of a write. Metadata is flat: a note is JSON as a string.
 
 from __future__ import annotations
 
+import math
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Mapping, Sequence
@@ -215,36 +216,19 @@ class ChromaWrites(RestWrites):
 
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
         """A score is one minus the distance."""
-        of: list[int] = []
-        ids: list[bytes] = []
-        scores: list[float] = []
-        vectors: list[bytes] = []
-        fields: list[tuple[bytes | None, ...]] = []
-        for body, rows in zip(bodies, by_tenant(inquiry).values(), strict=True):
+        rows: list[tuple[int, str, float | None, bytes, bytes, bytes]] = []
+        for body, group in zip(bodies, by_tenant(inquiry).values(), strict=True):
             reply = _REPLY.decode(body)
             none = [[msgspec.Raw(b"null")] * len(each) for each in reply.ids]
-            lists = zip(
-                rows,
-                reply.ids,
-                reply.distances,
-                reply.metadatas,
-                reply.documents,
-                reply.embeddings or none,
-                strict=True,
-            )
-            for row, *columns in lists:
-                for identifier, distance, metadata, document, vector in zip(*columns, strict=True):
-                    of.append(row)
-                    ids.append(orjson.dumps(identifier))
-                    scores.append(float("nan") if distance is None else 1.0 - distance)
-                    vectors.append(bytes(vector))
-                    fields.append(_fields(points.keys, bytes(metadata), bytes(document)))
+            columns = (reply.ids, reply.distances, reply.metadatas, reply.documents, reply.embeddings or none)
+            for row, *cells in zip(group, *columns, strict=True):
+                rows += [(row, *each) for each in zip(*cells, strict=True)]
         return Neighbours(
-            of=np.array(of, np.intp),
-            ids=tuple(ids),
-            scores=np.array(scores, np.float64),
-            vectors=decode_matrix(vectors)[0],
-            fields=tuple(fields),
+            of=np.array([of for of, *_ in rows], np.intp),
+            ids=tuple([orjson.dumps(identifier) for _, identifier, *_ in rows]),
+            scores=np.array([math.nan if row[2] is None else 1.0 - row[2] for row in rows], np.float64),
+            vectors=decode_matrix([bytes(row[5]) for row in rows])[0],
+            fields=tuple([_fields(points.keys, bytes(row[3]), bytes(row[4])) for row in rows]),
         )
 
     def is_cosine(self, body: bytes, _: str) -> bool:

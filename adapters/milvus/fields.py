@@ -160,11 +160,11 @@ def differing(own: Payload, new: Payload) -> list[str]:
     return [
         name
         for name in dict.fromkeys((*own, *new))
-        if name not in own or name not in new or _compared(own[name]) != _compared(new[name])
+        if name not in own or name not in new or compared(own[name]) != compared(new[name])
     ]
 
 
-def _compared(value: object) -> str:
+def compared(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 

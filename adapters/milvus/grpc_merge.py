@@ -29,6 +29,7 @@ from .fields import (
     VARCHAR,
     FieldType,
     Payload,
+    compared,
     spelled,
 )
 from .grpc_columns import Column, content_of, cut, documents_column, fill, put, value_of
@@ -85,13 +86,9 @@ def _changed(column: Column, types: Types, rows: Rows) -> dict[int, Any]:
         before = json.loads(value_of(column, row))
         if kind is not None and not kind.is_vector:
             before = kind.plain(before)
-        if _compared(value) != _compared({} if column.is_dynamic and before is None else before):
+        if compared(value) != compared({} if column.is_dynamic and before is None else before):
             cells[row] = _element(column, _DOCUMENT if column.is_dynamic else kind, value)
     return cells
-
-
-def _compared(value: object) -> str:
-    return json.dumps(value, sort_keys=True)
 
 
 def _document(members: Payload, types: Types) -> dict[str, object]:

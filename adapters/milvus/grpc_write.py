@@ -31,7 +31,7 @@ from ..contract import (
 )
 from ..wire.protobuf import Messages
 from ..wire.schema import parsed, read, serialized, text_of
-from ..writes import Deletion, Form, Inquiry, Neighbours, NewPoints, Receipt, WriteNeeds, by_tenant, name_of, numbered
+from ..writes import Deletion, Inquiry, Neighbours, NewPoints, Receipt, WriteNeeds, by_tenant, name_of, numbered
 from . import calls, deletions, grpc_merge
 from .fields import JSON, can_hold
 from .grpc import read_reply
@@ -51,14 +51,13 @@ from .grpc_description import read_answer, read_description
 from .grpc_request import Document as SearchDocument
 from .grpc_request import once, pairs_of
 from .grpc_schema import COUNTED, proto
-from .rest_write import form_of, noted, schema_known, stacked, without_empty
+from .rest_write import MilvusWrites, Written, noted, schema_known, stacked, without_empty
 from .search import Schema, choose, condition, ids_among
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Document:
-    """A parsed write. ``type``: that of its message. ``named``: database and collection. ``partition``: its name, "" for none. ``kind``: the
-    DataType of the vectors; ``packed``: each row's, b"" without one. ``place``: the index of the column for notes; None if there is none
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Document(Written):
+    """``type``: that of the message. ``named``: database and collection. ``kind``: the DataType of the vectors; ``packed``: each row's, b"" without one. ``place``: the index of the column for notes; None if there is none
     yet. ``is_divisible``: it has no hashes of rows, which no client sends.
     """
 
@@ -66,10 +65,8 @@ class Document:
     type: Any
     columns: tuple[Column, ...]
     named: Mapping[str, Sequence[bytes]]
-    partition: str
     kind: int
     packed: tuple[bytes, ...]
-    schema: Schema
     place: int | None
     is_divisible: bool
 
@@ -170,15 +167,10 @@ def _kept(points: NewPoints, rows: Collection[int]) -> tuple[Document, list[int]
     return document, kept, message
 
 
-class MilvusGrpcWrites(GrpcWrites):
-    has_receipts = True
+class MilvusGrpcWrites(MilvusWrites, GrpcWrites):
     counted: ClassVar[Messages] = COUNTED
     describe = staticmethod(calls.describe)
     parse_description = staticmethod(read_description)
-
-    def partition(self, points: NewPoints) -> bytes:
-        name = typed(points.document, Document).partition
-        return orjson.dumps(name) if name else b""
 
     def removed(self, body: bytes) -> None:
         """Its status. Raises MalformedReplyError."""
@@ -304,9 +296,6 @@ class MilvusGrpcWrites(GrpcWrites):
             cut(field, column, kept)
         return serialized(message)
 
-    def form_of(self, points: NewPoints) -> Form:
-        return form_of(typed(points.document, Document).schema)
-
     def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
         """By the types of the fields, and by the columns that the write has."""
         document = typed(points.document, Document)
@@ -331,9 +320,6 @@ class MilvusGrpcWrites(GrpcWrites):
         except (ValueError, TypeError, LookupError, error):
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
         return serialized(message)
-
-    def restores(self, points: NewPoints) -> bool:
-        return typed(points.document, Document).schema.is_restorable
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """A query of all partitions that sees everything written so far. Raises UnsupportedError."""

@@ -50,9 +50,29 @@ from .search import ALL, Schema, choose, condition, ids_among, read_rest_descrip
 _EMPTY = frozenset({b"null", b"{}", b'"null"', b'"{}"'})  # over REST a document may be text
 
 
-def form_of(schema: Schema) -> Form:
-    """The form of the collection's rows."""
-    return Row(key=schema.primary, types=schema.fields)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A parsed write of either transport. ``partition``: its name, "" for none."""
+
+    schema: Schema
+    partition: str
+
+
+class MilvusWrites:
+    """The verbs that both transports share."""
+
+    has_receipts = True
+
+    def form_of(self, points: NewPoints) -> Form:
+        schema = typed(points.document, Written).schema
+        return Row(key=schema.primary, types=schema.fields)
+
+    def partition(self, points: NewPoints) -> bytes:
+        name = typed(points.document, Written).partition
+        return orjson.dumps(name) if name else b""
+
+    def restores(self, points: NewPoints) -> bool:
+        return typed(points.document, Written).schema.is_restorable
 
 
 def schema_known(needs: WriteNeeds) -> Schema:
@@ -97,10 +117,10 @@ _SCORE, _PARTITIONS = "distance", "partitionNames"
 _SUCCESS = frozenset({b"0", b"200"})
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A parsed write: the spans of its rows and of their vectors in ``source.text``, None for a row without one. ``names``: members of a
-    search that name the collection. ``array``: the span of all rows. ``partition``: its name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document(Written):
+    """The spans of rows and of their vectors in ``source.text``, None for a row without one. ``names``: members of a search that name the
+    collection. ``array``: the span of all rows.
     """
 
     source: Shortened
@@ -108,8 +128,6 @@ class Document:
     rows: tuple[Span, ...]
     vectors: tuple[Span | None, ...]
     names: Mapping[str, object]
-    partition: str
-    schema: Schema
 
 
 def _names(text: bytes, root: Members) -> dict[str, object]:
@@ -188,8 +206,7 @@ class _Description(msgspec.Struct):
 _DESCRIPTION = msgspec.json.Decoder(_Description)
 
 
-class MilvusRestWrites(RestWrites):
-    has_receipts = True
+class MilvusRestWrites(MilvusWrites, RestWrites):
     describe = staticmethod(rest_search.describe)
     parse_description = staticmethod(read_rest_description)
 
@@ -198,19 +215,12 @@ class MilvusRestWrites(RestWrites):
         names = typed(points.document, Document).names
         return place(str(names.get("dbName", "")), str(names["collectionName"]))
 
-    def form_of(self, points: NewPoints) -> Form:
-        return form_of(typed(points.document, Document).schema)
-
     def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
         """By the types of the fields. Queries show whole numbers under keys of the dynamic field as doubles: large ones are not exact."""
         schema, form = typed(points.document, Document).schema, self.form_of(points)
         before, after = [form.payload_of(json.loads(each)) for each in (self.point(points, row), point)]
         added = [after[name] for name in differing(before, after) if name in after and name not in schema.fields]
         return is_exact(added) and can_hold(schema.fields, before, after, is_dynamic=schema.is_dynamic)
-
-    def partition(self, points: NewPoints) -> bytes:
-        name = typed(points.document, Document).partition
-        return orjson.dumps(name) if name else b""
 
     def acknowledged(self, write: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
         """No rows and no ids."""
@@ -333,9 +343,6 @@ class MilvusRestWrites(RestWrites):
     def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
         document = typed(points.document, Document)
         return document.source, [(document.array, document.rows)]
-
-    def restores(self, points: NewPoints) -> bool:
-        return typed(points.document, Document).schema.is_restorable
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """A query of all partitions. Raises UnsupportedError."""
