@@ -117,13 +117,14 @@ class ChromaNames:
             return None
         one, every = _ONE.fullmatch(head.path), _ALL.fullmatch(head.path)
         if one is not None:
-            return Unsettled(scope="") if (before := scope(one[1], one[2])) is None else _of_one(before, one[3])
+            before, name = (
+                scope(one[1], one[2]),
+                one[3],
+            )  # an id, or a name without characters that need percent-encoding
+            if before is None:
+                return Unsettled(scope="")
+            return Unsettled(key=name.lower() if _ID.fullmatch(name) else before + name)
         return None if every is None else Unsettled(scope=scope(every[1], every[2]) or "")
-
-
-def _of_one(before: str, name: str) -> Unsettled:
-    """``columns``: an id or a name, without characters that need percent-encoding."""
-    return Unsettled(key=name.lower() if _ID.fullmatch(name) else before + name)
 
 
 # Reads of a collection's records, and writes that a later reply shows: values come with each reply, and its distances prove the vectors. All

@@ -263,12 +263,8 @@ def values_of(columns: Collection[Column], name: str, rows: int, allowance: Allo
         if column.name == name and not column.is_dynamic:
             return column_values(column, allowance)
     dynamic = next((column for column in columns if column.is_dynamic), None)
-    return [None] * rows if dynamic is None else _key_values(column_values(dynamic, allowance), name)
-
-
-def _key_values(documents: Values, key: str) -> Values:
-    """The value of this key in each JSON object; None if absent."""
-    return [None if document is None else last_values(document, (key,))[0] for document in documents]
+    documents: Values = [None] * rows if dynamic is None else column_values(dynamic, allowance)
+    return [None if document is None else last_values(document, (name,))[0] for document in documents]
 
 
 def vectors_of(columns: Collection[Column], name: str, rows: int) -> npt.NDArray[np.float32]:
@@ -320,13 +316,11 @@ def _spelled(array: str, element: Element) -> bytes:
     return spell(element)
 
 
-def _number(element: int) -> bytes:
-    return b"%d" % element
-
-
 _SPELLED: Mapping[str, Callable[[Any], bytes]] = {
     "bool_data": lambda element: b"true" if element else b"false",
-    **dict.fromkeys(("int_data", "long_data", "timestamptz_data", "date_data", "time_data"), _number),
+    **dict.fromkeys(
+        ("int_data", "long_data", "timestamptz_data", "date_data", "time_data"), lambda element: b"%d" % element
+    ),
     "float_data": lambda element: orjson.dumps(_FLOAT.unpack(element)[0]),
     "double_data": lambda element: orjson.dumps(_DOUBLE.unpack(element)[0]),
     "string_data": lambda element: spelled_text(element.decode()),

@@ -252,7 +252,7 @@ def choose(listed: tuple[str, ...], vector: str, needs: Needs, *, keys_apart: bo
     # The schema names every field: no name has to be guessed.
     texts = schema.texts if schema is not None and needs.whole and needs.optional_fields else ()
     may = _missing((*needs.optional_fields, *texts), listed)
-    columns = () if schema is None else _columns((*must, *may), schema)
+    columns = () if schema is None else tuple(name for name in (*must, *may) if name in schema.scalars)
     keys = () if schema is None else _keys((*must, *may), () if keys_apart else listed, schema)
     if not {*columns, *keys}.issuperset(must):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
@@ -273,10 +273,6 @@ def compared(ranked_by: str | None, needs: Needs) -> str:
 
 def _missing(names: Sequence[str], listed: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(names) if name not in listed)
-
-
-def _columns(names: Iterable[str], schema: Schema) -> tuple[str, ...]:
-    return tuple(name for name in names if name in schema.scalars)
 
 
 def _keys(names: Iterable[str], listed: Sequence[str], schema: Schema) -> tuple[str, ...]:

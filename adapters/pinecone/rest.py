@@ -229,7 +229,7 @@ def lookups(namespace: str, ids: Sequence[bytes], known: Collection[str]) -> tup
         return ()
     tail = f"&namespace={quote(unquote_to_bytes(namespace), safe='')}" if namespace else ""
     wanted = [one for one in dict.fromkeys(filter(None, map(_text, ids))) if one not in known]
-    return tuple(_lookup(chunk, tail) for chunk in _chunks(wanted, TARGET_BYTES - len(PATH) - len(tail)))
+    return tuple(_lookup(chunk, tail) for chunk in chunks(wanted, TARGET_BYTES - len(PATH) - len(tail), MOST_IDS))
 
 
 def found(lookup: Lookup, body: bytes) -> Found:
@@ -281,15 +281,15 @@ def _text(raw: bytes) -> str:
         return ""
 
 
-def _chunks(ids: Iterable[str], room: int) -> Iterator[list[str]]:
-    """The ids in runs that fit into ``room`` bytes of a target."""
+def chunks(ids: Iterable[str], room: int, most: int) -> Iterator[list[str]]:
+    """The ids in runs of at most ``most`` that fit into ``room`` bytes of a target."""
     chunk: list[str] = []
     used = 0
     for one in ids:
-        size = len(_parameter(one)) + 1
+        size = len(parameter(one)) + 1
         if size > room:
             continue
-        if used + size > room or len(chunk) == MOST_IDS:
+        if used + size > room or len(chunk) == most:
             yield chunk
             chunk, used = [], 0
         chunk.append(one)
@@ -299,10 +299,10 @@ def _chunks(ids: Iterable[str], room: int) -> Iterator[list[str]]:
 
 
 def _lookup(ids: Sequence[str], tail: str) -> Lookup:
-    return Lookup(method="GET", target=PATH + "&".join(map(_parameter, ids)) + tail, ids=tuple(ids))
+    return Lookup(method="GET", target=PATH + "&".join(map(parameter, ids)) + tail, ids=tuple(ids))
 
 
-def _parameter(one: str) -> str:
+def parameter(one: str) -> str:
     return "ids=" + quote(one, safe="")
 
 

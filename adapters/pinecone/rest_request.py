@@ -200,11 +200,13 @@ def parse_query(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document
     is_sparse = _is_sparse(body, value.get("sparseVector"))
     only_one_ranking(is_dense=bool(len(vector)), is_by_id=bool(self_id), is_sparse=is_sparse)
     is_forced = not switch(body, value.get("includeValues")) and needs.vectors
+    candidates, namespace = value.get("maxCandidates"), value.get("namespace")
+    limited = None if candidates is None else integer(body, candidates)
     edits = [_forced(found, used, span, "includeValues", "include_values")] if is_forced else []
     edits += [_forced(found, used, span, "includeMetadata", "include_metadata")] if is_bare else []
     search = Search(
-        top_k=top_k, offset=0, pages=False, query=usable(vector), partition=_raw(body, value.get("namespace")),
-        most=within(_count(body, value.get("maxCandidates")), numbers=len(vector), is_sparse=is_sparse, has_texts=is_bare),
+        top_k=top_k, offset=0, pages=False, query=usable(vector), partition=b"" if namespace is None else body[slice(*namespace)],
+        most=within(limited, numbers=len(vector), is_sparse=is_sparse, has_texts=is_bare),
     )  # fmt: skip
     document = Document(
         body=body, layout=QUERY_LAYOUT, top_k=top_k, limit=limit, vector="values", sparse="sparseValues",
@@ -219,14 +221,6 @@ def only_one_ranking(*, is_dense: bool, is_by_id: bool, is_sparse: bool) -> None
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     if not (is_dense or is_by_id or is_sparse):
         raise UnsupportedError(Reason.ORDERING_CHOSEN)
-
-
-def _count(body: bytes, span: Span | None) -> int | None:
-    return None if span is None else integer(body, span)
-
-
-def _raw(body: bytes, span: Span | None) -> bytes:
-    return b"" if span is None else body[span[0] : span[1]]
 
 
 def _is_sparse(body: bytes, span: Span | None) -> bool:

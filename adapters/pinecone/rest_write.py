@@ -35,6 +35,7 @@ from ..wire.json_vectors import (
 )
 from ..writes import Form, Inquiry, Neighbours, NewPoints, WriteNeeds, name_of
 from .calls import BACKEND, index_of
+from .rest import PATH, chunks, parameter
 
 UPSERT = "upsert"
 FETCHED, FETCH_CHARACTERS = 100, 4096  # ids of one fetch, and their bytes in a URL
@@ -196,18 +197,9 @@ class PineconeRestWrites(RestWrites):
         """Fetches with ids in the URL; they return whole vectors."""
         namespace = typed(points.document, Document).namespace
         suffix = f"&namespace={quote(string(namespace), safe='')}" if namespace else ""
-        parameters = [f"ids={quote(string(identifier), safe='')}" for identifier in ids]
-        batches: list[list[str]] = []
-        room = 0
-        for one in parameters:
-            if room < len(one) or len(batches[-1]) == FETCHED:
-                batches.append([])
-                room = FETCH_CHARACTERS
-            batches[-1].append(one)
-            room -= len(one)
-        return [
-            Question(method="GET", target=f"/vectors/fetch?{'&'.join(batch)}{suffix}", body=b"") for batch in batches
-        ]
+        batches = chunks(map(string, ids), FETCH_CHARACTERS, FETCHED)
+        targets = [f"{PATH}{'&'.join(map(parameter, batch))}{suffix}" for batch in batches]
+        return [Question(method="GET", target=target, body=b"") for target in targets]
 
     def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         return {orjson.dumps(identifier): bytes(vector) for identifier, vector in _FETCHED.decode(body).vectors.items()}

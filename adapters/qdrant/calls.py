@@ -32,40 +32,39 @@ ROUTES = {
 }
 
 
+def segments_of(path: str) -> list[str]:
+    """Without the empty ones."""
+    return [segment for segment in path.split("/") if segment]
+
+
 def classify_rest(head: RequestHead) -> Operation | None:
-    """The ranked search of a request; None for any other. Never raises."""
-    if head.method != "POST" or not head.path.startswith("/") or not may_be_json(head.content_type):
-        return None
-    segments = [segment for segment in head.path.split("/") if segment]
-    if len(segments) not in {4, 5} or segments[0] != "collections" or segments[2] != "points":
-        return None
-    name = ROUTES.get(tuple(segments[3:]))
-    collection = _decoded(segments[1])
-    if name is None or collection is None:
-        return None
-    return Operation(backend=BACKEND, name=name, collection=collection)
+    """The ranked search of a request; None for any other."""
+    segments = segments_of(head.path)
+    name = ROUTES.get(tuple(segments[3:])) if head.method == "POST" else None
+    return _on_points(head, segments, name)
 
 
 UPSERT, UPDATES = "upsert", "updates"
 
 
 def classify_rest_write(head: RequestHead) -> Operation | None:
-    """The upsert of a request, or its list of updates; None for any other. Never raises."""
-    if not head.path.startswith("/") or not may_be_json(head.content_type):
-        return None
-    segments = [segment for segment in head.path.split("/") if segment]
-    if len(segments) < 3 or segments[0] != "collections" or segments[2] != "points":
-        return None
-    name = {("PUT",): UPSERT, ("POST", "batch"): UPDATES}.get((head.method, *segments[3:]))
-    collection = _decoded(segments[1])
-    if name is None or collection is None:
+    """The upsert of a request, or its list of updates; None for any other."""
+    segments = segments_of(head.path)
+    return _on_points(head, segments, {("PUT",): UPSERT, ("POST", "batch"): UPDATES}.get((head.method, *segments[3:])))
+
+
+def _on_points(head: RequestHead, segments: list[str], name: str | None) -> Operation | None:
+    """The operation of a request below ``/collections/{name}/points``; None for any other request, and without a ``name``."""
+    is_below = segments[:1] == ["collections"] and segments[2:3] == ["points"]
+    collection = _decoded(segments[1]) if name is not None and is_below else None
+    if name is None or collection is None or not head.path.startswith("/") or not may_be_json(head.content_type):
         return None
     return Operation(backend=BACKEND, name=name, collection=collection)
 
 
 def collection_of(head: RequestHead) -> str:
     """The collection named by any request; "" for none."""
-    segments = [segment for segment in head.path.split("/") if segment]
+    segments = segments_of(head.path)
     named = _decoded(segments[1]) if len(segments) > 1 and segments[0] == "collections" else None
     return named or ""
 
@@ -167,7 +166,7 @@ def reshaped(head: RequestHead) -> Touched | None:
     """
     if head.method in SAFE_METHODS:
         return None
-    segments = [segment for segment in head.path.split("/") if segment]
+    segments = segments_of(head.path)
     if segments[:1] != ["collections"] or segments == _ALIASES:
         return _ANY
     if len(segments) == 2:

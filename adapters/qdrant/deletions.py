@@ -36,7 +36,7 @@ CHANGES = frozenset({_CHANGE})
 
 
 def over_rest(head: RequestHead) -> Operation | None:
-    segments = [segment for segment in head.path.split("/") if segment]
+    segments = calls.segments_of(head.path)
     name = _REST.get((head.method, *segments[2:])) if segments[:1] == ["collections"] else None
     collection = calls.collection_of(head)
     has_json = name in {DELETE, _CHANGE, calls.UPDATES}

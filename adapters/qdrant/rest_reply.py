@@ -121,8 +121,8 @@ def _read_compact(text: bytes, array: Span) -> list[Point] | None:
     points: list[Point] = []
     for raw in raws:
         start, spans = at, dict[str, Span]()
-        for name, lead in _LEADS:
-            value = getattr(raw, name)
+        values = (raw.id, raw.version, raw.score, raw.payload, raw.vector, raw.shard_key, raw.order_value)
+        for (name, lead), value in zip(_LEADS, values, strict=True):
             if value is not _ABSENT:
                 if not (text.startswith(lead, at) and text.startswith(value, at + len(lead))):
                     return None

@@ -8,6 +8,7 @@ name. The answer to a batch has a row for each object: those of objects that wer
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -129,11 +130,6 @@ class _Reply(msgspec.Struct):
 _REPLY = msgspec.json.Decoder(_Reply)
 
 
-def _number(raw: bytes | None) -> float:
-    """NaN for null. Raises ValueError."""
-    return float("nan") if raw is None or raw == b"null" else float(raw)
-
-
 def _lists(body: bytes) -> Mapping[str, list[msgspec.Raw] | None]:
     """Raises ValueError, and DeclinedError."""
     reply = _REPLY.decode(body)
@@ -237,7 +233,9 @@ class WeaviateWrites:
         objects = [last_values(raw, (*map(spelled, points.keys), "_additional")) for _, raw in near]
         more = [last_values(row[-1] or b"null", ("id", "distance", "vector", "vectors")) for row in objects]
         ids = tuple([orjson.dumps(orjson.loads(identifier or b"").lower()) for identifier, *_ in more])
-        scores = np.array([1.0 - _number(distance) for _, distance, *_ in more], np.float64)
+        scores = np.array(
+            [math.nan if distance in {None, b"null"} else 1.0 - float(distance) for _, distance, *_ in more], np.float64
+        )
         vectors = [last_values(named or b"null", (target,))[0] if target else bare for _, _, bare, named in more]
         return Neighbours(
             of=np.array([row for row, _ in near], np.intp),
