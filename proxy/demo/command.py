@@ -27,7 +27,6 @@ from vecsieve.config.problems import shown
 from vecsieve.config.schema import Settings
 from vecsieve.config.values import alternatives
 
-from ..admin.reasons import why_left, why_stays
 from ..runtime.files import output_console
 from ..runtime.lifecycle import ended_by_signals
 from ..search.fetch import fetch_k, grown_fetch_k
@@ -37,14 +36,10 @@ from .backends import CHROMA, PINECONE, QDRANT
 from .comparison import (
     NEAR,
     WORDING_SHARE,
-    Alike,
-    CameIn,
     Comparison,
-    CopyOf,
     Note,
-    PassedOver,
     Side,
-    Stays,
+    Sign,
     Summary,
     Timing,
     compare,
@@ -216,6 +211,19 @@ _WHY_LEFT_OUT = {
     Link.DISTANCE: "near by vector",
 }
 
+_COLOURS = {
+    Sign.COPY: "red",
+    Sign.STAYS: "cyan",
+    Sign.ALIKE: "yellow",
+    Sign.PASSED_OVER: "yellow",
+    Sign.CAME_IN: "green",
+}
+_LEGEND = {
+    Sign.COPY: "left out, or repeated to fill the page: the results that it names say all of it.",
+    Sign.STAYS: "it stays: it says something that the result like it does not say.",
+    Sign.ALIKE: "similar by the counting rule below, but no words that prove a repeat.",
+}
+
 # Doubtful results that the summary lists.
 LISTED = 12
 
@@ -234,14 +242,8 @@ def answers_table(corpus: Corpus, comparison: Comparison) -> Table:
 
 def legend(comparison: Comparison) -> Text:
     """Explains the signs in the table, and how repeats are counted."""
-    notes = [note for side in (comparison.direct, comparison.proxied) for each in side.notes for note in each]
-    lines = []
-    if any(isinstance(note, CopyOf) for note in notes):
-        lines.append("= left out, or repeated to fill the page: the results that it names say all of it.")
-    if any(isinstance(note, Stays) for note in notes):
-        lines.append("! it stays: it says something that the result like it does not say.")
-    if any(isinstance(note, Alike) for note in notes):
-        lines.append("~ similar by the counting rule below, but no words that prove a repeat.")
+    signs = {note.sign for side in (comparison.direct, comparison.proxied) for each in side.notes for note in each}
+    lines = [f"{sign} {words}" for sign, words in _LEGEND.items() if sign in signs]
     lines.append(
         f"Repeats are counted by one fixed rule for both lists: vectors within {comparison.yardstick:.3f} of a result "
         f"above, or {WORDING_SHARE:.0%} of its wording in one."
@@ -303,7 +305,7 @@ def _doubtful(corpus: Corpus, summary: Summary) -> str:
     if not summary.doubtful:
         return ""
     listed = "".join(
-        f"  {_name(corpus.chunks[pair.row])} for {_name(corpus.chunks[pair.above])} ({_copied(pair.note)})\n"
+        f"  {_name(corpus.chunks[pair.row])} for {_name(corpus.chunks[pair.above])} ({pair.note.words})\n"
         for pair in summary.doubtful[:LISTED]
     )
     more = len(summary.doubtful) - LISTED
@@ -325,13 +327,12 @@ def _cells(corpus: Corpus, side: Side) -> list[Text]:
 
 
 def _cell(chunk: Chunk, notes: tuple[Note, ...]) -> Text:
-    faded = any(isinstance(note, CopyOf) for note in notes)
+    faded = any(note.sign is Sign.COPY for note in notes)
     cell = Text(no_wrap=True, overflow="ellipsis")
     cell.append(_name(chunk), style="dim" if faded else "bold")
     cell.append(f"\n{chunk.text[:_SNIPPET_CHARACTERS]}", style="dim")
     for note in notes:
-        cell.append("\n")
-        cell.append_text(_note(note))
+        cell.append(f"\n{note.sign} {note.words}", style=_COLOURS[note.sign])
     return cell
 
 
@@ -339,33 +340,6 @@ def _name(chunk: Chunk) -> str:
     if chunk.source == "docstring":
         return f"{chunk.document} (docstring)"
     return f"{PurePosixPath(chunk.document).name}: {chunk.title}"
-
-
-def _note(note: Note) -> Text:
-    match note:
-        case CopyOf():
-            return Text(f"= {_copied(note)}", style="red")
-        case Stays(place=place, missing=missing):
-            return Text(f"! {why_stays(missing, place + 1, has_words=True)}", style="cyan")
-        case Alike():
-            return Text(f"~ {_alike(note)}", style="yellow")
-        case PassedOver():
-            return Text("- left out, nothing stands for it", style="yellow")
-        case CameIn(rank=None):
-            return Text("+ came in from further down", style="green")
-        case CameIn(rank=rank):
-            return Text(f"+ came in, was number {rank}", style="green")
-
-
-def _copied(note: CopyOf) -> str:
-    return why_left(note.link, [place + 1 for place in note.places], note.similarity, note.cut, but=note.but)
-
-
-def _alike(note: Alike) -> str:
-    place = note.place + 1
-    if note.share is not None:
-        return f"{note.share:.0%} of its words are in {place}"
-    return f"like {place}: {note.distance:.3f} apart"
 
 
 def _pair(counts: tuple[int, int], results: int) -> tuple[str, str]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from statistics import median
 
 import numpy as np
 
+from ..admin.reasons import why_left, why_stays
 from ..admin.recent import DOUBTFUL
 from ..selection.grouping import cuts
-from ..selection.judging.judge import Missing
 from ..selection.policy import Relative
 from ..selection.values import Link
 from .corpus import Corpus, Vectors
@@ -102,53 +103,29 @@ def _runs(text: str) -> frozenset[tuple[str, ...]]:
     return frozenset(tuple(words[at : at + RUN_WORDS]) for at in range(len(words) - RUN_WORDS + 1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyOf:
-    """The results at ``places`` (from 0, in the same list) say all of this one; the first represents it.
+class Sign(StrEnum):
+    """What a note says of a result."""
 
-    ``link``, ``similarity``, ``cut``: as in Selection. ``but``: differences that were passed over, in words.
+    COPY = "="  # results above say all of it: left out, or repeated to fill the page
+    STAYS = "!"  # it is like a result above, which does not say all of it
+    ALIKE = "~"  # it repeats a result above by the counting rule, but VecSieve keeps it
+    PASSED_OVER = (
+        "-"  # not in the other answer, although no result represents it: a diversifier or a cap preferred others
+    )
+    CAME_IN = "+"  # not among the direct results
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """``words``: results are numbered as the reader sees them, from 1. ``place``: of the result that it is like, from 0 in the same list.
+    ``link``, ``similarity``: of a copy, as in Selection.
     """
 
-    places: tuple[int, ...]
-    link: Link
-    similarity: float
-    cut: float
-    but: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stays:
-    """It is like the result at ``place``, which does not say all of it: ``missing`` is the first thing."""
-
-    place: int
-    missing: Missing
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alike:
-    """It repeats the result at ``place`` by the counting rule, but VecSieve keeps it.
-
-    ``distance``: of their vectors. ``share``: of its wording that is in the other, None if it repeats by vector.
-    """
-
-    place: int
-    distance: float
-    share: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassedOver:
-    """Not in the other answer, although no result represents it: a diversifier or a cap preferred others."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CameIn:
-    """Not among the direct results. ``rank``: its direct rank, from 1; None beyond the pool."""
-
-    rank: int | None
-
-
-Note = CopyOf | Stays | Alike | PassedOver | CameIn
+    sign: Sign
+    words: str
+    place: int = -1
+    link: Link = Link.NONE
+    similarity: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,11 +197,20 @@ def _side(
     for place, row in enumerate(rows):
         near = _nearness_note(corpus, reasons, rows[: place + 1], counted[place])
         moved: Note | None = None
-        if texts[place] not in elsewhere and not isinstance(near, CopyOf):
+        if texts[place] not in elsewhere and (near is None or near.sign is not Sign.COPY):
             verdict = _verdict(corpus, reasons, rows[:place], row)
-            moved = PassedOver() if is_direct else CameIn(rank=None if verdict is None else verdict.rank)
+            moved = PASSED_OVER if is_direct else _came_in(verdict)
         notes.append(tuple(note for note in (moved, near) if note is not None))
     return Side(rows=rows, texts=texts, notes=tuple(notes), counts=_counts(counted, notes))
+
+
+PASSED_OVER = Note(sign=Sign.PASSED_OVER, words="left out, nothing stands for it")
+
+
+def _came_in(verdict: Verdict | None) -> Note:
+    """``verdict``: None beyond the pool."""
+    words = "came in from further down" if verdict is None else f"came in, was number {verdict.rank}"
+    return Note(sign=Sign.CAME_IN, words=words)
 
 
 def _nearness_note(corpus: Corpus, reasons: Reasons, rows: tuple[int, ...], repeat: Repeat) -> Note | None:
@@ -239,9 +225,12 @@ def _nearness_note(corpus: Corpus, reasons: Reasons, rows: tuple[int, ...], repe
     seen = near or shared
     if seen is None:
         return None
-    distance = max(0.0, 1.0 - float(corpus.vectors[row] @ corpus.vectors[above[seen.place]]))
-    share = shared.share if near is None and shared is not None else None
-    return Alike(place=seen.place, distance=distance, share=share)
+    number = seen.place + 1
+    if isinstance(seen, Nearest):
+        words = f"like {number}: {seen.distance:.3f} apart"
+    else:
+        words = f"{seen.share:.0%} of its words are in {number}"
+    return Note(sign=Sign.ALIKE, words=words, place=seen.place)
 
 
 def _verdict(corpus: Corpus, reasons: Reasons, above: Sequence[int], row: int) -> Verdict | None:
@@ -253,23 +242,22 @@ def _verdict(corpus: Corpus, reasons: Reasons, above: Sequence[int], row: int) -
     return reasons.verdicts[head]
 
 
-def _copy(corpus: Corpus, above: Sequence[int], verdict: Verdict) -> CopyOf | None:
+def _copy(corpus: Corpus, above: Sequence[int], verdict: Verdict) -> Note | None:
     """None if it has no representative, or that is not above it in this list."""
     places = [_place(corpus, above, row) for row in verdict.holders]
     if not places or places[0] is None:
         return None
-    return CopyOf(
-        places=tuple(place for place in places if place is not None),
-        link=verdict.link,
-        similarity=verdict.similarity,
-        cut=verdict.cut,
-        but=verdict.but,
-    )
+    numbers = [place + 1 for place in places if place is not None]
+    words = why_left(verdict.link, numbers, verdict.similarity, verdict.cut, but=verdict.but)
+    return Note(sign=Sign.COPY, words=words, place=places[0], link=verdict.link, similarity=verdict.similarity)
 
 
-def _stays(corpus: Corpus, above: Sequence[int], verdict: Verdict) -> Stays | None:
+def _stays(corpus: Corpus, above: Sequence[int], verdict: Verdict) -> Note | None:
     place = None if verdict.like is None else _place(corpus, above, verdict.like.row)
-    return None if verdict.like is None or place is None else Stays(place=place, missing=verdict.like.missing)
+    if verdict.like is None or place is None:
+        return None
+    words = why_stays(verdict.like.missing, place + 1, has_words=True)
+    return Note(sign=Sign.STAYS, words=words, place=place)
 
 
 def _place(corpus: Corpus, rows: Sequence[int], wanted: int) -> int | None:
@@ -280,7 +268,7 @@ def _place(corpus: Corpus, rows: Sequence[int], wanted: int) -> int | None:
 
 
 def _counts(counted: Sequence[Repeat], notes: Sequence[tuple[Note, ...]]) -> Counts:
-    stay = [any(isinstance(note, Stays) for note in each) for each in notes]
+    stay = [any(note.sign is Sign.STAYS for note in each) for each in notes]
     return Counts(
         results=len(counted),
         by_vector=sum(repeat.by_vector is not None for repeat in counted),
@@ -300,7 +288,7 @@ class Doubtful:
 
     row: int
     above: int
-    note: CopyOf
+    note: Note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,7 +343,7 @@ def summarise(comparisons: Sequence[Comparison]) -> Summary:
         with_repeats=both(lambda counts: counts.by_either > 0),
         changed=sum(comparison.changed for comparison in comparisons),
         first_kept=sum(comparison.first_kept for comparison in comparisons),
-        left_out=Counter(note.link for note in notes if isinstance(note, CopyOf)),
+        left_out=Counter(note.link for note in notes if note.sign is Sign.COPY),
         doubtful=_doubtful(comparisons),
         say_more=sum(counts.say_more for counts in proxied),
     )
@@ -371,8 +359,8 @@ def _doubtful(comparisons: Sequence[Comparison]) -> tuple[Doubtful, ...]:
     for side in (comparison.direct for comparison in comparisons):
         for row, notes in zip(side.rows, side.notes, strict=True):
             for note in notes:
-                if isinstance(note, CopyOf) and note.link in DOUBTFUL:
-                    pair = Doubtful(row=row, above=side.rows[note.places[0]], note=note)
+                if note.link in DOUBTFUL:
+                    pair = Doubtful(row=row, above=side.rows[note.place], note=note)
                     known = found.setdefault((pair.row, pair.above), pair)
                     if note.similarity < known.note.similarity:
                         found[pair.row, pair.above] = pair
