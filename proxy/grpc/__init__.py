@@ -10,6 +10,7 @@ listener     a gRPC server on a socket of our own
 connections  of shared ports, and the socket through which they reach that server; nothing from here on loads grpc
 shared_port  a port that speaks HTTP/1 and gRPC, plain or over TLS
 splice       two connections joined into one
+ends         one of these two
 refusal      UNIMPLEMENTED on a port without gRPC
 frames       HTTP/2 frames, an allowance for empty ones, waiting calls
 fields       what a block of fields decodes to, by its lengths

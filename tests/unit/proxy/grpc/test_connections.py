@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from support.network.relay_server import Invalidation
-from vecsieve.proxy.grpc.connections import SharedConnections
+from vecsieve.proxy.grpc.connections import LONGEST_PAUSE_SECONDS, MOST_ADDRESSES, PAUSE_SECONDS, SharedConnections
 from vecsieve.proxy.http.connections import Connections
 
 
@@ -126,3 +128,23 @@ async def test_everybody_is_asked_to_leave_once_who_comes_later_as_well() -> Non
     here.send_goaway()
     here.enter(late)
     assert (early.goodbyes, late.goodbyes) == (1, 1)
+
+
+async def test_who_was_cut_begins_later_each_time_and_others_at_once() -> None:
+    here, _, _ = connections()
+    assert here.pause_seconds("10.0.0.1") == 0.0
+    for _ in range(3):
+        here.cut_flood("10.0.0.1")
+    pauses = [here.pause_seconds("10.0.0.1") for _ in range(3)]
+    assert pauses == pytest.approx([3 * PAUSE_SECONDS, 4 * PAUSE_SECONDS, 5 * PAUSE_SECONDS], abs=0.02)
+    assert here.pause_seconds("10.0.0.2") == 0.0
+    for _ in range(100):
+        here.cut_flood("10.0.0.1")
+    assert here.pause_seconds("10.0.0.1") == pytest.approx(LONGEST_PAUSE_SECONDS, abs=0.02)
+
+
+async def test_the_addresses_of_those_that_were_cut_are_bounded() -> None:
+    here, _, _ = connections()
+    for number in range(2 * MOST_ADDRESSES):
+        here.cut_flood(str(number))
+    assert MOST_ADDRESSES / 2 < len(here._pauses) <= MOST_ADDRESSES

@@ -28,10 +28,10 @@ from support.grpc.spliced import (
     paused,
     raw,
 )
+from support.network.floods import FLOODS
 from support.network.loops import LoopFactory, both_loops, run
-from support.network.streams import listening
-from vecsieve.proxy.grpc import splice
-from vecsieve.proxy.grpc import splice as grpc_splice
+from support.network.streams import listening, serving_at
+from vecsieve.proxy.grpc import ends, splice
 from vecsieve.proxy.grpc.connections import InnerSocket
 from vecsieve.proxy.grpc.frames import Calls
 
@@ -113,7 +113,7 @@ def test_whoever_does_not_go_after_the_last_words_is_cut(loop: LoopFactory, monk
 def test_whoever_takes_nothing_is_cut_although_the_other_side_has_gone_unnoticed(
     loop: LoopFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grpc_splice, "STALLED_SECONDS", 0.2)
+    monkeypatch.setattr(ends, "STALLED_SECONDS", 0.2)
 
     async def case(both: Spliced) -> None:
         paused(both.client)
@@ -129,7 +129,7 @@ def test_whoever_takes_nothing_is_cut_although_the_other_side_has_gone_unnoticed
 
 @both_loops
 def test_one_that_stalls_and_goes_on_is_not_cut(loop: LoopFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grpc_splice, "STALLED_SECONDS", 0.4)
+    monkeypatch.setattr(ends, "STALLED_SECONDS", 0.4)
 
     async def case(both: Spliced) -> None:
         paused(both.client)
@@ -206,7 +206,7 @@ def test_a_client_is_owed_what_the_kernel_still_keeps_for_it(loop: LoopFactory) 
     async def case(both: Spliced) -> None:
         cast(asyncio.Transport, both.client[1].transport).pause_reading()
         both.server[1].write(bytes(16 * MIB))
-        await asyncio.sleep(2 * grpc_splice.PAUSE_SECONDS)
+        await asyncio.sleep(2 * ends.PAUSE_SECONDS)
         assert both.connections.unsent == 1, "nothing has come for a while, and it has not got all"
         both.client[1].transport.resume_reading()  # type: ignore[attr-defined]  # - as above
         await asyncio.wait_for(both.client[0].readexactly(16 * MIB), WAIT_SECONDS)
@@ -314,3 +314,22 @@ def test_nothing_is_put_into_a_frame_that_a_client_left_unfinished(
         await both.is_over()
 
     on(loop, case)
+
+
+async def test_the_server_never_hears_of_a_connection_that_begins_with_a_flood() -> None:
+    """Each connection to it costs both sides, and a peer that is cut comes back."""
+    heard: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(1))
+
+    connections, inner = ledger(), InnerSocket(Calls())
+    fields = next(each for each in FLOODS if each.name == "fields that name a small entry")
+    async with serving_at(inner.path, serve), listening(lambda: DataPort(connections, inner)) as port:
+        reader, writer = await asyncio.open_connection(*port.sockets[0].getsockname())
+        writer.write(fields.beginning + next(fields.more())[:20_000])
+        assert b"frames without content" in await asyncio.wait_for(reader.read(), WAIT_SECONDS)
+        writer.transport.abort()
+        await connections.close(grace_seconds=0)
+    inner.close()
+    assert heard == []

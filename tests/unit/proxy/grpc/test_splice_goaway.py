@@ -18,8 +18,7 @@ from support.grpc.spliced import (
     owed,
 )
 from support.network.loops import LoopFactory, both_loops
-from vecsieve.proxy.grpc import splice
-from vecsieve.proxy.grpc import splice as grpc_splice
+from vecsieve.proxy.grpc import ends, splice
 from vecsieve.proxy.grpc.frames import GOAWAY
 from vecsieve.proxy.grpc.splice import Splice
 
@@ -57,7 +56,7 @@ def test_a_client_that_does_not_heed_a_goodbye_is_owed_nothing_after_a_while(
     loop: LoopFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(splice, "GOAWAY_SECONDS", 0.1)
-    monkeypatch.setattr(grpc_splice, "PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(ends, "PAUSE_SECONDS", 0.1)
 
     async def case(both: Spliced) -> None:
         both.connections.send_goaway()
