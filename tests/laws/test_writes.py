@@ -86,6 +86,26 @@ def test_a_point_is_sent_with_another_payload_or_is_not_held(number: int, text: 
 
 
 @pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
+@given(rows=st.sets(st.integers(0, 3), max_size=3))
+def test_what_stays_of_a_write_is_its_other_points_in_their_order(number: int, rows: set[int]) -> None:
+    """Points that are left out can be written down whole, and a write of which none is left out changes no byte."""
+    sample, verbs, points = several_points(number, 4)
+    form, own = verbs.form_of(points), orjson.loads(verbs.point(points, 0))
+    payload = form.payload_of(own)
+    key = next(name for name in ("text", "#document") if name in payload)
+    made = {row: orjson.dumps(form.given(own, {**payload, key: f"text {row}"}, own)) for row in range(4)}
+    body = verbs.merged(sample.write, points, set(), made)
+    whole = sample.adapter.parse(sample.write, body, needs_of(sample))
+    rest = sample.adapter.parse(sample.write, verbs.without(whole, rows), needs_of(sample))
+    texts = [
+        [form.payload_of(orjson.loads(verbs.point(of, row)))[key] for row in range(len(of.ids))] for of in (whole, rest)
+    ]
+    assert texts[0] == [f"text {row}" for row in range(4)]
+    assert texts[1] == [text for row, text in enumerate(texts[0]) if row not in rows]
+    assert verbs.without(whole, ()) == body
+
+
+@pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
 @given(st.data())
 def test_arbitrary_bytes_are_stored_points_or_malformed(number: int, data: st.DataObject) -> None:
     """Whatever the database answers raises MalformedReplyError, or is points under canonical ids."""
@@ -136,11 +156,19 @@ REFUSALS = (b'{"code":1100,"message":"no"}', b"\x22\x01\x00", b'[{"result":{"err
 
 def two_points(number: int) -> tuple[Sample, MergesPoints, NewPoints]:
     """A write of one point twice, as read."""
-    sample = samples(2)[number]
+    return several_points(number, 2)
+
+
+def several_points(number: int, count: int) -> tuple[Sample, MergesPoints, NewPoints]:
+    """A write of one point several times, as read."""
+    sample = samples(count)[number]
     verbs = sample.adapter
     assert isinstance(verbs, MergesPoints)
-    needs = WriteNeeds(vector_name=None, keys=(), most=9, known=sample.known)
-    return sample, verbs, verbs.parse(sample.write, sample.body, needs)
+    return sample, verbs, sample.adapter.parse(sample.write, sample.body, needs_of(sample))
+
+
+def needs_of(sample: Sample) -> WriteNeeds:
+    return WriteNeeds(vector_name=None, keys=(), most=9, known=sample.known)
 
 
 @st.composite

@@ -293,38 +293,6 @@ def test_a_dynamic_field_that_is_no_object_gets_no_note() -> None:
         WRITES.annotated(found, {1: NOTE})
 
 
-@given(st.binary(max_size=30), st.integers(0, 220), st.integers(0, 20), st.booleans())
-def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int, notes: bool) -> None:
-    """Damage raises UnsupportedError or nothing; what is read has one of everything for each row; without notes it is the same bytes."""
-    message = written(ID, VEC, TEXT, META)
-    damaged = message[:at] + junk + message[at + cut :]
-    try:
-        found = parsed(damaged, notes=notes)
-    except UnsupportedError:
-        return
-    assert len(found.ids) == len(found.vectors) == len(found.fields)
-    assert WRITES.annotated(found, {}) == damaged
-    try:
-        WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
-    except UnsupportedError:
-        return
-
-
-@given(st.binary(max_size=40), st.integers(0, 180), st.integers(0, 20))
-def test_a_damaged_reply_is_read_or_malformed(junk: bytes, at: int, cut: int) -> None:
-    """Any bytes are neighbours or malformed, and no other error is raised; descriptions tell or do not."""
-    asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
-    whole = reply(2, 1)
-    damaged = whole[:at] + junk + whole[at + cut :]
-    WRITES.is_cosine(damaged, "vec")
-    WRITES.classify(RequestHead(method="POST", path=SERVICE + "Insert", message=damaged))
-    try:
-        near = WRITES.neighbours(parsed(written(ID, VEC)), asked, [damaged])
-    except MalformedReplyError:
-        return
-    assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)
-
-
 HALF = column("half", 102, vectors={"dim": 2, "float16_vector": b"abcdefghijkl"})
 SPARSE = column("sparse", 104, vectors={"sparse_float_vector": {"contents": [PAIR, b"", PAIR], "dim": 9}})
 LISTS = column(

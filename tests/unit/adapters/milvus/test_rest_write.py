@@ -6,8 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import (
     DeclinedError,
@@ -184,33 +182,6 @@ def test_a_note_is_the_only_change(members: bytes, expected: bytes, known: Schem
 def test_a_write_without_a_place_for_notes_is_unsupported_where_they_may_come(known: Schema) -> None:
     assert refused(body(row()), known, notes=True) is Reason.PAYLOAD_SELECTOR
     assert parsed(body(row()), known).ids == (b"1",)
-
-
-@given(st.binary(max_size=40), st.integers(0, 120), st.integers(0, 20))
-def test_a_damaged_reply_is_read_or_malformed(junk: bytes, at: int, cut: int) -> None:
-    """Any bytes are neighbours or malformed, and no other error is raised; descriptions tell or do not."""
-    whole = reply(2, [1, 1])
-    damaged = whole[:at] + junk + whole[at + cut :]
-    WRITES.is_cosine(damaged, "vec")
-    asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
-    try:
-        near = WRITES.neighbours(parsed(body(row(), row(2))), asked, [damaged])
-    except MalformedReplyError:
-        return
-    assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)
-
-
-@given(rows=st.sets(st.integers(0, 3), min_size=1, max_size=3), space=st.sampled_from(["", " ", "\n"]))
-def test_each_row_is_sent_or_written_down_in_the_clients_bytes(rows: set[int], space: str) -> None:
-    """Invariant: the rest of the write and the rows alone are those of the client, each once."""
-    cells = [f'{{"id":{n},{space}"vec":[{n}.50, 2],"text":"{n}"}}' for n in range(4)]
-    raw = f'{{"collectionName":"docs","partitionName":"p","data":[{space}{f",{space}".join(cells)}]}}'.encode()
-    found = parsed(raw)
-    left = json.loads(WRITES.without(found, rows))
-    assert left["data"] == [json.loads(cells[n]) for n in range(4) if n not in rows]
-    assert [WRITES.point(found, n) for n in range(4)] == [cell.encode() for cell in cells]
-    assert (WRITES.collection(INSERTION, found), WRITES.partition(found)) == ("default/docs", b'"p"')
-    assert WRITES.collection(INSERTION, parsed(body(row(), dbName="own"))) == "own/docs"
 
 
 def test_rows_without_ids_have_places() -> None:

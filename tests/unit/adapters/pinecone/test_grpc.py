@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from servers.pinecone.grpc_messages import message_type
 from servers.pinecone.grpc_service import METHODS, SERVICE
 
 from support.grpc.captures import NEEDS_CALLS, CapturedCall, captured_calls
-from support.pinecone.messages import Service, queries, read, services
 from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall
 from vecsieve.adapters.pinecone.grpc import UNARY, PineconeGrpc
 
@@ -43,30 +39,6 @@ def test_every_method_of_the_service_takes_one_message_and_gives_one() -> None:
 
 def test_a_call_is_a_post() -> None:
     assert ADAPTER.classify(RequestHead(method="GET", path=QUERY, host=HOST)) is None
-
-
-@given(path=st.text(max_size=40), host=st.text(max_size=20), message=st.binary(max_size=20))
-def test_classify_never_raises(path: str, host: str, message: bytes) -> None:
-    """Invariant: classify is total."""
-    found = ADAPTER.classify(RequestHead(method="POST", path=path, host=host, message=message))
-    assert (found is not None) is (path == QUERY)
-
-
-@given(service=services(), body=queries(include_metadata=True))
-def test_a_whole_search_gives_the_kept_matches_in_order(service: Service, body: bytes) -> None:
-    """Invariant: the answer is the direct one's message with other matches."""
-    operation = named(QUERY)
-    assert operation is not None
-    call = ADAPTER.parse_request(operation, body, Needs(optional_fields=("text",)))
-    reply = ADAPTER.parse_reply(call, service.answer(ADAPTER.widen(call, [30])))
-    (pool,) = reply.pools
-    keep = np.arange(pool.size)[::-2]
-    answer = read("QueryResponse", ADAPTER.trim(call, reply, [keep]))
-    direct = read("QueryResponse", service.answer(body))
-    assert [match.id for match in answer.matches] == [service.records[place].id for place in keep]
-    for message in (answer, direct):
-        message.ClearField("matches")
-    assert answer == direct
 
 
 def test_a_document_of_another_adapter_is_refused() -> None:

@@ -5,12 +5,9 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from google.protobuf.message import DecodeError
-from hypothesis import given
-from hypothesis import strategies as st
 from servers.pinecone.grpc_messages import message_type
 
-from support.pinecone.messages import UNKNOWN, Service, queries, query, read, scored_vectors, services
+from support.pinecone.messages import UNKNOWN, query, read
 from vecsieve.adapters.contract import Needs, Operation, Pool
 from vecsieve.adapters.pinecone import grpc
 from vecsieve.adapters.pinecone.grpc import Document, read_reply, trim
@@ -170,86 +167,3 @@ def test_metadata_that_cannot_be_read_are_left_out_of_the_payloads() -> None:
     pool = pool_of(b"\x12\x06\x0a\x01a\x22\x01\xff" + reply(scored("b", metadata={"n": 1})))
     assert pool.payloads is not None
     assert pool.payloads(range(2)) == (None, b'{"n":1}')
-
-
-@given(service=services(), body=queries(), needs=st.sampled_from([Needs(), TEXT]))
-def test_the_services_own_page_cut_from_the_pool_is_the_direct_answer(
-    service: Service, body: bytes, needs: Needs
-) -> None:
-    """Invariant: keeping the first top_k of the pool gives the bytes the client would have got without us."""
-    search, request = grpc.read_request(OPERATION, body, needs)
-    pool, document = read_reply(request, needs, service.answer(grpc.widen(request, [30])))
-    kept = np.arange(min(search.top_k, pool.size))
-    assert trim(request, document, [kept]) == service.answer(body)
-
-
-@given(service=services(), body=queries(include_values=True))
-def test_keeping_everything_that_was_wanted_changes_no_byte(service: Service, body: bytes) -> None:
-    """Invariant: trim with all indices and values wanted is the identity."""
-    _, request = grpc.read_request(OPERATION, body, Needs())
-    answer = service.answer(body)
-    pool, document = read_reply(request, Needs(), answer)
-    assert trim(request, document, [np.arange(pool.size)]) == answer
-
-
-@given(service=services(), body=queries(include_metadata=True), data=st.data())
-def test_kept_matches_are_upstreams_own_in_the_order_of_keep(
-    service: Service, body: bytes, data: st.DataObject
-) -> None:
-    """Invariant: the answer's matches are the kept ones without what was added, and fields are read where there are some."""
-    _, request = grpc.read_request(OPERATION, body, TEXT)
-    upstream = service.answer(grpc.widen(request, [30]))
-    pool, document = read_reply(request, TEXT, upstream)
-    order = data.draw(st.permutations(range(pool.size)).map(lambda all_: all_[: data.draw(st.integers(0, 5))]))
-    answer = read("QueryResponse", trim(request, document, [np.array(order, dtype=np.intp)]))
-    expected = [service.records[place] for place in order]
-    assert [match.id for match in answer.matches] == [record.id for record in expected]
-    assert all(bool(match.values) <= (not request.emptied) for match in answer.matches)
-    assert [row[0] is not None for row in pool.fields] == ["text" in record.metadata for record in service.records]
-    assert len(pool.vectors) == len(pool.ids) == len(pool.fields) == pool.size == len(service.records)
-
-
-@given(
-    record=scored_vectors("hybrid"), start=st.integers(0, 400), cut_out=st.integers(0, 12), noise=st.binary(max_size=6)
-)
-def test_damage_to_a_reply_never_yields_wrong_content(record: Any, start: int, cut_out: int, noise: bytes) -> None:
-    """Invariant: a damaged reply is malformed, or the answer is that very message without values."""
-    request = asked()
-    body = reply(record, record, namespace="ns", usage={"read_units": 1})
-    at = start % (len(body) + 1)
-    broken = body[:at] + noise + body[at + cut_out :]
-    try:
-        pool, document = read_reply(request, TEXT, broken)
-    except ValueError:
-        return
-    answer = trim(request, document, [np.arange(pool.size)])
-    expected = as_protobuf_reads(broken)
-    if expected is None:  # protobuf looks deeper into what is handed on as it came; the client's reader will say so
-        return
-    for match in expected.matches:
-        match.ClearField("values")
-        match.ClearField("sparse_values")
-    # Bytes: two messages that hold a NaN are never equal.
-    assert written(read("QueryResponse", answer)) == written(expected)
-
-
-def written(message: Any) -> bytes:
-    return bytes(message.SerializeToString(deterministic=True))
-
-
-def as_protobuf_reads(body: bytes) -> Any:
-    try:
-        return read("QueryResponse", body)
-    except DecodeError:
-        return None
-
-
-@given(body=st.binary(max_size=80))
-def test_arbitrary_bytes_raise_malformed_and_nothing_else(body: bytes) -> None:
-    """Invariant: a pool has as many rows as the reply has matches, or the reply is malformed."""
-    request = asked()
-    try:
-        pool, document = read_reply(request, TEXT, body)
-    except ValueError:
-        return
-    assert (document, len(pool.vectors)) == (body, pool.size)

@@ -4,10 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from support.pinecone.messages import SPARSE, UNKNOWN, queries, query, read
+from support.pinecone.messages import SPARSE, UNKNOWN, query, read
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, UnsupportedError
 from vecsieve.adapters.pinecone import rest_request
 from vecsieve.adapters.pinecone.grpc import Document, read_request, widen
@@ -128,29 +126,3 @@ def test_no_more_is_asked_for_than_the_client_lets_the_index_look_at_and_a_reply
     unknown = rest_request.most_matches(numbers=rest_request.UNKNOWN_NUMBERS)
     assert parsed(query(top_k=10, id="a"))[0].most == unknown
     assert parsed(query(top_k=10, sparse_vector=SPARSE))[0].most == rest_request.most_matches(is_sparse=True)
-
-
-@given(body=queries(), count=st.integers(2, 10_000))
-def test_a_widened_request_is_the_clients_but_for_two_fields(body: bytes, count: int) -> None:
-    """Invariant: top_k is the count, values are wanted, every other field is the client's, and so is every byte of its own."""
-    wide = widen(parsed(body)[1], [count])
-    expected = read("QueryRequest", body)
-    expected.top_k, expected.include_values = count, True
-    assert read("QueryRequest", wide) == expected
-    assert wide.startswith(body)
-
-
-@given(
-    body=st.one_of(
-        st.binary(max_size=60), queries().flatmap(lambda one: st.integers(0, len(one)).map(lambda at: one[:at]))
-    )
-)
-def test_arbitrary_bytes_are_unsupported_or_a_query(body: bytes) -> None:
-    """Invariant: nothing but UnsupportedError is raised, and what is read, protobuf reads alike."""
-    try:
-        search, document = parsed(body)
-    except UnsupportedError:
-        return
-    asked = read("QueryRequest", body)
-    assert (search.top_k, document.self_id) == (asked.top_k, asked.id)
-    assert document.emptied is not asked.include_values

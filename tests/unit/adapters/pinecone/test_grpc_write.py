@@ -6,8 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from servers.pinecone.grpc_messages import message_type
 
 from support.backends.writes import NOTHING
@@ -133,23 +131,6 @@ def test_the_metric_is_that_of_the_statistics(body: bytes, expected: bool) -> No
     assert WRITES.is_cosine(body, "") is expected
 
 
-@given(rows=st.sets(st.integers(0, 3), min_size=1, max_size=3), before=st.booleans())
-def test_each_vector_is_sent_or_written_down(rows: set[int], before: bool) -> None:
-    """Invariant: the rest of the write are the client's own vectors; a vector alone is the JSON of the same."""
-    each = [row(f"ü{n}", values=[n + 0.1, 2], metadata={"n": n, "t": ["x"]}) for n in range(4)]
-    each[3] = {"id": "ü3", "sparse_values": {"indices": [3, 4_000_000_000], "values": [0.1, 2]}}
-    space = length_field(2, "größe".encode())
-    vectors = [length_field(1, message_type("Vector")(**one).SerializeToString()) for one in each]
-    found = parsed(b"".join([space, *vectors] if before else [*vectors, space]))
-    kept = [one for n, one in enumerate(vectors) if n not in rows]
-    assert WRITES.without(found, rows) == b"".join([*kept, space])
-    alone = [json.loads(WRITES.point(found, n)) for n in range(4)]
-    assert [one["id"] for one in alone] == [f"ü{n}" for n in range(4)]
-    assert alone[1] == {"id": "ü1", "values": [1.1, 2.0], "metadata": {"n": 1, "t": ["x"]}}
-    assert alone[3] == {"id": "ü3", "sparseValues": {"indices": [3, 4_000_000_000], "values": [0.1, 2.0]}}
-    assert json.loads(WRITES.partition(found)) == "größe"
-
-
 def test_a_vector_that_json_cannot_hold_is_not_left_out() -> None:
     found = parsed(written(row("a"), row("b", values=[float("nan"), 1])))
     assert WRITES.point(found, 0) == b'{"id":"a","values":[1.0,0.5]}'
@@ -179,32 +160,6 @@ def test_a_write_of_which_nothing_is_left_stored_none() -> None:
     assert (answer.status, read("UpsertResponse", answer.body).upserted_count) == (0, 0)
 
 
-@given(st.binary(max_size=30), st.integers(0, 140), st.integers(0, 20))
-def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int) -> None:
-    """Damage raises UnsupportedError or nothing; what is read has one of everything for each vector; without notes it is the same bytes."""
-    message = written(row("a", metadata={"text": "a"}), row("b", values=[0.123456789] * 12), namespace="n")
-    damaged = message[:at] + junk + message[at + cut :]
-    try:
-        found = parsed(damaged)
-    except UnsupportedError:
-        return
-    assert len(found.ids) == len(found.vectors) == len(found.fields)
-    assert WRITES.annotated(found, {}) == damaged
-    WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
-
-
-@given(st.binary(max_size=60))
-def test_a_reply_that_cannot_be_read_is_malformed(body: bytes) -> None:
-    """Any bytes are neighbours or malformed, and no other error is raised; statistics tell or do not."""
-    asked = Inquiry(which=(0,), tenants=((),), count=2, vectors=True)
-    WRITES.is_cosine(body, "")
-    try:
-        near = WRITES.neighbours(parsed(written(row())), asked, [body])
-    except MalformedReplyError:
-        return
-    assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)
-
-
 FULL = {"text": "ü", "n": 0.1, "is": True, "tags": ["x", "y"], "none": None, "own": {"m": [1.0]}}
 
 
@@ -213,23 +168,6 @@ def test_a_vector_is_read_whole_as_the_client_wrote_it() -> None:
     message = written(vector)
     answer = message_type("FetchResponse")(vectors={"ü": vector}).SerializeToString()
     assert WRITES.stored(NOTHING, answer) == {'"ü"'.encode(): WRITES.point(parsed(message), 0)}
-
-
-@given(rows=st.sets(st.integers(0, 3), max_size=3), merged=st.sets(st.integers(0, 3)))
-def test_a_merged_vector_takes_its_place_and_the_rest_are_the_clients_own(rows: set[int], merged: set[int]) -> None:
-    """Invariant: each vector that stays is sent once, with all that its JSON has."""
-    message = written(*[row(str(n)) for n in range(4)], namespace="n")
-    write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST, message=message))
-    assert write is not None
-    other = parsed(written(*[row(str(n), values=[0.1, n], sparse_values=SPARSE, metadata=FULL) for n in range(4)]))
-    put = {n: WRITES.point(other, n) for n in merged - rows}
-    found = parsed(message)
-    shown = parsed(WRITES.merged(write, found, rows, put))
-    kept = [n for n in range(4) if n not in rows]
-    assert [json.loads(WRITES.point(shown, at)) for at in range(len(kept))] == [
-        json.loads(put[n] if n in put else WRITES.point(found, n)) for n in kept
-    ]
-    assert WRITES.partition(shown) == b'"n"'
 
 
 @pytest.mark.parametrize("metadata", [b',"metadata":{}', b',"metadata":null', b""])

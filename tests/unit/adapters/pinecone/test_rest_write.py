@@ -7,8 +7,6 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from support.backends.writes import NOTHING
 from vecsieve.adapters.contract import MalformedReplyError, Reason, RequestHead, UnsupportedError
@@ -121,32 +119,9 @@ def test_the_metric_is_that_of_the_statistics(body: bytes, expected: bool) -> No
     assert WRITES.is_cosine(body, "") == expected
 
 
-@given(st.binary(max_size=60), st.integers(0, 200), st.integers(0, 30))
-def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int) -> None:
-    """Damage raises UnsupportedError or nothing, and what is read has one of everything for each vector."""
-    body = json.dumps({"vectors": [row("a", metadata={"text": "a"}), row("b", values=[0.123456789] * 12)]}).encode()
-    try:
-        found = parsed(body[:at] + junk + body[at + cut :])
-    except UnsupportedError:
-        return
-    assert len(found.ids) == len(found.vectors) == len(found.fields)
-    WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
-
-
 def leaving() -> LeavesPointsOut:
     assert isinstance(WRITES, LeavesPointsOut)
     return WRITES
-
-
-@given(rows=st.sets(st.integers(0, 3), min_size=1, max_size=3), space=st.sampled_from(["", " ", "\n"]))
-def test_each_vector_is_sent_or_written_down_in_the_clients_bytes(rows: set[int], space: str) -> None:
-    """Invariant: the rest of the write and the vectors alone are those of the client, each once."""
-    cells = [f'{{"id":"{n}",{space}"values":[{n}.50, 2],"metadata":{{"n":{n}}}}}' for n in range(4)]
-    body = f'{{"vectors":[{space}{f",{space}".join(cells)}],"namespace":"n"}}'.encode()
-    found = parsed(body)
-    left = json.loads(leaving().without(found, rows))
-    assert left == {"vectors": [json.loads(cells[n]) for n in range(4) if n not in rows], "namespace": "n"}
-    assert [leaving().point(found, n) for n in range(4)] == [cell.encode() for cell in cells]
 
 
 def test_which_vectors_are_stored_is_asked_by_their_ids_in_urls_of_a_bounded_length() -> None:
@@ -177,30 +152,9 @@ def test_vectors_in_the_answer_are_stored() -> None:
     assert leaving().stored(NOTHING, b'{"vectors":{}}') == {}
 
 
-@given(body=st.binary(max_size=30) | st.sampled_from([b'{"vectors":null}', b'{"vectors":[1]}', b"[" * 9999]))
-def test_any_other_answer_about_ids_is_malformed(body: bytes) -> None:
-    """Invariant: MalformedReplyError and nothing else."""
-    with pytest.raises(MalformedReplyError):
-        leaving().stored(NOTHING, body)
-
-
 def merging() -> MergesPoints:
     assert isinstance(WRITES, MergesPoints)
     return WRITES
-
-
-@given(rows=st.sets(st.integers(0, 3), max_size=3), merged=st.sets(st.integers(0, 3)))
-def test_a_merged_vector_takes_its_place_and_the_rest_are_the_clients_bytes(rows: set[int], merged: set[int]) -> None:
-    """Invariant: each vector that stays is sent once."""
-    write = WRITES.classify(HEAD)
-    assert write is not None
-    cells = [f'{{"id":"{n}", "values":[{n}.50, 2]}}' for n in range(4)]
-    put = {n: f'{{"id":"{n}","values":[9],"metadata":{{"m":[{n}]}}}}' for n in merged - rows}
-    found = parsed(f'{{"vectors":[{", ".join(cells)}],"namespace":"n"}}'.encode())
-    shown = merging().merged(write, found, rows, {n: each.encode() for n, each in put.items()})
-    left = [put.get(n, cells[n]) for n in range(4) if n not in rows]
-    assert json.loads(shown) == {"vectors": [json.loads(each) for each in left], "namespace": "n"}
-    assert all(each.encode() in shown for each in left)
 
 
 def test_a_merged_vector_has_the_numbers_of_one_and_the_metadata_of_both() -> None:

@@ -346,27 +346,3 @@ def emptied(body: dict[str, Any]) -> dict[str, Any]:
         return {"points": [{**row, "payload": row.get("payload") or {}} for row in body["points"]]}
     batch = body["batch"]
     return {"batch": {**batch, "payloads": [each or {} for each in batch.get("payloads") or [{}] * len(batch["ids"])]}}
-
-
-@given(_upserts(), st.sets(st.integers(0, 4)))
-def test_a_write_and_the_points_left_out_of_it_are_the_whole(body: dict[str, Any], rows: set[int]) -> None:
-    """What is left has the other points in their order, and each point that was left out is as it was."""
-    found = parsed(body)
-    rows = {row for row in rows if row < len(found.ids)}
-    if len(rows) == len(found.ids):
-        rows.pop()
-    left = [single for row, single in enumerate(singles(body)) if row not in rows]
-    assert singles(json.loads(WRITES.without(found, rows))) == left
-    for row in rows:
-        point_alone = json.loads(WRITES.point(found, row))
-        assert {**point_alone, "payload": point_alone.get("payload") or {}} == singles(body)[row]
-
-
-def singles(body: dict[str, Any]) -> list[dict[str, Any]]:
-    """The points of either form, one by one."""
-    whole = emptied(body)
-    if "points" in whole:
-        return list(whole["points"])
-    batch = whole["batch"]
-    columns = zip(batch["ids"], batch["vectors"], batch["payloads"], strict=True)
-    return [{"id": each, "vector": vector, "payload": payload} for each, vector, payload in columns]

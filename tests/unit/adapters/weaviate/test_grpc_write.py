@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from struct import pack
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from support.weaviate.messages import message_type, packed, single
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.weaviate.calls import Schema
 from vecsieve.adapters.weaviate.grpc_write import WeaviateGrpcWrites
-from vecsieve.adapters.wire.protobuf import length_field
 from vecsieve.adapters.writes import NewPoints, WriteNeeds
 
 WRITES = WeaviateGrpcWrites()
@@ -128,18 +124,6 @@ def test_properties_of_other_kinds_stay_beside_a_note() -> None:
     assert changed.objects[0].properties.non_ref_properties["_vecsieve"] == NOTE.decode()
 
 
-@given(st.binary(max_size=30), st.integers(0, 140), st.integers(0, 20), st.booleans())
-def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int, notes: bool) -> None:
-    """Damage raises UnsupportedError or nothing; what is read has one of everything for each object; without notes it is the same bytes."""
-    message = written(row(properties={"text": "a"}), row("b", vectors=[single([1, 2], "a")]))
-    damaged = message[:at] + junk + message[at + cut :]
-    with suppress(UnsupportedError):
-        found = parsed(damaged, schema(names=("", "a")), notes=notes)
-        assert len(found.ids) == len(found.vectors) == len(found.fields)
-        assert WRITES.annotated(found, {}) == damaged
-        WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
-
-
 WRITE = Operation(backend="weaviate", name="batch", collection="Docs")
 PROPERTIES: dict[str, Any] = {
     "non_ref_properties": {"text": "größe", "n": 3, "f": 0.1, "is": True},
@@ -152,31 +136,6 @@ PROPERTIES: dict[str, Any] = {
     "boolean_array_properties": [{"prop_name": "b", "values": [True, False]}],
     "empty_list_props": ["none"],
 }
-ALONE = {
-    "text": "größe", "n": 3, "f": 0.1, "is": True, "d": [0.1, 2], "e": [0.5, 1], "i": [1, -2], "t": ["a", "ü"], "b": [True, False],
-    "none": [],
-}  # fmt: skip
-
-
-@given(rows=st.sets(st.integers(0, 2), min_size=1, max_size=2))
-def test_each_object_is_sent_or_written_down(rows: set[int]) -> None:
-    """Invariant: the rest of the write is the client's own bytes; an object alone is the JSON of the same."""
-    each = [
-        row("A", tenant="x") | {"properties": PROPERTIES},
-        row("B", tenant="x"),
-        row("C", tenant="x", properties={}),
-    ]
-    objects = [length_field(1, message_type("BatchObject")(**one).SerializeToString()) for one in each]
-    found = parsed(b"".join(objects) + b"\x10\x01")
-    assert WRITES.without(found, rows) == b"".join(one for n, one in enumerate(objects) if n not in rows) + b"\x10\x01"
-    shared = {"class": "Docs", "tenant": "x", "vector": [1.0, 0.5]}
-    alone = [json.loads(WRITES.point(found, n)) for n in range(3)]
-    assert alone == [
-        {"id": "a", "properties": ALONE, **shared},
-        {"id": "b", **shared},
-        {"id": "c", "properties": {}, **shared},
-    ]
-    assert (WRITES.collection(WRITE, found), WRITES.partition(found)) == ("Docs", b'"x"')
 
 
 def test_named_vectors_are_written_down_by_their_names_and_a_bare_one_by_that_of_the_target() -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from support.weaviate.graphql_queries import read
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
@@ -141,37 +138,7 @@ def test_a_note_is_the_only_change(properties: bytes, expected: bytes) -> None:
     assert WRITES.annotated(parsed(raw % properties, notes=True), {1: NOTE}) == raw % (expected % member)
 
 
-@given(st.binary(max_size=60), st.integers(0, 300), st.integers(0, 30), st.booleans())
-def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int, notes: bool) -> None:
-    """Damage raises UnsupportedError or nothing; what is read has one of everything for each object; without notes it is the same bytes."""
-    raw = batch(row(1, properties={"text": "a"}), row(2, vector=[0.123456789] * 12))
-    damaged = raw[:at] + junk + raw[at + cut :]
-    write = WRITES.classify(RequestHead(method="POST", path=BATCH, content_type="application/json"))
-    assert write is not None
-    with suppress(UnsupportedError):
-        WRITES.ask_metric(write, damaged)
-    try:
-        found = parsed(damaged, notes=notes)
-    except UnsupportedError:
-        return
-    assert len(found.ids) == len(found.vectors) == len(found.fields)
-    assert WRITES.annotated(found, {}) == damaged
-    with suppress(UnsupportedError):
-        WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
-
-
 WRITE = Operation(backend="weaviate", name="batch", collection="")
-
-
-@given(rows=st.sets(st.integers(0, 3), min_size=1, max_size=3), space=st.sampled_from(["", " ", "\n"]))
-def test_each_object_is_sent_or_written_down_in_the_clients_bytes(rows: set[int], space: str) -> None:
-    """Invariant: the rest of the write and the objects alone are those of the client, each once."""
-    cells = [f'{{"class":"Docs",{space}"id":"{uuid(n)}","vector":[{n}.50, 2],"tenant":"ü"}}' for n in range(4)]
-    found = parsed(f'{{"objects":[{space}{f",{space}".join(cells)}]}}'.encode())
-    left = json.loads(WRITES.without(found, rows))
-    assert left["objects"] == [json.loads(cells[n]) for n in range(4) if n not in rows]
-    assert [WRITES.point(found, n) for n in range(4)] == [cell.encode() for cell in cells]
-    assert (WRITES.collection(WRITE, found), json.loads(WRITES.partition(found))) == ("Docs", "ü")
 
 
 def shown(number: int, result: str) -> str:

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from support.weaviate import graphql_queries as weaviate_graphql
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Operation, UnsupportedError
@@ -131,17 +129,6 @@ def test_a_collection_is_described_by_its_name() -> None:
     body = b'{"class":"Docs","vectorConfig":{"a":{"vectorIndexConfig":{"distance":"cosine"}}}}'
     assert [WRITES.is_cosine(body, name) for name in ("a", "", "b")] == [True, True, False]
     assert not WRITES.is_cosine(b"{", "")
-
-
-@given(st.binary(max_size=40), st.integers(0, 200), st.integers(0, 20))
-def test_a_damaged_answer_is_read_or_malformed(junk: bytes, at: int, cut: int) -> None:
-    """Any bytes are neighbours or malformed, and no other error is raised."""
-    whole = answer(a0=[hit(1, 0.25, vector=[1, 2])], a1=[hit(2, 0.5, vector=[3, 4])])
-    try:
-        near = WRITES.neighbours(points(), asked(0, 1, vectors=True), [whole[:at] + junk + whole[at + cut :]])
-    except MalformedReplyError:
-        return
-    assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)
 
 
 def test_objects_that_the_write_does_not_bring_are_read_themselves_where_they_are_wanted_whole() -> None:
