@@ -32,7 +32,6 @@ from ..wire.json_requests import (
     read_object,
     required,
     text_of,
-    texts_of,
     vector_of,
 )
 from ..wire.json_vectors import Edit, edited
@@ -43,7 +42,6 @@ from .rest_search import RECALLS, SCORE, Document, ReplyDocument
 from .search import (
     LARGEST_WINDOW,
     check_chosen,
-    choose,
     compared,
     fusion_of,
     most,
@@ -195,10 +193,7 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
         top_k = integer(body, limit)
         check_page(top_k, 0)
         vector = needs.vector_name or dense[0] or compared(None, needs)
-        listed = present(body, found, "outputFields")
-        chosen = choose(() if listed is None else texts_of(body, listed), vector, needs, keys_apart=True)
-        if listed is None and "outputFields" in found and chosen.added:  # null: the member cannot be repeated
-            raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+        listed, chosen = rest_search.outputs(body, found, vector, needs)
         # A limit beyond the candidates of all parts is allowed; fewer results show that the list has ended.
         bound = most(LARGEST_WINDOW, dimension=0, queries=1)
         search = Search(

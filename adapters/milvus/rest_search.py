@@ -126,7 +126,7 @@ def read_request(operation: Operation, body: bytes, needs: Needs) -> tuple[Searc
     check_page(top_k, skipped)
     query = _query(body, found, version)
     vector = compared(text_of(body, present(body, found, "annsField")), needs)
-    listed = present(body, found, "outputFields")
+    listed, chosen = outputs(body, found, vector, needs)
     search = Search(
         top_k=top_k,
         offset=skipped,
@@ -137,11 +137,8 @@ def read_request(operation: Operation, body: bytes, needs: Needs) -> tuple[Searc
     )
     document = Document(
         body=body, version=operation.partition, limit=limit, offset=offset, listed=listed,
-        top_k=top_k, skipped=skipped, end=span[1] - 1, vector=vector,
-        chosen=choose(() if listed is None else texts_of(body, listed), vector, needs, keys_apart=True),
+        top_k=top_k, skipped=skipped, end=span[1] - 1, vector=vector, chosen=chosen,
     )  # fmt: skip
-    if listed is None and "outputFields" in found and document.chosen.added:  # null: the member cannot be repeated
-        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     return search, document
 
 
@@ -200,6 +197,15 @@ def _query(body: bytes, found: Members, version: _Version) -> npt.NDArray[np.flo
     if body[span[0] : span[0] + 1] != b"[":
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     return usable(vector_of(body, span))
+
+
+def outputs(body: bytes, found: Members, vector: str, needs: Needs) -> tuple[Span | None, Chosen]:
+    """The span of the client's list of fields, and what it becomes. Raises UnsupportedError."""
+    listed = present(body, found, "outputFields")
+    chosen = choose(() if listed is None else texts_of(body, listed), vector, needs, keys_apart=True)
+    if listed is None and "outputFields" in found and chosen.added:  # null: the member cannot be repeated
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    return listed, chosen
 
 
 def partition_of(body: bytes, found: Members) -> bytes:

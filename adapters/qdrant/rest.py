@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import partial
-from typing import overload
 
 import msgspec
 import numpy as np
@@ -65,32 +64,12 @@ class _Listed(msgspec.Struct):
 _QUERIED, _LISTED = msgspec.json.Decoder(_Queried), msgspec.json.Decoder(_Listed)
 
 
-class LeanPoints(Sequence[Point]):
-    """Points by their spans; each is created when it is accessed, because an answer keeps only a few."""
-
-    __slots__ = ("_text", "spans")
-
-    def __init__(self, text: bytes, spans: Sequence[Span]) -> None:
-        self._text = text
-        self.spans = spans
-
-    def __len__(self) -> int:
-        return len(self.spans)
-
-    @overload
-    def __getitem__(self, index: int) -> Point: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Point]: ...
-
-    def __getitem__(self, index: int | slice) -> Point | Sequence[Point]:
-        if isinstance(index, slice):
-            return LeanPoints(self._text, self.spans[index])
-        start, end = self.spans[index]
-        head = _HEAD.match(self._text, start)
-        assert head is not None  # noqa: S101 - the span was found by this pattern
-        payload = (head.end(), end - 1) if head.end() < end - 1 else None
-        return Point((start, end), head.span(1), head.span(3), payload, None, head.span(2))
+def _point_at(text: bytes, spans: Sequence[Span], index: int) -> Point:
+    start, end = spans[index]
+    head = _HEAD.match(text, start)
+    assert head is not None  # noqa: S101 - the span was found by this pattern
+    payload = (head.end(), end - 1) if head.end() < end - 1 else None
+    return Point((start, end), head.span(1), head.span(3), payload, None, head.span(2))
 
 
 def parse_lean(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument] | None:
@@ -115,7 +94,7 @@ def parse_lean(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool
     array = len(opening) - 1, end
     if _RESULT in body[end:]:
         return None  # the member may occur twice
-    ranked = Ranked(array, LeanPoints(body, spans))
+    ranked = Ranked(array, spans, partial(_point_at, body, spans))
     pool = Pool(
         scores=np.array([point.score for point in points], dtype=np.float64),
         vectors=np.empty((len(points), 0), np.float32),
@@ -128,7 +107,7 @@ def parse_lean(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool
         unusable=len(points),
     )
     source = set_aside(body, ())
-    document = ReplyDocument(source=source, text=body, lists=(ranked,), is_escaped=False, is_null_style=False)
+    document = ReplyDocument(source=source, text=body, lists=(ranked,), is_null_style=False, is_lean=True)
     return (pool,), document
 
 
@@ -169,9 +148,8 @@ def _walked(body: bytes, points: Sequence[_Point], start: int) -> tuple[list[Spa
 
 def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     """The client's answer: of list i the points ``keep[i]`` in that order."""
-    lean = reply.lists[0].points if reply.lists else None
-    if isinstance(lean, LeanPoints) and not (request.plans[0].payload.is_forced or request.plans[0].payload.added):
-        return _lean_answer(reply.text, lean.spans, keep[0].tolist())
+    if reply.is_lean and not request.plans[0].payload.added:
+        return _lean_answer(reply.text, reply.lists[0].spans, keep[0].tolist())
     pieces: list[bytes] = []
     position = 0
     for plan, ranked, kept in zip(request.plans, reply.lists, keep, strict=True):
@@ -191,11 +169,9 @@ def _lean_answer(text: bytes, spans: Sequence[Span], kept: list[int]) -> bytes:
 
 def _kept(reply: ReplyDocument, plan: Plan, ranked: Ranked, kept: list[int]) -> list[bytes]:
     def edits(index: int) -> list[Edit]:
-        return _edits(reply, plan, ranked.points[index])
+        return _edits(reply, plan, ranked.point(index))
 
-    points = ranked.points
-    spans = points.spans if isinstance(points, LeanPoints) else [point.span for point in points]
-    return kept_inside(reply.source, ranked.array, spans, kept, edits)
+    return kept_inside(reply.source, ranked.array, ranked.spans, kept, edits)
 
 
 def _edits(reply: ReplyDocument, plan: Plan, point: Point) -> list[Edit]:

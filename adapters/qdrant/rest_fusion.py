@@ -178,7 +178,7 @@ def fused(_: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
     result = members(text, whole(text))["result"]
     pieces = [source.cut(0, result.value), b'{"points":[']
     for place, (index, row, score) in enumerate(ranked):
-        point = document.lists[index].points[row]
+        point = document.lists[index].point(row)
         if place:
             pieces.append(b",")
         pieces += edited(source, point.span, [(*point.score, orjson.dumps(score, option=orjson.OPT_SERIALIZE_NUMPY))])

@@ -6,7 +6,7 @@ object with at least id and score. Ambiguous replies are malformed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -222,24 +222,25 @@ def _is_dense(value: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The list of one search: its array, and its points in order."""
+    """The list of one search: its array, and the spans of its points in order. ``point``: one of them, by its place."""
 
     array: Span
-    points: Sequence[Point]
+    spans: Sequence[Span]
+    point: Callable[[int], Point]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyDocument:
     """A parsed reply. Spans are offsets into ``text``: ``source.text`` without surrogate escapes; bytes are cut from ``source``.
 
-    ``is_escaped``: ``text`` differs from ``source.text``. ``is_null_style``: the server writes null for an absent member (up to 1.9).
+    ``is_null_style``: the server writes null for an absent member (up to 1.9). ``is_lean``: it was read in one pass.
     """
 
     source: Shortened
     text: bytes
     lists: tuple[Ranked, ...]
-    is_escaped: bool
     is_null_style: bool
+    is_lean: bool = False
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
@@ -275,26 +276,28 @@ def _read_guessed(request: Document, needs: Needs, source: Shortened) -> tuple[t
 def _read(request: Document, needs: Needs, source: Shortened) -> tuple[tuple[Pool, ...], ReplyDocument]:
     text = without_surrogates(source.text)
     arrays = _arrays(text, request)
-    lists = tuple(Ranked(array, read_points(text, array)) for array in arrays)
+    lists = [read_points(text, array) for array in arrays]
     document = ReplyDocument(
         source=source,
         text=text,
-        lists=lists,
-        is_escaped=text is not source.text,
-        is_null_style=any(has_null(text, point) for ranked in lists for point in ranked.points),
+        lists=tuple(
+            Ranked(array, [point.span for point in points], points.__getitem__)
+            for array, points in zip(arrays, lists, strict=True)
+        ),
+        is_null_style=any(has_null(text, point) for points in lists for point in points),
     )
-    located = [_located(text, plan, ranked.points) for plan, ranked in zip(request.plans, lists, strict=True)]
+    located = [_located(text, plan, points) for plan, points in zip(request.plans, lists, strict=True)]
     found = [source.aside(span) for _, spans in located for span in spans if span is not None]
     proven = sorted(span for span in found if span is not None)
     if len(proven) != len(source.spans):
         raise _UnprovenError(proven)
     pools = tuple(
         replace(
-            _pool(document, ranked, spans, name if plan.name is None else None, needs),
+            _pool(document, points, spans, name if plan.name is None else None, needs),
             compared_by=name,
             is_cut=plan.payload.is_cut,
         )
-        for plan, ranked, (name, spans) in zip(request.plans, lists, located, strict=True)
+        for plan, points, (name, spans) in zip(request.plans, lists, located, strict=True)
     )
     return pools, document
 
@@ -328,7 +331,7 @@ def _arrays(text: bytes, request: Document) -> list[Span]:
 
 
 def _pool(
-    document: ReplyDocument, ranked: Ranked, spans: Sequence[Span | None], hint: str | None, needs: Needs
+    document: ReplyDocument, points: Sequence[Point], spans: Sequence[Span | None], hint: str | None, needs: Needs
 ) -> Pool:
     """The pool of one list. Raises ValueError when a span that was set aside is no array of numbers."""
     source = document.source
@@ -339,12 +342,12 @@ def _pool(
     ):
         raise ValueError("a span that was set aside is no array of numbers")
     return Pool(
-        scores=np.array([score_of(document.text, point) for point in ranked.points], dtype=np.float64),
+        scores=np.array([score_of(document.text, point) for point in points], dtype=np.float64),
         vectors=compared.vectors,
-        fields=_fields(document, ranked.points, needs),
-        payloads=partial(_payloads, document, ranked.points),
-        ids=tuple(_id(document, point) for point in ranked.points),
-        versions=_versions(document.text, ranked.points),
+        fields=_fields(document, points, needs),
+        payloads=partial(_payloads, document, points),
+        ids=tuple(_id(document, point) for point in points),
+        versions=_versions(document.text, points),
         vector_name=hint,
         unusable=compared.unusable,
     )
@@ -375,7 +378,7 @@ def _versions(text: bytes, points: Sequence[Point]) -> tuple[bytes, ...]:
 
 def _fields(document: ReplyDocument, points: Sequence[Point], needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:
     """Per point the raw JSON of each wanted payload key, None if absent. Raises ValueError."""
-    if needs.payload_fields or document.is_escaped:
+    if needs.payload_fields or document.text is not document.source.text:
         check_members(document.text)
     source, text, allowance = document.source, document.text, Allowance(FIELD_BYTES)
     must, may = needs.payload_fields, needs.optional_fields

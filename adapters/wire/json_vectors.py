@@ -25,7 +25,7 @@ from .vectors import union_matrix, usable
 T = TypeVar("T")
 Matrix = npt.NDArray[np.float32]
 
-_MEMBER = b'"vector":'
+_UNNAMED = "vector"
 _PLACEHOLDER = b"[]"
 _BRACE = ord("{")
 # Of requests. Their placeholder must be found again as the query's vector.
@@ -187,32 +187,9 @@ def objects_of(source: Shortened, rows: Iterable[Members], aside: Collection[str
 
 
 def guess_vectors(body: bytes, names: Collection[str]) -> list[Span]:
-    """Likely flat arrays of ``vector`` members: bare, or in an object under the only name of ``names``.
-
-    With several names only bare and unnamed arrays are searched for, so that one pass is enough.
-    """
+    """Likely flat arrays of dense vectors: under the only name of ``names``; with several names, or "", those of the unnamed vector."""
     name = next(iter(names)) if len(names) == 1 else ""
-    # ensure_ascii off: the server writes names as plain UTF-8
-    needle = json.dumps(name, ensure_ascii=False).encode(errors="replace") + b":["
-    is_named = True
-    found: list[Span] = []
-    position = body.find(_MEMBER)
-    for _ in range(_MOST_GUESSES):
-        if position < 0:
-            break
-        start = position + len(_MEMBER)
-        if is_named and body[start : start + 1] == b"{":
-            inside = body.find(needle, start)
-            is_named = inside >= 0  # absent from all later vectors too: no further search of the rest
-            start = inside + len(needle) - 1 if is_named else start
-        if body[start : start + 2] in _OPENINGS:
-            end = body.find(b"]", start) + 1
-            if not end:
-                break
-            found.append((start, end))
-            start = end
-        position = body.find(_MEMBER, start)
-    return found
+    return guess_arrays(body, name or _UNNAMED, may_follow=True)
 
 
 # Shorter arrays are parsed with the rest: their placeholders would save nothing.
@@ -241,8 +218,8 @@ def guess_numbers(body: bytes) -> list[Span]:
     return found
 
 
-def guess_arrays(body: bytes, name: str) -> list[Span]:
-    """Likely flat arrays of numbers under this name, except directly after another array: those are values of sparse vectors."""
+def guess_arrays(body: bytes, name: str, *, may_follow: bool = False) -> list[Span]:
+    """Likely flat arrays of numbers under this name. ``may_follow``: also directly after another array, where sparse vectors have values."""
     needle = json.dumps(name, ensure_ascii=False).encode(errors="replace") + b":["
     found: list[Span] = []
     position = body.find(needle)
@@ -250,7 +227,7 @@ def guess_arrays(body: bytes, name: str) -> list[Span]:
         if position < 0:
             break
         start = end = position + len(needle) - 1
-        if body[start : start + 2] in _OPENINGS and body[max(position - 2, 0) : position] != b"],":
+        if body[start : start + 2] in _OPENINGS and (may_follow or body[max(position - 2, 0) : position] != b"],"):
             end = body.find(b"]", start) + 1
             if not end:
                 break

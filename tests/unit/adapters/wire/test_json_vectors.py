@@ -49,10 +49,6 @@ def test_a_named_vector_is_guessed_wherever_it_stands_in_its_object() -> None:
     assert guessed(body, "a") == [b"[1,2]", b"[3]"]
 
 
-def test_the_unnamed_vector_is_guessed_in_an_object_too() -> None:
-    assert guessed(b'{"vector":{"sp":{"indices":[1],"values":[2]},"":[4]}}', "") == [b"[4]"]
-
-
 def test_names_are_looked_for_as_the_server_writes_them() -> None:
     assert guessed('{"vector":{"grö\\"ße":[1]}}'.encode(), 'grö"ße') == [b"[1]"]
 
