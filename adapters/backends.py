@@ -306,8 +306,9 @@ _WEAVIATE = Backend(name="weaviate", parts=_weaviate, has_first_step=True, opera
 
 
 def _opensearch(name: str) -> Parts:
-    from .opensearch import calls
+    from .opensearch import calls, deletions
     from .opensearch.rest import ADAPTERS
+    from .opensearch.write import WRITES
 
     return Parts(
         rest=Transport(
@@ -315,6 +316,8 @@ def _opensearch(name: str) -> Parts:
             dialect=calls.OpenSearchDialect,
             collection_of=calls.collection_of,
             reshaped=calls.reshaped,
+            writes=WRITES[name],
+            deletes=Deletes(deletions.over_rest, deletions.of_body, is_described=True),
         ),
     )
 
@@ -327,6 +330,7 @@ _SEARCH_ENGINES = tuple(
         operations=("search", "multi_search"),
         has_first_step=name == "elasticsearch",
         request_codings=frozenset({b"gzip", b"deflate"}),  # those that Netty's decompressor is given
+        refuses_in_success=True,  # the items of a batch
     )
     for name in ("opensearch", "elasticsearch")
 )

@@ -226,6 +226,7 @@ class Writes:
     has_receipts = False
     reads_lag = False  # whether a read may miss recent writes
     form: Form = PLAIN
+    without: Callable[[NewPoints, Collection[int]], bytes]
     read_neighbours: Callable[[NewPoints, Inquiry, Sequence[bytes]], Neighbours]
     read_stored: Callable[[NewPoints, bytes], Mapping[bytes, bytes]]
 
@@ -274,6 +275,14 @@ class Writes:
     def lags(self, _known: object | None, /) -> bool:
         """Most databases treat all collections alike."""
         return self.reads_lag
+
+    def only(self, points: NewPoints, rows: Collection[int], /) -> bytes:
+        """Most writes have nothing but points."""
+        return self.without(points, [row for row in range(len(points.ids)) if row not in rows])
+
+    def does_more(self, _points: NewPoints, /) -> bool:
+        """Most writes have nothing but points."""
+        return False
 
     def removed(self, _body: bytes, /) -> None:
         """Most databases refuse by status."""

@@ -215,11 +215,12 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeAnswer:
-    """An answer made by the proxy, in the backend's format."""
+    """An answer made by the proxy, in the backend's format. ``headers``: further fields that clients of the backend require."""
 
     status: int
     content_type: str
     body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class Adapter(Protocol):

@@ -120,7 +120,13 @@ class LeavesPointsOut(Protocol):
         """The part of the collection that the write names, as JSON; b"" without one. Raises UnsupportedError."""
 
     def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
-        """The write without some of its points, but not without all. All other bytes are the client's."""
+        """The write without some of its points, but not without all of what it does. All other bytes are the client's."""
+
+    def only(self, points: NewPoints, rows: Collection[int]) -> bytes:
+        """The write of some of its points alone, which were left out before. All other bytes are the client's."""
+
+    def does_more(self, points: NewPoints) -> bool:
+        """Whether the write does more than store its points."""
 
     def ask_stored(
         self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool

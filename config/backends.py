@@ -84,10 +84,8 @@ TRAITS: Mapping[str, Traits] = {
         Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False),
         Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True),
         Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md"),
-        Traits(name="opensearch", defaults=_SEARCH_ENGINE, page="opensearch.md", has_grpc=False, has_write_gate=False),
-        Traits(
-            name="elasticsearch", defaults=_SEARCH_ENGINE, page="opensearch.md", has_grpc=False, has_write_gate=False
-        ),
+        Traits(name="opensearch", defaults=_SEARCH_ENGINE, page="opensearch.md", has_grpc=False),
+        Traits(name="elasticsearch", defaults=_SEARCH_ENGINE, page="opensearch.md", has_grpc=False),
     )
 }
 

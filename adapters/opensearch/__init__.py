@@ -7,4 +7,9 @@ selection  which stored fields and which vector a widened search returns in addi
 request    parses and widens one search, or the searches of ``_msearch``
 hits       the lists of a reply, and their hits
 rest       parses a reply, cuts the client's answer; the adapters
+schema     the description of an index, and the form of a document
+bulk       a parsed write, and the lines of ``_bulk``
+write      upserts: their neighbours, stored documents, notes; what is left out
+receipts   the answers to writes
+deletions  which requests delete documents, and which ones
 """

@@ -36,7 +36,7 @@ def classify(backend: str, head: RequestHead) -> Operation | None:
     if head.method not in {"POST", "GET"} or match is None:
         return None
     is_batch = match[2] == "msearch"
-    if not (may_be_json(head.content_type) or (is_batch and _is_lines(head.content_type))):
+    if not (may_be_json(head.content_type) or (is_batch and is_lines(head.content_type))):
         return None
     index = index_named(match[1])
     if index is None:
@@ -48,20 +48,23 @@ def classify(backend: str, head: RequestHead) -> Operation | None:
     return Operation(backend=backend, name=name, collection=collection, partition=head.query, query=query)
 
 
-def _is_lines(content_type: str) -> bool:
+def is_lines(content_type: str) -> bool:
     return _LINES.fullmatch(content_type.partition(";")[0].strip()) is not None
 
 
 def index_named(segment: str | None) -> str | None:
     """The decoded name; "" if there is none; None for segments that are no index."""
-    if segment is None:
-        return ""
+    index = "" if segment is None else decoded(segment)
+    is_index = index is not None and (not index.startswith("_") or index == EVERY_INDEX)
+    return index if is_index and index not in {".", ".."} else None
+
+
+def decoded(segment: str) -> str | None:
+    """None for what is no text."""
     try:
-        index = unquote_to_bytes(segment).decode()
+        return unquote_to_bytes(segment).decode()
     except UnicodeError:
         return None
-    is_index = not index.startswith("_") or index == EVERY_INDEX
-    return index if is_index and index not in {".", ".."} else None
 
 
 def collection_of(head: RequestHead) -> str:

@@ -161,3 +161,13 @@ def read_hit(text: bytes, span: Span) -> Hit:
     if source is not None and text[source[0] : source[0] + 1] != b"{":
         raise ValueError(f"no object at byte {source[0]}")
     return hit
+
+
+def at_path(text: bytes, span: Span, path: str) -> Span | None:
+    """The value at a path in an object, whose names may have dots; None if there is none. Raises ValueError."""
+    found = members(text, span)
+    if path in found:
+        return found[path].span
+    head, dot, rest = path.partition(".")
+    is_object = dot and head in found and text[found[head].value : found[head].value + 1] == b"{"
+    return at_path(text, found[head].span, rest) if is_object else None

@@ -25,6 +25,7 @@ from ..wire.json import (
     each_last_values,
     elements,
     members,
+    value_spans,
     without_surrogates,
 )
 from ..wire.json_vectors import (
@@ -38,7 +39,7 @@ from ..wire.json_vectors import (
 )
 from ..wire.vectors import without_vector
 from . import calls, request
-from .hits import ID, INDEX, SCORE, Hit, Hits, LeanHits, answers, read_hits
+from .hits import ID, INDEX, SCORE, Hit, Hits, LeanHits, answers, at_path, read_hits
 from .request import Document, Plan
 from .selection import FIELDS, SOURCE, Product
 
@@ -161,24 +162,23 @@ def _vectors(document: ReplyDocument, plan: Plan, hits: Sequence[Hit]) -> npt.ND
 
 
 def _array(document: ReplyDocument, field: str, fields: Span | None) -> bytes:
-    member = None if fields is None else members(document.text, fields).get(field)
-    if member is None:
-        return b""
-    # Values of documents are a list of vectors.
-    text = document.text[slice(*member.span)]
-    is_listed = text[:1] == b"[" and text[1:].lstrip()[:1] == b"["
-    items = elements(document.text, member.span) if is_listed else [member.span]
-    return document.source.cut_value(items[0]) if len(items) == 1 else b""
+    return b"" if fields is None else _first(document, value_spans(members(document.text, fields)).get(field))
 
 
 def _in_source(document: ReplyDocument, field: str, source: Span | None) -> bytes:
-    """At a path, whose names may have dots. Raises ValueError."""
-    found = {} if source is None else members(document.text, source)
-    if field in found:
-        return _array(document, field, source)
-    head, _, rest = field.partition(".")
-    is_object = rest and head in found and document.text[found[head].value : found[head].value + 1] == b"{"
-    return _in_source(document, rest, found[head].span) if is_object else b""
+    """Raises ValueError."""
+    return b"" if source is None else _first(document, at_path(document.text, source, field))
+
+
+def _first(document: ReplyDocument, span: Span | None) -> bytes:
+    """The only vector of a field; b"" without one, or with several."""
+    if span is None:
+        return b""
+    # Values of documents are a list of vectors.
+    text = document.text[slice(*span)]
+    is_listed = text[:1] == b"[" and text[1:].lstrip()[:1] == b"["
+    items = elements(document.text, span) if is_listed else [span]
+    return document.source.cut_value(items[0]) if len(items) == 1 else b""
 
 
 def _fields(document: ReplyDocument, hits: Sequence[Hit], needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:

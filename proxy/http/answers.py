@@ -188,7 +188,7 @@ def _phrase(status: int) -> str:
 
 
 def _head(native: NativeAnswer) -> Headers:
-    head = [("Content-Length", str(len(native.body))), ORIGIN]
+    head = [("Content-Length", str(len(native.body))), ORIGIN, *native.headers]
     if native.content_type:
         head.insert(0, ("Content-Type", native.content_type))
     if native.status == 503:

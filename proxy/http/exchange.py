@@ -66,8 +66,11 @@ from .upstream import Upstream, fetched, success_of
 LOOPBACK = frozenset({"127.0.0.1", "::1"})
 REFUSAL_BYTES = 2048  # longer successes contain no refusal
 TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")
-# The fields that describe a request's body. Length and transfer coding belong to the connection.
-_OF_A_BODY = frozenset({b"content-type", b"content-encoding", b"content-language", b"content-md5", b"digest"})
+# The fields that describe a request's body, or the answer to it: Elasticsearch refuses JSON if another form is accepted. Length and transfer coding
+# belong to the connection.
+_OF_A_BODY = frozenset(
+    {b"accept", b"content-type", b"content-encoding", b"content-language", b"content-md5", b"digest"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,7 +347,8 @@ class HttpExchange:
 
     def is_deleted(self, answer: RawResponse, deletions: Deletions) -> bool | None:
         is_done = deletions.is_done(answer.status, is_grpc=False, body=self._success)
-        return None if is_done and self._http.backend.refuses_in_success and self._success is None else is_done
+        is_unread = answer.is_success and self._success is None
+        return None if is_done and is_unread and self._http.backend.refuses_in_success else is_done
 
     async def relayed(self, changed: ChangedWrite | None = None) -> RawResponse:
         """As in the protocol."""

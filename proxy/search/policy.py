@@ -345,15 +345,27 @@ class _Rule:
 
 class Policies:
     """The policies of the settings and their rules; that of a rule is resolved when a collection first needs it. ``is_raised``: with mode on in
-    place of shadow, for the canary's searches; writes keep their mode.
+    place of shadow, for the canary's searches; writes keep their mode. ``may_gate_writes``: whether
+    one of them may gate writes.
     """
 
-    __slots__ = ("_default", "_is_raised", "_remembered", "_resolved", "_rules", "_settings")
+    __slots__ = (
+        "_default",
+        "_is_raised",
+        "_remembered",
+        "_resolved",
+        "_rules",
+        "_settings",
+        "may_gate_writes",
+    )
 
     def __init__(self, settings: Settings, *, is_raised: bool = False) -> None:
         self._settings, self._is_raised = settings, is_raised
         self._default = self._made(settings.policy)
         self._rules = tuple([_Rule(_matches(rule.backend), _matches(rule.collection), rule) for rule in settings.rules])
+        self.may_gate_writes = settings.policy.write.mode != "off" or any(
+            "write" in rule.policy for rule in settings.rules
+        )
         self._resolved: dict[int, ResolvedPolicy] = {}
         self._remembered = Lru[tuple[str, str], ResolvedPolicy](MOST_REMEMBERED)
 

@@ -20,6 +20,7 @@ from vecsieve.adapters.contract import (
     DeclinedError,
     DescribesCollections,
     Dialect,
+    NamesInBody,
     NativeAnswer,
     Operation,
     RequestHead,
@@ -33,6 +34,7 @@ from vecsieve.adapters.writes import (
 )
 
 from ..runtime.loop import LongWork, Owner
+from ..search.collections.learned import named_in
 from ..search.errors import (
     LostReplyError,
     RefusedReplyError,
@@ -175,6 +177,21 @@ class WriteGate:
         name = write.collection if ruled_by is None else ruled_by
         policy = self._services.rules.now.policies.resolve(write.backend, name)
         return None if policy.write.mode == "off" else self._services.texts.applied(policy, write.collection)
+
+    async def named(self, exchange: WriteExchange[A], write: Operation) -> Operation:
+        """A write whose head has no collection, with the one that its body names, if policies may gate it. ``exchange``: its body is read then."""
+        size = exchange.size_bytes(limit := self._services.limits.write_body_bytes)
+        is_needed = isinstance(self.adapter, NamesInBody) and self._services.rules.now.policies.may_gate_writes
+        if not is_needed or size is None or not self.room.take(size):
+            return write
+        try:
+            body = await exchange.body_of(limit)
+            if body is None:
+                return write
+            name = await self._reads.done(exchange, partial(named_in, self.adapter, write, body))
+            return replace(write, collection=name)
+        finally:
+            self.room.give(size)
 
     def streamed(self, head: RequestHead) -> None:
         """Count a write that is a stream of messages: it is not read."""

@@ -151,7 +151,9 @@ class Pipeline:
 
     async def _written(self, exchange: ClientExchange[A], gate: WriteGate) -> A:
         write = exchange.write
-        policy = None if write is None else gate.policy_of(write, exchange.ruled_by)
+        if write is not None and not write.collection:
+            write = await gate.named(exchange, write)
+        policy = None if write is None else gate.policy_of(write, exchange.ruled_by or None)
         if write is None or policy is None:
             return await exchange.relayed()
         exchange.operation = write

@@ -194,7 +194,7 @@ def without_copies(
         made = _row(verbs, write, points, judged.verdicts[row])
         rows.append(made(id=point_id, survivor=survivor, point=verbs.point(points, row)))
         left_out[row] = places.get(survivor)
-    is_some_left = 0 < len(copies) < len(points.ids)
+    is_some_left = bool(copies) and (len(copies) < len(points.ids) or verbs.does_more(points))
     return Plan(tuple(rows), verbs.without(points, list(copies)) if is_some_left else None, left_out)
 
 
@@ -259,7 +259,7 @@ def merged(
         removed |= {copy.id: copy.point for copy in family_plan.others if copy.row is None}
         if family_plan.sent is not None and family_plan.survivor.row is not None:
             replaced[family_plan.survivor.row] = family_plan.survivor.point
-    if not rows or len(left_out) == len(points.ids):
+    if not rows or (len(left_out) == len(points.ids) and not verbs.does_more(points)):
         return Plan(tuple(rows), None, left_out, removed, unheld)
     body = verbs.merged(write, points, left_out, replaced) if replaced else verbs.without(points, left_out)
     return Plan(tuple(rows), body, left_out, removed, unheld)

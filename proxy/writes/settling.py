@@ -238,8 +238,7 @@ class Settling:
         async def send() -> Receipt:
             if change.place is not None:
                 await journal.note(*change.place, [row.id for row, _ in late])
-            body = verbs.without(points, others) if others else exchange.plain
-            answer = await exchange.again(body, seconds=policy.write.deadline_seconds)
+            answer = await exchange.again(verbs.only(points, places), seconds=policy.write.deadline_seconds)
             return verbs.receipt(exchange.operation, points, dict.fromkeys(others), answer)
 
         receipt = await first_success([send], self._fell)

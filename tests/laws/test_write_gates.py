@@ -56,6 +56,11 @@ def described() -> dict[str, bytes]:
             "properties": [{"name": name, "dataType": ["text"]} for name in ("text", "_vecsieve")],
         },
     }
+    documents["/docs"] = {
+        "docs": {
+            "mappings": {"properties": {"text": {"type": "text"}, "vec": {"type": "dense_vector"}}, "dynamic": False}
+        }
+    }
     return {
         **{path: json.dumps(document).encode() for path, document in documents.items()},
         "/qdrant.Collections/Get": qdrant.GetCollectionInfoResponse(result=info).SerializeToString(),

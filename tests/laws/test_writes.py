@@ -150,8 +150,14 @@ def test_each_answer_of_a_refusal_is_read_by_a_transport(number: int) -> None:
     assert (refused > 0) == verbs.has_receipts
 
 
-# Of one row, by Milvus over REST and gRPC, and by Weaviate over REST and gRPC.
-REFUSALS = (b'{"code":1100,"message":"no"}', b"\x22\x01\x00", b'[{"result":{"errors":{}}}]', b"\x12\x00")
+# Of one row, by Milvus over REST and gRPC, by Weaviate over REST and gRPC, and by OpenSearch.
+REFUSALS = (
+    b'{"items":[{"index":{"status":400,"error":{}}}]}',
+    b'{"code":1100,"message":"no"}',
+    b"\x22\x01\x00",
+    b'[{"result":{"errors":{}}}]',
+    b"\x12\x00",
+)
 
 
 def two_points(number: int) -> tuple[Sample, MergesPoints, NewPoints]:

@@ -140,8 +140,9 @@ class Database:
     @property
     def seen(self) -> Points:
         """By a read."""
-        if not self.wire.lags:
-            return self.points
+        return self._behind() if self.wire.lags else self.points
+
+    def _behind(self) -> Points:
         until = self._clock() - LAG
         while len(self._past) > 1 and self._past[1][0] <= until:
             self._past.pop(0)
@@ -163,12 +164,13 @@ class Database:
 
     def step(self) -> None:
         self.queue.pop(0)(self.points)
-        if self.wire.lags:
+        if self.wire.lags or self.wire.searches_lag:
             self._past.append((self._clock(), dict(self.points)))
 
     def answer(self, request: Request, op: Op | None = None) -> bytes:
         """Raises LookupError for what is not there."""
-        found: Answer = self.wire.answer(request, self.seen)
+        is_behind = self.wire.searches_lag and self.wire.is_search(request)
+        found: Answer = self.wire.answer(request, self._behind() if is_behind else self.seen)
         if isinstance(found, bytes):
             return found
         body, apply = found
@@ -213,7 +215,7 @@ class Stored(RestorablePoints):
 
     def _id(self, point: Point) -> Any:
         single = json.loads(self._wire.single(point))
-        return single.get("id", single.get("ids"))
+        return next(single[name] for name in ("id", "ids", "_id") if name in single)
 
     def delete(self, points: Sequence[Whole]) -> None:
         gone = {self._wire.id_of(each.key) for each in points}

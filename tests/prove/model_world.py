@@ -14,12 +14,13 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from prove.model_databases import TEXTS, WIRES, Point, Points, Request
+from prove.model_databases import TEXTS, WIRES, OpenSearch, Point, Points, Request
 from prove.model_parts import CLIENT, LAG, TICK, Database, FoundError, Inline, Model, Op, OutsideError, Stored, mark
 from support.backends.toy_exchange import toys
 from support.process.clocks import ManualClock
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Operation, Question, RequestHead
+from vecsieve.adapters.opensearch.schema import SourceForm
 from vecsieve.adapters.writes import Deletion
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.jobs import undo
@@ -161,6 +162,8 @@ class World:
             "chroma": (f"t/d/{_CHROMA}", b""),
             "milvus": ("default/c", b""),
             "weaviate": ("Docs", b""),
+            "opensearch": ("docs", b""),
+            "elasticsearch": ("docs", b""),
         }[self.wire.name]
 
     def reset(self, seed: str) -> None:
@@ -355,6 +358,8 @@ class World:
             from vecsieve.adapters.milvus.fields import Row
 
             form = Row(key="id", types={})
+        if isinstance(self.wire, OpenSearch):
+            form = SourceForm(paths=("vec",))
         stored = Stored(self.database, form, self.place[1])
 
         class Arguments(undo.Arguments):

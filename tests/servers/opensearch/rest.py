@@ -25,19 +25,22 @@ _NAMED = {
     "routing", "scroll", "search_pipeline", "search_type", "seq_no_primary_term", "size", "stored_fields", "timeout", "track_scores",
     "track_total_hits", "typed_keys", "version", "wait_for_active_shards", "wait_for_completion", "conflicts", "cluster_manager_timeout",
     "master_timeout", "realtime", "slices", "scroll_id", "level", "features", "flat_settings", "include_defaults", "local", "h", "v",
-    "wait_for_status",
+    "wait_for_status", "if_seq_no", "if_primary_term",
 }  # fmt: skip
 
 
 class Request:
-    """One request. ``path``: its decoded parts."""
+    """One request. ``path``: its decoded parts. ``kind``: of its body, ``accept``: of its answer."""
 
-    def __init__(self, method: str, target: str, url: Mapping[str, str], kind: str, body: bytes) -> None:
+    def __init__(
+        self, method: str, target: str, url: Mapping[str, str], kind: str, body: bytes, accept: str = ""
+    ) -> None:
         self.method = method
         self.target = target
         self.path = [unquote(part) for part in target.split("/")[1:] if part]
         self.url = url
         self.kind = kind
+        self.accept = accept
         self.raw = body
 
     @property
@@ -120,7 +123,7 @@ def _describe(node: Node, _: Request, names: list[str]) -> tuple[int, Any]:
         made[index.name] = {
             "aliases": aliases,
             "mappings": {"properties": index.properties},
-            "settings": index.settings,
+            "settings": {"index": index.settings.get("index", index.settings)},
         }
     return 200, made
 
@@ -171,7 +174,7 @@ def _doc(node: Node, request: Request, names: list[str]) -> tuple[int, Any]:
         case "GET" | "HEAD":
             return writes.get(node.one(name), identifier or "", {}, request.url)
         case "DELETE":
-            return writes.delete(node.one(name), identifier or "", refresh=request.refresh)
+            return writes.delete(node.one(name), identifier or "", request.url, refresh=request.refresh)
     is_new = request.url.get("op_type") == "create"
     return writes.put(node.written(name), identifier, request.raw, is_new=is_new, refresh=request.refresh)
 
@@ -295,6 +298,9 @@ def _split(paths: list[str]) -> tuple[list[str], list[str]]:
 def _check(request: Request) -> None:
     if request.raw and not re.match(r"application/(vnd\.elasticsearch\+)?(x-nd)?json", request.kind):
         raise PlainError(406, f"Content-Type header [{request.kind}] is not supported")
+    if request.raw and "compatible-with" in request.accept and "compatible-with" not in request.kind:
+        reason = "A compatible version is required on both Content-Type and Accept headers if either one has requested a compatible version."
+        raise RefusedError(400, "media_type_header_exception", reason)
     for name in request.url:
         if name not in _NAMED:
             raise invalid(f"request [{request.target}] contains unrecognized parameter: [{name}]")

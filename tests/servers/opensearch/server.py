@@ -23,6 +23,7 @@ def application(node: Node) -> web.Application:
             dict(request.query),
             request.headers.get("Content-Type", ""),
             await request.read(),
+            request.headers.get("Accept", ""),
         )
         status, headers, body = answer(node, made)
         return web.Response(status=status, headers=headers, body=body)

@@ -151,7 +151,7 @@ class Index:
         """A row of every document; NaN where it has no vector."""
         width = self.dimension(name)
         rows = [each.source.get(name) or [np.nan] * width for each in self.documents.values()]
-        return np.array(rows, np.float64).astype(np.float32).reshape(len(rows), width if rows else 0)
+        return np.array(rows, np.float64).astype(np.float32).reshape(len(rows), max(width, 0))
 
 
 class Node:

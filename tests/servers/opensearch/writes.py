@@ -50,7 +50,19 @@ def update(index: Index, identifier: str, body: Json, *, refresh: str | None) ->
     return 200, _done(index, identifier, document.version, "updated", document.sequence, refresh)
 
 
-def delete(index: Index, identifier: str, *, refresh: str | None) -> tuple[int, Json]:
+def delete(index: Index, identifier: str, about: Mapping[str, Any], *, refresh: str | None) -> tuple[int, Json]:
+    """``about``: with the number that the document must have, if any."""
+    number, there = about.get("if_seq_no"), index.documents.get(identifier)
+    if number is not None and (there is None or there.sequence != int(number)):
+        seen = (
+            f"current document has seqNo [{there.sequence}] and primary term [1]"
+            if there
+            else "but no document was found"
+        )
+        reason = f"[{identifier}]: version conflict, required seqNo [{number}], primary term [1]. {seen}"
+        raise RefusedError(
+            409, "version_conflict_engine_exception", reason, index=index.name, shard="0", index_uuid=index.uuid
+        )
     version, sequence, is_there = index.delete(identifier)
     result = "deleted" if is_there else "not_found"
     return 200 if is_there else 404, _done(index, identifier, version, result, sequence, refresh)
@@ -73,7 +85,7 @@ def bulk(node: Node, default: str, raw: bytes, refresh: str | None) -> Json:
             continue
         ((verb, about),) = orjson.loads(line).items()
         body = b"" if verb == "delete" else next(lines)
-        items.append({verb: _item(node, verb, about.get("_index", default), about.get("_id"), body, refresh)})
+        items.append({verb: _item(node, verb, about.get("_index", default), about, body, refresh)})
     errors = any("error" in item for each in items for item in each.values())
     took = round(1000 * (time.monotonic() - started))
     if node.product is Product.OPENSEARCH:
@@ -81,8 +93,8 @@ def bulk(node: Node, default: str, raw: bytes, refresh: str | None) -> Json:
     return {"errors": errors, "took": took, "items": items}
 
 
-def _item(node: Node, verb: str, name: str, identifier: str | None, body: bytes, refresh: str | None) -> Json:
-    index = node.written(name)
+def _item(node: Node, verb: str, name: str, about: Json, body: bytes, refresh: str | None) -> Json:
+    index, identifier = node.written(name), None if about.get("_id") is None else str(about["_id"])
     try:
         match verb:
             case "index" | "create":
@@ -90,7 +102,7 @@ def _item(node: Node, verb: str, name: str, identifier: str | None, body: bytes,
             case "update":
                 status, made = update(index, identifier or "", orjson.loads(body), refresh=refresh)
             case "delete":
-                status, made = delete(index, identifier or "", refresh=refresh)
+                status, made = delete(index, identifier or "", about, refresh=refresh)
             case _:
                 raise invalid(
                     f"Malformed action/metadata line [1], expected one of [create, delete, index, update] but found [{verb}]"

@@ -18,6 +18,7 @@ from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Operation, RequestHead
 from vecsieve.adapters.milvus.fields import FIRST_VECTOR, INT64, FieldType
 from vecsieve.adapters.milvus.search import Schema as MilvusSchema
+from vecsieve.adapters.opensearch.schema import Schema as OpenSearchSchema
 from vecsieve.adapters.weaviate.calls import Schema as WeaviateSchema
 from vecsieve.adapters.writes import NewPoints, WriteAdapter
 
@@ -27,6 +28,9 @@ MILVUS = MilvusSchema(
     is_dynamic=True,
     primary="id",
     fields={"id": FieldType(kind=INT64), "vec": FieldType(kind=FIRST_VECTOR + 1)},
+)
+OPENSEARCH = OpenSearchSchema(
+    index="docs", vectors={"vec": True}, kinds={"text": "text"}, has_notes=True, is_restorable=True
 )
 WEAVIATE = WeaviateSchema(name="Docs", types={"text": "text", "_vecsieve": "text"}, distances={"": "cosine"})
 ID = "00000000-0000-0000-0000-00000000000a"
@@ -61,6 +65,15 @@ def _rest() -> Mapping[str, tuple[str, str, bytes, bytes, object | None]]:
     hit = {"id": 2, "version": 1, "score": SCORE, "payload": {"text": TEXT}, "vector": long}
     near = {"text": TEXT, "_additional": {"id": ID.replace("a", "b"), "distance": 1 - SCORE, "vector": long}}
     one = {"class": "Docs", "id": ID, "vector": long, "properties": {"text": TEXT}}
+    batch = b"%s\n%s\n" % (_plain({"index": {"_id": "a"}}), _plain({"text": TEXT, "vec": long}))
+    found = {"_index": "docs", "_id": "b", "_score": (1 + SCORE) / 2, "_source": {"text": TEXT, "vec": long}}
+    search_engine = (
+        "POST",
+        "/docs/_bulk",
+        batch,
+        _plain({"responses": [{"hits": {"hits": [found]}, "status": 200}]}),
+        OPENSEARCH,
+    )
     return {
         "qdrant": ("PUT", "/collections/c/points", _plain({"points": [point]}), _plain({"result": [{"points": [hit]}]}), None),
         "pinecone": (
@@ -78,11 +91,15 @@ def _rest() -> Mapping[str, tuple[str, str, bytes, bytes, object | None]]:
             _plain({"code": 0, "topks": [1], "data": [{"id": "2", "distance": SCORE, "text": TEXT, "vec": long}]}), MILVUS,
         ),
         "weaviate": ("POST", "/v1/batch/objects", _plain({"objects": [one]}), _plain({"data": {"Get": {"a0": [near]}}}), WEAVIATE),
+        "opensearch": search_engine,
+        "elasticsearch": search_engine,
     }  # fmt: skip
 
 
 def _times(body: bytes, count: int) -> bytes:
-    """A write over REST whose lists have their only element several times."""
+    """A write over REST whose lists have their only element several times, or whose lines come several times."""
+    if body.endswith(b"\n"):
+        return body * count
     found = json.loads(body)
     return _plain({name: each * count if isinstance(each, list) else each for name, each in found.items()})
 
