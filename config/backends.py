@@ -27,7 +27,7 @@ class Traits:
     """One backend. ``defaults``: those that differ from the models'. ``page``: its page in docs.
 
     ``shares_port``: gRPC calls go to the host and port of `upstream.url`. ``has_indexes``: each index has its own host, and the settings
-    section INDEXES applies. ``has_write_gate``: whether `policy.write` applies. ``closes_idle_seconds``: when the database closes idle connections.
+    section INDEXES applies. ``closes_idle_seconds``: when the database closes idle connections.
     """
 
     name: str
@@ -36,7 +36,6 @@ class Traits:
     has_grpc: bool = True
     shares_port: bool = False
     has_indexes: bool = False
-    has_write_gate: bool = True
     closes_idle_seconds: float | None = None
 
 

@@ -243,11 +243,8 @@ def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradicti
 def _rules_of_write(settings: Settings, write: WriteSettings) -> Iterator[Rule]:
     is_crossed = write.related >= write.semantic
     yield (is_crossed, "write.related", f"below semantic ({write.semantic:g})", "write.semantic")
-    has_gate = settings.traits.has_write_gate
-    expected = f"off, because writes to {settings.backend} are not compared"
-    yield (write.mode != "off" and not has_gate, "write.mode", expected)
     expected = f"off, observe or annotate: {write.mode} changes what is stored, and journal.path is none"
-    yield (has_gate and write.changes and settings.journal.path is None, "write.mode", expected)
+    yield (write.changes and settings.journal.path is None, "write.mode", expected)
     if write.merge == "custom":
         fault = _fault_of_custom(write)
         expected = f"module:function, importable here, because merge is custom ({fault})"

@@ -255,20 +255,21 @@ def _item(
         named = _named(body, lines[0])
         if operation.collection and named not in {"", operation.collection}:
             return None  # what is learned of one index says nothing of another one
-        span = _trimmed(body, lines[1])
+        span = trimmed(body, lines[1])
         return _search(operation.backend, body, members(body, span), span[0], needs, index, has_pipeline=has_pipeline)
     except (UnsupportedError, ValueError):  # ValueError: no object, or a repeated key; the server answers
         return None
 
 
-def _trimmed(body: bytes, line: Span) -> Span:
+def trimmed(body: bytes, line: Span) -> Span:
+    """The line without the white space around its value."""
     start, end = whole(body[slice(*line)])
     return line[0] + start, line[0] + end
 
 
 def _named(body: bytes, line: Span) -> str:
     """The index that a header names; "" for none. Raises UnsupportedError."""
-    span = _trimmed(body, line)
+    span = trimmed(body, line)
     if span[0] >= span[1]:
         return ""
     index = present(body, fields := read_object(body, span, _HEADER), "index")

@@ -27,13 +27,14 @@ from ..contract import (
     UnsupportedError,
     may_be_json,
 )
-from ..wire.json import Span, last_values, members, value_spans, whole
+from ..wire.json import Members, Span, last_values, members, value_spans, whole
 from ..wire.json_requests import member_edit
 from ..wire.json_vectors import Shortened, decode_matrix, edited, guess_numbers
 from ..writes import Form, Inquiry, Neighbours, NewPoints, Receipt, Tenant, WriteNeeds, name_of, numbered
 from . import bulk, calls, receipts
 from .bulk import CREATE, INDEX, STORING, Action, Document
-from .hits import at_path
+from .hits import LeanHits, Read, answers, at_path, read_hits
+from .request import trimmed
 from .schema import SOURCE, Schema, SourceForm, read_schema
 
 BULK = "bulk"
@@ -42,26 +43,6 @@ _SEVERAL = frozenset("*,")
 # Parameters of a target that change nothing but when the answer comes.
 _PARAMETERS = frozenset({"refresh", "timeout", "wait_for_active_shards", "error_trace"})
 _CANDIDATES = 100  # that an approximate search of Elasticsearch examines at least
-
-
-class _Hit(msgspec.Struct):
-    id: str = msgspec.field(name="_id")
-    score: float = msgspec.field(name="_score")
-    source: msgspec.Raw = msgspec.field(name=SOURCE, default=msgspec.Raw(b"{}"))
-
-
-class _Hits(msgspec.Struct):
-    hits: list[_Hit]
-
-
-class _Answer(msgspec.Struct):
-    status: int = 0
-    hits: _Hits | None = None
-    error: msgspec.Raw = msgspec.Raw(b"")
-
-
-class _Answers(msgspec.Struct):
-    responses: list[_Answer]
 
 
 class _Found(msgspec.Struct):
@@ -78,7 +59,7 @@ class _Docs(msgspec.Struct):
     docs: list[_Found]
 
 
-_ANSWERS, _DOCS = msgspec.json.Decoder(_Answers), msgspec.json.Decoder(_Docs)
+_DOCS = msgspec.json.Decoder(_Docs)
 
 
 def classify(backend: str, head: RequestHead) -> Operation | None:
@@ -177,7 +158,7 @@ class OpenSearchWrites(RestWrites):
         places = [place for place, action in enumerate(actions) if action.verb in STORING]
         schema = _check(write, actions, places, needs)
         lines = [span for place in places if (span := actions[place].source) is not None]
-        spans = [_inside(text, span) for span in lines]
+        spans = [trimmed(text, span) for span in lines]
         documents = [value_spans(members(text, span)) for span in spans]
         vectors = [
             {path: found for path in schema.vectors if (found := at_path(text, span, path)) is not None}
@@ -221,16 +202,16 @@ class OpenSearchWrites(RestWrites):
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
         """Raises ValueError and the like, and DeclinedError."""
         (body,) = bodies
-        answers = _ANSWERS.decode(body).responses
-        lists = [_hits(answer) for answer in answers]
+        count = len(inquiry.which)
+        lists = [_hits(body, answer) for answer in answers(body, range(count), count)]
         hits = [hit for each in lists for hit in each]
-        sources = [bytes(hit.source) for hit in hits]
+        sources = [bytes(hit.source) or b"{}" for hit in hits]
         arrays = [_array(source, points.vector_name) if inquiry.vectors else b"" for source in sources]
-        counts = [len(each) for _, each in zip(inquiry.which, lists, strict=True)]
+        scores = [np.nan if hit.score is None else hit.score for hit in hits]
         return Neighbours(
-            of=np.repeat(np.array(inquiry.which, np.intp), counts),
-            ids=tuple([orjson.dumps(hit.id) for hit in hits]),
-            scores=np.array([2.0 * hit.score - 1.0 for hit in hits], np.float64),
+            of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
+            ids=tuple([orjson.dumps(orjson.loads(bytes(hit.id))) for hit in hits]),
+            scores=2.0 * np.array(scores, np.float64) - 1.0,
             vectors=decode_matrix(arrays)[0],
             fields=tuple([last_values(source, points.keys) for source in sources]),
         )
@@ -294,11 +275,7 @@ class OpenSearchWrites(RestWrites):
 
     def read_stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         """Raises ValueError and the like, also if an alias is one of another index by now."""
-        docs = _DOCS.decode(body).docs
-        index = typed(points.document, Document).schema.index
-        if any(doc.index != index or doc.routing is not None for doc in docs):
-            raise ValueError("a document of another index, or with a routing")
-        return {orjson.dumps(doc.id): _stored(doc) for doc in docs if doc.found}
+        return stored_in(body, typed(points.document, Document).schema.index)
 
     def ask_removed(self, write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """Only those that nobody has written since."""
@@ -361,25 +338,18 @@ class ElasticsearchWrites(OpenSearchWrites):
 WRITES = {adapter.backend: adapter for adapter in (OpenSearchWrites, ElasticsearchWrites)}
 
 
-def _inside(text: bytes, line: Span) -> Span:
-    """Of a line without the white space around its object."""
-    start, end = whole(text[slice(*line)])
-    return line[0] + start, line[0] + end
-
-
 def _filter(schema: Schema, tenant: Tenant) -> bytes:
     """Raises UnsupportedError."""
     terms = [b'{"term":{%s:%s}}' % (orjson.dumps(schema.exact_field(key)), value) for key, value in tenant]
     return b',"filter":{"bool":{"filter":[%s]}}' % b",".join(terms) if terms else b""
 
 
-def _hits(answer: _Answer) -> Sequence[_Hit]:
+def _hits(body: bytes, answer: Members) -> Sequence[Read]:
     """Raises DeclinedError, ValueError."""
-    if answer.error:
-        raise DeclinedError(answer.status, bytes(answer.error))
-    if answer.hits is None:
-        raise ValueError("no hits")
-    return answer.hits.hits
+    if "error" in answer:
+        raise DeclinedError(0, body[slice(*answer["error"].span)])
+    hits = read_hits(body, answer, is_lean=True).hits
+    return hits.read if isinstance(hits, LeanHits) else ()
 
 
 def _array(source: bytes, path: str) -> bytes:
@@ -387,7 +357,15 @@ def _array(source: bytes, path: str) -> bytes:
     return b"" if span is None else source[slice(*span)]
 
 
-def _stored(doc: _Found) -> bytes:
+def stored_in(body: bytes, index: str) -> Mapping[bytes, bytes]:
+    """By id the single documents of an answer of ``_mget``. Raises ValueError, msgspec.DecodeError."""
+    docs = _DOCS.decode(body).docs
+    if any(doc.index != index or doc.routing is not None for doc in docs):
+        raise ValueError("a document of another index, or with a routing")
+    return {orjson.dumps(doc.id): _single(doc) for doc in docs if doc.found}
+
+
+def _single(doc: _Found) -> bytes:
     members = b'"_seq_no":%d,"_primary_term":%d' % (doc.number, doc.term)
     source = b',"_source":%s' % doc.source if doc.source else b""
     return b'{"_id":%s,%s%s}' % (orjson.dumps(doc.id), members, source)

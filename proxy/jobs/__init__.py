@@ -5,7 +5,7 @@ source     a collection as jobs read it: the contract, and the text and vector o
 databases  which databases the jobs read, and how one is opened
 points     complete points: read, deleted, stored again; Qdrant's and Weaviate's
 qdrant     a Qdrant collection as a source
-clients    collections of Chroma, Milvus and Pinecone as sources, and their points
+clients    collections of Chroma, Milvus, Pinecone, OpenSearch and Elasticsearch as sources, and their points
 embeddings the vector of a text, from an endpoint
 check      `check --connect`: reach, credentials and a search
 pages      a report for a terminal and as an HTML page

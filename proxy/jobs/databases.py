@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
+from vecsieve.adapters.opensearch.calls import ELASTICSEARCH, OPENSEARCH
 from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.values import alternatives
 
 from ..runtime.files import key_from
-from .clients import ChromaSource, MilvusSource, PineconeSource
+from .clients.chroma import ChromaSource
+from .clients.milvus import MilvusSource
+from .clients.pinecone import PineconeSource
+from .clients.search_engine import SearchEngine
 from .points import QdrantPoints, RestorablePoints, WeaviatePoints
 from .qdrant import QdrantSource
 from .source import Access, Source, SourceError
@@ -22,7 +27,7 @@ from .source import Access, Source, SourceError
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """``variable``: the usual variable with its key. ``package``: of the official client. ``source``: loads that client; None if no job
+    """``variable``: the usual variable with its key. ``package``: of the official client, "" if none is used. ``source``: loads that client; None if no job
     reads this database. ``points``: the same collection, for deleting and storing points.
     """
 
@@ -32,16 +37,27 @@ class Database:
     points: Callable[[Access], RestorablePoints]
 
 
+def _search_engine(
+    name: str,
+) -> tuple[Callable[[Access, tuple[str, ...] | None], Source], Callable[[Access], RestorablePoints]]:
+    made = partial(SearchEngine, name)
+    return made, made
+
+
 DATABASES: Mapping[str, Database] = {
     "qdrant": Database("QDRANT_API_KEY", "qdrant_client", QdrantSource, QdrantPoints),
     "chroma": Database("CHROMA_API_KEY", "chromadb", ChromaSource, ChromaSource),
     "milvus": Database("MILVUS_TOKEN", "pymilvus", MilvusSource, MilvusSource),
     "pinecone": Database("PINECONE_API_KEY", "pinecone", PineconeSource, PineconeSource),
     "weaviate": Database("WEAVIATE_API_KEY", "weaviate", None, WeaviatePoints),
+    "opensearch": Database("OPENSEARCH_AUTHORIZATION", "", *_search_engine(OPENSEARCH)),
+    "elasticsearch": Database("ELASTICSEARCH_API_KEY", "", *_search_engine(ELASTICSEARCH)),
 }
 
 
-BackendOption = Annotated[str, typer.Option(help="The database: qdrant, chroma, milvus or pinecone.")]
+BackendOption = Annotated[
+    str, typer.Option(help="The database: qdrant, chroma, milvus, pinecone, opensearch or elasticsearch.")
+]
 KeyOption = Annotated[str | None, typer.Option(help="Variable with the key.", show_default="QDRANT_API_KEY and such")]
 RateOption = Annotated[float, typer.Option("--rate", help="Most requests per second.", min=0.1, max=10_000.0)]
 TextFieldOption = Annotated[str | None, typer.Option(help="Payload field with the text; dots for nested fields.")]

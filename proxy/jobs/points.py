@@ -1,6 +1,6 @@
 """Complete points of a database: read, deleted, and stored again byte for byte. The contract; Qdrant's; Weaviate's, for `undo` only.
 
-clients.py implements it for Chroma, Milvus and Pinecone. Qdrant's official client would parse the points into objects, and here their own
+The modules of clients implement it for the others. Qdrant's official client would parse the points into objects, and here their own
 bytes are needed; Weaviate's needs older versions of its libraries than VecSieve has. So both are accessed over REST.
 """
 

@@ -1,6 +1,6 @@
 """A collection as jobs read it: its shape, its points, and the contract to read them. Nothing here writes; points.py does.
 
-qdrant.py implements the contract, clients.py through ListedSource, tests in memory.
+qdrant.py implements the contract, clients through ListedSource, tests in memory.
 """
 
 from __future__ import annotations

@@ -51,9 +51,7 @@ class Arguments:
     url: Annotated[
         str, typer.Option(help="The database's own URL; through the write gate points would be left out again.")
     ]
-    backend: Annotated[str, typer.Option(help="The database: qdrant, chroma, milvus, pinecone or weaviate.")] = (
-        DEFAULT_BACKEND
-    )
+    backend: Annotated[str, typer.Option(help="The database, as in the settings.")] = DEFAULT_BACKEND
     collection: Annotated[str | None, typer.Option(help="Only points of this collection.")] = None
     since: Annotated[str | None, typer.Option(help="Only points since this date or moment, UTC without a zone.")] = None
     id: Annotated[str | None, typer.Option(help="Only the point with this id.")] = None

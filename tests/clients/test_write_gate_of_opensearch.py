@@ -16,7 +16,7 @@ from clients.test_opensearch_clients import client
 from prove.search_nodes import started
 from servers.opensearch.store import Product
 
-from support.backends.write_gates import SIZE, said, vector, writing
+from support.backends.write_gates import SIZE, said, undone, vector, writing
 from support.process import real_servers
 from support.process.stack import exchange, serve
 from vecsieve.proxy.writes.book import Book
@@ -113,6 +113,11 @@ def test_copies_of_a_batch_are_left_out_and_answered(node: tuple[Product, str], 
     assert (again["errors"], single["result"], single["_id"]) == (False, "created", "f")
     assert set(stored(direct, "skipped")) == {"a", "b", "c"}
     assert left_out(journal) == {"d": "c", "e": "c", "f": "c"}
+    code, words = undone(journal, url, product.value)
+    assert (code, "3 were stored" in words) == (0, True), words
+    found = stored(direct, "skipped")
+    assert {found[each]["text"] for each in "cdef"} == {said("gamma")}
+    assert found.keys() == {*"abcdef"}
 
 
 def test_a_batch_without_an_index_in_its_path_is_ruled_by_that_of_its_documents(

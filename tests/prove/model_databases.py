@@ -671,7 +671,7 @@ class OpenSearch(Wire):
         clause = search.get("knn") or search["query"]["knn"]["vec"]
         hits = near(points, clause.get("query_vector") or clause["vector"], search["size"])
         listed = [{"_index": "docs", "_id": str(one.id), "_score": 1.0, "_source": {"text": one.text}} for one in hits]
-        return {"hits": {"hits": listed}, "status": 200}
+        return {"timed_out": False, "_shards": {"successful": 1, "failed": 0}, "hits": {"hits": listed}}
 
     def _doc(self, points: Points, identifier: int) -> Any:
         named = {"_index": "docs", "_id": str(identifier)}

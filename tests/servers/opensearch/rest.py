@@ -123,7 +123,7 @@ def _describe(node: Node, _: Request, names: list[str]) -> tuple[int, Any]:
         made[index.name] = {
             "aliases": aliases,
             "mappings": {"properties": index.properties},
-            "settings": {"index": index.settings.get("index", index.settings)},
+            "settings": {"index": {"number_of_shards": "1", **index.settings.get("index", index.settings)}},
         }
     return 200, made
 
@@ -209,7 +209,13 @@ def _pit(node: Node, request: Request, names: list[str]) -> tuple[int, Any]:
         raise invalid("keep_alive cannot be empty")
     indices = node.resolved(names[0])
     shards = {"total": len(indices), "successful": len(indices), "skipped": 0, "failed": 0}
-    return 200, {"pit_id" if is_open else "id": node.open_pit(indices), "_shards": shards}
+    return 200, {"pit_id" if is_open else "id": node.open_pit(indices, shard=_shard(request)), "_shards": shards}
+
+
+def _shard(request: Request) -> int:
+    """The one that a point in time is of, all documents being in the first."""
+    kind, _, number = request.url.get("preference", "").partition(":")
+    return int(number) if kind == "_shards" else 0
 
 
 def _health(_: Node, __: Request, ___: list[str]) -> tuple[int, Any]:

@@ -226,14 +226,14 @@ class Node:
         names = self.aliases.get(name, {name})
         yield from (self.indices[each] for each in sorted(names) if each in self.indices)
 
-    def open_pit(self, indices: list[Index]) -> str:
-        """A point in time over copies of them."""
+    def open_pit(self, indices: list[Index], *, shard: int) -> str:
+        """A point in time over copies of them; only the first shard has documents."""
         identifier = secrets.token_urlsafe(60)
-        self.pits[identifier] = [_frozen(index) for index in indices]
+        self.pits[identifier] = [_frozen(index, shard) for index in indices]
         return identifier
 
 
-def _frozen(index: Index) -> Index:
+def _frozen(index: Index, shard: int) -> Index:
     made = copy(index)
-    made.documents = dict(index.documents)
+    made.documents = {} if shard else dict(index.documents)
     return made

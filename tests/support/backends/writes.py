@@ -34,6 +34,7 @@ OPENSEARCH = OpenSearchSchema(
 )
 WEAVIATE = WeaviateSchema(name="Docs", types={"text": "text", "_vecsieve": "text"}, distances={"": "cosine"})
 ID = "00000000-0000-0000-0000-00000000000a"
+OF_SEARCH = {"timed_out": False, "_shards": {"successful": 1, "failed": 0}, "status": 200}
 TEXT = "it has all the same words"
 SCORE = 0.9921875  # exact in 32 bits
 COLLECTION = "00000000-0000-0000-0000-00000000000c"
@@ -71,7 +72,7 @@ def _rest() -> Mapping[str, tuple[str, str, bytes, bytes, object | None]]:
         "POST",
         "/docs/_bulk",
         batch,
-        _plain({"responses": [{"hits": {"hits": [found]}, "status": 200}]}),
+        _plain({"responses": [{**OF_SEARCH, "hits": {"hits": [found]}}]}),
         OPENSEARCH,
     )
     return {

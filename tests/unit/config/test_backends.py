@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from vecsieve.adapters.backends import BACKENDS
 from vecsieve.config.backends import DEFAULT_BACKEND, INDEXES, TRAITS, with_defaults
 from vecsieve.config.load import load
 from vecsieve.config.problems import SettingsError
@@ -139,15 +138,3 @@ def test_an_unknown_backend_is_told_those_there_are() -> None:
         match=r"backend.*: wanted qdrant, pinecone, chroma, milvus, weaviate, opensearch or elasticsearch; saw",
     ):
         load(file=None, environment={}, flags={"backend": "qdran"})
-
-
-@pytest.mark.parametrize("backend", TRAITS)
-def test_a_write_gate_is_refused_where_it_would_do_nothing(backend: str) -> None:
-    has_gate = BACKENDS[backend].gates_writes
-    assert TRAITS[backend].has_write_gate is has_gate
-    write = {"backend": backend, "policy.write.mode": "observe"}
-    if has_gate:
-        load(file=None, environment={}, flags=write)
-        return
-    with pytest.raises(SettingsError, match=r"write.mode.*: wanted off, because writes to .* are not compared"):
-        load(file=None, environment={}, flags=write)
