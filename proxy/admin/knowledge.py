@@ -22,7 +22,7 @@ import orjson
 from ..search.budgets import Egress
 from ..search.collections.learned import Lru
 from ..search.collections.texts import CollectionTexts
-from ..telemetry.labels import Collapse, TextsKnown
+from ..telemetry.labels import COLLAPSE_OF, TextsKnown
 from ..telemetry.verdict import Measured
 from .pools import KeptPool, Pools
 from .reasons import in_words
@@ -188,7 +188,7 @@ def _record(kept: Numbered, why: Mapping[int, str]) -> Answer:
     return {"number": kept.number, "at": kept.at, **asdict(kept.seen.record(why))}
 
 
-_DOUBTFUL = {Collapse.of(link) for link in DOUBTFUL}
+_DOUBTFUL = {COLLAPSE_OF[link] for link in DOUBTFUL}
 
 
 def _pairs(kept: Numbered, *, only_doubtful: bool = True) -> list[Answer]:

@@ -22,7 +22,7 @@ from vecsieve.config.schema import Settings
 from ..search.candidates import records_of
 from ..search.fetch import Attempt
 from ..selection.values import Fate, Link, Selection
-from ..telemetry.labels import Collapse, Outcome
+from ..telemetry.labels import COLLAPSE_OF, Collapse, Outcome
 from ..telemetry.reports import Figures, Report
 from .pools import Pools
 from .reasons import why_left
@@ -281,7 +281,7 @@ class _Reading:
             of=self._ids[head],
             rank=head,
             also=also if also >= 0 else None,
-            reason=Collapse.of(link),
+            reason=COLLAPSE_OF[link],
             similarity=_rounded(similarity),
             cut=_rounded(cut),
             why=self._why.get(row) or why_left(link, numbers, similarity, cut),

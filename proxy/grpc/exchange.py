@@ -35,7 +35,7 @@ from ..telemetry.labels import AttemptKind, Bypass, FailOpen
 from ..telemetry.reports import Report
 from ..telemetry.requests import RequestRecord
 from ..telemetry.spans import Code
-from ..telemetry.tracing import UNTRACED, Trace
+from ..telemetry.tracing import Leg, Trace
 from ..writes.deletions import Deletions
 from ..writes.gate import WriteGate
 from ..writes.pipeline import Pipeline
@@ -105,7 +105,7 @@ class GrpcExchange:
     _context: Context
     _metadata: Pairs
     record: RequestRecord
-    _trace: Trace
+    _trace: Trace | None
     query: str = ""
     plain: bytes = b""
     ruled_by: str = ""
@@ -253,7 +253,7 @@ class GrpcExchange:
         """The message is held in any case."""
 
     def is_kept(self) -> bool:
-        self._trace = UNTRACED
+        self._trace = None
         return True
 
     async def again(self, body: bytes, *, seconds: float) -> bytes:
@@ -296,17 +296,22 @@ class GrpcExchange:
     ) -> Outcome:
         """Send a message to a method with the client's metadata, once."""
         grpc = self._grpc
-        with self._trace.leg(kind, "POST", self._origin) as leg:
+        trace = self._trace
+        leg = Leg() if trace is None else trace.leg(kind, "POST", self._origin)
+        try:
             outcome = await send(
                 grpc.channels,
                 message,
                 method=path,
                 origin=self._origin,
-                metadata=traced(self._metadata, leg.traceparent),
+                metadata=self._metadata if leg.traceparent is None else traced(self._metadata, leg.traceparent),
                 deadline_seconds=seconds,
                 is_search=is_search,
             )
-            leg.ended(code(outcome if isinstance(outcome, Failure) else None))
+            leg.code = code(outcome if isinstance(outcome, Failure) else None)
+        finally:
+            if trace is not None:
+                trace.ended(leg)
         if isinstance(outcome, Failure):
             upstream_failed(grpc.services.metrics, outcome)
         elif len(outcome.message) >= LARGE_MESSAGE_BYTES:

@@ -16,6 +16,7 @@ from ..search.errors import WORDING, Trouble, cause_of, first_success
 from ..telemetry.labels import AttemptKind, LocalError
 from ..telemetry.requests import Ended, RequestRecord
 from ..telemetry.spans import Code
+from ..telemetry.tracing import Leg
 from .exchange import GrpcExchange, GrpcServices, Outcome, observe_reply, overloaded
 from .relay import Context, Relayed, answer, end_with, relay
 from .status import (
@@ -100,16 +101,18 @@ class Plane(grpc.GenericRpcHandler):
         place = await shared.pipeline.enter(record, is_search=False)
         if place is None:
             return overloaded()
+        trace = record.trace
+        leg = Leg() if trace is None else trace.leg(AttemptKind.ORIGINAL, "POST", self._origin)
         try:
-            leg = record.trace.leg(AttemptKind.ORIGINAL, "POST", self._origin)
-            with shared.write_invalidation.passing(head), leg:
-                parent = leg.traceparent
+            with shared.write_invalidation.passing(head):
                 passed = await relay(
-                    shared.channels, context, method=head.path, origin=self._origin, traceparent=parent
+                    shared.channels, context, method=head.path, origin=self._origin, traceparent=leg.traceparent
                 )
-                leg.ended(code(passed.failure))
+                leg.code = code(passed.failure)
         finally:
             place.leave()
+            if trace is not None:
+                trace.ended(leg)
         if passed.failure is not None:
             observe_reply(shared, "", passed.failure)
             upstream_failed(self._metrics, passed.failure)
@@ -129,7 +132,7 @@ class Plane(grpc.GenericRpcHandler):
 
     def _begun(self, metadata: Iterable[tuple[str, str | bytes]]) -> RequestRecord:
         self._shared.calls.taken += 1
-        return self._shared.pipeline.begin(trace_parents(metadata))
+        return self._shared.services.recorder.begin(trace_parents(metadata))
 
     def _ended(self, record: RequestRecord, ended: Ended) -> None:
         self._shared.calls.taken -= 1

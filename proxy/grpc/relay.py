@@ -65,7 +65,9 @@ async def relay(
     channels: Channels, context: Context, *, method: str, origin: Origin, traceparent: str | None = None
 ) -> Relayed:
     """Relay a call to its end, for a stream-stream handler, which then returns: the context has the status."""
-    passing, relayed = traced(for_upstream(context.invocation_metadata() or ()), traceparent), Relayed()
+    passing, relayed = for_upstream(context.invocation_metadata() or ()), Relayed()
+    if traceparent is not None:
+        passing = traced(passing, traceparent)
     if not is_sendable(passing):
         return end_with(context, unsendable(), relayed)
     try:

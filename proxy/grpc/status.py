@@ -71,10 +71,8 @@ def trace_parents(metadata: Iterable[tuple[str, str | bytes]]) -> list[str]:
     return [str(value) for key, value in metadata if key == TRACE_PARENT]
 
 
-def traced(metadata: Pairs, traceparent: str | None) -> Pairs:
-    """The metadata with this traceparent in place of the client's; unchanged for None."""
-    if traceparent is None:
-        return metadata
+def traced(metadata: Pairs, traceparent: str) -> Pairs:
+    """The metadata with this traceparent in place of the client's."""
     if not any(key == TRACE_PARENT for key, _ in metadata):
         return (*metadata, (TRACE_PARENT, traceparent))
     return tuple((key, traceparent if key == TRACE_PARENT else value) for key, value in metadata)

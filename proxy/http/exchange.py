@@ -26,7 +26,6 @@ from ..search.errors import (
     RejectedReplyError,
     Trouble,
     UpstreamExchangeError,
-    trouble_of,
 )
 from ..search.hedge import Fits, Gate
 from ..search.limits import Place
@@ -38,7 +37,7 @@ from ..telemetry.labels import AttemptKind, Bypass, FailOpen, Origin
 from ..telemetry.reports import Report
 from ..telemetry.requests import Ended, RequestRecord
 from ..telemetry.tracing import NAME as TRACE_PARENT
-from ..telemetry.tracing import UNTRACED, Trace
+from ..telemetry.tracing import Trace
 from ..writes.deletions import Deletions
 from ..writes.pipeline import Pipeline
 from ..writes.settling import ChangedWrite
@@ -99,7 +98,7 @@ class DataPlane:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         http, connection = self.http, cast(ClientConnection, request.protocol)
-        record = self.pipeline.begin(request.headers.getall(TRACE_PARENT, ()))
+        record = http.services.recorder.begin(request.headers.getall(TRACE_PARENT, ()))
         is_reused = connection.begin(record.request_id)
         response: RawResponse | None = None
         try:
@@ -122,7 +121,7 @@ class HttpExchange:
     _http: HttpServices
     _request: web.BaseRequest
     record: RequestRecord
-    _trace: Trace
+    _trace: Trace | None
     _body: RequestBody
     _classified: Classified
     is_search: bool
@@ -144,7 +143,7 @@ class HttpExchange:
         try:
             await self._body.gathered()
         except ClientBodyError as failure:
-            return self._http.relay.refuse_body(failure, self._request.raw_path)
+            return self._http.relay.failed(failure, self._request.raw_path)
         return None
 
     async def classify(self) -> RawResponse | None:
@@ -175,7 +174,7 @@ class HttpExchange:
         return self._http.answers.native(native)
 
     def unreachable(self, failure: UpstreamExchangeError) -> RawResponse:
-        return self._http.relay.refuse(trouble_of(failure.kind), self._request.raw_path, cause=failure.cause)
+        return self._http.relay.failed(failure, self._request.raw_path)
 
     # A search.
 
@@ -208,19 +207,19 @@ class HttpExchange:
         )
         target, method = self._classified.target, self._request.method
         raw_target = target.ending(ending, self.operation.query)
-        with self._trace.leg(AttemptKind.OVERFETCH, method, target.origin) as leg:
-            reply, body = await fetched(
-                self._http.upstream,
-                leg,
-                method,
-                raw_target,
-                headers,
-                body,
-                seconds=seconds,
-                most_bytes=self._http.services.limits.reply_body_bytes,
-                origin=target.origin,
-                fits=fits,
-            )
+        reply, body = await fetched(
+            self._http.upstream,
+            self._trace,
+            AttemptKind.OVERFETCH,
+            method,
+            raw_target,
+            headers,
+            body,
+            seconds=seconds,
+            most_bytes=self._http.services.limits.reply_body_bytes,
+            origin=target.origin,
+            fits=fits,
+        )
         if not 200 <= reply.status < 300:
             whole = framed(for_client(reply.raw_headers), length=len(body))
             self._refusal = RawResponse(reply.status, reply.reason, whole, body=body)
@@ -260,15 +259,15 @@ class HttpExchange:
             received = partial(http.searches.success_received, self.operation.collection)
             observer = ReplyObserver(received, limit_bytes=REFUSAL_BYTES)
         is_reported = self.rules.report_header and self.policy.mode == "on"
-        leg = self._trace.leg(kind, self._request.method, target.origin)
-        with self.record.original(kind), leg:
+        with self.record.original(kind):
             return await http.relay.relay(
                 self._request,
                 self._body,
                 is_search=True,
                 target=target,
                 observer=observer,
-                leg=leg,
+                trace=self._trace,
+                kind=kind,
                 gate=passing,
                 leave=self.place.leave,
                 added=lambda: list(plain_headers(self.record.bypass, self.record.fail_open, is_on=is_reported)),
@@ -304,7 +303,7 @@ class HttpExchange:
 
     def is_kept(self) -> bool:
         plain = self._body.kept()
-        self.plain, self._trace = plain or b"", UNTRACED
+        self.plain, self._trace = plain or b"", None
         return plain is not None
 
     async def again(self, body: bytes, *, seconds: float) -> bytes:
@@ -323,20 +322,19 @@ class HttpExchange:
         seconds: float,
         is_search: bool = True,
     ) -> bytes:
-        origin = self._classified.target.origin
-        with self._trace.leg(AttemptKind.LOOKUP, method, origin) as leg:
-            reply, body = await fetched(
-                self._http.upstream,
-                leg,
-                method,
-                target,
-                headers,
-                body,
-                seconds=seconds,
-                most_bytes=self._http.services.limits.reply_body_bytes,
-                origin=origin,
-                is_search=is_search,
-            )
+        reply, body = await fetched(
+            self._http.upstream,
+            self._trace,
+            AttemptKind.LOOKUP,
+            method,
+            target,
+            headers,
+            body,
+            seconds=seconds,
+            most_bytes=self._http.services.limits.reply_body_bytes,
+            origin=self._classified.target.origin,
+            is_search=is_search,
+        )
         return success_of(reply, body)
 
     async def body_of(self, limit_bytes: int) -> bytes | None:
@@ -365,8 +363,7 @@ class HttpExchange:
         if self.deletion is not None and http.backend.refuses_in_success:
             observer = ReplyObserver(self._succeeded, limit_bytes=REFUSAL_BYTES)
         naming = http.names.passing(classified.head) if classified.is_routed else nullcontext()
-        leg = self._trace.leg(AttemptKind.ORIGINAL, request.method, target.origin)
-        with http.write_invalidation.passing(classified.head), naming as learn, leg:
+        with http.write_invalidation.passing(classified.head), naming as learn:
             observer = observer if learn is None else ReplyObserver(learn)
             answer = await http.relay.relay(
                 request,
@@ -374,7 +371,7 @@ class HttpExchange:
                 target=target,
                 editing=editing,
                 observer=observer,
-                leg=leg,
+                trace=self._trace,
                 gate=gate,
                 leave=self.place.leave,
             )

@@ -110,9 +110,9 @@ def replaced(raw: RawHeaders, name: bytes, value: bytes | None) -> list[tuple[by
     return result
 
 
-def traced(raw: RawHeaders, traceparent: str | None) -> RawHeaders:
-    """The list with this traceparent instead of the client's; unchanged for None."""
-    return raw if traceparent is None else replaced(raw, TRACE_PARENT, traceparent.encode("ascii"))
+def traced(raw: RawHeaders, traceparent: str) -> RawHeaders:
+    """The list with this traceparent instead of the client's."""
+    return replaced(raw, TRACE_PARENT, traceparent.encode("ascii"))
 
 
 def request_head(

@@ -25,7 +25,8 @@ from aiohttp import web
 
 from ..runtime.loop import Owner
 from ..search.errors import ClientBodyError, ClientFault, Trouble, UpstreamExchangeError, trouble_of
-from ..telemetry.tracing import UNTOLD, Leg
+from ..telemetry.labels import AttemptKind
+from ..telemetry.tracing import Leg, Trace
 from .answers import AT_ONCE_BYTES, Editing, LocalAnswers, RawResponse, hold, readable
 from .body import RequestBody, decoded
 from .connections import Events
@@ -115,7 +116,8 @@ class Relay:
         is_search: bool = False,
         editing: Editing | None = None,
         observer: ReplyObserver | None = None,
-        leg: Leg = UNTOLD,
+        trace: Trace | None = None,
+        kind: AttemptKind = AttemptKind.ORIGINAL,
         gate: Gate | None = None,
         leave: Callable[[], None] = _stay,
         added: Callable[[], Headers] = list,
@@ -123,12 +125,13 @@ class Relay:
         """Send the request and stream its answer. Returns the response already sent, or one of our own still to be sent.
 
         ``is_search``: a POST that only reads; it is cancelled with its client, while a write that was sent completely is finished.
-        ``editing``: changes the answer, which is held until it is complete. ``observer``: reads an
-        answer as it passes. ``gate``: awaited before any of the answer is sent, and after ``editing``. ``leave``: called when the client
-        turns out to be slow, perhaps repeatedly: the request's place may be given to another. ``added``: fields of ours, after those of a
-        success; called behind the gate.
+        ``editing``: changes the answer, which is held until it is complete. ``observer``: reads an answer as it passes. ``gate``: awaited
+        before any of it is sent, and after ``editing``. ``leave``: called when the client turns out to be slow, perhaps repeatedly: its place
+        may be given to another. ``added``: fields of ours, after those of a success; called behind the gate.
         """
-        headers = traced(request.raw_headers if editing is None else readable(request.raw_headers), leg.traceparent)
+        leg = Leg() if trace is None else trace.leg(kind, request.method, target.origin)
+        headers = request.raw_headers if editing is None else readable(request.raw_headers)
+        headers = headers if leg.traceparent is None else traced(headers, leg.traceparent)
         try:
             reply = await self.upstream.open(
                 method=request.method,
@@ -140,21 +143,20 @@ class Relay:
                 origin=target.origin,
                 leave=self.writes.start,
             )
-        except UpstreamExchangeError as failure:
-            return self.refuse(trouble_of(failure.kind), request.raw_path, cause=failure.cause)
-        except ClientBodyError as failure:
-            return self.refuse_body(failure, request.raw_path)
-        leg.answered(reply.status)
-        try:
-            held = None if editing is None else await _held(reply, editing)
-            if gate is not None:
-                await gate(reply.status)
-            return await self._answer(request, reply, held, observer, leg, leave, added())
-        except UpstreamExchangeError as failure:  # while the answer was held: nothing of it has been sent
-            leg.cut()
-            return self.refuse(trouble_of(failure.kind), request.raw_path, cause=failure.cause)
+            leg.status = reply.status
+            try:
+                held = None if editing is None else await _held(reply, editing)
+                if gate is not None:
+                    await gate(reply.status)
+                return await self._answer(request, reply, held, observer, leg, leave, added())
+            finally:
+                await reply.close()
+        except (UpstreamExchangeError, ClientBodyError) as failure:  # nothing of an answer has been sent
+            leg.is_cut = True
+            return self.failed(failure, request.raw_path)
         finally:
-            await reply.close()
+            if trace is not None:
+                trace.ended(leg)
 
     def refuse(self, trouble: Trouble, path: str, *, cause: str = "") -> RawResponse:
         """Send our own answer, counted. ``path``: as the client sent it. ``cause``: for the log."""
@@ -163,8 +165,10 @@ class Relay:
         response.cause = cause
         return response
 
-    def refuse_body(self, failure: ClientBodyError, path: str) -> RawResponse:
-        """Answer a request whose body did not arrive, counted."""
+    def failed(self, failure: UpstreamExchangeError | ClientBodyError, path: str) -> RawResponse:
+        """Answer a request that the database did not answer, or whose body did not arrive; counted."""
+        if isinstance(failure, UpstreamExchangeError):
+            return self.refuse(trouble_of(failure.kind), path, cause=failure.cause)
         self.events.client_failed(failure.fault.value)
         return self.refuse(trouble_of(failure.fault), path)
 
@@ -240,7 +244,7 @@ class Relay:
                 observer.end()
             await flow.end()
         except UpstreamExchangeError:
-            leg.cut()
+            leg.is_cut = True
             _break(request, response)
         except TimeoutError:
             self.events.client_failed(ClientFault.TOO_SLOW.value)

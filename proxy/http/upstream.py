@@ -20,8 +20,8 @@ from vecsieve.config.schema import UpstreamSettings
 from ..runtime.addresses import Origin
 from ..search.errors import FailureKind, LostReplyError, RefusedReplyError, UpstreamExchangeError, cause_of
 from ..search.hedge import Fits
-from ..telemetry.labels import FailOpen
-from ..telemetry.tracing import UNTOLD, Leg
+from ..telemetry.labels import AttemptKind, FailOpen
+from ..telemetry.tracing import Leg, Trace
 from .connections import Events, Unobserved
 from .headers import (
     RawHeaders,
@@ -297,7 +297,8 @@ def _any(_size: int) -> bool:
 
 async def fetched(  # noqa: PLR0913 - a request has so many parts
     upstream: Upstream,
-    leg: Leg,
+    trace: Trace | None,
+    kind: AttemptKind,
     method: str,
     target: str,
     headers: RawHeaders,
@@ -310,22 +311,23 @@ async def fetched(  # noqa: PLR0913 - a request has so many parts
     is_search: bool = True,
 ) -> tuple[UpstreamReply, bytes]:
     """One reply to a request of ours, and its whole body, of at most ``most_bytes``. Raises LostReplyError."""
+    leg = Leg() if trace is None else trace.leg(kind, method, origin)
     try:
         reply = await upstream.open(
             method=method,
             raw_target=target,
-            headers=traced(headers, leg.traceparent),
+            headers=headers if leg.traceparent is None else traced(headers, leg.traceparent),
             body=body,
             content_length=None if body is None else len(body),
             is_search=is_search,
             deadline_seconds=seconds,
             origin=origin,
         )
-        leg.answered(reply.status)
+        leg.status = reply.status
         try:
             return reply, await reply.read_bounded(most_bytes, fits=fits)
         except (UpstreamExchangeError, ReplyTooLargeError, NoRoomError):
-            leg.cut()
+            leg.is_cut = True
             raise
         finally:
             await reply.close()
@@ -336,6 +338,9 @@ async def fetched(  # noqa: PLR0913 - a request has so many parts
         raise LostReplyError(FailOpen.TOO_LARGE, received_bytes=most_bytes) from failure
     except NoRoomError as failure:
         raise LostReplyError(FailOpen.OVERLOAD, received_bytes=failure.received_bytes) from failure
+    finally:
+        if trace is not None:
+            trace.ended(leg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,7 +358,8 @@ class OwnQuestions:
         headers = (*self.headers, (b"accept-encoding", b"identity"), (b"content-type", b"application/json"))
         reply, body = await fetched(
             self.upstream,
-            UNTOLD,
+            None,
+            AttemptKind.LOOKUP,
             question.method,
             f"{self.prefix}{question.target}",
             headers,

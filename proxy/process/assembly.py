@@ -52,7 +52,7 @@ from ..telemetry.labels import InFlight, Telemetry
 from ..telemetry.log import Access
 from ..telemetry.metrics import Metrics
 from ..telemetry.requests import RequestRecorder
-from ..telemetry.tracing import NO_TRACING, Clock, Tracing
+from ..telemetry.tracing import Clock, Tracing
 from ..writes.events import Feed
 from ..writes.gate import REST_SECONDS, Room, Shared, WriteGate
 from ..writes.journal import Journal
@@ -99,15 +99,15 @@ class Process:
         limits, events, self._settings = settings.limits, CountedEvents(metrics), settings
         self._backend = BACKENDS[settings.backend]
         self._rules = RulesInForce(Rules.of(settings))
-        self._owner = Owner()
-        self._seed = seed
+        self._owner, self._seed = Owner(), seed
         routes = _routes(settings, self._backend)
         self._upstream = _upstream(settings, events, routes, descriptors)
         self._questions = _questions(settings, self._upstream)
         self.learned = Learned(clock)
         self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
         self.own_reads = OwnReads(limits.own_reads_share, metrics=metrics, clock=clock)
-        self.recorder = RequestRecorder(metrics, log=log, clock=clock)
+        self._tracing = _tracing(settings, metrics)
+        self.recorder = RequestRecorder(metrics, log=log, clock=clock, tracing=self._tracing)
         self.recent = Recent(kept_by(settings), now=time.time, texts=settings.keeps_texts, place=seed)
         self._work = LongWork()
         self.pools = Pools(keep=kept_by(settings) > 0, clock=clock, work=self._work, count=metrics.sampled)
@@ -158,8 +158,6 @@ class Process:
             recorder=self.recorder,
             metrics=metrics,
             observer=Observed(self.recent, self.pools),
-            tracing=_tracing(settings, metrics),
-            keeps_marks=settings.tracing.endpoint is not None,
             sessions=Sessions(
                 store_of(settings.sessions, clock), clock=clock, failed=metrics.session_store_failures_total.inc
             ),
@@ -351,7 +349,8 @@ class Process:
             await self._gated.journal.close()
         await self._upstream.close()
         await self._services.sessions.close()
-        await self._services.tracing.close()
+        if self._tracing is not None:
+            await self._tracing.close()
 
 
 def _routes(settings: Settings, backend: Backend) -> Routes:
@@ -420,9 +419,9 @@ def _memory_guard(metrics: Metrics, clock: Clock, *, workers: int) -> MemoryGuar
     return guard
 
 
-def _tracing(settings: Settings, metrics: Metrics) -> Tracing:
+def _tracing(settings: Settings, metrics: Metrics) -> Tracing | None:
     if settings.tracing.endpoint is None:
-        return NO_TRACING
+        return None
     from ..telemetry.otel import tracing_of  # loads opentelemetry: an extra
 
     return tracing_of(

@@ -216,7 +216,7 @@ class Shadow:
 
     async def _measure(self, measure: Measure, attempt: Attempt, plain: Plain, *, is_warm: bool) -> None:
         async with self._alone:
-            attempt.watch.restart()
+            attempt.watch.started = attempt.watch.clock()
             report = await first_success(
                 [measure], lambda error: LOGGER.warning("not measured: %s", type(error).__name__)
             )

@@ -11,6 +11,7 @@ from vecsieve.adapters.contract import Operation, Pool, Search
 
 from ..selection.values import PROVEN, Fate, Selection
 from ..telemetry.labels import (
+    COLLAPSE_OF,
     BypassReason,
     Collapse,
     CollapsedIn,
@@ -46,14 +47,13 @@ def header_value(report: Report) -> str:
     (`policy.short`). ``added_ms``: total time minus time spent waiting for upstream. ``units``: read units of lookups, if there were any.
     ``hedged``: the client's own search was sent as well.
     """
-    found = report.counts
-    missing = sum(each.short for each in report.figures)
-    short = f";short={missing}" if missing else ""
+    sums = report.counts
+    short = f";short={sums.short}" if sums.short else ""
     units = f";extra_read_units={report.extra_read_units}" if report.vector_fetch is not None else ""
     hedged = ";hedged=1" if report.hedged else ""
     return (
-        f"pool={found.candidates};clusters={found.clusters};returned={found.returned}"
-        f";collapsed={found.collapsed};added_ms={report.added_seconds * 1000:.1f}{short}{units}{hedged}"
+        f"pool={sums.candidates};clusters={sums.clusters};returned={sums.returned}"
+        f";collapsed={sums.collapsed};added_ms={report.added_seconds * 1000:.1f}{short}{units}{hedged}"
     )
 
 
@@ -220,13 +220,16 @@ def report_of(
     hedged: bool = False,
 ) -> Report:
     """Sum up the current state of an attempt."""
-    lookups = attempt.lookups
+    lookups, watch = attempt.lookups, attempt.watch
+    total, stages = watch.clock() - watch.started, watch.stages()
+    upstream = stages.get(Stage.UPSTREAM, 0.0)
     return Report(
         backend=operation.backend,
         operation=operation.name,
         outcome=outcome,
-        total_seconds=attempt.watch.elapsed(),
-        upstream_seconds=attempt.watch.seconds(Stage.UPSTREAM),
+        total_seconds=total,
+        upstream_seconds=upstream,
+        added_seconds=max(0.0, total - upstream),
         fail_open=reason,
         searches=len(attempt.call.searches),
         top_k=sum(search.top_k for search in attempt.call.searches),
@@ -238,8 +241,8 @@ def report_of(
         recall=attempt.recall,
         vector_fetch=None if lookups is None else lookups.outcome,
         extra_read_units=0 if lookups is None else lookups.read_units,
-        stages=attempt.watch.stages(),
-        marks=attempt.watch.marks(),
+        stages=tuple(stages.items()),
+        marks=tuple(watch.marks),
         collapsed_ids=collapsed_value(attempt) if rows and _tells_in_header(attempt) else None,
     )
 
@@ -255,7 +258,7 @@ def _collapsed_by(fates: list[int], selection: Selection) -> tuple[tuple[Collaps
     links = selection.links[selection.fates == _COLLAPSED].tolist()
     counts: dict[Collapse, int] = {}
     for link in set(links):
-        reason = Collapse.of(link)
+        reason = COLLAPSE_OF[link]
         counts[reason] = counts.get(reason, 0) + links.count(link)
     return tuple((reason, counts[reason]) for reason in COLLAPSES if reason in counts)
 

@@ -177,7 +177,7 @@ class Searcher:
         if attempt.policy.tells_collapsed is CollapsedIn.PAYLOAD and isinstance(self._adapter, NotesResults):
             noted = partial(self._adapter.noted, attempt.call, answer, collapsed_notes(attempt))
             answer, attempt.is_noted = await self._work.done(noted, is_long=is_long), True
-        attempt.watch.add(Stage.ENCODE, since)
+        attempt.watch.marks.append((Stage.ENCODE, since, attempt.watch.clock()))
         return answer
 
     def plain(self, attempt: Attempt) -> bytes:
@@ -228,7 +228,7 @@ class Searcher:
         if needs.values and is_read and not attempt.rounds:
             since, read = attempt.watch.clock(), partial(read_pools, reply.pools, needs)
             reading = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
-            attempt.watch.add(Stage.DECODE, since)
+            attempt.watch.marks.append((Stage.DECODE, since, attempt.watch.clock()))
             attempt.policy = attempt.policy.with_texts(texts.learn(attempt.collection, reading, is_look=needs.whole))
         return with_fields(reply, needs, attempt.policy)
 
@@ -279,19 +279,19 @@ class Searcher:
             asked = tuple(map(max, sizes, attempt.first))
         since = watch.clock()
         body = self._adapter.widen(call, asked)
-        watch.add(Stage.REWRITE, since)
+        watch.marks.append((Stage.REWRITE, since, watch.clock()))
         if call.needs.whole:
             self._texts.looking(attempt.collection)
         since = watch.clock()
         try:
             fetched = await fetch(body)
         finally:
-            watch.add(Stage.UPSTREAM, since)
+            watch.marks.append((Stage.UPSTREAM, since, watch.clock()))
         attempt.fetched_bytes += len(fetched)
         attempt.reply_bytes = len(fetched)
         since, read = watch.clock(), partial(self._adapter.parse_reply, call, fetched)
         reply = await self._work.done(read, is_long=len(fetched) > TURN_BYTES)
-        watch.add(Stage.DECODE, since)
+        watch.marks.append((Stage.DECODE, since, watch.clock()))
         if len(reply.pools) != len(call.searches):
             raise MalformedReplyError(f"{len(reply.pools)} result lists for {len(call.searches)} searches")
         attempt.stock, attempt.stocked = reply, asked
@@ -391,7 +391,7 @@ class Searcher:
         search, since = attempt.call.searches[place], attempt.watch.clock()
         pool, records, rows = await self._read(attempt, place)
         candidates = candidates_of(pool, search, records, fields=attempt.policy.fields, allowance=allowance, rows=rows)
-        attempt.watch.add(Stage.DECODE, since)
+        attempt.watch.marks.append((Stage.DECODE, since, attempt.watch.clock()))
         since = attempt.watch.clock()
         chosen, scale = self._scaled(attempt, pool)
         if search.pages:
@@ -401,7 +401,7 @@ class Searcher:
             whole = attempt.policy.demotes  # results that were shown make room for any other of the pool
             steps = selecting(candidates, top_k=search.top_k, policy=chosen, scale=scale, whole=whole)
         selection = await self._work.finished(steps, is_long=not search.pages and pool.size > LONG_POOL)
-        attempt.watch.add(Stage.SELECT, since)
+        attempt.watch.marks.append((Stage.SELECT, since, attempt.watch.clock()))
         statements = candidates.statements
         return Page(selection, statements.evidence if isinstance(statements, PoolStatements) else ())
 

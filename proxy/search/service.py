@@ -33,7 +33,7 @@ from ..telemetry.labels import AttemptKind, Bypass, BypassReason, FailOpen, Outc
 from ..telemetry.metrics import Metrics
 from ..telemetry.reports import Report
 from ..telemetry.requests import RequestRecord, RequestRecorder
-from ..telemetry.tracing import NO_TRACING, Clock, Stopwatch, Tracing
+from ..telemetry.tracing import Clock, Stopwatch
 from ..telemetry.verdict import Plain
 from .collections.learned import WriteInvalidation, named_in
 from .collections.profiles import Scaling
@@ -69,7 +69,7 @@ class Observer(Protocol):
 class ProcessServices:
     """What all searches of a process share.
 
-    ``features``: None if nothing is remembered. ``work``: closed by the process. ``keeps_marks``: as for Stopwatch.
+    ``features``: None if nothing is remembered. ``work``: closed by the process.
     """
 
     backend: str
@@ -96,8 +96,6 @@ class ProcessServices:
     recorder: RequestRecorder
     metrics: Metrics
     observer: Observer
-    tracing: Tracing = NO_TRACING
-    keeps_marks: bool = False
     sessions: Sessions
 
     def write_invalidation(self, transport: Transport) -> WriteInvalidation:
@@ -231,7 +229,7 @@ class SearchService:
     async def _shadowed(self, exchange: Exchange[A], attempt: Attempt, record: RequestRecord, sample: float) -> A:
         async def measure() -> Report | None:
             report = await self.measure(exchange, attempt)
-            if report is not None:
+            if report is not None and record.trace is not None:
                 record.trace.staged(report.marks)
             return report
 
@@ -276,7 +274,7 @@ class SearchService:
         collection, texts = named_in(self._adapter, operation, exchange.plain), services.texts
         texted = texts.plan(exchange.policy, collection)
         policy, is_by_texts = texted.policy, texted.is_by_texts
-        watch = Stopwatch(services.clock, keeps_marks=services.keeps_marks)
+        watch = Stopwatch(services.clock)
         hint, vectors = governor.learned.hint(operation), texted.is_look or not is_by_texts
         needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=texted, vectors=vectors)
         grant = Grant(governor, self._dialect, operation, timeout_seconds=exchange.client_timeout_seconds)
@@ -293,7 +291,7 @@ class SearchService:
             call = read(needs) if lean is None else lean
         except UnsupportedError as verdict:
             return verdict.reason
-        watch.add(Stage.PARSE, watch.started)
+        watch.marks.append((Stage.PARSE, watch.started, watch.clock()))
         longest = max([len(each.query) for each in call.searches if each.query is not None], default=0)
         vector_bytes = longest * self._number_bytes or None if vectors else None
         grant.searches = len(call.searches)
@@ -339,7 +337,7 @@ class SearchService:
                 return answered
             return await self._answer_from_original(exchange, attempt, race, last)
         except asyncio.CancelledError:
-            grant.gave_up(attempt.watch.elapsed())
+            grant.gave_up(self._services.clock() - attempt.watch.started)
             raise
         finally:
             if race is not None:
@@ -365,12 +363,12 @@ class SearchService:
             self._governor.learned.contradicted(operation)
         grant.free()
         if race.is_first:
-            grant.overtaken(is_overdue=attempt.watch.elapsed() >= last)
+            grant.overtaken(is_overdue=attempt.watch.clock() - attempt.watch.started >= last)
         if race.is_sent:
             since, reason = attempt.watch.clock(), grant.reason or FailOpen.INTERNAL
             exchange.failed_open(reason)
             response = await race.answer()
-            attempt.watch.add(Stage.UPSTREAM, since)
+            attempt.watch.marks.append((Stage.UPSTREAM, since, attempt.watch.clock()))
             report = report_of(operation, attempt, outcome=Outcome.FAIL_OPEN, reason=reason, hedged=True)
         else:
             if grant.has_sent:
@@ -470,7 +468,7 @@ class SearchService:
         try:
             response = await exchange.original(kind)
         finally:
-            attempt.watch.add(Stage.UPSTREAM, since)
+            attempt.watch.marks.append((Stage.UPSTREAM, since, attempt.watch.clock()))
         return response, report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=reason)
 
 

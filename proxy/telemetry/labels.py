@@ -90,13 +90,8 @@ class CodeClass(LabelEnum):
     SERVER_ERROR = "5xx"
     NONE = "none"
 
-    @classmethod
-    def of(cls, status: int | None) -> CodeClass:
-        """NONE for None and for numbers that are no status."""
-        return _CODE_CLASSES.get(status // 100, cls.NONE) if status is not None else cls.NONE
 
-
-_CODE_CLASSES: Mapping[int, CodeClass] = dict(enumerate(list(CodeClass)[:5], start=1))
+CODE_CLASSES: Mapping[int, CodeClass] = dict(enumerate(list(CodeClass)[:5], start=1))
 
 
 class Origin(LabelEnum):
@@ -309,12 +304,9 @@ class Collapse(LabelEnum):
     REWORDED = "reworded"
     VECTORS = "vectors"
 
-    @classmethod
-    def of(cls, link: int) -> Collapse:
-        return _COLLAPSES.get(link, cls.VECTORS)
 
-
-_COLLAPSES: Mapping[int, Collapse] = {
+COLLAPSE_OF: Mapping[int, Collapse] = {
+    **dict.fromkeys(Link, Collapse.VECTORS),
     Link.EQUAL: Collapse.EQUAL_TEXT,
     Link.CONTAINED: Collapse.CONTAINED,
     Link.JOINED: Collapse.JOINED,

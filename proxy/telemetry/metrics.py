@@ -29,6 +29,7 @@ from .instruments import (
     WorkerGaugeSpec,
 )
 from .labels import (
+    CODE_CLASSES,
     OTHER,
     ApiRoute,
     AttemptKind,
@@ -317,7 +318,7 @@ class Metrics(Instruments):
         self.breaker_is(BreakerState.CLOSED)
         self.canary_is(CanaryState.NONE)
 
-    def request_done(
+    def request_done(  # noqa: PLR0913 - all that is counted of a request
         self,
         operation: str,
         outcome: Outcome,
@@ -325,13 +326,22 @@ class Metrics(Instruments):
         status: int | None,
         origin: Origin,
         seconds: float,
+        response_bytes: int = 0,
+        is_relayed: bool = False,
         trace_id: str | None = None,
     ) -> None:
-        """Counts a request that ended. ``status`` None: the client got no status. ``trace_id``: of a recorded trace."""
-        code_class = CodeClass.of(status)
+        """Counts a request that ended. ``status`` None: the client got no status. ``response_bytes``: of the body to the client;
+        ``is_relayed``: they came from upstream. ``trace_id``: of a recorded trace.
+        """
+        code_class = CODE_CLASSES.get((status or 0) // 100, CodeClass.NONE)
         self.requests_total.labels(self.backend, operation, outcome).inc()
         self.responses_total.labels(self.backend, code_class, origin).inc()
         self.request_duration_seconds.labels(self.backend, outcome).observe(seconds, trace_id)
+        self.client_response_bytes_total.inc(response_bytes)
+        if is_relayed:
+            self.upstream_response_bytes_total.inc(response_bytes)
+        if (status or 0) >= 500 and origin is Origin.UPSTREAM:
+            self.upstream_errors_total.labels(self.backend, UpstreamError.SERVER_ERROR).inc()
 
     def upstream_done(self, attempt: AttemptKind, seconds: float) -> None:
         self.upstream_request_duration_seconds.labels(self.backend, attempt).observe(seconds)
@@ -362,10 +372,6 @@ class Metrics(Instruments):
         """Counts an additional read that is not sent."""
         self.own_reads_withheld_total.labels(reason).inc()
 
-    def sent(self, body_bytes: int) -> None:
-        """Body bytes to clients."""
-        self.client_response_bytes_total.inc(body_bytes)
-
     def fused(self, result: FusionOutcome | Undivided) -> None:
         """Count a fusion under the policy per_retriever."""
         self.fusions_total.labels(self.backend, result).inc()
@@ -381,14 +387,13 @@ class Metrics(Instruments):
 
     def search_done(self, report: Report, *, trace_id: str | None = None) -> None:
         """Record a classified call: outcome, reason, stages, and each of its searches."""
-        added_seconds = report.added_seconds
         self.searches_total.labels(self.backend, report.outcome).inc()
         if report.bypass is not None:
             self.bypass_total.labels(self.backend, report.bypass.value).inc()
             return
         if report.fail_open is not None:
             self.fail_open_total.labels(self.backend, report.fail_open).inc()
-        self.added_latency_seconds.labels(report.operation).observe(added_seconds, trace_id)
+        self.added_latency_seconds.labels(report.operation).observe(report.added_seconds, trace_id)
         of_stage = self.stage_duration_seconds.labels
         for stage, seconds in report.stages:
             of_stage(stage).observe(seconds)
@@ -398,32 +403,11 @@ class Metrics(Instruments):
         if report.recall is not None:
             self.memory_recalls_total.labels(self.backend, report.recall).inc()
         for figures in report.figures:
-            self._search_counted(figures)
-            if figures.changed:
-                of, outcome = self.backend, report.outcome
-                self.answers_changed_total.labels(of, outcome).inc()
-                self.results_replaced_total.labels(of, outcome, Evidence.PROVEN).inc(figures.proven)
-                self.results_replaced_total.labels(of, outcome, Evidence.JUDGED).inc(figures.judged)
-                self.tokens_saved_total.labels(of, outcome).inc(figures.saved_tokens)
-        if report.figures:
-            self._ruled(report)
+            self._search_counted(report, figures)
 
-    def _ruled(self, report: Report) -> None:
-        """Count what was selected by the rule of its policy."""
+    def _search_counted(self, report: Report, figures: Figures) -> None:
+        of, outcome = self.backend, report.outcome
         rule = report.rule if report.rule in self.rule_searches_total else RuleLabel.OTHER
-        candidates = collapsed = filled = 0
-        for figures in report.figures:
-            candidates += figures.candidates
-            collapsed += figures.collapsed
-            filled += figures.filled
-        self.rule_searches_total.labels(rule).inc(len(report.figures))
-        self.rule_candidates_total.labels(rule).inc(candidates)
-        if collapsed:
-            self.rule_candidates_collapsed_total.labels(rule).inc(collapsed)
-        if filled:
-            self.rule_results_filled_total.labels(rule).inc(filled)
-
-    def _search_counted(self, figures: Figures) -> None:
         self.candidates.observe(figures.candidates)
         self.clusters.observe(figures.clusters)
         self.results_returned.observe(figures.returned)
@@ -431,25 +415,34 @@ class Metrics(Instruments):
             self.collapsed_ratio.observe(figures.collapsed / figures.candidates)
         self.score_loss_ratio.observe(figures.score_loss)
         for reason, count in figures.collapsed_by:
-            self.candidates_collapsed_total.labels(self.backend, reason).inc(count)
+            self.candidates_collapsed_total.labels(of, reason).inc(count)
+        self.rule_searches_total.labels(rule).inc()
+        self.rule_candidates_total.labels(rule).inc(figures.candidates)
         left_out = self.results_left_out_total.labels
         most_have_none = (
-            (left_out(self.backend, LeftOutBy.CAP), figures.capped),
-            (left_out(self.backend, LeftOutBy.BUDGET), figures.over_budget),
-            (left_out(self.backend, LeftOutBy.SHOWN), figures.shown),
+            (left_out(of, LeftOutBy.CAP), figures.capped),
+            (left_out(of, LeftOutBy.BUDGET), figures.over_budget),
+            (left_out(of, LeftOutBy.SHOWN), figures.shown),
             (self.candidates_unusable_total, figures.unusable),
             (self.searches_restrained_total, figures.restrained),
             (self.results_filled_total, figures.filled),
             (self.results_repeated_total, figures.repeats),
             (self.pool_exhausted_total, figures.exhausted),
+            (self.rule_candidates_collapsed_total.labels(rule), figures.collapsed),
+            (self.rule_results_filled_total.labels(rule), figures.filled),
         )
         for counter, count in most_have_none:
             if count:
                 counter.inc(count)
+        if figures.changed:
+            self.answers_changed_total.labels(of, outcome).inc()
+            self.results_replaced_total.labels(of, outcome, Evidence.PROVEN).inc(figures.proven)
+            self.results_replaced_total.labels(of, outcome, Evidence.JUDGED).inc(figures.judged)
+            self.tokens_saved_total.labels(of, outcome).inc(figures.saved_tokens)
 
     def api_request_done(self, route: ApiRoute, *, status: int | None, seconds: float) -> None:
         """``status`` None: the client got none."""
-        self.api_requests_total.labels(route, CodeClass.of(status)).inc()
+        self.api_requests_total.labels(route, CODE_CLASSES.get((status or 0) // 100, CodeClass.NONE)).inc()
         if route in self.api_request_duration_seconds:
             self.api_request_duration_seconds.labels(route).observe(seconds)
 

@@ -61,6 +61,7 @@ class Counts(NamedTuple):
     clusters: int
     returned: int
     collapsed: int
+    short: int
 
 
 class Report(NamedTuple):
@@ -68,7 +69,7 @@ class Report(NamedTuple):
 
     ``recall``: for calls sent without vectors, whether memory had them. ``vector_fetch``: for calls whose vectors a second request fetches,
     its outcome; ``extra_read_units``: the cost of those requests, included in the answer. ``searches``, ``top_k``: totals; None if the body
-    was not read. ``upstream_seconds``: spent waiting for upstream, all attempts. ``rule``: of the policy, by its name or RuleLabel.
+    was not read. ``upstream_seconds``: spent waiting for upstream, all attempts; ``added_seconds``: the rest of the total, never negative. ``rule``: of the policy, by its name or RuleLabel.
     ``stages``: seconds by stage; ``marks``: when, for traces. ``collapsed_ids``: as in ``collapsed_value``, None if the client did not
     request them.
     """
@@ -78,6 +79,7 @@ class Report(NamedTuple):
     outcome: Outcome
     total_seconds: float
     upstream_seconds: float
+    added_seconds: float
     bypass: BypassReason | None = None
     fail_open: FailOpen | None = None
     searches: int | None = None
@@ -95,18 +97,13 @@ class Report(NamedTuple):
     collapsed_ids: str | None = None
 
     @property
-    def added_seconds(self) -> float:
-        """What the proxy added; never negative."""
-        return max(0.0, self.total_seconds - self.upstream_seconds)
-
-    @property
     def counts(self) -> Counts:
         """The sums over all its searches."""
         if len(self.figures) == 1:
             (only,) = self.figures
-            return Counts(only.candidates, only.clusters, only.returned, only.collapsed)
-        columns = [(each.candidates, each.clusters, each.returned, each.collapsed) for each in self.figures]
-        return Counts(*map(sum, zip(*columns, strict=True))) if columns else Counts(0, 0, 0, 0)
+            return Counts(only.candidates, only.clusters, only.returned, only.collapsed, only.short)
+        rows = [Counts(one.candidates, one.clusters, one.returned, one.collapsed, one.short) for one in self.figures]
+        return Counts(*map(sum, zip(*rows, strict=True))) if rows else Counts(0, 0, 0, 0, 0)
 
     @property
     def reason(self) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from vecsieve.adapters.contract import Operation
@@ -18,12 +18,11 @@ from .labels import (
     Outcome,
     OverrideName,
     Shed,
-    UpstreamError,
 )
 from .log import Access
 from .metrics import Metrics
 from .reports import Report
-from .tracing import UNTRACED, Clock, Finish, Trace
+from .tracing import Clock, Finish, Trace, Tracing, sampled_trace_id
 
 
 class Ended(NamedTuple):
@@ -90,7 +89,7 @@ class RequestRecord:
         "watch",
     )
 
-    def __init__(self, recorder: RequestRecorder, started: float, trace_id: str | None, trace: Trace) -> None:
+    def __init__(self, recorder: RequestRecorder, started: float, trace_id: str | None, trace: Trace | None) -> None:
         self._recorder = recorder
         self.started = started
         self.trace_id = trace_id
@@ -106,8 +105,8 @@ class RequestRecord:
     def classified(self, operation: Operation) -> None:
         """The request is a ranked search."""
         self.operation = operation
-        if self.trace is not UNTRACED:
-            self.trace.classified(operation.name)
+        if self.trace is not None:
+            self.trace.operation = operation.name
 
     def bypassed(self, reason: BypassReason) -> None:
         self.outcome, self.bypass = Outcome.BYPASS, reason
@@ -118,7 +117,7 @@ class RequestRecord:
 
     def reported(self, report: Report) -> None:
         self.outcome, self.report = report.outcome, report
-        if report.marks:
+        if self.trace is not None:
             self.trace.staged(report.marks)
 
     def shadowed(self) -> None:
@@ -145,65 +144,57 @@ class RequestRecord:
 
 
 class RequestRecorder:
-    """Records requests. ``clock``: monotonic seconds. ``log`` takes every ended request and must return at once."""
+    """Records requests. ``clock``: monotonic seconds. ``log`` takes every ended request and must return at once. ``tracing``: None if no request is
+    recorded.
+    """
 
-    __slots__ = ("_log", "clock", "metrics", "requests_in_flight", "searches_in_flight")
+    __slots__ = ("_log", "_tracing", "clock", "metrics", "requests_in_flight", "searches_in_flight")
 
-    def __init__(self, metrics: Metrics, *, log: Callable[[Access], None], clock: Clock) -> None:
-        self.metrics = metrics
+    def __init__(
+        self, metrics: Metrics, *, log: Callable[[Access], None], clock: Clock, tracing: Tracing | None = None
+    ) -> None:
+        self.metrics, self._tracing = metrics, tracing
         self._log = log
         self.clock = clock
         self.searches_in_flight = 0
         self.requests_in_flight = 0
 
-    def begin(self, *, trace_id: str | None = None, trace: Trace = UNTRACED) -> RequestRecord:
-        """Start the record of a request; the same code must call ``end``. ``trace_id``: of its recorded trace, if ``trace`` has none."""
+    def begin(self, traceparents: Sequence[str] = ()) -> RequestRecord:
+        """Start the record of a request with these traceparent fields; the same code must call ``end``."""
         self.requests_in_flight += 1
-        return RequestRecord(self, self.clock(), trace.trace_id or trace_id, trace)
+        trace = None if self._tracing is None else self._tracing.begin(traceparents)
+        trace_id = None if trace is None else trace.trace_id
+        if trace is None and traceparents:
+            trace_id = sampled_trace_id(traceparents)  # another process may record it
+        return RequestRecord(self, self.clock(), trace_id, trace)
 
     def end(self, record: RequestRecord, ended: Ended) -> None:
         self.requests_in_flight -= 1
-        self._count(record, ended, self.clock() - record.started)
-        if record.trace.trace_id is not None:
-            record.trace.end(_finish(record, ended))
-
-    def shed(self, reason: Shed) -> None:
-        """A request was refused for lack of room."""
-        self.metrics.requests_shed_total.labels(reason).inc()
-        self.metrics.local_error(LocalError.SHED)
-
-    def measured(self, report: Report) -> None:
-        """A shadow measurement ended."""
-        self.metrics.search_done(report)
-
-    def _count(self, record: RequestRecord, ended: Ended, seconds: float) -> None:
+        seconds, metrics, report = self.clock() - record.started, self.metrics, record.report
         operation = OTHER if record.operation is None else record.operation.name
-        self.metrics.request_done(
+        metrics.request_done(
             operation,
             record.outcome,
             status=ended.status,
             origin=ended.origin,
             seconds=seconds,
+            response_bytes=ended.response_bytes,
+            is_relayed=ended.is_relayed,
             trace_id=record.trace_id,
         )
-        if ended.status is not None and ended.status >= 500 and ended.origin is Origin.UPSTREAM:
-            self.metrics.upstream_failed(UpstreamError.SERVER_ERROR)
-        if ended.is_relayed:
-            self.metrics.received(ended.response_bytes)
-        self.metrics.sent(ended.response_bytes)
-        report = record.report
         if report is None and (record.bypass is not None or record.fail_open is not None):
             report = Report(
-                backend=self.metrics.backend,
+                backend=metrics.backend,
                 operation=operation,
                 outcome=record.outcome,
                 total_seconds=seconds,
                 upstream_seconds=seconds,
+                added_seconds=0.0,
                 bypass=record.bypass,
                 fail_open=record.fail_open,
             )
         if report is not None:
-            self.metrics.search_done(report, trace_id=record.trace_id)
+            metrics.search_done(report, trace_id=record.trace_id)
         if record.watch is not None:
             record.watch(ended.status, seconds, report)
         self._log(
@@ -211,7 +202,7 @@ class RequestRecorder:
                 request_id=record.request_id,
                 method=ended.method,
                 operation=operation,
-                backend=self.metrics.backend,
+                backend=metrics.backend,
                 outcome=record.outcome,
                 origin=ended.origin,
                 status=ended.status,
@@ -224,6 +215,17 @@ class RequestRecorder:
                 report=report,
             )
         )
+        if record.trace is not None:
+            record.trace.end(_finish(record, ended))
+
+    def shed(self, reason: Shed) -> None:
+        """A request was refused for lack of room."""
+        self.metrics.requests_shed_total.labels(reason).inc()
+        self.metrics.local_error(LocalError.SHED)
+
+    def measured(self, report: Report) -> None:
+        """A shadow measurement ended."""
+        self.metrics.search_done(report)
 
 
 def _finish(record: RequestRecord, ended: Ended) -> Finish:

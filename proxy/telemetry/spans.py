@@ -11,14 +11,16 @@ the settings. So no path, collection, key, query or exception message can be exp
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum, StrEnum
-from typing import Protocol, Self
+from typing import Protocol
 
 from ..runtime.addresses import Origin
 from .labels import AttemptKind, FailOpen, Outcome, Stage
-from .tracing import SAMPLED, UNTRACED, Clock, Finish, Leg, Mark, Trace, parent_of, written
+from .tracing import SAMPLED, Clock, Finish, Leg, Mark, Trace, parent_of, written
+
+MOST_MARKS = 64  # a batch of a hundred searches enters four hundred stages
 
 
 class Code(IntEnum):
@@ -150,14 +152,14 @@ class Recording:
     wall: Callable[[], int]
     chance: random.Random
 
-    def begin(self, parents: Sequence[str]) -> Trace:
+    def begin(self, parents: Sequence[str]) -> Trace | None:
         """Record the request if it is sampled."""
         parent = parent_of(parents) if parents else None
         if parent is not None:
             ids = Ids(parent.trace_id, self._id(64), parent.span_id, parent.flags)
-            return _Recorded(self, ids, is_propagated=True) if parent.is_sampled else UNTRACED
+            return _Recorded(self, ids, is_propagated=True) if parent.is_sampled else None
         if self.chance.random() >= self.ratio:
-            return UNTRACED
+            return None
         return _Recorded(self, Ids(self._id(128), self._id(64), None, SAMPLED), is_propagated=not parents)
 
     def below(self, ids: Ids) -> Ids:
@@ -170,6 +172,17 @@ class Recording:
 
     def _id(self, bits: int) -> int:
         return self.chance.getrandbits(bits) or 1  # W3C forbids 0
+
+
+@dataclass(slots=True, kw_only=True)
+class _RecordedLeg(Leg):
+    """``started``: by the clock."""
+
+    ids: Ids
+    kind: AttemptKind
+    method: Method
+    origin: Origin
+    started: float
 
 
 class _Recorded:
@@ -188,14 +201,42 @@ class _Recorded:
     def at(self, seconds: float) -> int:
         return self._ns + int((seconds - self._at) * 1e9)
 
-    def classified(self, operation: str) -> None:
-        self.operation = operation
-
     def leg(self, kind: AttemptKind, method: str, origin: Origin | None) -> Leg:
-        return _RecordedLeg(self._recording, self, kind, Method.of(method), origin)
+        recording, ids = self._recording, self._recording.below(self.ids)
+        return _RecordedLeg(
+            written(ids.trace_id, ids.span_id, ids.flags) if self.is_propagated else None,
+            ids=ids,
+            kind=kind,
+            method=Method.of(method),
+            origin=recording.origins[0] if origin is None else origin,
+            started=recording.clock(),
+        )
 
-    def staged(self, marks: Iterable[Mark]) -> None:
-        for stage, started, ended in marks:
+    def ended(self, leg: Leg) -> None:
+        """It failed unless a whole success answered."""
+        assert isinstance(leg, _RecordedLeg)  # noqa: S101 - `leg` has made it
+        status, code = known_status(leg.status), known_code(leg.code)
+        is_fine = (status is not None and status < 400) or code is Code.OK
+        origins = self._recording.origins
+        self._recording.exporting.emit(
+            Span(
+                kind=Kind.LEG,
+                ids=leg.ids,
+                started_ns=self.at(leg.started),
+                ended_ns=self.at(self._recording.clock()),
+                is_failed=leg.is_cut or not is_fine,
+                method=leg.method,
+                operation=self.operation,
+                attempt=leg.kind,
+                status=status,
+                code=code,
+                host=origins.index(leg.origin) if leg.origin in origins else None,
+                is_tls=leg.origin.scheme == "https",
+            )
+        )
+
+    def staged(self, marks: Sequence[Mark]) -> None:
+        for stage, started, ended in marks[:MOST_MARKS]:
             if stage is Stage.UPSTREAM:
                 continue  # its legs are spans already
             self._recording.exporting.emit(
@@ -226,60 +267,5 @@ class _Recorded:
                 fail_open=finish.fail_open,
                 candidates=finish.candidates,
                 collapsed=finish.collapsed,
-            )
-        )
-
-
-class _RecordedLeg:
-    """One request to the database. It failed unless a success answered."""
-
-    def __init__(
-        self, recording: Recording, trace: _Recorded, kind: AttemptKind, method: Method, origin: Origin | None
-    ) -> None:
-        self._recording, self._trace = recording, trace
-        self._kind, self._method = kind, method
-        self._origin = recording.origins[0] if origin is None else origin
-        self._ids = recording.below(trace.ids)
-        self._started = 0.0
-        self._status: int | None = None
-        self._code: int | None = None
-        self._is_cut = False
-
-    @property
-    def traceparent(self) -> str | None:
-        ids = self._ids
-        return written(ids.trace_id, ids.span_id, ids.flags) if self._trace.is_propagated else None
-
-    def answered(self, status: int) -> None:
-        self._status = status
-
-    def ended(self, code: int) -> None:
-        self._code = code
-
-    def cut(self) -> None:
-        self._is_cut = True
-
-    def __enter__(self) -> Self:
-        self._started = self._recording.clock()
-        return self
-
-    def __exit__(self, *_failure: object) -> None:
-        status, code = known_status(self._status), known_code(self._code)
-        is_fine = (status is not None and status < 400) or code is Code.OK
-        origins = self._recording.origins
-        self._recording.exporting.emit(
-            Span(
-                kind=Kind.LEG,
-                ids=self._ids,
-                started_ns=self._trace.at(self._started),
-                ended_ns=self._trace.at(self._recording.clock()),
-                is_failed=self._is_cut or not is_fine,
-                method=self._method,
-                operation=self._trace.operation,
-                attempt=self._kind,
-                status=status,
-                code=code,
-                host=origins.index(self._origin) if self._origin in origins else None,
-                is_tls=self._origin.scheme == "https",
             )
         )

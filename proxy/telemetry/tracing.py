@@ -1,19 +1,19 @@
-"""The tracing interface of the planes, the stopwatch of stages, and disabled tracing.
+"""The tracing interface of the planes, and the stopwatch of stages.
 
     begin ─► Trace ─► leg ─► Leg, one per request to the database ── its traceparent goes out with it
+                  ─► ended, with the leg
                   ─► staged, the parts of the work between
                   ─► end, once
 
-An implementation never raises and never waits; it gets no other data of a request.
+An implementation never raises and never waits; it gets no other data of a request. A request that is not recorded has no trace.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol
 
 from ..runtime.addresses import Origin
 from .labels import AttemptKind, FailOpen, Outcome, Stage
@@ -71,47 +71,26 @@ Clock = Callable[[], float]
 Mark = tuple[Stage, float, float]
 """When a stage was entered and left, by the clock."""
 
-MOST_MARKS = 64  # a batch of a hundred searches enters four hundred stages: later ones are only added up
-
 
 class Stopwatch:
-    """Adds up seconds per stage, in the order in which stages first ended. ``clock``: monotonic seconds. ``started``: by the clock.
+    """When each stage of a search began and ended. ``clock``: monotonic seconds. ``started``: by the clock.
 
-    ``keeps_marks``: also keep when each was entered and left, for a trace. A call per stage and no context manager: a search has ten stages.
+    A stage is one append to ``marks``: a search has ten of them.
     """
 
-    __slots__ = ("_marks", "_seconds", "clock", "started")
+    __slots__ = ("clock", "marks", "started")
 
-    def __init__(self, clock: Clock, *, keeps_marks: bool = False) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self._seconds: dict[Stage, float] = {}
-        self._marks: list[Mark] | None = [] if keeps_marks else None
+        self.marks: list[Mark] = []
         self.started = clock()
 
-    def add(self, stage: Stage, started: float) -> None:
-        """A stage ends that began then, by ``clock``."""
-        ended = self.clock()
-        self._seconds[stage] = self._seconds.get(stage, 0.0) + (ended - started)
-        if self._marks is not None and len(self._marks) < MOST_MARKS:
-            self._marks.append((stage, started, ended))
-
-    def restart(self) -> None:
-        """Count the elapsed time from now; the stages stay."""
-        self.started = self.clock()
-
-    def elapsed(self) -> float:
-        """Seconds since the start."""
-        return self.clock() - self.started
-
-    def seconds(self, stage: Stage) -> float:
-        return self._seconds.get(stage, 0.0)
-
-    def stages(self) -> tuple[tuple[Stage, float], ...]:
-        return tuple(self._seconds.items())
-
-    def marks(self) -> tuple[Mark, ...]:
-        """The first MOST_MARKS marks, if they are kept."""
-        return () if self._marks is None else tuple(self._marks)
+    def stages(self) -> dict[Stage, float]:
+        """Seconds per stage, in the order in which stages first ended."""
+        seconds: dict[Stage, float] = {}
+        for stage, started, ended in self.marks:
+            seconds[stage] = seconds.get(stage, 0.0) + (ended - started)
+        return seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,40 +106,31 @@ class Finish:
     collapsed: int | None = None
 
 
-class Leg(AbstractContextManager["Leg"], Protocol):
-    """One request to the database, until the end of its answer."""
+@dataclass(slots=True)
+class Leg:
+    """One request to the database, until the end of its answer. ``traceparent``: to send; None: leave the client's. ``status``: of an HTTP
+    answer whose head arrived; ``code``: of a gRPC call that ended. ``is_cut``: the answer began and was incomplete.
+    """
 
-    @property
-    def traceparent(self) -> str | None:
-        """The traceparent to send; None: leave the client's."""
-
-    def __enter__(self) -> Self:
-        """The request is sent now."""
-
-    def answered(self, status: int) -> None:
-        """The head of an HTTP answer arrived."""
-
-    def ended(self, code: int) -> None:
-        """A gRPC call ended with this code."""
-
-    def cut(self) -> None:
-        """The answer began and was incomplete."""
+    traceparent: str | None = None
+    status: int | None = None
+    code: int | None = None
+    is_cut: bool = False
 
 
 class Trace(Protocol):
-    """One client's request."""
+    """One client's request that is recorded. ``trace_id``: 32 hexadecimal digits. ``operation``: of a ranked search."""
 
-    @property
-    def trace_id(self) -> str | None:
-        """32 hexadecimal digits if the request is recorded, else None."""
-
-    def classified(self, operation: str) -> None:
-        """The request is a ranked search."""
+    trace_id: str
+    operation: str | None
 
     def leg(self, kind: AttemptKind, method: str, origin: Origin | None) -> Leg:
-        """A request to the database, not entered yet. ``origin``: None for the settings' upstream."""
+        """A request to the database that begins now. ``origin``: None for the settings' upstream."""
 
-    def staged(self, marks: Iterable[Mark]) -> None:
+    def ended(self, leg: Leg) -> None:
+        """The request to the database has ended."""
+
+    def staged(self, marks: Sequence[Mark]) -> None:
         """Add the stages of the work."""
 
     def end(self, finish: Finish) -> None:
@@ -168,64 +138,8 @@ class Trace(Protocol):
 
 
 class Tracing(Protocol):
-    def begin(self, parents: Sequence[str]) -> Trace:
-        """Start the trace of a request with these traceparent fields."""
+    def begin(self, parents: Sequence[str]) -> Trace | None:
+        """Start the trace of a request with these traceparent fields; None if it is not recorded."""
 
     async def close(self) -> None:
         """Send what is queued, for a bounded time."""
-
-
-class _UntracedLeg:
-    traceparent = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_failure: object) -> None:
-        return None
-
-    def answered(self, status: int) -> None:
-        """Nothing is kept."""
-
-    def ended(self, code: int) -> None:
-        """Nothing is kept."""
-
-    def cut(self) -> None:
-        """Nothing is kept."""
-
-
-class _Untraced:
-    trace_id = None
-
-    def classified(self, operation: str) -> None:
-        """Nothing is kept."""
-
-    def leg(self, _kind: AttemptKind, _method: str, _origin: Origin | None) -> Leg:
-        return UNTOLD
-
-    def staged(self, marks: Iterable[Mark]) -> None:
-        """Nothing is kept."""
-
-    def end(self, finish: Finish) -> None:
-        """Nothing is kept."""
-
-
-UNTOLD: Leg = _UntracedLeg()
-"""A request to the database that is not recorded."""
-
-UNTRACED: Trace = _Untraced()
-"""A request that is not recorded."""
-
-
-class NoTracing:
-    """Disabled tracing."""
-
-    def begin(self, _parents: Sequence[str]) -> Trace:
-        return UNTRACED
-
-    async def close(self) -> None:
-        """Nothing is queued."""
-
-
-NO_TRACING: Tracing = NoTracing()
-"""For a process without tracing."""

@@ -10,7 +10,7 @@ The transports implement ``ClientExchange``; each step that differs between them
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 from vecsieve.adapters.contract import Operation
@@ -25,7 +25,6 @@ from ..search.policy import ResolvedPolicy, Rules
 from ..search.service import ProcessServices, SearchService
 from ..telemetry.labels import AttemptKind, Bypass, Shed
 from ..telemetry.requests import RequestRecord
-from ..telemetry.tracing import sampled_trace_id
 from .deletions import Deletions
 from .gate import WriteExchange, WriteGate
 
@@ -77,13 +76,6 @@ class Pipeline:
         self._services = services
         self._searches = searches
         self._gate = gate
-
-    def begin(self, traceparents: Sequence[str]) -> RequestRecord:
-        """Start the record of a request."""
-        trace = self._services.tracing.begin(traceparents)
-        return self._services.recorder.begin(
-            trace_id=sampled_trace_id(traceparents) if traceparents else None, trace=trace
-        )
 
     async def enter(self, record: RequestRecord, *, is_search: bool) -> Place | None:
         """A place, which the transport returns later; None for a refused request."""

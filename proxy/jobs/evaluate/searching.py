@@ -301,7 +301,7 @@ class Trial:
         return Found(
             rows=_rows(answer),
             dropped=dropped,
-            added_seconds=watch.elapsed() - watch.seconds(Stage.UPSTREAM),
+            added_seconds=watch.clock() - watch.started - watch.stages().get(Stage.UPSTREAM, 0.0),
         )
 
     def _body(self, vector: Vectors) -> bytes:

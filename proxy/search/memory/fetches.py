@@ -61,7 +61,7 @@ class VectorFetches:
             try:
                 body = await self._look(lookup)
             finally:
-                self._watch.add(Stage.UPSTREAM, since)
+                self._watch.marks.append((Stage.UPSTREAM, since, self._watch.clock()))
             self.fetched_bytes += len(body)
             found = self._step.found(lookup, body)
             self.read_units += found.read_units

@@ -28,6 +28,7 @@ REPORT = Report(
     outcome=Outcome.DEDUP,
     total_seconds=0.0114,
     upstream_seconds=0.010,
+    added_seconds=0.0014,
     figures=(FIGURES,),
     grown=True,
     overfetch_bytes=70_000,
@@ -37,3 +38,9 @@ REPORT = Report(
 
 def report_of(figures: Figures, *more: Figures) -> Report:
     return REPORT._replace(figures=(figures, *more))
+
+
+def timed(report: Report, total_seconds: float, upstream_seconds: float) -> Report:
+    """The report of a call that took so long."""
+    added = max(0.0, total_seconds - upstream_seconds)
+    return report._replace(total_seconds=total_seconds, upstream_seconds=upstream_seconds, added_seconds=added)

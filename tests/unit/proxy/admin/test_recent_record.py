@@ -43,7 +43,7 @@ def explained(chosen: Selection, *ids: bytes, why: Mapping[int, str] = NOTHING) 
     )
     call = SimpleNamespace(operation=OPERATION, searches=(SEARCH,))
     attempt = SimpleNamespace(call=call, reply=SimpleNamespace(pools=(fetched,)), selections=(chosen,), plan=(8,))
-    report = Report("qdrant", "query", Outcome.DEDUP, 0.0, 0.0, figures=(figures(SEARCH, fetched, chosen),))
+    report = Report("qdrant", "query", Outcome.DEDUP, 0.0, 0.0, 0.0, figures=(figures(SEARCH, fetched, chosen),))
     [seen] = seen_of(cast(Attempt, attempt), report, texts=False)
     return seen.record(why)
 

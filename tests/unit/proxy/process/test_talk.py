@@ -47,6 +47,7 @@ def report(outcome: Outcome, *, collapsed: int = 0, repeats: int = 2, bypass: By
         outcome=outcome,
         total_seconds=0.0103,
         upstream_seconds=0.01,
+        added_seconds=0.0003,
         bypass=bypass,
         figures=() if bypass else (row,),
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.jobs.reports import FIGURES, REPORT, report_of
+from support.jobs.reports import FIGURES, REPORT, report_of, timed
 from support.selection.policies import CLASSICAL
 from support.selection.pools import planted, pool
 from support.selection.selections import selection
@@ -37,7 +37,7 @@ def test_every_header_value_follows_the_grammar_and_reads_back(
 ) -> None:
     """Invariant: five members in order, each the report's own number, nothing but digits behind the signs."""
     each = FIGURES._replace(candidates=pool, clusters=clusters, returned=returned, collapsed=collapsed)
-    value = header_value(report_of(each)._replace(total_seconds=total, upstream_seconds=upstream))
+    value = header_value(timed(report_of(each), total, upstream))
     found = re.fullmatch(r"pool=(\d+);clusters=(\d+);returned=(\d+);collapsed=(\d+);added_ms=(\d+\.\d)", value)
     assert found is not None
     assert [int(number) for number in found.groups()[:4]] == [pool, clusters, returned, collapsed]
@@ -58,11 +58,11 @@ def test_a_page_that_only_copies_could_fill_says_how_many_are_missing() -> None:
 
 def test_a_call_of_several_searches_reports_their_sums() -> None:
     report = report_of(FIGURES, FIGURES._replace(candidates=10, clusters=9, returned=4, collapsed=1))
-    assert report.counts == (60, 40, 12, 13)
+    assert report.counts == (60, 40, 12, 13, 0)
 
 
 def test_a_call_without_figures_reports_zeros() -> None:
-    assert header_value(REPORT._replace(figures=(), total_seconds=0.0)) == (
+    assert header_value(timed(REPORT._replace(figures=()), 0.0, 0.0)) == (
         "pool=0;clusters=0;returned=0;collapsed=0;added_ms=0.0"
     )
 

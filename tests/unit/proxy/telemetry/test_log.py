@@ -146,6 +146,7 @@ def test_no_line_can_grow_beyond_its_bound_by_what_a_request_is() -> None:
         top_k=most,
         total_seconds=1e9,
         upstream_seconds=1e8,
+        added_seconds=9e8,
         fail_open=FailOpen.NOT_FOUND_VECTOR,
     )
     longest = ACCESS._replace(

@@ -325,7 +325,9 @@ def test_upstream_and_local_failures_and_bytes_count_by_kind(metrics: Metrics, r
     metrics.upstream_done(AttemptKind.REPLAY, 0.2)
     metrics.retried(Retry.RESET)
     metrics.received(500)
-    metrics.sent(200)
+    metrics.request_done(
+        "other", Outcome.PASSTHROUGH, status=200, origin=Origin.UPSTREAM, seconds=0.1, response_bytes=200
+    )
     found = scrape(registry)
     backend = {"backend": "qdrant"}
     assert found.value("vecsieve_upstream_errors_total", {**backend, "kind": "reset"}) == 1

@@ -196,7 +196,9 @@ async def test_tracing_is_made_as_the_settings_say() -> None:
     with collector() as seen:
         settings = Settings.model_validate({"tracing": {"endpoint": seen.url, "sample_ratio": 1.0}})
         tracing = tracing_of(settings, clock=time.monotonic, dropped=lambda _: None)
-        tracing.begin([]).end(Finish(method="GET", outcome=Outcome.PASSTHROUGH, status=200))
+        trace = tracing.begin([])
+        assert trace is not None
+        trace.end(Finish(method="GET", outcome=Outcome.PASSTHROUGH, status=200))
         await tracing.close()
         (span,) = seen.spans
     assert span.name == "GET"

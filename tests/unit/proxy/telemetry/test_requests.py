@@ -75,7 +75,7 @@ def test_a_request_is_in_flight_from_its_beginning_to_its_end(counting: Counting
 
 
 def test_a_request_of_a_recorded_trace_is_what_its_histograms_lead_to(counting: Counting) -> None:
-    record = counting.recorder.begin(trace_id="4bf92f3577b34da6a3ce929d0e0e4736")
+    record = counting.recorder.begin(["00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"])
     record.reported(REPORT)
     counting.recorder.end(record, FINE)
     leading = [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, dataclass, field, fields
 from enum import Enum
 from types import NoneType
@@ -16,8 +17,18 @@ from hypothesis import strategies as st
 from support.process.clocks import ManualClock
 from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stage
-from vecsieve.proxy.telemetry.spans import Code, Ids, Kind, Method, Recording, Span, known_code, known_status
-from vecsieve.proxy.telemetry.tracing import UNTRACED, Finish, Trace, parent_of
+from vecsieve.proxy.telemetry.spans import (
+    MOST_MARKS,
+    Code,
+    Ids,
+    Kind,
+    Method,
+    Recording,
+    Span,
+    known_code,
+    known_status,
+)
+from vecsieve.proxy.telemetry.tracing import Finish, Leg, Trace, parent_of
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"
@@ -55,7 +66,19 @@ class Recorder:
         )
 
     def begin(self, *parents: str) -> Trace:
-        return self.recording.begin(parents)
+        trace = self.recording.begin(parents)
+        assert trace is not None
+        return trace
+
+
+@contextmanager
+def leg_of(trace: Trace, kind: AttemptKind, method: str, origin: Origin | None) -> Iterator[Leg]:
+    """A request to the database, as the planes send it."""
+    leg = trace.leg(kind, method, origin)
+    try:
+        yield leg
+    finally:
+        trace.ended(leg)
 
 
 def only(spans: Sequence[Span], kind: Kind) -> Span:
@@ -73,14 +96,14 @@ def test_a_request_of_a_recorded_trace_is_recorded_below_its_parent() -> None:
 
 
 def test_a_request_of_a_trace_that_nobody_records_is_left_alone_whatever_the_ratio() -> None:
-    assert Recorder(ratio=1.0).begin(UNSAMPLED) is UNTRACED
+    assert Recorder(ratio=1.0).recording.begin([UNSAMPLED]) is None
 
 
 @pytest.mark.parametrize(("ratio", "least", "most"), [(0.0, 0, 0), (0.25, 400, 600), (1.0, 2000, 2000)])
 def test_of_requests_without_a_parent_the_ratio_is_recorded(ratio: float, least: int, most: int) -> None:
     recorder = Recorder(ratio)
-    traces = [recorder.begin() for _ in range(2000)]
-    recorded = [trace for trace in traces if trace is not UNTRACED]
+    traces = [recorder.recording.begin([]) for _ in range(2000)]
+    recorded = [trace for trace in traces if trace is not None]
     assert least <= len(recorded) <= most
     assert len({trace.trace_id for trace in recorded}) == len(recorded)
 
@@ -89,12 +112,12 @@ def test_of_requests_without_a_parent_the_ratio_is_recorded(ratio: float, least:
 def test_a_broken_traceparent_is_no_parent_and_stays_as_it_is(parents: list[str]) -> None:
     recorder = Recorder()
     trace = recorder.begin(*parents)
-    with trace.leg(AttemptKind.ORIGINAL, "GET", None) as leg:
+    with leg_of(trace, AttemptKind.ORIGINAL, "GET", None) as leg:
         assert leg.traceparent is None, "the database gets what the client sent"
     trace.end(FINE)
     assert trace.trace_id != TRACE
     assert only(recorder.kept.spans, Kind.REQUEST).ids.parent_id is None
-    assert Recorder(ratio=0.0).begin(*parents) is UNTRACED
+    assert Recorder(ratio=0.0).recording.begin(parents) is None
 
 
 def test_the_database_is_told_of_the_leg_and_not_of_the_request() -> None:
@@ -102,7 +125,7 @@ def test_the_database_is_told_of_the_leg_and_not_of_the_request() -> None:
     trace = recorder.begin(SAMPLED)
     told = []
     for kind in (AttemptKind.OVERFETCH, AttemptKind.REPLAY):
-        with trace.leg(kind, "POST", None) as leg:
+        with leg_of(trace, kind, "POST", None) as leg:
             told.append(parent_of([leg.traceparent or ""]))
     trace.end(FINE)
     *legs, request = recorder.kept.spans
@@ -118,7 +141,7 @@ def test_the_database_is_told_of_the_leg_and_not_of_the_request() -> None:
 def test_the_parents_flags_go_on_as_far_as_they_are_known(flags: int) -> None:
     """For any flags of a recorded trace: sampled and random go on, nothing else does."""
     trace = Recorder().begin(f"00-{TRACE}-{PARENT}-{flags | 1:02x}")
-    with trace.leg(AttemptKind.ORIGINAL, "GET", None) as leg:
+    with leg_of(trace, AttemptKind.ORIGINAL, "GET", None) as leg:
         assert leg.traceparent is not None
         assert leg.traceparent.endswith(f"-{(flags | 1) & 3:02x}")
 
@@ -127,7 +150,7 @@ def test_times_are_those_of_the_clock_from_one_look_at_the_wall() -> None:
     recorder = Recorder()
     trace = recorder.begin()
     recorder.clock.now += 1.0
-    with trace.leg(AttemptKind.ORIGINAL, "GET", None):
+    with leg_of(trace, AttemptKind.ORIGINAL, "GET", None):
         recorder.clock.now += 2.0
     trace.staged([(Stage.DECODE, 53.0, 53.5), (Stage.UPSTREAM, 51.0, 53.0)])
     recorder.clock.now += 1.0
@@ -152,7 +175,7 @@ def test_an_address_is_told_only_of_an_origin_that_the_settings_name() -> None:
     recorder = Recorder()
     trace = recorder.begin()
     for origin in (None, DATABASE, OTHER):
-        with trace.leg(AttemptKind.ORIGINAL, "GET", origin):
+        with leg_of(trace, AttemptKind.ORIGINAL, "GET", origin):
             pass
     assert [(span.host, span.is_tls) for span in recorder.kept.spans] == [(0, False), (0, False), (None, True)]
 
@@ -175,13 +198,8 @@ def test_a_leg_fails_unless_it_was_answered_well_and_whole(
     status: int | None, code: int | None, is_cut: bool, failed: bool
 ) -> None:
     recorder = Recorder()
-    with recorder.begin().leg(AttemptKind.ORIGINAL, "GET", None) as leg:
-        if status is not None:
-            leg.answered(status)
-        if code is not None:
-            leg.ended(code)
-        if is_cut:
-            leg.cut()
+    with leg_of(recorder.begin(), AttemptKind.ORIGINAL, "GET", None) as leg:
+        leg.status, leg.code, leg.is_cut = status, code, is_cut
     (span,) = recorder.kept.spans
     assert (span.is_failed, span.status) == (failed, status)
     assert span.code == (None if code is None else Code.UNKNOWN if code == 99 else code)
@@ -189,7 +207,7 @@ def test_a_leg_fails_unless_it_was_answered_well_and_whole(
 
 def test_a_leg_that_raises_is_recorded_and_the_error_goes_on() -> None:
     recorder = Recorder()
-    with pytest.raises(ValueError, match="secret"), recorder.begin().leg(AttemptKind.ORIGINAL, "GET", None):
+    with pytest.raises(ValueError, match="secret"), leg_of(recorder.begin(), AttemptKind.ORIGINAL, "GET", None):
         raise ValueError("secret")
     (span,) = recorder.kept.spans
     assert span.is_failed
@@ -219,7 +237,7 @@ def test_a_request_fails_by_the_servers_fault_and_not_by_its_clients(
 def test_a_request_says_what_selection_did() -> None:
     recorder = Recorder()
     trace = recorder.begin()
-    trace.classified("query")
+    trace.operation = "query"
     trace.end(
         Finish(
             method="BREW",
@@ -283,3 +301,9 @@ def test_a_code_is_one_of_grpcs_seventeen(code: int) -> None:
     """For any number: the code of that number, UNKNOWN where there is none."""
     assert known_code(code) == (code if 0 <= code <= 16 else Code.UNKNOWN)
     assert known_code(None) is None
+
+
+def test_the_stages_of_one_request_are_bounded() -> None:
+    recorder = Recorder()
+    recorder.begin().staged([(Stage.DECODE, 51.0, 52.0)] * (2 * MOST_MARKS))
+    assert len(recorder.kept.spans) == MOST_MARKS

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from support.backends.toy_backend import OPERATION
 from support.backends.toy_exchange import toys
 from support.deploy.expositions import value
-from support.jobs.reports import FIGURES, REPORT
+from support.jobs.reports import FIGURES, REPORT, timed
 from vecsieve.adapters.contract import Operation
 from vecsieve.config.schema import CanarySettings, Settings
 from vecsieve.proxy.runtime.lifecycle import Board
@@ -116,10 +116,10 @@ class Watched:
         return next(each for each in CanaryState if value(self.registry, "canary_state", state=each.value))
 
 
-GOOD = REPORT._replace(searches=1, total_seconds=0.011, upstream_seconds=0.010)
+GOOD = timed(REPORT._replace(searches=1), 0.011, 0.010)
 FAULTS: dict[CanaryState, Callable[[Watched], None]] = {
     CanaryState.ERRORS: lambda watched: watched.ended(GOOD, status=500),
-    CanaryState.SLOW: lambda watched: watched.ended(GOOD._replace(total_seconds=0.011 + ADDED_SECONDS)),
+    CanaryState.SLOW: lambda watched: watched.ended(timed(GOOD, 0.011 + ADDED_SECONDS, 0.010)),
     CanaryState.FAIL_OPEN: lambda watched: watched.ended(
         GOOD._replace(outcome=Outcome.FAIL_OPEN, fail_open=FailOpen.NO_VECTORS)
     ),
@@ -160,11 +160,9 @@ HARMLESS: dict[str, Callable[[Watched], None]] = {
     "good": lambda watched: watched.ended(GOOD),
     "the client's own mistake": lambda watched: watched.ended(GOOD, status=404),
     "bypassed": lambda watched: watched.ended(
-        GOOD._replace(outcome=Outcome.BYPASS, bypass=Bypass.QUOTA, total_seconds=9.0), status=429
+        timed(GOOD._replace(outcome=Outcome.BYPASS, bypass=Bypass.QUOTA), 9.0, 0.010), status=429
     ),
-    "a large batch": lambda watched: watched.ended(
-        GOOD._replace(searches=100, total_seconds=2.0, upstream_seconds=1.99)
-    ),
+    "a large batch": lambda watched: watched.ended(timed(GOOD._replace(searches=100), 2.0, 1.99)),
     "disconnected early": lambda watched: watched.ended(None, status=None, seconds=0.05),
     "short as its policy asks": lambda watched: watched.ended(
         GOOD._replace(figures=(FIGURES._replace(short=2),)), may_be_short=True
@@ -195,7 +193,7 @@ def test_a_database_that_slows_down_stops_it_although_its_plain_searches_are_as_
     for seconds in (SLOWED_SECONDS, SLOWED_SECONDS + 0.011):
         plain[:] = [seconds]
         for _ in range(BOUNDS[CanaryState.SLOW]):
-            watch(200, 0.0, GOOD._replace(total_seconds=seconds, upstream_seconds=seconds))
+            watch(200, 0.0, timed(GOOD, seconds, seconds))
         states.append(watched.state)
     assert states == [CanaryState.ON, CanaryState.SLOW]
 
@@ -203,7 +201,7 @@ def test_a_database_that_slows_down_stops_it_although_its_plain_searches_are_as_
 def test_a_batch_to_which_much_is_added_is_slow() -> None:
     watched = Watched()
     for _ in range(BOUNDS[CanaryState.SLOW]):
-        watched.ended(GOOD._replace(searches=100, total_seconds=2.0, upstream_seconds=1.0))
+        watched.ended(timed(GOOD._replace(searches=100), 2.0, 1.0))
     assert watched.state is CanaryState.SLOW
 
 
@@ -211,10 +209,10 @@ def test_without_plain_searches_only_what_passed_beside_the_database_is_added() 
     watched = Watched()
     watch = watched.canary.watch("c", (), may_be_short=False)
     for _ in range(WINDOW):
-        watch(200, 3.0, GOOD._replace(total_seconds=3.0, upstream_seconds=2.99))
+        watch(200, 3.0, timed(GOOD, 3.0, 2.99))
     states = [watched.state]
     for _ in range(BOUNDS[CanaryState.SLOW]):
-        watch(200, 3.0, GOOD._replace(total_seconds=3.0, upstream_seconds=2.0))
+        watch(200, 3.0, timed(GOOD, 3.0, 2.0))
     assert [*states, watched.state] == [CanaryState.ON, CanaryState.SLOW]
 
 

@@ -113,7 +113,7 @@ async def test_vectors_that_are_looked_up_show_the_copies_and_are_charged() -> N
     assert attempt.lookups is not None
     assert (attempt.lookups.outcome, attempt.lookups.read_units) == (VectorFetchOutcome.FOUND, 3)
     assert attempt.lookups.fetched_bytes > 0
-    assert attempt.watch.seconds(Stage.UPSTREAM) == 2.0  # the search and the lookup, one tick each
+    assert attempt.watch.stages()[Stage.UPSTREAM] == 2.0  # the search and the lookup, one tick each
 
 
 async def test_a_policy_that_says_text_asks_for_nothing_more() -> None:
