@@ -21,9 +21,9 @@ from aiohttp.abc import AbstractResolver
 
 from vecsieve.config.schema import UpstreamSettings
 
+from ..http.connections import Ages
 from ..runtime.addresses import Origin
 from ..search.errors import FailureKind, UpstreamExchangeError
-from ..search.limits import Ages
 
 _HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")  # the names made by `openssl rehash`; OpenSSL reads no others in a folder
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
@@ -139,7 +139,7 @@ class Channels:
         if pool is None:
             pool = self._keep(key, _target(origin), frozenset())
         self._pools.move_to_end(key)
-        if not pool.is_renewing and self._ages.is_over(pool.end):
+        if not pool.is_renewing and asyncio.get_running_loop().time() >= pool.end:
             self._renew(key, pool)
         return _Lease(pool)
 

@@ -19,7 +19,7 @@ from vecsieve.adapters.contract import Dialect, NativeAnswer
 
 from ..search.errors import ORIGIN, WORDING, Trouble
 from .body import WINDOWS, decoded
-from .headers import Headers, RawHeaders, around_other_bytes, framed, replaced, values
+from .headers import Headers, RawHeaders, around_other_bytes, replaced, values
 from .upstream import UpstreamReply
 
 if TYPE_CHECKING:
@@ -218,8 +218,7 @@ class Editing:
         changed = None if plain is None else self.change(plain)
         if changed is None or changed == plain:
             return None
-        plainly = around_other_bytes(replaced(reply.raw_headers, b"content-encoding", None))
-        headers = framed(plainly, length=len(changed))
+        headers = around_other_bytes(replaced(reply.raw_headers, b"content-encoding", None), len(changed))
         return RawResponse(reply.status, reply.reason, headers, body=changed)
 
 

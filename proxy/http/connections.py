@@ -1,4 +1,4 @@
-"""The open client connections of one process: how many there are, and which must close.
+"""The open client connections of one process: how many there are, which must close, and how old connections may become.
 
 A connection is new until its first request head is complete. Up to 80 % of the limit nothing happens. Above it each first request closes
 the oldest idle connection, and every answer says `Connection: close`. At the limit the oldest new connection is replaced if it had
@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from ..search.errors import Trouble
+from ..search.limits import spread
 from ..telemetry.labels import ConnectionRejected, LocalError, UpstreamError
 from ..telemetry.metrics import Metrics
 
@@ -22,6 +23,32 @@ CROWDED_SHARE = 0.8  # Envoy's overload actions begin at 95 %; a process with 40
 NEW_SECONDS = 1.0  # a client that connects to send a request has sent it by then
 # How many connections are checked for an idle one: checking 4,096 for each new one would block the loop.
 LOOKED_AT = 64
+
+
+JITTER = 0.1  # as gRPC's core does
+NEVER = float("inf")
+
+
+class Ages:
+    """Sets the end of each new connection, spread by ± 10 %. ``seconds``: None: never. ``clock``: monotonic seconds.
+
+    Old connections do not spread over new replicas and stay on removed addresses.
+    """
+
+    __slots__ = ("_clock", "_count", "_seconds", "_spread")
+
+    def __init__(self, seconds: float | None, *, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._count = 0
+        self._spread = spread(0)
+
+    def end(self) -> float:
+        """When a connection made now is to end, by the clock."""
+        if self._seconds is None:
+            return NEVER
+        self._count += 1
+        return self._clock() + self._seconds * (1 + JITTER * self._spread(self._count))
 
 
 class Connection(Protocol):
@@ -54,7 +81,7 @@ class Connections:
     @property
     def must_close(self) -> bool:
         """Whether answers must end their connections: too many are in use, or the process is draining."""
-        return self._is_draining or self._in_use > self._crowd
+        return self._is_draining or len(self._open) - len(self._new) > self._crowd
 
     def admit(self, connection: Connection) -> bool:
         """Register a new connection; False when it must be closed at once."""
@@ -69,7 +96,7 @@ class Connections:
 
     def asked(self, connection: Connection) -> None:
         """The connection's first request head is complete; later calls do nothing."""
-        if self._new.pop(connection, None) is not None and self._in_use > self._crowd:
+        if self._new.pop(connection, None) is not None and len(self._open) - len(self._new) > self._crowd:
             self._dismiss_idle()
 
     def forget(self, connection: Connection) -> None:
@@ -96,10 +123,6 @@ class Connections:
         """Close the idle connections."""
         for connection in [each for each in self._open if each.is_idle]:
             connection.leave()
-
-    @property
-    def _in_use(self) -> int:
-        return len(self._open) - len(self._new)
 
     def _make_room(self) -> None:
         oldest = next(iter(self._new.items()), None)

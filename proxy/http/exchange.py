@@ -44,18 +44,17 @@ from ..writes.settling import ChangedWrite
 from .answers import Editing, LocalAnswers, RawResponse
 from .body import RequestBody, coding_of, decoded
 from .headers import (
-    Headers,
+    SIGNATURE,
     RawHeaders,
+    Shape,
     Target,
     accepts_identity,
     around_other_bytes,
     for_client,
     framed,
-    is_signed,
     replaced,
     shape_of,
     values,
-    wants_exact_bytes,
 )
 from .protocol import ClientConnection
 from .relay import Relay, ReplyObserver
@@ -105,7 +104,8 @@ class DataPlane:
             body = RequestBody(request, idle_seconds=http.services.limits.stream_idle_timeout_seconds)
             classified = http.heads.read(request.method, request.raw_path, request.headers, connection.index)
             is_search = classified.search is not None
-            exchange = HttpExchange(http, request, record, record.trace, body, classified, is_search)
+            shape = shape_of(request.raw_headers)
+            exchange = HttpExchange(http, request, shape, record, record.trace, body, classified, is_search)
             response = await self.pipeline.answer(exchange)
         finally:
             http.services.recorder.end(record, _ended(request, response, is_reused=is_reused))
@@ -120,6 +120,7 @@ class HttpExchange:
 
     _http: HttpServices
     _request: web.BaseRequest
+    _shape: Shape
     record: RequestRecord
     _trace: Trace | None
     _body: RequestBody
@@ -128,7 +129,7 @@ class HttpExchange:
     plain: bytes = b""
     ruled_by: str = ""
     client_timeout_seconds: float | None = None
-    _head: tuple[int, str, Headers] | None = None  # of the last success: status, reason, fields
+    _head: tuple[int, str, RawHeaders] | None = None  # of the last success: status, reason, fields
     _refusal: RawResponse | None = None
     _success: bytes | None = None  # the database's answer to a deletion, where it may be a refusal
     place: Place = field(init=False)
@@ -159,7 +160,7 @@ class HttpExchange:
         return None
 
     def overrides(self) -> Iterable[tuple[str, str]]:
-        return self._request.headers.items() if shape_of(self._request.raw_headers).has_overrides else ()
+        return self._request.headers.items() if self._shape.has_overrides else ()
 
     def client(self) -> Client:
         return Client.of(self._request.headers.items(), self._request.remote)
@@ -179,19 +180,19 @@ class HttpExchange:
     # A search.
 
     async def read(self) -> HttpExchange | Bypass:
-        headers, limit = self._request.raw_headers, self._http.services.limits.request_body_bytes
-        if is_signed(headers):
+        headers, limit, shape = self._request.raw_headers, self._http.services.limits.request_body_bytes, self._shape
+        if shape.credentials and any(headers[place][1].startswith(SIGNATURE) for place in shape.credentials):
             self._http.heads.warn_of_signatures()
             return Bypass.SIGNED
-        if wants_exact_bytes(headers):
+        if shape.is_exacting:
             return Bypass.EXACT_BYTES
-        is_plain_accepted, coding = accepts_identity(headers), self._coding()
-        if coding is None or not is_plain_accepted:
+        coding = self._coding() if shape.codings else b""
+        if coding is None or (shape.accepts_codings and not accepts_identity(headers)):
             return Bypass.ENCODING
         raw = await self._whole(limit)
         if raw is None:
             return Bypass.TOO_LARGE
-        plain = decoded(raw, coding, limit_bytes=limit)
+        plain = decoded(raw, coding, limit_bytes=limit) if coding else raw
         if plain is None:
             return Bypass.ENCODING
         if plain is not raw and len(plain) > TURN_BYTES:
@@ -202,9 +203,9 @@ class HttpExchange:
     async def send(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes:
         """As in the protocol."""
         # The body was rewritten and the answer is read here: neither may have a content coding.
-        headers = replaced(
-            replaced(self._request.raw_headers, b"content-encoding", None), b"accept-encoding", b"identity"
-        )
+        headers = replaced(self._request.raw_headers, b"accept-encoding", b"identity")
+        if self._shape.codings:
+            headers = replaced(headers, b"content-encoding", None)
         target, method = self._classified.target, self._request.method
         raw_target = target.ending(ending, self.operation.query)
         reply, body = await fetched(
@@ -224,7 +225,7 @@ class HttpExchange:
             whole = framed(for_client(reply.raw_headers), length=len(body))
             self._refusal = RawResponse(reply.status, reply.reason, whole, body=body)
         body = success_of(reply, body)
-        self._head = reply.status, reply.reason, around_other_bytes(reply.raw_headers)
+        self._head = reply.status, reply.reason, reply.raw_headers
         return body
 
     def answer(self, body: bytes, report: Report) -> RawResponse:
@@ -232,9 +233,9 @@ class HttpExchange:
         if self._head is None:
             raise RejectedReplyError(FailOpen.INTERNAL)
         status, reason, headers = self._head
-        headers = framed(headers, length=len(body))
-        headers += report_headers(report, is_wanted=self.rules.report_header)
-        return RawResponse(status, reason, headers, body=body)
+        answered = around_other_bytes(headers, len(body))
+        answered += report_headers(report, is_wanted=self.rules.report_header)
+        return RawResponse(status, reason, answered, body=body)
 
     def failed_open(self, reason: FailOpen) -> None:
         self.record.failed_open(reason)
@@ -293,8 +294,8 @@ class HttpExchange:
         return target.raw[len(target.path) :]
 
     def size_bytes(self, limit_bytes: int) -> int | None:
-        headers, length = self._request.raw_headers, self._body.content_length
-        if (length or 0) > limit_bytes or wants_exact_bytes(headers) or values(headers, b"content-encoding"):
+        shape, length = self._shape, self._body.content_length
+        if (length or 0) > limit_bytes or shape.is_exacting or shape.codings:
             return None
         return limit_bytes if length is None else length
 
@@ -338,8 +339,9 @@ class HttpExchange:
         return success_of(reply, body)
 
     async def body_of(self, limit_bytes: int) -> bytes | None:
-        coding, raw = self._coding(), await self._whole(limit_bytes)
-        plain = None if raw is None or coding is None else decoded(raw, coding, limit_bytes=limit_bytes)
+        coding, plain = self._coding() if self._shape.codings else b"", await self._whole(limit_bytes)
+        if plain is not None and coding != b"":
+            plain = None if coding is None else decoded(plain, coding, limit_bytes=limit_bytes)
         self.plain = plain or b""
         return plain
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum, auto
+from operator import itemgetter
 
 from aiohttp import HttpVersion10, HttpVersion11
 from aiohttp.http import HttpVersion
@@ -67,12 +68,15 @@ EXACTING = frozenset(
 CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
+_VALUE = itemgetter(1)
+
+
 def is_forwardable(raw: RawHeaders) -> bool:
     """Whether every field can be forwarded byte for byte: UTF-8 without control characters.
 
     Other bytes are legal in HTTP (obs-text), but aiohttp's serializer would drop them silently.
     """
-    return shape_of(raw).are_names_forwardable and _are_forwardable([value for _, value in raw])
+    return shape_of(raw).are_names_forwardable and _are_forwardable(tuple(map(_VALUE, raw)))
 
 
 def _are_forwardable(parts: Sequence[bytes]) -> bool:
@@ -152,25 +156,16 @@ def for_client(raw: RawHeaders) -> Headers:
     return [(name, raw[place][1].decode("utf-8")) for place, _, name in _passing(raw)]
 
 
-def around_other_bytes(raw: RawHeaders) -> Headers:
-    """Upstream's fields for a body that was changed."""
+def around_other_bytes(raw: RawHeaders, length: int) -> Headers:
+    """Upstream's fields for a body that was changed, with its new length."""
     passing = for_client(raw)
-    return (
-        [pair for pair in passing if pair[0].lower().encode() not in VOUCHING] if shape_of(raw).is_exacting else passing
-    )
+    if shape_of(raw).is_exacting:
+        passing = [pair for pair in passing if pair[0].lower().encode() not in VOUCHING]
+    return framed(passing, length=length)
 
 
-def wants_exact_bytes(raw: RawHeaders) -> bool:
-    """Whether the client's head has a field that a rewritten request or a trimmed answer would make false."""
-    return shape_of(raw).is_exacting
-
-
-_SIGNATURE = b"AWS4-"
-
-
-def is_signed(raw: RawHeaders) -> bool:
-    """Whether the credentials are an AWS signature (SigV4), which covers the host, the target and the body."""
-    return any(raw[place][1].startswith(_SIGNATURE) for place in shape_of(raw).credentials)
+SIGNATURE = b"AWS4-"
+"""How credentials begin that are an AWS signature (SigV4), which covers the host, the target and the body."""
 
 
 # RFC 9110 12.5.3: identity is acceptable unless it is excluded by name, or by `*` without being named.
@@ -233,7 +228,8 @@ class Shape:
     """What the names of a head's fields show; nothing of the values, which may be credentials.
 
     ``passing``: places, kinds and names of the fields that are not for one connection only. ``is_plain``: at most one length and one host,
-    no transfer coding. ``is_exacting``: see EXACTING and VOUCHING. ``credentials``, ``connections``: places of these fields.
+    no transfer coding. ``is_exacting``: it has a field that a rewritten request or a trimmed answer would make false. ``accepts_codings``: it names
+    content codings for the answer. ``codings``, ``credentials``, ``connections``: places of these fields.
     """
 
     passing: tuple[tuple[int, _Kind, str], ...]
@@ -242,14 +238,20 @@ class Shape:
     is_plain: bool
     is_exacting: bool
     has_overrides: bool
+    accepts_codings: bool
     length_at: int | None
+    codings: tuple[int, ...]
     credentials: tuple[int, ...]
     connections: tuple[int, ...]
 
     @classmethod
     def of(cls, names: tuple[bytes, ...]) -> Shape:
         low = [name.lower() for name in names]
-        lengths = [place for place, name in enumerate(low) if name == b"content-length"]
+
+        def places(field: bytes) -> tuple[int, ...]:
+            return tuple(place for place, name in enumerate(low) if name == field)
+
+        lengths = places(b"content-length")
         return cls(
             passing=tuple(
                 (place, kind, names[place].decode("latin-1"))
@@ -262,8 +264,10 @@ class Shape:
             has_overrides=any(name.isascii() and is_override(name.decode("ascii")) for name in low),
             is_exacting=not (EXACTING | VOUCHING).isdisjoint(low),
             length_at=lengths[0] if lengths else None,
-            credentials=tuple(place for place, name in enumerate(low) if name == b"authorization"),
-            connections=tuple(place for place, name in enumerate(low) if name == b"connection"),
+            accepts_codings=b"accept-encoding" in low,
+            codings=places(b"content-encoding"),
+            credentials=places(b"authorization"),
+            connections=places(b"connection"),
         )
 
 
@@ -296,7 +300,7 @@ def _passing(raw: RawHeaders) -> Sequence[tuple[int, _Kind, str]]:
     named: set[bytes] = set()
     for place in shape.connections:
         if (said := raw[place][1].lower()) != b"keep-alive":  # which is not sent on in any case
-            named.update(token.strip() for token in said.split(b","))
+            named.update(map(bytes.strip, said.split(b",")))
     named -= HOP_BY_HOP | PROTECTED
     return [each for each in shape.passing if raw[each[0]][0].lower() not in named] if named else shape.passing
 
@@ -402,7 +406,7 @@ def _is_length(value: bytes) -> bool:
 
 def without_identity(raw: RawHeaders) -> RawHeaders:
     """The fields without RFC 2616's transfer coding `identity`, which means none."""
-    codings = () if shape_of(raw).is_plain else values(raw, b"transfer-encoding")
+    codings = values(raw, b"transfer-encoding")
     return replaced(raw, b"transfer-encoding", None) if codings and codings[0].strip().lower() == IDENTITY else raw
 
 

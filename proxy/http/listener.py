@@ -10,7 +10,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -25,10 +25,10 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 from vecsieve.config.schema import LimitSettings
 
 from ..runtime.addresses import DataPort, Origin, binding
-from ..search.limits import Ages
+from ..search.errors import Trouble
 from ..telemetry.log import guard_foreign_loggers
 from .answers import LocalAnswers
-from .connections import Connections, Events
+from .connections import Ages, Connections, Events
 from .headers import objection
 from .protocol import LEAST_PIECE_BYTES, ClientConnection, ConnectionRules
 
@@ -60,15 +60,6 @@ class Arrivals:
     def __init__(self, most: int = AT_A_TURN) -> None:
         self.most = most
         self.opening: set[asyncio.Task[None]] = set()
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.opening) >= self.most
-
-    def start(self, opening: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(opening, name="open a client connection")
-        self.opening.add(task)
-        task.add_done_callback(self.opening.discard)
 
 
 class Accepting:
@@ -106,7 +97,8 @@ class Accepting:
             await asyncio.wait(self._arrivals.opening)
 
     def _accept(self, listening: socket.socket) -> None:
-        while not self._arrivals.is_full:
+        opening = self._arrivals.opening
+        while len(opening) < self._arrivals.most:
             try:
                 connection, _address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -116,7 +108,9 @@ class Accepting:
                 return
             self._is_out_of_files = False
             connection.setblocking(False)
-            self._arrivals.start(self._open(connection))
+            task = self._loop.create_task(self._open(connection), name="open a client connection")
+            opening.add(task)
+            task.add_done_callback(opening.discard)
 
     async def _open(self, connection: socket.socket) -> None:
         try:
@@ -195,10 +189,11 @@ class _Guard:
     answers: LocalAnswers
     events: Events
 
-    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+    def __call__(self, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
         trouble = objection(request.method, request.raw_path, request.version, request.raw_headers)
-        if trouble is None:
-            return await self.handler(request)
+        return self.handler(request) if trouble is None else self._refused(trouble, request)
+
+    async def _refused(self, trouble: Trouble, request: web.BaseRequest) -> web.StreamResponse:
         self.events.answered_locally(trouble.value)
         return self.answers.response(trouble, request.raw_path)
 

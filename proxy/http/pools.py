@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from vecsieve.config.schema import UpstreamSettings
 
 from ..runtime.addresses import Origin
 from ..search.errors import FailureKind, words_of_tls
-from ..search.limits import Ages
+from .connections import Ages
 from .names import Addresses, BoundedResolver, PublicResolver
 from .tls import upstream_context
 from .upstream_connection import BrokenExchangeError, UpstreamConnection
@@ -120,6 +119,10 @@ class _Host:
     def in_use(self) -> int:
         return len(self.busy) + self.opening
 
+    def use(self, connection: UpstreamConnection, is_search: bool) -> None:
+        self.busy[connection] = is_search
+        self.others += not is_search
+
     def freed(self, connection: UpstreamConnection) -> None:
         self._left(connection)
         self.idle.append(connection)
@@ -133,7 +136,7 @@ class _Host:
 
     def _left(self, connection: UpstreamConnection) -> None:
         self.others -= not self.busy.pop(connection, True)
-        self._pool.left(connection)
+        self._pool.ending.discard(connection)
 
 
 # RFC 8305 5: how long one address may take before the next is tried beside it.
@@ -175,14 +178,14 @@ class Pool:
         self._idle_seconds = idle_seconds
         self._connect_seconds = settings.connect_timeout_seconds
         self._stall_seconds = settings.stream_idle_timeout_seconds
-        self._ages = Ages(settings.pool_age_seconds, clock=time.monotonic)
+        self._ages = Ages(settings.pool_age_seconds, clock=self._loop.time)
         self._hosts: dict[Origin, _Host] = {}
         # Requests without a connection, by host and whether they are searches: these queues take turns, oldest request first. They get an
         # idle connection, or None: then they may open one.
         self._waiting: dict[tuple[_Host, bool], dict[asyncio.Future[UpstreamConnection | None], None]] = {}
         self._loans = Loans()
         # Their loans were ended; they are in use for some turns of the loop.
-        self._ending: set[UpstreamConnection] = set()
+        self.ending: set[UpstreamConnection] = set()
         self._sweeping: asyncio.TimerHandle | None = None
         self._opened = 0
         self._is_closed = False
@@ -222,18 +225,13 @@ class Pool:
     def _idle(self, host: _Host, is_search: bool) -> UpstreamConnection | None:
         """An idle connection, now busy. One that is too old, or closing, is never used again."""
         while host.idle:
-            connection = host.idle.pop()
-            is_fresh = self._loop.time() - connection.idle_since <= self._idle_seconds
-            if is_fresh and connection.is_open and not self._ages.is_over(connection.ends_at):
-                self._use(host, connection, is_search)
+            connection, now = host.idle.pop(), self._loop.time()
+            is_fresh = now - connection.idle_since <= self._idle_seconds and now < connection.ends_at
+            if is_fresh and connection.is_open:
+                host.use(connection, is_search)
                 return connection
             connection.close()
         return None
-
-    @staticmethod
-    def _use(host: _Host, connection: UpstreamConnection, is_search: bool) -> None:
-        host.busy[connection] = is_search
-        host.others += not is_search
 
     @staticmethod
     def _opening(host: _Host, is_search: bool, more: int) -> None:
@@ -311,7 +309,7 @@ class Pool:
             if made is None:
                 self.changed()
         self._opened += 1
-        self._use(host, made, is_search)
+        host.use(made, is_search)
         if self._is_closed or not made.is_open:
             made.abort()
             raise BrokenExchangeError(FailureKind.RESET)
@@ -380,7 +378,7 @@ class Pool:
         """
 
         def ended() -> None:
-            self._ending.add(connection)
+            self.ending.add(connection)
             end()
 
         self._loans.add(connection, Loan(connection.owner, speed, ended))
@@ -389,17 +387,13 @@ class Pool:
     def take_back(self, connection: UpstreamConnection) -> None:
         self._loans.take_back(connection)
 
-    def left(self, connection: UpstreamConnection) -> None:
-        """It is not in use any more."""
-        self._ending.discard(connection)
-
     def _call_in(self, host: object) -> None:
         """End as many loans as requests to a host wait for a connection, without those that are ending already: thirty requests that come in
         one turn would end 465.
         """
         is_full = bool(self._most) and self._in_use >= self._most  # any loan that ends makes room
         waiting = sum(len(queue) for (each, _), queue in self._waiting.items() if each is host)
-        for _ in range(waiting - sum(is_full or each.owner is host for each in self._ending)):
+        for _ in range(waiting - sum(is_full or each.owner is host for each in self.ending)):
             if not self._loans.call_in(None if is_full else host):
                 return
 

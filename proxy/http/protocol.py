@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -22,9 +23,8 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from ..runtime.addresses import Origin
 from ..search.errors import Trouble
-from ..search.limits import NEVER, Ages
 from .answers import LocalAnswers
-from .connections import Connections, Events
+from .connections import NEVER, Ages, Connections, Events
 
 # Bytes of framing in one body that are always allowed. Clients that give a generator to their library send one chunk per piece: a JSON
 # encoder's pieces have 18 bytes on average with vectors, fewer with integers. This allows 200,000 chunks.
@@ -197,13 +197,8 @@ class ClientConnection(RequestHandler):
     @property
     def must_close(self) -> bool:
         """Whether the next answer must end this connection."""
-        return self._is_last or self._is_old or self._rules.connections.must_close
-
-    @property
-    def _is_old(self) -> bool:
-        """Whether its age is over, and closing would lose no pipelined request."""
-        ages = self._rules.ages
-        return ages is not None and not self._messages and ages.is_over(self._end)
+        is_old = not self._messages and time.monotonic() >= self._end  # closing would lose no pipelined request
+        return self._is_last or is_old or self._rules.connections.must_close
 
     @property
     def is_idle(self) -> bool:
@@ -303,7 +298,8 @@ class ClientConnection(RequestHandler):
             self._is_in_head = False
             self._stop_head_timer()
             self._rules.connections.asked(self)
-            self._fail_body_of_malformed_request()
+            if self._messages and not isinstance(self._messages[-1][0], RawRequestMessage):
+                self._fail_body_of_malformed_request()
         elif not was_in_body and not self._is_in_head and data.strip(b"\r\n"):
             # An empty line after a body is no head: RFC 9112 2.2, and old clients send one.
             self._is_in_head = True
@@ -360,8 +356,6 @@ class ClientConnection(RequestHandler):
         When llhttp meets a bad chunk, aiohttp (3.14.5) queues the error as a further message and forgets the stream of the request it
         belongs to, whose handler would then wait for its idle deadline.
         """
-        if not self._messages or isinstance(self._messages[-1][0], RawRequestMessage):
-            return
         waiting = [payload for _, payload in list(self._messages)[:-1]]
         if self._current_request is not None:
             waiting.append(self._current_request.content)

@@ -11,6 +11,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Protocol, cast
 
 from aiohttp.base_protocol import BaseProtocol
@@ -42,25 +43,18 @@ class BrokenExchangeError(Exception):
         self.words = words
 
 
+@dataclass(slots=True)
 class Upload:
     """A request body that is sent once, with a deadline for each slice that the database must take.
 
     ``is_sent``: the whole body was handed to the connection. ``fault``: the client's failure, if it ended the source.
     """
 
-    __slots__ = ("_length_bytes", "_stall_seconds", "fault", "is_sent", "source")
-
-    def __init__(self, source: bytes | AsyncIterator[bytes], *, length_bytes: int | None, stall_seconds: float) -> None:
-        self.source = source
-        self._length_bytes = length_bytes
-        self._stall_seconds = stall_seconds
-        self.is_sent = False
-        self.fault: ClientBodyError | None = None
-
-    @property
-    def whole(self) -> bytes | None:
-        """The body, if all of it is available and small enough for one write."""
-        return self.source if isinstance(self.source, bytes) and len(self.source) <= SLICE_BYTES else None
+    source: bytes | AsyncIterator[bytes]
+    length_bytes: int | None
+    stall_seconds: float
+    is_sent: bool = False
+    fault: ClientBodyError | None = None
 
     async def send(self, connection: UpstreamConnection, *, is_chunked: bool) -> None:
         """Send the body after its head.
@@ -80,7 +74,7 @@ class Upload:
     async def taken(self, connection: UpstreamConnection) -> None:
         """Wait until the connection accepts more. Raises TimeoutError, ConnectionError."""
         if connection.is_writing_paused:
-            async with asyncio.timeout(self._stall_seconds):
+            async with asyncio.timeout(self.stall_seconds):
                 await connection.drained()
 
     async def _pieces(self) -> AsyncIterator[bytes]:
@@ -94,20 +88,12 @@ class Upload:
 
     def _check(self, written: int, *, is_last: bool) -> None:
         """Refuse more or fewer bytes than declared, because the rest would be read as the next request."""
-        wanted = self._length_bytes
-        if wanted is not None and (written > wanted or (is_last and written < wanted)):
+        length = self.length_bytes
+        if length is not None and (written > length or (is_last and written < length)):
             raise ClientBodyError(ClientFault.MALFORMED)
 
 
 LAST_CHUNK = b"0\r\n\r\n"
-
-
-def _parts(head: bytes, body: bytes | None, *, is_chunked: bool) -> tuple[bytes, ...]:
-    if body is None:
-        return (head,)
-    if not is_chunked:
-        return (head, body)
-    return (head, b"%x\r\n" % len(body), body, b"\r\n", LAST_CHUNK) if body else (head, LAST_CHUNK)
 
 
 def _slices(body: bytes) -> Iterator[bytes]:
@@ -175,8 +161,12 @@ class Exchange:
     def send(self, head: bytes, *, is_chunked: bool) -> None:
         """Send the request, in one write if its body is available; otherwise the rest of it while waiting for the reply."""
         connection, upload = self._connection, self._upload
-        body = None if upload is None else upload.whole
-        if connection is None or not connection.write_all(_parts(head, body, is_chunked=is_chunked)):
+        source = None if upload is None else upload.source
+        body = source if isinstance(source, bytes) and len(source) <= SLICE_BYTES else None
+        parts: tuple[bytes, ...] = (head,) if body is None else (head, body)
+        if body is not None and is_chunked:
+            parts = (head, b"%x\r\n" % len(body), body, b"\r\n", LAST_CHUNK) if body else (head, LAST_CHUNK)
+        if connection is None or not connection.write_all(parts):
             self.fail(FailureKind.RESET)
             return
         if upload is None:
@@ -196,7 +186,7 @@ class Exchange:
                 upload.is_sent = True
             else:
                 await upload.send(connection, is_chunked=is_chunked)
-            connection.heard()  # from now on the reply is waited for
+            connection.heard_at = self._loop.time()  # from now on the reply is waited for
         except ClientBodyError as error:
             upload.fault = error
             self.fail(FailureKind.RESET)
@@ -308,7 +298,8 @@ class Exchange:
 
     async def close(self) -> None:
         """End the connection unless the reply is complete; wait until the source of the body is no longer read."""
-        self.abandon()
+        if self._connection is not None:
+            self.abandon()
         self._payload = None
         if self._sending is not None and not self._sending.done():
             await asyncio.wait({self._sending})
@@ -351,7 +342,7 @@ class Owner(Protocol):
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """``stall_seconds``: how long the database may be silent while it owes a reply. ``ends_at``: for the owner."""
+    """``stall_seconds``: how long the database may be silent while it owes a reply; ``heard_at``: since when it is. ``ends_at``: for the owner."""
 
     def __init__(self, owner: Owner, *, stall_seconds: float, ends_at: float) -> None:
         self.loop = asyncio.get_running_loop()
@@ -360,7 +351,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._exchange: Exchange | None = None
         self._drain: asyncio.Future[None] | None = None
-        self._heard_at = 0.0
+        self.heard_at = 0.0
         # One timer while the connection is used, instead of one for each read: it checks when something last arrived.
         self._timer: asyncio.TimerHandle | None = None
         self._is_gone = False
@@ -377,9 +368,9 @@ class UpstreamConnection(asyncio.Protocol):
         if self._exchange is not None:
             raise RuntimeError("one exchange at a time: the next request would get this one's reply")
         self._exchange = exchange
-        self.heard()
+        self.heard_at = self.loop.time()
         if self._timer is None:
-            self._timer = self.loop.call_at(self._heard_at + self._stall_seconds, self._look)
+            self._timer = self.loop.call_at(self.heard_at + self._stall_seconds, self._look)
 
     def end(self, *, is_clean: bool) -> None:
         """The exchange is over. ``is_clean``: the connection can be used again."""
@@ -392,9 +383,6 @@ class UpstreamConnection(asyncio.Protocol):
         else:
             self.abort()
 
-    def heard(self) -> None:
-        self._heard_at = self.loop.time()
-
     def _look(self) -> None:
         """End the exchange if its database has been silent for too long."""
         self._timer = None
@@ -402,11 +390,11 @@ class UpstreamConnection(asyncio.Protocol):
         if exchange is None:
             return
         if not exchange.is_owed:
-            self._heard_at = now
-        if now - self._heard_at >= self._stall_seconds:
+            self.heard_at = now
+        if now - self.heard_at >= self._stall_seconds:
             exchange.fail(FailureKind.TIMEOUT)
         else:
-            self._timer = self.loop.call_at(self._heard_at + self._stall_seconds, self._look)
+            self._timer = self.loop.call_at(self.heard_at + self._stall_seconds, self._look)
 
     def abort(self) -> None:
         """End now: no complete data is left to deliver, and a peer that reads nothing is not waited for."""
@@ -455,7 +443,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def resume_reading(self) -> None:
         self._is_reading_paused = False
-        self.heard()
+        self.heard_at = self.loop.time()
         if self._transport is not None:
             self._transport.resume_reading()
 
@@ -475,7 +463,7 @@ class UpstreamConnection(asyncio.Protocol):
         if self._exchange is None:
             self.abort()
             return
-        self.heard()
+        self.heard_at = self.loop.time()
         self._exchange.feed(data)
 
     def pause_writing(self) -> None:

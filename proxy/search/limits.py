@@ -160,35 +160,6 @@ class HeldBytes:
         return self.total == beside or self.total + more <= self._limit
 
 
-JITTER = 0.1  # as gRPC's core does
-NEVER = float("inf")
-
-
-class Ages:
-    """Sets the end of each new connection, spread by ± 10 %. ``seconds``: None: never. ``clock``: monotonic seconds.
-
-    Old connections do not spread over new replicas and stay on removed addresses.
-    """
-
-    __slots__ = ("_clock", "_count", "_seconds", "_spread")
-
-    def __init__(self, seconds: float | None, *, clock: Callable[[], float]) -> None:
-        self._seconds = seconds
-        self._clock = clock
-        self._count = 0
-        self._spread = spread(0)
-
-    def end(self) -> float:
-        """When a connection made now is to end, by the clock."""
-        if self._seconds is None:
-            return NEVER
-        self._count += 1
-        return self._clock() + self._seconds * (1 + JITTER * self._spread(self._count))
-
-    def is_over(self, end: float) -> bool:
-        return end != NEVER and self._clock() >= end
-
-
 # Share of the places while the loop lags. A request's own work takes half a millisecond, so a quarter of 1,024 is done in 0.2 s on a whole
 # core. With fewer places the loop would idle between two turns when other processes compete for the core.
 LAGGING_SHARE = 0.25

@@ -15,7 +15,7 @@ from vecsieve.adapters.contract import Question, RequestHead
 from vecsieve.config.schema import LimitSettings, UpstreamSettings
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.exchange import HttpExchange
-from vecsieve.proxy.http.headers import Target
+from vecsieve.proxy.http.headers import Target, shape_of
 from vecsieve.proxy.http.routes import Classified
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.runtime.addresses import Origin
@@ -44,7 +44,14 @@ async def sent(
     http: Any = SimpleNamespace(services=services, upstream=upstream)
     request, record = make_mocked_request("POST", "/query", fields), services.recorder.begin()
     exchange = HttpExchange(
-        http, request, record, record.trace, RequestBody(request, idle_seconds=1.0), classified, is_search=True
+        http,
+        request,
+        shape_of(request.raw_headers),
+        record,
+        record.trace,
+        RequestBody(request, idle_seconds=1.0),
+        classified,
+        is_search=True,
     )
     return await exchange.ask(QUESTION, seconds=seconds)
 
