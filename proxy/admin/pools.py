@@ -24,8 +24,8 @@ from vecsieve.config.values import Mode
 from ..runtime.loop import LongWork
 from ..search.candidates import candidates_of, records_of
 from ..search.collections.statements import PoolStatements
-from ..search.fetch import Attempt
 from ..search.policy import ResolvedPolicy
+from ..search.pools.values import Selected
 from ..selection.paged import paging
 from ..selection.policy import Policy
 from ..selection.reading.text import UNREAD, Text, text_of
@@ -236,17 +236,18 @@ class Pools:
         self._waiting: deque[_Waiting] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    def offer(self, attempt: Attempt, number: int) -> None:
+    def offer(self, selected: Selected, number: int) -> None:
         """Take the pools of an improved answer if there is room. Returns at once."""
-        if attempt.reply is None or attempt.reply_bytes > LARGEST_REPLY or not self.is_due(attempt):
+        pools = selected.pools
+        if pools.reply_bytes > LARGEST_REPLY or not self.is_due(pools.policy):
             return
         self._allowed -= 1.0
-        rows = zip(attempt.call.searches, attempt.reply.pools, attempt.plan, strict=True)
+        rows = zip(pools.call.searches, pools.reply.pools, pools.planned.plan, strict=True)
         for search, pool, planned in rows:
             if planned is not None and 1 < pool.size <= LARGEST_POOL:
                 copied = replace(pool, vectors=pool.vectors.copy())  # the feature memory may reuse them
-                collection = attempt.call.operation.collection
-                self._waiting.append(_Waiting(search, copied, attempt.policy, collection, number))
+                collection = pools.call.operation.collection
+                self._waiting.append(_Waiting(search, copied, pools.policy, collection, number))
                 if self._task is None or self._task.done():
                     self._task = asyncio.get_running_loop().create_task(self._take())
                 return  # one search represents a batch
@@ -275,9 +276,9 @@ class Pools:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def is_due(self, attempt: Attempt) -> bool:
+    def is_due(self, policy: ResolvedPolicy) -> bool:
         """Whether the next offered pool is taken: to be kept, or in shadow mode to be counted."""
-        if not (self.keep or _is_shadow(attempt.policy.mode)):
+        if not (self.keep or _is_shadow(policy.mode)):
             return False
         now = self._clock()
         self._allowed = min(float(BURST), self._allowed + (now - self._at) * PER_SECOND)

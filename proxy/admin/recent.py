@@ -20,7 +20,8 @@ from vecsieve.adapters.contract import Operation, Pool
 from vecsieve.config.schema import Settings
 
 from ..search.candidates import records_of
-from ..search.fetch import Attempt
+from ..search.policy import ResolvedPolicy
+from ..search.pools.values import Selected
 from ..selection.values import Fate, Link, Selection
 from ..telemetry.labels import COLLAPSE_OF, Collapse, Outcome
 from ..telemetry.reports import Figures, Report
@@ -202,15 +203,14 @@ class Seen:
         return bool(np.any(np.isin(chosen.links, DOUBTFUL) & (chosen.fates == Fate.COLLAPSED)))
 
 
-def seen_of(attempt: Attempt, report: Report, *, texts: bool) -> Iterator[Seen]:
+def seen_of(selected: Selected, report: Report, *, texts: bool) -> Iterator[Seen]:
     """One for each widened search of an improved answer. ``report``: of that answer."""
-    assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
-    pools = attempt.reply.pools
-    searches = zip(attempt.call.searches, pools, attempt.selections, report.figures, attempt.plan, strict=True)
+    call, pools, plan = selected.pools.call, selected.pools.reply.pools, selected.pools.planned.plan
+    searches = zip(call.searches, pools, selected.selections, report.figures, plan, strict=True)
     for search, pool, selection, figures, planned in searches:
         if planned is not None:
             yield Seen(
-                operation=attempt.call.operation,
+                operation=call.operation,
                 top_k=search.top_k,
                 offset=search.offset,
                 ids=pool.ids,
@@ -219,13 +219,13 @@ def seen_of(attempt: Attempt, report: Report, *, texts: bool) -> Iterator[Seen]:
                 figures=figures,
                 outcome=report.outcome,
                 added_ms=round(report.added_seconds * 1000, 2),
-                texts=_texts(attempt, pool) if texts else None,
+                texts=_texts(selected.pools.policy, pool) if texts else None,
             )
 
 
-def _texts(attempt: Attempt, pool: Pool) -> tuple[str | None, ...] | None:
+def _texts(policy: ResolvedPolicy, pool: Pool) -> tuple[str | None, ...] | None:
     """The starts of the texts that selection compared; None if the policy reads none."""
-    records = records_of(pool, tenant_keys=attempt.policy.tenant_keys, fields=attempt.policy.fields)
+    records = records_of(pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
     texts = tuple(None if each.text is None else each.text.raw[:TEXT_CHARACTERS] for each in records)
     return texts if any(texts) else None
 
@@ -422,12 +422,12 @@ class Recent:
         self._number = place
         self._texts_at = 0.0
 
-    def take(self, attempt: Attempt, report: Report) -> None:
+    def take(self, selected: Selected, report: Report) -> None:
         """Add the searches of an improved answer, unless ``keep`` is 0. ``report``: of that answer."""
         if not self.keep:
             return
         is_due = self.texts and abs(self._now() - self._texts_at) >= TEXTS_SECONDS  # the clock may be set back
-        for seen in seen_of(attempt, report, texts=is_due):
+        for seen in seen_of(selected, report, texts=is_due):
             self.add(seen)
         if is_due:
             self._texts_at = self._now()
@@ -479,6 +479,6 @@ class Observed:
     recent: Recent
     pools: Pools
 
-    def answered(self, attempt: Attempt, report: Report) -> None:
-        self.recent.take(attempt, report)
-        self.pools.offer(attempt, self.recent.last)
+    def answered(self, selected: Selected, report: Report) -> None:
+        self.recent.take(selected, report)
+        self.pools.offer(selected, self.recent.last)

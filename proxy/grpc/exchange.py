@@ -202,6 +202,8 @@ class GrpcExchange:
             if isinstance(error, RefusedReplyError):
                 self._refusal = outcome
             raise error
+        if not fits(len(outcome.message)):
+            raise LostReplyError(FailOpen.OVERLOAD, received_bytes=len(outcome.message))
         self._success = outcome
         return outcome.message
 

@@ -30,8 +30,8 @@ from ..search.errors import (
 from ..search.hedge import Fits, Gate
 from ..search.limits import Place
 from ..search.policy import ResolvedPolicy, Rules
+from ..search.pools.source import TURN_BYTES
 from ..search.report import plain_headers, report_headers
-from ..search.searcher import TURN_BYTES
 from ..search.service import ProcessServices, SearchService
 from ..telemetry.labels import AttemptKind, Bypass, FailOpen, Origin
 from ..telemetry.reports import Report

@@ -175,6 +175,7 @@ class Process:
             attempt_timeout=AttemptTimeout(longest_seconds=longest, clock=clock, hedge_times=hedge_times),
             metrics=metrics,
             clock=clock,
+            later=asyncio.get_running_loop().call_later,
         )
 
     def _data_server(self, metrics: Metrics, routes: Routes, events: CountedEvents) -> DataServer:

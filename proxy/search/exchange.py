@@ -37,11 +37,11 @@ from .errors import (
     RefusedReplyError,
     first_success,
 )
-from .fetch import Attempt
 from .governor import Grant
 from .hedge import Fits, Gate
 from .limits import Breaker
 from .policy import ResolvedPolicy
+from .pools.source import Source
 
 
 class TransportAnswer(Protocol):
@@ -193,14 +193,14 @@ class Shadow:
         self.rows.clear()
         self._sampled.clear()
 
-    def start(self, measure: Measure, attempt: Attempt, plain: Plain) -> None:
-        """Queue one measurement. ``attempt``: the state that ``measure`` fills. ``plain``: the client's own search."""
+    def start(self, measure: Measure, source: Source, plain: Plain) -> None:
+        """Queue one measurement. ``source``: of its pools. ``plain``: the client's own search."""
         is_warm = False
-        if (sampled := self._of(attempt.collection)) is not None:
+        if (sampled := self._of(source.planned.collection)) is not None:
             is_warm = sampled.in_a_row >= WARM_AFTER
             sampled.measured += 1
             sampled.in_a_row += 1
-        task = asyncio.create_task(self._measure(measure, attempt, plain, is_warm=is_warm), name="vecsieve-shadow")
+        task = asyncio.create_task(self._measure(measure, source, plain, is_warm=is_warm), name="vecsieve-shadow")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
@@ -214,18 +214,19 @@ class Shadow:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    async def _measure(self, measure: Measure, attempt: Attempt, plain: Plain, *, is_warm: bool) -> None:
+    async def _measure(self, measure: Measure, source: Source, plain: Plain, *, is_warm: bool) -> None:
         async with self._alone:
-            attempt.watch.started = attempt.watch.clock()
+            planned = source.planned
+            planned.watch.started = planned.watch.clock()
             report = await first_success(
                 [measure], lambda error: LOGGER.warning("not measured: %s", type(error).__name__)
             )
             if report is not None:
                 self._recorder.measured(report)
-            reason = (None if attempt.grant is None else attempt.grant.reason) or FailOpen.INTERNAL
-            self.rows.extend(measured_rows(report, reason, plain, collection=attempt.collection, is_warm=is_warm))
-            is_large = attempt.fetched_bytes >= LARGE_MESSAGE_BYTES
-            del measure, attempt, report  # the state holds the reply
+            reason = (None if planned.grant is None else planned.grant.reason) or FailOpen.INTERNAL
+            self.rows.extend(measured_rows(report, reason, plain, collection=planned.collection, is_warm=is_warm))
+            is_large = source.fetched_bytes >= LARGE_MESSAGE_BYTES
+            del measure, source, report  # the source has the reply
             if is_large:
                 await asyncio.sleep(REST_SECONDS)
 
@@ -297,17 +298,17 @@ class CollectionInfo:
     """Requests descriptions of collections for an adapter, with the client's own credentials.
 
     ``held``: the cache. It holds shapes only, so clients with different credentials may share it. A client that may search but not describe
-    triggers no new request while the entry lasts. A wrong or missing entry costs improvement, never a wrong answer. ``is_asked``: whether
+    triggers no new request while the entry lasts. A wrong or missing entry costs improvement, never a wrong answer. ``is_needed``: whether
     the adapter needs descriptions.
     """
 
-    __slots__ = ("_clock", "_describer", "_held", "_metrics", "is_asked")
+    __slots__ = ("_clock", "_describer", "_held", "_metrics", "is_needed")
 
     def __init__(
         self, adapter: object, metrics: Metrics, clock: Clock, held: Expiring[tuple[str, str], Description]
     ) -> None:
         self._describer = adapter if isinstance(adapter, DescribesCollections) else None
-        self.is_asked = self._describer is not None
+        self.is_needed = self._describer is not None
         self._metrics = metrics
         self._clock = clock
         self._held = held

@@ -8,33 +8,25 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from vecsieve.adapters.contract import (
     UNBOUNDED,
     Bounds,
     Needs,
     Operation,
-    Pool,
-    Reply,
     Search,
     SearchCall,
 )
 
 from ..selection.paged import BLOCK
 from ..selection.policy import Overlap, Short
-from ..selection.values import Selection
-from ..telemetry.labels import MemoryRecall
-from ..telemetry.tracing import Stopwatch
 from .collections.learned import Lru
 from .collections.texts import TextPlan
-from .governor import Grant
-from .memory.fetches import VectorFetches
-from .memory.points import Repeat, Rows
 from .policy import ResolvedPolicy
+from .pools.values import Plan, Selected
 
 # Ten per decade, powers of two where they fit. 24 and 50 are the sizes used in the measurements.
 _SMALL = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 64, 80)
@@ -135,106 +127,6 @@ def _blocks(wanted: int) -> int:
 def _block_ceiling(policy: ResolvedPolicy, cap: int | None) -> int:
     """Rounded down: candidates after the last whole block are used only when the backend has no more."""
     return _ceiling(policy.fetch.page_cap, cap) // BLOCK * BLOCK
-
-
-class Fetch(Protocol):
-    async def __call__(self, body: bytes) -> bytes:
-        """Send a widened request and return the body of a 2xx answer; raise RejectedReplyError for everything else."""
-        ...
-
-
-Plan = tuple[int | None, ...]
-"""The first pool's size for each search; None for a search that cannot be widened and is sent unchanged."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lists:
-    """The lists of a divided fusion. ``distinct``: for each list, the places of its representatives; ``is_long``: whether the replies were
-    large.
-    """
-
-    replies: tuple[Reply, ...]
-    distinct: tuple[Sequence[int], ...]
-    is_long: bool
-
-    @property
-    def pools(self) -> list[Pool]:
-        """The lists, in the order of the fusion."""
-        return [pool for reply in self.replies for pool in reply.pools]
-
-
-@dataclass(slots=True, kw_only=True)
-class Attempt:
-    """One call's widened searches: its plan, what was fetched, and what was selected. Mutable, because fallbacks answer from what was fetched.
-    Costs and outcomes of its requests are its grant's.
-    """
-
-    # The plan. ``collection``: the name by which its texts are learned; "" for none. ``spare``: the same call with vectors, if ``call`` requests
-    # none; else None. ``is_by_texts``: texts alone decide about its pools. ``is_look``: whether its first pools show where the collection's
-    # texts are. ``first``: candidates per search that the first request asks for, where pages of the collection reach deeper than the plan or
-    # less deep; () for the plan. ``grant``: None for an evaluation without a database. ``recollect``: reads the session
-    # into ``given``, digests of results of its earlier turns, and ``turn``, the last one; None without one.
-    call: SearchCall
-    collection: str = ""
-    spare: Callable[[], SearchCall] | None = None
-    is_by_texts: bool = False
-    is_look: bool = False
-    policy: ResolvedPolicy
-    plan: Plan
-    first: tuple[int, ...] = ()
-    grant: Grant | None = None
-    watch: Stopwatch
-    recollect: Callable[[], Awaitable[None]] | None = None
-    given: frozenset[bytes] = frozenset()
-    turn: int | None = None
-    # What memory has. ``recall``: how much it had. ``repeat``: the request's entry. ``known``: per search, the rows that memory has of its points,
-    # None if the reply has them; () for none.
-    recall: MemoryRecall | None = None
-    repeat: Repeat | None = None
-    known: tuple[Rows | None, ...] = ()
-    # What was fetched. ``reply``: the pools to answer from, of ``sizes``; ``exhausted``: whether the database has no more. ``stock``: the last
-    # reply, and ``stocked`` its sizes. ``is_grown``: a larger pool was requested than at first. ``lists``: the lists of a divided fusion;
-    # ``is_divided``: they were requested, so the bytes are not those of one search. ``lookups``: fetches vectors by id, None if not needed.
-    # ``reply_bytes``: size of the last reply.
-    reply: Reply | None = None
-    sizes: tuple[int, ...] = ()
-    exhausted: tuple[bool, ...] = ()
-    stock: Reply | None = None
-    stocked: tuple[int, ...] = ()
-    rounds: int = 0
-    is_grown: bool = False
-    is_divided: bool = False
-    lists: Lists | None = None
-    lookups: VectorFetches | None = None
-    fetched_bytes: int = 0
-    reply_bytes: int = 0
-    # What was selected. ``renewed``: the selections with new results in front; () if that is not requested. ``is_noted``: the answer itself lists
-    # the copies of its results.
-    selections: tuple[Selection, ...] = ()
-    renewed: tuple[Selection, ...] = ()
-    is_noted: bool = False
-
-    def keep(self, reply: Reply) -> None:
-        """There is a reply from which a fallback can answer."""
-        self.reply = reply
-        if self.grant is not None:
-            self.grant.has_pool = True
-
-    @property
-    def first_sizes(self) -> tuple[int, ...]:
-        """From how many candidates each page is selected at first."""
-        # 0, not the page's end: a page at rank 100,000 would fetch everything before it, vectors included.
-        planned = tuple([0 if size is None else size for size in self.plan])
-        return tuple(map(min, planned, self.first)) if self.first else planned
-
-    @property
-    def is_repeated(self) -> bool:
-        return self.repeat is not None and self.repeat.is_known
-
-    @property
-    def shown(self) -> tuple[Selection, ...]:
-        """The selections of the answer, before token budgets."""
-        return self.renewed or self.selections
 
 
 def needs_of(
@@ -364,11 +256,11 @@ class Depths:
         first = tuple([size or 0 for size in sizes])
         return () if first == planned else first
 
-    def learn(self, attempt: Attempt, *, cap: int | None) -> None:
+    def learn(self, selected: Selected, *, cap: int | None) -> None:
         """Learn from an answered call, by its search that reached deepest. ``cap``: as for ``plan``."""
-        deepest = max(_reaches(attempt, cap), key=_extra)
-        key = _key(attempt.call.operation, attempt.policy)
-        if deepest.extra or attempt.is_by_texts or key in self._held:
+        deepest = max(_reaches(selected, cap), key=_extra)
+        key = _key(selected.pools.call.operation, selected.pools.policy)
+        if deepest.extra or selected.pools.is_by_texts or key in self._held:
             self._held.use(key, _recent).append(deepest)
 
     def __len__(self) -> int:
@@ -387,30 +279,27 @@ def _key(operation: Operation, policy: ResolvedPolicy) -> Hashable:
     return (operation.collection, policy.demotes)
 
 
-def _reaches(attempt: Attempt, cap: int | None) -> Iterator[Reach]:
+def _reaches(selected: Selected, cap: int | None) -> Iterator[Reach]:
     """How deep the pages of a call reached, search by search; the plan of a search that was sent unchanged is enough.
 
-    Candidates behind a full page need not have been judged, so a page's depth is the place of its last result.
+    Candidates after a full page need not have been judged, so a page's depth is the place of its last result.
     """
-    assert attempt.reply is not None  # noqa: S101 - an answered call has one
-    pools, rows = (
-        attempt.reply.pools,
-        zip(attempt.call.searches, attempt.shown, attempt.plan, attempt.sizes, strict=True),
-    )
+    pools = selected.pools
+    is_by_rank = pools.is_by_texts and pools.policy.is_by_rank
+    rows = zip(pools.call.searches, selected.shown, pools.planned.plan, pools.sizes, strict=True)
     for place, (search, selection, planned, size) in enumerate(rows):
         window = search.offset + search.top_k
-        if selection.wanting and not attempt.exhausted[place]:
-            depth = next_size(search, size, attempt.policy, cap)  # growing was withheld, or has come to its end
+        if selection.wanting and not pools.exhausted[place]:
+            depth = next_size(search, size, pools.policy, cap)  # growing was withheld, or has come to its end
         elif selection.wanting:
             depth = (
-                pools[place].size + 1
-            )  # a pool that is as large as was asked for does not show that there is no more
+                pools.reply.pools[place].size + 1
+            )  # a pool as large as requested does not show that there is no more
         else:
             depth = int(selection.keep.max(initial=-1)) + 1
         if planned is None:
             yield Reach(window, 0, is_deeper=False)
         elif max(size, depth) <= planned:
-            is_by_rank = attempt.is_by_texts and attempt.policy.is_by_rank
             least = window if not is_by_rank else planned if selection.framed else depth
             yield Reach(window, max(least - window, 0), is_deeper=False)
         else:

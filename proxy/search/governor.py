@@ -21,7 +21,7 @@ from ..telemetry.tracing import Clock
 from .budgets import Egress, HeldReads, OwnReads
 from .collections.learned import Learned
 from .errors import LostReplyError, PassedReplyError, RefusedReplyError, RejectedReplyError
-from .hedge import AttemptTimeout, Fits, Gate, Later, Race, Replays, later
+from .hedge import AttemptTimeout, Fits, Gate, Later, Race, Replays
 from .limits import Breaker, HeldBytes, Hold
 
 A = TypeVar("A")
@@ -48,13 +48,13 @@ class Governor:
     attempt_timeout: AttemptTimeout
     metrics: Metrics
     clock: Clock
-    later: Later = later
+    later: Later
 
     def withheld(self, operation: Operation) -> Bypass | None:
         """Why no search of this collection is widened now, whatever it requests; None if it may be."""
         if self.own.is_quiet(operation):
             return Bypass.QUOTA  # no additional request is sent, so none can use up the client's quota
-        return Bypass.BUDGET if self.egress.is_spent else None
+        return Bypass.BUDGET if self.egress.remaining_bytes <= 0 else None
 
     def room(self, candidate_bytes: int) -> int:
         """How many candidates of this size a reply may have now."""
@@ -64,8 +64,8 @@ class Governor:
 class Grant:
     """The cost of one search. The state of its requests is here, so that a fallback can answer from what has come.
 
-    ``searches``: of the call. ``candidate_bytes``: expected size of one candidate. ``has_pool``: whether there is a reply to answer
-    from. ``held``: reads that the budget reserves for what memory may lack. ``received_bytes``: body bytes of all replies, refused ones included. ``deadline``: of the last widened request and its lookups, by the
+    ``searches``: of the call; ``is_paged``: whether any has an offset. ``candidate_bytes``: expected size of one candidate. ``has_pool``: whether there is a reply to answer
+    from. ``reserved``: reads that the budget reserves for what memory may lack. ``received_bytes``: body bytes of all replies, refused ones included. ``deadline``: of the last widened request and its lookups, by the
     clock; 0 before the first. ``reason``: why the answer is plain; None if it is not. ``refusal``: a quota refusal that the transport calls a
     success. ``is_declined``: a widened request was refused as a client error of unknown cause, perhaps its size. ``is_hedged``: the original was
     sent beside it.
@@ -80,17 +80,19 @@ class Grant:
         "_options",
         "_pace",
         "_room",
+        "_seconds",
         "_timeout",
         "candidate_bytes",
         "deadline",
         "has_pool",
-        "held",
         "is_declined",
         "is_hedged",
+        "is_paged",
         "operation",
         "reason",
         "received_bytes",
         "refusal",
+        "reserved",
         "searches",
     )
 
@@ -109,8 +111,9 @@ class Grant:
         self.operation, self.searches = operation, searches
         self._room: Hold | None = None
         self._options: tuple[Sizes, ...] = ()
-        self._is_late = self._is_raced = self._is_reserved = False
-        self.held: HeldReads | None = None
+        self._seconds = (0.0, 0.0)  # after which the original is sent as well: if the budget allows, and in any case
+        self._is_late = self._is_raced = self._is_reserved = self.is_paged = False
+        self.reserved: HeldReads | None = None
         self.has_pool = self.is_declined = self.is_hedged = False
         self.candidate_bytes, self.received_bytes, self.deadline = 0, 0, 0.0
         self.reason: FailOpen | None = None
@@ -121,33 +124,39 @@ class Grant:
         """Whether a widened request was sent."""
         return self.deadline > 0.0
 
-    def opened(self, *options: Sizes) -> Sizes | FailOpen:
-        """The first of these pools that there is room for, reserved until the grant is closed; or why no request is sent. The last one is the
-        plan.
+    def opened(self, *options: Sizes) -> Sizes | None:
+        """The first of these pools that there is room for, reserved until the grant is closed; None, with a reason, if no request is sent. The last
+        one is the plan.
         """
         governor = self._governor
         if governor.replays.is_spent:
-            return FailOpen.BREAKER
+            self.reason = FailOpen.BREAKER
+            return None
         if governor.own.is_overdrawn(self.operation):
-            return FailOpen.BUDGET
+            self.reason = FailOpen.BUDGET
+            return None
         for place, sizes in enumerate(options):
             self._room = governor.held.hold(sizes, self.candidate_bytes)
             if self._room is not None:
                 self._options = options[place:]
                 break
         else:
-            return FailOpen.OVERLOAD
+            self.reason = FailOpen.OVERLOAD
+            return None
         if not governor.breaker.allow():  # last: if allowed, this search may be the probe, which must then be sent
-            return FailOpen.BREAKER
+            self.reason = FailOpen.BREAKER
+            return None
+        self._seconds = self._pace.times(self._timeout)
         return sizes
 
     def race(self, original: Callable[[AttemptKind, Gate], Awaitable[A]]) -> Race[A] | None:
-        """The race of this search and its original; None if it may be slower than its original, and there is no room for both."""
+        """The race of this search and its original; None, with a reason, if it may be slower than its original, and there is no room for both."""
         governor = self._governor
         if self._pace.is_doubtful:
             self._is_reserved = governor.own.reserve(self.operation, self.searches)
             if not self._is_reserved:
                 governor.breaker.abandoned()
+                self.reason = FailOpen.SLOW
                 return None
         self._is_raced = True
 
@@ -155,11 +164,7 @@ class Grant:
             with governor.replays.one():
                 return await original(AttemptKind.HEDGE, gate)
 
-        return Race(send, self._may_hedge, governor.later)
-
-    def times(self) -> tuple[float, float]:
-        """After how many seconds the original is sent as well if the budget allows, and after how many in any case."""
-        return self._pace.times(self._timeout)
+        return Race(send, self._may_hedge, governor.later, *self._seconds)
 
     def _may_hedge(self, *, is_last: bool) -> bool:
         """Whether to send the original now. At the last moment it is sent regardless of the budget."""
@@ -177,22 +182,17 @@ class Grant:
         self.is_hedged = True
         return True
 
-    def further(self, kind: OwnRead, *, is_paged: bool) -> None:
-        """Count a widened request behind the first one. Raises RejectedReplyError where the budget has no room for it."""
-        self._governor.own.grant(self.operation, kind, self.searches, held=self.held, is_paged=is_paged)
-
-    async def fetch(self, send: Send, body: bytes, *, ending: Ending = SAME) -> bytes:
-        """Send a widened request. ``ending``: as for ``Exchange.send``. Raises RejectedReplyError, or PassedReplyError when the refusal
-        is the client's answer.
+    async def fetch(self, send: Send, body: bytes, *, ending: Ending = SAME, further: OwnRead | None = None) -> bytes:
+        """Send a widened request. ``ending``: as for ``Exchange.send``. ``further``: what it counts as if it is not the first. Raises
+        RejectedReplyError, or PassedReplyError when the refusal is the client's answer.
         """
-        governor = self._governor
+        governor, room = self._governor, self._room
+        if further is not None:
+            governor.own.grant(self.operation, further, self.searches, held=self.reserved, is_paged=self.is_paged)
         started = governor.clock()
-        assert self._room is not None  # noqa: S101 - opened() has reserved it
-        fits = self._room.arriving()
+        assert room is not None  # noqa: S101 - opened() has reserved it
         try:
-            fetched = await send(body, seconds=self._seconds(started), fits=fits, ending=ending)
-            if not fits(len(fetched)):
-                raise LostReplyError(FailOpen.OVERLOAD, received_bytes=len(fetched))  # noqa: TRY301 - as the transport says it earlier
+            fetched = await send(body, seconds=self._timeout_at(started), fits=room.arriving(), ending=ending)
         except LostReplyError as lost:
             self._lost(lost)
             raise RejectedReplyError(lost.reason) from lost
@@ -211,22 +211,24 @@ class Grant:
             raise self._limited()
         return fetched
 
-    def _seconds(self, now: float) -> float:
+    def _timeout_at(self, now: float) -> float:
         """The timeout of the next widened request. The first one, and those sent beside it, race against the original; later ones get what
         is left of the time that the first would have had alone.
         """
         if not self.has_sent:
-            self.deadline = now + self._pace.times(self._timeout)[1]
+            self.deadline = now + self._seconds[1]
         if self._is_raced and not self.has_pool:
             return self._pace.most_seconds(self._timeout)
         return max(self._pace.bounds.hedge_least, self.deadline - now)
 
     def _timely(self, seconds: float) -> None:
         """A widened request was answered in time."""
-        self._pace.answered(seconds)
+        self._pace.widened.append(seconds)
+        self._pace.slow = None
         if not (self.has_pool or self._is_late):
             self._pace.late.append(False)
-        self._give_back()
+        if self._is_reserved:
+            self._give_back()
 
     def received(self, size: int) -> None:
         """Bytes of a whole reply, of a lookup or another request of ours."""
@@ -308,10 +310,6 @@ class Grant:
         """The client disconnected without an answer."""
         self._pace.gave_up(seconds)
 
-    def spent(self, sent_bytes: int) -> None:
-        """``sent_bytes``: of the answer that the client gets."""
-        self._governor.egress.spend(self.operation, self.received_bytes - sent_bytes)
-
     def free(self) -> None:
         """No reply is held any more: the original's answer is streamed."""
         if self._room is not None:
@@ -319,10 +317,11 @@ class Grant:
 
     def close(self) -> None:
         """Release what is still reserved."""
-        self._give_back()
+        if self._is_reserved:
+            self._give_back()
         self.free()
-        if self.held is not None:
-            self.held.release()
+        if self.reserved is not None:
+            self.reserved.release()
 
     def _give_back(self) -> None:
         if self._is_reserved:

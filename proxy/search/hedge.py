@@ -43,21 +43,18 @@ Later = Callable[[float, Callable[[], None]], Timer]
 """Calls a function after this many seconds."""
 
 
-def later(seconds: float, call: Callable[[], None]) -> Timer:
-    return asyncio.get_running_loop().call_later(seconds, call)
-
-
 class Race(Generic[R]):
     """Runs one search's widened request against its original.
 
-    ``send``: sends the original through the gate. ``may``: decides whether to send it; called at ``first``, and again at ``last`` if it
-    returned False.
+    ``send``: sends the original through the gate. ``may``: decides whether to send it; called after ``first`` seconds, and again after ``last``
+    if it returned False.
     """
 
-    def __init__(self, send: Callable[[Gate], Awaitable[R]], may: May, later: Later) -> None:
+    def __init__(self, send: Callable[[Gate], Awaitable[R]], may: May, later: Later, first: float, last: float) -> None:
         self._send = send
         self._may = may
         self._later = later
+        self._first, self.last = first, last
         self._task: asyncio.Future[R] | None = None
         self._limit: asyncio.Timeout | None = None
         self._wanted = asyncio.Event()
@@ -68,9 +65,9 @@ class Race(Generic[R]):
     def is_sent(self) -> bool:
         return self._task is not None
 
-    async def run(self, improve: Callable[[], Awaitable[T | None]], *, first: float, last: float) -> T | None:
+    async def run(self, improve: Callable[[], Awaitable[T | None]]) -> T | None:
         """The result of ``improve``; None if that is None or if the original was first (``is_first``)."""
-        rest = max(0.0, last - first)
+        rest = max(0.0, self.last - self._first)
 
         def due() -> None:
             if self._may(is_last=False):
@@ -84,7 +81,7 @@ class Race(Generic[R]):
                 self._start()
                 self._accept_any()
 
-        timers = [self._later(first, due)]
+        timers = [self._later(self._first, due)]
         try:
             async with asyncio.timeout(None) as self._limit:
                 return await improve()
@@ -180,11 +177,6 @@ class Pace:
     late: deque[bool] = field(default_factory=lambda: deque(maxlen=LATE_SAMPLES))  # under way when a hedge was due
     gave_up_seconds: float | None = None  # after which a client disconnected without an answer
     gave_up_at: float = 0.0
-
-    def answered(self, seconds: float) -> None:
-        """A widened request was answered."""
-        self.widened.append(seconds)
-        self.slow = None
 
     def gave_up(self, seconds: float) -> None:
         """A client disconnected without an answer: probably its timeout."""

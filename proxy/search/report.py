@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from functools import partial
 
-from vecsieve.adapters.contract import Operation, Pool, Search
+from vecsieve.adapters.contract import Pool, Search
 
 from ..selection.values import PROVEN, Fate, Selection
 from ..telemetry.labels import (
@@ -22,8 +22,9 @@ from ..telemetry.labels import (
 from ..telemetry.reports import Figures, Report
 from .candidates import sources_of
 from .context.tokens import BYTES_A_TOKEN
-from .fetch import Attempt
 from .policy import ResolvedPolicy
+from .pools.source import Source
+from .pools.values import Selected
 
 REPORT_HEADER = "x-vecsieve"
 COLLAPSED_HEADER = "x-vecsieve-collapsed"
@@ -66,14 +67,13 @@ def report_headers(report: Report, *, is_wanted: bool) -> list[tuple[str, str]]:
     return found
 
 
-def collapsed_value(attempt: Attempt) -> str:
+def collapsed_value(selected: Selected) -> str:
     """Which result represents which results that were left out, as JSON in ASCII: for each search a list of pairs ``[id, [id, …]]``, in
     answer order. Ids that do not fit are counted: ``{"collapsed": […], "omitted": 3}``.
     """
-    assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
     room, omitted = COLLAPSED_BYTES - 40, 0
     searches: list[list[object]] = []
-    for pool, selection in zip(attempt.reply.pools, attempt.selections, strict=True):
+    for pool, selection in zip(selected.pools.reply.pools, selected.selections, strict=True):
         pairs: list[object] = []
         room -= 4
         gone = (selection.fates == _COLLAPSED).nonzero()[0]
@@ -90,21 +90,19 @@ def collapsed_value(attempt: Attempt) -> str:
             room -= size
             pairs.append(pair)
         searches.append(pairs)
-    told: dict[str, object] = {"collapsed": searches, "omitted": omitted}
-    return json.dumps(told, separators=(",", ":"))
+    return json.dumps({"collapsed": searches, "omitted": omitted}, separators=(",", ":"))
 
 
-def collapsed_notes(attempt: Attempt) -> tuple[tuple[bytes | None, ...], ...]:
+def collapsed_notes(selected: Selected) -> tuple[tuple[bytes | None, ...], ...]:
     """For each result of each search, the JSON for its payload: ``{"collapsed_ids":[…],"collapsed_sources":[…]}``; None if it represents
     no other. The sources are distinct. What exceeds the answer's NOTES_BYTES is left out; such ids are counted: ``"omitted":3``.
     """
-    assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
-    room = NOTES_BYTES
+    room, policy = NOTES_BYTES, selected.pools.policy
     searches: list[tuple[bytes | None, ...]] = []
-    for pool, selection in zip(attempt.reply.pools, attempt.selections, strict=True):
+    for pool, selection in zip(selected.pools.reply.pools, selected.selections, strict=True):
         gone = (selection.fates == _COLLAPSED).nonzero()[0]
         standing = selection.representative[gone]
-        sources = sources_of(pool, attempt.policy.keys, attempt.policy.fields)
+        sources = sources_of(pool, policy.keys, policy.fields)
         notes: list[bytes | None] = []
         for kept in selection.keep.tolist():
             rows = gone[standing == kept].tolist()
@@ -203,53 +201,50 @@ def figures(
     )
 
 
-def rows_of(attempt: Attempt) -> tuple[Figures, ...]:
-    """One row per search of an improved answer."""
-    assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
-    made = partial(figures, had_vectors=attempt.call.needs.vectors, policy=attempt.policy)
-    return tuple(map(made, attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.plan))
-
-
 def report_of(
-    operation: Operation,
-    attempt: Attempt,
+    source: Source,
     *,
     outcome: Outcome,
     reason: FailOpen | None = None,
-    rows: tuple[Figures, ...] = (),
+    selected: Selected | None = None,
+    is_noted: bool = False,
     hedged: bool = False,
 ) -> Report:
-    """Sum up the current state of an attempt."""
-    lookups, watch = attempt.lookups, attempt.watch
+    """Sum up a search. ``selected``: of an improved answer; ``is_noted``: it lists the copies of its results itself."""
+    lookups, planned = source.lookups, source.planned
+    call, watch = planned.call, planned.watch
+    rows: tuple[Figures, ...] = ()
     total, stages = watch.clock() - watch.started, watch.stages()
     upstream = stages.get(Stage.UPSTREAM, 0.0)
+    collapsed_ids = None
+    if selected is not None:
+        pools = selected.pools
+        row = partial(figures, had_vectors=pools.call.needs.vectors, policy=pools.policy)
+        rows = tuple(map(row, pools.call.searches, pools.reply.pools, selected.selections, planned.plan))
+        if pools.policy.tells_collapsed is not CollapsedIn.OFF and not is_noted:
+            collapsed_ids = collapsed_value(selected)
     return Report(
-        backend=operation.backend,
-        operation=operation.name,
+        backend=call.operation.backend,
+        operation=call.operation.name,
         outcome=outcome,
         total_seconds=total,
         upstream_seconds=upstream,
         added_seconds=max(0.0, total - upstream),
         fail_open=reason,
-        searches=len(attempt.call.searches),
-        top_k=sum(search.top_k for search in attempt.call.searches),
+        searches=len(call.searches),
+        top_k=sum([search.top_k for search in call.searches]),
         figures=rows,
-        rule=attempt.policy.rule,
-        grown=attempt.rounds > 1,
+        rule=planned.policy.rule,
+        grown=source.rounds > 1,
         hedged=hedged,
-        overfetch_bytes=attempt.fetched_bytes + (0 if lookups is None else lookups.fetched_bytes),
-        recall=attempt.recall,
+        overfetch_bytes=source.fetched_bytes + (0 if lookups is None else lookups.fetched_bytes),
+        recall=source.recall,
         vector_fetch=None if lookups is None else lookups.outcome,
         extra_read_units=0 if lookups is None else lookups.read_units,
         stages=tuple(stages.items()),
         marks=tuple(watch.marks),
-        collapsed_ids=collapsed_value(attempt) if rows and _tells_in_header(attempt) else None,
+        collapsed_ids=collapsed_ids,
     )
-
-
-def _tells_in_header(attempt: Attempt) -> bool:
-    """Whether the client requested the header, or requested notes in payloads on a transport without them."""
-    return attempt.policy.tells_collapsed is not CollapsedIn.OFF and not attempt.is_noted
 
 
 def _collapsed_by(fates: list[int], selection: Selection) -> tuple[tuple[Collapse, int], ...]:

@@ -44,15 +44,17 @@ from .context.overrides import overridden
 from .context.sessions import Sessions, of_question
 from .errors import PassedReplyError, RejectedReplyError, first_success
 from .exchange import CollectionInfo, Exchange, Shadow, TransportAnswer, VectorFetcher
-from .fetch import Attempt, Depths, fitted, needs_of, plan
+from .fetch import Depths, fitted, needs_of, plan
 from .governor import Governor, Grant
 from .hedge import Race
 from .limits import Admission, Turns
 from .memory.points import FeatureMemory
 from .policy import ResolvedPolicy, Rules, RulesInForce
-from .report import report_of, rows_of
-from .retrievers import Retrievers
-from .searcher import TURN_BYTES, Searcher
+from .pools.retrievers import FusionDivision, Retrievers
+from .pools.source import TURN_BYTES, Source
+from .pools.values import Planned, Selected
+from .report import report_of
+from .searcher import Searcher
 
 A = TypeVar("A", bound=TransportAnswer)
 
@@ -60,7 +62,7 @@ A = TypeVar("A", bound=TransportAnswer)
 class Observer(Protocol):
     """Keeps improved answers for the admin port. The answer does not depend on it."""
 
-    def answered(self, attempt: Attempt, report: Report) -> None:
+    def answered(self, selected: Selected, report: Report) -> None:
         """An improved answer is ready. Must return at once."""
         ...
 
@@ -197,7 +199,7 @@ class SearchService:
             prepared = await first_success(
                 [partial(self._prepared, exchange)], lambda _: record.failed_open(FailOpen.INTERNAL)
             )
-            if not isinstance(prepared, Attempt):
+            if not isinstance(prepared, Source):
                 if prepared is not None:
                     own.asked(operation)
                     record.bypassed(prepared)
@@ -215,20 +217,25 @@ class SearchService:
         finally:
             recorder.searches_in_flight -= 1
 
-    async def _prepared(self, exchange: Exchange[A]) -> Attempt | BypassReason:
-        """A planned search, or why it is bypassed."""
-        withheld = self._governor.withheld(exchange.operation)
+    async def _prepared(self, exchange: Exchange[A]) -> Source | BypassReason:
+        """The source of a planned search's pools, or why it is bypassed."""
+        operation, info = exchange.operation, self._collection_info
+        withheld = self._governor.withheld(operation)
         if withheld is not None:
             return withheld
-        too_large = self.too_large(exchange)
+        try:
+            self._adapter.check_size(
+                operation, exchange.plain, self._services.bounds
+            )  # before anything else reads the body
+        except UnsupportedError as verdict:
+            return verdict.reason
         if len(exchange.plain) > TURN_BYTES:
             await asyncio.sleep(0)
-        info = self._collection_info
-        return too_large or self.prepare(exchange, await info.of(exchange) if info.is_asked else None)
+        return self.prepare(exchange, await info.of(exchange) if info.is_needed else None)
 
-    async def _shadowed(self, exchange: Exchange[A], attempt: Attempt, record: RequestRecord, sample: float) -> A:
+    async def _shadowed(self, exchange: Exchange[A], source: Source, record: RequestRecord, sample: float) -> A:
         async def measure() -> Report | None:
-            report = await self.measure(exchange, attempt)
+            report = await self.measure(exchange, source)
             if report is not None and record.trace is not None:
                 record.trace.staged(report.marks)
             return report
@@ -237,12 +244,12 @@ class SearchService:
         since, running = clock(), shadow.running
         answer = await exchange.original(AttemptKind.ORIGINAL)
         plain = Plain(None if running or shadow.running else clock() - since, answer.body_bytes)
-        is_due = answer.is_success and shadow.is_due(sample, attempt.collection)
-        if is_due and self._governor.own.take(exchange.operation, OwnRead.SHADOW, len(attempt.call.searches)):
-            shadow.start(measure, attempt, plain)
+        is_due = answer.is_success and shadow.is_due(sample, source.planned.collection)
+        if is_due and self._governor.own.take(exchange.operation, OwnRead.SHADOW, len(source.call.searches)):
+            shadow.start(measure, source, plain)
             record.shadowed()
         else:
-            _grant(attempt).close()
+            _grant(source.planned).close()
             record.bypassed(Bypass.QUOTA if is_due else Bypass.SHADOW_NOT_SAMPLED)
         return answer
 
@@ -260,22 +267,13 @@ class SearchService:
         if self._dialect.is_quota_in_success(body):
             self._governor.own.refused(collection)
 
-    def too_large(self, exchange: Exchange[A]) -> Reason | None:
-        """Why a request is too large to parse; None if it is not. Called before anything else reads the body."""
-        try:
-            self._adapter.check_size(exchange.operation, exchange.plain, self._services.bounds)
-        except UnsupportedError as verdict:
-            return verdict.reason
-        return None
-
-    def prepare(self, exchange: Exchange[A], known: object | None = None) -> Attempt | Reason | Bypass:
+    def prepare(self, exchange: Exchange[A], known: object | None = None) -> Source | Reason | Bypass:
         """Parse the request and plan its pools, or return why the search is bypassed. ``known``: as ``Needs.known``."""
         services, governor, operation = self._services, self._governor, exchange.operation
-        collection, texts = named_in(self._adapter, operation, exchange.plain), services.texts
-        texted = texts.plan(exchange.policy, collection)
-        policy, is_by_texts = texted.policy, texted.is_by_texts
-        watch = Stopwatch(services.clock)
-        hint, vectors = governor.learned.hint(operation), texted.is_look or not is_by_texts
+        collection, learned, own = named_in(self._adapter, operation, exchange.plain), governor.learned, governor.own
+        texted = services.texts.plan(exchange.policy, collection)
+        policy, is_by_texts, watch = texted.policy, texted.is_by_texts, Stopwatch(services.clock)
+        hint, vectors = learned.hint(operation), texted.is_look or not is_by_texts
         needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=texted, vectors=vectors)
         grant = Grant(governor, self._dialect, operation, timeout_seconds=exchange.client_timeout_seconds)
         try:
@@ -286,120 +284,134 @@ class SearchService:
                 settled = policy.is_settled and not texted.is_look
                 lean, repeat = recall.lean(operation, exchange.plain, needs, read, is_settled=settled)
             if lean is not None and repeat is not None:
-                grant.held = governor.own.hold(operation, len(lean.searches), is_repeat=repeat.is_known)
-                lean = None if grant.held is None else lean  # a second read would fetch what memory lacks
+                grant.reserved = own.hold(operation, len(lean.searches), is_repeat=repeat.is_known)
+                lean = None if grant.reserved is None else lean  # a second read would fetch what memory lacks
             call = read(needs) if lean is None else lean
         except UnsupportedError as verdict:
             return verdict.reason
         watch.marks.append((Stage.PARSE, watch.started, watch.clock()))
-        longest = max([len(each.query) for each in call.searches if each.query is not None], default=0)
-        vector_bytes = longest * self._number_bytes or None if vectors else None
-        grant.searches = len(call.searches)
-        grant.candidate_bytes = each = governor.held.candidate_bytes(operation, vector_bytes=vector_bytes)
-        wanted = plan(call, policy, cap := governor.learned.cap(operation))
-        planned = None if wanted is None else fitted(call.searches, wanted, governor.held.reply_bytes // each)
-        if planned is None:
-            grant.close()
-            return Bypass.WINDOW_TOO_LARGE if wanted is None else Bypass.REPLY_TOO_LARGE
-        is_settled = is_by_texts and not texted.is_look
-        first = partial(services.depths.first, call, planned, policy)
-        return Attempt(
+        planned = Planned(
             call=call,
+            policy=policy,
+            plan=(),
+            watch=watch,
+            grant=grant,
             collection=collection,
             spare=whole if lean is not None or not vectors else None,
             is_by_texts=is_by_texts,
             is_look=texted.is_look,
             repeat=repeat,
-            policy=policy,
-            plan=planned,
-            grant=grant,
-            watch=watch,
-            first=first(cap=cap, room=governor.room(each), is_by_texts=is_settled),
+            cap=learned.cap(operation),
         )
+        sized = self._sized(planned, vectors=vectors)
+        if isinstance(sized, Bypass):
+            grant.close()
+            return sized
+        return self._source(exchange, sized, grant)
 
-    async def best_answer(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
+    def _sized(self, planned: Planned, *, vectors: bool) -> Planned | Bypass:
+        """The plan with the sizes of its pools. ``vectors``: whether the replies have them."""
+        call, policy, grant, governor = planned.call, planned.policy, _grant(planned), self._governor
+        longest = max([len(search.query) for search in call.searches if search.query is not None], default=0)
+        vector_bytes = longest * self._number_bytes or None if vectors else None
+        grant.searches, grant.is_paged = len(call.searches), any(search.pages for search in call.searches)
+        grant.candidate_bytes = governor.held.candidate_bytes(call.operation, vector_bytes=vector_bytes)
+        sizes = plan(call, policy, planned.cap)
+        if sizes is None:
+            return Bypass.WINDOW_TOO_LARGE
+        fitting = fitted(call.searches, sizes, governor.held.reply_bytes // grant.candidate_bytes)
+        if fitting is None:
+            return Bypass.REPLY_TOO_LARGE
+        room, is_settled = governor.room(grant.candidate_bytes), planned.is_by_texts and not planned.is_look
+        first = self._services.depths.first(call, fitting, policy, cap=planned.cap, room=room, is_by_texts=is_settled)
+        return replace(planned, plan=fitting, first=first)
+
+    def _source(self, exchange: Exchange[A], planned: Planned, grant: Grant) -> Source:
+        send = partial(grant.fetch, exchange.send)
+        look = partial(self._services.vector_fetcher.send, exchange, grant, self._dialect)
+        division = FusionDivision(self._retrievers, send) if planned.policy.per_retriever else None
+        return self._searcher.source(planned, send, look=look, division=division)
+
+    async def best_answer(self, exchange: Exchange[A], source: Source) -> tuple[A, Report]:
         """The best answer to a prepared search, and its report: the improved one or the original's, whichever is usable first; if neither
         is, the original is sent now.
         """
-        grant, race = _grant(attempt), None
+        grant, race = _grant(source.planned), None
         try:
-            grant.reason = self._opened(attempt, grant)
-            if grant.reason is None:
+            if self._is_open(source, grant):
                 race = grant.race(exchange.original)
-                grant.reason = FailOpen.SLOW if race is None else None
             if race is None:
                 grant.close()
-                return await self._original(exchange, attempt)
-            first, last = grant.times()
-            from_pool = partial(self._answer_from_pool, exchange, attempt, Outcome.DEDUP)
-            answered = await race.run(from_pool, first=first, last=last)
+                return await self._original(exchange, source, grant)
+            answered = await race.run(partial(self._answer_from_pool, exchange, source, grant, Outcome.DEDUP))
             if answered is not None and not race.is_first:
                 return answered
-            return await self._answer_from_original(exchange, attempt, race, last)
+            return await self._answer_from_original(exchange, source, grant, race)
         except asyncio.CancelledError:
-            grant.gave_up(self._services.clock() - attempt.watch.started)
+            grant.gave_up(self._services.clock() - source.planned.watch.started)
             raise
         finally:
             if race is not None:
                 await race.drop()
             grant.close()
 
-    def _opened(self, attempt: Attempt, grant: Grant) -> FailOpen | None:
-        """Why no widened request is sent; None if its reply has room."""
-        options = (attempt.first, attempt.plan) if attempt.first else (attempt.plan,)
-        opened = grant.opened(*options)
-        if isinstance(opened, FailOpen):
-            return opened
-        if opened is attempt.plan:
-            attempt.first = ()
-        return None
+    def _is_open(self, source: Source, grant: Grant) -> bool:
+        """Whether a widened request may be sent; reserves its reply."""
+        planned = source.planned
+        sizes = grant.opened(planned.first, planned.plan) if planned.first else grant.opened(planned.plan)
+        if sizes is planned.plan and planned.first:
+            source.planned = replace(planned, first=())
+        return sizes is not None
 
     async def _answer_from_original(
-        self, exchange: Exchange[A], attempt: Attempt, race: Race[A], last: float
+        self, exchange: Exchange[A], source: Source, grant: Grant, race: Race[A]
     ) -> tuple[A, Report]:
         """The answer to the client's own search, which was sent before or is sent now."""
-        grant, operation = _grant(attempt), exchange.operation
+        operation, watch, planned = exchange.operation, source.planned.watch, source.planned
         if grant.reason is FailOpen.NO_VECTORS:
             self._governor.learned.contradicted(operation)
         grant.free()
         if race.is_first:
-            grant.overtaken(is_overdue=attempt.watch.clock() - attempt.watch.started >= last)
+            grant.overtaken(is_overdue=watch.clock() - watch.started >= race.last)
         if race.is_sent:
-            since, reason = attempt.watch.clock(), grant.reason or FailOpen.INTERNAL
+            since, reason = watch.clock(), grant.reason or FailOpen.INTERNAL
             exchange.failed_open(reason)
             response = await race.answer()
-            attempt.watch.marks.append((Stage.UPSTREAM, since, attempt.watch.clock()))
-            report = report_of(operation, attempt, outcome=Outcome.FAIL_OPEN, reason=reason, hedged=True)
+            watch.marks.append((Stage.UPSTREAM, since, watch.clock()))
+            report = report_of(source, outcome=Outcome.FAIL_OPEN, reason=reason, hedged=True)
         else:
             if grant.has_sent:
-                self._governor.own.spend(operation, OwnRead.REPLAY, len(attempt.call.searches))
+                self._governor.own.spend(operation, OwnRead.REPLAY, grant.searches)
             with self._governor.replays.one():
-                response, report = await self._original(exchange, attempt)
+                response, report = await self._original(exchange, source, grant)
         if grant.is_declined and response.is_success:
             # The client's own request succeeded, so the cause is the widened one: too many candidates, as Pinecone refuses an answer beyond
             # 4 MB, with whatever words. The next request asks for half as many, until it fits.
-            asked = attempt.first or attempt.plan
-            self._governor.learned.refused(operation, max(size or 0 for size in asked) // 2)
+            requested = planned.first or planned.plan
+            self._governor.learned.refused(operation, max(size or 0 for size in requested) // 2)
         return response, report
 
-    async def measure(self, exchange: Exchange[A], attempt: Attempt) -> Report | None:
+    async def measure(self, exchange: Exchange[A], source: Source) -> Report | None:
         """Run the pipeline for its figures; nothing is sent to a client. None without an answer."""
-        grant = _grant(attempt)
+        grant = _grant(source.planned)
         try:
-            if self._opened(attempt, grant) is not None:
+            if not self._is_open(source, grant):
                 return None
-            answered = await self._answer_from_pool(exchange, attempt, Outcome.SHADOW)
+            answered = await self._answer_from_pool(exchange, source, grant, Outcome.SHADOW)
         finally:
             grant.close()
         return None if answered is None else answered[1]
 
     async def _answer_from_pool(
-        self, exchange: Exchange[A], attempt: Attempt, outcome: Outcome
+        self, exchange: Exchange[A], source: Source, grant: Grant, outcome: Outcome
     ) -> tuple[A, Report] | None:
         """The improved answer, else the plain one from the same pool: neither needs another request."""
-        grant, sent_bytes = _grant(attempt), 0
+        sent_bytes = 0
         try:
-            ways = (partial(self._improved, exchange, attempt, outcome), partial(self._plain, exchange, attempt))
+            ways = (
+                partial(self._improved, exchange, source, grant, outcome),
+                partial(self._plain, exchange, source, grant),
+            )
             answered = await first_success(ways, grant.failed)
             if answered is not None and outcome is Outcome.DEDUP:  # shadow's answer is never sent to a client
                 sent_bytes = answered[0].body_bytes
@@ -407,71 +419,55 @@ class SearchService:
             self._governor.breaker.abandoned()
             raise
         finally:
-            grant.spent(sent_bytes)
-            if (lookups := attempt.lookups) is not None and lookups.outcome is not None:
+            self._governor.egress.spend(exchange.operation, grant.received_bytes - sent_bytes)
+            if (lookups := source.lookups) is not None and lookups.outcome is not None:
                 self._services.metrics.looked_up(lookups.outcome, lookups.read_units)
         return answered
 
-    async def _plain(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
-        body, grant = self._searcher.plain(attempt), _grant(attempt)
-        report = report_of(
-            exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=grant.reason, hedged=grant.is_hedged
-        )
+    async def _plain(self, exchange: Exchange[A], source: Source, grant: Grant) -> tuple[A, Report]:
+        body = self._searcher.plain(source)
+        report = report_of(source, outcome=Outcome.FAIL_OPEN, reason=grant.reason, hedged=grant.is_hedged)
         return exchange.answer(body, report), report
 
-    async def _improved(self, exchange: Exchange[A], attempt: Attempt, outcome: Outcome) -> tuple[A, Report]:
-        governor, grant = self._governor, _grant(attempt)
-        cap = governor.learned.cap(exchange.operation)
-        fetch = partial(self._fetch, exchange, attempt, grant)
-        look = partial(self._services.vector_fetcher.send, exchange, grant, self._dialect)
+    async def _improved(
+        self, exchange: Exchange[A], source: Source, grant: Grant, outcome: Outcome
+    ) -> tuple[A, Report]:
+        governor, planned = self._governor, source.planned
         try:
-            body = await self._searcher.improve(
-                attempt, fetch, cap=cap, reply_bytes=governor.held.reply_bytes, look=look
-            )
-            self._services.depths.learn(attempt, cap=cap)
+            selected = await self._searcher.select(source, cap=planned.cap, reply_bytes=governor.held.reply_bytes)
+            answer = await self._searcher.answer(source, selected)
+            self._services.depths.learn(selected, cap=planned.cap)
         except DeclinedError as declined:
             grant.declined(declined)
             raise RejectedReplyError(FailOpen.OVERFETCH_STATUS) from declined
         except PassedReplyError:
-            report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=grant.reason)
+            report = report_of(source, outcome=Outcome.FAIL_OPEN, reason=grant.reason)
             return exchange.refusal() if grant.refusal is None else exchange.answer(grant.refusal, report), report
         finally:
-            governor.learned.learn(exchange.operation, attempt.reply)
-            if not (attempt.is_grown or attempt.is_divided):
-                governor.held.learn(exchange.operation, attempt.first or attempt.plan, grant.received_bytes)
-        report = report_of(exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt), hedged=grant.is_hedged)
-        self._services.observer.answered(attempt, report)
-        return exchange.answer(body, report), report
+            if source.last is not None:
+                governor.learned.learn(exchange.operation, source.last.reply)
+            if source.is_alike:
+                governor.held.learn(exchange.operation, planned.first or planned.plan, grant.received_bytes)
+        hedged, is_noted = grant.is_hedged, answer.is_noted
+        report = report_of(source, outcome=outcome, selected=selected, is_noted=is_noted, hedged=hedged)
+        self._services.observer.answered(selected, report)
+        return exchange.answer(answer.body, report), report
 
-    async def _fetch(self, exchange: Exchange[A], attempt: Attempt, grant: Grant, body: bytes) -> bytes:
-        """Send a widened request, divided if its policy says so. Raises as ``Grant.fetch``."""
-
-        def granted() -> None:
-            kind = OwnRead.GROW if attempt.is_grown else OwnRead.RECALL
-            if attempt.reply is not None:
-                grant.further(kind, is_paged=any(search.pages for search in attempt.call.searches))
-
-        if attempt.policy.per_retriever:
-            send = partial(grant.fetch, exchange.send)
-            return await self._retrievers.fetch(attempt, body, send, granted=granted)
-        granted()
-        return await grant.fetch(exchange.send, body)
-
-    async def _original(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
-        grant, kind = _grant(attempt), AttemptKind.ORIGINAL
+    async def _original(self, exchange: Exchange[A], source: Source, grant: Grant) -> tuple[A, Report]:
+        kind, watch = AttemptKind.ORIGINAL, source.planned.watch
         reason = grant.reason or FailOpen.INTERNAL
         if grant.has_sent:
             kind = AttemptKind.REPLAY
             self._services.metrics.retried(Retry.of(reason))
         exchange.failed_open(reason)
-        since = attempt.watch.clock()
+        since = watch.clock()
         try:
             response = await exchange.original(kind)
         finally:
-            attempt.watch.marks.append((Stage.UPSTREAM, since, attempt.watch.clock()))
-        return response, report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=reason)
+            watch.marks.append((Stage.UPSTREAM, since, watch.clock()))
+        return response, report_of(source, outcome=Outcome.FAIL_OPEN, reason=reason)
 
 
-def _grant(attempt: Attempt) -> Grant:
-    assert attempt.grant is not None  # noqa: S101 - prepare() has made it
-    return attempt.grant
+def _grant(planned: Planned) -> Grant:
+    assert planned.grant is not None  # noqa: S101 - prepare() has made it
+    return planned.grant

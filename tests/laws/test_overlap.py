@@ -9,8 +9,9 @@ from support.backends.toy_exchange import ToyExchange, toys
 from vecsieve.config.backends import with_defaults
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.collections.texts import WINDOW
-from vecsieve.proxy.search.fetch import LEAST, Attempt
+from vecsieve.proxy.search.fetch import LEAST
 from vecsieve.proxy.search.policy import Policies
+from vecsieve.proxy.search.pools.source import Source
 from vecsieve.proxy.search.service import SearchService
 
 STEP = 40  # words by which one chunk follows another
@@ -45,7 +46,7 @@ async def test_the_third_chunk_stands_where_the_middle_one_would(name: str) -> N
             answering=database.holding(RANKING),
         )
         attempt = service.prepare(exchange, database.known)
-        assert isinstance(attempt, Attempt), attempt
+        assert isinstance(attempt, Source), attempt
         answer, report = await service.best_answer(exchange, attempt)
         assert report is not None
         assert answer.body == expected, f"search {number}"

@@ -12,8 +12,9 @@ from support.backends.toy_exchange import ToyExchange, Toys, toys
 from vecsieve.config.backends import with_defaults
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.collections.texts import WINDOW
-from vecsieve.proxy.search.fetch import LEAST, Attempt
+from vecsieve.proxy.search.fetch import LEAST
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
+from vecsieve.proxy.search.pools.source import Source
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.telemetry.reports import Report
 
@@ -53,7 +54,7 @@ class Talks:
             answering=self.database.holding(ranking),
         )
         attempt = self.service.prepare(exchange, self.database.known)
-        assert isinstance(attempt, Attempt), attempt
+        assert isinstance(attempt, Source), attempt
         answer, self.report = await self.service.best_answer(exchange, attempt)
         self.sent = [body for body, _ in exchange.sent]
         assert not exchange.originals

@@ -21,13 +21,14 @@ from bench.machine import machine
 from prove.finding import Finding, Scale
 from prove.held import MIB, held
 from prove.stack import Proxy, proxy
+from support.backends.searching import Run
 from support.backends.shadowed import Corpus, Json, Matrix, zipf
 from support.process.stack import TIME
 from support.qdrant.embedded import start_embedded_process
 from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.search.fetch import Attempt, needs_of, plan
+from vecsieve.proxy.search.fetch import needs_of, plan
 from vecsieve.proxy.search.memory.points import FeatureMemory
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.search.searcher import Searcher
@@ -151,8 +152,8 @@ class Soak:
         call = QdrantRest().parse_request(operation, orjson.dumps(question), needs_of(policy, None))
         planned = plan(call, policy, None)
         assert planned is not None
-        attempt = Attempt(call=call, policy=policy, plan=planned, watch=Stopwatch(clock))
-        return await Searcher(QdrantRest(), memory=memory).improve(attempt, fetch, cap=None)
+        attempt = Run(call=call, policy=policy, plan=planned, watch=Stopwatch(clock))
+        return await attempt.improve(Searcher(QdrantRest(), memory=memory), fetch)
 
     async def write(self, number: int) -> None:
         """One write, through the proxy or past it."""

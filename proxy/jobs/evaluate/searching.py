@@ -23,11 +23,12 @@ from vecsieve.config.values import PresetName
 from vecsieve.config.yaml_core import NotYamlError, read
 
 from ...search.errors import RejectedReplyError
-from ...search.fetch import Attempt, needs_of, plan
+from ...search.fetch import needs_of, plan
 from ...search.policy import ResolvedPolicy, resolved
+from ...search.pools.values import Planned, Selected
 from ...search.searcher import Searcher
 from ...selection.values import Fate, Indices
-from ...telemetry.labels import Stage
+from ...telemetry.labels import OwnRead, Stage
 from ...telemetry.tracing import Clock, Stopwatch
 from .reading import LabelledSet, Vectors
 
@@ -292,12 +293,17 @@ class Trial:
         planned = plan(call, policy, None)
         if planned is None:
             return await self.plain(vector, upstream)
-        attempt = Attempt(call=call, policy=policy, plan=planned, watch=watch)
+
+        async def send(body: bytes, *, further: OwnRead | None = None) -> bytes:
+            return await upstream.answer(body)
+
+        source = self._searcher.source(Planned(call=call, policy=policy, plan=planned, watch=watch), send)
         try:
-            answer = await self._searcher.improve(attempt, upstream.answer, cap=None)
-            dropped = _dropped(attempt, self._top_k)
+            selected = await self._searcher.select(source, cap=None)
+            answer = (await self._searcher.answer(source, selected)).body
+            dropped = _dropped(selected, self._top_k)
         except RejectedReplyError:
-            answer, dropped = self._searcher.plain(attempt), ()
+            answer, dropped = self._searcher.plain(source), ()
         return Found(
             rows=_rows(answer),
             dropped=dropped,
@@ -308,17 +314,15 @@ class Trial:
         return b'{"query":%s,"limit":%d,"with_payload":false}' % (json_floats(vector), self._top_k)
 
 
-def _dropped(attempt: Attempt, top_k: int) -> tuple[int, ...]:
+def _dropped(selected: Selected, top_k: int) -> tuple[int, ...]:
     """The rows that the selection left out as copies, as far as the page reaches."""
-    found: list[int] = []
-    if attempt.reply is None:
-        return ()
-    for pool, selection in zip(attempt.reply.pools, attempt.selections, strict=False):
+    dropped: list[int] = []
+    for pool, selection in zip(selected.pools.reply.pools, selected.selections, strict=True):
         copies = np.flatnonzero(selection.fates == Fate.COLLAPSED)
         if len(selection.keep) >= top_k and not np.any(selection.fates == Fate.FILLED):
             copies = copies[copies < selection.keep.max()]
-        found += [int(pool.ids[place]) for place in copies.tolist()]
-    return tuple(found)
+        dropped += [int(pool.ids[place]) for place in copies.tolist()]
+    return tuple(dropped)
 
 
 def _operation(found: Operation | None) -> Operation:

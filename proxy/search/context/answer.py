@@ -13,31 +13,31 @@ from vecsieve.adapters.contract import Pool
 from ...runtime.loop import LongWork
 from ...selection.values import Fate, Selection
 from ..candidates import QUOTE, TEXT_BYTES, Columns, string
-from ..fetch import Attempt
 from ..policy import ResolvedPolicy
+from ..pools.values import Selected
 from .tokens import TextBudget, affordable, of_bytes
 
 
-async def surround(attempt: Attempt, work: LongWork, *, is_long: bool) -> None:
-    """Apply repeats and budgets to the selections of an attempt. ``is_long``: whether its reply is large."""
-    if attempt.renewed:
-        attempt.selections = attempt.renewed
-    budget = attempt.policy.budget
-    if budget.tokens is not None:
-        paid = partial(_paid, attempt, budget, budget.tokens)
-        attempt.selections = await work.done(paid, is_long=is_long or not budget.is_quick)
+async def surround(selected: Selected, work: LongWork, *, is_long: bool) -> Selected:
+    """Apply repeats and budgets. ``is_long``: whether the reply is large."""
+    selected = replace(selected, selections=selected.shown)
+    budget = selected.pools.policy.budget
+    if budget.tokens is None:
+        return selected
+    paid = partial(_paid, selected, budget, budget.tokens)
+    return replace(selected, selections=await work.done(paid, is_long=is_long or not budget.is_quick))
 
 
-def _paid(attempt: Attempt, budget: TextBudget, tokens: int) -> tuple[Selection, ...]:
+def _paid(selected: Selected, budget: TextBudget, tokens: int) -> tuple[Selection, ...]:
     """The selections, each truncated to what the budget allows for its results' texts. A search that was not widened has no texts and is
     unchanged.
     """
-    assert attempt.reply is not None  # noqa: S101 - a selection was made of it
-    rows = zip(attempt.reply.pools, attempt.selections, attempt.plan, strict=True)
+    pools = selected.pools
+    rows = zip(pools.reply.pools, selected.selections, pools.planned.plan, strict=True)
     return tuple(
         selection
         if planned is None
-        else cut(selection, affordable(costs(pool, selection, attempt.policy, budget), tokens))
+        else cut(selection, affordable(costs(pool, selection, pools.policy, budget), tokens))
         for pool, selection, planned in rows
     )
 

@@ -8,7 +8,7 @@ a request, candidates are also compared by the policy's own evidence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
@@ -23,8 +23,8 @@ from ...selection.metric import metric_of
 from ...selection.policy import Certain, Fixed, Order, Policy, Short, When
 from ...selection.values import Fate, FloatMatrix, FloatVector, Indices, Selection, Steps
 from ..candidates import Record, candidates_of, records_of
-from ..fetch import Attempt
 from ..policy import ResolvedPolicy
+from ..pools.values import Selected
 
 # The last shown results, with which later lists of a request are compared by evidence. All shown results are recognized by point and text.
 COMPARED = 200
@@ -127,27 +127,22 @@ class Shown:
         return found
 
 
-Scaled = Callable[[Attempt, Pool], tuple[Policy, float | None]]
-"""The policy of a collection, and the distance at which its threshold is evaluated."""
-
-
-async def renew(attempt: Attempt, work: LongWork, scaled: Scaled) -> tuple[Selection, ...]:
+async def renew(selected: Selected, work: LongWork) -> Selected:
     """The selections with new results in front, one list after another. Lists that are read by pages, or were not widened, are unchanged.
     Missing results count as missing new ones.
     """
-    assert attempt.reply is not None  # noqa: S101 - a selection was made of it
-    policy, collection = attempt.policy, attempt.call.operation.collection
-    shown, found = Shown(), []
-    rows = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.plan, strict=True)
+    pools = selected.pools
+    policy, call = pools.policy, pools.call
+    shown, new = Shown(), list[Selection]()
+    rows = zip(call.searches, pools.reply.pools, selected.selections, pools.planned.plan, strict=True)
     for search, pool, selection, planned in rows:
         records = records_of(pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
-        names = point_digests(collection, search, pool)
+        names = point_digests(call.operation.collection, search, pool)
         chosen = selection
         if planned is not None and not search.pages:
-            given, repeated = (_known(records, names, digests) for digests in (attempt.given, shown.digests))
+            given, repeated = (_known(records, names, digests) for digests in (selected.given, shown.digests))
             if policy.is_across and shown.rows and pool.size:
-                own = scaled(attempt, pool)[0]
-                steps = _copies(shown, search, pool, records, selection, policy, own)
+                steps = _copies(shown, search, pool, records, selection, policy)
                 repeated |= await work.finished(steps, is_long=pool.size + len(shown.rows) > COMPARED)
             held = held_of(
                 selection,
@@ -160,8 +155,8 @@ async def renew(attempt: Attempt, work: LongWork, scaled: Scaled) -> tuple[Selec
             chosen = renewed(selection, given | repeated, search.top_k, policy.selection, held=held)
         if policy.is_across:
             shown.add(pool, records, names, chosen.keep)
-        found.append(chosen)
-    return tuple(found)
+        new.append(chosen)
+    return replace(selected, shown=tuple(new))
 
 
 def held_of(
@@ -201,7 +196,6 @@ def _copies(
     records: Sequence[Record],
     selection: Selection,
     policy: ResolvedPolicy,
-    own: Policy,
 ) -> Steps[Mask]:
     """(n,) which candidates of a pool are copies of shown results, by the evidence that finds copies within a list. The calibrated rule
     requires the certainty of the second rank for all ranks, because a wrong drop costs an answer at any rank.
@@ -214,11 +208,11 @@ def _copies(
     )
     candidates = candidates_of(stacked, search, (*shown.records, *records), fields=policy.fields)
     candidates = replace(candidates, metric=metric_of(search.query, pool.vectors, pool.scores))
-    threshold = own.threshold
+    threshold = policy.selection.threshold
     if isinstance(threshold, Certain):
         threshold = Certain(first=threshold.first, last=threshold.first)
     scale = None if isinstance(threshold, Fixed) or not selection.median else selection.median
-    whole = replace(own, when=When.ALWAYS, threshold=threshold)
+    whole = replace(policy.selection, when=When.ALWAYS, threshold=threshold)
     grouped: Grouped = yield from group(candidates, whole, None, scale)
     found: Mask = grouped.heads[count:] < count
     return found

@@ -29,8 +29,9 @@ from ...telemetry.tracing import Clock
 from ..candidates import records_of
 from ..collections.learned import Lru
 from ..errors import first_success
-from ..fetch import Attempt
 from ..policy import ResolvedPolicy
+from ..pools.source import Source
+from ..pools.values import Selected
 from .clients import Client, credentials_digest
 from .repeats import point_digests, text_digest
 
@@ -217,28 +218,29 @@ class Sessions:
         self._store, self._clock, self._failed, self._now = store, clock, failed, now
         self._rests_until = float("-inf")
 
-    async def around(self, attempt: Attempt, answer: Callable[[], Awaitable[tuple[A, Report]]]) -> tuple[A, Report]:
+    async def around(self, source: Source, answer: Callable[[], Awaitable[tuple[A, Report]]]) -> tuple[A, Report]:
         """Answer a search of a session, and add the answer's results to the session if selection made it."""
-        policy, key = attempt.policy, attempt.policy.session_key
+        policy, key = source.planned.policy, source.planned.policy.session_key
         assert key is not None  # noqa: S101 - the caller has looked
-        rules = policy.session
+        rules, turn = policy.session, None
 
-        async def recollect() -> None:
+        async def recollect() -> frozenset[bytes]:
+            nonlocal turn
             known = await self._try(self._store.given(key))
             if known is not None and policy.is_question:
                 known = replace(known, turn=int(self._now() * 1000))
-            attempt.given, attempt.turn = (
-                (frozenset(), None) if known is None else (known.since(rules.turns), known.turn)
-            )
+            turn = None if known is None else known.turn
+            return frozenset() if known is None else known.since(rules.turns)
 
-        attempt.recollect = recollect
-        found, report = await answer()
-        if attempt.turn is not None and report.outcome is Outcome.DEDUP:
-            shown = shown_by(attempt)
+        source.recollect = recollect
+        answered, report = await answer()
+        selected = source.selected
+        if turn is not None and selected is not None and report.outcome is Outcome.DEDUP:
+            shown = shown_by(selected)
             if policy.is_question:
-                shown -= attempt.given  # else a busy client would hold back a result for good
-            await self._try(self._store.add(key, shown, attempt.turn + 1, seconds=rules.ttl_seconds))
-        return found, report
+                shown -= selected.given  # else a busy client would hold back a result for good
+            await self._try(self._store.add(key, shown, turn + 1, seconds=rules.ttl_seconds))
+        return answered, report
 
     async def close(self) -> None:
         await self._try(self._store.close(), always=True)
@@ -259,16 +261,16 @@ class Sessions:
         return await first_success([lambda: asked], rest)
 
 
-def shown_by(attempt: Attempt) -> set[bytes]:
-    """The digests of the results of an attempt's answer: of their points and texts, and of the points that they represent."""
-    assert attempt.reply is not None  # noqa: S101 - an answer was made of it
-    policy, found = attempt.policy, set[bytes | None]()
-    for search, pool, selection in zip(attempt.call.searches, attempt.reply.pools, attempt.selections, strict=True):
+def shown_by(selected: Selected) -> set[bytes]:
+    """The digests of the results of an answer: of their points and texts, and of the points that they represent."""
+    pools, digests = selected.pools, set[bytes | None]()
+    policy, call = pools.policy, pools.call
+    for search, pool, selection in zip(call.searches, pools.reply.pools, selected.selections, strict=True):
         records = records_of(pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
-        names = point_digests(attempt.call.operation.collection, search, pool)
+        names = point_digests(call.operation.collection, search, pool)
         is_shown = np.zeros(pool.size, np.bool_)
         is_shown[selection.keep] = True
         stands = is_shown[selection.representative] & (selection.fates == Fate.COLLAPSED)
-        found.update(names[row] for row in (is_shown | stands).nonzero()[0].tolist())
-        found.update(text_digest(records[row]) for row in selection.keep.tolist())
-    return {each for each in found if each is not None}
+        digests.update(names[row] for row in (is_shown | stands).nonzero()[0].tolist())
+        digests.update(text_digest(records[row]) for row in selection.keep.tolist())
+    return {digest for digest in digests if digest is not None}

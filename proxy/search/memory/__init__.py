@@ -3,6 +3,5 @@
 points   vectors of points by id and version, and what proves them
 shelves  where they lie: rows by slot
 recall   a search with memory: its lean request, the reply completed, and requests that repeat an earlier one
-fetches  vectors that a reply lacks, fetched by id
 pages    pages by what decides them
 """

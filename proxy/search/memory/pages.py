@@ -16,8 +16,8 @@ from ...selection.reading.memo import Memo
 from ...selection.values import Metric, Selection
 from ..collections.learned import Lru
 from ..collections.statements import PoolStatements
-from ..fetch import Attempt
 from ..policy import Fields
+from ..pools.values import PoolSet
 from .points import Rows
 
 # Some six hundred pages, at sixteen candidates of a kilobyte; three thousand of fifty candidates without texts.
@@ -46,14 +46,14 @@ class PageKey(NamedTuple):
     vectors: _ByVectors | None
 
 
-def page_key(attempt: Attempt, search: Search, pool: Pool, rows: Rows | None, scale: float | None) -> PageKey | None:
+def page_key(pools: PoolSet, search: Search, pool: Pool, rows: Rows | None, scale: float | None) -> PageKey | None:
     """On what a page depends; None for one that depends on more. Searches of a batch share a budget of texts. ``rows``: that memory has of the pool;
     ``scale``: of distances.
     """
-    policy, by = attempt.policy, None
-    if search.pages or len(attempt.plan) > 1 or policy.demotes:
+    policy, by = pools.policy, None
+    if search.pages or len(pools.planned.plan) > 1 or policy.demotes:
         return None
-    if not attempt.is_by_texts:
+    if not pools.is_by_texts:
         if rows is None or search.query is None:
             return None
         by = _ByVectors(rows.identity, pool.scores.tobytes(), search.query.tobytes(), rows.metric, scale)

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from vecsieve.adapters.contract import Needs, Operation, Pool, Reply, Search, SearchCall
 
-from ...telemetry.labels import MemoryRecall
 from ..collections.learned import Lru
-from ..fetch import Attempt
+from ..pools.values import Planned
 from .points import FeatureMemory, Key, Points, Repeat, Rows
 
 UNNAMED = ""  # the unnamed vector of a collection
@@ -60,43 +59,44 @@ class Recall:
         # For a search by anything but a dense vector, rows mean nothing in another pool.
         return (lean if all(each.query is not None for each in lean.searches) else None), repeat
 
-    def recalled(self, attempt: Attempt, reply: Reply) -> Reply | None:
-        """The reply with the rows that memory has for it; None if memory lacks any. Sets ``attempt.known``."""
+    def recalled(self, planned: Planned, reply: Reply, *, rounds: int) -> tuple[Reply, tuple[Rows | None, ...]] | None:
+        """The reply with the rows that memory has for it, and these by search; None if memory lacks any. ``rounds``: how many there were before."""
         pools = list(reply.pools)
         known: list[Rows | None] = []
-        collection, counts = attempt.call.operation.collection, not (attempt.rounds or attempt.is_repeated)
-        rows = zip(attempt.call.searches, reply.pools, attempt.plan, strict=True)
-        for place, (search, pool, planned) in enumerate(rows):
-            found = None
-            if planned is not None and pool.size:
+        is_repeated = planned.repeat is not None and planned.repeat.is_known
+        collection, counts = planned.call.operation.collection, not (rounds or is_repeated)
+        for place, (search, pool, size) in enumerate(
+            zip(planned.call.searches, reply.pools, planned.plan, strict=True)
+        ):
+            rows = None
+            if size is not None and pool.size:
                 named = _named(search, pool)
-                found = None if named is None else self._memory.recall(collection, *named, counts=counts)
-                if found is None or named is None:
-                    attempt.recall = MemoryRecall.NONE
-                    self._hold(attempt, _NEVER if attempt.is_repeated else None)
+                rows = None if named is None else self._memory.recall(collection, *named, counts=counts)
+                if rows is None or named is None:
+                    self._note(planned, _NEVER if is_repeated else None, rounds)
                     return None
-                pools[place] = replace(pool, vectors=found.rows, unusable=0, compared_by=named[0].vector)
-            known.append(found)
-        attempt.recall, attempt.known = MemoryRecall.WHOLE, tuple(known)
-        self._hold(
-            attempt, min([each.until for each in known if each is not None and each.until is not None], default=None)
-        )
-        return replace(reply, pools=tuple(pools))
+                pools[place] = replace(pool, vectors=rows.rows, unusable=0, compared_by=named[0].vector)
+            known.append(rows)
+        until = min([rows.until for rows in known if rows is not None and rows.until is not None], default=None)
+        self._note(planned, until, rounds)
+        return replace(reply, pools=tuple(pools)), tuple(known)
 
-    def learnt(self, attempt: Attempt, search: Search, pool: Pool) -> Rows | None:
-        """Store a pool that came with vectors; its rows as a later search will recall them. None if it cannot be stored."""
+    def learnt(self, planned: Planned, search: Search, pool: Pool, *, rounds: int) -> Rows | None:
+        """Store a pool that came with vectors; its rows as a later search will recall them. None if it cannot be stored. ``rounds``: with this
+        one.
+        """
         named = _named(search, pool)
         if named is None or pool.unusable == pool.size:
             return None
-        counts = attempt.rounds == 1 and not attempt.is_repeated
-        now = self._memory.learn(attempt.call.operation.collection, *named, pool.vectors, counts=counts)
-        self._hold(attempt, now.until)
+        counts = rounds == 1 and not (planned.repeat is not None and planned.repeat.is_known)
+        now = self._memory.learn(planned.call.operation.collection, *named, pool.vectors, counts=counts)
+        self._note(planned, now.until, rounds)
         return now
 
-    def _hold(self, attempt: Attempt, until: float | None) -> None:
+    def _note(self, planned: Planned, until: float | None, rounds: int) -> None:
         """Note that memory has the points of a request until then; None if it has not. What it lacked once is not tried again."""
-        repeat, operation = attempt.repeat, attempt.call.operation
-        if repeat is None or until is None or attempt.rounds > 1 or len(attempt.call.searches) > 1:
+        repeat, operation = planned.repeat, planned.call.operation
+        if repeat is None or until is None or rounds > 1 or len(planned.call.searches) > 1:
             return
         at, had = self._memory.quiet_ended(operation.collection), self._answered(operation.collection, repeat)
         if at is not None and (had is None or had.until != _NEVER):

@@ -11,6 +11,7 @@ layouts        how frameworks lay out a passage
 passages       the corpus that each framework writes
 two_facts      records that differ in the one thing that matters
 toy_backend    a backend whose messages are JSON lists of numbers
+searching      one search over a searcher, without a transport
 toy_exchange   searches of it on a transport that is a script
 toy_row        its rows, and a server that speaks it over HTTP
 """

@@ -28,11 +28,12 @@ from vecsieve.proxy.search.context.canary import Canary
 from vecsieve.proxy.search.context.sessions import InProcess, Sessions
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError
 from vecsieve.proxy.search.exchange import Shadow, VectorFetcher
-from vecsieve.proxy.search.fetch import Attempt, Depths
+from vecsieve.proxy.search.fetch import Depths
 from vecsieve.proxy.search.governor import Governor, Grant
 from vecsieve.proxy.search.hedge import AttemptTimeout, Fits, Gate, Replays
 from vecsieve.proxy.search.limits import Admission, Breaker, HeldBytes
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy, Rules, RulesInForce
+from vecsieve.proxy.search.pools.source import Source
 from vecsieve.proxy.search.service import ProcessServices, SearchService
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 from vecsieve.proxy.telemetry.metrics import Metrics
@@ -98,6 +99,8 @@ class ToyExchange:
         if isinstance(answer, BaseException):
             raise answer
         assert isinstance(answer, bytes)
+        if not fits(len(answer)):
+            raise LostReplyError(FailOpen.OVERLOAD, received_bytes=len(answer))
         return answer
 
     async def ask(self, question: Question, *, seconds: float) -> bytes:
@@ -204,9 +207,9 @@ def shadowed(exchange: ToyExchange) -> ToyExchange:
     return replace(exchange, policy=replace(exchange.policy, mode="shadow"))
 
 
-def prepared(around: Toys, exchange: ToyExchange) -> Attempt:
+def prepared(around: Toys, exchange: ToyExchange) -> Source:
     attempt = around.service.prepare(exchange)
-    assert isinstance(attempt, Attempt)
+    assert isinstance(attempt, Source)
     return attempt
 
 

@@ -19,7 +19,7 @@ from support.selection.pools import planted, pool
 from support.selection.selections import selection
 from vecsieve.adapters.contract import Operation, Pool, Search
 from vecsieve.proxy.admin.recent import NOTHING, Copy, Kept, LeftOut, LeftOutBy, Record, seen_of
-from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.pools.values import PoolSet, Selected
 from vecsieve.proxy.search.report import figures
 from vecsieve.proxy.selection.policy import Caps
 from vecsieve.proxy.selection.single import select
@@ -42,9 +42,11 @@ def explained(chosen: Selection, *ids: bytes, why: Mapping[int, str] = NOTHING) 
         vector_name="CANARY-77aa1",
     )
     call = SimpleNamespace(operation=OPERATION, searches=(SEARCH,))
-    attempt = SimpleNamespace(call=call, reply=SimpleNamespace(pools=(fetched,)), selections=(chosen,), plan=(8,))
+    pools = SimpleNamespace(
+        call=call, reply=SimpleNamespace(pools=(fetched,)), planned=SimpleNamespace(plan=(8,)), policy=None
+    )
     report = Report("qdrant", "query", Outcome.DEDUP, 0.0, 0.0, 0.0, figures=(figures(SEARCH, fetched, chosen),))
-    [seen] = seen_of(cast(Attempt, attempt), report, texts=False)
+    [seen] = seen_of(Selected(cast(PoolSet, pools), (chosen,), (chosen,)), report, texts=False)
     return seen.record(why)
 
 

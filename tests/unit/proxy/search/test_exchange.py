@@ -1,4 +1,4 @@
-"""What an exchange's attempt has met, and the report and the records made of it."""
+"""What an exchange's search has met, and the report and the records made of it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,27 @@ from support.backends.toy_exchange import ToyExchange, grant, toys
 from vecsieve.adapters.contract import MalformedReplyError
 from vecsieve.proxy.admin.recent import Seen, seen_of
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError
-from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.search.report import report_of, rows_of
+from vecsieve.proxy.search.pools.source import Source
+from vecsieve.proxy.search.report import report_of
 from vecsieve.proxy.telemetry.labels import FailOpen, MemoryRecall, Outcome, Stage
+from vecsieve.proxy.telemetry.reports import Report
 
 
-def remembered(attempt: Attempt) -> list[Seen]:
-    report = report_of(attempt.call.operation, attempt, outcome=Outcome.DEDUP, rows=rows_of(attempt))
-    return list(seen_of(attempt, report, texts=True))
+def reported(made: Source) -> Report:
+    return report_of(made, outcome=Outcome.DEDUP, selected=made.selected)
 
 
-async def attempted(plain: bytes = b'[{"k": 4}]') -> tuple[ToyExchange, Attempt]:
+def remembered(made: Source) -> list[Seen]:
+    assert made.selected is not None
+    return list(seen_of(made.selected, reported(made), texts=True))
+
+
+async def attempted(plain: bytes = b'[{"k": 4}]') -> tuple[ToyExchange, Source]:
     around, exchange = toys(), ToyExchange(plain=plain)
     if plain.count(b"{") > 1:
         exchange.upstream.rankings *= plain.count(b"{")
     made = around.service.prepare(exchange)
-    assert isinstance(made, Attempt)
+    assert isinstance(made, Source)
     await around.service.best_answer(exchange, made)
     return exchange, made
 
@@ -53,7 +58,7 @@ def test_the_first_reason_stands_because_later_ones_follow_from_it() -> None:
 
 async def test_rows_and_records_are_one_a_search() -> None:
     _, made = await attempted(b'[{"k": 4}, {"k": 2}]')
-    rows = rows_of(made)
+    rows = reported(made).figures
     assert [row.returned for row in rows] == [4, 2]
     assert [row.candidates for row in rows] == [16, 16]
     assert [seen.top_k for seen in remembered(made)] == [4, 2]
@@ -61,34 +66,34 @@ async def test_rows_and_records_are_one_a_search() -> None:
 
 async def test_a_search_that_was_sent_as_it_came_has_no_record() -> None:
     _, made = await attempted(b'[{"k": 4}, {"k": 2000}]')
-    assert [planned is None for planned in made.plan] == [False, True]
-    assert len(rows_of(made)) == 2
+    assert [planned is None for planned in made.planned.plan] == [False, True]
+    assert len(reported(made).figures) == 2
     assert [seen.top_k for seen in remembered(made)] == [4]
 
 
 async def test_a_report_tells_what_the_attempt_came_to() -> None:
-    exchange, made = await attempted()
+    _, made = await attempted()
     made.recall = MemoryRecall.WHOLE
-    report = report_of(exchange.operation, made, outcome=Outcome.DEDUP, rows=rows_of(made))
+    report = reported(made)
     assert (report.backend, report.operation, report.outcome) == ("toy", "nearest", Outcome.DEDUP)
     assert (report.fail_open, report.bypass, report.grown) == (None, None, False)
     assert report.overfetch_bytes == made.fetched_bytes > 0
     assert report.recall is MemoryRecall.WHOLE
     assert (report.vector_fetch, report.extra_read_units) == (None, 0)
     assert Stage.UPSTREAM in dict(report.stages)
-    assert report.figures == rows_of(made)
+    assert [row.returned for row in report.figures] == [4]
 
 
 async def test_a_report_of_a_fall_has_no_figures() -> None:
-    exchange, made = await attempted()
-    report = report_of(exchange.operation, made, outcome=Outcome.FAIL_OPEN, reason=FailOpen.MEMORY)
+    _, made = await attempted()
+    report = report_of(made, outcome=Outcome.FAIL_OPEN, reason=FailOpen.MEMORY)
     assert (report.outcome, report.fail_open, report.figures) == (Outcome.FAIL_OPEN, FailOpen.MEMORY, ())
     assert (report.searches, report.top_k) == (1, 4), "what was asked for is known, whatever came of it"
 
 
 async def test_a_report_of_a_batch_says_how_many_searches_ask_for_how_many_results() -> None:
-    exchange, made = await attempted(b'[{"k": 4}, {"k": 2}]')
-    report = report_of(exchange.operation, made, outcome=Outcome.DEDUP)
+    _, made = await attempted(b'[{"k": 4}, {"k": 2}]')
+    report = report_of(made, outcome=Outcome.DEDUP)
     assert (report.searches, report.top_k) == (2, 6)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from support.process.manual_time import settle
 from vecsieve.proxy.runtime.memory import LARGE_MESSAGE_BYTES
 from vecsieve.proxy.search import exchange
 from vecsieve.proxy.search.exchange import COLLECTIONS, FIRST, WARM_AFTER, Measure, Shadow
-from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.pools.source import Source
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.reports import Report
 from vecsieve.proxy.telemetry.requests import RequestRecorder
@@ -27,9 +28,9 @@ from vecsieve.proxy.telemetry.verdict import Plain
 PLAIN = Plain(0.002, 700)
 
 
-def attempt() -> Attempt:
+def attempt() -> Source:
     made = toys().service.prepare(ToyExchange())
-    assert isinstance(made, Attempt)
+    assert isinstance(made, Source)
     return made
 
 
@@ -53,7 +54,7 @@ def measured(registry: CollectorRegistry) -> float:
 
 def start(watched: Shadow, measure: Measure, collection: str = "c") -> None:
     made = attempt()
-    made.collection = collection
+    made.planned = replace(made.planned, collection=collection)
     watched.start(measure, made, PLAIN)
 
 

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.backends.searching import Run
 from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.collections.paths import Reading
 from vecsieve.proxy.search.collections.texts import WINDOW, CollectionTexts
 from vecsieve.proxy.search.errors import RejectedReplyError
-from vecsieve.proxy.search.fetch import LEAST, Attempt, Depths, needs_of, plan
+from vecsieve.proxy.search.fetch import LEAST, Depths, needs_of, plan
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.telemetry.labels import FailOpen
@@ -86,7 +87,7 @@ def answered(
         planned = plan(call, policy, None)
         assert planned == (PLANNED,)
         known = Depths() if depths is None else depths
-        attempt = Attempt(
+        attempt = Run(
             call=call,
             collection="c",
             spare=lambda: ADAPTER.parse_request(OPERATION, BODY, needs_of(policy, None)),
@@ -96,8 +97,8 @@ def answered(
             watch=Stopwatch(lambda: 0.0),
             first=known.first(call, planned, policy, cap=None, room=10**9, is_by_texts=True),
         )
-        answer = await Searcher(ADAPTER, texts=texts).improve(attempt, upstream.fetch, cap=None)
-        known.learn(attempt, cap=None)
+        answer = await attempt.improve(Searcher(ADAPTER, texts=texts), upstream.fetch)
+        known.learn(attempt.selected, cap=None)
         return answer
 
     return [point["id"] for point in json.loads(asyncio.run(run()))["result"]["points"]]

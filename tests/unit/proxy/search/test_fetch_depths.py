@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.backends.searching import Run
 from support.backends.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
 from support.selection.selections import selection
 from vecsieve.adapters.contract import Operation, Reply, SearchCall
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.errors import RejectedReplyError
-from vecsieve.proxy.search.fetch import RECENT, Attempt, Depths, plan
+from vecsieve.proxy.search.fetch import RECENT, Depths, plan
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
+from vecsieve.proxy.search.pools.values import Planned, PoolSet, Selected
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.telemetry.labels import FailOpen
 from vecsieve.proxy.telemetry.tracing import Stopwatch
@@ -34,11 +36,11 @@ def policy(**members: object) -> ResolvedPolicy:
 
 def prepared(
     depths: Depths, asked: SearchCall, chosen: ResolvedPolicy, *, cap: int | None = None, room: int = PLENTY
-) -> Attempt:
+) -> Run:
     sizes = plan(asked, chosen, cap)
     assert sizes is not None
     first = depths.first(asked, sizes, chosen, cap=cap, room=room)
-    return Attempt(call=asked, policy=chosen, plan=sizes, watch=Stopwatch(lambda: 0.0), first=first)
+    return Run(call=asked, policy=chosen, plan=sizes, watch=Stopwatch(lambda: 0.0), first=first)
 
 
 def answered(
@@ -62,8 +64,8 @@ def answered(
                 raise RejectedReplyError(FailOpen.BUDGET)
             return await upstream.fetch(body)
 
-        answer = await Searcher(ToyAdapter()).improve(attempt, fetch, cap=cap)
-        depths.learn(attempt, cap=cap)
+        answer = await attempt.improve(Searcher(ToyAdapter()), fetch, cap=cap)
+        depths.learn(attempt.selected, cap=cap)
         return upstream.asked, families_of(answer)
 
     return asyncio.run(run())
@@ -130,10 +132,10 @@ def test_a_batch_is_asked_for_what_each_of_its_searches_needs() -> None:
 async def test_a_search_that_is_sent_unchanged_teaches_nothing() -> None:
     depths = Depths()
     attempt = prepared(depths, call((256, None), (10, None)), policy())
-    assert attempt.plan == (None, 50)
+    assert attempt.planned.plan == (None, 50)
     upstream = ToyUpstream(ranking([0] * 260), ranking(CLEAN))
-    await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None)
-    depths.learn(attempt, cap=None)
+    await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
+    depths.learn(attempt.selected, cap=None)
     assert len(depths) == 0
 
 
@@ -191,10 +193,10 @@ def test_collections_learn_apart_and_the_one_used_longest_ago_begins_anew() -> N
 
     for name in ("a", "b"):
         answered(depths, FLOODED, of(name))
-    assert [prepared(depths, of(name), chosen).first for name in "abc"] == [(128,), (128,), ()]
+    assert [prepared(depths, of(name), chosen).planned.first for name in "abc"] == [(128,), (128,), ()]
     answered(depths, CLEAN, of("a"))
     answered(depths, FLOODED, of("c"))
-    assert [prepared(depths, of(name), chosen).first for name in "abc"] == [(128,), (), (128,)]
+    assert [prepared(depths, of(name), chosen).planned.first for name in "abc"] == [(128,), (), (128,)]
     assert len(depths) == 2
 
 
@@ -203,21 +205,37 @@ def test_searches_that_demote_results_learn_apart() -> None:
     demoting = replace(chosen, session_key=b"s")
     assert demoting.demotes != chosen.demotes
     answered(depths, FLOODED)
-    assert prepared(depths, PAGE, demoting).first == ()
+    assert prepared(depths, PAGE, demoting).planned.first == ()
 
 
 async def test_calls_in_flight_together_teach_what_each_has_seen() -> None:
     depths, chosen = Depths(), policy()
     attempts = [prepared(depths, PAGE, chosen) for _ in range(5)]
     for attempt in attempts:
-        await Searcher(ToyAdapter()).improve(attempt, ToyUpstream(ranking(FLOODED)).fetch, cap=None)
+        await attempt.improve(Searcher(ToyAdapter()), ToyUpstream(ranking(FLOODED)).fetch)
     for attempt in attempts:
-        depths.learn(attempt, cap=None)
-    assert prepared(depths, PAGE, chosen).first == (128,)
+        depths.learn(attempt.selected, cap=None)
+    assert prepared(depths, PAGE, chosen).planned.first == (128,)
 
 
 CALLS = st.lists(st.tuples(st.integers(1, 60), st.none() | st.integers(0, 60), st.integers(0, 400)), max_size=60)
 """For each call its top_k, its offset, and how many copies are above its last result."""
+
+
+def pool_set(planned: Planned, size: int) -> PoolSet:
+    """A pool of this size, of which nothing but its size is read."""
+    return PoolSet(
+        planned=planned,
+        call=planned.call,
+        policy=planned.policy,
+        is_by_texts=False,
+        reply=Reply(pools=(), document=None),
+        sizes=(size,),
+        exhausted=(False,),
+        known=(),
+        rounds=1,
+        reply_bytes=0,
+    )
 
 
 def fed(depths: Depths, chosen: ResolvedPolicy, calls: Sequence[tuple[int, int | None, int]], cap: int | None) -> None:
@@ -227,13 +245,13 @@ def fed(depths: Depths, chosen: ResolvedPolicy, calls: Sequence[tuple[int, int |
         if plan(asked, chosen, cap) is None:
             continue
         attempt = prepared(depths, asked, chosen, cap=cap)
-        depth, (size,) = (offset or 0) + top_k + copies, attempt.first_sizes
-        if depth > size and attempt.first:
-            (size,) = attempt.first
+        depth, (size,), first = (offset or 0) + top_k + copies, attempt.planned.plan, attempt.planned.first
+        assert size is not None
+        if first:
+            size = first[0] if depth > min(size, first[0]) else min(size, first[0])
         last, wanting = (depth - 1, 0) if depth <= size else (0, 1)
-        attempt.selections = (selection([last], range(depth), [0] * depth, wanting=wanting),)
-        attempt.sizes, attempt.exhausted, attempt.reply = (size,), (False,), Reply(pools=(), document=None)
-        depths.learn(attempt, cap=cap)
+        selections = (selection([last], range(depth), [0] * depth, wanting=wanting),)
+        depths.learn(Selected(pool_set(attempt.planned, size), selections, selections), cap=cap)
 
 
 @given(
@@ -248,7 +266,7 @@ def test_depth_is_bounded_and_never_below_what_was_asked(
         return
     for _ in range(2):
         fed(depths := Depths(), chosen, calls, cap)
-        found.append(prepared(depths, asked, chosen, cap=cap).first or planned)
+        found.append(prepared(depths, asked, chosen, cap=cap).planned.first or planned)
     ((size,), (first,)) = found[0], planned
     most = chosen.fetch.cap if offset is None else chosen.fetch.page_cap
     assert first is not None
@@ -265,7 +283,7 @@ def test_after_as_many_calls_without_copies_as_are_remembered_the_plan_is_back(
     depths, chosen, asked = Depths(), policy(), call((top_k, offset))
     fed(depths, chosen, calls, None)
     fed(depths, chosen, [(10, None, 0)] * RECENT, None)
-    assert prepared(depths, asked, chosen).first == ()
+    assert prepared(depths, asked, chosen).planned.first == ()
 
 
 @given(

@@ -26,7 +26,7 @@ def attempt_timeout(
 ) -> AttemptTimeout:
     made = AttemptTimeout(longest_seconds=longest, clock=ManualClock() if clock is None else clock)
     for seconds in widened:
-        made.of(OPERATION).answered(seconds)
+        made.of(OPERATION).widened.append(seconds)
     for seconds in plain:
         made.of(OPERATION).plain.append(seconds)
     return made

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from support.process.manual_time import Timers, settle
-from vecsieve.proxy.search.hedge import Gate, Race, later
+from vecsieve.proxy.search.hedge import Gate, Race
 
 
 class Original:
@@ -58,12 +58,12 @@ class Climb:
 
 
 def run(race: Race[str], widened: Climb) -> asyncio.Task[str | None]:
-    return asyncio.create_task(race.run(widened, first=0.5, last=2.5))
+    return asyncio.create_task(race.run(widened))
 
 
 async def test_what_climbs_in_time_is_the_answer_and_nothing_is_sent() -> None:
     timers, widened, original, may = Timers(), Climb(), Original(), May()
-    race = Race(original.send, may, timers)
+    race = Race(original.send, may, timers, 0.5, 2.5)
     running = run(race, widened)
     await settle()
     widened.found.set_result("climbed")
@@ -74,7 +74,7 @@ async def test_what_climbs_in_time_is_the_answer_and_nothing_is_sent() -> None:
 
 async def test_the_original_is_first_when_the_head_of_its_success_is_here() -> None:
     timers, widened, original = Timers(), Climb(), Original()
-    race = Race(original.send, May(True), timers)
+    race = Race(original.send, May(True), timers, 0.5, 2.5)
     running = run(race, widened)
     await settle()
     assert timers.fire() == 0.5
@@ -92,7 +92,7 @@ async def test_the_original_is_first_when_the_head_of_its_success_is_here() -> N
 
 async def test_what_climbs_first_cancels_the_original_before_anything_of_it_goes_out() -> None:
     timers, widened, original = Timers(), Climb(), Original()
-    race = Race(original.send, May(True), timers)
+    race = Race(original.send, May(True), timers, 0.5, 2.5)
     running = run(race, widened)
     await settle()
     timers.fire()
@@ -106,7 +106,7 @@ async def test_what_climbs_first_cancels_the_original_before_anything_of_it_goes
 @pytest.mark.parametrize("climbed", ["climbed", None])
 async def test_a_failure_of_the_original_waits_until_it_is_known_whether_it_is_needed(climbed: str | None) -> None:
     timers, widened, original = Timers(), Climb(), Original(is_success=False)
-    race = Race(original.send, May(True), timers)
+    race = Race(original.send, May(True), timers, 0.5, 2.5)
     running = run(race, widened)
     await settle()
     timers.fire()
@@ -125,7 +125,7 @@ async def test_a_failure_of_the_original_waits_until_it_is_known_whether_it_is_n
 
 async def test_a_failure_of_the_original_is_the_answer_at_the_last_moment() -> None:
     timers, widened, original = Timers(), Climb(), Original(is_success=False)
-    race = Race(original.send, May(True), timers)
+    race = Race(original.send, May(True), timers, 0.5, 2.5)
     running = run(race, widened)
     await settle()
     timers.fire()
@@ -141,7 +141,7 @@ async def test_a_failure_of_the_original_is_the_answer_at_the_last_moment() -> N
 
 async def test_from_the_last_moment_on_any_answer_of_the_original_will_do() -> None:
     timers, widened, original = Timers(), Climb(), Original(is_success=False)
-    race = Race(original.send, May(False, True), timers)
+    race = Race(original.send, May(False, True), timers, 0.5, 2.5)
     running = run(race, widened)
     await settle()
     timers.fire()
@@ -155,7 +155,7 @@ async def test_from_the_last_moment_on_any_answer_of_the_original_will_do() -> N
 
 async def test_where_it_may_not_be_sent_it_is_asked_once_more_at_the_last_moment() -> None:
     timers, widened, original, may = Timers(), Climb(), Original(), May(False, True)
-    race = Race(original.send, may, timers)
+    race = Race(original.send, may, timers, 0.5, 2.5)
     running = run(race, widened)
     await settle()
     timers.fire()
@@ -171,11 +171,11 @@ async def test_where_it_may_not_be_sent_it_is_asked_once_more_at_the_last_moment
 
 async def test_a_client_that_goes_away_ends_both() -> None:
     timers, widened, original = Timers(), Climb(), Original()
-    race = Race(original.send, May(True), timers)
+    race = Race(original.send, May(True), timers, 0.5, 2.5)
 
     async def handled() -> None:
         try:
-            await race.run(widened, first=0.5, last=2.5)
+            await race.run(widened)
         finally:
             await race.drop()
 
@@ -194,7 +194,7 @@ async def test_an_original_that_broke_says_so_to_whoever_asks_for_it_alone() -> 
         raise KeyError
 
     timers, widened = Timers(), Climb()
-    race = Race(breaks, May(True), timers)
+    race = Race(breaks, May(True), timers, 0.5, 2.5)
     running = run(race, widened)
     await settle()
     timers.fire()
@@ -208,7 +208,7 @@ async def test_an_original_that_broke_says_so_to_whoever_asks_for_it_alone() -> 
 
 async def test_both_at_once_is_one_answer() -> None:
     timers, widened, original = Timers(), Climb(), Original()
-    race = Race(original.send, May(True), timers)
+    race = Race(original.send, May(True), timers, 0.5, 2.5)
     running = run(race, widened)
     await settle()
     timers.fire()
@@ -221,17 +221,10 @@ async def test_both_at_once_is_one_answer() -> None:
     await race.drop()
 
 
-async def test_calls_are_made_later_by_the_loop() -> None:
-    made = asyncio.Event()
-    later(0.0, made.set)
-    assert not made.is_set()
-    assert await asyncio.wait_for(made.wait(), 5)
-
-
 async def test_once_the_original_is_over_dropping_it_gives_the_loop_no_turn() -> None:
     """The client has its whole answer and may close the connection: its handler would be cancelled before the search is counted."""
     timers, widened, original = Timers(), Climb(), Original()
-    race = Race(original.send, May(True), timers)
+    race = Race(original.send, May(True), timers, 0.5, 2.5)
     running = run(race, widened)
     await settle()
     timers.fire()

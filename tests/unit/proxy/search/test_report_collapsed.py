@@ -18,8 +18,8 @@ from support.qdrant.scripted_grpc import in_front, query
 from support.selection.selections import selection
 from vecsieve.adapters.contract import Pool
 from vecsieve.config.policy import PolicySettings
-from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.policy import resolved
+from vecsieve.proxy.search.pools.values import PoolSet, Selected
 from vecsieve.proxy.search.report import (
     COLLAPSED_BYTES,
     COLLAPSED_HEADER,
@@ -96,10 +96,8 @@ def test_the_ids_of_an_answers_notes_are_bounded_and_what_is_left_out_is_counted
     fates = [Fate.KEPT] + [Fate.COLLAPSED] * len(sizes)
     chosen = selection(keep=[0], representative=[0] * len(ids), fates=fates)
     pool = Pool(scores=np.linspace(1, 0, len(ids)), vectors=np.empty((len(ids), 0), np.float32), ids=ids)
-    attempt = SimpleNamespace(
-        reply=SimpleNamespace(pools=(pool,)), selections=(chosen,), policy=resolved(PolicySettings(), mode=None)
-    )
-    ((note,),) = collapsed_notes(cast(Attempt, attempt))
+    pools = SimpleNamespace(reply=SimpleNamespace(pools=(pool,)), policy=resolved(PolicySettings(), mode=None))
+    ((note,),) = collapsed_notes(Selected(cast(PoolSet, pools), (chosen,), (chosen,)))
     assert note is not None
     assert len(note) <= NOTES_BYTES + 70
     found = json.loads(note)
@@ -147,10 +145,8 @@ def test_any_ids_make_a_bounded_ascii_value_that_reads_back(ids: list[int | str]
         tuple(json.dumps(each, ensure_ascii=False).encode("utf-8", "surrogatepass") for each in ids) if has_ids else ()
     )
     pool = Pool(scores=np.linspace(1, 0, n), vectors=np.empty((n, 0), np.float32), ids=raw)
-    attempt = SimpleNamespace(
-        reply=SimpleNamespace(pools=(pool,) * searches), selections=(chosen,) * searches, overlapping=()
-    )
-    value = collapsed_value(cast(Attempt, attempt))
+    pools = SimpleNamespace(reply=SimpleNamespace(pools=(pool,) * searches))
+    value = collapsed_value(Selected(cast(PoolSet, pools), (chosen,) * searches, (chosen,) * searches))
     assert len(value) <= COLLAPSED_BYTES
     assert value.isascii()
     assert value.isprintable()

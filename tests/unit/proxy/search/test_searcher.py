@@ -12,14 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from support.backends.searching import Run
 from support.backends.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
 from vecsieve.adapters.contract import MalformedReplyError, Reply, SearchCall
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.runtime import loop as runtime
 from vecsieve.proxy.search import searcher as search_searcher
 from vecsieve.proxy.search.errors import RejectedReplyError
-from vecsieve.proxy.search.fetch import Attempt, needs_of, plan
+from vecsieve.proxy.search.fetch import needs_of, plan
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
+from vecsieve.proxy.search.pools import source as sources
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.selection.values import Selection, Steps
 from vecsieve.proxy.telemetry.labels import FailOpen, Stage
@@ -31,11 +33,11 @@ def policy(**members: object) -> ResolvedPolicy:
     return Policies(settings).resolve("qdrant", "c")
 
 
-def attempt_of(asked: SearchCall, chosen: ResolvedPolicy, cap: int | None = None) -> Attempt:
+def attempt_of(asked: SearchCall, chosen: ResolvedPolicy, cap: int | None = None) -> Run:
     planned = plan(asked, chosen, cap)
     assert planned is not None
     ticks: Iterator[int] = itertools.count()
-    return Attempt(call=asked, policy=chosen, plan=planned, watch=Stopwatch(lambda: float(next(ticks))))
+    return Run(call=asked, policy=chosen, plan=planned, watch=Stopwatch(lambda: float(next(ticks))))
 
 
 COPIES = [0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
@@ -44,7 +46,7 @@ COPIES = [0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
 async def test_copies_are_replaced_by_what_comes_behind_them() -> None:
     upstream = ToyUpstream(ranking(COPIES))
     attempt = attempt_of(call((4, None)), policy())
-    answer = await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None)
+    answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     assert families_of(answer) == [[0, 1, 2, 3]]
     assert upstream.asked == [[24]]
 
@@ -52,7 +54,7 @@ async def test_copies_are_replaced_by_what_comes_behind_them() -> None:
 async def test_a_clean_pool_comes_back_as_its_first_top_k() -> None:
     upstream = ToyUpstream(ranking(range(40)))
     attempt = attempt_of(call((5, None)), policy())
-    answer = await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None)
+    answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     assert families_of(answer) == [[0, 1, 2, 3, 4]]
     assert not attempt.selections[0].acted
 
@@ -60,7 +62,7 @@ async def test_a_clean_pool_comes_back_as_its_first_top_k() -> None:
 async def test_too_few_representatives_grow_the_pool_once_and_are_then_filled_up() -> None:
     upstream = ToyUpstream(ranking([0] * 300))
     attempt = attempt_of(call((4, None)), policy())
-    answer = await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None)
+    answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     assert families_of(answer) == [[0, 0, 0, 0]]
     assert len(upstream.asked) == 2
     assert upstream.asked[1][0] > upstream.asked[0][0]
@@ -70,14 +72,14 @@ async def test_too_few_representatives_grow_the_pool_once_and_are_then_filled_up
 async def test_growing_finds_what_lay_behind_a_flood_of_copies() -> None:
     upstream = ToyUpstream(ranking([0] * 30 + [1, 2, 3]))
     attempt = attempt_of(call((4, None)), policy())
-    answer = await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None)
+    answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     assert families_of(answer) == [[0, 1, 2, 3]]
 
 
 async def test_an_exhausted_pool_is_not_asked_for_more() -> None:
     upstream = ToyUpstream(ranking([0, 0, 0, 1]))
     attempt = attempt_of(call((4, None)), policy())
-    answer = await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None)
+    answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     assert families_of(answer) == [[0, 0, 0, 1]]
     assert len(upstream.asked) == 1
 
@@ -86,7 +88,7 @@ async def test_an_exhausted_pool_is_not_asked_for_more() -> None:
 async def test_a_policy_may_fill_or_allow_a_short_page_without_growing(short: str, expected: list[int]) -> None:
     upstream = ToyUpstream(ranking([0] * 300))
     attempt = attempt_of(call((4, None)), policy(short=short))
-    answer = await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None)
+    answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     assert families_of(answer) == [expected]
     assert len(upstream.asked) == 1
 
@@ -101,7 +103,7 @@ async def test_when_growing_fails_the_smaller_pool_stands() -> None:
         return await upstream.fetch(body)
 
     attempt = attempt_of(call((4, None)), policy())
-    answer = await Searcher(ToyAdapter()).improve(attempt, fetch, cap=None)
+    answer = await attempt.improve(Searcher(ToyAdapter()), fetch)
     assert families_of(answer) == [[0, 0, 0, 0]]
 
 
@@ -112,14 +114,14 @@ async def test_pages_of_every_size_slice_one_list() -> None:
         for offset in range(0, 60, size):
             upstream = ToyUpstream(ranking(families))
             attempt = attempt_of(call((min(size, 60 - offset), offset)), policy())
-            seen += families_of(await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None))[0]
+            seen += families_of(await attempt.improve(Searcher(ToyAdapter()), upstream.fetch))[0]
         assert seen == list(range(60)), f"pages of {size}"
 
 
 async def test_a_page_deeper_than_the_flood_keeps_growing_until_it_is_full() -> None:
     upstream = ToyUpstream(ranking([family for family in range(100) for _ in range(6)]))
     attempt = attempt_of(call((10, 50)), policy())
-    answer = await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None)
+    answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     assert families_of(answer) == [list(range(50, 60))]
     assert all(size % 50 == 0 for sizes in upstream.asked for size in sizes)
 
@@ -127,7 +129,7 @@ async def test_a_page_deeper_than_the_flood_keeps_growing_until_it_is_full() -> 
 async def test_each_search_of_a_batch_is_chosen_on_its_own() -> None:
     upstream = ToyUpstream(ranking(COPIES), ranking(range(30)))
     attempt = attempt_of(call((3, None), (2, None)), policy())
-    answer = await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None)
+    answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     assert families_of(answer) == [[0, 1, 2], [0, 1]]
 
 
@@ -135,7 +137,7 @@ async def test_a_search_that_cannot_be_widened_keeps_the_backends_own_page_besid
     upstream = ToyUpstream(ranking([0] * 200 + list(range(1, 100))), ranking(COPIES))
     asked = call((256, None), (3, None))
     attempt = attempt_of(asked, policy())
-    answer = await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None)
+    answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     first, second = families_of(answer)
     assert first == [0] * 200 + list(range(1, 57))
     assert second == [0, 1, 2]
@@ -147,9 +149,9 @@ async def test_a_page_too_deep_to_widen_is_not_fetched_from_rank_0_beside_one_th
     searcher = Searcher(ToyAdapter())
     attempt = attempt_of(call((10, 4_000), (3, None)), policy())
     own = list(range(10))
-    assert families_of(await searcher.improve(attempt, upstream.fetch, cap=None)) == [own, [0, 1, 2]]
+    assert families_of(await attempt.improve(searcher, upstream.fetch)) == [own, [0, 1, 2]]
     assert upstream.asked == [[[4_000, 4_010], 24], [[4_000, 4_010], 100]]
-    assert families_of(searcher.plain(attempt)) == [own, [0, 0, 0]]
+    assert families_of(attempt.plain(searcher)) == [own, [0, 0, 0]]
 
 
 @pytest.mark.parametrize("asked", [call((256, None)), call((10, 5000)), call((10, 1000))])
@@ -167,13 +169,13 @@ async def test_plain_answers_the_backends_own_page_from_what_was_fetched() -> No
     upstream = ToyUpstream(ranking(COPIES))
     attempt = attempt_of(call((4, None)), policy())
     searcher = Searcher(ToyAdapter())
-    await searcher.improve(attempt, upstream.fetch, cap=None)
-    assert families_of(searcher.plain(attempt)) == [[0, 0, 0, 1]]
+    await attempt.improve(searcher, upstream.fetch)
+    assert families_of(attempt.plain(searcher)) == [[0, 0, 0, 1]]
 
 
 def test_plain_has_nothing_to_say_before_anything_was_fetched() -> None:
     with pytest.raises(RejectedReplyError):
-        Searcher(ToyAdapter()).plain(attempt_of(call((4, None)), policy()))
+        attempt_of(call((4, None)), policy()).plain(Searcher(ToyAdapter()))
 
 
 async def test_a_rejected_or_malformed_first_reply_is_the_ladders_business() -> None:
@@ -188,17 +190,17 @@ async def test_a_rejected_or_malformed_first_reply_is_the_ladders_business() -> 
 
     searcher = Searcher(ToyAdapter())
     with pytest.raises(RejectedReplyError):
-        await searcher.improve(attempt_of(call((4, None)), policy()), rejected, cap=None)
+        await attempt_of(call((4, None)), policy()).improve(searcher, rejected)
     for fetch in (garbage, too_many):
         with pytest.raises(MalformedReplyError):
-            await searcher.improve(attempt_of(call((4, None)), policy()), fetch, cap=None)
+            await attempt_of(call((4, None)), policy()).improve(searcher, fetch)
 
 
 async def test_every_stage_is_timed() -> None:
     upstream = ToyUpstream(ranking(COPIES))
     attempt = attempt_of(call((4, None)), policy())
-    await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None)
-    assert set(attempt.watch.stages()) == set(Stage) - {Stage.PARSE}
+    await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
+    assert set(attempt.planned.watch.stages()) == set(Stage) - {Stage.PARSE}
 
 
 def test_the_vector_a_policy_names_is_kept_apart_from_the_one_learned_from_replies() -> None:
@@ -230,7 +232,7 @@ async def test_a_small_collection_that_cannot_fill_the_page_is_selected_from_onc
 
         monkeypatch.setattr(search_searcher, name, counting)
     attempt = attempt_of(asked, policy())
-    answer = await Searcher(ToyAdapter()).improve(attempt, ToyUpstream(ranking([0, 0, 0, 1])).fetch, cap=None)
+    answer = await attempt.improve(Searcher(ToyAdapter()), ToyUpstream(ranking([0, 0, 0, 1])).fetch)
     assert families_of(answer) == [[0, 0, 0, 1]]
     assert next(runs) == 1
 
@@ -264,11 +266,12 @@ async def test_large_replies_are_read_and_cut_beside_the_loop(
     monkeypatch: pytest.MonkeyPatch, *, is_large: bool
 ) -> None:
     upstream, adapter = ToyUpstream(ranking(COPIES)), Watched()
-    whole = await Searcher(ToyAdapter()).improve(
-        attempt_of(call((4, None)), policy()), ToyUpstream(ranking(COPIES)).fetch, cap=None
+    whole = await attempt_of(call((4, None)), policy()).improve(
+        Searcher(ToyAdapter()), ToyUpstream(ranking(COPIES)).fetch
     )
-    monkeypatch.setattr(search_searcher, "TURN_BYTES", 10 if is_large else 1 << 20)
-    answer = await Searcher(adapter).improve(attempt_of(call((4, None)), policy()), upstream.fetch, cap=None)
+    for module in (search_searcher, sources):
+        monkeypatch.setattr(module, "TURN_BYTES", 10 if is_large else 1 << 20)
+    answer = await attempt_of(call((4, None)), policy()).improve(Searcher(adapter), upstream.fetch)
     assert answer == whole
     is_here = [thread == threading.get_ident() for thread in (*adapter.read, *adapter.cut)]
     assert is_here == [not is_large] * 2
@@ -289,9 +292,7 @@ async def test_large_pools_are_compared_beside_the_loop_and_lists_in_steps_on_it
     step = runtime._end
     monkeypatch.setattr(runtime, "_end", noting)
     asked = call((4, 0 if pages else None))
-    answer = await Searcher(ToyAdapter()).improve(
-        attempt_of(asked, policy()), ToyUpstream(ranking(COPIES)).fetch, cap=None
-    )
+    answer = await attempt_of(asked, policy()).improve(Searcher(ToyAdapter()), ToyUpstream(ranking(COPIES)).fetch)
     assert families_of(answer) == [[0, 1, 2, 3]]
     assert (threads == {threading.get_ident()}) is (pages or not is_long)
 
@@ -302,9 +303,9 @@ async def test_a_large_reply_that_cannot_be_read_is_malformed_as_a_small_one_is(
     async def fetch(body: bytes) -> bytes:
         return b"no reply" * 10
 
-    monkeypatch.setattr(search_searcher, "TURN_BYTES", 10)
+    monkeypatch.setattr(sources, "TURN_BYTES", 10)
     with pytest.raises(MalformedReplyError):
-        await Searcher(ToyAdapter()).improve(attempt_of(call((4, None)), policy()), fetch, cap=None)
+        await attempt_of(call((4, None)), policy()).improve(Searcher(ToyAdapter()), fetch)
 
 
 async def test_who_goes_away_while_a_large_reply_is_read_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,9 +317,9 @@ async def test_who_goes_away_while_a_large_reply_is_read_waits_for_nothing(monke
             go_on.wait(60)
             return super().parse_reply(call, body)
 
-    monkeypatch.setattr(search_searcher, "TURN_BYTES", 10)
+    monkeypatch.setattr(sources, "TURN_BYTES", 10)
     attempt = attempt_of(call((4, None)), policy())
-    asking = asyncio.ensure_future(Searcher(Slow()).improve(attempt, ToyUpstream(ranking(COPIES)).fetch, cap=None))
+    asking = asyncio.ensure_future(attempt.improve(Searcher(Slow()), ToyUpstream(ranking(COPIES)).fetch))
     await asyncio.to_thread(begun.wait, 10)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -12,8 +12,8 @@ from support.backends.toy_exchange import OWN, SERVER_ERROR, ToyExchange, answer
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.proxy.admin.recent import Observed
 from vecsieve.proxy.search.errors import LostReplyError
-from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.limits import CONSECUTIVE, OPEN_SECONDS
+from vecsieve.proxy.search.pools.source import Source
 from vecsieve.proxy.telemetry.labels import AttemptKind, BreakerState, FailOpen, Outcome, Retry
 
 
@@ -168,7 +168,7 @@ async def test_an_unsupported_request_says_why(monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_is_known_of_a_collection_reaches_the_needs() -> None:
     attempt = toys().service.prepare(ToyExchange(), "known")
-    assert isinstance(attempt, Attempt)
+    assert isinstance(attempt, Source)
     assert attempt.call.needs.known == "known"
 
 

@@ -11,13 +11,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from support.backends.toy_backend import ToyUpstream, ranking
-from support.backends.toy_exchange import ToyExchange, policy, toys
+from support.backends.toy_exchange import ToyExchange, policy, prepared, toys
 from support.deploy.expositions import value
 from support.jobs.reports import REPORT
 from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Operation, Reason
-from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.search.report import rows_of
+from vecsieve.proxy.search.pools.values import Selected
+from vecsieve.proxy.search.report import figures
 from vecsieve.proxy.telemetry.labels import (
     AttemptKind,
     Bypass,
@@ -29,6 +29,7 @@ from vecsieve.proxy.telemetry.labels import (
 )
 from vecsieve.proxy.telemetry.log import Access
 from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.reports import Figures
 from vecsieve.proxy.telemetry.requests import Ended, RequestRecorder
 
 SEARCH = Operation(backend="qdrant", name="query", collection="secret")
@@ -202,49 +203,52 @@ def test_what_was_shed_refused_or_overridden_counts_by_its_name(counting: Counti
     assert record.outcome is Outcome.BYPASS
 
 
-async def measured(families: list[int], **members: object) -> Attempt:
+async def measured(families: list[int], **members: object) -> Selected:
     around = toys()
     exchange = ToyExchange(policy=policy(**members), upstream=ToyUpstream(ranking(families)))
-    attempt = around.service.prepare(exchange)
-    assert isinstance(attempt, Attempt)
-    await around.service.measure(exchange, attempt)
-    return attempt
+    source = prepared(around, exchange)
+    await around.service.measure(exchange, source)
+    assert source.selected is not None
+    return source.selected
+
+
+def figures_of(selected: Selected, *, is_widened: bool = True) -> Figures:
+    pools, (selection,) = selected.pools, selected.selections
+    (search,), (pool,) = pools.call.searches, pools.reply.pools
+    return figures(search, pool, selection, 24 if is_widened else None, policy=pools.policy)
 
 
 async def test_a_page_without_copies_is_not_changed() -> None:
-    (figures,) = rows_of(await measured(list(range(20))))
-    assert (figures.changed, figures.proven, figures.judged, figures.arrived) == (False, 0, 0, 0)
+    row = figures_of(await measured(list(range(20))))
+    assert (row.changed, row.proven, row.judged, row.arrived) == (False, 0, 0, 0)
 
 
 async def test_a_copy_leaves_for_a_result_from_below() -> None:
-    (figures,) = rows_of(await measured([0, 0, 1, 2, 3, 4, 5]))
-    assert (figures.changed, figures.proven + figures.judged, figures.arrived) == (True, 1, 1)
+    row = figures_of(await measured([0, 0, 1, 2, 3, 4, 5]))
+    assert (row.changed, row.proven + row.judged, row.arrived) == (True, 1, 1)
 
 
 async def test_on_a_short_page_copies_leave_for_nothing() -> None:
-    (figures,) = rows_of(await measured([0] * 20, short="allow"))
-    assert (figures.changed, figures.arrived) == (True, 0)
-    assert figures.proven + figures.judged == figures.short
+    row = figures_of(await measured([0] * 20, short="allow"))
+    assert (row.changed, row.arrived) == (True, 0)
+    assert row.proven + row.judged == row.short
 
 
 async def test_the_same_results_in_another_order_are_a_change() -> None:
-    attempt = await measured(list(range(20)))
-    (selection,) = attempt.selections
-    attempt.selections = (replace(selection, keep=np.flip(selection.keep)),)
-    (figures,) = rows_of(attempt)
-    assert (figures.changed, figures.proven, figures.judged, figures.arrived) == (True, 0, 0, 0)
+    selected = await measured(list(range(20)))
+    (selection,) = selected.selections
+    turned = replace(selected, selections=(replace(selection, keep=np.flip(selection.keep)),))
+    row = figures_of(turned)
+    assert (row.changed, row.proven, row.judged, row.arrived) == (True, 0, 0, 0)
 
 
 async def test_a_search_that_was_sent_unchanged_is_not_changed() -> None:
-    attempt = await measured([0, 0, 1, 2, 3, 4, 5])
-    attempt.plan = (None,)
-    (figures,) = rows_of(attempt)
-    assert not figures.changed
+    assert not figures_of(await measured([0, 0, 1, 2, 3, 4, 5]), is_widened=False).changed
 
 
 def test_a_measurement_counts_its_figures_and_what_it_would_have_changed(counting: Counting) -> None:
-    figures = REPORT.figures[0]._replace(changed=True, proven=2, judged=1, saved_tokens=40)
-    counting.recorder.measured(REPORT._replace(outcome=Outcome.SHADOW, figures=(figures,)))
+    row = REPORT.figures[0]._replace(changed=True, proven=2, judged=1, saved_tokens=40)
+    counting.recorder.measured(REPORT._replace(outcome=Outcome.SHADOW, figures=(row,)))
     assert counting.count("searches_total", backend="qdrant", outcome="shadow") == 1
     labels = {"backend": "qdrant", "outcome": "shadow"}
     assert counting.count("answers_changed_total", **labels) == 1

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.backends.searching import Run
 from support.backends.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
 from support.selection.policies import CLASSICAL, DEFAULT
 from support.selection.selections import selection
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.context.repeats import digest, first_pages, held_of, renewed
-from vecsieve.proxy.search.fetch import Attempt, plan
+from vecsieve.proxy.search.fetch import plan
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.selection.policy import Short
@@ -216,8 +217,8 @@ async def lists(chosen: ResolvedPolicy, *rankings: Sequence[int], top_k: int = 4
     planned = plan(asked, chosen, None)
     assert planned is not None
     ticks: Iterator[int] = itertools.count()
-    attempt = Attempt(call=asked, policy=chosen, plan=planned, watch=Stopwatch(lambda: float(next(ticks))))
-    return families_of(await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None))
+    attempt = Run(call=asked, policy=chosen, plan=planned, watch=Stopwatch(lambda: float(next(ticks))))
+    return families_of(await attempt.improve(Searcher(ToyAdapter()), upstream.fetch))
 
 
 async def test_a_later_list_shows_what_it_has_next() -> None:

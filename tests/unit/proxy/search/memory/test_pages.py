@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vecsieve.adapters.contract import Needs, Operation, Pool, Search, SearchCall
+from vecsieve.adapters.contract import Needs, Operation, Pool, Reply, Search, SearchCall
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.collections.statements import PoolStatements
-from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.memory.pages import Page, Pages, page_key
 from vecsieve.proxy.search.memory.points import Rows
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
+from vecsieve.proxy.search.pools.values import Planned, PoolSet
 from vecsieve.proxy.search.searcher import untouched
 from vecsieve.proxy.selection.values import Metric
 from vecsieve.proxy.telemetry.tracing import Stopwatch
@@ -25,15 +25,26 @@ SEARCH = Search(top_k=2, offset=0, pages=False, query=np.ones(3, np.float32))
 KNOWN = Rows(ROWS, identity=b"123", metric=Metric.COSINE, until=1.0)
 
 
-def attempt(policy: ResolvedPolicy = POLICY, *, is_by_texts: bool, searches: int = 1) -> Attempt:
+def pools(policy: ResolvedPolicy = POLICY, *, is_by_texts: bool, searches: int = 1) -> PoolSet:
     operation = Operation(backend="qdrant", name="query", collection="c")
     call = SearchCall(operation=operation, searches=(SEARCH,) * searches, needs=Needs(), document=None)
     plan = (50,) * searches
-    return Attempt(call=call, policy=policy, plan=plan, watch=Stopwatch(lambda: 0.0), is_by_texts=is_by_texts)
+    return PoolSet(
+        planned=Planned(call=call, policy=policy, plan=plan, watch=Stopwatch(lambda: 0.0)),
+        call=call,
+        policy=policy,
+        is_by_texts=is_by_texts,
+        reply=Reply(pools=(POOL,) * searches, document=None),
+        sizes=plan,
+        exhausted=(True,) * searches,
+        known=(),
+        rounds=1,
+        reply_bytes=0,
+    )
 
 
 def test_where_vectors_decide_a_page_depends_on_all_that_they_are_compared_by() -> None:
-    made = attempt(is_by_texts=False)
+    made = pools(is_by_texts=False)
     key = page_key(made, SEARCH, POOL, KNOWN, 1.0)
     assert key is not None
     assert key == page_key(made, SEARCH, POOL, replace(KNOWN, until=2.0), 1.0)
@@ -56,31 +67,31 @@ def test_equal_payloads_that_are_read_otherwise_are_other_pages(is_by_texts: boo
     """Two rules may differ in nothing but the path of the text within one payload key."""
     other = Policies(Settings()).resolve("qdrant", "c").with_texts(("text.body",))
     assert other.selection == POLICY.selection
-    keys = [page_key(attempt(each, is_by_texts=is_by_texts), SEARCH, POOL, KNOWN, 1.0) for each in (POLICY, other)]
+    keys = [page_key(pools(each, is_by_texts=is_by_texts), SEARCH, POOL, KNOWN, 1.0) for each in (POLICY, other)]
     assert keys[0] is not None
     assert keys[0] != keys[1]
 
 
 def test_pages_of_a_ranking_of_a_batch_and_of_rows_that_memory_lacks_are_not_kept() -> None:
-    made = attempt(is_by_texts=False)
+    made = pools(is_by_texts=False)
     assert page_key(made, SEARCH, POOL, None, None) is None
     assert page_key(made, replace(SEARCH, pages=True), POOL, KNOWN, 1.0) is None
-    assert page_key(attempt(is_by_texts=False, searches=2), SEARCH, POOL, KNOWN, 1.0) is None
+    assert page_key(pools(is_by_texts=False, searches=2), SEARCH, POOL, KNOWN, 1.0) is None
 
 
 @pytest.mark.parametrize(("is_repeated", "times"), [(False, 2), (True, 1)])
 def test_a_page_is_kept_when_it_is_made_again_or_its_request_was_answered_before(is_repeated: bool, times: int) -> None:
-    pages, page = Pages(), Page(untouched(POOL), ())
-    key = page_key(attempt(is_by_texts=False), SEARCH, POOL, KNOWN, 1.0)
+    kept, page = Pages(), Page(untouched(POOL), ())
+    key = page_key(pools(is_by_texts=False), SEARCH, POOL, KNOWN, 1.0)
     assert key is not None
     for _ in range(times):
-        assert pages.get(key, POOL) is None
-        pages.made(key, page, is_repeated=is_repeated)
-    assert pages.get(key, POOL) is page.selection
+        assert kept.get(key, POOL) is None
+        kept.made(key, page, is_repeated=is_repeated)
+    assert kept.get(key, POOL) is page.selection
 
 
 def test_a_page_that_depends_on_payloads_is_of_pools_with_the_same_ones() -> None:
-    pages, key = Pages(), page_key(attempt(is_by_texts=False), SEARCH, POOL, KNOWN, 1.0)
+    kept, key = Pages(), page_key(pools(is_by_texts=False), SEARCH, POOL, KNOWN, 1.0)
     assert key is not None
     one = replace(POOL, payloads=lambda rows: [b'{"a":"x"}' for _ in rows])
     other = replace(POOL, payloads=lambda rows: [b'{"a":"y"}' for _ in rows])
@@ -88,6 +99,6 @@ def test_a_page_that_depends_on_payloads_is_of_pools_with_the_same_ones() -> Non
     statements = PoolStatements(one.payloads, one.size)
     statements.unsaid(0, (1,), "")
     page = Page(untouched(one), statements.evidence)
-    pages.made(key, page, is_repeated=True)
-    assert pages.get(key, one) is page.selection
-    assert pages.get(key, other) is None
+    kept.made(key, page, is_repeated=True)
+    assert kept.get(key, one) is page.selection
+    assert kept.get(key, other) is None

@@ -12,8 +12,8 @@ from support.backends.toy_exchange import ToyExchange, Toys, toys
 from support.qdrant import model as qdrant_model
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.collections.texts import WINDOW
-from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
+from vecsieve.proxy.search.pools.source import Source
 from vecsieve.proxy.search.service import SearchService
 
 PARTS = "valve pump seal motor shaft gauge hose tank filter lamp cable fuse plug rotor blade bolt".split()  # noqa: SIM905 - a sentence is easier to read
@@ -63,7 +63,7 @@ class Client:
             answering=partial(qdrant_model.Server(points=stored).answer, "query"),
         )
         attempt = self.service.prepare(exchange, DATABASE.known)
-        assert isinstance(attempt, Attempt), attempt
+        assert isinstance(attempt, Source), attempt
         answer, _ = await self.service.best_answer(exchange, attempt)
         return [each["id"] for each in json.loads(answer.body)["result"]["points"]]
 

@@ -12,10 +12,10 @@ from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Needs, Operation, Pool, SearchCall
 from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.memory.points import QUIET_SECONDS, FeatureMemory
 from vecsieve.proxy.search.memory.recall import Recall
 from vecsieve.proxy.search.policy import Policies
+from vecsieve.proxy.search.pools.values import Planned
 from vecsieve.proxy.telemetry.labels import MemoryRecall
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
@@ -70,18 +70,18 @@ def answered(
     lean, repeat = recall.lean(operation, raw, Needs(), lambda needs: read(raw, needs, collection))
     call = read(raw, Needs(), collection) if lean is None else lean
     assert call.needs.vectors is (lean is None)
-    attempt = Attempt(call=call, policy=POLICY, plan=(50,), watch=Stopwatch(lambda: 0.0), repeat=repeat)
+    planned = Planned(call=call, policy=POLICY, plan=(50,), watch=Stopwatch(lambda: 0.0), repeat=repeat)
     if lean is not None:
         bare = QdrantRest().parse_reply(call, b'{"result":{"points":[]},"status":"ok","time":0}')
         bare = replace(bare, pools=(pool(which, is_fused=is_fused, has_vectors=False),))
-        whole = recall.recalled(attempt, bare)
+        whole = recall.recalled(planned, bare, rounds=0)
         if whole is not None:
-            assert whole.pools[0].unusable == 0
-            assert np.abs(whole.pools[0].vectors - VECTORS[which]).max() < 1e-3
-            return attempt.recall
-    attempt.rounds = 1
-    recall.learnt(attempt, call.searches[0], pool(which, is_fused=is_fused))
-    return attempt.recall
+            (completed,) = whole[0].pools
+            assert completed.unusable == 0
+            assert np.abs(completed.vectors - VECTORS[which]).max() < 1e-3
+            return MemoryRecall.WHOLE
+    recall.learnt(planned, call.searches[0], pool(which, is_fused=is_fused), rounds=1)
+    return None if lean is None else MemoryRecall.NONE
 
 
 def test_a_request_that_was_answered_needs_no_vectors_and_no_other_does(recall: Recall) -> None:

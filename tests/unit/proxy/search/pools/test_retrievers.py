@@ -25,13 +25,11 @@ from vecsieve.proxy.runtime.loop import LongWork
 from vecsieve.proxy.search.budgets import OwnReads
 from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.errors import RejectedReplyError
-from vecsieve.proxy.search.fetch import Attempt, needs_of
+from vecsieve.proxy.search.fetch import needs_of
 from vecsieve.proxy.search.policy import Policies
-from vecsieve.proxy.search.retrievers import Retrievers, Send
-from vecsieve.proxy.selection.policy import When
-from vecsieve.proxy.telemetry.labels import FailOpen
+from vecsieve.proxy.search.pools.retrievers import FusionDivision, Retrievers, Send
+from vecsieve.proxy.telemetry.labels import FailOpen, OwnRead
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.tracing import Stopwatch
 
 T = TypeVar("T")
 QUERY = Operation(backend="qdrant", name="query", collection="c")
@@ -47,7 +45,7 @@ class Database:
         self._lists = lists
         self._answer = answer
 
-    async def __call__(self, body: bytes, *, ending: Ending = SAME) -> bytes:
+    async def __call__(self, body: bytes, *, ending: Ending = SAME, further: OwnRead | None = None) -> bytes:
         self.sent.append((body, ending))
         if isinstance(self._answer, Exception):
             raise self._answer
@@ -75,19 +73,17 @@ class Rig:
         self.adapter = adapter = QdrantRest() if adapter is None else adapter
         scaling = Scaling(None, None, lambda _profile, _event: None)
         policy = replace(Policies(Settings()).resolve("qdrant", "c"), per_retriever=True)
-        self.grants = 0
         self.own = own = OwnReads(0.0, metrics=self.metrics, clock=ManualClock())
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         call = adapter.parse_request(operation, raw, needs_of(policy, None, known=known))
         self.widened = adapter.widen(call, [50])
-        self.attempt = Attempt(call=call, policy=policy, plan=(50,), watch=Stopwatch(ManualClock()))
+        self.call, self.policy = call, policy
+        self.division: FusionDivision | None = None
         self.retrievers = Retrievers(adapter, self.metrics, scaling, LongWork(), own)
 
     def fetch(self, database: Send) -> bytes:
-        return run(self.retrievers.fetch(self.attempt, self.widened, database, granted=self._granted))
-
-    def _granted(self) -> None:
-        self.grants += 1
+        self.division = self.division or FusionDivision(self.retrievers, database)
+        return run(self.division.fetch(self.call, self.policy, self.widened, further=None))
 
     def counted(self) -> dict[str, float | None]:
         return {result: self.count(result) for result in ("divided", "nested", "member")}
@@ -124,14 +120,15 @@ def test_a_copy_takes_no_rank_from_what_stands_below_it_and_comes_last() -> None
     database = Database([(1, LONG), (9, LONG), (2, OTHER)], [(3, THIRD)])
     rig = Rig(FUSION)
     assert ranked(rig.fetch(database)) == [(1, 0.5), (3, 0.5), (2, 0.33333334), (9, 0.33333334)]
-    assert rig.attempt.policy.selection.when is When.ALWAYS, "the copies are behind the page, where the gate is blind"
+    assert rig.division is not None
+    assert rig.division.has_copies, "they are behind the page, where the gate is blind"
 
 
 def test_without_copies_the_policy_stays_as_it_is() -> None:
     rig = Rig(FUSION)
-    before = rig.attempt.policy
     rig.fetch(Database([(1, LONG)], [(2, OTHER)]))
-    assert rig.attempt.policy is before
+    assert rig.division is not None
+    assert not rig.division.has_copies
 
 
 def test_scores_below_the_threshold_are_left_out_of_copies_and_of_others() -> None:
@@ -145,15 +142,16 @@ def test_what_cannot_be_divided_is_sent_as_it_is_and_counted() -> None:
     assert rig.fetch(database) == b"the reply"
     assert database.sent == [(rig.widened, SAME)]
     assert rig.counted() == {"divided": 0, "nested": 0, "member": 1}
-    assert not rig.attempt.is_divided
+    assert rig.division is not None
+    assert not rig.division.is_divided
 
 
 def test_a_larger_pool_is_made_of_the_lists_that_were_fetched() -> None:
     rig, database = Rig(FUSION), Database([(1, LONG), (2, OTHER)], [(3, THIRD)])
     first = rig.fetch(database)
-    rig.widened = rig.adapter.widen(rig.attempt.call, [1000])
+    rig.widened = rig.adapter.widen(rig.call, [1000])
     assert rig.fetch(database) == first
-    assert len(database.sent) == rig.grants == 1
+    assert len(database.sent) == 1
     assert rig.counted() == {"divided": 1, "nested": 0, "member": 0}
 
 
@@ -168,7 +166,8 @@ def test_divided_fusions_are_counted() -> None:
     rig = Rig(FUSION)
     rig.fetch(Database([(1, LONG)], [(2, OTHER)]))
     assert rig.counted() == {"divided": 1, "nested": 0, "member": 0}
-    assert rig.attempt.is_divided, "what its reply weighs is not learned for single searches"
+    assert rig.division is not None
+    assert rig.division.is_divided, "what its reply weighs is not learned for single searches"
 
 
 @pytest.mark.parametrize(
@@ -200,12 +199,12 @@ def test_a_refused_batch_is_refused() -> None:
 
 def test_the_policys_tenants_are_kept_apart_in_each_list() -> None:
     rig = Rig(FUSION)
-    rig.attempt.policy = replace(rig.attempt.policy, tenant_keys=("owner",))
-    rig.attempt.call = rig.attempt.call.__class__(
+    rig.policy = replace(rig.policy, tenant_keys=("owner",))
+    rig.call = rig.call.__class__(
         operation=QUERY,
-        searches=rig.attempt.call.searches,
-        needs=needs_of(rig.attempt.policy, None),
-        document=rig.attempt.call.document,
+        searches=rig.call.searches,
+        needs=needs_of(rig.policy, None),
+        document=rig.call.document,
     )
     points = [
         {"id": number, "version": 1, "score": 0.5, "payload": {"text": LONG, "owner": owner}}
@@ -213,7 +212,8 @@ def test_the_policys_tenants_are_kept_apart_in_each_list() -> None:
     ]
     reply = rig.fetch(Database(answer=json.dumps({"result": [{"points": points}, {"points": []}]}).encode()))
     assert ranked(reply) == [(1, 0.5), (2, 0.33333334)]
-    assert rig.attempt.policy.selection.when is When.REDUNDANT
+    assert rig.division is not None
+    assert not rig.division.has_copies
 
 
 # A database without batches: each list is a request.
@@ -227,7 +227,7 @@ class Milvus:
         self.under_way = self.most = 0
         self._lists, self._fails, self._stuck = lists, fails, stuck
 
-    async def __call__(self, body: bytes, *, ending: Ending = SAME) -> bytes:
+    async def __call__(self, body: bytes, *, ending: Ending = SAME, further: OwnRead | None = None) -> bytes:
         if ending == SAME:
             self.sent.append("whole")
             return b"the reply"
@@ -284,7 +284,7 @@ def test_lists_that_are_requests_each_are_asked_for_at_once_and_their_copies_com
     found = ranked_rows(rig.fetch(milvus))
     assert [number for number, _ in found] == [1, 3, 2, 9]
     assert [score for _, score in found] == pytest.approx([1 / 61, 1 / 61, 1 / 62, 1 / 62])
-    assert (sorted(milvus.sent), milvus.most, rig.grants) == (["half", "vec"], 2, 1)
+    assert (sorted(milvus.sent), milvus.most) == (["half", "vec"], 2)
     assert rig.counted()["divided"] == 1
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import Pool, Reply
-from vecsieve.proxy.search.searcher import first, truncate_pools
+from vecsieve.proxy.search.pools.source import first, truncate_pools
 
 
 def pool(size: int, *, blind: frozenset[int] = frozenset(), alone: tuple[int, ...] = ()) -> Pool:
