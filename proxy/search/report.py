@@ -20,6 +20,7 @@ from ..telemetry.labels import (
     Stage,
 )
 from ..telemetry.reports import Figures, Report
+from ..telemetry.tracing import Mark
 from .candidates import sources_of
 from .context.tokens import BYTES_A_TOKEN
 from .policy import ResolvedPolicy
@@ -201,6 +202,14 @@ def figures(
     )
 
 
+def stages_of(marks: Iterable[Mark]) -> dict[Stage, float]:
+    """Seconds per stage, in the order in which stages first ended."""
+    seconds: dict[Stage, float] = {}
+    for stage, started, ended in marks:
+        seconds[stage] = seconds.get(stage, 0.0) + (ended - started)
+    return seconds
+
+
 def report_of(
     source: Source,
     *,
@@ -214,7 +223,7 @@ def report_of(
     lookups, planned = source.lookups, source.planned
     call, watch = planned.call, planned.watch
     rows: tuple[Figures, ...] = ()
-    total, stages = watch.clock() - watch.started, watch.stages()
+    total, stages = watch.clock() - watch.started, stages_of(watch.marks)
     upstream = stages.get(Stage.UPSTREAM, 0.0)
     collapsed_ids = None
     if selected is not None:

@@ -272,7 +272,7 @@ class SearchService:
         services, governor, operation = self._services, self._governor, exchange.operation
         collection, learned, own = named_in(self._adapter, operation, exchange.plain), governor.learned, governor.own
         texted = services.texts.plan(exchange.policy, collection)
-        policy, is_by_texts, watch = texted.policy, texted.is_by_texts, Stopwatch(services.clock)
+        policy, is_by_texts, watch = texted.policy, texted.is_by_texts, Stopwatch(services.clock, services.clock())
         hint, vectors = learned.hint(operation), texted.is_look or not is_by_texts
         needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=texted, vectors=vectors)
         grant = Grant(governor, self._dialect, operation, timeout_seconds=exchange.client_timeout_seconds)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..runtime.addresses import Origin
@@ -72,25 +72,13 @@ Mark = tuple[Stage, float, float]
 """When a stage was entered and left, by the clock."""
 
 
+@dataclass(slots=True)
 class Stopwatch:
-    """When each stage of a search began and ended. ``clock``: monotonic seconds. ``started``: by the clock.
+    """When each stage of a search began and ended. ``started``: by the clock. A stage is one append to ``marks``: a search has ten of them."""
 
-    A stage is one append to ``marks``: a search has ten of them.
-    """
-
-    __slots__ = ("clock", "marks", "started")
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self.marks: list[Mark] = []
-        self.started = clock()
-
-    def stages(self) -> dict[Stage, float]:
-        """Seconds per stage, in the order in which stages first ended."""
-        seconds: dict[Stage, float] = {}
-        for stage, started, ended in self.marks:
-            seconds[stage] = seconds.get(stage, 0.0) + (ended - started)
-        return seconds
+    clock: Clock
+    started: float
+    marks: list[Mark] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -152,7 +152,7 @@ class Soak:
         call = QdrantRest().parse_request(operation, orjson.dumps(question), needs_of(policy, None))
         planned = plan(call, policy, None)
         assert planned is not None
-        attempt = Run(call=call, policy=policy, plan=planned, watch=Stopwatch(clock))
+        attempt = Run(call=call, policy=policy, plan=planned, watch=Stopwatch(clock, clock()))
         return await attempt.improve(Searcher(QdrantRest(), memory=memory), fetch)
 
     async def write(self, number: int) -> None:

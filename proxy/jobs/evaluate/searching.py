@@ -26,6 +26,7 @@ from ...search.errors import RejectedReplyError
 from ...search.fetch import needs_of, plan
 from ...search.policy import ResolvedPolicy, resolved
 from ...search.pools.values import Planned, Selected
+from ...search.report import stages_of
 from ...search.searcher import Searcher
 from ...selection.values import Fate, Indices
 from ...telemetry.labels import OwnRead, Stage
@@ -288,7 +289,7 @@ class Trial:
     async def search(self, policy: ResolvedPolicy, vector: Vectors, upstream: Upstream) -> Found:
         """The answer of a client behind the proxy. A search that the proxy would answer plainly is answered plainly here."""
         body = self._body(vector)
-        watch = Stopwatch(self._clock)
+        watch = Stopwatch(self._clock, self._clock())
         call = self._searcher.read(self._operation, body, needs_of(policy, None))
         planned = plan(call, policy, None)
         if planned is None:
@@ -307,7 +308,7 @@ class Trial:
         return Found(
             rows=_rows(answer),
             dropped=dropped,
-            added_seconds=watch.clock() - watch.started - watch.stages().get(Stage.UPSTREAM, 0.0),
+            added_seconds=watch.clock() - watch.started - stages_of(watch.marks).get(Stage.UPSTREAM, 0.0),
         )
 
     def _body(self, vector: Vectors) -> bytes:

@@ -94,7 +94,7 @@ def answered(
             is_by_texts=True,
             policy=policy,
             plan=planned,
-            watch=Stopwatch(lambda: 0.0),
+            watch=Stopwatch(lambda: 0.0, 0.0),
             first=known.first(call, planned, policy, cap=None, room=10**9, is_by_texts=True),
         )
         answer = await attempt.improve(Searcher(ADAPTER, texts=texts), upstream.fetch)

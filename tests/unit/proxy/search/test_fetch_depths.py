@@ -40,7 +40,7 @@ def prepared(
     sizes = plan(asked, chosen, cap)
     assert sizes is not None
     first = depths.first(asked, sizes, chosen, cap=cap, room=room)
-    return Run(call=asked, policy=chosen, plan=sizes, watch=Stopwatch(lambda: 0.0), first=first)
+    return Run(call=asked, policy=chosen, plan=sizes, watch=Stopwatch(lambda: 0.0, 0.0), first=first)
 
 
 def answered(

@@ -22,6 +22,7 @@ from vecsieve.proxy.search.errors import RejectedReplyError
 from vecsieve.proxy.search.fetch import needs_of, plan
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.pools import source as sources
+from vecsieve.proxy.search.report import stages_of
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.selection.values import Selection, Steps
 from vecsieve.proxy.telemetry.labels import FailOpen, Stage
@@ -37,7 +38,7 @@ def attempt_of(asked: SearchCall, chosen: ResolvedPolicy, cap: int | None = None
     planned = plan(asked, chosen, cap)
     assert planned is not None
     ticks: Iterator[int] = itertools.count()
-    return Run(call=asked, policy=chosen, plan=planned, watch=Stopwatch(lambda: float(next(ticks))))
+    return Run(call=asked, policy=chosen, plan=planned, watch=Stopwatch(lambda: float(next(ticks)), 0.0))
 
 
 COPIES = [0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
@@ -200,7 +201,7 @@ async def test_every_stage_is_timed() -> None:
     upstream = ToyUpstream(ranking(COPIES))
     attempt = attempt_of(call((4, None)), policy())
     await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
-    assert set(attempt.planned.watch.stages()) == set(Stage) - {Stage.PARSE}
+    assert set(stages_of(attempt.planned.watch.marks)) == set(Stage) - {Stage.PARSE}
 
 
 def test_the_vector_a_policy_names_is_kept_apart_from_the_one_learned_from_replies() -> None:

@@ -217,7 +217,7 @@ async def lists(chosen: ResolvedPolicy, *rankings: Sequence[int], top_k: int = 4
     planned = plan(asked, chosen, None)
     assert planned is not None
     ticks: Iterator[int] = itertools.count()
-    attempt = Run(call=asked, policy=chosen, plan=planned, watch=Stopwatch(lambda: float(next(ticks))))
+    attempt = Run(call=asked, policy=chosen, plan=planned, watch=Stopwatch(lambda: float(next(ticks)), 0.0))
     return families_of(await attempt.improve(Searcher(ToyAdapter()), upstream.fetch))
 
 

@@ -30,7 +30,7 @@ def pools(policy: ResolvedPolicy = POLICY, *, is_by_texts: bool, searches: int =
     call = SearchCall(operation=operation, searches=(SEARCH,) * searches, needs=Needs(), document=None)
     plan = (50,) * searches
     return PoolSet(
-        planned=Planned(call=call, policy=policy, plan=plan, watch=Stopwatch(lambda: 0.0)),
+        planned=Planned(call=call, policy=policy, plan=plan, watch=Stopwatch(lambda: 0.0, 0.0)),
         call=call,
         policy=policy,
         is_by_texts=is_by_texts,

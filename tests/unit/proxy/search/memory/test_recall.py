@@ -70,7 +70,7 @@ def answered(
     lean, repeat = recall.lean(operation, raw, Needs(), lambda needs: read(raw, needs, collection))
     call = read(raw, Needs(), collection) if lean is None else lean
     assert call.needs.vectors is (lean is None)
-    planned = Planned(call=call, policy=POLICY, plan=(50,), watch=Stopwatch(lambda: 0.0), repeat=repeat)
+    planned = Planned(call=call, policy=POLICY, plan=(50,), watch=Stopwatch(lambda: 0.0, 0.0), repeat=repeat)
     if lean is not None:
         bare = QdrantRest().parse_reply(call, b'{"result":{"points":[]},"status":"ok","time":0}')
         bare = replace(bare, pools=(pool(which, is_fused=is_fused, has_vectors=False),))

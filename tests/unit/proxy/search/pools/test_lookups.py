@@ -18,6 +18,7 @@ from vecsieve.proxy.search.errors import LookupFailedError
 from vecsieve.proxy.search.fetch import needs_of, plan
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.pools.lookups import SendVectorFetch
+from vecsieve.proxy.search.report import stages_of
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.telemetry.labels import Stage, VectorFetchOutcome
 from vecsieve.proxy.telemetry.tracing import Stopwatch
@@ -94,7 +95,7 @@ async def answered(
     sizes = plan(call, chosen, None)
     assert sizes is not None
     ticks = iter(range(10_000))
-    attempt = Run(call=call, policy=chosen, plan=sizes, watch=Stopwatch(lambda: float(next(ticks))))
+    attempt = Run(call=call, policy=chosen, plan=sizes, watch=Stopwatch(lambda: float(next(ticks)), 0.0))
     told = json.loads(await attempt.improve(searcher, upstream.fetch, look=look or upstream.look))
     return [hit["_id"] for hit in told["result"]["hits"]], told["usage"]["read_units"], attempt
 
@@ -114,7 +115,7 @@ async def test_vectors_that_are_looked_up_show_the_copies_and_are_charged() -> N
     assert attempt.lookups is not None
     assert (attempt.lookups.outcome, attempt.lookups.read_units) == (VectorFetchOutcome.FOUND, 3)
     assert attempt.lookups.fetched_bytes > 0
-    assert attempt.planned.watch.stages()[Stage.UPSTREAM] == 2.0  # the search and the lookup, one tick each
+    assert stages_of(attempt.planned.watch.marks)[Stage.UPSTREAM] == 2.0  # the search and the lookup, one tick each
 
 
 async def test_a_policy_that_says_text_asks_for_nothing_more() -> None:
@@ -125,7 +126,7 @@ async def test_a_policy_that_says_text_asks_for_nothing_more() -> None:
 async def test_a_transport_that_cannot_look_up_leaves_it_to_the_texts() -> None:
     searcher, upstream, chosen = Searcher(PineconeRest()), Upstream(COPIES), policy()
     call = searcher.read(operation(), b'{"query":{"top_k":3,"inputs":{"text":"a"}}}', needs_of(chosen, None))
-    attempt = Run(call=call, policy=chosen, plan=(FLOOR,), watch=Stopwatch(lambda: 0.0))
+    attempt = Run(call=call, policy=chosen, plan=(FLOOR,), watch=Stopwatch(lambda: 0.0, 0.0))
     told = json.loads(await attempt.improve(searcher, upstream.fetch))
     assert [hit["_id"] for hit in told["result"]["hits"]] == FIRSTS
     assert attempt.lookups is None
@@ -211,7 +212,7 @@ async def test_when_our_own_part_of_it_breaks_the_plain_answer_stands() -> None:
 
     searcher, upstream, chosen = Searcher(PineconeRest()), Upstream(COPIES), policy()
     call = searcher.read(operation(), b'{"query":{"top_k":3,"inputs":{"text":"a"}}}', needs_of(chosen, None))
-    attempt = Run(call=call, policy=chosen, plan=(FLOOR,), watch=Stopwatch(lambda: 0.0))
+    attempt = Run(call=call, policy=chosen, plan=(FLOOR,), watch=Stopwatch(lambda: 0.0, 0.0))
     with pytest.raises(RuntimeError):
         await attempt.improve(searcher, upstream.fetch, look=broken)
     told = json.loads(attempt.plain(searcher))
