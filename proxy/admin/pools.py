@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from vecsieve.adapters.contract import Pool, Search
 from vecsieve.config.presets import PRESETS
-from vecsieve.config.values import Mode
 
 from ..runtime.loop import LongWork
 from ..search.candidates import candidates_of, records_of
@@ -278,7 +277,7 @@ class Pools:
 
     def is_due(self, policy: ResolvedPolicy) -> bool:
         """Whether the next offered pool is taken: to be kept, or in shadow mode to be counted."""
-        if not (self.keep or _is_shadow(policy.mode)):
+        if not (self.keep or policy.mode == "shadow"):
             return False
         now = self._clock()
         self._allowed = min(float(BURST), self._allowed + (now - self._at) * PER_SECOND)
@@ -308,7 +307,3 @@ class Pools:
         self._bytes += sampled.pool.size_bytes
         while self._kept and (len(self._kept) > MOST_POOLS or self._bytes > self._most_bytes):
             self._bytes -= self._kept.popleft().pool.size_bytes
-
-
-def _is_shadow(mode: Mode) -> bool:
-    return mode == "shadow"

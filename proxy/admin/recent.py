@@ -147,7 +147,7 @@ class Seen:
     @property
     def size_bytes(self) -> int:
         """Approximate memory use."""
-        texts = sum(len(text) + 50 for text in self.texts or () if text is not None)
+        texts = 0 if self.texts is None else sum(len(text) + 50 for text in self.texts if text is not None)
         return 1000 + sum(map(len, self.ids)) + 91 * len(self.scores) + 2 * texts
 
     def summary(self) -> Summary:
@@ -402,7 +402,7 @@ class Recent:
     numbers.
     """
 
-    __slots__ = ("_bytes", "_kept", "_most_bytes", "_now", "_number", "_texts_at", "keep", "texts", "trends")
+    __slots__ = ("_bytes", "_kept", "_most_bytes", "_now", "_texts_at", "keep", "last", "texts", "trends")
 
     def __init__(
         self,
@@ -419,7 +419,7 @@ class Recent:
         self._most_bytes = most_bytes
         self._kept: deque[Numbered] = deque()
         self._bytes = 0
-        self._number = place
+        self.last = place
         self._texts_at = 0.0
 
     def take(self, selected: Selected, report: Report) -> None:
@@ -435,10 +435,11 @@ class Recent:
     def add(self, seen: Seen) -> None:
         """Add a search and drop the oldest; one larger than the bound is not kept."""
         at = self._now()
-        self._number = max(self._number + PLACES, int(at * 1000) * PLACES + self._number % PLACES)
-        self._kept.append(Numbered(self._number, round(at, 3), seen, size := seen.size_bytes))
+        self.last = max(self.last + PLACES, int(at * 1000) * PLACES + self.last % PLACES)
+        self._kept.append(Numbered(self.last, round(at, 3), seen, size := seen.size_bytes))
         self._bytes += size
-        self._shrink()
+        if len(self._kept) > self.keep or self._bytes > self._most_bytes:
+            self._shrink()
         self.trends.add(seen, at)
 
     def resize(self, keep: int, *, texts: bool) -> None:
@@ -451,14 +452,9 @@ class Recent:
         self._shrink()
 
     @property
-    def last(self) -> int:
-        """The number of the last added search; before the first, the worker's place."""
-        return self._number
-
-    @property
     def reached(self) -> int:
         """An upper bound of all numbers so far; later ones are larger."""
-        return max(self._number, int(self._now() * 1000) * PLACES - 1)
+        return max(self.last, int(self._now() * 1000) * PLACES - 1)
 
     def newest(self) -> list[Numbered]:
         """All kept searches, newest first."""

@@ -5,7 +5,7 @@ other call is relayed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from vecsieve.adapters.backends import Transport
@@ -168,7 +168,7 @@ class GrpcExchange:
             self.deletion = None if gate.deletions is None else nameable(gate.deletions.classify(head))
         return None
 
-    def overrides(self) -> Iterable[tuple[str, str]]:
+    def overrides(self) -> Collection[tuple[str, str]]:
         has_overrides = any(is_override(key) for key, _ in self._metadata)
         return [(key, str(value)) for key, value in self._metadata] if has_overrides else ()
 

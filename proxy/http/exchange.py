@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -159,7 +159,7 @@ class HttpExchange:
         self.client_timeout_seconds = client_timeout(classified.target)
         return None
 
-    def overrides(self) -> Iterable[tuple[str, str]]:
+    def overrides(self) -> Collection[tuple[str, str]]:
         return self._request.headers.items() if self._shape.has_overrides else ()
 
     def client(self) -> Client:

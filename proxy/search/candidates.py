@@ -43,26 +43,28 @@ class Columns:
     Stored by column: a policy reads a dozen keys, a collection has about three of them, and an empty column is detected once.
     """
 
-    __slots__ = ("_found", "_left_bytes", "size")
+    __slots__ = ("_columns", "_left_bytes", "size")
 
     def __init__(self, keys: Sequence[str], rows: Sequence[Sequence[bytes | None]]) -> None:
         self.size = len(rows)
         self._left_bytes = COLUMNS_BYTES
         columns = zip(*rows, strict=True) if rows else [()] * len(keys)
-        self._found: dict[str, Column | None] = dict(zip(keys, map(_filled, columns), strict=True))
+        self._columns: dict[str, Column | None] = dict(zip(keys, map(_filled, columns), strict=True))
 
     def present(self, paths: Sequence[str]) -> list[Column]:
         """The columns that have any value, in the order of ``paths``. Null counts as no value."""
-        columns = [self._column(path) for path in paths]
-        return [column for column in columns if column is not None]
+        present: list[Column] = []
+        for path in paths:
+            column = self._columns[path] if path in self._columns else self._column(path)
+            if column is not None:
+                present.append(column)
+        return present
 
     def _column(self, path: str) -> Column | None:
-        if path in self._found:
-            return self._found[path]
         outer, dot, key = path.rpartition(".")
-        above = self._column(outer) if dot else None
+        above = (self._columns[outer] if outer in self._columns else self._column(outer)) if dot else None
         column = None if above is None else _filled(tuple(self._member(raw, key) for raw in above))
-        self._found[path] = column
+        self._columns[path] = column
         return column
 
     def _member(self, raw: bytes | None, key: str) -> bytes | None:
@@ -267,7 +269,10 @@ def candidates_of(
     single search. ``rows``: what memory knows of the pool's vectors.
     """
     known = _metadata(records, fields, Allowance(CALL_BYTES) if allowance is None else allowance)
-    has_tenants = bool(records and records[0].tenant)
+    has_tenants, lengths = bool(records and records[0].tenant), None
+    if known.texts is not None:  # (n,) characters, -1 without a text or with one that is not read
+        sizes = [-1 if text is None or text is UNREAD else len(text.raw) for text in known.texts]
+        lengths = np.array(sizes, dtype=np.int64)
     return Candidates(
         scores=pool.scores,
         vectors=pool.vectors,
@@ -276,7 +281,7 @@ def candidates_of(
         else metric_of(search.query, pool.vectors, pool.scores),
         query=search.query,
         tenants=_tenants(records, pool.alone) if has_tenants or pool.alone else None,
-        text_lengths=None if known.texts is None else _lengths(known.texts),
+        text_lengths=lengths,
         metadata=known,
         squares=None if rows is None else rows.squares,
         statements=None if pool.payloads is None else PoolStatements(pool.payloads, pool.size, fields.ignored),
@@ -340,17 +345,12 @@ def _tenants(records: Sequence[Record], alone: tuple[int, ...]) -> npt.NDArray[n
     return tenants
 
 
-def _lengths(texts: Sequence[Text | None]) -> npt.NDArray[np.int64]:
-    """(n,) characters, -1 without a text or with one that is not read."""
-    return np.array([-1 if text is None or text is UNREAD else len(text.raw) for text in texts], dtype=np.int64)
-
-
 def _metadata(records: Sequence[Record], fields: Fields, allowance: Allowance) -> Metadata:
     if not records or not fields.heads:
         return Metadata()
     if fields.are_texts:
-        known = tuple([record.text for record in records])
-        return Metadata(texts=_any(_afforded(known, tuple([record.text_bytes for record in records]), allowance)))
+        known, sizes, *_ = zip(*records, strict=True)
+        return Metadata(texts=_any(_afforded(known, sizes, allowance)))
     texts, spent, _, documents, sources, starts, ends, chunks, moments, citations, *_ = zip(*records, strict=True)
     return Metadata(
         texts=_any(_afforded(texts, spent, allowance)),

@@ -252,7 +252,7 @@ class VectorFetcher:
 
     async def send(self, exchange: Questioner, grant: Grant, dialect: Dialect, lookup: Lookup) -> bytes:
         """Return the body of a successful reply. Raises LookupFailedError."""
-        started = self.clock()
+        started, received_bytes = self.clock(), 0
         if started >= grant.deadline:
             raise LookupFailedError(VectorFetchOutcome.TIMEOUT)
         if not self.breaker.allow():
@@ -264,25 +264,25 @@ class VectorFetcher:
         try:
             body = await exchange.ask(question, seconds=grant.deadline - started)
         except LostReplyError as lost:
-            self._failed(grant, lost.received_bytes)
+            received_bytes = lost.received_bytes
+            self.breaker.failed()
             raise LookupFailedError(_OUTCOMES.get(lost.reason, VectorFetchOutcome.RESET)) from lost
         except RefusedReplyError as refused:
-            self._failed(grant, len(refused.words))
+            received_bytes = len(refused.words)
+            self.breaker.failed()
             if dialect.is_quota(refused.status, refused.words):
                 self.own.refused(exchange.operation.collection)
             raise LookupFailedError(VectorFetchOutcome.STATUS) from refused
         except asyncio.CancelledError:
             self.breaker.abandoned()
             raise
+        else:
+            received_bytes = len(body)
+            self.breaker.succeeded()
+            return body
         finally:
-            self.metrics.upstream_done(AttemptKind.LOOKUP, self.clock() - started)
-        self.breaker.succeeded()
-        grant.received(len(body))
-        return body
-
-    def _failed(self, grant: Grant, received_bytes: int) -> None:
-        self.breaker.failed()
-        grant.received(received_bytes)
+            self.metrics.upstream_done(AttemptKind.LOOKUP, self.clock() - started, received_bytes)
+            grant.received(received_bytes)
 
 
 KNOWN_SECONDS = 60.0  # a collection may be dropped and recreated, or get new fields, at any time
@@ -329,12 +329,12 @@ class CollectionInfo:
 
     async def _ask(self, describer: DescribesCollections, exchange: Questioner, question: Question) -> object | None:
         limit = exchange.client_timeout_seconds
-        started = self._clock()
+        started, received_bytes = self._clock(), 0
         try:
             body = await exchange.ask(question, seconds=ASK_SECONDS if limit is None else min(ASK_SECONDS, limit / 4))
-            self._metrics.received(len(body))
+            received_bytes = len(body)
             return None if len(body) > DESCRIPTION_BYTES else describer.parse_description(body)
         except (LostReplyError, RefusedReplyError, MalformedReplyError):
             return None
         finally:
-            self._metrics.upstream_done(AttemptKind.LOOKUP, self._clock() - started)
+            self._metrics.upstream_done(AttemptKind.LOOKUP, self._clock() - started, received_bytes)

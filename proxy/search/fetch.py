@@ -74,7 +74,7 @@ def fitted(searches: Sequence[Search], planned: tuple[int | None, ...], room: in
     """The plan reduced to at most ``room`` candidates; None if that is impossible. Only a single search is reduced, and only if more than
     its page is left.
     """
-    if sum([size or 0 for size in planned]) <= room:
+    if sum(filter(None, planned)) <= room:
         return planned
     if len(searches) > 1:
         return None
@@ -93,14 +93,7 @@ def next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None
     if not may_grow(search, policy):
         return size
     grown = grown_page_fetch_k if search.pages else grown_fetch_k
-    return grown(size, policy=policy, cap=least(cap, search.most), wanted=wanted)
-
-
-def least(one: int | None, other: int | None) -> int | None:
-    """The smaller of two caps; None means unknown."""
-    if one is None or other is None:
-        return other if one is None else one
-    return min(one, other)
+    return grown(size, policy=policy, cap=cap if search.most is None else _ceiling(search.most, cap), wanted=wanted)
 
 
 def bucket(wanted: int) -> int:
@@ -150,7 +143,7 @@ def needs_of(
         lookups=policy.fetch.integrated == "fetch",
         payload_fields=policy.tenant_keys,
         optional_fields=keys[tenants:],
-        seen_fields=() if texts is None else tuple([key for key in texts.seen if key in keys]),
+        seen_fields=() if texts is None else tuple(filter(keys.__contains__, texts.seen)),
         whole=texts is not None and texts.whole,
         known=known,
         bounds=bounds,
@@ -169,7 +162,7 @@ def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None) -> Plan | No
 def size_of(search: Search, policy: ResolvedPolicy, cap: int | None) -> int | None:
     """The first pool of one search for ``plan``; None when it cannot be widened."""
     window = search.offset + search.top_k
-    cap = least(cap, search.most)
+    cap = cap if search.most is None else _ceiling(search.most, cap)
     if search.pages:
         size = page_fetch_k(search.top_k, search.offset, policy=policy, cap=cap)
         return None if size is None or size < window else size
@@ -217,7 +210,7 @@ class Depths:
         Copies of one text are as many for any page, copies of every text more for a longer one. So a shorter page may need as many
         candidates beyond its window as the deepest one did, and a longer page than all known ones more in proportion.
         """
-        reached = self._held.get(_key(operation, policy), ())
+        reached = self._held.get((operation.collection, policy.demotes), ())
         if len(reached) < LEAST and not any(reach.is_deeper for reach in reached):
             return 0
         longest = max(reached)
@@ -237,29 +230,32 @@ class Depths:
     ) -> tuple[int, ...]:
         """Candidates to request at once per search, at most ``room`` together; () for the plan. ``is_by_texts``: whether texts alone decide."""
         may_be_less = is_by_texts and policy.is_by_rank
-        sizes: list[int | None] = []
+        planned: list[int] = []
+        sizes: list[int] = []
         for search, size in zip(call.searches, plan, strict=True):
-            wanted = self.of(call.operation, policy, search.offset + search.top_k)
-            if size is None or not wanted:
-                sizes.append(size)
-            elif wanted > size:
-                sizes.append(next_size(search, size, policy, cap, wanted=wanted))
-            elif search.pages or not may_be_less:
-                sizes.append(size)
-            else:
-                window = search.offset + search.top_k
-                sizes.append(min(size, window if wanted == window else bucket(wanted + (wanted - window) // MARGIN)))
-        planned = tuple([size or 0 for size in plan])
-        if sum([size or 0 for size in sizes]) > max(room, sum(planned)):
+            window = search.offset + search.top_k
+            depth = self.of(call.operation, policy, window)
+            first = size or 0
+            if size is not None and depth > size:
+                first = next_size(search, size, policy, cap, wanted=depth)
+            elif size is not None and depth and may_be_less and not search.pages:
+                first = min(size, window if depth == window else bucket(depth + (depth - window) // MARGIN))
+            planned.append(size or 0)
+            sizes.append(first)
+        if sum(sizes) > max(room, sum(planned)):
             fitting = fitted(call.searches, tuple(sizes), room)
-            sizes = list(plan if fitting is None else map(max, planned, [size or 0 for size in fitting]))
-        first = tuple([size or 0 for size in sizes])
-        return () if first == planned else first
+            sizes = (
+                planned
+                if fitting is None
+                else [max(one, other or 0) for one, other in zip(planned, fitting, strict=True)]
+            )
+        return () if sizes == planned else tuple(sizes)
 
     def learn(self, selected: Selected, *, cap: int | None) -> None:
         """Learn from an answered call, by its search that reached deepest. ``cap``: as for ``plan``."""
         deepest = max(_reaches(selected, cap), key=_extra)
-        key = _key(selected.pools.call.operation, selected.pools.policy)
+        # Searches that demote results need other pools than searches that do not.
+        key = (selected.pools.call.operation.collection, selected.pools.policy.demotes)
         if deepest.extra or selected.pools.is_by_texts or key in self._held:
             self._held.use(key, _recent).append(deepest)
 
@@ -272,11 +268,6 @@ _extra = attrgetter("extra")
 
 def _recent() -> deque[Reach]:
     return deque(maxlen=RECENT)
-
-
-def _key(operation: Operation, policy: ResolvedPolicy) -> Hashable:
-    """Searches that demote results need other pools than searches that do not."""
-    return (operation.collection, policy.demotes)
 
 
 def _reaches(selected: Selected, cap: int | None) -> Iterator[Reach]:
@@ -292,9 +283,7 @@ def _reaches(selected: Selected, cap: int | None) -> Iterator[Reach]:
         if selection.wanting and not pools.exhausted[place]:
             depth = next_size(search, size, pools.policy, cap)  # growing was withheld, or has come to its end
         elif selection.wanting:
-            depth = (
-                pools.reply.pools[place].size + 1
-            )  # a pool as large as requested does not show that there is no more
+            depth = pools.reply.pools[place].size + 1  # one as large as requested does not show that there is no more
         else:
             depth = int(selection.keep.max(initial=-1)) + 1
         if planned is None:

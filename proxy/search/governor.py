@@ -111,7 +111,7 @@ class Grant:
         self.operation, self.searches = operation, searches
         self._room: Hold | None = None
         self._options: tuple[Sizes, ...] = ()
-        self._seconds = (0.0, 0.0)  # after which the original is sent as well: if the budget allows, and in any case
+        self._seconds = (0.0, 0.0, 0.0)  # as of Pace.times
         self._is_late = self._is_raced = self._is_reserved = self.is_paged = False
         self.reserved: HeldReads | None = None
         self.has_pool = self.is_declined = self.is_hedged = False
@@ -164,7 +164,7 @@ class Grant:
             with governor.replays.one():
                 return await original(AttemptKind.HEDGE, gate)
 
-        return Race(send, self._may_hedge, governor.later, *self._seconds)
+        return Race(send, self._may_hedge, governor.later, *self._seconds[:2])
 
     def _may_hedge(self, *, is_last: bool) -> bool:
         """Whether to send the original now. At the last moment it is sent regardless of the budget."""
@@ -189,7 +189,7 @@ class Grant:
         governor, room = self._governor, self._room
         if further is not None:
             governor.own.grant(self.operation, further, self.searches, held=self.reserved, is_paged=self.is_paged)
-        started = governor.clock()
+        started, received_bytes = governor.clock(), 0
         assert room is not None  # noqa: S101 - opened() has reserved it
         try:
             fetched = await send(body, seconds=self._timeout_at(started), fits=room.arriving(), ending=ending)
@@ -197,10 +197,13 @@ class Grant:
             self._lost(lost)
             raise RejectedReplyError(lost.reason) from lost
         except RefusedReplyError as refused:
+            received_bytes = len(refused.words)
             self._timely(governor.clock() - started)
             raise self._verdict(refused) from refused
+        else:
+            received_bytes = len(fetched)
         finally:
-            governor.metrics.upstream_done(AttemptKind.OVERFETCH, governor.clock() - started)
+            governor.metrics.upstream_done(AttemptKind.OVERFETCH, governor.clock() - started, received_bytes)
         now = governor.clock()
         self._timely(now - started)
         self.deadline = max(self.deadline, now + self._pace.bounds.hedge_least)
@@ -215,10 +218,10 @@ class Grant:
         """The timeout of the next widened request. The first one, and those sent beside it, race against the original; later ones get what
         is left of the time that the first would have had alone.
         """
-        if not self.has_sent:
+        if self.deadline <= 0.0:
             self.deadline = now + self._seconds[1]
         if self._is_raced and not self.has_pool:
-            return self._pace.most_seconds(self._timeout)
+            return self._seconds[2]
         return max(self._pace.bounds.hedge_least, self.deadline - now)
 
     def _timely(self, seconds: float) -> None:
@@ -232,7 +235,6 @@ class Grant:
 
     def received(self, size: int) -> None:
         """Bytes of a whole reply, of a lookup or another request of ours."""
-        self._governor.metrics.received(size)
         self.received_bytes += size
         if self._room is not None:
             self._room.came(size)

@@ -196,10 +196,13 @@ class Pace:
             not self.widened or not self.plain or _middle(self.widened) > _middle(self.plain) + self.bounds.hedge_least
         )
 
-    def times(self, client_timeout_seconds: float | None) -> tuple[float, float]:
+    def times(self, client_timeout_seconds: float | None) -> tuple[float, float, float]:
         """After how long the client's own search is sent as well, and after how long regardless of the budget: min(half the client's timeout,
-        max(1 s, 4 × p95), the longest); half the longest while nothing is known.
+        max(1 s, 4 × p95), the longest); half the longest while nothing is known. Third: after how long a widened request is useless.
         """
+        longest = self.longest_seconds
+        if client_timeout_seconds is not None:
+            longest = min(longest, client_timeout_seconds)
         limit = client_timeout_seconds
         if limit is None and self.gave_up_seconds is not None and self.clock() < self.gave_up_at + GAVE_UP_SECONDS:
             limit = self.gave_up_seconds  # as clients of this collection have shown
@@ -215,12 +218,7 @@ class Pace:
         first = min(max(usual, self.bounds.hedge_least), most, last)
         if limit is not None and self.plain:
             first = min(first, max(0.0, limit - 1.5 * _p95(self.plain)))
-        return first, last
-
-    def most_seconds(self, client_timeout_seconds: float | None) -> float:
-        """After how long a widened request is useless."""
-        limit = client_timeout_seconds
-        return self.longest_seconds if limit is None else min(self.longest_seconds, limit)
+        return first, last, longest
 
 
 class AttemptTimeout:

@@ -301,14 +301,12 @@ class _Queue:
                 self.is_late = True
 
 
+@dataclass(slots=True)
 class Place:
     """A place that is given back once, however often `leave` is called."""
 
-    __slots__ = ("_admission", "_is_search")
-
-    def __init__(self, admission: Admission, *, is_search: bool = True) -> None:
-        self._admission: Admission | None = admission
-        self._is_search = is_search
+    _admission: Admission | None
+    _is_search: bool = True
 
     def leave(self) -> None:
         """Give the place back early: a request that only waits for its client to read needs none."""

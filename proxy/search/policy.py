@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
+from functools import lru_cache
 
 from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
 from vecsieve.config.policy import (
@@ -97,6 +98,7 @@ class Fields:
         object.__setattr__(self, "are_texts", not (self.guesses or others or self.budget))
 
 
+@lru_cache(1024)  # a pool's columns are named by them
 def keys_of(tenant_keys: tuple[str, ...], fields: Fields) -> tuple[str, ...]:
     """The top-level payload keys of a pool's fields: those of the tenant first."""
     return (*tenant_keys, *[key for key in fields.heads if key not in tenant_keys])

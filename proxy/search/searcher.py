@@ -154,7 +154,7 @@ class Searcher:
         watch, adapter, pools = source.planned.watch, self._adapter, selected.pools
         since, is_long = watch.clock(), pools.reply_bytes > TURN_BYTES
         trim = partial(self._trim, source, pools, [selection.keep for selection in selected.selections])
-        body = await self._work.done(trim, is_long=is_long)
+        body = await self._work.done(trim, is_long=True) if is_long else trim()
         is_noted = pools.policy.tells_collapsed is CollapsedIn.PAYLOAD and isinstance(adapter, NotesResults)
         if is_noted and isinstance(adapter, NotesResults):
             noted = partial(adapter.noted, pools.call, body, collapsed_notes(selected))
@@ -281,7 +281,7 @@ class Searcher:
         pool, policy = pools.reply.pools[place], pools.policy
         rows = pools.known[place] if pools.known else None
         read = partial(records_of, pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
-        records = await self._work.done(read, is_long=pools.reply_bytes > TURN_BYTES)
+        records = read() if pools.reply_bytes <= TURN_BYTES else await self._work.done(read, is_long=True)
         if rows is None and self.recall is not None and pool.size <= LONG_POOL:
             rows = self.recall.learnt(pools.planned, pools.call.searches[place], pool, rounds=pools.rounds)
             pool = pool if rows is None else replace(pool, vectors=rows.rows)

@@ -9,7 +9,7 @@ and a search only reads, so its original may be sent once more.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
@@ -118,7 +118,7 @@ class SearchService:
         services: ProcessServices,
         *,
         number_bytes: int,
-        waiting: Callable[[], int] = lambda: 0,
+        waiting: Callable[[], int] | None = None,
     ) -> None:
         self._adapter, self._governor = adapter, (governor := services.governor)
         self._searcher = Searcher(adapter, services.scaling, services.features, services.work, services.texts)
@@ -130,7 +130,7 @@ class SearchService:
         self,
         operation: Operation,
         ruled_by: str,
-        headers: Iterable[tuple[str, str]],
+        headers: Collection[tuple[str, str]],
         record: RequestRecord,
         client: Callable[[], Client],
     ) -> tuple[Rules, ResolvedPolicy]:
@@ -144,8 +144,8 @@ class SearchService:
         if (canary := rules.canary) is not None and policy.mode == "shadow" and not services.canary.is_stopped:
             is_raised = canary.members.admits(client(), operation, ruled_by)
             policy = canary.policies.resolve(services.backend, ruled_by) if is_raised else policy
-        given = [(name.lower(), value) for name, value in headers]  # most requests have none
-        if given:
+        if headers:
+            given = [(name.lower(), value) for name, value in headers]
             policy = overridden(given, rules.forbidden_overrides, policy, record)
         if is_raised and policy.mode == "on":
             plain = self._governor.attempt_timeout.of(operation).plain
@@ -185,7 +185,8 @@ class SearchService:
     def no_room(self) -> FailOpen | None:
         """Why no search can be improved now; None if there is room."""
         services, limits = self._services, self._services.limits
-        is_full = services.recorder.searches_in_flight + self._waiting() >= limits.searches_in_flight
+        waiting = 0 if self._waiting is None else self._waiting()
+        is_full = services.recorder.searches_in_flight + waiting >= limits.searches_in_flight
         if is_full or services.turns.lag_seconds > limits.lag_seconds:
             return FailOpen.OVERLOAD
         return FailOpen.MEMORY if services.memory.pressure() is Pressure.HIGH else None
@@ -273,7 +274,8 @@ class SearchService:
         collection, learned, own = named_in(self._adapter, operation, exchange.plain), governor.learned, governor.own
         texted = services.texts.plan(exchange.policy, collection)
         policy, is_by_texts, watch = texted.policy, texted.is_by_texts, Stopwatch(services.clock, services.clock())
-        hint, vectors = learned.hint(operation), texted.is_look or not is_by_texts
+        hint, cap = learned.hint(operation), learned.cap(operation)
+        vectors = texted.is_look or not is_by_texts
         needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=texted, vectors=vectors)
         grant = Grant(governor, self._dialect, operation, timeout_seconds=exchange.client_timeout_seconds)
         try:
@@ -301,20 +303,22 @@ class SearchService:
             is_by_texts=is_by_texts,
             is_look=texted.is_look,
             repeat=repeat,
-            cap=learned.cap(operation),
+            cap=cap,
         )
-        sized = self._sized(planned, vectors=vectors)
+        sized = self._sized(planned, grant, vectors=vectors)
         if isinstance(sized, Bypass):
             grant.close()
             return sized
         return self._source(exchange, sized, grant)
 
-    def _sized(self, planned: Planned, *, vectors: bool) -> Planned | Bypass:
+    def _sized(self, planned: Planned, grant: Grant, *, vectors: bool) -> Planned | Bypass:
         """The plan with the sizes of its pools. ``vectors``: whether the replies have them."""
-        call, policy, grant, governor = planned.call, planned.policy, _grant(planned), self._governor
-        longest = max([len(search.query) for search in call.searches if search.query is not None], default=0)
+        call, policy, governor, longest = planned.call, planned.policy, self._governor, 0
+        for search in call.searches:
+            longest = max(longest, 0 if search.query is None else len(search.query))
+            grant.is_paged |= search.pages
         vector_bytes = longest * self._number_bytes or None if vectors else None
-        grant.searches, grant.is_paged = len(call.searches), any(search.pages for search in call.searches)
+        grant.searches = len(call.searches)
         grant.candidate_bytes = governor.held.candidate_bytes(call.operation, vector_bytes=vector_bytes)
         sizes = plan(call, policy, planned.cap)
         if sizes is None:

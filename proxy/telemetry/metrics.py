@@ -343,7 +343,9 @@ class Metrics(Instruments):
         if (status or 0) >= 500 and origin is Origin.UPSTREAM:
             self.upstream_errors_total.labels(self.backend, UpstreamError.SERVER_ERROR).inc()
 
-    def upstream_done(self, attempt: AttemptKind, seconds: float) -> None:
+    def upstream_done(self, attempt: AttemptKind, seconds: float, received_bytes: int = 0) -> None:
+        """``received_bytes``: of a body that was read here."""
+        self.upstream_response_bytes_total.inc(received_bytes)
         self.upstream_request_duration_seconds.labels(self.backend, attempt).observe(seconds)
 
     def upstream_failed(self, kind: UpstreamError) -> None:

@@ -10,7 +10,7 @@ The transports implement ``ClientExchange``; each step that differs between them
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Protocol, TypeVar
 
 from vecsieve.adapters.contract import Operation
@@ -58,7 +58,7 @@ class ClientExchange(Exchange[A], WriteExchange[A], Protocol[A]):
 
     async def gathered(self) -> A | None: ...
     async def classify(self) -> A | None: ...
-    def overrides(self) -> Iterable[tuple[str, str]]: ...
+    def overrides(self) -> Collection[tuple[str, str]]: ...
     def client(self) -> Client: ...
     async def read(self) -> Exchange[A] | Bypass: ...
     async def original(self, kind: AttemptKind = AttemptKind.ORIGINAL, gate: Gate | None = None) -> A: ...
@@ -83,7 +83,7 @@ class Pipeline:
         if not await admission.enter(is_search=is_search):
             record.shed(Shed.IN_FLIGHT)
             return None
-        place = Place(admission, is_search=is_search)
+        place = Place(admission, is_search)
         if self._services.memory.pressure() is Pressure.CRITICAL:
             place.leave()
             record.shed(Shed.MEMORY)

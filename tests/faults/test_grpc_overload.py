@@ -82,6 +82,7 @@ async def test_calls_that_nobody_has_looked_at_count_as_in_flight(monkeypatch: p
     asked = SearchService.no_room
 
     def watched(self: SearchService) -> FailOpen | None:
+        assert self._waiting is not None
         waiting.append(self._waiting())
         return asked(self)
 

@@ -151,7 +151,9 @@ class Source:
         if self.policy.unproven and (doubtful := _doubtful(self.call, self.policy, self.planned.plan, reply)):
             reply = await self._confirmed(reply, doubtful, sizes)
         self.rounds += 1
-        return self._keep(_judged(reply, self.planned.plan), sizes, known)
+        if None in self.planned.plan:
+            reply = _judged(reply, self.planned.plan)
+        return self._keep(reply, sizes, known)
 
     def _keep(self, reply: Reply, sizes: tuple[int, ...], known: tuple[Rows | None, ...]) -> PoolSet:
         """From now on a fallback can answer from this reply."""
@@ -207,7 +209,7 @@ class Source:
         self.fetched_bytes += len(fetched)
         self.reply_bytes = len(fetched)
         since, read = watch.clock(), partial(self._adapter.parse_reply, call, fetched)
-        reply = await self._work.done(read, is_long=len(fetched) > TURN_BYTES)
+        reply = read() if len(fetched) <= TURN_BYTES else await self._work.done(read, is_long=True)
         watch.marks.append((Stage.DECODE, since, watch.clock()))
         if len(reply.pools) != len(call.searches):
             raise MalformedReplyError(f"{len(reply.pools)} result lists for {len(call.searches)} searches")
@@ -282,8 +284,6 @@ def first(pool: Pool, count: int) -> Pool:
 
 def _judged(reply: Reply, planned: Plan) -> Reply:
     """The reply, ignoring missing vectors of searches that were sent unchanged."""
-    if None not in planned:
-        return reply
     pools = zip(reply.pools, planned, strict=True)
     return replace(reply, pools=tuple(replace(pool, unusable=0) if size is None else pool for pool, size in pools))
 

@@ -131,4 +131,4 @@ def test_the_original_is_never_later_than_its_bounds(
     assert first <= (HEDGE_TIMES.hedge_most if client is None else client / 4)
     assert client is None or last <= client / 2
     assert first >= min(HEDGE_TIMES.hedge_least, last) or client is not None
-    assert made.of(OPERATION).most_seconds(client) <= longest
+    assert made.of(OPERATION).times(client)[2] <= longest
