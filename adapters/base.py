@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from .contract import (
     Bounds,
@@ -31,7 +32,8 @@ from .contract import (
     UnsupportedError,
 )
 from .wire import json as wire_json
-from .wire.json import RepeatedKeyError, Span
+from .wire.json import RepeatedKeyError, Span, last_values
+from .wire.json_requests import member_edit
 from .wire.json_vectors import Shortened, edited, guess_numbers, kept_inside, set_aside
 from .writes import PLAIN, Deletion, Form, Inquiry, Neighbours, NewPoints, Receipt, Tenant, WriteNeeds
 
@@ -359,11 +361,23 @@ class Deletes:
         return [Deletion(collection=request.collection or None, is_certain=False, is_change=is_change)]
 
 
-def numbers_of(source: Shortened, span: Span | None) -> bytes:
-    """The array by which neighbours are searched. Raises ValueError."""
-    if span is None:
-        raise ValueError("a point without numbers has no neighbours")
-    return source.cut_value(span)
+def vectors_json(points: NewPoints, rows: int | list[int]) -> bytes:
+    """The vectors by which neighbours are searched: that of a point, or a list of several."""
+    return orjson.dumps(points.vectors[rows], option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def payload_fields(
+    source: Shortened, payloads: Sequence[Span | None], keys: tuple[str, ...]
+) -> tuple[tuple[bytes | None, ...], ...]:
+    """Per point the raw JSON of each key of its payload, None if absent."""
+    return tuple([last_values(b"null" if span is None else source.cut(*span), keys) for span in payloads])
+
+
+def note_edit(source: Shortened, payload: Span | None, point: Span, name: bytes, note: bytes) -> Edit:
+    """A note in a point's payload, or in a new one of this name at the end of the point."""
+    if payload is None:
+        return point[1] - 1, point[1] - 1, b',"%s":{"%s":%s}' % (name, NOTE.encode(), note)
+    return member_edit(source.text, payload, NOTE, note)
 
 
 def equal_to(tenant: Tenant) -> bytes:

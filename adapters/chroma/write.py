@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..base import NOTE, Array, RestWrites, equal_to, json_text, typed
+from ..base import NOTE, Array, RestWrites, equal_to, json_text, typed, vectors_json
 from ..contract import (
     NativeAnswer,
     Operation,
@@ -205,7 +205,7 @@ class ChromaWrites(RestWrites):
                 target=f"{write.partition}/query",
                 body=b'{"query_embeddings":%s,"n_results":%d,"include":%s%s}'
                 % (
-                    orjson.dumps(points.vectors[list(rows)], option=orjson.OPT_SERIALIZE_NUMPY),
+                    vectors_json(points, list(rows)),
                     inquiry.count,
                     orjson.dumps(include),
                     b',"where":' + equal_to(tenant) if tenant else b"",

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..base import NOTE, Array, RestWrites, numbers_of, typed
+from ..base import NOTE, Array, RestWrites, typed, vectors_json
 from ..contract import (
     DeclinedError,
     NativeAnswer,
@@ -119,14 +119,11 @@ _SUCCESS = frozenset({b"0", b"200"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document(Written):
-    """The spans of rows and of their vectors in ``source.text``, None for a row without one. ``names``: members of a search that name the
-    collection. ``array``: the span of all rows.
-    """
+    """The spans of rows in ``source.text``. ``names``: members of a search that name the collection. ``array``: the span of all rows."""
 
     source: Shortened
     array: Span
     rows: tuple[Span, ...]
-    vectors: tuple[Span | None, ...]
     names: Mapping[str, object]
 
 
@@ -284,7 +281,6 @@ class MilvusRestWrites(MilvusWrites, RestWrites):
                 source=source,
                 array=array,
                 rows=tuple(rows),
-                vectors=tuple(vectors),
                 names=_names(text, request),
                 partition=text_of(text, present(text, request, "partitionName")),
                 schema=schema,
@@ -298,12 +294,11 @@ class MilvusRestWrites(MilvusWrites, RestWrites):
         output = choose((), points.vector_name, needs, keys_apart=True).added
         questions: list[Question] = []
         for tenant, rows in by_tenant(inquiry).items():
-            vectors = b",".join([numbers_of(document.source, document.vectors[row]) for row in rows])
             more = {"annsField": points.vector_name, "limit": inquiry.count, "outputFields": output}
             if tenant:
                 more["filter"] = condition(tenant)
             head = orjson.dumps({**document.names, **more})
-            body = b'%s,"data":[%s]}' % (head[:-1], vectors)
+            body = b'%s,"data":%s}' % (head[:-1], vectors_json(points, list(rows)))
             questions.append(Question(method="POST", target="/v2/vectordb/entities/search", body=body))
         return questions
 

@@ -31,11 +31,10 @@ from .rest_write import DELETED, FETCHED, FORM, UPSERT
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed upsert: its bytes, the messages of its vectors, and their packed floats, b"" if absent."""
+    """A parsed upsert: its bytes, and the messages of its vectors."""
 
     data: bytes
     points: tuple[bytes, ...]
-    values: tuple[bytes, ...]
     namespace: bytes
 
 
@@ -130,7 +129,7 @@ class PineconeGrpcWrites(GrpcWrites):
             vector_name=name_of([{"": packed} if packed else {} for packed in values], needs.vector_name),
             keys=needs.keys,
             fields=chosen_of([vector.metadata for vector in vectors], Wanted(needs.keys)),
-            document=Document(data=body, points=written, values=values, namespace=b"".join(upsert.namespace)),
+            document=Document(data=body, points=written, namespace=b"".join(upsert.namespace)),
         )
 
     def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
@@ -140,7 +139,7 @@ class PineconeGrpcWrites(GrpcWrites):
         shared |= {"namespace": document.namespace} if document.namespace else {}
         shared |= {"include_values": True} if inquiry.vectors else {}
         queries = [
-            serialized(proto.Search(vector=[document.values[row]], **shared, **_filter(tenant)))
+            serialized(proto.Search(vector=[points.vectors[row].tobytes()], **shared, **_filter(tenant)))
             for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
         ]
         return [Question(method="POST", target=PATH, body=query) for query in queries]

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import orjson
 
-from ..base import NOTE, Array, RestWrites, equal_to, json_text, numbers_of, typed
+from ..base import Array, RestWrites, equal_to, json_text, note_edit, payload_fields, typed, vectors_json
 from ..contract import (
     NativeAnswer,
     Operation,
@@ -26,9 +26,8 @@ from ..contract import (
     may_be_json,
 )
 from ..wire.json import Span, last_values, string, value_spans, whole
-from ..wire.json_requests import items_of, member_edit, present, read_object, required
+from ..wire.json_requests import items_of, present, read_object, required
 from ..wire.json_vectors import (
-    Edit,
     Shortened,
     decode_matrix,
     edited,
@@ -46,14 +45,13 @@ DELETED = 1000  # ids of one deletion
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed upsert: for each vector its span in ``source.text`` and those of its numbers and its metadata, None if absent. ``array``:
-    the span of all vectors. ``namespace``: JSON, b"" if absent.
+    """A parsed upsert: for each vector its span in ``source.text`` and that of its metadata, None if absent. ``array``: the span of all
+    vectors. ``namespace``: JSON, b"" if absent.
     """
 
     source: Shortened
     array: Span
     rows: tuple[Span, ...]
-    values: tuple[Span | None, ...]
     metadata: tuple[Span | None, ...]
     namespace: bytes
 
@@ -70,14 +68,6 @@ class _Reply(msgspec.Struct):
 
 
 _REPLY = msgspec.json.Decoder(_Reply)
-
-
-def _edit(document: Document, row: int, note: bytes) -> Edit:
-    span = document.metadata[row]
-    if span is None:
-        at = document.rows[row][1] - 1
-        return at, at, b',"metadata":{"%s":%s}' % (NOTE.encode(), note)
-    return member_edit(document.source.text, span, NOTE, note)
 
 
 class _Fetched(msgspec.Struct):
@@ -119,7 +109,7 @@ class PineconeRestWrites(RestWrites):
         objects = [read_object(text, row, _VECTOR) for row in rows]
         values = [present(text, row, "values") for row in objects]
         name = name_of([{} if span is None else {"": span} for span in values], needs.vector_name)
-        matrix, proven = decode_matrix([b"" if span is None else source.cut_value(span) for span in values])
+        matrix = decode_matrix([b"" if span is None else source.cut_value(span) for span in values])[0]
         if not matrix.shape[1]:
             raise UnsupportedError(Reason.NOTHING_TO_DO)
         metadata = [value_spans(row).get("metadata") for row in objects]
@@ -128,7 +118,6 @@ class PineconeRestWrites(RestWrites):
             source=source,
             array=array,
             rows=tuple(rows),
-            values=tuple([span if is_array else None for span, is_array in zip(values, proven, strict=True)]),
             metadata=tuple(metadata),
             namespace=b"" if namespace is None else source.cut(*namespace),
         )
@@ -137,12 +126,7 @@ class PineconeRestWrites(RestWrites):
             vectors=matrix,
             vector_name=name,
             keys=needs.keys,
-            fields=tuple(
-                [
-                    (None,) * len(needs.keys) if span is None else last_values(source.cut(*span), needs.keys)
-                    for span in metadata
-                ]
-            ),
+            fields=payload_fields(source, metadata, needs.keys),
             document=document,
         )
 
@@ -154,19 +138,12 @@ class PineconeRestWrites(RestWrites):
             b"true" if inquiry.vectors else b"false",
         )
         shared += b',"namespace":' + document.namespace if document.namespace else b""
-        return [
-            Question(
-                method="POST",
-                target="/query",
-                body=b'{"vector":%s,%s%s}'
-                % (
-                    numbers_of(document.source, document.values[row]),
-                    shared,
-                    b',"filter":' + equal_to(tenant) if tenant else b"",
-                ),
-            )
-            for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
+        filters = [b',"filter":' + equal_to(tenant) if tenant else b"" for tenant in inquiry.tenants]
+        bodies = [
+            b'{"vector":%s,%s%s}' % (vectors_json(points, row), shared, condition)
+            for row, condition in zip(inquiry.which, filters, strict=True)
         ]
+        return [Question(method="POST", target="/query", body=body) for body in bodies]
 
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
         lists = [_REPLY.decode(body).matches for body in bodies]
@@ -186,7 +163,12 @@ class PineconeRestWrites(RestWrites):
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's bytes with a note in the metadata of some vectors."""
         document = typed(points.document, Document)
-        edits = [_edit(document, row, json_text(note.decode())) for row, note in notes.items()]
+        edits = [
+            note_edit(
+                document.source, document.metadata[row], document.rows[row], b"metadata", json_text(note.decode())
+            )
+            for row, note in notes.items()
+        ]
         return b"".join(edited(document.source, (0, len(document.source.text)), edits))
 
     def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:

@@ -108,13 +108,10 @@ def _condition(key: str, value: object) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed upsert: its bytes, the messages of its points, the packed floats of each point's vector, b"" without one, and the message of
-    the shard keys. ``waits``: whether the database answers after the write is done.
-    """
+    """A parsed upsert: its bytes, the messages of its points, and the message of the shard keys. ``waits``: whether the database answers after the write is done."""
 
     data: bytes
     points: tuple[bytes, ...]
-    vectors: tuple[bytes, ...]
     shard_keys: bytes
     waits: bool
 
@@ -230,19 +227,17 @@ class QdrantGrpcWrites(GrpcWrites):
         points = [read(proto.Written, point) for point in written]
         vectors = [_dense(point) for point in points]
         name = name_of(vectors, needs.vector_name)
-        packed = tuple([vector.get(name, b"") for vector in vectors])
         fields = Wanted(needs.keys)
         ids = tuple([id_of(point.id) for point in points])
         document = Document(
             data=body,
             points=written,
-            vectors=packed,
             shard_keys=b"".join(upsert.shard_key_selector),
             waits=bool(upsert.wait),
         )
         return NewPoints(
             ids=ids,
-            vectors=matrix([vector or None for vector in packed]),
+            vectors=matrix([vector.get(name) for vector in vectors]),
             vector_name=name,
             keys=needs.keys,
             fields=tuple([VALUES.chosen(_values(point), fields) for point in points]),
@@ -258,9 +253,12 @@ class QdrantGrpcWrites(GrpcWrites):
         shared |= {"with_vectors": {"include": {"names": [name]}}} if inquiry.vectors else {}
         keys = [key.encode() for key in points.keys]
         shared |= {"with_payload": {"include": {"names": keys}}} if keys else {}
-        vectors = typed(points.document, Document).vectors
         queries = [
-            proto.Query(query={"nearest": {"dense": {"data": [vectors[point]]}}}, filter=_filter(tenant), **shared)
+            proto.Query(
+                query={"nearest": {"dense": {"data": [points.vectors[point].tobytes()]}}},
+                filter=_filter(tenant),
+                **shared,
+            )
             for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
         ]
         batch = proto.Batch(searches=list(map(serialized, queries)), **_named(write))

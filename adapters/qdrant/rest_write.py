@@ -3,7 +3,7 @@ others in place of some; stored points read and removed.
 
 Read are `{"points": [..]}` and `{"batch": {..}}`, and a list of updates that is one upsert. Every other write passes through: a
 condition (`update_filter`, `update_mode`) or an update between two upserts would decide what is stored. Vectors are set aside before
-the rest is parsed, and the query for neighbours repeats their bytes.
+the rest is parsed, and the query for neighbours has their 32-bit floats, as the database stores them.
 
 A removal names what it was decided on: it is a deletion by a filter for the id and for the values of the payload that a filter can
 compare (text, integers, booleans). A point whose payload was changed meanwhile stays.
@@ -24,11 +24,11 @@ import msgspec
 import numpy as np
 import orjson
 
-from ..base import NOTE, Array, RestWrites, numbers_of, typed
+from ..base import NOTE, Array, RestWrites, note_edit, payload_fields, typed, vectors_json
 from ..contract import NativeAnswer, Operation, Question, Reason, UnsupportedError
 from ..wire.json import Span, check_dimensions, last_values, members, string, value_spans, whole
-from ..wire.json_requests import items_of, member_edit, present, read_object, required
-from ..wire.json_vectors import Edit, Shortened, decode_matrix, edited, guess_numbers
+from ..wire.json_requests import items_of, present, read_object, required
+from ..wire.json_vectors import Shortened, decode_matrix, edited, guess_numbers
 from ..writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 from . import calls
 from .ranking import forced
@@ -47,16 +47,14 @@ _PARAMS = b'"params":{"quantization":{"rescore":true}}'
 class Document:
     """A parsed upsert: spans in ``source.text``, one for each point.
 
-    ``vectors``: None where a point has none to compare by. ``payloads``: the values, null as well; None where absent.
-    ``openings``: where a missing payload is added: an offset, and what stands before it. ``columns``: where `payloads` is added to a
+    ``payloads``: the values, null as well; None where absent. ``rows``: the points; of a batch the ids. ``columns``: where `payloads` is added to a
     batch without one; None where it is there. ``partition``: the value of `shard_key`, b"" without one. ``lists``: the arrays that have
     one element for each point, and those elements; of columns with their names: of ids, payloads, and vectors ("" is unnamed).
     """
 
     source: Shortened
-    vectors: tuple[Span | None, ...]
     payloads: tuple[Span | None, ...]
-    openings: tuple[int, ...]
+    rows: tuple[Span, ...]
     columns: int | None
     partition: bytes
     lists: tuple[_List, ...]
@@ -79,7 +77,7 @@ class _Listed:
     vectors: Sequence[Mapping[str, Span]]
     payloads: Sequence[Span | None]
     lists: Sequence[_List]
-    openings: Sequence[int] = ()
+    rows: Sequence[Span]
     columns: int | None = None
 
 
@@ -108,7 +106,7 @@ def _rows(source: Shortened, span: Span, most: int) -> _Listed:
         vectors=[_dense(source, required(text, point, "vector")) for point in points],
         payloads=[value_spans(point).get("payload") for point in points],
         lists=[_List("points", span, rows)],
-        openings=[row[1] - 1 for row in rows],
+        rows=rows,
     )
 
 
@@ -137,7 +135,7 @@ def _batch(source: Shortened, span: Span, most: int) -> _Listed:
     if given is not None:
         lists.append(_List("payloads", given, items_of(text, given)))
     columns_at = span[1] - 1 if given is None else None
-    return _Listed(ids=ids, vectors=vectors, payloads=payloads, lists=lists, columns=columns_at)
+    return _Listed(ids=ids, vectors=vectors, payloads=payloads, lists=lists, rows=ids, columns=columns_at)
 
 
 def _limited(spans: list[Span], most: int) -> list[Span]:
@@ -212,14 +210,6 @@ def _vector(value: bytes, name: str) -> bytes:
 
 
 _PATH = ("result", "config", "params", "vectors")
-
-
-def _edit(document: Document, row: int, note: bytes) -> Edit:
-    span = document.payloads[row]
-    if span is None:
-        at = document.openings[row]
-        return at, at, b',"payload":' + _payload(note)
-    return member_edit(document.source.text, span, NOTE, note)
 
 
 def spelled(identifier: int | str) -> bytes:
@@ -307,28 +297,24 @@ class QdrantRestWrites(RestWrites):
         arrays = [b"" if each is None else source.cut_value(each) for each in vectors]
         for array in arrays:
             check_dimensions(array, 0, len(array))
-        matrix, proven = decode_matrix(arrays)
+        matrix = decode_matrix(arrays)[0]
         if not matrix.shape[1]:
             raise UnsupportedError(Reason.NOTHING_TO_DO)
         shard_key = present(text, request, "shard_key")
         document = Document(
             source=source,
-            vectors=tuple([span if is_array else None for span, is_array in zip(vectors, proven, strict=True)]),
             payloads=tuple(listed.payloads),
-            openings=tuple(listed.openings),
+            rows=tuple(listed.rows),
             columns=listed.columns,
             partition=b"" if shard_key is None else source.cut(*shard_key),
             lists=tuple(listed.lists),
         )
-        values = [None if each is None else source.cut(*each) for each in listed.payloads]
         return NewPoints(
             ids=tuple([id_as_json(text[start:end]) for start, end in listed.ids]),
             vectors=matrix,
             vector_name=named,
             keys=needs.keys,
-            fields=tuple(
-                [(None,) * len(needs.keys) if each is None else last_values(each, needs.keys) for each in values]
-            ),
+            fields=payload_fields(source, listed.payloads, needs.keys),
             document=document,
         )
 
@@ -347,7 +333,7 @@ class QdrantRestWrites(RestWrites):
         ]
         suffix = b"," + b",".join(shared)
         searches = [
-            b'{"query":%s%s%s}' % (numbers_of(document.source, document.vectors[point]), suffix, _filter(tenant))
+            b'{"query":%s%s%s}' % (vectors_json(points, point), suffix, _filter(tenant))
             for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
         ]
         body = b'{"searches":[%s]}' % b",".join(searches)
@@ -383,7 +369,10 @@ class QdrantRestWrites(RestWrites):
             column = [_payload(notes[row]) if row in notes else b"null" for row in range(len(points.ids))]
             edits = [(document.columns, document.columns, b',"payloads":[%s]' % b",".join(column))]
         else:
-            edits = [_edit(document, row, note) for row, note in notes.items()]
+            edits = [
+                note_edit(document.source, document.payloads[row], document.rows[row], b"payload", note)
+                for row, note in notes.items()
+            ]
         return b"".join(edited(document.source, (0, len(text)), edits if notes else []))
 
     def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import orjson
 
-from ..base import NOTE, Array, RestWrites, json_text, typed
+from ..base import NOTE, Array, RestWrites, json_text, note_edit, typed, vectors_json
 from ..contract import (
     DeclinedError,
     MalformedReplyError,
@@ -30,8 +30,8 @@ from ..contract import (
     may_be_json,
 )
 from ..wire.json import Members, Span, elements, last_values, members, string, value_spans, whole
-from ..wire.json_requests import items_of, member_edit, present, read_object, required, text_of
-from ..wire.json_vectors import Edit, Shortened, decode_matrix, edited
+from ..wire.json_requests import items_of, present, read_object, required, text_of
+from ..wire.json_vectors import Shortened, decode_matrix, edited
 from ..writes import Form, Inquiry, Neighbours, NewPoints, Receipt, Tenant, WriteNeeds, name_of, numbered
 from .calls import BACKEND, UNNAMED, Schema, read_schema, spelled
 from .deletions import MATCHING, collection_name
@@ -91,7 +91,7 @@ def _searches(points: NewPoints, document: Document, inquiry: Inquiry, selected:
     place = f",tenant:{_text(document.tenant)}" if document.tenant else ""
     target = f",targetVectors:[{_text(document.target)}]" if document.target else ""
     for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True):
-        vector = orjson.dumps(points.vectors[row], option=orjson.OPT_SERIALIZE_NUMPY).decode()
+        vector = vectors_json(points, row).decode()
         near = f"nearVector:{{vector:{vector}{target}}}"
         arguments = f"limit:{inquiry.count}{place},{near}{_where(document.schema, tenant)}"
         yield f"a{row}:{document.schema.name}({arguments}){selected}"
@@ -309,15 +309,12 @@ _MEMBERS = (
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """For each object its span in ``text.text``, that of its properties, None if absent, and the offset at which a missing member is added.
-    ``arrays``: of a batch its objects.
-    """
+    """For each object its span in ``text.text``, and that of its properties, None if absent. ``arrays``: of a batch its objects."""
 
     text: Shortened
     arrays: tuple[Array, ...]
     rows: tuple[Span, ...]
     properties: tuple[Span | None, ...]
-    openings: tuple[int, ...]
 
 
 def _vectors(text: bytes, row: Members) -> dict[str, Span]:
@@ -343,14 +340,6 @@ def _fields(source: Shortened, span: Span | None, keys: tuple[str, ...]) -> tupl
     by_key = {spelled(name): member for name, member in members(source.text, span).items()}
     selected = [by_key.get(spelled(key)) for key in keys]
     return tuple([None if each is None else source.cut(*each.span) for each in selected])
-
-
-def _edit(source: Source, row: int, note: bytes) -> Edit:
-    span = source.properties[row]
-    if span is None:
-        at = source.openings[row]
-        return at, at, b',"properties":{"%s":%s}' % (NOTE.encode(), note)
-    return member_edit(source.text.text, span, NOTE, note)
 
 
 def _source(points: NewPoints) -> Source:
@@ -409,7 +398,7 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
             (collection_name(text_of(text, present(text, row, "class"))), text_of(text, present(text, row, "tenant")))
             for row in objects
         ]
-        spans = Source(source, tuple(arrays), tuple(rows), tuple(properties), tuple([row[1] - 1 for row in rows]))
+        spans = Source(source, tuple(arrays), tuple(rows), tuple(properties))
         document, name = document_of(places, vectors, needs, spans)
         matrix = decode_matrix([source.cut_value(row[name]) if name in row else b"" for row in vectors])[0]
         if not matrix.shape[1]:
@@ -427,7 +416,10 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's bytes with a note in the properties of some objects."""
         source = _source(points)
-        edits = [_edit(source, row, json_text(note.decode())) for row, note in notes.items()]
+        edits = [
+            note_edit(source.text, source.properties[row], source.rows[row], b"properties", json_text(note.decode()))
+            for row, note in notes.items()
+        ]
         return b"".join(edited(source.text, (0, len(source.text.text)), edits))
 
     def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:

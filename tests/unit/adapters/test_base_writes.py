@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.base import RestWrites, equal_to, numbers_of
+from vecsieve.adapters.base import RestWrites, equal_to
 from vecsieve.adapters.base_grpc import GrpcWrites
 from vecsieve.adapters.contract import MalformedReplyError, Operation, UnsupportedError
 from vecsieve.adapters.wire.json import elements, whole
-from vecsieve.adapters.wire.json_vectors import Shortened, set_aside
+from vecsieve.adapters.wire.json_vectors import Shortened
 from vecsieve.adapters.wire.protobuf import length_field
 from vecsieve.adapters.wire.schema import compiled, parsed
 from vecsieve.adapters.writes import NewPoints, WriteNeeds
@@ -96,10 +96,3 @@ def test_a_tenant_is_a_filter_of_all_its_keys() -> None:
     assert equal_to(()) == b""
     assert json.loads(equal_to((one,))) == {"a": {"$eq": "x"}}
     assert json.loads(equal_to((one, other))) == {"$and": [{"a": {"$eq": "x"}}, {"b": {"$eq": 1}}]}
-
-
-def test_a_point_without_numbers_asks_for_nothing() -> None:
-    source = set_aside(b"[[1,2]]", [(1, 6)])
-    assert numbers_of(source, (1, 3)) == b"[1,2]"
-    with pytest.raises(ValueError, match="numbers"):
-        numbers_of(source, None)

@@ -120,7 +120,6 @@ def test_all_rows_of_a_tenant_are_asked_for_in_one_search() -> None:
     assert write is not None
     one, other = WRITES.ask(write, found, Inquiry(which=(0, 1, 2), tenants=tenants, count=5, vectors=True))
     assert (one.method, one.target) == ("POST", "/v2/vectordb/entities/search")
-    assert b"[[1.50,2],[5,6]]" in one.body
     assert json.loads(one.body) == {
         "dbName": "d", "collectionName": "docs", "partitionNames": ["p"], "annsField": "vec", "limit": 5,
         "outputFields": ["vec", "text", "_vecsieve"], "filter": 't == "ü"', "data": [[1.5, 2], [5, 6]],

@@ -75,7 +75,6 @@ def test_each_vector_has_a_query_of_its_own() -> None:
     assert write is not None
     one, other = WRITES.ask(write, found, asked)
     assert (one.method, one.target) == ("POST", "/query")
-    assert b"[1.50,2]" in one.body
     assert json.loads(one.body) == {
         "vector": [1.5, 2],
         "topK": 5,

