@@ -366,6 +366,13 @@ def vectors_json(points: NewPoints, rows: int | list[int]) -> bytes:
     return orjson.dumps(points.vectors[rows], option=orjson.OPT_SERIALIZE_NUMPY)
 
 
+def numbers_of(source: Shortened, span: Span | None) -> bytes:
+    """The array by which neighbours are searched. Raises ValueError."""
+    if span is None:
+        raise ValueError("a point without numbers has no neighbours")
+    return source.cut_value(span)
+
+
 def payload_fields(
     source: Shortened, payloads: Sequence[Span | None], keys: tuple[str, ...]
 ) -> tuple[tuple[bytes | None, ...], ...]:
