@@ -46,8 +46,6 @@ def why_left(link: Link, numbers: Sequence[int | str], similarity: float, cut: f
             return f"says the same as {first}{but and f' but for {but}'}"
         case Link.CONTAINED | Link.JOINED:
             return f"all of it is in {all_of_them}"
-        case Link.FRAMED:
-            return f"all but its header or footer is in {all_of_them}"
         case Link.EDITED:
             return f"an edited copy of {all_of_them}{but and f': {but}'}"
         case Link.REWORDED:

@@ -129,7 +129,7 @@ class OptimizeResponse(Struct, frozen=True, kw_only=True):
 
 
 AnyOptions = TypeVar("AnyOptions", bound=Options)
-_LIKE = (Stage.CONTAINED, Stage.JOINED, Stage.FRAMED, Stage.EDITED, Stage.VECTORS)
+_LIKE = (Stage.CONTAINED, Stage.JOINED, Stage.EDITED, Stage.VECTORS)
 _STRATEGIES = {"score": Strategy.RANK}
 _DECODER = msgspec.json.Decoder(OptimizeRequest)
 

@@ -33,7 +33,6 @@ class Stage(StrEnum):
     EQUAL_TEXT = "equal_text"
     CONTAINED = "contained"
     JOINED = "joined"
-    FRAMED = "framed"
     EDITED = "edited"
     VECTORS = "vectors"
     TARGET = "target_k"
@@ -44,7 +43,6 @@ _STAGES = {
     Link.EQUAL: Stage.EQUAL_TEXT,
     Link.CONTAINED: Stage.CONTAINED,
     Link.JOINED: Stage.JOINED,
-    Link.FRAMED: Stage.FRAMED,
     Link.EDITED: Stage.EDITED,
     Link.DISTANCE: Stage.VECTORS,
 }

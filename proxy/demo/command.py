@@ -205,7 +205,6 @@ _WHY_LEFT_OUT = {
     Link.EQUAL: "the same text",
     Link.CONTAINED: "all in one result",
     Link.JOINED: "all in several pieces or results",
-    Link.FRAMED: "all but a header or footer",
     Link.EDITED: "edited copies",
     Link.REWORDED: "in other words",
     Link.DISTANCE: "near by vector",

@@ -289,7 +289,6 @@ def _reaches(selected: Selected, cap: int | None) -> Iterator[Reach]:
         if planned is None:
             yield Reach(window, 0, is_deeper=False)
         elif max(size, depth) <= planned:
-            least = window if not is_by_rank else planned if selection.framed else depth
-            yield Reach(window, max(least - window, 0), is_deeper=False)
+            yield Reach(window, max(depth - window, 0) if is_by_rank else 0, is_deeper=False)
         else:
             yield Reach(window, (depth if depth > planned else size) - window, is_deeper=True)

@@ -135,7 +135,7 @@ class Searcher:
         if not selected.pools.is_by_texts and _is_blind(selected.pools):
             raise RejectedReplyError(FailOpen.NO_VECTORS)
         for selection in selected.shown:
-            if selection.wanting or selection.framed:
+            if selection.wanting:
                 selected = await self._grow(source, selected, cap, reply_bytes)
                 break
         # Learn once per call, from the last pools, which contain the earlier ones.
@@ -300,12 +300,9 @@ def _grown(selected: Selected, larger: Sequence[int]) -> tuple[int, ...]:
     exhausted does not grow.
     """
     pools = selected.pools
-    rows = zip(selected.shown, pools.sizes, pools.exhausted, larger, pools.planned.plan, strict=True)
+    rows = zip(selected.shown, pools.sizes, pools.exhausted, larger, strict=True)
     return tuple(
-        max(more, size)
-        if not exhausted and (selection.wanting or (selection.framed and planned is not None and size < planned))
-        else size
-        for selection, size, exhausted, more, planned in rows
+        max(more, size) if selection.wanting and not exhausted else size for selection, size, exhausted, more in rows
     )
 
 

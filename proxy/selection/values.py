@@ -104,14 +104,13 @@ class Link(IntEnum):
     EQUAL = 1  # the same text
     CONTAINED = 2  # the representative's text holds it in one piece
     JOINED = 3  # the representative's text holds it in pieces, or together with another result
-    FRAMED = 4  # the same, but for header and footer
-    EDITED = 5  # an edited copy of a long text
-    REWORDED = 6  # the same in other words
-    DISTANCE = 7  # vectors within the cut, directly or through other members of the cluster
+    EDITED = 4  # an edited copy of a long text
+    REWORDED = 5  # the same in other words
+    DISTANCE = 6  # vectors within the cut, directly or through other members of the cluster
 
 
 # What leaves by proof: nothing of it is missing on the page.
-PROVEN = (Link.EQUAL, Link.CONTAINED, Link.JOINED, Link.FRAMED)
+PROVEN = (Link.EQUAL, Link.CONTAINED, Link.JOINED)
 
 
 class Fate(IntEnum):
@@ -134,8 +133,7 @@ class Selection:
     ``representative``: (n,) index of the representative of i's cluster (i itself for a representative). ``also``: (n,) a second result that holds
     part of i's text; -1: none. ``distinct``: number of clusters. ``wanting``: how many representatives the page lacks (0 if there were enough); it does
     not tell whether the backend has more candidates. ``acted``: False if the gate kept the backend's own answer; ``restrained``: because vectors
-    alone would have collapsed most of a pool whose scores differ (metric.py). ``framed``: whether headers and footers were looked for, of which a
-    larger pool may show more. ``threshold``: the cut of vectors that was used (a growing cut: at the
+    alone would have collapsed most of a pool whose scores differ (metric.py). ``threshold``: the cut of vectors that was used (a growing cut: at the
     last rank of the page), NaN if vectors decided nothing. ``median``: pairwise distance of the first 50 candidates, 0.0 if none was measured.
     ``links``: (n,) Link, why i shares a cluster with its representative; NONE for the representative itself. ``similarities``: (n,) float32 by that
     link: the share of its text that is on the page as it is, 1 - doubt for REWORDED, 1 - distance or the probability for DISTANCE; NaN without a link.
@@ -151,7 +149,6 @@ class Selection:
     wanting: int
     acted: bool
     restrained: bool = False
-    framed: bool = False
     threshold: float
     median: float
     links: npt.NDArray[np.int8]

@@ -299,7 +299,6 @@ class Collapse(LabelEnum):
     EQUAL_TEXT = "equal_text"
     CONTAINED = "contained"
     JOINED = "joined"  # by several results, or in several pieces
-    FRAMED = "framed"  # all but its header and footer
     EDITED = "edited"
     REWORDED = "reworded"
     VECTORS = "vectors"
@@ -310,7 +309,6 @@ COLLAPSE_OF: Mapping[int, Collapse] = {
     Link.EQUAL: Collapse.EQUAL_TEXT,
     Link.CONTAINED: Collapse.CONTAINED,
     Link.JOINED: Collapse.JOINED,
-    Link.FRAMED: Collapse.FRAMED,
     Link.EDITED: Collapse.EDITED,
     Link.REWORDED: Collapse.REWORDED,
 }

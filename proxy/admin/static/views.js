@@ -11,7 +11,6 @@ const MEANINGS = {
   equal_text: "the same text",
   contained: "all of it in one result",
   joined: "all of it in pieces or several results",
-  framed: "all but a header or footer",
   edited: "edited copies of long texts",
   reworded: "in other words",
   vectors: "near by vector",

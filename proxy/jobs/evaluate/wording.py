@@ -9,8 +9,8 @@ It is written apart from selection and shares nothing with it: a check that has 
 3. Each run of RUN words of the dropped text must stand in one of the page's texts, or where one of them ends and another begins. A shorter
    text must stand in one of them as a whole.
 4. Of a text of LONG words or more, function words and English endings may differ.
-5. What is missing may be a frame: a first or last line that stands, digits apart, beside FRAMED different lines in the set. The text is then
-   compared without such lines.
+5. What is missing may be a frame: a part of a first or last line, between bars or arrows, that stands, digits apart, beside FRAMED different lines in
+   the set, or a page number. The text is then compared without such parts; what is left of such a line is a text of its own.
 
 Typing errors, and words at the end of a text that the page lacks, are missing: what the check finds is to be read.
 """
@@ -194,7 +194,7 @@ class Wordings:
         self._texts = texts
         self._frames = frames(texts)
         self._whole: dict[int, Wording] = {}
-        self._unframed: dict[int, Wording] = {}
+        self._unframed: dict[int, list[Wording]] = {}
 
     def page(self, rows: Sequence[int]) -> Page:
         return Page([self._of(row) for row in rows])
@@ -205,9 +205,9 @@ class Wordings:
         if not lacking:
             return []
         if row not in self._unframed:
-            self._unframed[row] = Wording(words("\n".join(unframed(self._texts[row], self._frames))))
-        inside = self._unframed[row]
-        return page.missing(inside) if inside.words else lacking
+            self._unframed[row] = [Wording(words(part)) for part in unframed(self._texts[row], self._frames)]
+        inside = [part for part in self._unframed[row] if part.words]
+        return [run for part in inside for run in page.missing(part)] if inside else lacking
 
     def _of(self, row: int) -> Wording:
         if row not in self._whole:
@@ -216,22 +216,34 @@ class Wordings:
 
 
 def frames(texts: Sequence[str]) -> frozenset[str]:
-    """The first and last lines, without digits, that stand beside at least FRAMED different lines."""
+    """The parts of first and last lines, without digits, that stand beside at least FRAMED different lines."""
     beside: defaultdict[str, set[str]] = defaultdict(set)
     for text in texts:
         lines = _lines(text)
         if len(lines) > 1:
-            beside[_form(lines[0])].add(_form(lines[1]))
-            beside[_form(lines[-1])].add(_form(lines[-2]))
-    return frozenset(line for line, others in beside.items() if len(others) >= FRAMED)
+            for line, other in ((lines[0], lines[1]), (lines[-1], lines[-2])):
+                for part in _parts(line):
+                    beside[_form(part)].add(_form(other))
+    return frozenset(part for part, others in beside.items() if len(others) >= FRAMED)
 
 
 def unframed(text: str, known: frozenset[str]) -> list[str]:
-    """The lines of a text without frames at its begin and end."""
-    lines = _lines(text)
-    start = 1 if lines and _form(lines[0]) in known else 0
-    end = len(lines) - 1 if len(lines) > start and _form(lines[-1]) in known else len(lines)
-    return lines[start:end]
+    """A text without frames, and what is left of its first and last line, if that had some."""
+    lines, titles = _lines(text), list[str]()
+    for place in (0, -1) if len(lines) > 1 else ():
+        parts = _parts(lines[place])
+        said = [part for part in parts if _form(part) not in known and _PAGE.fullmatch(part) is None]
+        if len(said) < len(parts):
+            lines[place] = ""
+            titles.append(" ".join(said))
+    return ["\n".join(lines), *titles]
+
+
+def _parts(line: str) -> list[str]:
+    return re.split(r"\s[|>]\s|\s{2,}", line.strip())
+
+
+_PAGE = re.compile(r"(?i)page \d+ of \d+")
 
 
 def _lines(text: str) -> list[str]:

@@ -3,7 +3,6 @@
 covering    runs of common tokens, and how they join
 edits       differences between a long text and its copy that change nothing
 dress       what reading sets aside and still counts: case, points
-frames      headers and footers
 judge       the verdict on one text
 walk        the verdicts on a ranking; which result takes the place of a chunk that overlaps
 rewordings  sentences in other words, for the preset `meaning`

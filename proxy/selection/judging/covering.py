@@ -10,7 +10,7 @@ All work is bounded: a gram that stands everywhere is followed only a few times,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -78,9 +78,6 @@ class Chain:
     texts: tuple[int, ...] = ()
     joins: int = 0
     runs: tuple[Run, ...] = ()
-
-
-Edges = Callable[[int], tuple[int, int]]
 
 
 # A place in a kept text as one number: the text's number, and the token.
@@ -192,11 +189,10 @@ def _common(tokens: Gram, place: int, theirs: Gram, at: int) -> int:
 class Cover:
     """Finds the chain of runs over the tokens ``start`` to ``end`` of a candidate."""
 
-    __slots__ = ("edges", "end", "index", "is_long", "opens_inside", "passage", "start")
+    __slots__ = ("end", "index", "is_long", "opens_inside", "passage", "start")
 
-    def __init__(self, index: Index, passage: Passage, start: int, end: int, edges: Edges) -> None:
-        """``edges``: between which tokens a kept text stands within its header and footer."""
-        self.index, self.passage, self.start, self.end, self.edges = index, passage, start, end, edges
+    def __init__(self, index: Index, passage: Passage, start: int, end: int) -> None:
+        self.index, self.passage, self.start, self.end = index, passage, start, end
         self.is_long = end - start >= LONG
         self.opens_inside = passage.opens_inside(start)
 
@@ -258,10 +254,11 @@ class Cover:
         return -1
 
     def _ends_text(self, run: Run) -> bool:
-        return run.until == len(self.index.texts[run.text].tokens) or run.until == self.edges(run.text)[1]
+        text = self.index.texts[run.text]
+        return run.until in (len(text.tokens), text.inside[1])
 
     def _begins_text(self, run: Run) -> bool:
-        return run.at == 0 or run.at == self.edges(run.text)[0]
+        return run.at in (0, self.index.texts[run.text].inside[0])
 
     def _is_evidence(self, start: int, end: int) -> bool:
         if end - start >= RUN:

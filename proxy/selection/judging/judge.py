@@ -17,7 +17,6 @@ from ..values import Link
 from .covering import LONG, Chain, Cover, Index, Run
 from .dress import Difference, difference
 from .edits import extended
-from .frames import Frames, has_another_filling
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +60,9 @@ VERDICTS: Memo[tuple[Tier | str, ...], Verdict] = Memo(8 << 20, lambda key, _: 3
 
 @dataclass(slots=True)
 class Judge:
-    """Kept texts, and the verdict on the next. ``frames``: of the pool."""
+    """Kept texts, and the verdict on the next."""
 
     tier: Tier
-    frames: Frames = field(default_factory=Frames)
     kept: dict[int, Text] = field(default_factory=dict)
     _raw: dict[str, int] = field(default_factory=dict)
     _outlines: dict[int, Outline] = field(default_factory=dict)
@@ -105,7 +103,7 @@ class Judge:
 
     def among(self, numbers: Iterable[int], tier: Tier | None = None) -> Judge:
         """A judge who knows only these of the kept texts. ``tier``: None for the same."""
-        judge = Judge(self.tier if tier is None else tier, self.frames)
+        judge = Judge(self.tier if tier is None else tier)
         for number in numbers:
             judge.keep(number, self.kept[number])
         return judge
@@ -133,11 +131,8 @@ class Judge:
         known = VERDICTS.get(key)
         if known is not None:
             return known.renumbered(met)
-        was_asked, self.frames.is_asked = self.frames.is_asked, False
         found = self._compared(text, met, explain=False)
-        if not self.frames.is_asked:  # else it depends on more than these texts
-            VERDICTS.keep(key, found.renumbered({number: place for place, number in enumerate(met)}))
-        self.frames.is_asked |= was_asked
+        VERDICTS.keep(key, found.renumbered({number: place for place, number in enumerate(met)}))
         return found
 
     def _compared(self, text: Text, met: Sequence[int], *, explain: bool) -> Verdict:
@@ -169,7 +164,7 @@ class Judge:
             runs = [run for run in runs if run.text in counted]
         if not runs:
             return self._missing(text, passage, index, Chain(is_whole=False, reached=0), runs) if explain else STAYS
-        cover = Cover(index, passage, 0, size, self._edges)
+        cover = Cover(index, passage, 0, size)
         whole_runs = [run for run in runs if run.end - run.start == size] if self.is_exact else runs
         chain = cover.chain(whole_runs)
         if self._holds(text, passage, index, chain):
@@ -196,37 +191,38 @@ class Judge:
         raws = {run.text: self.kept[run.text].raw for run in runs}
         return difference(text.raw, passage, runs, index.texts, raws)
 
-    def _edges(self, number: int) -> tuple[int, int]:
-        """Between which tokens a kept text stands within its header and footer."""
-        text = self.kept[number]
-        return self.frames.inside(text, text.passages()[0])
-
     def _inside(self, text: Text, passage: Passage, index: Index, runs: Sequence[Run]) -> Verdict | None:
-        """The verdict without header and footer; None if there are none, or something is missing."""
-        start, end = self.frames.inside(text, passage)
+        """The verdict on what stands between running titles, which may stand elsewhere in the other texts; None if there are none, or something is missing."""
+        start, end = passage.inside
         if end - start == len(passage.tokens):
             return None
-        chain = Cover(index, passage, start, end, self._edges).chain(_clipped(runs, start, end))
+        chain = Cover(index, passage, start, end).chain(_clipped(runs, start, end))
         if not self._holds(text, passage, index, chain):
             return None
-        if any(has_another_filling(passage, start, end, index.texts[number]) for number in chain.texts):
+        if not self._has_title(passage, index, chain):
             return None
-        return Verdict(Link.FRAMED, _by_share(chain), (end - start) / len(passage.tokens))
+        link = Link.CONTAINED if chain.joins == 0 else Link.JOINED
+        return Verdict(link, _by_share(chain), (end - start) / len(passage.tokens))
+
+    def _has_title(self, passage: Passage, index: Index, chain: Chain) -> bool:
+        """Whether a text of the chain has the candidate's running titles, word for word, anywhere."""
+        start, end = passage.inside
+        titles = [_words(title) for title in (passage.tokens[:start], passage.tokens[end:]) if title]
+        said = [_words(index.texts[number].tokens) for number in chain.texts] if titles else []
+        return all(any(title in words for words in said) for title in titles)
 
     def _edited(self, text: Text, passage: Passage, index: Index, runs: Sequence[Run]) -> Verdict | None:
         """The verdict on an edited copy; None if something is missing."""
-        start, end = self.frames.inside(text, passage)
+        start, end = passage.inside
         size = end - start
         if size < LONG:
             return None
         prolonged = [extended(run, passage, index.texts[run.text], start, end) for run in _clipped(runs, start, end)]
         prolonged.sort(key=lambda run: (run.end, run.start, run.text, run.at))
-        chain = Cover(index, passage, start, end, self._edges).chain(prolonged)
+        chain = Cover(index, passage, start, end).chain(prolonged)
         if not self._holds(text, passage, index, chain):
             return None
-        if size < len(passage.tokens) and any(
-            has_another_filling(passage, start, end, index.texts[number]) for number in chain.texts
-        ):
+        if not self._has_title(passage, index, chain):
             return None
         missing = sum(mine[1] - mine[0] for run in chain.runs for mine, _ in run.edits)
         passed = tuple(
@@ -270,6 +266,10 @@ def _by_share(chain: Chain) -> tuple[int, ...]:
     for run in chain.runs:
         tokens[run.text] += run.end - run.start
     return tuple(sorted(tokens, key=lambda number: (-tokens[number], number)))
+
+
+def _words(tokens: Sequence[str]) -> str:
+    return f" {' '.join(tokens)} ".lower()
 
 
 def _clipped(runs: Sequence[Run], start: int, end: int) -> list[Run]:

@@ -23,7 +23,6 @@ from ..policy import Overlap, Policy, Strategy, Tier
 from ..reading.bounds import STEP_COST, readable
 from ..reading.text import Text
 from ..values import Candidates, FloatMatrix, Indices, Link, Steps
-from .frames import Frames
 from .judge import Judge, Missing, Verdict
 
 # Runs of three words that a text has in common with the page, before a third text is looked for: eight words in a row, as where chunks are joined.
@@ -43,8 +42,7 @@ Reword = Callable[[int, list[int]], tuple[int, float] | None]
 @dataclass(slots=True)
 class Walked:
     """What texts decide; arrays as in Selection. ``judged``: the candidates up to here were judged, the others stay as they are. ``has_text``:
-    (n,) whether a candidate has a text, so that vectors do not decide about it and another with a text. ``framed``: whether headers and footers
-    were looked for.
+    (n,) whether a candidate has a text, so that vectors do not decide about it and another with a text.
     """
 
     representative: Indices
@@ -53,7 +51,6 @@ class Walked:
     shares: FloatMatrix
     has_text: npt.NDArray[np.bool_]
     judged: int
-    framed: bool = False
 
     def leave(self, place: int, verdict: Verdict) -> None:
         """A candidate leaves for the first of the holders of its text."""
@@ -87,7 +84,6 @@ class Walk:
     __slots__ = (
         "_candidates",
         "_exchanges",
-        "_frames",
         "_judges",
         "_policy",
         "_reword",
@@ -109,10 +105,8 @@ class Walk:
         self._unread: dict[tuple[int, str], int] = {}
         self._tier = policy.texts or Tier.EXACT
         self._texts: list[Text | None] = [None] * candidates.size
-        self._frames: Frames | None = None
         if policy.texts is not None and given is not None:
             self._texts = list(readable(given)[0])
-            self._frames = Frames(self._texts[:SCALE_FROM])
             self.found.has_text = np.array([text is not None for text in given], np.bool_)
         self._judges: dict[int, Judge] = {}
         self.kept: list[int] = []
@@ -134,7 +128,6 @@ class Walk:
             if place not in self.exchanged:
                 self._judge(place, text)
             self.found.judged = place + 1
-        self.found.framed = self._frames is not None and self._frames.is_asked
 
     def _judge(self, place: int, text: Text | None) -> None:
         if text is None:
@@ -233,7 +226,7 @@ class Walk:
         tenant = 0 if tenants is None else int(tenants[place])
         found = self._judges.get(tenant)
         if found is None:
-            found = self._judges[tenant] = Judge(self._tier, self._frames or Frames())
+            found = self._judges[tenant] = Judge(self._tier)
         return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 
@@ -24,6 +24,7 @@ class Kind(IntEnum):
 class Line:
     """``words``: without bullet, heading marks, quote marks and a table's border. ``breaks``: whether no sentence goes on from the line before.
     ``indent``: blanks before it, in code and before a bullet. ``is_item``: behind a bullet. ``cells``: of a row. ``columns``: where each cell begins, in a table by blanks. ``is_quoted``: behind a quote mark.
+    ``is_running``: what is left of a running title, without the page number.
     """
 
     kind: Kind
@@ -34,6 +35,7 @@ class Line:
     columns: tuple[int, ...] = ()
     is_quoted: bool = False
     is_item: bool = False
+    is_running: bool = False
 
 
 # A pattern holds the interpreter while it matches: blanks are possessive and begin where a run of them begins, because a pattern that could
@@ -54,6 +56,18 @@ _QUOTED = re.compile("^(?!\\s*+>[\\s>]*+[^\\w\\s>]?\\d)\\s*(?:>\\s?)+")
 _PAGE = re.compile(
     "(?:^\\s*+|(?<!\\s)(?:\\s{2,}+|\\s*+[|·•–—-]\\s*+))(?:page|seite|página|pagina|pag\\.|p\\.|стр\\.)\\s*+\\d{1,5}"
     "(?:\\s*+(?:of|von|de|di|sur|из|/)\\s*+\\d{1,5})?\\s*+[|)\\]–—-]?\\s*+$|^\\s*[-–]\\s*\\d{1,4}\\s*[-–]\\s*$",
+    re.IGNORECASE,
+)
+# What separates the parts of a breadcrumb or a menu, and what such a part is: words of a site, not of its pages.
+_PARTS = re.compile("\\s+[|>»›→•·]\\s+")
+_MENU = re.compile(
+    "(?:home|articles|skip to (?:main )?content|sign (?:in|up|out)|log ?(?:in|out)|register|cookie (?:settings|policy)|privacy(?: policy)?|"
+    "terms of (?:use|service)|imprint|impressum|datenschutz|mentions légales|contact us|subscribe|back to top|edit this page|view source|print this page|"
+    "was this page helpful\\?(?: yes)?(?: / | \\| | )?(?:no)?|last (?:updated|modified)(?: on)?:? [\\d./-]+|all rights reserved\\.?)",
+    re.IGNORECASE,
+)
+_NOTICE = re.compile(
+    "^\\s*+(?:©|\\(c\\)|copyright)\\s++(?:\\d{4}\\b.*|.*(?:all rights reserved|do not distribute)\\.?\\s*)$",
     re.IGNORECASE,
 )
 _STATEMENT = re.compile(
@@ -80,6 +94,8 @@ _WORDY = re.compile("(?<![^\\W\\d_])(?:[^\\W\\d_]{2,}+\\s++){3}[^\\W\\d_]{2}")
 # A number with commas, alone between blanks, has no cells.
 _THOUSANDS = re.compile("(?<!\\S)[^\\w\\s]?\\d{1,3}(?:,\\d{3})+(?!\\S*\\d)")
 
+# Words of a menu's part that stands alone: not Contact.
+LEAST_ALONE = 3
 # From this many characters on a line may have been wrapped, so that a sentence may go on in the next.
 WRAPPED = 36
 # A line with more separators is no row that anybody reads.
@@ -87,13 +103,13 @@ MOST_CELLS = 200
 _CLOSED = tuple(".!?:;。！？।॥۔…")
 
 
-def lines_of(text: str) -> list[Line]:
-    """The lines of a text without its dress (marks.py), without blank ones."""
+def lines_of(text: str, *, exact: bool = False) -> list[Line]:
+    """The lines of a text without its dress (marks.py), without blank ones. ``exact``: with menus and notices."""
     if "\n" not in text:
         only = _line(text.strip(), "", is_after_blank=True, is_code=False) if text and not text.isspace() else None
         return [] if only is None else [only]
     rows = text.split("\n")
-    _number_free(rows)
+    running = _without_running_lines(rows, exact=exact)
     has_settings = sum(_SETTING.match(row) is not None for row in rows) >= 2 and any(
         row[:2].isspace() and _SETTING.match(row) for row in rows
     )
@@ -102,7 +118,7 @@ def lines_of(text: str) -> list[Line]:
     is_fenced = is_after_blank = False
     before = ""
     line: Line | None
-    for row in rows:
+    for place, row in enumerate(rows):
         if not row or row.isspace():
             is_after_blank = True
             continue
@@ -124,7 +140,7 @@ def lines_of(text: str) -> list[Line]:
         if line is None:
             is_after_blank = True
             continue
-        found.append(line)
+        found.append(replace(line, is_running=True) if place in running else line)
         before, is_after_blank = line.words, False
     return found
 
@@ -152,12 +168,29 @@ def _is_setting(row: str) -> bool:
     return _SETTING.match(row) is not None or row.lstrip()[:2] == "- "
 
 
-def _number_free(rows: list[str]) -> None:
-    """Remove the page number of the first and the last line that are not blank."""
+def _without_running_lines(rows: list[str], *, exact: bool) -> frozenset[int]:
+    """Remove page numbers, menus and copyright notices from the first and the last line that are not blank. The lines of which a title is left."""
+    running: list[int] = []
     for places in (range(len(rows)), range(len(rows) - 1, -1, -1)):
         place = next((place for place in places if rows[place] and not rows[place].isspace()), None)
-        if place is not None and _PAGE.search(rows[place]):
-            rows[place] = _PAGE.sub("", rows[place])
+        if place is not None and (title := _title(rows[place], exact=exact)) is not None:
+            rows[place] = title
+            running.append(place)
+    return frozenset(running)
+
+
+def _title(row: str, *, exact: bool) -> str | None:
+    """What a running line says beside page numbers, menus and notices; None for any other line. ``exact``: beside page numbers."""
+    numbered = _PAGE.sub("", row)
+    if exact:
+        return None if numbered == row else numbered
+    if _NOTICE.match(row):
+        return ""
+    parts = _PARTS.split(numbered.strip())
+    said = [part for part in parts if _MENU.fullmatch(part) is None]
+    if len(said) == len(parts) or (len(parts) == 1 and len(row.split()) < LEAST_ALONE):
+        return None if numbered == row else numbered
+    return " ".join(said)
 
 
 def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool) -> Line | None:

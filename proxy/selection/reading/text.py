@@ -12,7 +12,6 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from .bounds import LONGEST, UNPRICED, cost
 from .lines import Kind, Line, lines_of
@@ -29,6 +28,8 @@ _FOREIGN = word_set(
 )
 # A text of so many tokens may be a window, cut anywhere.
 _WINDOW = 30
+# Tokens between running titles: with fewer the titles are the text.
+_LEAST_INSIDE = 6
 # After an article these make another statement: a few and few.
 _NOT_BARE = word_set("few little lot")
 _ASKING = word_set(
@@ -54,7 +55,8 @@ _LEXEME = re.compile("\\w+|\\+\\+|--|[^\\w\\s]|(?<=[\\w)\\]])\\s+(?=[.#\\[(:&*-]
 class Passage:
     """``tokens``: (n,). ``origins``: (n,) the run that each token was read from. ``articles``: left out before a token, in small letters.
     ``bounds``: where sentences begin, ascending, with 0 and n. ``rows``: where lines begin, with n. ``quote``: the first token that somebody else said;
-    n if there is none. ``closes``: whether it ends with a sentence. ``is_cut``: whether it ends with an ellipsis.
+    n if there is none. ``closes``: whether it ends with a sentence. ``is_cut``: whether it ends with an ellipsis. ``inside``: the tokens between what is left
+    of a running title, in the first line, and in the last.
     """
 
     tokens: tuple[str, ...]
@@ -65,6 +67,7 @@ class Passage:
     quote: int
     closes: bool
     is_cut: bool
+    inside: tuple[int, int]
 
     def is_bound(self, place: int) -> bool:
         """Whether a sentence begins, or the text ends, at this token."""
@@ -91,14 +94,11 @@ class Passage:
 class Text:
     """One text. ``raw``: as in the database. Outlined and read when first needed, and kept with it."""
 
-    __slots__ = ("_exact", "_readings", "edges", "known_cost", "known_outline", "raw")
+    __slots__ = ("_exact", "_readings", "known_cost", "known_outline", "raw")
 
     def __init__(self, raw: str) -> None:
         self.raw = raw
         self.known_cost = UNPRICED
-        self.edges: tuple[Any, ...] | None = (
-            None  # set and typed by the judge, which reads texts: this module may not import it
-        )
         self.known_outline: Outline | None = None
         self._readings: tuple[Passage, Passage | None] | None = None
         self._exact: tuple[Passage, Passage | None] | None = None
@@ -165,7 +165,7 @@ UNREAD.known_cost = -1
 def read(raw: str, *, exact: bool = False) -> tuple[Passage, Passage | None]:
     """The passages of a text whose cost is known to be bounded."""
     text = undressed(raw)
-    lines = lines_of(text)
+    lines = lines_of(text, exact=exact)
     is_english = not exact and _is_english(" ".join(line.words for line in lines)[:_SHOWN])
     is_cut = text.rstrip(CLOSERS + " \n").endswith(("...", "…"))
     plain = _passage(lines, is_cut=is_cut, is_english=is_english, exact=exact, is_laid=False)
@@ -338,7 +338,16 @@ def _passage(lines: list[Line], *, is_cut: bool, is_english: bool, exact: bool, 
         quote=size if quote < 0 else quote,
         closes=closes,
         is_cut=is_cut,
+        inside=_between_titles(lines, reader.rows, size),
     )
+
+
+def _between_titles(lines: list[Line], rows: list[int], size: int) -> tuple[int, int]:
+    """The tokens between running titles. ``rows``: where lines begin."""
+    if len(rows) < 2:
+        return 0, size
+    start, end = rows[1] if lines[0].is_running else 0, rows[-1] if lines[-1].is_running else size
+    return (start, end) if end - start >= _LEAST_INSIDE else (0, size)
 
 
 def _line(reader: _Reader, line: Line, before: Line | None, following: str, *, unit: int) -> None:

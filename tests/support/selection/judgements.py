@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from vecsieve.proxy.selection.judging.frames import Frames
 from vecsieve.proxy.selection.judging.judge import Judge, Verdict
 from vecsieve.proxy.selection.policy import Tier
 from vecsieve.proxy.selection.reading.text import Passage, text_of
@@ -26,15 +25,15 @@ def tokens(raw: str, *, exact: bool = False) -> tuple[str, ...]:
     return (one if other is None else other).tokens
 
 
-def verdict(*texts: str, tier: Tier = Tier.EDITED, explain: bool = False, pool: tuple[str, ...] = ()) -> Verdict:
-    """On the last text, by the others, all of them kept. ``pool``: further texts that only show headers and footers."""
+def verdict(*texts: str, tier: Tier = Tier.EDITED, explain: bool = False) -> Verdict:
+    """On the last text, by the others, all of them kept."""
     known = [text_of(raw) for raw in texts]
-    judge = Judge(tier, Frames([*known, *map(text_of, pool)]))
+    judge = Judge(tier)
     for number, text in enumerate(known[:-1]):
         judge.keep(number, text)
     return judge.verdict(known[-1], explain=explain)
 
 
-def leaves(*texts: str, tier: Tier = Tier.EDITED, pool: tuple[str, ...] = ()) -> bool:
+def leaves(*texts: str, tier: Tier = Tier.EDITED) -> bool:
     """Whether the last text leaves because the others say all of it."""
-    return bool(verdict(*texts, tier=tier, pool=pool).holders)
+    return bool(verdict(*texts, tier=tier).holders)

@@ -42,7 +42,6 @@ def test_an_equal_text_with_another_question_stays_for_the_question() -> None:
         (Link.CONTAINED, [7], 1.0, math.nan, "all of it is in 7"),
         (Link.JOINED, [7, 9], 1.0, math.nan, "all of it is in 7 and 9"),
         (Link.JOINED, [7, 9, 12], 1.0, math.nan, "all of it is in 7, 9 and 12"),
-        (Link.FRAMED, [7], 0.8, math.nan, "all but its header or footer is in 7"),
         (Link.EDITED, [7], 0.96, math.nan, "an edited copy of 7"),
         (Link.REWORDED, [7], 0.79, math.nan, "repeats 7 in other words (doubt .21)"),
         (Link.DISTANCE, [7], 1.0, 0.9999, "nearly the same vector as 7"),

@@ -42,7 +42,6 @@ def test_a_status_falls_into_its_class(status: int | None, wanted: str) -> None:
         (Link.EQUAL, "equal_text"),
         (Link.CONTAINED, "contained"),
         (Link.JOINED, "joined"),
-        (Link.FRAMED, "framed"),
         (Link.EDITED, "edited"),
         (Link.REWORDED, "reworded"),
         (Link.DISTANCE, "vectors"),

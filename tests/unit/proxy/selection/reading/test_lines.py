@@ -113,6 +113,49 @@ def test_a_page_number_in_the_first_or_last_line_goes(number: str) -> None:
 @pytest.mark.parametrize(
     "sentence", ["For refunds see page {}", "The rule stands on p. {}", "Die Regel steht auf Seite {}"]
 )
+RUNNING = [
+    "PUMPS OF THE HX RANGE                 Page 3 of 9",
+    "Home > Articles > Pumps of the HX range | Skip to content | Sign in",
+    "Was this page helpful? Yes No | Cookie settings | Last updated 2031-05-06",
+    "© 2031 Halden Works. All rights reserved.",
+    "(c) Halden Works Export - Confidential - Do not distribute",
+]
+CONTENT = [
+    "Contact",
+    "Imprint and privacy",
+    "Home",
+    "(c) The tenant pays for the heating.",
+    "(c) Staff do not distribute keys to guests.",
+    "Copyright law protects the drawings.",
+    "| Avelin | tablets |",
+    "Avelin | tablets | 20 mg",
+    "Page 3 was torn out.",
+]
+
+
+@pytest.mark.parametrize("line", RUNNING)
+def test_menus_notices_and_page_numbers_at_the_ends_are_no_words_but_titles_are(line: str) -> None:
+    body = "The seal is changed each spring.\nA torn one lets water in."
+    for text in (f"{line}\n{body}", f"{body}\n{line}"):
+        said = {token.lower() for token in tokens(text)}
+        assert {"seal", "spring", "torn"} <= said
+        assert not said & {"page", "3", "home", "skip", "sign", "helpful", "cookie", "2031", "rights", "distribute"}
+        assert ("pumps" in said) == ("PUMPS" in line.upper())
+
+
+@pytest.mark.parametrize("line", CONTENT)
+def test_other_lines_at_the_ends_are_words(line: str) -> None:
+    body = "The seal is changed each spring.\nA torn one lets water in."
+    for text in (f"{line}\n{body}", f"{body}\n{line}"):
+        assert len(tokens(text)) > len(tokens(body))
+
+
+@pytest.mark.parametrize("line", RUNNING[1:])
+def test_in_final_deletions_menus_and_notices_count(line: str) -> None:
+    body = "The seal is changed each spring.\nA torn one lets water in."
+    assert len(tokens(f"{line}\n{body}", exact=True)) > len(tokens(body, exact=True))
+
+
 def test_a_page_that_a_sentence_refers_to_counts(sentence: str) -> None:
     """A page number is a line of its own."""
     texts = [f"The terms are in the manual.\n{sentence.format(number)}" for number in (3, 4)]
