@@ -10,7 +10,7 @@ It is written apart from selection and shares nothing with it: a check that has 
    text must stand in one of them as a whole.
 4. Of a text of LONG words or more, function words and English endings may differ.
 5. What is missing may be a frame: a part of a first or last line, between bars or arrows, that stands, digits apart, beside FRAMED different lines in
-   the set, or a page number. The text is then compared without such parts; what is left of such a line is a text of its own.
+   the set, or a page number. The text is then compared without lines that have one.
 
 Typing errors, and words at the end of a text that the page lacks, are missing: what the check finds is to be read.
 """
@@ -194,7 +194,7 @@ class Wordings:
         self._texts = texts
         self._frames = frames(texts)
         self._whole: dict[int, Wording] = {}
-        self._unframed: dict[int, list[Wording]] = {}
+        self._unframed: dict[int, Wording] = {}
 
     def page(self, rows: Sequence[int]) -> Page:
         return Page([self._of(row) for row in rows])
@@ -205,9 +205,9 @@ class Wordings:
         if not lacking:
             return []
         if row not in self._unframed:
-            self._unframed[row] = [Wording(words(part)) for part in unframed(self._texts[row], self._frames)]
-        inside = [part for part in self._unframed[row] if part.words]
-        return [run for part in inside for run in page.missing(part)] if inside else lacking
+            self._unframed[row] = Wording(words("\n".join(unframed(self._texts[row], self._frames))))
+        inside = self._unframed[row]
+        return page.missing(inside) if inside.words else lacking
 
     def _of(self, row: int) -> Wording:
         if row not in self._whole:
@@ -228,15 +228,12 @@ def frames(texts: Sequence[str]) -> frozenset[str]:
 
 
 def unframed(text: str, known: frozenset[str]) -> list[str]:
-    """A text without frames, and what is left of its first and last line, if that had some."""
-    lines, titles = _lines(text), list[str]()
+    """The lines of a text without the first and the last one, if they have frames: what is left of such a line is a title."""
+    lines = _lines(text)
     for place in (0, -1) if len(lines) > 1 else ():
-        parts = _parts(lines[place])
-        said = [part for part in parts if _form(part) not in known and _PAGE.fullmatch(part) is None]
-        if len(said) < len(parts):
+        if any(_form(part) in known or _PAGE.fullmatch(part) for part in _parts(lines[place])):
             lines[place] = ""
-            titles.append(" ".join(said))
-    return ["\n".join(lines), *titles]
+    return list(filter(None, lines))
 
 
 def _parts(line: str) -> list[str]:

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ..reading.marks import CLOSERS
+from ..reading.marks import CLOSERS, ENDS
 from ..reading.text import OPENERS, Passage
+from ..reading.words import word_set
 
 # Tokens of a run from which on it is evidence.
 RUN = 6
@@ -31,8 +32,11 @@ MOST_PLACES_OF_TEXT = 6
 MOST_RUNS = 96
 MOST_COMPARED = 60_000
 
-# What follows one of these is said under a condition: Superseded in May: …
-_INTRODUCING = (":", "：")
+# A sentence that begins with one of these takes back, or limits, what the sentence before it says. Not what a long text goes on with.
+_LIMITING = word_set(
+    "unless except excepting only but however provided otherwise außer sofern nur aber jedoch ausgenommen sauf hormis excepté seulement mais toutefois "
+    "salvo excepto sólo solo solamente pero tranne eccetto ma però soltanto behalve maar tenzij кроме но только однако если"
+)
 
 Gram = tuple[str, ...]
 
@@ -277,10 +281,8 @@ class Cover:
             return False  # somebody else says it there
         if self._begins_text(run):
             return True
-        if text.is_bound(run.at) and (
-            self.is_long or not text.origins[run.at - 1].rstrip(CLOSERS).endswith(_INTRODUCING)
-        ):
-            return True
+        if text.is_bound(run.at):
+            return text.origins[run.at - 1].rstrip(CLOSERS).endswith(tuple(ENDS))
         if not self.is_long:
             return False
         if self.opens_inside:
@@ -291,6 +293,8 @@ class Cover:
     def _may_end(self, run: Run) -> bool:
         """Whether nothing that changes the meaning follows the run in the kept text."""
         text, until = self.index.texts[run.text], run.until
+        if text.is_bound(until) and text.tokens[until : until + 1] and text.tokens[until].lower() in _LIMITING:
+            return False
         if (
             text.is_bound(until)
             or self._ends_text(run)

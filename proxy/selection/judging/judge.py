@@ -192,24 +192,27 @@ class Judge:
         return difference(text.raw, passage, runs, index.texts, raws)
 
     def _inside(self, text: Text, passage: Passage, index: Index, runs: Sequence[Run]) -> Verdict | None:
-        """The verdict on what stands between running titles, which may stand elsewhere in the other texts; None if there are none, or something is missing."""
+        """The verdict on what stands between running titles; None if there are none, or something is missing."""
         start, end = passage.inside
         if end - start == len(passage.tokens):
             return None
         chain = Cover(index, passage, start, end).chain(_clipped(runs, start, end))
         if not self._holds(text, passage, index, chain):
             return None
-        if not self._has_title(passage, index, chain):
+        if self._has_another_title(passage, index, chain):
             return None
         link = Link.CONTAINED if chain.joins == 0 else Link.JOINED
         return Verdict(link, _by_share(chain), (end - start) / len(passage.tokens))
 
-    def _has_title(self, passage: Passage, index: Index, chain: Chain) -> bool:
-        """Whether a text of the chain has the candidate's running titles, word for word, anywhere."""
-        start, end = passage.inside
-        titles = [_words(title) for title in (passage.tokens[:start], passage.tokens[end:]) if title]
-        said = [_words(index.texts[number].tokens) for number in chain.texts] if titles else []
-        return all(any(title in words for words in said) for title in titles)
+    def _has_another_title(self, passage: Passage, index: Index, chain: Chain) -> bool:
+        """Whether a text of the chain has a running title, and not the candidate's anywhere."""
+        titles = _titles(passage)
+        for number in chain.texts if titles else ():
+            text = index.texts[number]
+            said = _words(text.tokens)
+            if _titles(text) and not all(title in said for title in titles):
+                return True
+        return False
 
     def _edited(self, text: Text, passage: Passage, index: Index, runs: Sequence[Run]) -> Verdict | None:
         """The verdict on an edited copy; None if something is missing."""
@@ -222,7 +225,7 @@ class Judge:
         chain = Cover(index, passage, start, end).chain(prolonged)
         if not self._holds(text, passage, index, chain):
             return None
-        if not self._has_title(passage, index, chain):
+        if self._has_another_title(passage, index, chain):
             return None
         missing = sum(mine[1] - mine[0] for run in chain.runs for mine, _ in run.edits)
         passed = tuple(
@@ -266,6 +269,12 @@ def _by_share(chain: Chain) -> tuple[int, ...]:
     for run in chain.runs:
         tokens[run.text] += run.end - run.start
     return tuple(sorted(tokens, key=lambda number: (-tokens[number], number)))
+
+
+def _titles(passage: Passage) -> list[str]:
+    """What is left of running titles."""
+    start, end = passage.inside
+    return [_words(title) for title in (passage.tokens[:start], passage.tokens[end:]) if title]
 
 
 def _words(tokens: Sequence[str]) -> str:

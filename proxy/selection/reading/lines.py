@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import islice
 
 
 class Kind(IntEnum):
@@ -59,15 +60,15 @@ _PAGE = re.compile(
     re.IGNORECASE,
 )
 # What separates the parts of a breadcrumb or a menu, and what such a part is: words of a site, not of its pages.
-_PARTS = re.compile("\\s+[|>»›→•·]\\s+")
+_PARTS = re.compile("(?<=\\S)\\s++[|>»›→•·]\\s++")
 _MENU = re.compile(
-    "(?:home|articles|skip to (?:main )?content|sign (?:in|up|out)|log ?(?:in|out)|register|cookie (?:settings|policy)|privacy(?: policy)?|"
+    "(?:home|articles|help|settings|privacy|we use cookies\\.?(?: accept all)?|skip to (?:main )?content|sign (?:in|up|out)|log ?(?:in|out)|register|cookie (?:settings|policy)|privacy(?: policy)?|"
     "terms of (?:use|service)|imprint|impressum|datenschutz|mentions légales|contact us|subscribe|back to top|edit this page|view source|print this page|"
     "was this page helpful\\?(?: yes)?(?: / | \\| | )?(?:no)?|last (?:updated|modified)(?: on)?:? [\\d./-]+|all rights reserved\\.?)",
     re.IGNORECASE,
 )
 _NOTICE = re.compile(
-    "^\\s*+(?:©|\\(c\\)|copyright)\\s++(?:\\d{4}\\b.*|.*(?:all rights reserved|do not distribute)\\.?\\s*)$",
+    "^\\s*+©|^\\s*+(?:\\(c\\)|copyright)\\s++(?:\\d{4}\\b.*|.*(?:all rights reserved|do not distribute)\\.?\\s*)$",
     re.IGNORECASE,
 )
 _STATEMENT = re.compile(
@@ -94,6 +95,8 @@ _WORDY = re.compile("(?<![^\\W\\d_])(?:[^\\W\\d_]{2,}+\\s++){3}[^\\W\\d_]{2}")
 # A number with commas, alone between blanks, has no cells.
 _THOUSANDS = re.compile("(?<!\\S)[^\\w\\s]?\\d{1,3}(?:,\\d{3})+(?!\\S*\\d)")
 
+# Lines at each end that may be running ones.
+RUNNING = 3
 # Words of a menu's part that stands alone: not Contact.
 LEAST_ALONE = 3
 # From this many characters on a line may have been wrapped, so that a sentence may go on in the next.
@@ -169,11 +172,14 @@ def _is_setting(row: str) -> bool:
 
 
 def _without_running_lines(rows: list[str], *, exact: bool) -> frozenset[int]:
-    """Remove page numbers, menus and copyright notices from the first and the last line that are not blank. The lines of which a title is left."""
+    """Remove page numbers, menus and notices from the first and last lines that are not blank. The lines of which a title is left."""
     running: list[int] = []
     for places in (range(len(rows)), range(len(rows) - 1, -1, -1)):
-        place = next((place for place in places if rows[place] and not rows[place].isspace()), None)
-        if place is not None and (title := _title(rows[place], exact=exact)) is not None:
+        filled = (place for place in places if rows[place] and not rows[place].isspace())
+        for place in islice(filled, RUNNING):
+            title = _title(rows[place], exact=exact)
+            if title is None:
+                break
             rows[place] = title
             running.append(place)
     return frozenset(running)

@@ -65,6 +65,11 @@ _CELL_END = re.compile("</t[dh]\\s*>", re.IGNORECASE)
 _RAISED = re.compile("<sup>", re.IGNORECASE)
 _RAISED_END = re.compile("</sup>", re.IGNORECASE)
 _COMMENT = re.compile("<!--[^<>]*-->")
+# AnythingLLM writes the metadata of a document before each chunk of it. As in a payload, they tell where a text stands.
+_METADATA = re.compile("\\A\\s*+<document_metadata>\\n((?:\\w{1,40}:[^\\n]{0,500}\\n){1,20})</document_metadata>")
+_WHERE = re.compile(
+    "^(?:sourceDocument|source|title|url|author|published|created|updated):.*\\n", re.MULTILINE | re.IGNORECASE
+)
 _STRUCK = re.compile("<(del|s|strike)>([^<>]{1,2000})</\\1>|~~([^~\\n]{1,2000})~~", re.IGNORECASE)
 _ANCHOR = re.compile(
     "<a\\s[^<>]{0,300}?href\\s*+=\\s*+(?:\"([^\"<>]{0,2000})\"|'([^'<>]{0,2000})'|([^\\s\"'<>]{1,2000}+))[^<>]{0,300}+>([^<>]{0,2000}+)</a>",
@@ -88,6 +93,11 @@ _OPEN, _CLOSED = {"[": "⟦", "(": "⦅", "]": "⟧"}, {"]": "⟧", ")": "⦆", 
 _INCHES = re.compile('(?<=\\d)"(?=[\\s.,;:)x×]|$)')
 _FEET = re.compile("(?<=\\d)'(?=[\\s\\d.,;:)x×]|$)")
 _OPENED = re.compile("(?:^|[\\s(])'\\w")
+# The derivatives y' and y''.
+_DERIVED = re.compile("(?<![\\w'])([a-zA-Z])('{1,3}|\")(?=[\\s=+*/(),;:-]|$)")
+# Before a line without a blank: a setting that is switched off, or a path that is not ignored.
+_LEADING = re.compile("^([;!])(?=[\\w/.*])", re.MULTILINE)
+_LED = {";": "\u204f", "!": "\u2757"}
 
 STRUCK = "\u232b"  # before each word that is struck out: it makes another word
 TICKED, UNTICKED = "\u2611", "\u2610"
@@ -112,6 +122,8 @@ def undressed(text: str) -> str:
             text = _composed(text)
     if "'" in text or '"' in text:
         text = _primed(text)
+    if ";" in text or "!" in text:
+        text = _LEADING.sub(lambda found: _LED[found[1]], text)
     if "," in text or ";" in text:
         text = _INTERVAL.sub(_interval, text)
     text = _without_markdown(text)
@@ -124,7 +136,10 @@ def _primed(text: str) -> str:
     """Feet and inches, minutes and seconds as primes: a quote behind a digit that closes nothing."""
     if text.count('"') % 2:
         text = _INCHES.sub("″", text)
-    return text if _OPENED.search(text) is not None else _FEET.sub("′", text)
+    if _OPENED.search(text) is not None:
+        return text
+    text = _DERIVED.sub(lambda found: found[1] + "′" * (2 if found[2] == '"' else len(found[2])), text)
+    return _FEET.sub("′", text)
 
 
 def _without_markdown(text: str) -> str:
@@ -158,7 +173,7 @@ def _composed(text: str) -> str:
 
 
 def _without_tags(text: str) -> str:
-    text = _COMMENT.sub("", text)
+    text = _COMMENT.sub("", _METADATA.sub(lambda found: _WHERE.sub("", found[1]), text))
     text = _STRUCK.sub(_struck, text)
     text = _ANCHOR.sub(lambda found: _with_target(found[4], found[1] or found[2] or found[3] or ""), text)
     for pattern, replacement in (

@@ -55,7 +55,7 @@ _LEXEME = re.compile("\\w+|\\+\\+|--|[^\\w\\s]|(?<=[\\w)\\]])\\s+(?=[.#\\[(:&*-]
 class Passage:
     """``tokens``: (n,). ``origins``: (n,) the run that each token was read from. ``articles``: left out before a token, in small letters.
     ``bounds``: where sentences begin, ascending, with 0 and n. ``rows``: where lines begin, with n. ``quote``: the first token that somebody else said;
-    n if there is none. ``closes``: whether it ends with a sentence. ``is_cut``: whether it ends with an ellipsis. ``inside``: the tokens between what is left
+    n if there is none. ``closes``: whether it ends with a sentence, a line of code or a row. ``is_cut``: whether it ends with an ellipsis. ``inside``: the tokens between what is left
     of a running title, in the first line, and in the last.
     """
 
@@ -324,7 +324,7 @@ def _passage(lines: list[Line], *, is_cut: bool, is_english: bool, exact: bool, 
         if line.kind is not Kind.PROSE:
             reader.pending = True
         before = line
-    closes = reader.pending and not is_cut and (before is None or before.kind is Kind.PROSE)
+    closes = reader.pending and not is_cut
     tokens = reader.tokens
     size = len(tokens)
     if reader.bounds[-1] != size:
@@ -344,9 +344,11 @@ def _passage(lines: list[Line], *, is_cut: bool, is_english: bool, exact: bool, 
 
 def _between_titles(lines: list[Line], rows: list[int], size: int) -> tuple[int, int]:
     """The tokens between running titles. ``rows``: where lines begin."""
-    if len(rows) < 2:
+    first = next((place for place, line in enumerate(lines) if not line.is_running), len(lines))
+    last = next((place for place, line in enumerate(reversed(lines)) if not line.is_running), len(lines))
+    if first + last >= min(len(lines), len(rows)):
         return 0, size
-    start, end = rows[1] if lines[0].is_running else 0, rows[-1] if lines[-1].is_running else size
+    start, end = rows[first], rows[-last] if last else size
     return (start, end) if end - start >= _LEAST_INSIDE else (0, size)
 
 

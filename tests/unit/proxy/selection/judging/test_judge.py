@@ -152,3 +152,79 @@ def test_a_kept_text_is_known_by_its_number() -> None:
     judge.keep(7, text_of("The blue door is shut."))
     assert judge.verdict(text_of("Blue door is shut")).holders == (7,)
     assert judge.verdict(text_of("The red door is open.")).holders == (3,)
+
+
+HARBOUR = (
+    "The crane on the east quay lifts twelve tonnes and is checked each spring.\nIts driver needs a permit of the harbour office, "
+    "which is given for one year."
+)
+TITLE = "Northern harbour                 Page {} of 9"
+
+
+def test_a_running_title_is_set_aside_unless_the_other_text_has_another_one() -> None:
+    one, other = f"{TITLE.format(3)}\n{HARBOUR}", f"{HARBOUR}\nThe northern harbour is closed in winter."
+    assert verdict(other, one).link is Link.CONTAINED
+    assert leaves(one, f"{HARBOUR}\nNORTHERN HARBOUR                 Page 7 of 9")
+    assert leaves(HARBOUR, one), "as the title of a payload it tells where a text stands"
+    assert not leaves(f"Southern harbour                 Page 3 of 9\n{HARBOUR}", one)
+    assert not leaves(f"Home > Harbours > Southern harbour | Sign in\n{HARBOUR}", one)
+    assert not leaves(f"Southern harbour\n{HARBOUR}", f"Northern harbour\n{HARBOUR}"), (
+        "lines without a page number say something"
+    )
+    assert not leaves(other, one, tier=Tier.EXACT)
+
+
+def test_metadata_of_the_document_before_a_chunk_tell_where_it_stands() -> None:
+    def chunk(source: str, more: str = "") -> str:
+        head = f"sourceDocument: {source}\npublished: 2025-02-03\n{more}"
+        return f"<document_metadata>\n{head}</document_metadata>\n\n{HARBOUR}"
+
+    assert leaves(chunk("a.pdf"), chunk("b (copy).pdf"))
+    assert not leaves(chunk("a.pdf"), chunk("a.pdf", "scope: ships of the navy\n"))
+
+
+@pytest.mark.parametrize("length", [1, 3])
+@pytest.mark.parametrize(
+    "head",
+    ["Patient: Agnes", "# Withdrawn guidance", "DRAFT, NOT IN FORCE", "Horses only", "Never mix these", "Until 2018:", "#if 0", "- what not to do"],
+)  # fmt: skip
+def test_what_stands_below_a_line_that_is_no_sentence_is_said_under_it(head: str, length: int) -> None:
+    body = " ".join(
+        [f"{HARBOUR} Boats wait outside until a pilot has come aboard, and nobody lands before that."] * length
+    )
+    assert not leaves(f"{head}\n{body}", body)
+    assert leaves(f"All that follows is the rule of the port.\n{body}", body)
+    for other in ("Patient: Karl", "# Current guidance", "Cats only"):
+        assert not leaves(f"{head}\n{body}", f"{other}\n{body}")
+
+
+@pytest.mark.parametrize("length", [1, 3])
+@pytest.mark.parametrize(
+    "more",
+    ["Unless the office forbids it.", "Except those in training.", "Only if line two is free.", "Sauf le dimanche.", "Außer am Sonntag.", "Salvo los domingos.", "Кроме воскресенья."],
+)  # fmt: skip
+def test_a_sentence_that_limits_the_one_before_it_keeps_the_result(more: str, length: int) -> None:
+    body = " ".join([HARBOUR.replace("\n", " ")] * length)
+    assert not leaves(f"{body} {more}", body)
+    assert leaves(f"{body} The office is open on Mondays.", body)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The motion obeys y' = 0 here.", "The motion obeys y'' = 0 here."),
+        (";extension=ldap", "extension=ldap"),
+        ("/build\n!/build/keep", "/build\n/build/keep"),
+    ],
+)
+def test_marks_that_look_like_formatting_count_where_they_say_something(one: str, other: str) -> None:
+    for before in ("", "Lines of the file that the service reads at each start.\n"):
+        assert not leaves(before + one, before + other)
+        assert not leaves(before + other, before + one)
+
+
+def test_a_line_of_code_ends_where_its_statement_does() -> None:
+    lines = [f"    total_{n} = read(source_{n}, limit={n})" for n in range(12)]
+    text = "\n".join(["def summed(source):", *lines, "    return total"])
+    assert not leaves(f"{text} * 0.8", text)
+    assert leaves(f"{text}\n    # not reached", text)
