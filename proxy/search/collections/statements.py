@@ -47,8 +47,9 @@ _STATEMENT = re.compile(r"\S+\s.*|[^\W\d_]+/[^\W\d_]+", re.DOTALL)
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
 # Keys whose values tell which copy a payload is, not what it says.
 _NAMES_A_COPY = re.compile(
-    r"(?i)(?:.*[_-])?(?:id|uuid|hash|digest|checksum|etag|url|uri|path|file|file_?name|source|author)|.*[a-z]Id"
+    r"(?i)(?:.*[_-])?(?:id|uuid|hash|digest|checksum|etag|url|uri|path|file|file_?name|source|author|creator|producer|publisher|licen[cs]e|keywords)|.*[a-z]Id"
 )
+QUESTIONS = ("?", "？", "؟")
 # Keys of titles tell where a text stands: copies have the titles of their pages.
 _TITLES = frozenset({"title", "name", "heading"})
 _LAST_NAMES = frozenset((DOCUMENT_TEXT, *(path.rpartition(".")[2] for path in KNOWN_TEXTS)))
@@ -232,13 +233,15 @@ def _names_a_copy(leaf: Leaf) -> bool:
 
 
 def _is_statement(leaf: Leaf, text: str) -> bool:
-    """Whether a string says something besides the text: a sentence, not a title; and what a usual name of texts has, if it is more than one word."""
+    """Whether a string says something besides the text: a sentence, not a title, unless that asks; and what a usual name of texts has, if it is more
+    than one word.
+    """
     value = leaf.value
     if isinstance(value, bool) or leaf.spells or value == text:
         return False
     if value.isascii() and len(value.split(None, 1)) < 2:
         return False  # one word, which most values are
-    if is_place_name(leaf.path):
+    if is_place_name(leaf.path) and not value.rstrip().endswith(QUESTIONS):
         return False
     return is_prose(value) or (is_known_name(leaf.path) and len(value.split(None, 1)) > 1 and not is_name(value))
 

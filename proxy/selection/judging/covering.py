@@ -34,7 +34,7 @@ MOST_COMPARED = 60_000
 
 # A sentence that begins with one of these takes back, or limits, what the sentence before it says. Not what a long text goes on with.
 _LIMITING = word_set(
-    "unless except excepting only but however provided otherwise außer sofern nur aber jedoch ausgenommen sauf hormis excepté seulement mais toutefois "
+    "unless except excepting only but not however provided otherwise außer sofern nur aber jedoch ausgenommen sauf hormis excepté seulement mais toutefois "
     "salvo excepto sólo solo solamente pero tranne eccetto ma però soltanto behalve maar tenzij кроме но только однако если"
 )
 
@@ -283,7 +283,7 @@ class Cover:
             return True
         if text.is_bound(run.at):
             return text.origins[run.at - 1].rstrip(CLOSERS).endswith(tuple(ENDS))
-        if not self.is_long:
+        if not self.is_long or text.is_inside_word(run.at) or text.origins[run.at - 1].endswith((":", "：")):
             return False
         if self.opens_inside:
             return True
@@ -301,4 +301,6 @@ class Cover:
             or (self.passage.is_cut and self.end == len(self.passage.tokens))
         ):
             return True
-        return self.is_long and not (self.passage.closes and self.end == len(self.passage.tokens))
+        if not self.is_long or text.is_inside_word(until):
+            return False
+        return not (self.passage.closes and self.end == len(self.passage.tokens))

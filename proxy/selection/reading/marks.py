@@ -110,10 +110,8 @@ def undressed(text: str) -> str:
     """
     if not text.isascii():
         text = _composed(text)
-    if "\x1b" in text:
-        text = _COLOURS.sub("", text)
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\x1b" in text or "\r" in text:
+        text = _COLOURS.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     if "<" in text and ">" in text:
         text = _without_tags(text)
     if "&" in text and ";" in text:

@@ -18,7 +18,7 @@ from .lines import Kind, Line, lines_of
 from .marks import CLOSERS, undressed
 from .memo import Memo
 from .outline import Outline
-from .words import Run, known_run, run_of, word_set
+from .words import IS_SPACELESS, Run, known_run, run_of, word_set
 
 # Function words of English, and of languages in which "a" is no article but a verb or a preposition.
 _ENGLISH = word_set("the of and is to for with this that from you your are it be not")
@@ -73,6 +73,12 @@ class Passage:
         """Whether a sentence begins, or the text ends, at this token."""
         at = bisect_left(self.bounds, place)
         return at < len(self.bounds) and self.bounds[at] == place
+
+    def is_inside_word(self, place: int) -> bool:
+        """Whether this token and the one before it were written without a blank between them, in a script that has blanks."""
+        if not 0 < place < len(self.origins) or self.origins[place - 1] is not self.origins[place]:
+            return False
+        return IS_SPACELESS.search(self.origins[place]) is None
 
     def opens_inside(self, place: int) -> bool:
         """Whether the text from this token on may begin inside a sentence: with a small letter."""

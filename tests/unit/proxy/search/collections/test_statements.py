@@ -116,6 +116,7 @@ def test_only_payloads_that_are_compared_are_read() -> None:
         ({"a.b": "This is for the old app only."}, "This is for the old app only."),
         ({"inner": '{"note": "Only before the first of May."}'}, "Only before the first of May."),
         ({"content": "20 mg daily"}, "20 mg daily"),
+        ({"title": "Can I stay longer than a week?"}, "Can I stay longer than a week?"),
         ({"question": "密码忘记了怎么办请告诉我"}, "密码忘记了怎么办请告诉我"),
     ],
 )
@@ -136,6 +137,7 @@ def test_a_sentence_beside_the_text_is_unsaid_where_another_payload_lacks_it(mor
         {"preview": "Open the settings, choose Security …"},
         {"body": TEXT},
         {"document": "io.RawIOBase.fileno"},
+        {"producer": "Microsoft Word for Office 365", "keywords": "lamp, light, night"},
         {"inner": '{"text_id": "how it is called", "n": 1}'},
     ],
 )
