@@ -296,9 +296,7 @@ class Searcher:
 
 
 def _grown(selected: Selected, larger: Sequence[int]) -> tuple[int, ...]:
-    """The sizes of the next round: larger ones for pages that are short, or that a pool smaller than planned does not decide. A pool that is
-    exhausted does not grow.
-    """
+    """The sizes of the next round: larger ones for pages that are short. A pool that is exhausted does not grow."""
     pools = selected.pools
     rows = zip(selected.shown, pools.sizes, pools.exhausted, larger, strict=True)
     return tuple(
