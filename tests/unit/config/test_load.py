@@ -166,6 +166,21 @@ def test_a_path_of_the_upstream_url_replaces_the_prefix_of_clients(
     assert (upstream.origin, upstream.prefix) == (origin, prefix)
 
 
+def test_a_url_stands_for_the_section_of_the_upstream(tmp_path: Path) -> None:
+    file = written(tmp_path, "upstream: http://localhost:6333/")
+    upstream = load(file=file, environment={"VECSIEVE_UPSTREAM_CONNECT_TIMEOUT_SECONDS": "1.5"}, flags={}).upstream
+    assert (upstream.origin, upstream.prefix, upstream.connect_timeout_seconds) == ("http://localhost:6333", "", 1.5)
+    assert load(file=file, environment={}, flags={"upstream.url": "http://a:1"}).upstream.url == "http://a:1"
+
+
+def test_a_misspelt_variable_and_a_misspelt_word_of_one_are_answered_with_the_nearest() -> None:
+    (name,) = problems(None, {"VECSIEVE_WORKRES": "hunter2"})
+    assert name == "unknown variable VECSIEVE_WORKRES. Did you mean VECSIEVE_WORKERS?"
+    (word,) = problems(None, {"VECSIEVE_BACKEND": "chrome"})
+    assert word.startswith("backend (VECSIEVE_BACKEND): wanted qdrant, ")
+    assert word.endswith('saw "chrome". Did you mean "chroma"?')
+
+
 def test_anchors_and_aliases_work(tmp_path: Path) -> None:
     file = written(tmp_path, "rules: [{collection: a, policy: &p {linkage: single}}, {collection: b, policy: *p}]")
     rules = load(file=file, environment={}, flags={}).rules
@@ -180,23 +195,17 @@ def test_a_missing_file_is_a_problem_and_hides_no_other(tmp_path: Path) -> None:
     ]
 
 
-def test_a_directory_is_not_a_file(tmp_path: Path) -> None:
-    assert problems(tmp_path) == [f"{tmp_path}: wanted a readable file; saw is a directory"]
-
-
-def test_a_pipe_is_not_a_file_and_nothing_waits_for_it(tmp_path: Path) -> None:
+def test_what_is_no_file_of_settings_is_told_and_nothing_waits_for_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SettingsError, match="no regular file"):
-        load(file=tmp_path / "pipe", environment={}, flags={})
-
-
-def test_a_name_with_a_nul_is_not_a_file() -> None:
-    assert problems(Path("a\0b"))[0].endswith("wanted a readable file; saw no file of that name")
-
-
-def test_a_huge_file_is_not_read_whole(tmp_path: Path) -> None:
-    file = written(tmp_path, b"#" * (LARGEST_FILE_BYTES + 1))
-    assert problems(file) == [f"{file}: wanted a file of at most {LARGEST_FILE_BYTES} bytes; saw a larger one"]
+    huge = written(tmp_path, b"#" * (LARGEST_FILE_BYTES + 1))
+    assert [
+        line.partition(": ")[2] for file in (tmp_path, tmp_path / "pipe", Path("a\0b"), huge) for line in problems(file)
+    ] == [
+        "wanted a readable file; saw is a directory",
+        "wanted a readable file; saw no regular file",
+        "wanted a readable file; saw no file of that name",
+        f"wanted a file of at most {LARGEST_FILE_BYTES} bytes; saw a larger one",
+    ]
 
 
 def test_a_problem_says_which_variable_or_flag_the_value_came_from() -> None:
