@@ -76,12 +76,33 @@ def test_the_same_text_in_two_databases_is_one_result_whatever_its_ids() -> None
     assert answer["removed"] == []
 
 
-def test_the_same_id_in_two_databases_is_not_the_same_result() -> None:
-    assert scores(asked([result(1, RETURNS)], [result(1, REFUNDS)], k=2)) == [(1, 0.5), (1, 0.5)]
+EAST, NEAR_EAST, NORTH = [1.0, 0.0], [0.9999, 0.014], [0.0, 1.0]
+NEAR = [result(1, "", embedding=EAST), result(2, "", embedding=NEAR_EAST)]
+DIFFERING = [result(1, RETURNS, embedding=EAST), result(2, REFUNDS, embedding=EAST)]
 
 
-def test_results_without_texts_are_told_apart_by_their_ids() -> None:
-    assert scores(asked([result(1, ""), result(2, "")], [result(2, "")], k=2)) == [(2, 0.8333334), (1, 0.5)]
+@pytest.mark.parametrize(
+    ("lists", "options", "wanted", "stages"),
+    [
+        # The same id in two databases is not the same result.
+        ([[result(1, RETURNS)], [result(1, REFUNDS)]], {}, [(1, 0.5), (1, 0.5)], []),
+        # Results without texts are told apart by their ids, and compared by their embeddings within a list and behind the fusion.
+        ([[result(1, ""), result(2, "")], [result(2, "")]], {}, [(2, 0.8333334), (1, 0.5)], []),
+        ([[*NEAR, result(3, "", embedding=NORTH)]], {}, [(1, 0.5), (3, 0.33333334)], ["vectors"]),
+        ([NEAR], {"dedup_threshold": 0.0}, [(1, 0.5), (2, 0.33333334)], []),
+        ([NEAR[:1], NEAR[1:]], {}, [(1, 0.5)], ["vectors"]),
+        # Texts that differ stay whatever their embeddings.
+        ([DIFFERING], {}, [(1, 0.5), (2, 0.33333334)], []),
+        ([DIFFERING], {"texts": "none"}, [(1, 0.5)], ["vectors"]),
+    ],
+)
+def test_who_is_compared_with_whom(
+    lists: list[list[Json]], options: Json, wanted: list[tuple[int, float]], stages: list[str]
+) -> None:
+    answer = asked(*lists, k=2, **options)
+    assert scores(answer) == wanted
+    assert [each["stage"] for each in answer["removed"]] == stages
+    assert answer["stats"]["removed_after"] == (len(stages) if len(lists) > 1 else 0)
 
 
 def test_weights_are_those_of_the_lists() -> None:
@@ -98,33 +119,12 @@ def test_scores_are_fused_by_their_distribution() -> None:
     assert scores(asked(first, second, method="dbsf")) == [(key, float(str(score))) for key, score in expected]
 
 
-def test_results_without_texts_are_compared_by_their_embeddings_within_a_list() -> None:
-    near = [result(1, "", embedding=[1.0, 0.0]), result(2, "", embedding=[0.9999, 0.014])]
-    assert scores(asked([*near, result(3, "", embedding=[0.0, 1.0])], k=2)) == [(1, 0.5), (3, 0.33333334)]
-    assert asked(near)["removed"][0]["stage"] == "vectors"
-    assert asked(near, dedup_threshold=0.0)["removed"] == []
-
-
-def test_texts_that_differ_stay_whatever_their_embeddings() -> None:
-    near = [result(1, RETURNS, embedding=[1.0, 0.0]), result(2, REFUNDS, embedding=[1.0, 0.0])]
-    assert asked(near)["removed"] == []
-    assert asked(near, texts="none")["removed"][0]["stage"] == "vectors"
-
-
 def test_a_result_that_a_better_one_holds_leaves_and_says_so() -> None:
     answer = asked([result(1, f"{RETURNS} {REFUNDS}")], [result(2, RETURNS)])
     assert [each["id"] for each in answer["results"]] == [1]
     (removed,) = answer["removed"]
     assert (removed["stage"], [each["id"] for each in removed["covered_by"]]) == ("contained", [1])
     assert removed["reason"] == "all of it is in 1"
-
-
-def test_near_copies_of_two_lists_are_found_behind_the_fusion() -> None:
-    lists = [[result(1, "", embedding=[1.0, 0.0])], [result(2, "", embedding=[1.0, 0.01])]]
-    answer = asked(*lists)
-    assert [each["id"] for each in answer["results"]] == [1]
-    assert answer["removed"][0]["covered_by"][0]["id"] == 1
-    assert answer["stats"]["removed_after"] == 1
 
 
 def test_embeddings_of_different_models_are_not_compared() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from support.jobs.labelled_folders import CORPUS, QUERIES, B, C, D, labelled_folder, write_lines
+from support.jobs.labelled_folders import CORPUS, QUERIES, B, C, D, labelled_folder
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.evaluate.reading import MOST_PROBLEMS, Repeats, read_set, read_vectors, set_folders, unit
 
@@ -117,55 +117,42 @@ def test_widths_that_differ_are_told(tmp_path: Path) -> None:
     ]
 
 
+ITEM = "a JSON object with id, doc, atoms"
+NEEDS = "needs, and ids of corpus.jsonl that satisfy them"
+NOBODY, NONE = "the id nobody, which no item has", "no relevant id"
+
+
 @pytest.mark.parametrize(
-    ("line", "seen"),
+    ("name", "line", "wanted", "seen"),
     [
-        ("", "an empty line"),
-        ("[]", "Expected `object`, got `array`"),
-        ('{"id": "a", "doc": "d"}', "Object missing required field `atoms`"),
-        ('{"id": 7, "doc": "d", "atoms": []}', "Expected `str`, got `int` - at `$.id`"),
-        ('{"id": "a", "doc": "d", "atoms": "x"}', "Expected `array`, got `str` - at `$.atoms`"),
-        ('{"id": "a', "Input data was truncated"),
+        ("corpus", "", ITEM, "an empty line"),
+        ("corpus", "[]", ITEM, "Expected `object`, got `array`"),
+        ("corpus", '{"id": "a", "doc": "d"}', ITEM, "Object missing required field `atoms`"),
+        ("corpus", '{"id": 7, "doc": "d", "atoms": []}', ITEM, "Expected `str`, got `int` - at `$.id`"),
+        ("corpus", '{"id": "a", "doc": "d", "atoms": "x"}', ITEM, "Expected `array`, got `str` - at `$.atoms`"),
+        ("corpus", '{"id": "a', ITEM, "Input data was truncated"),
+        ("corpus", json.dumps({**CORPUS[4], "id": "a"}), "an id of its own", "the id of line 1 again: a"),
+        ("queries", '{"subtopics": {"x": ["nobody"]}}', NEEDS, NOBODY),
+        ("queries", '{"subtopics": {"x": ["a"]}, "rel": ["nobody"]}', NEEDS, NOBODY),
+        ("queries", '{"subtopics": {"x": ["a"]}, "candidates": ["nobody"]}', NEEDS, NOBODY),
+        ("queries", '{"subtopics": {}}', NEEDS, NONE),
+        ("queries", '{"subtopics": {"x": []}}', NEEDS, NONE),
+        ("queries", '{"subtopics": {"x": ["a"]}, "rel": []}', NEEDS, NONE),
     ],
 )
-def test_a_wrong_item_is_told_with_its_line(tmp_path: Path, line: str, seen: str) -> None:
+def test_a_wrong_line_is_told_with_its_number(tmp_path: Path, name: str, line: str, wanted: str, seen: str) -> None:
     folder = labelled_folder(tmp_path / "tiny")
-    path = folder / "corpus.jsonl"
+    path = folder / f"{name}.jsonl"
     lines = path.read_text().splitlines()
-    lines[2] = line
+    lines[1] = line
     path.write_text("\n".join(lines))
-    assert problems(folder) == [f"{path}, line 3: wanted a JSON object with id, doc, atoms; saw {seen}"]
+    assert problems(folder) == [f"{path}, line 2: wanted {wanted}; saw {seen}"]
 
 
 def test_every_wrong_line_is_told_up_to_twenty(tmp_path: Path) -> None:
     folder = labelled_folder(tmp_path / "tiny")
     (folder / "corpus.jsonl").write_text("{}\n" * (MOST_PROBLEMS + 5))
     assert len(problems(folder)) == MOST_PROBLEMS
-
-
-def test_an_id_that_comes_twice_is_told_with_both_lines(tmp_path: Path) -> None:
-    folder = labelled_folder(tmp_path / "tiny")
-    write_lines(folder / "corpus.jsonl", [*CORPUS[:4], {**CORPUS[4], "id": "a2"}])
-    assert problems(folder) == [
-        f"{folder / 'corpus.jsonl'}, line 5: wanted an id of its own; saw the id of line 2 again: a2"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("query", "seen"),
-    [
-        ({"subtopics": {"x": ["nobody"]}}, "the id nobody, which no item has"),
-        ({"subtopics": {"x": ["a"]}, "rel": ["nobody"]}, "the id nobody, which no item has"),
-        ({"subtopics": {"x": ["a"]}, "candidates": ["nobody"]}, "the id nobody, which no item has"),
-        ({"subtopics": {}}, "no relevant id"),
-        ({"subtopics": {"x": []}}, "no relevant id"),
-        ({"subtopics": {"x": ["a"]}, "rel": []}, "no relevant id"),
-    ],
-)
-def test_a_wrong_query_is_told_with_its_line(tmp_path: Path, query: dict[str, object], seen: str) -> None:
-    folder = labelled_folder(tmp_path / "tiny", queries=[QUERIES[0], query])
-    path = folder / "queries.jsonl"
-    assert problems(folder) == [f"{path}, line 2: wanted needs, and ids of corpus.jsonl that satisfy them; saw {seen}"]
 
 
 def test_a_distractor_s_id_is_none_of_the_set_s(tmp_path: Path) -> None:

@@ -146,23 +146,22 @@ def test_what_has_no_time_goes_before_what_has_one(tmp_path: Path) -> None:
     assert {line["survivor"] for line in said if line["id"] // 10 == 0} == {1}
 
 
-def test_nobody_goes_for_a_point_that_goes_itself(tmp_path: Path) -> None:
-    """A chain: each text holds the one before it. All go for the last, which is longest."""
-    own = sentences(1)
-    texts = [own[0], " ".join(own[:2]), " ".join(own)]
-    points = [Point(id=number, vector=None, payload={"text": text}) for number, text in enumerate(texts)]
-    _, said = swept(points, tmp_path)
-    assert {(line["id"], line["survivor"]) for line in said} == {(0, 2), (1, 2)}
+OWN = sentences(1)
+HALVES = [" ".join(OWN[:2]), " ".join(OWN[1:])]
 
 
-def test_two_texts_that_hold_a_third_between_them_do_not_hold_it(tmp_path: Path) -> None:
-    own = sentences(1)
-    texts = [" ".join(own[:2]), " ".join(own[1:]), " ".join(own)]
-    points = [Point(id=number, vector=None, payload={"text": text}) for number, text in enumerate(texts)]
-    _, said = swept(points[:2], tmp_path / "halves")
-    assert not said
-    _, said = swept(points, tmp_path / "whole")
-    assert {(line["id"], line["survivor"]) for line in said} == {(0, 2), (1, 2)}
+@pytest.mark.parametrize(
+    ("texts", "gone"),
+    [
+        ([OWN[0], HALVES[0], " ".join(OWN)], {(0, 2), (1, 2)}),  # a chain: nobody goes for a point that goes itself
+        (HALVES, set()),  # two texts that hold a third between them do not hold it
+        ([*HALVES, " ".join(OWN)], {(0, 2), (1, 2)}),
+        ([f"one text of some words {lone} and more of them" for lone in ("\ud800", "\ud801", "?")], set()),
+    ],
+)
+def test_who_goes_for_whom(tmp_path: Path, texts: list[str], gone: set[tuple[int, int]]) -> None:
+    _, said = swept(of_one_vector(texts), tmp_path)
+    assert {(line["id"], line["survivor"]) for line in said} == gone
 
 
 def test_equal_vectors_make_copies_of_points_without_texts_alone(tmp_path: Path) -> None:
@@ -276,14 +275,6 @@ def test_lone_surrogates_are_read(tmp_path: Path) -> None:
     payloads = [{"text": f"\ud800 {number // 4} word"} for number in range(40)]
     points = [Point(id=number, vector=None, payload=payload) for number, payload in enumerate(payloads)]
     assert swept(points, tmp_path)[0].redundant == 30
-
-
-def test_texts_that_differ_in_a_lone_surrogate_are_not_the_same_text(tmp_path: Path) -> None:
-    vector = np.ones(DIMENSION, np.float32)
-    texts = [f"one text of some words {surrogate} and more of them" for surrogate in ("\ud800", "\ud801", "?")]
-    points = [Point(id=number, vector=vector, payload={"text": text}) for number, text in enumerate(texts)]
-    _, lines = swept(points, tmp_path)
-    assert not lines
 
 
 class Ended(MemorySource):
