@@ -23,7 +23,7 @@ from support.weaviate.front import Place, direct, fronted
 from support.weaviate.server import Weaviate, weaviate
 
 pytestmark = NEEDS_CLIENT
-PROGRAM = SCENARIO.with_name("weaviate_gated.py")
+PROGRAM = SCENARIO.with_name("gated.py")
 COPIES = {"1": None, "2": None, "3": 1, "4": None, "5": 4, "6": 2}
 NONE = dict.fromkeys(COPIES)
 REAL = real_servers.program(real_servers.WEAVIATE)

@@ -1,7 +1,6 @@
 """Requests and answers that are drawn, recorded or damaged.
 
 conversation     one request, and a server that answers any version of it
-any_body         bodies of any shape, from the words of Qdrant's API
 any_collection   collections as a stranger would have them
 any_message      HTTP messages as a stranger would word them
 any_request      requests as a stranger would send them
