@@ -32,6 +32,9 @@ def test_a_bad_file_is_refused_with_its_messages_each_of_which_names_the_file_an
     assert [line.removeprefix(f"{file}:").lstrip() for line in lines] == said.splitlines()
 
 
-def test_every_entry_is_read_and_no_message_repeats_a_secret() -> None:
+def test_every_entry_is_read() -> None:
     assert len(ENTRIES) == BAD.read_text(encoding="utf-8").count("== ")
+
+
+def test_no_message_repeats_a_secret() -> None:
     assert [name for name, _, said in FILES if "hunter2" in said] == []
