@@ -150,5 +150,5 @@ def test_settings_are_read_by_their_indentation() -> None:
 
 
 def test_a_line_that_is_not_said_is_noticed() -> None:
-    assert unspoken("f:\n  a: wanted\n   one; saw 2", ["a: wanted one; saw 2"], Path("f")) == []
-    assert unspoken("a: wanted one", ["<file>: wanted one"], Path("f")) == ["<file>: wanted one"]
+    assert unspoken("f:\n  a: wanted\n   one; saw 2", ["a: wanted one; saw 2"]) == []
+    assert unspoken("a: wanted one", ["2: a: wanted one"]) == ["2: a: wanted one"]

@@ -6,11 +6,12 @@ import asyncio
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from bench.processes import environment
-from unit.config.test_bad_files import BAD, MESSAGES
+from unit.config.test_bad_files import FILES
 
 from prove.finding import Finding
 from prove.stack import proxy
@@ -38,23 +39,26 @@ def checked(file: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def unspoken(said: str, wanted: Sequence[str], file: Path) -> list[str]:
+def unspoken(said: str, wanted: Sequence[str]) -> list[str]:
     """The lines that must be there and are not."""
     told = " ".join(said.split())
-    return [line for line in wanted if " ".join(line.replace("<file>", str(file)).split()) not in told]
+    return [line for line in wanted if " ".join(line.split()) not in told]
 
 
 async def settings(commands: int) -> list[Finding]:
     """Through the command itself. ``commands``: how many of the bad files."""
-    names = sorted(MESSAGES)
+    names = sorted(FILES)
     chosen = names[:: max(1, len(names) // commands)]
     wrong = []
-    for name in chosen:
-        file = BAD / f"bad.{name}.yaml"
-        code, said = await asyncio.to_thread(checked, file)
-        missing = unspoken(said, MESSAGES[name], file)
-        if code != REFUSED or missing:
-            wrong.append(f"{name}: exit {code}, not said: {missing[:1]}")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in chosen:
+            file = Path(folder, f"{name}.yaml")
+            content, told = FILES[name]
+            file.write_bytes(content)
+            code, said = await asyncio.to_thread(checked, file)
+            missing = unspoken(said, told.splitlines())
+            if code != REFUSED or missing:
+                wrong.append(f"{name}: exit {code}, not said: {missing[:1]}")
     told = f"{len(chosen) - len(wrong)} of {len(chosen)}{''.join('; ' + each for each in wrong[:2])}"
     bad = Finding("T6", "bad settings", "each refused with exit 2 and a line that names its key", told, not wrong)
     return [bad, await written(), *await effective()]

@@ -12,14 +12,15 @@ from vecsieve.config.problems import SettingsError
 
 BAD = Path(__file__).parent / "bad_files.txt"
 ENTRIES = re.findall(r"(?m)^== (\w+)\n((?:(?!> |== ).*\n)+)((?:> .*\n)+)", BAD.read_text(encoding="utf-8"))
-FILES: list[tuple[str, bytes, str]] = [
-    *((name, file.encode(), re.sub(r"(?m)^> ", "", said)) for name, file, said in ENTRIES),
-    ("control_character", b'listen: "a\x07b"\n', "1: wanted YAML; saw a control character\n"),
-    ("latin1", b"policy:\n  text_fields: [t\xe9xt]\n", "wanted UTF-8; saw something else at byte 25\n"),
-]
+# By name: the file, and a line per problem.
+FILES: dict[str, tuple[bytes, str]] = {
+    **{name: (file.encode(), re.sub(r"(?m)^> ", "", said)) for name, file, said in ENTRIES},
+    "control_character": (b'listen: "a\x07b"\n', "1: wanted YAML; saw a control character\n"),
+    "latin1": (b"policy:\n  text_fields: [t\xe9xt]\n", "wanted UTF-8; saw something else at byte 25\n"),
+}
 
 
-@pytest.mark.parametrize(("content", "said"), [each[1:] for each in FILES], ids=[each[0] for each in FILES])
+@pytest.mark.parametrize(("content", "said"), FILES.values(), ids=FILES)
 def test_a_bad_file_is_refused_with_its_messages_each_of_which_names_the_file_and_the_line(
     tmp_path: Path, content: bytes, said: str
 ) -> None:
@@ -37,4 +38,4 @@ def test_every_entry_is_read() -> None:
 
 
 def test_no_message_repeats_a_secret() -> None:
-    assert [name for name, _, said in FILES if "hunter2" in said] == []
+    assert [name for name, (_, said) in FILES.items() if "hunter2" in said] == []
