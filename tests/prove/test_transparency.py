@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
