@@ -317,7 +317,7 @@ def _opensearch(name: str) -> Parts:
             collection_of=calls.collection_of,
             reshaped=calls.reshaped,
             writes=WRITES[name],
-            deletes=Deletes(deletions.over_rest, deletions.of_body, is_described=True),
+            deletes=Deletes(deletions.over_rest, deletions.of_body, is_described=True, is_named=False),
         ),
     )
 

@@ -342,12 +342,13 @@ class RestWrites(Writes):
 class Deletes:
     """The requests of one transport that delete points, or change them in part. ``classify``: the request; None for any other; never raises.
     ``read``: the deletions or changes, from its body and the description of its collection, None if unknown; may raise ValueError
-    and similar errors. ``is_described``: whether the description helps. ``changes``: the names of those that only change.
+    and similar errors. ``is_described``: whether the description helps. ``is_named``: whether a request has the name of its collection that the journal has. ``changes``: the names of those that only change.
     """
 
     classify: Callable[[RequestHead], Operation | None]
     read: Callable[[Operation, bytes, object | None], Sequence[Deletion]]
     is_described: bool = False
+    is_named: bool = True
     changes: frozenset[str] = frozenset()
 
     def of(self, request: Operation, body: bytes | None, known: object | None) -> Sequence[Deletion]:
@@ -358,7 +359,8 @@ class Deletes:
         except _UNREADABLE:
             pass
         is_change = request.name in self.changes
-        return [Deletion(collection=request.collection or None, is_certain=False, is_change=is_change)]
+        named = request.collection if self.is_named else ""
+        return [Deletion(collection=named or None, is_certain=False, is_change=is_change)]
 
 
 def vectors_json(points: NewPoints, rows: int | list[int]) -> bytes:

@@ -353,10 +353,10 @@ class Naming(Protocol):
 
 @runtime_checkable
 class NamesInBody(Protocol):
-    """A search whose path has no collection names it in the body."""
+    """A request whose path has no collection names it in the body, a batch perhaps several."""
 
-    def collection_in(self, body: bytes) -> str:
-        """Its name, with the database's; "" for none. Never raises."""
+    def collections_in(self, body: bytes) -> frozenset[str]:
+        """Their names, with the database's; empty for unknown ones. Never raises."""
 
 
 # Description of a collection before a search, for a backend whose searches depend on the schema. Without it, a search that needs one is

@@ -173,7 +173,7 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
     cut_reply = staticmethod(rest_search.trim)
     payloads = staticmethod(rest_search.payloads_of)
     describe = staticmethod(rest_search.describe)
-    collection_in = staticmethod(rest_search.collection_in)
+    collections_in = staticmethod(rest_search.collections_in)
     parse_description = staticmethod(search.read_rest_description)
 
     def read_request(self, operation: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:

@@ -61,7 +61,7 @@ from ..wire.json_vectors import (
     vectors_at,
 )
 from ..wire.vectors import usable, without_vector
-from .calls import VERSION_1, VERSION_2
+from .calls import VERSION_1, VERSION_2, place
 from .search import (
     LARGEST_WINDOW,
     Chosen,
@@ -161,14 +161,14 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     return splice(document.body, edits)
 
 
-def collection_in(body: bytes) -> str:
-    """The name of the collection, after the database's; "" for none. Never raises."""
+def collections_in(body: bytes) -> frozenset[str]:
+    """The name of the collection, after the database's. Never raises."""
     try:
         found = members(body, whole(body))
         database, name = (text_of(body, present(body, found, each)) for each in ("dbName", "collectionName"))
     except (ValueError, IndexError, UnsupportedError):
-        return ""
-    return f"{database}/{name}" if name and database else name
+        return frozenset()
+    return frozenset([place(database, name)] if name else [])
 
 
 def describe(operation: Operation, body: bytes) -> Question | None:

@@ -18,6 +18,7 @@ from ..wire.json import Span, string
 from ..wire.json_vectors import Shortened
 from .schema import Schema
 
+BULK = "bulk"
 INDEX, CREATE, UPDATE, DELETE = "index", "create", "update", "delete"
 STORING = frozenset({INDEX, CREATE})
 _VERBS = STORING | {UPDATE, DELETE}
@@ -78,13 +79,14 @@ def actions(text: bytes) -> Iterator[Action]:
         start = finish
 
 
-def collection_in(body: bytes) -> str:
-    """The index of all documents of a batch; "" if they have several, or name none. Never raises."""
+def collections_in(body: bytes) -> frozenset[str]:
+    """The indices of the documents of a batch, without that of the path; without documents those of all actions. Never raises."""
     try:
-        names = {action.index for action in actions(body) if action.verb in STORING}
+        listed = list(actions(body))
+        documents = [action for action in listed if action.verb in STORING]
+        return frozenset([action.index for action in documents or listed])
     except (ValueError, UnsupportedError):
-        return ""
-    return names.pop() if len(names) == 1 else ""
+        return frozenset()
 
 
 def _end(text: bytes, start: int) -> int:

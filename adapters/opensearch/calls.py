@@ -25,6 +25,7 @@ from .parameters import without_moved
 OPENSEARCH, ELASTICSEARCH = "opensearch", "elasticsearch"
 SEARCH, MULTI_SEARCH = "search", "multi_search"
 EVERY_INDEX = "_all"
+PATTERN = frozenset("*?,")  # of a name that may be several
 
 _SEARCH = re.compile(r"/(?:([^/]+)/)?_(search|msearch)")
 _LINES = re.compile(r"application/(?:[\w.-]+\+)?x-ndjson", re.IGNORECASE)

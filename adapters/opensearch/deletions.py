@@ -7,7 +7,8 @@ index. A deletion with a condition or a routing may not be carried out.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from urllib.parse import parse_qsl
 
 import orjson
@@ -15,11 +16,10 @@ import orjson
 from ..contract import Operation, RequestHead
 from ..writes import Deletion
 from . import bulk, calls
-from .bulk import DELETE, STORING
+from .bulk import BULK, DELETE, STORING
 from .schema import Schema
-from .write import BULK
 
-_GONE, _MATCHING, _SCRIPT, _ANY = "gone", "matching", "script", "any"
+_GONE, _MATCHING, _SCRIPT, _ALIASES, _ANY = "gone", "matching", "script", "aliases", "any"
 _NAME, _ID = r"/(?P<name>[^/_][^/]*)", r"/(?P<id>[^/]+)"
 _REQUESTS = tuple(
     (frozenset(methods.split()), name, re.compile(path))
@@ -29,13 +29,13 @@ _REQUESTS = tuple(
         ("POST", _MATCHING, rf"{_NAME}/_delete_by_query"),
         ("POST", _SCRIPT, rf"{_NAME}/_update(?:_by_query|{_ID})"),
         ("DELETE", _GONE, _NAME),
+        ("POST", _ALIASES, r"/_aliases"),
         ("DELETE", _ANY, r"/_all|/_data_stream/[^/]+"),
-        ("POST", _ANY, r"/_snapshot/[^/]+/[^/]+/_restore|/_aliases"),
+        ("POST", _ANY, r"/_snapshot/[^/]+/[^/]+/_restore"),
     )
 )
-# By which a script deletes what it would change.
-_CONTEXT = b"ctx"
-_REMOVES_INDEX = b"remove_index"
+# A script deletes what it would change by this word, unless it is stored under an id.
+_SCRIPTED, _DELETES = b'"script"', re.compile(rb'delete|"id"')
 _HARMLESS = frozenset({"refresh", "timeout", "wait_for_active_shards", "error_trace", "pretty", "human", "filter_path"})
 
 
@@ -56,30 +56,34 @@ def over_rest(head: RequestHead) -> Operation | None:
 def of_body(request: Operation, body: bytes, known: object | None) -> Sequence[Deletion]:
     """Raises ValueError and the like."""
     index = known.index if isinstance(known, Schema) else None
+    unknown = Deletion(collection=index, is_certain=False)
     if request.name == BULK:
         return list(_of_batch(request, body, index))
-    if request.name == _ANY:
-        is_harmless = request.query is not None and b'"actions"' in body and _REMOVES_INDEX not in body
-        return [] if is_harmless else [Deletion(collection=None, is_certain=False)]
-    if request.name == _SCRIPT and _CONTEXT not in body:
+    if request.name == _GONE:  # by its own name; a pattern may be one of any
+        names = request.collection.split(",")
+        return [unknown if calls.PATTERN & {*name} else Deletion(collection=name) for name in names]
+    if (request.name == _ALIASES and b"remove_index" not in body) or (
+        request.name == _SCRIPT and not _may_delete(body)
+    ):
         return []
     ids = (orjson.dumps(request.partition),) if request.partition else None
     is_plain = {name for name, _ in parse_qsl(request.query or "", keep_blank_values=True)} <= _HARMLESS
-    is_certain = index is not None and is_plain and request.name in {DELETE, _GONE}
-    return [Deletion(collection=index, ids=ids, is_certain=is_certain)]
+    is_certain = index is not None and is_plain and request.name == DELETE
+    return [replace(unknown, ids=ids, is_certain=is_certain)]
 
 
-def _of_batch(request: Operation, body: bytes, index: str | None) -> Sequence[Deletion]:
-    """Deletions, and updates by a script. ``index``: that of the path, or of the documents beside them."""
-    actions = list(bulk.actions(body))
-    named = request.collection or next((action.index for action in actions if action.verb in STORING), "")
-    found: list[Deletion] = []
-    for action in actions:
-        is_script = action.source is not None and _CONTEXT in body[slice(*action.source)]
-        if action.verb in STORING or not (action.verb == DELETE or is_script):
+def _may_delete(body: bytes) -> bool:
+    return _SCRIPTED in body and _DELETES.search(body) is not None
+
+
+def _of_batch(request: Operation, body: bytes, index: str | None) -> Iterator[Deletion]:
+    """Deletions, and updates by a script. ``index``: that of the path, or of all documents."""
+    named = {request.collection} if request.collection else bulk.collections_in(body)
+    for action in bulk.actions(body):
+        is_deletion = action.verb == DELETE
+        if not is_deletion and (action.verb in STORING or not _may_delete(body[slice(*action.source or (0, 0))])):
             continue
-        place = index if (action.index or request.collection) == named else None
-        is_certain = place is not None and action.is_plain and action.verb == DELETE
+        place = index if named == {action.index or request.collection} else None
         ids = None if action.id is None else (action.id,)
-        found.append(Deletion(collection=place, ids=ids, is_certain=is_certain))
-    return found
+        is_certain = place is not None and action.is_plain and is_deletion
+        yield Deletion(collection=place, ids=ids, is_certain=is_certain)

@@ -6,7 +6,7 @@ assigned.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
@@ -15,7 +15,7 @@ import orjson
 
 from ..base import typed
 from ..contract import DeclinedError, MalformedReplyError
-from ..wire.json import Span, elements, last_values, members, whole
+from ..wire.json import elements, last_values, members, whole
 from ..writes import NewPoints, Receipt
 from .bulk import STORING, Document
 
@@ -28,25 +28,27 @@ class _Item(msgspec.Struct):
     error: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_ITEM, _ITEMS = msgspec.json.Decoder(dict[str, _Item]), msgspec.json.Decoder(list[dict[str, _Item]])
+_ITEMS = msgspec.json.Decoder(list[dict[str, _Item]])
 
 
 def read(points: NewPoints, copies: Mapping[int, int | None], query: str, body: bytes) -> Receipt:
     """Of the answer to a batch without ``copies``. Raises MalformedReplyError."""
     document = typed(points.document, Document)
+    places, read = document.places, [item for _, item in _items(body)]
+    sent = [place for place in range(len(document.actions)) if place not in {places[row] for row in copies}]
+    if len(read) < len(sent):  # documents that were sent alone have no others beside them
+        sent = [place for place in sent if place in places]
     try:
-        array, given = _given(document, copies, body)
-        statuses = {place: _only_item(item).status for place, item in given.items()}
-    except (msgspec.DecodeError, RecursionError, LookupError, ValueError) as error:
+        array = members(body, whole(body))["items"].span
+        given = dict(zip(sent, zip(elements(body, array), read, strict=True), strict=True))
+    except (LookupError, ValueError) as error:
         raise MalformedReplyError(f"answer to a batch: {type(error).__name__}") from None
-    places = document.places
-    failed = {row: given[at] for row, at in enumerate(places) if statuses.get(at, 0) >= _FAILED}
-    added = {
-        places[row]: item(points, row, query, None if of is None else failed.get(of)) for row, of in copies.items()
-    }
-    items = [each for _, each in sorted({**given, **added}.items())]
+    failed = {row: given[at][1] for row, at in enumerate(places) if at in given and given[at][1].status >= _FAILED}
+    items = {place: body[slice(*span)] for place, (span, _) in given.items()}
+    for row, of in copies.items():
+        items[places[row]] = made_item(points, row, query, None if of is None else failed.get(of))
     return Receipt(
-        body=b"".join((body[: array[0] + 1], b",".join(items), body[array[1] - 1 :])),
+        body=b"".join((body[: array[0] + 1], b",".join([items[at] for at in sorted(items)]), body[array[1] - 1 :])),
         refused=frozenset(row for row, of in copies.items() if of in failed),
         failed=frozenset(failed),
     )
@@ -61,25 +63,6 @@ def check_removed(body: bytes) -> None:
     if len(refused) < len(items):
         raise MalformedReplyError(f"{len(refused)} of {len(items)} were refused")
     raise DeclinedError(refused[0].status, bytes(refused[0].error))
-
-
-def _given(document: Document, copies: Collection[int], body: bytes) -> tuple[Span, Mapping[int, bytes]]:
-    """The span of the items, and by the place of an action its item. Documents that were sent alone have no others beside them. Raises
-    ValueError, KeyError.
-    """
-    array = members(body, whole(body))["items"].span
-    spans = elements(body, array)
-    left_out = {document.places[row] for row in copies}
-    sent = [place for place in range(len(document.actions)) if place not in left_out]
-    if len(spans) < len(sent):
-        sent = [place for place in sent if place in document.places]
-    return array, dict(zip(sent, [body[slice(*span)] for span in spans], strict=True))
-
-
-def _only_item(item: bytes) -> _Item:
-    """Raises msgspec.DecodeError, ValueError."""
-    ((_, only),) = _ITEM.decode(item).items()
-    return only
 
 
 def _items(body: bytes) -> Sequence[tuple[str, _Item]]:
@@ -101,12 +84,11 @@ def created(points: NewPoints, row: int, query: str) -> bytes:
     return b'%s,"_version":1,"result":"created",%s%s' % (named, forced, _SHARDS)
 
 
-def item(points: NewPoints, row: int, query: str, refused: bytes | None = None) -> bytes:
+def made_item(points: NewPoints, row: int, query: str, refused: _Item | None = None) -> bytes:
     """The item of a document that was left out. ``refused``: that of its original, which the server did not store."""
     document = typed(points.document, Document)
     verb = document.actions[document.places[row]].verb.encode()
     if refused is None:
         return b'{"%s":{%s,"status":201}}' % (verb, created(points, row, query))
-    original = _only_item(refused)
     named = b'"_index":%s,"_id":%s' % (orjson.dumps(document.schema.index), points.ids[row])
-    return b'{"%s":{%s,"status":%d,"error":%s}}' % (verb, named, original.status, original.error)
+    return b'{"%s":{%s,"status":%d,"error":%s}}' % (verb, named, refused.status, refused.error)

@@ -279,10 +279,9 @@ def _named(body: bytes, line: Span) -> str:
     return ",".join(texts_of(body, index)) if is_list else text_of(body, index)
 
 
-def collection_in(body: bytes) -> str:
-    """The index that all headers of a batch name; "" if they differ. Never raises."""
+def collections_in(body: bytes) -> frozenset[str]:
+    """The indices that the headers of a batch without one in its path name, as they are written. Never raises."""
     try:
-        names = {_named(body, header) for header, _ in _items(body, len(body))}
+        return frozenset([_named(body, header) or calls.EVERY_INDEX for header, _ in _items(body, len(body))])
     except UnsupportedError:
-        return ""
-    return names.pop() if len(names) == 1 else ""
+        return frozenset()

@@ -276,7 +276,7 @@ class OpenSearchRest(NotingAdapter[Document, ReplyDocument]):
     read_reply = staticmethod(parse_reply)
     cut_reply = staticmethod(trim)
     payloads = staticmethod(payloads_of)
-    collection_in = staticmethod(request.collection_in)
+    collections_in = staticmethod(request.collections_in)
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The ranked search of a request; None for any other. Never raises."""

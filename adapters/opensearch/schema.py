@@ -21,7 +21,6 @@ _WHOLE = frozenset({"long", "integer", "short", "byte", "unsigned_long"})
 _REAL = frozenset({"double", "float", "half_float", "scaled_float"})
 _TEXTS = frozenset({"text", "match_only_text", "keyword", "constant_keyword", "wildcard"})
 _EXACT = _WHOLE | {"keyword", "constant_keyword", "wildcard", "boolean"}
-_IGNORED = frozenset({"false", False})
 _DENSE = frozenset({"dense_vector", "knn_vector"})
 # Left out of documents unless they are named.
 _HIDDEN = _DENSE | {"sparse_vector", "rank_vectors", "rank_features", "semantic_text", "semantic"}
@@ -45,13 +44,9 @@ class _Mapping(msgspec.Struct):
     source: dict[str, object] = msgspec.field(name=SOURCE, default_factory=dict)
 
 
-class _Settings(msgspec.Struct):
-    index: dict[str, object] = {}
-
-
 class _Index(msgspec.Struct):
     mappings: _Mapping = msgspec.field(default_factory=_Mapping)
-    settings: _Settings = msgspec.field(default_factory=_Settings)
+    settings: dict[str, dict[str, object]] = {}
 
 
 _INDICES = msgspec.json.Decoder(dict[str, _Index])
@@ -104,9 +99,9 @@ def read_schema(body: bytes) -> Schema:
         vectors=vectors,
         kinds={key: each.type for key, each in members.items()},
         exact={key: found for key, each in members.items() if (found := _exact(key, each)) is not None},
-        has_notes=NOTE in members or index.mappings.dynamic in _IGNORED,
+        has_notes=NOTE in members or index.mappings.dynamic in {"false", False},
         is_restorable=not index.mappings.source
-        and not _is_derived(index.settings.index)
+        and not _is_derived(index.settings.get("index", {}))
         and not any("," in path or "*" in path for path in vectors)
         and _hidden(members) == len(vectors),
     )

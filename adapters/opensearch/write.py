@@ -32,14 +32,12 @@ from ..wire.json_requests import member_edit
 from ..wire.json_vectors import Shortened, decode_matrix, edited, guess_numbers
 from ..writes import Form, Inquiry, Neighbours, NewPoints, Receipt, Tenant, WriteNeeds, name_of, numbered
 from . import bulk, calls, receipts
-from .bulk import CREATE, INDEX, STORING, Action, Document
+from .bulk import BULK, CREATE, INDEX, STORING, Action, Document
 from .hits import LeanHits, Read, answers, at_path, read_hits
 from .request import trimmed
 from .schema import SOURCE, Schema, SourceForm, read_schema
 
-BULK = "bulk"
 _PATH = re.compile(r"/(?:([^/]+)/)?_(?:(bulk)|(doc|create)/([^/]+)|(doc))")
-_SEVERAL = frozenset("*,")
 # Parameters of a target that change nothing but when the answer comes.
 _PARAMETERS = frozenset({"refresh", "timeout", "wait_for_active_shards", "error_trace"})
 _CANDIDATES = 100  # that an approximate search of Elasticsearch examines at least
@@ -125,16 +123,17 @@ class OpenSearchWrites(RestWrites):
     has_receipts = True
     first = b'"took":0,"errors":false'  # of an answer to a batch
     parse_description = staticmethod(read_schema)
-    collection_in = staticmethod(bulk.collection_in)
+    collections_in = staticmethod(bulk.collections_in)
 
     def classify(self, head: RequestHead) -> Operation | None:
         return classify(self.backend, head)
 
     def describe(self, write: Operation, body: bytes) -> Question | None:
         """The request for the description of its index; None for several. Never raises."""
-        name = write.collection or bulk.collection_in(body)
-        is_one = name and _SEVERAL.isdisjoint(name) and name != calls.EVERY_INDEX
-        return Question(method="GET", target=f"/{quote(name, safe='')}") if is_one else None
+        names = {write.collection} if write.collection else bulk.collections_in(body)
+        targets = [f"/{quote(name, safe='')}" for name in names if name and calls.PATTERN.isdisjoint(name)]
+        is_one = len(names) == len(targets) == 1 and names != {calls.EVERY_INDEX}
+        return Question(method="GET", target=targets[0]) if is_one else None
 
     def ask_metric(self, write: Operation, body: bytes) -> Question:
         question = self.describe(write, body)
@@ -266,10 +265,8 @@ class OpenSearchWrites(RestWrites):
         self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool
     ) -> Sequence[Question]:
         """A read by ids that shows what was written just before. Vectors are named, because newer servers leave them out otherwise."""
-        vectors = typed(points.document, Document).schema.vectors
-        shown = (
-            f"_source_includes=*,{','.join([quote(path, safe='') for path in vectors])}" if whole else "_source=false"
-        )
+        vectors = [quote(path, safe="") for path in typed(points.document, Document).schema.vectors]
+        shown = f"_source_includes=*,{','.join(vectors)}" if whole else "_source=false"
         target = f"/{_index_of(points, write)}/_mget?{shown}"
         return [Question(method="POST", target=target, body=b'{"ids":[%s]}' % b",".join(ids))]
 
@@ -305,7 +302,7 @@ class OpenSearchWrites(RestWrites):
         count = len(points.ids)
         if write.name != BULK:
             return self.native(HTTPStatus.CREATED, b"{%s}" % receipts.created(points, 0, query[1:]))
-        items = b",".join([receipts.item(points, row, query[1:]) for row in range(count)])
+        items = b",".join([receipts.made_item(points, row, query[1:]) for row in range(count)])
         return self.native(HTTPStatus.OK, b'{%s,"items":[%s]}' % (self.first, items))
 
     def native(self, status: int, body: bytes) -> NativeAnswer:

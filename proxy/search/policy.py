@@ -347,8 +347,8 @@ class _Rule:
 
 class Policies:
     """The policies of the settings and their rules; that of a rule is resolved when a collection first needs it. ``is_raised``: with mode on in
-    place of shadow, for the canary's searches; writes keep their mode. ``may_gate_writes``: whether
-    one of them may gate writes.
+    place of shadow, for the canary's searches; writes keep their mode. ``has_rules``: whether policies
+    differ by collection. ``may_gate_writes``: whether one of them may gate writes.
     """
 
     __slots__ = (
@@ -358,6 +358,7 @@ class Policies:
         "_resolved",
         "_rules",
         "_settings",
+        "has_rules",
         "may_gate_writes",
     )
 
@@ -365,6 +366,7 @@ class Policies:
         self._settings, self._is_raised = settings, is_raised
         self._default = self._made(settings.policy)
         self._rules = tuple([_Rule(_matches(rule.backend), _matches(rule.collection), rule) for rule in settings.rules])
+        self.has_rules = bool(self._rules)
         self.may_gate_writes = settings.policy.write.mode != "off" or any(
             "write" in rule.policy for rule in settings.rules
         )

@@ -20,6 +20,7 @@ from vecsieve.adapters.contract import (
     Bounds,
     DeclinedError,
     Dialect,
+    NamesInBody,
     Operation,
     Reason,
     UnsupportedError,
@@ -126,22 +127,38 @@ class SearchService:
         self._collection_info = CollectionInfo(adapter, services.metrics, services.clock, governor.learned.descriptions)
         self._dialect, self._services, self._number_bytes, self._waiting = dialect, services, number_bytes, waiting
 
+    async def ruled_by(self, operation: Operation, read: Callable[[], Awaitable[Exchange[A] | Bypass]]) -> str | None:
+        """The name by which rules decide on a search whose head has none, from its body; "" for unknown, None if it names collections with
+        several policies.
+        """
+        services, adapter = self._services, self._adapter
+        policies = services.rules.now.policies
+        if operation.collection or not policies.has_rules or not isinstance(adapter, NamesInBody):
+            return operation.collection
+        exchange = await read()
+        if isinstance(exchange, Bypass) or self.too_large(exchange) is not None:
+            return ""
+        names = {policies.rule_of(services.backend, name): name for name in adapter.collections_in(exchange.plain)}
+        return None if len(names) > 1 else next(iter(names.values()), "")
+
     def policy(
         self,
         operation: Operation,
-        ruled_by: str,
+        ruled_by: str | None,
         headers: Collection[tuple[str, str]],
         record: RequestRecord,
         client: Callable[[], Client],
     ) -> tuple[Rules, ResolvedPolicy]:
         """The rules in force and the policy of one search. Raises OverrideError.
 
-        ``ruled_by``: the collection's name as rules know it. ``headers``: fields or metadata, overrides among them. ``client``: who sent it.
+        ``ruled_by``: the collection's name as rules know it; None for collections with several policies, of which none is applied. ``headers``: fields or metadata, overrides among them. ``client``: who sent it.
         """
         record.classified(operation)
         services, rules, is_raised = self._services, self._services.rules.now, False
-        policy = rules.policies.resolve(services.backend, ruled_by)
-        if (canary := rules.canary) is not None and policy.mode == "shadow" and not services.canary.is_stopped:
+        policy = rules.policies.resolve(services.backend, ruled_by or "")
+        if ruled_by is None:
+            policy = replace(policy, mode="off")
+        elif (canary := rules.canary) is not None and policy.mode == "shadow" and not services.canary.is_stopped:
             is_raised = canary.members.admits(client(), operation, ruled_by)
             policy = canary.policies.resolve(services.backend, ruled_by) if is_raised else policy
         if headers:

@@ -105,11 +105,12 @@ class Pipeline:
             if exchange.search is None:
                 return await self._passed(exchange)
             try:
-                overrides, client = exchange.overrides(), exchange.client
-                rules, policy = self._searches.policy(exchange.search, exchange.ruled_by, overrides, record, client)
+                overrides, client, exchange.operation = exchange.overrides(), exchange.client, exchange.search
+                ruled_by = exchange.ruled_by or await self._searches.ruled_by(exchange.search, exchange.read)
+                rules, policy = self._searches.policy(exchange.search, ruled_by, overrides, record, client)
             except OverrideError as error:
                 return exchange.invalid(str(error))
-            exchange.operation, exchange.rules, exchange.policy = exchange.search, rules, policy
+            exchange.rules, exchange.policy = rules, policy
             return await self._searches.answer(
                 policy, record, sample=rules.shadow_sample, read=exchange.read, original=exchange.original
             )

@@ -119,7 +119,7 @@ def chosen(verbs: LeavesPointsOut, judged: Judged, known: Known, policy: Resolve
     """
     points, ignored = judged.points, ignored_of(policy)
     places = {identifier: row for row, identifier in enumerate(points.ids)}
-    payloads = _Payloads(verbs, points, judged.texts)
+    payloads = _Payloads(verbs, points, judged.texts, policy.tenant_keys)
     survivors: dict[int, bytes] = {}
     for row in judged.copies():
         if known.has(points.ids[row]):
@@ -141,10 +141,10 @@ def chosen(verbs: LeavesPointsOut, judged: Judged, known: Known, policy: Resolve
 
 
 class _Payloads:
-    """The payloads of a write and of stored points, with their facts."""
+    """The payloads of a write and of stored points, with their facts. ``tenants``: the keys that copies share."""
 
-    def __init__(self, verbs: LeavesPointsOut, points: NewPoints, texts: Sequence[str]) -> None:
-        self._verbs, self._points, self._texts = verbs, points, texts
+    def __init__(self, verbs: LeavesPointsOut, points: NewPoints, texts: Sequence[str], tenants: Sequence[str]) -> None:
+        self._verbs, self._points, self._texts, self._tenants = verbs, points, texts, tenants
         self._form = verbs.form_of(points) if isinstance(verbs, MergesPoints) else PLAIN
         self._read: dict[int | bytes, dict[str, object]] = {}
 
@@ -159,8 +159,12 @@ class _Payloads:
         return self._read[identifier]
 
     def holds(self, row: int, holder: bytes, known: Mapping[bytes, bytes]) -> bool:
-        """Whether a stored point still contains the text of a point of the write."""
-        mine, theirs = (text_of(payload, self._texts) for payload in (self.of(row), self.stored(holder, known)))
+        """Whether a stored point still has the tenant of a point of the write, and contains its text. The search that found it may lag behind."""
+        payloads = self.of(row), self.stored(holder, known)
+        one, other = ([payload.get(key) for key in self._tenants] for payload in payloads)
+        if one != other:
+            return False
+        mine, theirs = (text_of(payload, self._texts) for payload in payloads)
         return not mine or mine == theirs or (bool(theirs) and holds(text_read(theirs), [text_read(mine)]))
 
     def differ(

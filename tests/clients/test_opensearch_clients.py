@@ -5,9 +5,11 @@ nodes where OPENSEARCH_SERVER and ELASTICSEARCH_SERVER name them.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from prove.search_nodes import started
 from prove.search_requests import BASES, CLEAN, COPIED, bases, family
 from servers.opensearch.store import Product
 
-from support.process.stack import serve
+from support.process.stack import exchange, serve
 
 TOP_K = 8
 MODES = ("off", "shadow", "on")
@@ -212,3 +214,31 @@ def test_the_asyncio_client_and_compressed_bodies_are_served(world: tuple[Produc
             await made.close()
 
     assert len(set(asyncio.run(asked()))) == TOP_K
+
+
+def test_a_batch_without_an_index_in_its_path_has_the_rules_of_its_headers(
+    world: tuple[Product, World], tmp_path: Path
+) -> None:
+    """One index alone, two under one policy, and two under different ones, of which none is applied."""
+    product, urls = world
+    config = tmp_path / "rules.yaml"
+    config.write_text(f"policy: {{mode: 'on'}}\nrules: [{{collection: '{CLEAN}', policy: {{mode: 'off'}}}}]\n")
+    found = {}
+    with serve(urls["direct"], "--backend", product.value, "--config", str(config)) as (url, _):
+        for name, indices in {
+            "copied": [COPIED],
+            "clean": [CLEAN],
+            "same": [COPIED] * 2,
+            "both": [COPIED, CLEAN],
+        }.items():
+            body = [line for index in indices for line in ({"index": index}, search_body(product))]
+            lines = b"".join([json.dumps(line).encode() + b"\n" for line in body])
+            answer = exchange(url, "POST", "/_msearch", lines, {"Content-Type": "application/x-ndjson"})
+            assert answer.status == 200
+            found[name] = "x-vecsieve" in {key.lower() for key, _ in answer.headers}
+    assert found == {"copied": True, "clean": False, "same": True, "both": False}
+
+
+def search_body(product: Product) -> dict[str, Any]:
+    made = nearest(product)
+    return made.get("body") or made

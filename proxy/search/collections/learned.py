@@ -153,10 +153,11 @@ def is_of(collection: str | None, name: str) -> bool:
 
 
 def named_in(adapter: object, operation: Operation, body: bytes) -> str:
-    """The collection's name, from the body if the operation has none; "" for unknown."""
+    """The collection's name, from the body if the operation has none; "" for unknown, and for several."""
     if operation.collection or not isinstance(adapter, NamesInBody):
         return operation.collection
-    return adapter.collection_in(body)[:LONGEST_NAME]
+    names = adapter.collections_in(body)
+    return next(iter(names))[:LONGEST_NAME] if len(names) == 1 else ""
 
 
 # Characters of a collection's name, with tenant and database where it has them. No database accepts a longer one, and over gRPC a name may

@@ -9,7 +9,7 @@ import pytest
 from qdrant_client import grpc as qdrant
 from servers.pinecone.grpc_messages import message_type as pinecone
 
-from support.backends.writes import COLLECTION, ID, MILVUS
+from support.backends.writes import COLLECTION, ID, MILVUS, OPENSEARCH
 from support.milvus import messages as milvus
 from support.weaviate.messages import message_type as weaviate
 from vecsieve.adapters.backends import BACKENDS
@@ -20,6 +20,8 @@ CHROMA = f"/api/v2/tenants/t/databases/d/collections/{COLLECTION}"
 UUID = "00000000-0000-0000-0000-0000000000AB"
 ENTITIES = "/v2/vectordb/entities/delete"
 IN_1_2 = (b"1", b"2")
+KNOWN = {"milvus": MILVUS, "opensearch": OPENSEARCH}  # Elasticsearch's is unknown
+SCRIPT = {"script": {"source": "ctx.op = 'delete'"}}
 
 
 def deleted(backend: str, method: str, path: str, body: Any = None) -> list[Deletion] | None:
@@ -29,7 +31,7 @@ def deleted(backend: str, method: str, path: str, body: Any = None) -> list[Dele
     head = RequestHead(method=method, path=path, content_type="application/json", host="docs-1.svc.pinecone.io")
     request = deletes.classify(head)
     raw = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-    return None if request is None else list(deletes.of(request, raw, MILVUS if backend == "milvus" else None))
+    return None if request is None else list(deletes.of(request, raw, KNOWN.get(backend)))
 
 
 def points(backend: str, method: str, path: str, body: Any, **expected: Any) -> Any:
@@ -61,6 +63,23 @@ REST = [
     points("milvus", "POST", "/v2/vectordb/partitions/drop", {"collectionName": "c", "partitionName": "p"}, collection="default/c", partition=b'"p"'),
     points("milvus", "POST", "/v2/vectordb/collections/rename", {"collectionName": "c", "newCollectionName": "d"}, collection="default/c", is_certain=False),
     points("milvus", "POST", ENTITIES, None, collection=None, is_certain=False),
+    points("opensearch", "DELETE", "/alias/_doc/a%2Fb", b"", collection="docs", ids=(b'"a/b"',)),
+    points("opensearch", "POST", "/alias/_bulk", b'{"index":{"_id":"b"}}\n{}\n{"delete":{"_id":1}}\n', collection="docs", ids=(b'"1"',)),
+    points("opensearch", "POST", "/_bulk", b'{"delete":{"_index":"alias","_id":"a"}}\n', collection="docs", ids=(b'"a"',)),
+    points("opensearch", "POST", "/_bulk", b'{"index":{"_index":"x","_id":"b"}}\n{}\n{"delete":{"_index":"y","_id":"a"}}\n', ids=(b'"a"',), is_certain=False),
+    points("opensearch", "POST", "/alias/_bulk", b'{"delete":{"_id":"a","routing":"r"}}\n', collection="docs", ids=(b'"a"',), is_certain=False),
+    points("opensearch", "POST", "/alias/_bulk", b'{"update":{"_id":"a"}}\n{"script":"ctx.op=\'delete\'"}\n', collection="docs", ids=(b'"a"',), is_certain=False),
+    points("opensearch", "POST", "/alias/_bulk", None, is_certain=False),
+    points("opensearch", "POST", "/alias/_delete_by_query", {"query": {}}, collection="docs", is_certain=False),
+    points("opensearch", "POST", "/alias/_update_by_query", SCRIPT, collection="docs", is_certain=False),
+    points("opensearch", "POST", "/alias/_update/a", SCRIPT, collection="docs", ids=(b'"a"',), is_certain=False),
+    points("opensearch", "DELETE", "/docs", b"", collection="docs"),
+    points("opensearch", "POST", "/_aliases", {"actions": [{"remove_index": {"index": "docs"}}]}, collection="docs", is_certain=False),
+    points("opensearch", "POST", "/_snapshot/r/s/_restore", b"", collection="docs", is_certain=False),
+    points("elasticsearch", "DELETE", "/alias/_doc/a", b"", ids=(b'"a"',), is_certain=False),
+    points("elasticsearch", "DELETE", "/docs", b"", collection="docs"),
+    points("elasticsearch", "DELETE", "/doc*", b"", is_certain=False),
+    points("elasticsearch", "DELETE", "/_data_stream/logs", b"", is_certain=False),
     points("weaviate", "DELETE", f"/v1/objects/docs/{ID.upper()}", b"", collection="Docs", ids=(f'"{ID}"'.encode(),)),
     points("weaviate", "DELETE", f"/v1/objects/{ID}", b"", collection=None, ids=(f'"{ID}"'.encode(),)),
     points("weaviate", "DELETE", "/v1/batch/objects", {"match": {"class": "docs", "where": {}}}, collection="Docs", is_certain=False),
@@ -73,7 +92,7 @@ REST = [
 def test_what_a_request_over_rest_deletes(
     backend: str, method: str, path: str, body: Any, expected: dict[str, Any]
 ) -> None:
-    assert deleted(backend, method, path, body) == [Deletion(**expected)]
+    assert deleted(backend, method, path, body) == [Deletion(**{"collection": None, **expected})]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +126,9 @@ def test_the_namespace_without_a_name_has_two() -> None:
         ("qdrant", "DELETE", "/collections/c/index/x"),
         ("chroma", "POST", f"{CHROMA}/get"),
         ("milvus", "POST", "/v2/vectordb/entities/query"),
+        ("opensearch", "POST", "/docs/_doc/a"),
+        ("opensearch", "DELETE", "/_search/scroll"),
+        ("elasticsearch", "DELETE", "/_pit"),
         ("weaviate", "GET", f"/v1/objects/Docs/{ID}"),
         ("pinecone", "GET", "/vectors/fetch"),
         ("qdrant", "GET", "/collections/c/points/payload"),
@@ -119,6 +141,10 @@ def test_other_requests_delete_nothing(backend: str, method: str, path: str) -> 
 
 def test_a_dry_run_deletes_nothing() -> None:
     assert deleted("weaviate", "DELETE", "/v1/batch/objects", {"match": {"class": "Docs"}, "dryRun": True}) == []
+    assert (
+        deleted("opensearch", "POST", "/docs/_bulk", b'{"update":{"_id":"a"}}\n{"script":"ctx._source.n+=1"}\n') == []
+    )
+    assert deleted("opensearch", "POST", "/_aliases", {"actions": [{"add": {"index": "docs", "alias": "a"}}]}) == []
     message = weaviate("BatchDeleteRequest")(collection="Docs", dry_run=True)
     assert called("weaviate", "/weaviate.v1.Weaviate/BatchDelete", message) == []
 

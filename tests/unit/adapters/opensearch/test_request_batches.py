@@ -102,18 +102,17 @@ def test_a_search_of_another_index_stays(headers: list[Any], collection: str, su
 
 
 @pytest.mark.parametrize(
-    ("headers", "name"),
+    ("headers", "names"),
     [
-        ([{"index": "a"}, {"index": "a"}], "a"),
-        ([{"index": ["a", "b"]}], "a,b"),
-        ([{"index": "a"}, {"index": "b"}], ""),
-        ([{}], ""),
+        ([{"index": "a"}, {"index": "a"}], {"a"}),
+        ([{"index": ["a", "b"]}], {"a,b"}),
+        ([{"index": "a"}, {"index": "b"}, {}], {"a", "b", "_all"}),
     ],
 )
-def test_a_batch_is_of_the_index_that_all_headers_name(headers: list[Any], name: str) -> None:
+def test_a_batch_is_of_the_indices_that_its_headers_name(headers: list[Any], names: set[str]) -> None:
     assert isinstance(ADAPTER, NamesInBody)
-    assert ADAPTER.collection_in(lines(*[line for header in headers for line in (header, KNN)])) == name
-    assert ADAPTER.collection_in(b"no lines") == ""
+    assert ADAPTER.collections_in(lines(*[line for header in headers for line in (header, KNN)])) == names
+    assert not ADAPTER.collections_in(b"no lines")
 
 
 def test_an_empty_header_is_one() -> None:

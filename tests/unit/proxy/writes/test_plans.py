@@ -66,8 +66,10 @@ def stored(write: Judged, *ids: int, is_merging: bool = True) -> Known:
     return known(write, *map(point, ids), is_merging=is_merging)
 
 
-def policy(mode: str = "merge", *, ignore: tuple[str, ...] = (), **write: Any) -> ResolvedPolicy:
-    policy = {"ignore": ignore, "write": {"mode": mode, **write}}
+def policy(
+    mode: str = "merge", *, ignore: tuple[str, ...] = (), tenants: tuple[str, ...] = (), **write: Any
+) -> ResolvedPolicy:
+    policy = {"ignore": ignore, "tenant_keys": tenants, "write": {"mode": mode, **write}}
     made = Settings.model_validate({"policy": policy, "journal": {"path": "j.db"}})
     return Policies(made).resolve("qdrant", "docs")
 
@@ -315,3 +317,11 @@ def test_copies_whose_merged_point_the_collection_cannot_hold_are_stored_as_they
     write = told((point(2, tags=["x"]), 9))
     alone = merged(Typed(), UPSERT, write, known(write, point(9, tags=["y"])), policy(merge="merge"), waits=True)
     assert (alone.unheld, alone.rows, alone.body) == (1, (), None)
+
+
+@pytest.mark.parametrize("team", ["x", "y"])
+def test_a_stored_point_that_has_another_tenant_by_now_is_no_original(team: str) -> None:
+    """The search that found it may show an earlier content, whatever fields may differ."""
+    write = told((point(1, team="x"), 2))
+    plan = skipped(write, known(write, point(2, team=team)), ignore=("*",), tenants=("team",))
+    assert bool(plan.rows) is (team == "x")
