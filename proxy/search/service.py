@@ -136,7 +136,11 @@ class SearchService:
         if operation.collection or not policies.has_rules or not isinstance(adapter, NamesInBody):
             return operation.collection
         exchange = await read()
-        if isinstance(exchange, Bypass) or self.too_large(exchange) is not None:
+        if isinstance(exchange, Bypass):
+            return ""
+        try:
+            self._adapter.check_size(operation, exchange.plain, services.bounds)
+        except UnsupportedError:
             return ""
         names = {policies.rule_of(services.backend, name): name for name in adapter.collections_in(exchange.plain)}
         return None if len(names) > 1 else next(iter(names.values()), "")
@@ -244,7 +248,7 @@ class SearchService:
         try:
             self._adapter.check_size(
                 operation, exchange.plain, self._services.bounds
-            )  # before anything else reads the body
+            )  # before anything else parses the body
         except UnsupportedError as verdict:
             return verdict.reason
         if len(exchange.plain) > TURN_BYTES:
