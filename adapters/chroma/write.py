@@ -29,7 +29,7 @@ from ..contract import (
     UnsupportedError,
     may_be_json,
 )
-from ..wire.json import Span, last_values, string, value_spans, whole
+from ..wire.json import Span, last_values, object_of, string, value_spans, whole
 from ..wire.json_requests import items_of, member_edit, present, read_object, required
 from ..wire.json_vectors import (
     Shortened,
@@ -46,14 +46,13 @@ _COLUMNS = ("ids", "embeddings", "metadatas", "documents", "uris")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed write. ``metadata``: the span of each record's in ``source.text``, None without the column; ``column``: the span of a column
-    that is null; ``at``: where a missing one is added. ``columns``: by name the span of each column, and of its records.
+    """A parsed write. ``columns``: by name the span of each column in ``source.text``, and of its records. ``metadata``: the span of the column
+    of metadata, also if it is null; ``at``: where a missing one is added.
     """
 
     source: Shortened
     columns: Mapping[str, tuple[Span, tuple[Span, ...]]]
-    metadata: tuple[Span, ...] | None
-    column: Span | None
+    metadata: Span | None
     at: int
 
 
@@ -89,7 +88,7 @@ _REPLY = msgspec.json.Decoder(_Reply)
 
 
 class _Got(msgspec.Struct):
-    ids: list[str]
+    ids: list[msgspec.Raw]
     embeddings: list[msgspec.Raw] | None = None
     metadatas: list[msgspec.Raw] | None = None
     documents: list[msgspec.Raw] | None = None
@@ -97,11 +96,6 @@ class _Got(msgspec.Struct):
 
 
 _GOT = msgspec.json.Decoder(_Got)
-
-
-def _record(cells: Mapping[str, bytes | msgspec.Raw]) -> bytes:
-    """A single record."""
-    return b"{%s}" % b",".join([b'"%s":%s' % (name.encode(), bytes(cell)) for name, cell in cells.items()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +184,7 @@ class ChromaWrites(RestWrites):
             document=Document(
                 source=source,
                 columns={name: (place, tuple(columns[name])) for name, place in places.items()},
-                metadata=None if metadata is None else tuple(metadata),
-                column=value_spans(request).get("metadatas"),
+                metadata=value_spans(request).get("metadatas"),
                 at=span[1] - 1,
             ),
         )
@@ -243,17 +236,16 @@ class ChromaWrites(RestWrites):
         """The client's bytes with a note in the metadata of some records."""
         document = typed(points.document, Document)
         texts = {row: json_text(note.decode()) for row, note in notes.items()}
-        if document.metadata is not None:
-            text = document.source.text
-            edits = [member_edit(text, document.metadata[row], NOTE, note) for row, note in texts.items()]
+        if "metadatas" in document.columns:
+            text, (_, cells) = document.source.text, document.columns["metadatas"]
+            edits = [member_edit(text, cells[row], NOTE, note) for row, note in texts.items()]
         else:
-            cells = [
+            noted = [
                 b'{"%s":%s}' % (NOTE.encode(), texts[row]) if row in texts else b"null"
                 for row in range(len(points.ids))
             ]
-            column = b"[%s]" % b",".join(cells)
-            at = document.at
-            edits = [(*document.column, column) if document.column else (at, at, b',"metadatas":' + column)]
+            column, at = b"[%s]" % b",".join(noted), document.at
+            edits = [(*document.metadata, column) if document.metadata else (at, at, b',"metadatas":' + column)]
         return b"".join(edited(document.source, (0, len(document.source.text)), edits))
 
     def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
@@ -267,19 +259,14 @@ class ChromaWrites(RestWrites):
         return [Question(method="POST", target=f"{write.partition}/get", body=body)]
 
     def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        got = _GOT.decode(body)
-        ids = [orjson.dumps(each) for each in got.ids]
-        columns = {
-            "ids": ids,
-            "embeddings": got.embeddings,
-            "metadatas": got.metadatas,
-            "documents": got.documents,
-            "uris": got.uris,
-        }
+        columns = msgspec.structs.asdict(_GOT.decode(body))
         present = {name: column for name, column in columns.items() if column is not None}
-        each = zip(*present.values(), strict=True)
+        records = [dict(zip(present, map(bytes, cells), strict=True)) for cells in zip(*present.values(), strict=True)]
         return {
-            identifier: _record(dict(zip(present, row, strict=True))) for identifier, row in zip(ids, each, strict=True)
+            orjson.dumps(string(record["ids"])): object_of(
+                [(orjson.dumps(name), cell) for name, cell in record.items()]
+            )
+            for record in records
         }
 
     def ask_removed(self, write: Operation, _: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
