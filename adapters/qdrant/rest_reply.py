@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..contract import FIELD_BYTES, Allowance, MalformedReplyError, Needs, Pool
+from ..contract import FIELD_BYTES, Allowance, Needs, Pool
 from ..wire.json import (
     Span,
     check_members,
@@ -25,7 +25,7 @@ from ..wire.json import (
     whole,
     without_surrogates,
 )
-from ..wire.json_vectors import Shortened, decode_matrix, guess_vectors, payload_values, set_aside, sparse_matrix, stack
+from ..wire.json_vectors import Shortened, decode_matrix, guess_arrays, payload_values, set_aside, sparse_matrix, stack
 from ..wire.vectors import without_vector
 from .ranking import Kind, Shape, best
 from .rest_request import Document, Plan
@@ -244,12 +244,10 @@ class ReplyDocument:
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
-    asks_all = any(plan.name is None for plan in request.plans)
-    spans = () if asks_all else guess_vectors(body, {plan.name for plan in request.plans if plan.name is not None})
-    try:
-        return _read_guessed(request, needs, set_aside(body, spans))
-    except ValueError as error:
-        raise MalformedReplyError(str(error)) from None
+    names = {plan.name for plan in request.plans}
+    name = next(iter(names)) if len(names) == 1 else ""  # of several the unnamed vectors are guessed
+    spans = () if None in names else guess_arrays(body, name or "vector", may_follow=True)
+    return _read_guessed(request, needs, set_aside(body, spans))
 
 
 class _UnprovenError(ValueError):

@@ -25,7 +25,6 @@ from .vectors import union_matrix, usable
 T = TypeVar("T")
 Matrix = npt.NDArray[np.float32]
 
-_UNNAMED = "vector"
 _PLACEHOLDER = b"[]"
 _BRACE = ord("{")
 # Of requests. Their placeholder must be found again as the query's vector.
@@ -184,12 +183,6 @@ def objects_of(source: Shortened, rows: Iterable[Members], aside: Collection[str
                 yield source.cut(member.key, member.value).rstrip(b": \t\r\n"), source.cut(*member.span)
 
     return tuple([object_of(entries(row)) for row in rows])
-
-
-def guess_vectors(body: bytes, names: Collection[str]) -> list[Span]:
-    """Likely flat arrays of dense vectors: under the only name of ``names``; with several names, or "", those of the unnamed vector."""
-    name = next(iter(names)) if len(names) == 1 else ""
-    return guess_arrays(body, name or _UNNAMED, may_follow=True)
 
 
 # Shorter arrays are parsed with the rest: their placeholders would save nothing.

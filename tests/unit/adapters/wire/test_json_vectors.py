@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.wire.json import REPLY_BYTES
-from vecsieve.adapters.wire.json_vectors import guess_arrays, guess_rows, guess_vectors, set_aside
+from vecsieve.adapters.wire.json_vectors import guess_arrays, guess_rows, set_aside
 
 
-def guessed(body: bytes, *names: str) -> list[bytes]:
-    return [body[start:end] for start, end in guess_vectors(body, set(names))]
+def guessed(body: bytes, name: str) -> list[bytes]:
+    return [body[start:end] for start, end in guess_arrays(body, name, may_follow=True)]
 
 
 @given(body=st.binary(max_size=60), data=st.data())
@@ -39,41 +39,32 @@ def test_nothing_set_aside_is_the_text_itself() -> None:
     assert short.aside((0, 2)) is None
 
 
-def test_bare_vectors_are_guessed() -> None:
-    body = b'[{"id":1,"vector":[1,2]},{"id":2,"vector":[3.5]},{"id":3,"vector":null}]'
-    assert guessed(body, "") == [b"[1,2]", b"[3.5]"]
-
-
-def test_a_named_vector_is_guessed_wherever_it_stands_in_its_object() -> None:
-    body = b'[{"vector":{"a":[1,2]}},{"vector":{"b":[9],"a":[3]}}]'
-    assert guessed(body, "a") == [b"[1,2]", b"[3]"]
-
-
-def test_names_are_looked_for_as_the_server_writes_them() -> None:
+def test_vectors_are_guessed_wherever_they_stand() -> None:
+    assert guessed(b'[{"id":1,"vector":[1,2]},{"id":2,"vector":[3.5]},{"id":3,"vector":null}]', "vector") == [
+        b"[1,2]",
+        b"[3.5]",
+    ]
+    assert guessed(b'[{"vector":{"a":[1,2]}},{"vector":{"b":[9],"a":[3]}}]', "a") == [b"[1,2]", b"[3]"]
     assert guessed('{"vector":{"grö\\"ße":[1]}}'.encode(), 'grö"ße') == [b"[1]"]
 
 
-def test_a_multivector_and_a_sparse_vector_are_left_where_they_are() -> None:
-    assert guessed(b'[{"vector":[[1],[2]]},{"vector":{"a":[[1]]}},{"vector":{"indices":[1]}}]', "a") == []
-
-
-def test_with_several_names_only_bare_vectors_are_guessed() -> None:
-    assert guessed(b'[{"vector":{"a":[1]}},{"vector":[2]}]', "a", "b") == [b"[2]"]
+def test_a_multivector_is_left_where_it_is() -> None:
+    assert guessed(b'[{"vector":[[1],[2]]},{"vector":{"a":[[1]]}}]', "a") == []
 
 
 def test_a_body_cut_inside_a_vector_ends_the_guess() -> None:
-    assert guessed(b'[{"vector":[1]},{"vector":[2,3', "") == [b"[1]"]
-    assert guessed(b'{"vector":', "") == []
+    assert guessed(b'[{"vector":[1]},{"vector":[2,3', "vector") == [b"[1]"]
+    assert guessed(b'{"vector":', "vector") == []
 
 
 def test_text_inside_a_string_is_not_mistaken_for_a_vector() -> None:
-    assert guessed(rb'{"payload":{"t":"\"vector\":[1]"},"vector":[2]}', "") == [b"[2]"]
+    assert guessed(rb'{"payload":{"t":"\"vector\":[1]"},"vector":[2]}', "vector") == [b"[2]"]
 
 
 @given(body=st.text(alphabet='{}[]",:\\ve1', max_size=40).map(lambda text: text.replace("v", '"vector":').encode()))
 def test_guesses_are_disjoint_ascending_and_bracketed(body: bytes) -> None:
     # Invariant: whatever the bytes, the spans can be set aside, and each is one bracket pair without another inside.
-    spans = guess_vectors(body, {"e"})
+    spans = guess_arrays(body, "e", may_follow=True)
     assert all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
     for start, end in spans:
         assert body[start:end].startswith(b"[")
@@ -144,9 +135,7 @@ MANY = 40_000
 @pytest.mark.parametrize(
     ("item", "guess"),
     [
-        (b'"vector":[1],', lambda body: guess_vectors(body, {""})),
-        (b'"vector":1,', lambda body: guess_vectors(body, {""})),
-        (b'"vector":{"a":[1]},', lambda body: guess_vectors(body, {"a"})),
+        (b'"v":[1],', lambda body: guess_arrays(body, "v", may_follow=True)),
         (b'"v":[1],"x":1,', lambda body: guess_arrays(body, "v")),
         (b'"v":[],"x":1,', lambda body: guess_arrays(body, "v")),
     ],
