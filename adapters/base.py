@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -296,15 +296,45 @@ class Writes:
         return Receipt(body=body)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRows:
+    """The points of a write: spans in ``source.text``. ``arrays``: all arrays with one element per point. ``payloads``: None where absent."""
+
+    source: Shortened
+    arrays: Sequence[Array]
+    rows: Sequence[Span]
+    payloads: Sequence[Span | None]
+
+
 class RestWrites(Writes):
-    """Over JSON bodies. ``guess``: the arrays that are set aside before the rest is parsed. ``arrays``: all arrays of a parsed write with
-    one element per point.
+    """Over JSON bodies. ``guess``: the arrays that are set aside before the rest is parsed. ``payload``: the member of a point that gets a
+    note, which ``is_flat`` makes a JSON string. A document that is no WrittenRows has its own ``arrays`` and ``annotated``.
     """
 
     conflict = 409
+    payload: ClassVar[str]
+    is_flat = True
     guess: Callable[[bytes], list[Span]] = staticmethod(guess_numbers)
     read_points: Callable[[Operation, Shortened, WriteNeeds], NewPoints]
-    arrays: Callable[[NewPoints], tuple[Shortened, Sequence[Array]]]
+
+    def rows_of(self, points: NewPoints) -> WrittenRows:
+        return typed(points.document, WrittenRows)
+
+    def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
+        written = self.rows_of(points)
+        return written.source, written.arrays
+
+    def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+        """The client's bytes with notes in payloads; a missing one becomes the last member of its point."""
+        written, edits = self.rows_of(points), list[Edit]()
+        for row, raw in notes.items():
+            note, payload = json_text(raw.decode()) if self.is_flat else raw, written.payloads[row]
+            if payload is None:
+                end = written.rows[row][1] - 1
+                edits.append((end, end, b',"%s":{"%s":%s}' % (self.payload.encode(), NOTE.encode(), note)))
+            else:
+                edits.append(member_edit(written.source.text, payload, NOTE, note))
+        return b"".join(edited(written.source, (0, len(written.source.text)), edits))
 
     def parse(self, write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
         try:
@@ -380,13 +410,6 @@ def payload_fields(
 ) -> tuple[tuple[bytes | None, ...], ...]:
     """Per point the raw JSON of each key of its payload, None if absent."""
     return tuple([last_values(b"null" if span is None else source.cut(*span), keys) for span in payloads])
-
-
-def note_edit(source: Shortened, payload: Span | None, point: Span, name: bytes, note: bytes) -> Edit:
-    """A note in a point's payload, or in a new one of this name at the end of the point."""
-    if payload is None:
-        return point[1] - 1, point[1] - 1, b',"%s":{"%s":%s}' % (name, NOTE.encode(), note)
-    return member_edit(source.text, payload, NOTE, note)
 
 
 def equal_to(tenant: Tenant) -> bytes:

@@ -87,15 +87,7 @@ class _Reply(msgspec.Struct):
 _REPLY = msgspec.json.Decoder(_Reply)
 
 
-class _Got(msgspec.Struct):
-    ids: list[msgspec.Raw]
-    embeddings: list[msgspec.Raw] | None = None
-    metadatas: list[msgspec.Raw] | None = None
-    documents: list[msgspec.Raw] | None = None
-    uris: list[msgspec.Raw] | None = None
-
-
-_GOT = msgspec.json.Decoder(_Got)
+_COLUMN = msgspec.json.Decoder(list[msgspec.Raw] | None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,15 +251,15 @@ class ChromaWrites(RestWrites):
         return [Question(method="POST", target=f"{write.partition}/get", body=body)]
 
     def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        columns = msgspec.structs.asdict(_GOT.decode(body))
-        present = {name: column for name, column in columns.items() if column is not None}
-        records = [dict(zip(present, map(bytes, cells), strict=True)) for cells in zip(*present.values(), strict=True)]
-        return {
-            orjson.dumps(string(record["ids"])): object_of(
-                [(orjson.dumps(name), cell) for name, cell in record.items()]
-            )
-            for record in records
+        columns = {
+            name: _COLUMN.decode(raw or b"null")
+            for name, raw in zip(_COLUMNS, last_values(body, _COLUMNS), strict=True)
         }
+        present = {name: list(map(bytes, column)) for name, column in columns.items() if column is not None}
+        ids = [orjson.dumps(string(raw)) for raw in present["ids"]]
+        names = [orjson.dumps(name) for name in present]
+        rows = zip(*present.values(), strict=True)
+        return {identifier: object_of(zip(names, row, strict=True)) for identifier, row in zip(ids, rows, strict=True)}
 
     def ask_removed(self, write: Operation, _: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """A deletion for each record, with a filter for its metadata and its document."""

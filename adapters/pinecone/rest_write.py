@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import orjson
 
-from ..base import Array, RestWrites, equal_to, json_text, note_edit, payload_fields, typed, vectors_json
+from ..base import RestWrites, WrittenRows, equal_to, payload_fields, typed, vectors_json
 from ..contract import (
     NativeAnswer,
     Operation,
@@ -25,12 +25,11 @@ from ..contract import (
     UnsupportedError,
     may_be_json,
 )
-from ..wire.json import Span, last_values, string, value_spans, whole
+from ..wire.json import last_values, string, value_spans, whole
 from ..wire.json_requests import items_of, present, read_object, required
 from ..wire.json_vectors import (
     Shortened,
     decode_matrix,
-    edited,
 )
 from ..writes import Form, Inquiry, Neighbours, NewPoints, WriteNeeds, name_of
 from .calls import BACKEND, index_of
@@ -43,16 +42,10 @@ FORM = Form("metadata", ("values", "sparseValues", "sparse_values"))
 DELETED = 1000  # ids of one deletion
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A parsed upsert: for each vector its span in ``source.text`` and that of its metadata, None if absent. ``array``: the span of all
-    vectors. ``namespace``: JSON, b"" if absent.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document(WrittenRows):
+    """``namespace``: JSON, b"" if absent."""
 
-    source: Shortened
-    array: Span
-    rows: tuple[Span, ...]
-    metadata: tuple[Span | None, ...]
     namespace: bytes
 
 
@@ -80,6 +73,7 @@ _FETCHED = msgspec.json.Decoder(_Fetched)
 class PineconeRestWrites(RestWrites):
     reads_lag = True  # by seconds: "Data freshness" in its documentation
     form = FORM
+    payload = FORM.payload
 
     def partition(self, points: NewPoints) -> bytes:
         """The namespace, in one spelling; empty without one."""
@@ -116,9 +110,9 @@ class PineconeRestWrites(RestWrites):
         namespace = present(text, request, "namespace")
         document = Document(
             source=source,
-            array=array,
-            rows=tuple(rows),
-            metadata=tuple(metadata),
+            arrays=[(array, rows)],
+            rows=rows,
+            payloads=metadata,
             namespace=b"" if namespace is None else source.cut(*namespace),
         )
         return NewPoints(
@@ -159,21 +153,6 @@ class PineconeRestWrites(RestWrites):
     def is_cosine(self, body: bytes, _: str) -> bool:
         """From the statistics of an index, if they name the metric. Never raises."""
         return last_values(body, ("metric",))[0] == b'"cosine"'
-
-    def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-        """The client's bytes with a note in the metadata of some vectors."""
-        document = typed(points.document, Document)
-        edits = [
-            note_edit(
-                document.source, document.metadata[row], document.rows[row], b"metadata", json_text(note.decode())
-            )
-            for row, note in notes.items()
-        ]
-        return b"".join(edited(document.source, (0, len(document.source.text)), edits))
-
-    def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
-        document = typed(points.document, Document)
-        return document.source, [(document.array, document.rows)]
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """Fetches with ids in the URL; they return whole vectors."""

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 import orjson
 
-from ..base import NOTE, Array, RestWrites, note_edit, payload_fields, typed, vectors_json
+from ..base import NOTE, RestWrites, WrittenRows, payload_fields, typed, vectors_json
 from ..contract import NativeAnswer, Operation, Question, Reason, UnsupportedError
 from ..wire.json import Span, check_dimensions, last_values, members, string, value_spans, whole
 from ..wire.json_requests import items_of, present, read_object, required
@@ -43,21 +43,16 @@ _UPSERT = ("points", "batch", "shard_key", *_CONDITIONS)
 _PARAMS = b'"params":{"quantization":{"rescore":true}}'
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A parsed upsert: spans in ``source.text``, one for each point.
-
-    ``payloads``: the values, null as well; None where absent. ``rows``: the points; of a batch the ids. ``columns``: where `payloads` is added to a
-    batch without one; None where it is there. ``partition``: the value of `shard_key`, b"" without one. ``lists``: the arrays that have
-    one element for each point, and those elements; of columns with their names: of ids, payloads, and vectors ("" is unnamed).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document(WrittenRows):
+    """``payloads``: null as well. ``rows``: of a batch the ids. ``columns``: where `payloads` is added to a batch without one; None where it is
+    there. ``partition``: the value of `shard_key`, b"" without one. ``lists``: the arrays with their names, of columns: of ids, payloads,
+    and vectors ("" is unnamed).
     """
 
-    source: Shortened
-    payloads: tuple[Span | None, ...]
-    rows: tuple[Span, ...]
     columns: int | None
     partition: bytes
-    lists: tuple[_List, ...]
+    lists: Sequence[_List]
 
 
 class _List(NamedTuple):
@@ -263,6 +258,7 @@ def is_comparable(value: object) -> bool:
 
 class QdrantRestWrites(RestWrites):
     classify = staticmethod(calls.classify_rest_write)
+    payload, is_flat = "payload", False
 
     def partition(self, points: NewPoints) -> bytes:
         """The value of `shard_key`, in one spelling."""
@@ -303,11 +299,12 @@ class QdrantRestWrites(RestWrites):
         shard_key = present(text, request, "shard_key")
         document = Document(
             source=source,
-            payloads=tuple(listed.payloads),
-            rows=tuple(listed.rows),
+            arrays=[(column.array, column.elements) for column in listed.lists],
+            payloads=listed.payloads,
+            rows=listed.rows,
             columns=listed.columns,
             partition=b"" if shard_key is None else source.cut(*shard_key),
-            lists=tuple(listed.lists),
+            lists=listed.lists,
         )
         return NewPoints(
             ids=tuple([id_as_json(text[start:end]) for start, end in listed.ids]),
@@ -364,20 +361,11 @@ class QdrantRestWrites(RestWrites):
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's bytes with a note in the payloads of some points."""
         document = typed(points.document, Document)
-        text = document.source.text
-        if document.columns is not None:
-            column = [_payload(notes[row]) if row in notes else b"null" for row in range(len(points.ids))]
-            edits = [(document.columns, document.columns, b',"payloads":[%s]' % b",".join(column))]
-        else:
-            edits = [
-                note_edit(document.source, document.payloads[row], document.rows[row], b"payload", note)
-                for row, note in notes.items()
-            ]
-        return b"".join(edited(document.source, (0, len(text)), edits if notes else []))
-
-    def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
-        document = typed(points.document, Document)
-        return document.source, [(column.array, column.elements) for column in document.lists]
+        if document.columns is None or not notes:
+            return super().annotated(points, notes)
+        column = [_payload(notes[row]) if row in notes else b"null" for row in range(len(points.ids))]
+        edits = [(document.columns, document.columns, b',"payloads":[%s]' % b",".join(column))]
+        return b"".join(edited(document.source, (0, len(document.source.text)), edits))
 
     def ask_stored(
         self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool

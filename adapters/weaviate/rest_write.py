@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import orjson
 
-from ..base import NOTE, Array, RestWrites, json_text, note_edit, typed, vectors_json
+from ..base import NOTE, Array, RestWrites, WrittenRows, typed, vectors_json
 from ..contract import (
     DeclinedError,
     MalformedReplyError,
@@ -31,7 +31,7 @@ from ..contract import (
 )
 from ..wire.json import Members, Span, elements, last_values, members, string, value_spans, whole
 from ..wire.json_requests import items_of, present, read_object, required, text_of
-from ..wire.json_vectors import Shortened, decode_matrix, edited
+from ..wire.json_vectors import Shortened, decode_matrix
 from ..writes import Form, Inquiry, Neighbours, NewPoints, Receipt, Tenant, WriteNeeds, name_of, numbered
 from .calls import BACKEND, UNNAMED, Schema, read_schema, spelled
 from .deletions import MATCHING, collection_name
@@ -307,16 +307,6 @@ _MEMBERS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """For each object its span in ``text.text``, and that of its properties, None if absent. ``arrays``: of a batch its objects."""
-
-    text: Shortened
-    arrays: tuple[Array, ...]
-    rows: tuple[Span, ...]
-    properties: tuple[Span | None, ...]
-
-
 def _vectors(text: bytes, row: Members) -> dict[str, Span]:
     """The spans of an object's vectors by name. Raises ValueError, UnsupportedError."""
     named, bare = present(text, row, "vectors"), present(text, row, "vector")
@@ -342,10 +332,6 @@ def _fields(source: Shortened, span: Span | None, keys: tuple[str, ...]) -> tupl
     return tuple([None if each is None else source.cut(*each.span) for each in selected])
 
 
-def _source(points: NewPoints) -> Source:
-    return typed(typed(points.document, Document).source, Source)
-
-
 _STORED = b'{"status":"SUCCESS"}'
 
 
@@ -353,6 +339,8 @@ _ROWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class WeaviateRestWrites(WeaviateWrites, RestWrites):
+    payload = FORM.payload
+
     def reaches_all(self, query: str, _body: bytes) -> bool:
         """The level is in the query."""
         return "consistency_level=ALL" in query[1:].split("&")
@@ -398,7 +386,7 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
             (collection_name(text_of(text, present(text, row, "class"))), text_of(text, present(text, row, "tenant")))
             for row in objects
         ]
-        spans = Source(source, tuple(arrays), tuple(rows), tuple(properties))
+        spans = WrittenRows(source=source, arrays=arrays, rows=rows, payloads=properties)
         document, name = document_of(places, vectors, needs, spans)
         matrix = decode_matrix([source.cut_value(row[name]) if name in row else b"" for row in vectors])[0]
         if not matrix.shape[1]:
@@ -413,18 +401,8 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
             document=document,
         )
 
-    def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-        """The client's bytes with a note in the properties of some objects."""
-        source = _source(points)
-        edits = [
-            note_edit(source.text, source.properties[row], source.rows[row], b"properties", json_text(note.decode()))
-            for row, note in notes.items()
-        ]
-        return b"".join(edited(source.text, (0, len(source.text.text)), edits))
-
-    def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
-        source = _source(points)
-        return source.text, source.arrays
+    def rows_of(self, points: NewPoints) -> WrittenRows:
+        return typed(typed(points.document, Document).source, WrittenRows)
 
     def acknowledged(self, write: Operation, points: NewPoints, _query: str) -> NativeAnswer:
         """The client's objects, which is the server's answer."""
@@ -456,8 +434,8 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """An object as in a batch, in the client's own bytes."""
-        source = _source(points)
-        return source.text.cut(*source.rows[row])
+        written = self.rows_of(points)
+        return written.source.cut(*written.rows[row])
 
     def merged(self, write: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
         """A single object is the whole write."""

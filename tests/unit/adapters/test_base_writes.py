@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.base import RestWrites, equal_to
+from vecsieve.adapters.base import RestWrites, WrittenRows, equal_to
 from vecsieve.adapters.base_grpc import GrpcWrites
 from vecsieve.adapters.contract import MalformedReplyError, Operation, UnsupportedError
 from vecsieve.adapters.wire.json import elements, whole
@@ -38,7 +38,8 @@ def points(document: Any, count: int) -> NewPoints:
 
 def read_list(_: Operation, source: Shortened, _needs: WriteNeeds) -> NewPoints:
     each = elements(source.text, whole(source.text))
-    return points((source, each), len(each))
+    rows = WrittenRows(source=source, arrays=[(whole(source.text), each)], rows=each, payloads=[None] * len(each))
+    return points(rows, len(each))
 
 
 class Lists(RestWrites):
@@ -46,7 +47,6 @@ class Lists(RestWrites):
 
     read_points = staticmethod(read_list)
     read_stored = staticmethod(lambda _, body: msgspec.json.decode(body, type=dict))
-    arrays = staticmethod(lambda of: (of.document[0], [(whole(of.document[0].text), of.document[1])]))
 
 
 class Fields(GrpcWrites):
