@@ -1,4 +1,4 @@
-"""Servers of tests as programs whose data outlives them: the emulators of Pinecone and Weaviate, and Milvus Lite.
+"""Servers of tests as programs whose data outlives them: the emulators of Pinecone, Weaviate, OpenSearch and Elasticsearch, and Milvus Lite.
 
 `python -m prove.kept_servers NAME FOLDER PORT` serves until SIGTERM, and prints LISTENING. The emulators write what they hold to a file of
 FOLDER when they end: they keep nothing if they are killed. Milvus Lite has a log of its own.
@@ -14,12 +14,15 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import grpc
 from aiohttp import web
+from servers.opensearch.server import application
+from servers.opensearch.store import Node, Product
 from servers.pinecone.server import serve
 
 from support.weaviate.server import Weaviate
@@ -57,6 +60,20 @@ def weaviate(folder: Path, port: int) -> None:
         await ended
         await runner.cleanup()
         keep(folder, (emulator.schema, emulator.collections))
+
+    asyncio.run(until_told(run))
+
+
+def search_engine(product: Product, folder: Path, port: int) -> None:
+    async def run(ended: Awaitable[object]) -> None:
+        node = kept(folder) or Node(product)
+        runner = web.AppRunner(application(node))
+        await runner.setup()
+        await web.TCPSite(runner, HOST, port).start()
+        print(LISTENING, flush=True)
+        await ended
+        await runner.cleanup()
+        keep(folder, node)
 
     asyncio.run(until_told(run))
 
@@ -100,7 +117,12 @@ def keep(folder: Path, state: object) -> None:
     (folder / STATE).write_bytes(pickle.dumps(state))
 
 
-SERVERS: Mapping[str, Callable[[Path, int], None]] = {"pinecone": pinecone, "weaviate": weaviate, "milvus": milvus}
+SERVERS: Mapping[str, Callable[[Path, int], None]] = {
+    "pinecone": pinecone,
+    "weaviate": weaviate,
+    "milvus": milvus,
+    **{product.value: partial(search_engine, product) for product in Product},
+}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The databases that prove.killed_gate ends and begins again: how each is started on its data, one write, and everything that is stored.
 
-Qdrant is the embedded engine, Chroma the real server. Milvus is Milvus Lite, written to over gRPC. Pinecone and Weaviate are emulators, whose data is
-kept over restarts; with WEAVIATE_SERVER Weaviate is the real server.
+Qdrant is the embedded engine, Chroma the real server. Milvus is Milvus Lite, written to over gRPC. Pinecone, Weaviate, OpenSearch and Elasticsearch
+are emulators, whose data is kept over restarts; with WEAVIATE_SERVER Weaviate is the real server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from urllib.parse import urlencode
 
 import grpc
@@ -387,6 +387,49 @@ class Milvus(_Plain):
                 yield row["id"], json.dumps(own, sort_keys=True, default=repr)
 
 
+class OpenSearch(_Plain):
+    """One document by its path, several as a batch."""
+
+    backend = "opensearch"
+    vector: ClassVar[Mapping[str, object]] = {
+        "type": "knn_vector",
+        "dimension": SIZE,
+        "method": {"name": "hnsw", "space_type": "cosinesimil", "engine": "lucene"},
+    }
+
+    def start(self) -> None:
+        self._process = _kept(self)
+
+    def create(self, name: str) -> None:
+        members = {"vec": self.vector, "text": {"type": "text"}, "tags": {"type": "long"}}
+        self.asked("PUT", f"/{name}", {"settings": {"knn": True}, "mappings": {"properties": members}})
+
+    def upsert(self, url: str, name: str, points: Sequence[Made]) -> int:
+        sources = [json.dumps({"text": p.text, "tags": [p.tag], "vec": p.vector}).encode() for p in points]
+        if len(points) == 1:
+            return stack.exchange(url, "PUT", f"/{name}/_doc/{points[0].number}", sources[0]).status
+        actions = [b'{"index":{"_id":"%d"}}' % p.number for p in points]
+        body = b"".join([b"%s\n%s\n" % pair for pair in zip(actions, sources, strict=True)])
+        answer = stack.exchange(url, "POST", f"/{name}/_bulk", body)
+        is_whole = answer.status != 200 or not json.loads(answer.body)["errors"]
+        return answer.status if is_whole else UNAVAILABLE
+
+    def everything(self, name: str) -> Iterator[tuple[int, str]]:
+        after: dict[str, object] = {}
+        while True:
+            search = {"size": PAGE, "sort": [{"_id": "asc"}], "_source": ["*", "vec"], **after}
+            hits = self.asked("POST", f"/{name}/_search", search)["hits"]["hits"]
+            yield from ((int(hit["_id"]), _spelled(hit["_source"])) for hit in hits)
+            if len(hits) < PAGE:
+                return
+            after = {"search_after": hits[-1]["sort"]}
+
+
+class Elasticsearch(OpenSearch):
+    backend = "elasticsearch"
+    vector: ClassVar = {"type": "dense_vector", "dims": SIZE, "index": True, "similarity": "cosine"}
+
+
 def _kept(database: _Plain) -> Process:
     """A server of prove.kept_servers, once it listens."""
     command = [sys.executable, "-m", kept_servers.__name__, database.backend, str(database.folder), str(database.port)]
@@ -397,5 +440,5 @@ def _kept(database: _Plain) -> Process:
 
 
 DATABASES: Mapping[str, Callable[[Path], Database]] = {
-    each.backend: each for each in (Qdrant, Chroma, Pinecone, Milvus, Weaviate)
+    each.backend: each for each in (Qdrant, Chroma, Pinecone, Milvus, Weaviate, OpenSearch, Elasticsearch)
 }
