@@ -43,10 +43,10 @@ class Wanted:
     def __init__(self, names: Iterable[str], optional: Iterable[str] = ()) -> None:
         more = tuple(optional)
         self._optional = frozenset(more)
-        self.keys = (*names, *more)
+        self.keys = tuple(map(_key, (*names, *more)))
         self._allowances = Allowances()
 
-    def read(self, key: str, value: Any, values: Values) -> bytes | None:
+    def read(self, key: str | None, value: Any, values: Values) -> bytes | None:
         """The JSON of a key's value. Raises ValueError for a required key."""
         return self._allowances.read(value, values) if key in self._optional else values.json(value)
 
@@ -67,6 +67,8 @@ class Allowances:
     def read(self, value: Any, values: Values) -> bytes | None:
         """The JSON of a value; None without a JSON form, and beyond the allowance."""
         try:
+            if text := value.string_value:  # most are texts
+                return spelled_text(text.decode()) if self._plain.covers(len(text)) else None
             name, content = only(value)
             size = len(content) if isinstance(content, bytes) else _SCALAR_BYTES
             return values.json(value) if (self._nested if name in _NESTED else self._plain).covers(size) else None
@@ -125,7 +127,7 @@ class Values:
 
     def chosen(self, members: Mapping[str, Any], wanted: Wanted) -> tuple[bytes | None, ...]:
         """The JSON of each wanted key of a map, None if absent. Raises ValueError."""
-        found = [(key, _member(members, key)) for key in wanted.keys]
+        found = [(key, None if key is None else members.get(key)) for key in wanted.keys]
         return tuple([None if value is None else wanted.read(key, value, self) for key, value in found])
 
     def entry(self, key: str, value: object) -> Any:
@@ -184,11 +186,9 @@ class Values:
         return [self._plain(element, depth) for element in parsed(self._list, content).values]
 
 
-def _member(members: Mapping[str, Any], key: str) -> Any | None:
-    try:
-        return members.get(key)
-    except UnicodeEncodeError:  # a lone surrogate, which no message has
-        return None
+def _key(name: str) -> str | None:
+    """As a map has it; None for a lone surrogate, which no message has."""
+    return None if any("\ud800" <= letter <= "\udfff" for letter in name) else name
 
 
 def whole(number: float) -> float:
