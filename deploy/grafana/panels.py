@@ -82,7 +82,7 @@ def lines(
     )
 
 
-def heatmap(title: str, description: str, unit: Unit, query: str, *, width: int = 8) -> Panel:
+def heatmap(title: str, description: str, unit: Unit, query: str) -> Panel:
     """A histogram's buckets over time."""
     return Panel(
         kind="heatmap",
@@ -90,7 +90,7 @@ def heatmap(title: str, description: str, unit: Unit, query: str, *, width: int 
         description=description,
         unit=unit,
         queries={"{{le}}": query},
-        width=width,
+        width=8,
         height=8,
         options={
             "calculate": False,
@@ -103,7 +103,7 @@ def heatmap(title: str, description: str, unit: Unit, query: str, *, width: int 
     )
 
 
-def timeline(title: str, description: str, query: str, legend: str, *, width: int = 8) -> Panel:
+def timeline(title: str, description: str, query: str, legend: str) -> Panel:
     """States over time: 1 is red."""
     return Panel(
         kind="state-timeline",
@@ -111,7 +111,7 @@ def timeline(title: str, description: str, query: str, legend: str, *, width: in
         description=description,
         unit="none",
         queries={legend: query},
-        width=width,
+        width=8,
         height=8,
         options={"mergeValues": True, "showValue": "never", "legend": {"displayMode": "list", "placement": "bottom"}},
         custom={"fillOpacity": 70},

@@ -28,9 +28,9 @@ def ratio(above: str, below: str) -> str:
     return f"{above} / ({below} > 0)"
 
 
-def mean(histogram: str, matchers: str = "", *, by: str = "") -> str:
+def mean(histogram: str, *, by: str = "") -> str:
     """The mean of a histogram's values."""
-    return ratio(rate(f"{histogram}_sum", matchers, by=by), rate(f"{histogram}_count", matchers, by=by))
+    return ratio(rate(f"{histogram}_sum", by=by), rate(f"{histogram}_count", by=by))
 
 
 def quantile(share: float, histogram: str, *, by: str = "") -> str:

@@ -26,7 +26,7 @@ def has_token(token: bytes, authorization: str | None) -> bool:
     return hmac.compare_digest(given, b"Bearer " + token)
 
 
-def token_in(file: str | None, setting: str, *, shortest: int = SHORTEST_TOKEN) -> bytes | None:
+def token_in(file: str | None, setting: str) -> bytes | None:
     """The content of a token file; None without one. ``setting``: the setting that names the file. Raises SettingsError."""
     if file is None:
         return None
@@ -35,7 +35,7 @@ def token_in(file: str | None, setting: str, *, shortest: int = SHORTEST_TOKEN) 
     except OSError as error:
         seen = f"{one_line(file)}: {(error.strerror or 'an error').lower()}"
         raise SettingsError([Problem(setting, seen, "a readable file with a token")]) from error
-    if len(token) < shortest:
-        expected = f"a token of at least {shortest} characters"
+    if len(token) < SHORTEST_TOKEN:
+        expected = f"a token of at least {SHORTEST_TOKEN} characters"
         raise SettingsError([Problem(setting, f"{len(token)} characters", expected)])
     return token

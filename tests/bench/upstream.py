@@ -39,15 +39,6 @@ class Upstream:
 
 
 @contextlib.contextmanager
-def serving_grpc(replies: Mapping[str, bytes], directory: Path) -> Iterator[int]:
-    """Serve each collection's and method's message over gRPC; the port. Raises DidNotStartError."""
-    files, port = directory / "grpc-replies", free_port()
-    _write(replies, files)
-    with listening(own_module("grpc_canned", str(port), str(files)), port):
-        yield port
-
-
-@contextlib.contextmanager
 def serving(replies: Mapping[str, bytes], directory: Path) -> Iterator[Upstream]:
     """Serve each path's bytes, whatever the method. Raises DidNotStartError."""
     _write(replies, directory / "replies")

@@ -11,7 +11,6 @@ from support.backends.surrounded import DATABASES, PARAMETERS, Ask
 from vecsieve.proxy.search.context.tokens import estimated
 
 LIMIT = 6
-BY_SETTINGS = 40
 
 
 @pytest.fixture(scope="module", params=PARAMETERS)

@@ -198,10 +198,10 @@ def _short(value: float) -> str:
     return "1.00" if value >= 0.9995 else f"{value:.3f}".replace("0.", ".", 1)
 
 
-def _worst(worst: Worst | None, *, sign: str = "") -> Text | str:
+def _worst(worst: Worst | None) -> Text | str:
     if worst is None:
         return ABSENT
-    value, _, interval = _estimate(worst.estimate, sign=sign).partition("\n")
+    value, _, interval = _estimate(worst.estimate).partition("\n")
     return Text.assemble(value, f"\n{interval}" if interval else "", "\n", (one_line(worst.name), "dim"))
 
 

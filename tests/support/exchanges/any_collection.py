@@ -76,8 +76,8 @@ class Collection:
 
 
 @st.composite
-def collections(draw: st.DrawFn, *, noise: float | None = None) -> Collection:
-    """A collection of up to 140 points. ``noise``: how far the numbers of copies differ, 0 for copies equal to the bit."""
+def collections(draw: st.DrawFn) -> Collection:
+    """A collection of up to 140 points. The numbers of copies differ by noise, or not at all."""
     metric = draw(st.sampled_from(METRICS))
     size = draw(st.integers(2, 64))
     layout = draw(st.sampled_from(("unnamed", "unnamed", "with sparse", "named")))
@@ -90,7 +90,7 @@ def collections(draw: st.DrawFn, *, noise: float | None = None) -> Collection:
     families = draw(st.integers(1, 40))
     count = draw(st.integers(0, 140))
     seed = draw(st.integers(0, 2**16))
-    noise = draw(st.sampled_from((0.0, 0.0, 0.01))) if noise is None else noise
+    noise = draw(st.sampled_from((0.0, 0.0, 0.01)))
     payloads = draw(st.lists(st.sampled_from(TRICKY), min_size=1, max_size=4))
     missing = layout != "unnamed" and draw(st.booleans())
     made = Collection(draw(st.sampled_from(COLLECTION_NAMES)), tuple(shapes), frozenset({"late"}), (), families)

@@ -13,10 +13,10 @@ from vecsieve.adapters.wire.protobuf import LENGTH, encoded, length_field
 MOST = 4 * 1024 * 1024
 
 
-def _filled(opening: bytes, item: bytes, closing: bytes, separator: bytes = b",") -> bytes:
+def _filled(opening: bytes, item: bytes, closing: bytes) -> bytes:
     """As many items as fit into a body beside a small request."""
-    count = (MOST - 4096 - len(opening) - len(closing)) // (len(item) + len(separator))
-    return opening + separator.join([item] * count) + closing
+    count = (MOST - 4096 - len(opening) - len(closing)) // (len(item) + 1)
+    return opening + b",".join([item] * count) + closing
 
 
 def _nested(opening: bytes, inside: bytes, closing: bytes, depth: int) -> bytes:
@@ -69,14 +69,14 @@ VALUES: Mapping[str, Callable[[], bytes]] = {
 }
 
 
-def bodies(members: Mapping[str, bytes], wrap: tuple[bytes, bytes] = (b"", b"")) -> Iterator[tuple[str, bytes]]:
-    """Requests in which one member's value, or an unknown member's, is one of ``VALUES``. ``wrap``: what stands around."""
+def bodies(members: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    """Requests in which one member's value, or an unknown member's, is one of ``VALUES``."""
     for name in (*members, "unknown"):
         for what, made in VALUES.items():
             value = made()
             said = {**members, name: value}
             inside = b",".join(b'"%s":%s' % (key.encode(), value) for key, value in said.items())
-            yield f"{what} as {name}", wrap[0] + b"{" + inside + b"}" + wrap[1]
+            yield f"{what} as {name}", b"{" + inside + b"}"
 
 
 def messages(known: Mapping[int, bytes], *, most: int = MOST) -> Iterator[tuple[str, bytes]]:

@@ -79,8 +79,6 @@ async def bare_grpc_relay(
     *,
     is_unary: bool = False,
     is_search: bool = False,
-    connections: int = 1,
-    where: str = "127.0.0.1:0",
     certificate: tuple[Path, Path] | None = None,
     roots: bytes | None = None,
     resolver: AbstractResolver | None = None,
@@ -88,10 +86,10 @@ async def bare_grpc_relay(
 ) -> AsyncIterator[BareRelay]:
     """A relay before ``upstream``, host:port or a URL, for the block."""
     settings = UpstreamSettings(connect_timeout_seconds=connect_timeout_seconds)
-    channels = Channels(settings, connections=connections, resolver=resolver, roots=roots)
+    channels = Channels(settings, connections=1, resolver=resolver, roots=roots)
     url = upstream if "://" in upstream else f"http://{upstream}"
     handler = BareHandler(channels, Origin.of(url), is_unary, is_search)
-    listener = await listen(handler, where, handshake_seconds=5, certificate=certificate)
+    listener = await listen(handler, "127.0.0.1:0", handshake_seconds=5, certificate=certificate)
     try:
         yield BareRelay(listener, handler)
     finally:

@@ -52,9 +52,9 @@ SHARES = st.sampled_from((0.0, 0.3, 0.5, 1.0))
 
 
 @st.composite
-def chunks(draw: st.DrawFn, *, most: int = 14) -> Chunks:
+def chunks(draw: st.DrawFn) -> Chunks:
     """Few words and few numbers, so that many repeat each other."""
-    size = draw(st.integers(0, most))
+    size = draw(st.integers(0, 14))
     drawn = [draw(st.tuples(TEXTS, SCORES, VECTORS)) for _ in range(size)]
     return Chunks([text for text, _, _ in drawn], [score for _, score, _ in drawn], [vector for _, _, vector in drawn])
 

@@ -16,18 +16,16 @@ C = (0.0, 0.0, 1.0, 0.0)
 D = (0.0, 0.0, 0.0, 1.0)
 
 
-def corpus_of(
-    vectors: Sequence[Sequence[float]], *, texts: Sequence[str] | None = None, questions: Sequence[str] = ("What?",)
-) -> Corpus:
-    """One chunk per vector, all of one title; vectors are scaled to length 1; every question asks for the first chunk."""
+def corpus_of(vectors: Sequence[Sequence[float]], *, texts: Sequence[str] | None = None) -> Corpus:
+    """One chunk per vector, all of one title; vectors are scaled to length 1; the question asks for the first chunk."""
     rows = np.asarray(vectors, dtype=np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     told = texts if texts is not None else [f"chunk {chr(ord('a') + row)} of them all" for row in range(len(rows))]
     return Corpus(
         chunks=tuple(chunk(text, document=f"module.name{row}") for row, text in enumerate(told)),
         vectors=rows,
-        questions=tuple(Question(text=text) for text in questions),
-        question_vectors=np.repeat(rows[:1], len(questions), axis=0),
+        questions=(Question(text="What?"),),
+        question_vectors=rows[:1],
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -85,14 +84,13 @@ async def bare_relay(
     *,
     limits: LimitSettings | None = None,
     upstream_settings: dict[str, float] | None = None,
-    tls: ssl.SSLContext | None = None,
     searches: bool = False,
 ) -> AsyncIterator[RelayServer]:
     """A relay on a free port. ``searches``: treat every request as one that only reads."""
     limits = limits or LimitSettings()
     heard = Invalidation()
     settings = UpstreamSettings.model_validate({"url": upstream_url, **(upstream_settings or {})})
-    upstream = Upstream(settings, events=heard, tls=tls)
+    upstream = Upstream(settings, events=heard)
     writes = Owner()
     answers = LocalAnswers(PlainDialect())
     relay = Relay(

@@ -62,9 +62,9 @@ class Page:
         for domain in ("Page", "Runtime", "Network", "Log"):
             await self.send(f"{domain}.enable")
 
-    async def seen_as(self, *, width: int, dark: bool = False, height: int = 900) -> None:
+    async def seen_as(self, *, width: int, dark: bool) -> None:
         await self.send(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 700
+            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 700
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.send("Emulation.setEmulatedMedia", features=[scheme])

@@ -92,8 +92,8 @@ def weaviate(path: str, settings: Mapping[str, str] | None = None) -> Iterator[R
 
 
 @contextmanager
-def qdrant(path: str, settings: Mapping[str, str] | None = None) -> Iterator[RealServer]:
-    """Qdrant for the block: one node, no telemetry. ``settings``: its environment variables beside those."""
+def qdrant(path: str) -> Iterator[RealServer]:
+    """Qdrant for the block: one node, no telemetry."""
     rest, grpc = free_ports(2)
     with tempfile.TemporaryDirectory() as folder:
         environment = {
@@ -104,7 +104,6 @@ def qdrant(path: str, settings: Mapping[str, str] | None = None) -> Iterator[Rea
             "QDRANT__STORAGE__SNAPSHOTS_PATH": f"{folder}/snapshots",
             "QDRANT__TELEMETRY_DISABLED": "true",
             "QDRANT__LOG_LEVEL": "WARN",
-            **(settings or {}),
         }
         url = f"http://127.0.0.1:{rest}"
         with _running([path], environment, folder, url, "/readyz"):

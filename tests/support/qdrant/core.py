@@ -1,4 +1,4 @@
-"""The embedded server's verbs, and those of the tests' larger one, without a transport."""
+"""The verbs of the tests' larger embedded server, without a transport."""
 
 from __future__ import annotations
 
@@ -24,17 +24,10 @@ class Core:
 
 
 @contextmanager
-def core(kind: type[Registry] = Registry) -> Iterator[Core]:
-    """An empty server without a transport: the product's, or one of another kind."""
-    registry = kind()
+def full_core() -> Iterator[Core]:
+    """The tests' larger server, empty, without a transport."""
+    registry = FullRegistry()
     try:
         yield Core(registry)
     finally:
         registry.close()
-
-
-@contextmanager
-def full_core() -> Iterator[Core]:
-    """The tests' larger server, empty, without a transport."""
-    with core(FullRegistry) as made:
-        yield made

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from pathlib import Path
 from typing import Any, TextIO
 
 from servers.qdrant.grpc_messages import Encoding
@@ -22,10 +21,9 @@ _GRPC_ANNOUNCEMENT = "vecsieve qdrant gRPC on "
 
 
 @contextmanager
-def start_embedded_process(path: Path | None = None) -> Iterator[str]:
+def start_embedded_process() -> Iterator[str]:
     """The URL of a server in its own process on a free port; it has ended, with code 0, when the block is left."""
-    arguments = () if path is None else ("--path", str(path))
-    with _process(*arguments, announces=(_ANNOUNCEMENT,)) as (url,):
+    with _process(announces=(_ANNOUNCEMENT,)) as (url,):
         yield url
 
 
@@ -56,17 +54,13 @@ def _announced(printed: TextIO, start: str) -> str:
 
 @asynccontextmanager
 async def embedded_server(
-    path: Path | None = None,
     *,
     api_key: str | None = None,
     with_grpc: bool = False,
-    encoding: Encoding = Encoding.ONEOF,
 ) -> AsyncIterator[QdrantServer]:
     """A server in the running loop on a free port, on demand with another for gRPC, closed when the block is left."""
     grpc_address = Address("127.0.0.1", 0) if with_grpc else None
-    server = await start(
-        host="127.0.0.1", port=0, path=path, api_key=api_key, grpc_address=grpc_address, encoding=encoding
-    )
+    server = await start(host="127.0.0.1", port=0, path=None, api_key=api_key, grpc_address=grpc_address)
     try:
         yield server
     finally:

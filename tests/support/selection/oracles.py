@@ -30,9 +30,9 @@ def _cosine_distance(a: Sequence[float], b: Sequence[float]) -> float:
     return 1.0 - product / math.sqrt(math.fsum(x * x for x in a) * math.fsum(y * y for y in b))
 
 
-def median(distance: Matrix, usable: Sequence[bool], first: int = 50) -> float:
+def median(distance: Matrix, usable: Sequence[bool]) -> float:
     """Median of the pairs among the first usable candidates, by sorting; 0.0 without a pair."""
-    chosen = [i for i, good in enumerate(usable) if good][:first]
+    chosen = [i for i, good in enumerate(usable) if good][:50]
     values = sorted(distance[i][j] for i in chosen for j in chosen if i < j)
     if not values:
         return 0.0
@@ -93,11 +93,11 @@ def mmr(relevance: Sequence[float], similarity: Matrix, weight: float, count: in
     return picks
 
 
-def page_list(distance: Matrix, cut: float, linkage: str, block: int = 50) -> list[int]:
+def page_list(distance: Matrix, cut: float, linkage: str) -> list[int]:
     """The deduplicated list of all candidates, every block complete or last, for one cut."""
     emitted: list[int] = []
-    for start in range(0, len(distance), block):
-        members = range(start, min(start + block, len(distance)))
+    for start in range(0, len(distance), 50):
+        members = range(start, min(start + 50, len(distance)))
         fresh = [i for i in members if all(distance[i][j] > cut for j in emitted)]
         among = [[distance[i][j] for j in fresh] for i in fresh]
         if linkage == "leader":

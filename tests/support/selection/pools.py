@@ -54,8 +54,6 @@ def damaged(draw: st.DrawFn, *, smallest: int = 0, largest: int = 60) -> FloatMa
     return rows
 
 
-def page(
-    candidates: Candidates, *, top_k: int, offset: int, policy: Policy, exhausted: bool, scale: float | None = None
-) -> Selection:
+def page(candidates: Candidates, *, top_k: int, offset: int, policy: Policy, exhausted: bool) -> Selection:
     """A page of the deduplicated list, all its steps taken at once."""
-    return finished(paging(candidates, top_k=top_k, offset=offset, policy=policy, exhausted=exhausted, scale=scale))
+    return finished(paging(candidates, top_k=top_k, offset=offset, policy=policy, exhausted=exhausted))

@@ -21,9 +21,9 @@ ODD_TEXT = st.text(
 WORDS = ("red", "green", "blue", "one", "two", "three", "漢", "ü", "x1")
 
 
-def passages(*, smallest: int = 0, largest: int = 30) -> st.SearchStrategy[str]:
+def passages(*, smallest: int = 0) -> st.SearchStrategy[str]:
     """Texts of few different words, so that any two share some 3-grams."""
-    return st.lists(st.sampled_from(WORDS), min_size=smallest, max_size=largest).map(" ".join)
+    return st.lists(st.sampled_from(WORDS), min_size=smallest, max_size=30).map(" ".join)
 
 
 def as_texts(known: Iterable[str | None]) -> tuple[Text | None, ...]:
