@@ -15,6 +15,7 @@ import orjson
 from ..contract import Operation, RequestHead
 from ..writes import Deletion
 from .calls import BACKEND
+from .objects import id_as_json
 
 _OBJECT, MATCHING, _GONE, _TENANTS, _CHANGE = "object", "matching", "gone", "tenants", "change"
 CHANGES = frozenset({_CHANGE})
@@ -34,7 +35,7 @@ def over_rest(head: RequestHead) -> Operation | None:
         if match := path.fullmatch(head.path):
             found = match.groupdict()
             collection, identifier = (unquote(found.get(each) or "") for each in ("name", "id"))
-            return Operation(backend=BACKEND, name=name, collection=collection_name(collection), id=identifier.lower())
+            return Operation(backend=BACKEND, name=name, collection=collection_name(collection), id=identifier)
     return None
 
 
@@ -55,7 +56,7 @@ class _Body(msgspec.Struct):
 def of_body(request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
     collection = request.collection or None
     if request.name in {_OBJECT, _CHANGE}:
-        return [Deletion(collection=collection, ids=(orjson.dumps(request.id),), is_change=request.name == _CHANGE)]
+        return [Deletion(collection=collection, ids=(id_as_json(request.id),), is_change=request.name == _CHANGE)]
     if request.name == _GONE:
         return [Deletion(collection=collection)]
     if request.name == _TENANTS:

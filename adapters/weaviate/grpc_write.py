@@ -27,7 +27,7 @@ from .calls import BACKEND, UNNAMED, Schema, spelled
 from .deletions import MATCHING, collection_name
 from .grpc import named_vectors
 from .grpc_schema import COUNTED, proto
-from .objects import is_number
+from .objects import id_as_json, is_number
 from .rest_write import Document, WeaviateWrites, document_of
 
 _SERVICE = "/weaviate.v1.Weaviate/"
@@ -59,12 +59,12 @@ def _vectors(written: Any) -> dict[str, bytes]:
 
 
 def _ids(objects: Sequence[Any], needs: WriteNeeds) -> tuple[bytes, ...]:
-    ids = [written.uuid.decode().lower() for written in objects]
+    ids = [written.uuid.decode() for written in objects]
     if not any(ids):
         return numbered(len(ids), needs)
     if not all(ids):
         raise ValueError("an object has no id, others have")
-    return tuple(map(orjson.dumps, ids))
+    return tuple(map(id_as_json, ids))
 
 
 # Properties that are no Struct: arrays of one kind, each with its name, and the names of empty lists. References and objects are not read.

@@ -11,9 +11,13 @@ import math
 import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
+
+import orjson
 
 from ..writes import Form
 from .calls import Schema, spelled
@@ -45,6 +49,13 @@ class _Object(Form):
 
 
 FORM = _Object()
+
+
+def id_as_json(identifier: str) -> bytes:
+    """An id as the server writes it: in lower case, with its dashes. Another one is refused by the server."""
+    with suppress(ValueError):
+        identifier = str(UUID(identifier))
+    return orjson.dumps(identifier.lower())
 
 
 def _is_alike(stored: object, given: object) -> bool:

@@ -35,7 +35,7 @@ from ..wire.json_vectors import Shortened, decode_matrix
 from ..writes import Form, Inquiry, Neighbours, NewPoints, Receipt, Tenant, WriteNeeds, name_of, numbered
 from .calls import BACKEND, UNNAMED, Schema, read_schema, spelled
 from .deletions import MATCHING, collection_name
-from .objects import FORM, can_hold
+from .objects import FORM, can_hold, id_as_json
 
 GRAPHQL = "/v1/graphql"
 # Searches of one query.
@@ -175,7 +175,7 @@ def ids_in(body: bytes) -> Sequence[bytes]:
 def _id_of(row: bytes) -> bytes:
     (more,) = last_values(row, ("_additional",))
     (identifier,) = last_values(more or b"null", ("id",))
-    return orjson.dumps(orjson.loads(identifier or b"").lower())
+    return id_as_json(orjson.loads(identifier or b""))
 
 
 class WeaviateWrites:
@@ -232,7 +232,7 @@ class WeaviateWrites:
         near = [(row, raw) for row in inquiry.which for raw in lists[f"a{row}"] or ()]
         objects = [last_values(raw, (*map(spelled, points.keys), "_additional")) for _, raw in near]
         more = [last_values(row[-1] or b"null", ("id", "distance", "vector", "vectors")) for row in objects]
-        ids = tuple([orjson.dumps(orjson.loads(identifier or b"").lower()) for identifier, *_ in more])
+        ids = tuple([id_as_json(orjson.loads(identifier or b"")) for identifier, *_ in more])
         scores = np.array(
             [math.nan if distance in {None, b"null"} else 1.0 - float(distance) for _, distance, *_ in more], np.float64
         )
@@ -274,7 +274,7 @@ class WeaviateWrites:
         named = last_values(stored["vectors"] or b"null", (document.target,))[0]
         if not (named if document.target else stored["vector"]):
             raise ValueError("an object came without its vector")
-        identifier = orjson.dumps(orjson.loads(stored["id"] or b"").lower())
+        identifier = id_as_json(orjson.loads(stored["id"] or b""))
         members = [b'"%s":%s' % (name.encode(), value) for name, value in stored.items() if value and value != b"null"]
         return {identifier: b"{%s}" % b",".join(members)}
 
@@ -320,7 +320,7 @@ def _ids(source: Shortened, rows: list[Members], needs: WriteNeeds) -> tuple[byt
         return numbered(len(rows), needs)
     if not all(spans):
         raise ValueError("an object has no id, others have")
-    return tuple([orjson.dumps(string(source.cut(*span)).lower()) for span in spans if span is not None])
+    return tuple([id_as_json(string(source.cut(*span))) for span in spans if span is not None])
 
 
 def _fields(source: Shortened, span: Span | None, keys: tuple[str, ...]) -> tuple[bytes | None, ...]:

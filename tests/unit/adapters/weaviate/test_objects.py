@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import math
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.weaviate.messages import message_type, packed
+from vecsieve.adapters.contract import RequestHead
+from vecsieve.adapters.weaviate import deletions
 from vecsieve.adapters.weaviate.calls import Schema
 from vecsieve.adapters.weaviate.grpc_write import object_message
-from vecsieve.adapters.weaviate.objects import FORM, can_hold
+from vecsieve.adapters.weaviate.objects import FORM, can_hold, id_as_json
 
 TYPES = {
     "text": "text", "i": "int", "n": "number", "is": "boolean", "at": "date", "key": "uuid", "raw": "blob", "where": "geoCoordinates",
@@ -151,3 +154,14 @@ def test_what_a_property_holds_has_a_message(name: str, value: Any) -> None:
     """Invariant: nothing that is held fails to be sent."""
     if value is not None and can_hold(SCHEMA, {}, {name: value}):
         object_message(json.dumps({"class": "Docs", "id": ID, "properties": {name: value}}).encode(), SCHEMA)
+
+
+@pytest.mark.parametrize("written", [ID, ID.upper(), ID.replace("-", ""), f"urn:uuid:{ID}", f"{{{ID}}}"])
+def test_an_id_has_one_spelling_in_writes_and_deletions(written: str) -> None:
+    """The server takes each of them for the same. A write in another spelling would be left out as a copy, though it is an update."""
+    assert json.loads(id_as_json(written)) == ID.lower()
+    deletion = deletions.over_rest(
+        RequestHead(method="DELETE", path=f"/v1/objects/Docs/{quote(written)}", content_type="")
+    )
+    assert deletion is not None
+    assert deletions.of_body(deletion, b"", None)[0].ids == (id_as_json(ID),)
