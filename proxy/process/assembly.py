@@ -54,9 +54,10 @@ from ..telemetry.metrics import Metrics
 from ..telemetry.requests import RequestRecorder
 from ..telemetry.tracing import Clock, Tracing
 from ..writes.events import Feed
-from ..writes.gate import REST_SECONDS, Room, Shared, WriteGate
+from ..writes.gate import REST_SECONDS, WriteGate
 from ..writes.journal import Journal
 from ..writes.pipeline import Pipeline
+from ..writes.settling import Room, Shared
 from .descriptors import Budget
 from .levels import Levels
 

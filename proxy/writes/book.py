@@ -313,11 +313,15 @@ class Book:
         marked = [(number,) for number in numbers]
         self._all((_UNDONE, marked), (_OLDER, marked))
 
+    def before(self, collection: str, partition: bytes, ids: Sequence[bytes]) -> float | None:
+        """The place before a write of these ids; None if it will supersede nothing."""
+        older = Deletion(collection=collection, partition=partition, ids=tuple(ids))
+        return self.latest() if self._among(older, _OLD, ()) else None
+
     def outdate(self, newer: Sequence[Deletion], *, until: float) -> None:
         """Mark points that clients stored anew: `undo` does not restore what was left out under their ids."""
-        if any(self._among(deletion, _OLD, ()) for deletion in newer):
-            with self._transaction():
-                self._mark(State.SUPERSEDED, newer, _OLD, until)
+        with self._transaction():
+            self._mark(State.SUPERSEDED, newer, _OLD, until)
 
     def _mark(self, state: State, deletions: Sequence[Deletion], which: str, until: float | None = None) -> None:
         """Within a transaction."""

@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -33,7 +33,7 @@ from vecsieve.adapters.writes import (
     WriteNeeds,
 )
 
-from ..runtime.loop import LongWork, Owner
+from ..runtime.loop import Owner
 from ..search.collections.learned import named_in
 from ..search.errors import (
     LostReplyError,
@@ -47,13 +47,13 @@ from ..search.policy import ResolvedPolicy
 from ..search.service import ProcessServices
 from ..telemetry.labels import CopiesResult, FailOpen, WriteOutcome, WriteTier
 from .deletions import Deletions
-from .events import EventName, Feed
+from .events import EventName
 from .journal import Journal
 from .judging import judge, keys_of
 from .plans import Judged, Known, Plan, merged, refusal, without_copies
 from .reads import NotJudgedError, Reads, is_long
 from .rows import ANY, EVERYWHERE, JournalError, Kind, State
-from .settling import Change, ChangedWrite, Removal, Settling
+from .settling import Change, ChangedWrite, Removal, Settling, Shared
 
 LOGGER = logging.getLogger("vecsieve.writes")
 
@@ -88,39 +88,6 @@ class WriteExchange(WriteQuestioner, Protocol[A_co]):
     def unreachable(self, failure: UpstreamExchangeError) -> A_co: ...
 
 
-class Room:
-    """The bytes of writes that the gates of a process have reserved. One write always has room."""
-
-    __slots__ = ("_limit", "_used")
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._limit = limit_bytes
-        self._used = 0
-
-    def take(self, size: int) -> bool:
-        """Reserve bytes until ``give``. False without room."""
-        if self._used and self._used + size > self._limit:
-            return False
-        self._used += size
-        return True
-
-    def give(self, size: int) -> None:
-        self._used -= size
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """Parts that the gates of a process share. ``work``: a separate thread, so that searches do not wait for bulk uploads; ``owner``: of what goes on
-    without its client. Both are closed by the process.
-    """
-
-    room: Room
-    work: LongWork
-    journal: Journal | None
-    feed: Feed
-    owner: Owner
-
-
 class WriteGate:
     """The gate of one transport. ``breaker``: stops its queries while they fail, apart from searches. ``deletes``: the requests that delete points."""
 
@@ -142,15 +109,7 @@ class WriteGate:
         self._journal = shared.journal
         self._feed = shared.feed
         self._reads = Reads(adapter, dialect, services, breaker=breaker, work=shared.work)
-        self.settling = Settling(
-            adapter,
-            services,
-            journal=shared.journal,
-            reads=self._reads,
-            feed=shared.feed,
-            owner=shared.owner,
-            fell=self._fell,
-        )
+        self.settling = Settling(adapter, services, shared, reads=self._reads, fell=self._fell)
         self.deletions: Deletions | None = None
         if shared.journal is not None and deletes is not None:
             self.deletions = Deletions(adapter, deletes, self._reads, shared.journal)
@@ -352,9 +311,11 @@ class WriteGate:
                 await journal.note(*place, ids)
 
         async def untouched() -> Change:
-            since = await journal.latest() if points.has_ids else 0.0
+            since = await journal.before(*place, points.ids) if points.has_ids else None
             await note_unseen(points.ids)
-            return Change(stored=points.ids, place=followed, since=since)
+            has_receipt = since is not None and verbs.has_receipts
+            receipt_of = partial(verbs.receipt, write, points, {}) if has_receipt else None
+            return Change(stored=points.ids, place=followed, since=since, receipt_of=receipt_of)
 
         if not judged.copies():
             return await untouched()

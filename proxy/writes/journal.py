@@ -46,9 +46,9 @@ class Journal:
         self._trouble = ""
         self._blind_until = -math.inf
 
-    async def latest(self) -> float:
-        """The place of the latest row; 0 without a file. Creates no file."""
-        return await self._followed(lambda book: book.latest()) or 0.0
+    async def before(self, collection: str, partition: bytes, ids: Sequence[bytes]) -> float | None:
+        """As in `Book`; None without a file. Creates no file."""
+        return await self._followed(lambda book: book.before(collection, partition, ids))
 
     async def enter(self, points: Sequence[LeftOut], state: State) -> float:
         """Record points; they are on disk when this returns. Returns the place before them."""

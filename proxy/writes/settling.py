@@ -18,7 +18,7 @@ from msgspec import Raw
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, NativeAnswer, Operation
 from vecsieve.adapters.writes import Deletion, LeavesPointsOut, MergesPoints, NewPoints, Receipt, WriteAdapter
 
-from ..runtime.loop import Owner
+from ..runtime.loop import LongWork, Owner
 from ..search.errors import FailureKind, UpstreamExchangeError, first_success
 from ..search.exchange import WriteQuestioner
 from ..search.policy import ResolvedPolicy
@@ -31,6 +31,39 @@ from .reads import Reads
 from .rows import JournalError, Kind, LeftOut, State, new_number
 
 LOGGER = logging.getLogger("vecsieve.writes")
+
+
+class Room:
+    """The bytes of writes that the gates of a process have reserved. One write always has room."""
+
+    __slots__ = ("_limit", "_used")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._used = 0
+
+    def take(self, size: int) -> bool:
+        """Reserve bytes until ``give``. False without room."""
+        if self._used and self._used + size > self._limit:
+            return False
+        self._used += size
+        return True
+
+    def give(self, size: int) -> None:
+        self._used -= size
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Parts that the gates of a process share. ``work``: a separate thread, so that searches do not wait for bulk uploads; ``owner``: of what goes on
+    without its client. Both are closed by the process.
+    """
+
+    room: Room
+    work: LongWork
+    journal: Journal | None
+    feed: Feed
+    owner: Owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +86,7 @@ class Removal:
 class Change:
     """The change of a judged write. ``body``: None for the unchanged write, or for nothing, if there is an ``answer`` for the client. ``stored``: the
     ids of its stored points. ``place``: their collection and partition, None if the journal does not follow them. ``since``: the place in the journal
-    before it. ``left_out``: its rows. ``removal``: begun when the write was carried out. ``receipt_of``:
+    before it; None if it supersedes nothing. ``left_out``: its rows. ``removal``: begun when the write was carried out. ``receipt_of``:
     reads the database's answer; None if the client gets that. ``left_out_places``: in the order of ``left_out``. ``points``: the whole write.
     ``originals``: by id the stored points of which others are copies.
     """
@@ -62,7 +95,7 @@ class Change:
     answer: NativeAnswer | None = None
     stored: tuple[bytes, ...] = ()
     place: tuple[str, bytes] | None = None
-    since: float = 0.0
+    since: float | None = None
     left_out: tuple[LeftOut, ...] = ()
     removal: Removal | None = None
     receipt_of: Callable[[bytes], Receipt] | None = None
@@ -92,19 +125,17 @@ class Settling:
         self,
         adapter: WriteAdapter,
         services: ProcessServices,
+        shared: Shared,
         *,
-        journal: Journal | None,
         reads: Reads,
-        feed: Feed,
-        owner: Owner,
         fell: Callable[[Exception], None],
     ) -> None:
         self._adapter = adapter
-        self._owner = owner
         self._services = services
-        self._journal = journal
+        self._owner = shared.owner
+        self._journal = shared.journal
+        self._feed = shared.feed
         self._reads = reads
-        self._feed = feed
         self._fell = fell
         settled, backend = services.metrics.write_points_settled_total, services.metrics.backend
         self._settled = {result: settled.labels(backend, result) for result in PointResult}
@@ -112,7 +143,8 @@ class Settling:
     def answer(self, change: Change, body: bytes) -> Receipt | None:
         """The receipt of a successful answer to a changed write; None for a refusal, which the client gets unchanged."""
         try:
-            return Receipt(body=body) if change.receipt_of is None else change.receipt_of(body)
+            receipt = Receipt(body=body) if change.receipt_of is None else change.receipt_of(body)
+            return receipt if change.body is not None else replace(receipt, body=body)
         except DeclinedError:
             return None
         except MalformedReplyError:
@@ -184,7 +216,7 @@ class Settling:
         lost = change.lost(receipt)
         skipped = [row.id for row in change.left_out if row.kind == Kind.LEFT_OUT and row not in lost]
         ids = (*(change.stored if is_whole else ()), *skipped)
-        if self._journal is None or change.place is None or not ids:
+        if self._journal is None or change.place is None or change.since is None or not ids:
             return
         collection, partition = change.place
         # Otherwise `undo` could restore older contents under ids that were freed since.

@@ -176,6 +176,21 @@ async def test_what_the_database_refuses_with_a_success_was_not_left_out(
     assert rows == [(state, "default/docs", b"1", b'{"id":1, "vec":[1.0,0.50], "text":"it has all the same words"}')]
 
 
+async def test_an_unchanged_write_that_is_refused_with_a_success_replaces_nothing(tmp_path: Path) -> None:
+    """Of the id that it names the journal has an acknowledged point, which would be lost."""
+    path, stored = tmp_path / "j.db", dict(STORED)
+    queried: Any = {"code": 0, "data": list(HOLDER["data"])}
+    async with gated(NEAR, mode="skip", journal=path, stored=stored, queried=queried) as (came, proxy):
+        assert (await insert(proxy))["code"] == 0
+        assert written(came) == []
+        stored |= LIMITED
+        other = BODY.replace(b"it has all the same words", b"other words")
+        assert (await insert(proxy, other))["code"] == LIMITED["code"]
+        assert written(came) == [other]
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT state FROM points").fetchall() == [("done",)]
+
+
 async def test_a_write_of_which_nothing_is_left_is_not_sent(tmp_path: Path) -> None:
     async with gated(NEAR, mode="skip", journal=tmp_path / "j.db") as (came, proxy):
         assert (await insert(proxy))["data"] == {"insertCount": 0, "insertIds": []}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
@@ -50,7 +50,7 @@ Answer = bytes | tuple[bytes, Apply]
 
 class Wire:
     """One database over REST. ``lags``: whether reads show a write a second later, ``searches_lag``: whether searches do. ``waits``: whether clients may
-    go on before a write is done.
+    go on before a write is done. ``failing``: the ids that the next write fails to store, where a success can say so; of a database that says it of the whole write, any.
     """
 
     name = ""
@@ -60,6 +60,7 @@ class Wire:
     is_partial = True
     is_comparing = False
     host = ""
+    failing: Collection[int] = ()
 
     def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
         raise NotImplementedError
@@ -92,6 +93,14 @@ class Wire:
     def read(self, single: Any) -> Point:
         """Of such a point."""
         raise NotImplementedError
+
+    def is_refusal(self, body: bytes) -> bool:
+        """Whether a success refuses the whole write."""
+        return False
+
+    def acknowledged(self, points: Mapping[int, Point], body: bytes) -> Mapping[int, Point]:
+        """What a client takes for stored, by its answer."""
+        return {} if self.is_refusal(body) else points
 
     def is_deletion(self, request: Request) -> bool:
         return request.method == "DELETE" or request.path.endswith("/delete")
@@ -444,9 +453,11 @@ class Milvus(Wire):
     def recreate(self) -> Request:
         return self._asked("collections/drop")
 
-    def answer(self, request: Request, points: Points) -> Answer:
+    def answer(self, request: Request, points: Points) -> Answer:  # noqa: PLR0911 - one for each request
         body = json.loads(request.body)
-        match request.path.removeprefix("/v2/vectordb/"):
+        match request.path.removeprefix("/v2/vectordb/") if not self.failing else "failing":
+            case "failing":
+                return plain({"code": 1100, "message": "no"})
             case "collections/describe":
                 index = [{"fieldName": "vec", "indexName": "vec", "metricType": "COSINE"}]
                 return plain(
@@ -486,6 +497,9 @@ class Milvus(Wire):
             case "collections/drop":
                 return plain({"code": 0, "data": {}}), dropping(lambda _: True)
         raise AssertionError(request)
+
+    def is_refusal(self, body: bytes) -> bool:
+        return bool(json.loads(body)["code"])
 
     def _chosen(self, expression: str) -> Callable[[Point], bool]:
         name, numbers = re.fullmatch(r"(\w+) in (\[.*\])", expression).groups()  # type: ignore[union-attr]  # - it is one of ours
@@ -551,7 +565,10 @@ class Weaviate(Wire):
             if request.method == "DELETE":
                 return b"{}", dropping(lambda each: each.number == body["match"]["where"]["valueInt"])
             each = [self.read(one) for one in body["objects"]]
-            return plain([{**one, "result": {"status": "SUCCESS"}} for one in body["objects"]]), storing(each)
+            failed = {"status": "FAILED", "errors": {"error": [{"message": "no"}]}}
+            results = [failed if point.id in self.failing else {"status": "SUCCESS"} for point in each]
+            said = [{**one, "result": result} for one, result in zip(body["objects"], results, strict=True)]
+            return plain(said), storing([point for point in each if point.id not in self.failing])
         number = self.id_of(request.path.rpartition("/")[2].encode())
         if request.method == "PATCH":
             what = json.loads(request.body)
@@ -562,6 +579,10 @@ class Weaviate(Wire):
         if request.method == "DELETE":
             return b"", dropping(lambda each: each.id == number)
         return self.single(points[number])
+
+    def acknowledged(self, points: Mapping[int, Point], body: bytes) -> Mapping[int, Point]:
+        stored = {self.id_of(one["id"].encode()) for one in json.loads(body) if one["result"]["status"] == "SUCCESS"}
+        return {each: point for each, point in points.items() if each in stored}
 
     def _graphql(self, query: str, points: Points) -> bytes:
         found: dict[str, Any] = {}

@@ -58,14 +58,16 @@ def play(seeds: Sequence[str]) -> None:
         for seed in seeds:
             await episode(world, seed)
 
-    gates = logging.getLogger("vecsieve.writes")
-    before = gates.level
-    gates.setLevel(logging.CRITICAL)
+    loggers = [logging.getLogger(name) for name in ("vecsieve.writes", "vecsieve.journal")]
+    levels = [each.level for each in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
         with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
             asyncio.run(each(Path(folder)))
     finally:
-        gates.setLevel(before)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def main() -> None:

@@ -35,11 +35,11 @@ from vecsieve.proxy.telemetry.labels import FailOpen
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.writes.book import Book
 from vecsieve.proxy.writes.events import Feed
-from vecsieve.proxy.writes.gate import Room, Shared, WriteGate
+from vecsieve.proxy.writes.gate import WriteGate
 from vecsieve.proxy.writes.journal import Journal
 from vecsieve.proxy.writes.lock import locked
-from vecsieve.proxy.writes.rows import UNSEEN_SECONDS, Kind
-from vecsieve.proxy.writes.settling import Change
+from vecsieve.proxy.writes.rows import UNSEEN_SECONDS, JournalError, Kind
+from vecsieve.proxy.writes.settling import Change, Room, Shared
 
 MODES: Mapping[str, Mapping[str, str]] = {
     "skip": {"mode": "skip"},
@@ -53,6 +53,7 @@ IDS, NUMBERS = (1, 2, 3), (0, 1)
 RATES = {
     "kill": 0.015, "undo": 0.05, "sweep": 0.015, "break": 0.015, "work": 0.02, "begin": 0.3, "go on": 0.6,
     "clock": 0.01, "later": 0.03, "late": 0.01, "leave": 0.015,
+    "full": 0.005, "fails": 0.05,
     "upsert": 0.55, "delete": 0.17, "filter": 0.05, "all": 0.03, "change": 0.2,
 }  # fmt: skip
 OPS = ("upsert", "delete", "filter", "all", "change")
@@ -94,7 +95,7 @@ class Guarding(Journal):
     async def deletions_begun(self, number: int, deletions: Sequence[Deletion]) -> float:
         try:
             return await super().deletions_begun(number, deletions)
-        except TimeoutError:
+        except (TimeoutError, JournalError):
             self.unguarded += 1
             raise
 
@@ -174,6 +175,7 @@ class World:
             **often,
             "begin": RATES["begin"],
             "go on": RATES["go on"],
+            "fails": self.chance.choice((0.0, 0.0, RATES["fails"], 3 * RATES["fails"])),
             "waits": self.chance.choice((0.2, 0.8, 1.0)),
             "waits after": self.chance.choice((0.2, 0.8, 1.0)),
         }
@@ -186,7 +188,7 @@ class World:
         self.asking: set[asyncio.Future[None]] = set()
         self.clients: dict[int, asyncio.Task[None] | None] = {1: None, 2: None}
         self.swept: Removal | None = None
-        self.was_killed = self.is_outside = False
+        self.was_killed = self.is_outside = self.is_broken = False
         self.database.clear()
         self.services.governor.learned.descriptions.clear() if hasattr(
             self.services.governor.learned.descriptions, "clear"
@@ -225,6 +227,8 @@ class World:
             raise OutsideError
         if exchange is not None:
             exchange.seen = dict(self.database.seen)
+        is_failing = exchange is None and self.chance.random() < self.rates["fails"]
+        self.wire.failing = self.chance.sample(self.ids, 1) if is_failing else ()
         try:
             body = self.database.answer(request, op)
         except LookupError:
@@ -240,7 +244,7 @@ class World:
         found[1](after)
         return {each: point for each, point in seen.items() if each not in after}
 
-    async def step(self) -> None:
+    async def step(self) -> None:  # noqa: PLR0912 - one for each event
         self.moment += 1
         self.clock.advance(TICK)
         idle = [each for each, task in self.clients.items() if task is None]
@@ -249,7 +253,7 @@ class World:
         steps = [each for each in self.parked if each not in self.asking]
         events: dict[str, bool] = {
             "kill": True, "undo": not self.journal.unguarded, "sweep": not self.database.queue, "break": bool(asking),
-            "late": bool(steps), "leave": len(idle) < len(self.clients),
+            "late": bool(steps), "full": bool(steps), "leave": len(idle) < len(self.clients),
             "work": bool(self.database.queue), "begin": bool(idle), "go on": bool(self.parked), "clock": True,
             "later": len(idle) == len(self.clients) and not self.parked,
         }  # fmt: skip
@@ -276,6 +280,12 @@ class World:
                 late = self.chance.choice(steps)
                 self.parked.remove(late)
                 late.set_exception(TimeoutError())
+            case "full":
+                self.told.append("the journal's disk is full")
+                self.is_broken = True
+                full = self.chance.choice(steps)
+                self.parked.remove(full)
+                full.set_exception(JournalError("full"))
             case "leave":
                 self._leave(self.chance.choice([each for each in self.clients if each not in idle]))
             case "work":
@@ -463,36 +473,41 @@ class World:
         try:
             change = await gate.changed(exchange, policy, query=request.target[len(request.path) :])
             op.sent = len(self.database.texts) - 1
+            body = b""
             if change is None:
-                await self.asked(request, op)
+                body = await self.asked(request, op)
             elif change.answer is not None and not change.left_out:
                 self.model.ops.remove(op)
                 self._over(client, op, "refusal")
                 return
             else:
                 async with gate.settling.ending(change):
-                    change = await self._sent(change, exchange)
+                    change, body = await self._sent(change, exchange)
         except (LostReplyError, UpstreamExchangeError):
             self._over(client, op, "failure")
             return
         except asyncio.CancelledError:
             self._over(client, op, "end")
             raise
-        self._over(client, op, "answer" if change is not None else "answer without a verdict", is_done=True)
+        op.points = self.wire.acknowledged(op.points, body) if body else op.points
+        self._over(client, op, "answer" if change is not None else "answer without a verdict", is_done=bool(op.points))
         left_out = [self.wire.id_of(row.id) for row in change.left_out if row.kind == Kind.LEFT_OUT] if change else []
-        for point in [op.points[each] for each in left_out]:
+        for point in [op.points[each] for each in left_out if each in op.points]:
             if point.text not in self.database.said(op.sent):
                 raise FoundError(f"{_one(point)} was acknowledged, and no point says so: {self._shown()}")
 
-    async def _sent(self, change: Change, exchange: Exchange) -> Change:
-        """As a transport sends the rest of a write."""
-        settling, receipt = self.gate.settling, None
+    async def _sent(self, change: Change, exchange: Exchange) -> tuple[Change, bytes]:
+        """As a transport sends the rest of a write. Also the client's answer; nothing where the gate makes it."""
+        settling, receipt, answer = self.gate.settling, None, b""
         if change.answer is None:
             body = exchange.plain if change.body is None else change.body
-            receipt = settling.answer(change, await self.asked(exchange.request._replace(body=body), exchange.op))
+            answer = await self.asked(exchange.request._replace(body=body), exchange.op)
+            receipt = settling.answer(change, answer)
+            answer = answer if receipt is None else receipt.body
             exchange.seen = None
         is_success = change.answer is not None or receipt is not None
-        return await settling.settle(change, exchange, self.policy, is_success=is_success, receipt=receipt)
+        settled = await settling.settle(change, exchange, self.policy, is_success=is_success, receipt=receipt)
+        return settled, answer
 
     async def _follow(self, client: int, op: Op, request: Request) -> None:
         """A deletion or a partial update, as far as the gate follows it."""
@@ -500,18 +515,19 @@ class World:
         deletions = self.gate.deletions
         assert deletions is not None
         deletion, query = deletions.classify(self._head(request)), request.target[len(request.path) :]
-        status = 502
+        status, answer = 502, None
         try:
             exchange = None if deletion is None else Exchange(world=self, request=request, operation=deletion, op=op)
             if exchange is None or deletion is None or not await deletions.follows(exchange, deletion, query):
-                status, _ = await self._answered(request, op)
+                status, answer = await self._answered(request, op)
             else:
                 async with deletions.followed(exchange, request.body, query=query, now=self.clock()) as pending:
                     status, answer = await self._answered(request, op)
                     is_checked = self.backend.refuses_in_success
                     pending.is_done = deletions.is_done(status, is_grpc=False, body=answer if is_checked else None)
         finally:
-            self._over(client, op, f"status {status}", is_done=status != 502)
+            is_refused = answer is not None and self.wire.is_refusal(answer)
+            self._over(client, op, f"status {status}", is_done=status != 502 and not is_refused)
 
     async def _answered(self, request: Request, op: Op) -> tuple[int, bytes | None]:
         try:
@@ -534,7 +550,7 @@ class World:
 
     def _check_ends(self, states: Collection[str]) -> None:
         """While nothing is under way, the journal says so. A write that was killed is pending for ever."""
-        if any(self.clients.values()) or self.parked or self.work.late or len(self.owner):
+        if self.is_broken or any(self.clients.values()) or self.parked or self.work.late or len(self.owner):
             return
         if going := self.journal._opened()._queried("SELECT id FROM going", ()):
             raise FoundError(f"nothing is under way, and the journal has a deletion of {going}: {self._shown()}")

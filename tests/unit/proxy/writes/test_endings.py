@@ -68,9 +68,9 @@ def under_way(path: Path) -> int:
 
 
 def settling(journal: Journal, owner: Owner, failed: list[Exception]) -> Settling:
-    feed: Any = SimpleNamespace(is_heard=False)
+    shared: Any = SimpleNamespace(journal=journal, owner=owner, feed=SimpleNamespace(is_heard=False))
     services, unused = toys(clock=ManualClock()).services, cast("Any", None)
-    return Settling(SAMPLE.adapter, services, journal=journal, reads=unused, feed=feed, owner=owner, fell=failed.append)
+    return Settling(SAMPLE.adapter, services, shared, reads=unused, fell=failed.append)
 
 
 async def entered(journal: Journal) -> Change:

@@ -56,6 +56,23 @@ def test_a_file_of_an_earlier_version_gets_what_was_added(path: Path) -> None:
         assert len(book.left_out()) == 2
 
 
+def test_deletions_of_an_earlier_version_are_doubts_and_it_may_go_on_with_the_file(path: Path) -> None:
+    """It was killed, or still runs."""
+    begun = "INSERT INTO going (collection, partition, id, at) VALUES ('docs', CAST('' AS BLOB), ?, 1.0)"
+    with closing(Book(path)) as book:
+        book.enter([POINT, another(1)], State.DONE, at=2.0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("DROP INDEX going_by_id")
+        file.execute("ALTER TABLE going DROP COLUMN is_ours")
+        file.execute(begun, (POINT.id,))
+        with closing(Book(path)) as book:
+            assert [head.id for head in book.heads()] == [another(1).id]
+            file.execute(begun, (another(1).id,))
+            assert book.heads() == []
+            book.forget_deletions()
+            assert book.doubted(collection=None, since=0.0, ids=None, steady=None) == 2
+
+
 def test_an_upgrade_that_fails_half_way_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(path, EARLIER)
     monkeypatch.setattr("vecsieve.proxy.writes.book._BY_AT", "CREATE INDEX points_by_at ON nothing (at)")

@@ -228,7 +228,7 @@ def test_after_what_could_not_be_parsed_all_ids_of_its_place_may_be_unseen(
 
 async def test_without_a_file_there_is_nothing_to_follow_and_none_is_made(path: Path) -> None:
     journal = Journal(path, now=lambda: 1.0)
-    assert await journal.latest() == 0.0
+    assert await journal.before("docs", b"", [b"1"]) is None
     assert await journal.deletions_begun(NUMBER, GONE) == 0.0
     await journal.deletions_ended(NUMBER, GONE, is_done=True, place=0.0)
     await journal.outdate(GONE, until=0.0)

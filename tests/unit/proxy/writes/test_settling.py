@@ -78,13 +78,10 @@ def removal() -> Removal:
 
 
 def settling(rows: Rows, clock: ManualClock, failed: list[Exception]) -> Settling:
-    journal: Any = rows
-    feed: Any = SimpleNamespace(is_heard=False)
+    shared: Any = SimpleNamespace(journal=rows, owner=Owner(), feed=SimpleNamespace(is_heard=False))
     reads: Any = None
     services = toys(clock=clock).services
-    return Settling(
-        SAMPLE.adapter, services, journal=journal, reads=reads, feed=feed, owner=Owner(), fell=failed.append
-    )
+    return Settling(SAMPLE.adapter, services, shared, reads=reads, fell=failed.append)
 
 
 @pytest.mark.parametrize(("takes", "sent"), [(0.1, 5), (0.8, 3), (9.0, 1)])
