@@ -130,6 +130,7 @@ WHERE {_WHICH} AND state IN ('pending', 'done') AND NOT EXISTS (SELECT 1 FROM go
 """  # noqa: S608 - the same
 # During the removal the point may have been deleted and stored anew, or restored.
 _REMOVED = f"UPDATE points SET state = 'doubted' WHERE {_WHICH} AND state IN ('superseded', 'undone')"  # noqa: S608 - the same
+_IS_PENDING = f"SELECT 1 FROM points WHERE {_WHICH} AND state = 'pending'"  # noqa: S608 - the same
 _NOT_CARRIED_OUT = f"UPDATE points SET state = ? WHERE {_WHICH} AND state = 'pending'"  # noqa: S608 - the same
 _MARK = "UPDATE points SET state = ? WHERE number = ?"
 _UNDONE = "UPDATE points SET state = 'undone' WHERE number = ?"
@@ -221,7 +222,8 @@ class Book:
     def settle(self, points: Sequence[LeftOut], state: State, *, at: float) -> None:
         """Set the final state of points. A state other than DONE is set only where they are still PENDING."""
         if state is not State.DONE:
-            self._all((_NOT_CARRIED_OUT, [(state, *point.key) for point in points]))
+            pending = [point for point in points if self._queried(_IS_PENDING, point.key)]  # mostly none
+            self._all((_NOT_CARRIED_OUT, [(state, *point.key) for point in pending]))
             return
         outcomes = [(at, point.survivor, point.tier, point.similarity, point.kind, point.became) for point in points]
         self._all((_CARRIED_OUT, [(*row, *point.key, NO_ID) for row, point in zip(outcomes, points, strict=True)]))
@@ -250,8 +252,8 @@ class Book:
                     self._connection.execute(_REMOVED, point.key)
 
     def deletions_begun(self, number: int, deletions: Sequence[Deletion], *, at: float) -> float:
-        """Record deletions before they are sent: until they end, their points are in doubt. Returns the place before them. ``number``: the first
-        of a range that no other deletion has. ``at``: of the machine's steady clock. A crash of the machine may lose rows of deletions that concern no point yet.
+        """Record deletions before they are sent: until they end, their points are in doubt. Returns the place before them. ``at``: of the machine's
+        steady clock. A crash of the machine may lose deletions that concern no point yet.
         """
         rows = [(each, *place, at, False) for each, place in enumerate(_places(deletions), number)]
         is_concerned = any(self._among(deletion, "true", ()) for deletion in deletions)
@@ -275,8 +277,8 @@ class Book:
                 others = [deletion for deletion in deletions if deletion not in certain]
                 self._mark(State.DOUBTED, others, _LEFT_OUT, place if is_known else None)
                 self._mark(State.DOUBTED, others, _STORED)
-            numbers = range(number, number + len(_places(deletions)))
-            self._connection.executemany(_DELETION_ENDED, [(each,) for each in numbers])
+            ended = enumerate(_places(deletions), number)
+            self._connection.executemany(_DELETION_ENDED, [(each,) for each, _ in ended])
 
     def forget_deletions(self) -> None:
         """The processes that began deletions have ended: what clients were deleting is in doubt."""
@@ -284,7 +286,6 @@ class Book:
             self._expire("true", ())
 
     def _expire(self, which: str, values: Sequence[object]) -> None:
-        """End deletions without an answer."""
         stale = f"SELECT number, collection, partition, id FROM going WHERE ({which})"  # noqa: S608 - values are bound
         for _, *named in self._queried(f"{stale} AND NOT is_ours", values):
             collection, partition, identifier = (None if value in (ANY, EVERYWHERE) else value for value in named)
@@ -324,7 +325,6 @@ class Book:
             self._mark(State.SUPERSEDED, newer, _OLD, until)
 
     def _mark(self, state: State, deletions: Sequence[Deletion], which: str, until: float | None = None) -> None:
-        """Within a transaction."""
         values = () if until is None else (until,)
         which = which if until is None else f"{which} AND at <= ?"
         numbers = [number for deletion in deletions for number in self._among(deletion, which, values)]

@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 
 def new_number() -> int:
-    """The first number of a pending deletion, with room for its ids: its process can end it even if the journal never answered."""
+    """The first number of a pending deletion, with room for its ids: its process can end it, even if the journal never answered."""
     return secrets.randbits(46) << 16
 
 

@@ -176,7 +176,7 @@ class Settling:
             change = await self._looked_again(change, receipt, exchange, policy)
         removal = None
         if is_success and change.removal is not None:
-            is_read = receipt.is_read if receipt is not None else change.receipt_of is None
+            is_read = receipt is None or receipt.is_read
             removal = change.removal.after(receipt, change.removed) if is_read else None
         if self._journal is not None and is_success and change.left_out:
             lost = [*change.lost(receipt), *change.removed]
@@ -361,13 +361,14 @@ class ChangedWrite:
         self._policy = policy
         self.body = change.body
         self.is_edited = change.receipt_of is not None
-        self._receipt: Receipt | None = None
+        # Until the answer was read: it may be too large, or coded.
+        self._receipt = Receipt(body=b"", is_read=False) if self.is_edited else None
         self._is_declined = False
 
     def edited(self, body: bytes) -> bytes:
         """The client's answer, from the database's success."""
-        self._receipt = receipt = self._settling.answer(self._change, body)
-        self._is_declined = receipt is None
+        receipt = self._settling.answer(self._change, body)
+        self._is_declined, self._receipt = receipt is None, receipt or self._receipt
         return body if receipt is None else receipt.body
 
     async def settle(self, *, is_success: bool) -> None:

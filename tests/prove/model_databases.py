@@ -707,20 +707,37 @@ class OpenSearch(Wire):
         for line in lines:
             ((verb, about),) = json.loads(line).items()
             identifier, status = int(about["_id"]), 201
-            if verb == "delete":
+            source = None if verb == "delete" else next(lines)
+            if identifier in self.failing:
+                error: Any = {"type": "es_rejected_execution_exception", "reason": "no"}
+                items.append({verb: {"_index": "docs", "_id": about["_id"], "status": 429, "error": error}})
+                continue
+            if source is None:
                 there, number = points.get(identifier), about.get("if_seq_no")
                 is_other = number is not None and there is not None and self._number(there) != number
                 status = 404 if there is None else 409 if is_other else 200
                 applies.append(self._dropping(identifier, number))
             else:
-                applies.append(storing([self._read(identifier, json.loads(next(lines)))]))
+                applies.append(storing([self._read(identifier, json.loads(source))]))
             items.append({verb: {"_index": "docs", "_id": about["_id"], "status": status}})
 
         def apply(to: Points) -> None:
             for each in applies:
                 each(to)
 
-        return plain({"took": 0, "errors": False, "items": items}), apply
+        is_failed = any("error" in item for each in items for item in each.values())
+        return plain({"took": 0, "errors": is_failed, "items": items}), apply
+
+    def _failed(self, body: bytes) -> set[int]:
+        items = [item for each in json.loads(body or b"{}").get("items", ()) for item in each.values()]
+        return {int(item["_id"]) for item in items if "error" in item}
+
+    def is_refusal(self, body: bytes) -> bool:
+        return bool(self._failed(body))
+
+    def acknowledged(self, points: Mapping[int, Point], body: bytes) -> Mapping[int, Point]:
+        failed = self._failed(body)
+        return {each: point for each, point in points.items() if each not in failed}
 
     def _dropping(self, identifier: int, number: int | None) -> Apply:
         return dropping(lambda each: each.id == identifier and number in {None, self._number(each)})

@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,19 +18,20 @@ from support.backends.toy_exchange import toys
 from support.backends.writes import samples
 from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Question
-from vecsieve.adapters.writes import MergesPoints, WriteNeeds
+from vecsieve.adapters.writes import MergesPoints, Receipt, WriteNeeds
 from vecsieve.proxy.runtime import loop
 from vecsieve.proxy.runtime.loop import Owner
 from vecsieve.proxy.writes.book import Book
 from vecsieve.proxy.writes.journal import Journal
 from vecsieve.proxy.writes.rows import UNSEEN_SECONDS, JournalError, Kind, LeftOut, State
-from vecsieve.proxy.writes.settling import Change, Removal, Settling
+from vecsieve.proxy.writes.settling import Change, ChangedWrite, Removal, Settling
 
 SAMPLE = next(each for each in samples() if each.name == "weaviate REST")
 POLICY: Any = SimpleNamespace(write=SimpleNamespace(deadline_seconds=2.0))
 REMOVED = LeftOut(
     collection="Docs", partition=b"", id=b'"1"', survivor=b'"s"', tier="exact", similarity=1.0, point=b"{}", kind=Kind.REMOVED
 )  # fmt: skip
+LEFT_OUT = replace(REMOVED, kind=Kind.LEFT_OUT)
 VICTIMS = {REMOVED.id: b"{}"}
 
 
@@ -184,3 +185,22 @@ async def test_a_note_that_is_late_comes_before_the_next_question(path: Path, mo
     monkeypatch.undo()
     assert await journal.unseen("Docs", b"", [b"1", b"2"]) == {b"1", b"2"}
     await journal.close()
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_an_answer_that_was_not_read_supersedes_nothing(path: Path, is_read: bool) -> None:
+    """It was too large, or coded: the database may have refused the write in it."""
+    journal = Journal(path, now=ManualClock(1.0))
+    await journal.enter([LEFT_OUT], State.DONE)
+    change = Change(
+        stored=(LEFT_OUT.id,), place=("Docs", b""), since=await journal.before("Docs", b"", [LEFT_OUT.id]),
+        receipt_of=lambda body: Receipt(body=body),
+    )  # fmt: skip
+    exchange: Any = SimpleNamespace(operation=SAMPLE.write)
+    write = ChangedWrite(settling(journal, Owner(), []), change, exchange, POLICY)
+    if is_read:
+        assert write.edited(b"[]") == b"[]"
+    await write.settle(is_success=True)
+    await journal.close()
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT state FROM points").fetchall() == [("superseded" if is_read else "done",)]
