@@ -62,5 +62,5 @@ def test_a_database_that_refuses_an_object_or_does_not_answer_is_told(server: We
 def test_only_undo_knows_weaviate() -> None:
     wanted = SourceOptions(url="http://127.0.0.1:9", collection="Docs", backend="weaviate")
     assert isinstance(points_opened(wanted, {}), WeaviatePoints)
-    with pytest.raises(SettingsError, match="wanted qdrant, chroma, milvus or pinecone; saw 'weaviate'"):
+    with pytest.raises(SettingsError, match=r"wanted qdrant, .*; saw 'weaviate'"):
         opened(wanted, {})
