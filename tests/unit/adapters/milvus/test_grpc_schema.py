@@ -13,8 +13,9 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
 from support.milvus.server import NEEDS_MILVUS
-from vecsieve.adapters.contract import MalformedReplyError, Operation, UnsupportedError
+from vecsieve.adapters.contract import Bounds, MalformedReplyError, Operation, UnsupportedError
 from vecsieve.adapters.milvus import grpc_description
+from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.milvus.grpc_schema import MESSAGES, proto
 from vecsieve.adapters.milvus.grpc_write import MilvusGrpcWrites
 from vecsieve.adapters.milvus.search import Schema
@@ -155,3 +156,15 @@ def test_a_write_of_too_many_fields_is_not_read(body: bytes) -> None:
     write = Operation(backend="milvus", name="insert", collection="c")
     with pytest.raises(UnsupportedError):
         MilvusGrpcWrites().parse(write, body + b"\x38\x01", needs)
+
+
+@pytest.mark.parametrize("path", [(6,), (9,), (6, 1)])
+@pytest.mark.parametrize("is_part", [False, True])
+def test_a_search_of_too_many_fields_is_not_read(path: tuple[int, ...], is_part: bool) -> None:
+    """Also in the queries, which are opaque until their number is known."""
+    body = b"\x0a\x00" * 10_000
+    for number in reversed((5, *path) if is_part else path):
+        body = length_field(number, body)
+    search = Operation(backend="milvus", name="hybrid_search" if is_part else "search", collection="c")
+    with pytest.raises(UnsupportedError, match="too_many_parts"):
+        MilvusGrpc().check_size(search, body, Bounds(searches=1, parts=4096, nesting=1))
