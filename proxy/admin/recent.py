@@ -10,6 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import add
 from types import MappingProxyType
 
 import numpy as np
@@ -378,7 +379,7 @@ class Trends:
         )  # fmt: skip
         number = int(at) // BUCKET_SECONDS
         before = buckets.get(number, (0,) * len(counts))
-        buckets[number] = tuple([one + more for one, more in zip(before, counts, strict=True)])
+        buckets[number] = tuple(map(add, before, counts))
         if len(buckets) > BUCKETS:
             del buckets[next(iter(buckets))]  # the oldest
 

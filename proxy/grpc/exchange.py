@@ -47,7 +47,6 @@ from .status import (
     Failure,
     Pairs,
     answered_locally,
-    code,
     for_upstream,
     is_sendable,
     local_answer,
@@ -152,7 +151,7 @@ class GrpcExchange:
             path=self._head.path,
             host=self._head.host,
             message=self.plain,
-            database=_first(self._metadata, grpc.database_key),
+            database="" if grpc.database_key is None else _first(self._metadata, grpc.database_key),
         )
         self.client_timeout_seconds = self._context.time_remaining()
         if message is None:
@@ -310,7 +309,7 @@ class GrpcExchange:
                 deadline_seconds=seconds,
                 is_search=is_search,
             )
-            leg.code = code(outcome if isinstance(outcome, Failure) else None)
+            leg.code = outcome.code if isinstance(outcome, Failure) else Code.OK
         finally:
             if trace is not None:
                 trace.ended(leg)
@@ -321,9 +320,9 @@ class GrpcExchange:
         return outcome
 
 
-def _first(metadata: Pairs, name: str | None) -> str:
+def _first(metadata: Pairs, name: str) -> str:
     """The first value of a key; "" without one."""
-    return "" if name is None else next((str(value) for key, value in metadata if key == name), "")
+    return next((str(value) for key, value in metadata if key == name), "")
 
 
 def overloaded() -> Failure:

@@ -307,9 +307,8 @@ class Calls:
 
     @property
     def is_crowded(self) -> bool:
-        return self.waiting >= MOST_WAITING
+        return self.waiting() >= MOST_WAITING
 
-    @property
     def waiting(self) -> int:
         """Calls without a handler yet."""
         return max(0, self.open - self.taken)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,11 +21,11 @@ from .exchange import GrpcExchange, GrpcServices, Outcome, observe_reply, overlo
 from .relay import Context, Relayed, answer, end_with, relay
 from .status import (
     Failure,
+    Pairs,
     answered_locally,
-    code,
+    http_status,
     local_failure,
     speaker,
-    status,
     trace_parents,
     upstream_failed,
 )
@@ -67,7 +67,7 @@ class Plane(grpc.GenericRpcHandler):
         async def stream(_messages: object, context: Context) -> None:
             if self._shared.gate is not None:
                 self._shared.gate.streamed(head)
-            record = self._begun(context.invocation_metadata() or ())
+            record = self._begun(tuple(context.invocation_metadata() or ()))
             done: Relayed | None = None
             try:
                 outcome = await self._fenced(record, partial(self._relayed, head, context, record))
@@ -108,7 +108,7 @@ class Plane(grpc.GenericRpcHandler):
                 passed = await relay(
                     shared.channels, context, method=head.path, origin=self._origin, traceparent=leg.traceparent
                 )
-                leg.code = code(passed.failure)
+                leg.code = Code.OK if passed.failure is None else passed.failure.code
         finally:
             place.leave()
             if trace is not None:
@@ -130,7 +130,7 @@ class Plane(grpc.GenericRpcHandler):
         self._shared.calls.taken += 1
         context.add_done_callback(sent)  # type: ignore[arg-type]  # - the stubs want a class where any callable does
 
-    def _begun(self, metadata: Iterable[tuple[str, str | bytes]]) -> RequestRecord:
+    def _begun(self, metadata: Pairs) -> RequestRecord:
         self._shared.calls.taken += 1
         return self._shared.services.recorder.begin(trace_parents(metadata))
 
@@ -166,14 +166,15 @@ def _ended(
     failure: Failure | None, origin: Origin, sizes: tuple[int, int], *, has_status: bool, is_relayed: bool
 ) -> Ended:
     """``sizes``: bytes of the messages of the request and of the response."""
+    code, status = (Code.OK, 200) if failure is None else (failure.code, http_status(failure.code))
     return Ended(
         method="POST",
-        status=status(failure) if has_status else None,
+        status=status if has_status else None,
         origin=speaker(failure),
         request_bytes=sizes[0],
         response_bytes=sizes[1],
         is_relayed=is_relayed,
         is_loopback=None,  # every call arrives through the socket between our port and the gRPC server
-        code=code(failure) if has_status else None,
+        code=code if has_status else None,
         cause="" if failure is None or failure.kind is None else cause_of(failure.kind, origin.authority),
     )

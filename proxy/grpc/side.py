@@ -49,9 +49,7 @@ def side_of(
     inflated = Inflated(settings.grpc.message_bytes, settings.grpc.bytes_in_flight // 2)
     unfinished = Unfinished(settings.grpc.bytes_in_flight)
     calls = Calls(inflated, unfinished, freed=Trimming(asyncio.get_running_loop(), glibc_trim()).freed)
-    searches = SearchService(
-        adapter, dialect, services, number_bytes=BINARY_NUMBER_BYTES, waiting=lambda: calls.waiting
-    )
+    searches = SearchService(adapter, dialect, services, number_bytes=BINARY_NUMBER_BYTES, waiting=calls.waiting)
     shared = GrpcServices(
         services=services,
         calls=calls,

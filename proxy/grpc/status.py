@@ -231,10 +231,6 @@ _HTTP: Mapping[int, int] = MappingProxyType(
 )
 
 
-def http_status(code: int) -> int:
-    return _HTTP.get(code, 500)
-
-
 def upstream_failed(metrics: Metrics, failure: Failure) -> None:
     """Count a failed exchange with the database; a status of the database's own is none."""
     if failure.kind is not None:
@@ -255,10 +251,6 @@ def speaker(failure: Failure | None) -> Origin:
     return Origin.PROXY if is_ours else Origin.UPSTREAM
 
 
-def code(failure: Failure | None) -> int:
-    return Code.OK if failure is None else failure.code
-
-
-def status(failure: Failure | None) -> int:
+def http_status(code: int) -> int:
     """The equivalent HTTP status, for counting."""
-    return http_status(code(failure))
+    return _HTTP.get(code, 500)

@@ -14,6 +14,7 @@ import ssl
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
@@ -251,17 +252,16 @@ class Channels:
             task.add_done_callback(self._closing.discard)
 
 
+@dataclass(slots=True)
 class _Lease(AbstractContextManager[grpc.aio.Channel]):
     """One call on a pool's channel, for the duration of the block."""
 
-    __slots__ = ("_place", "_pool")
-
-    def __init__(self, pool: _Pool) -> None:
-        self._pool = pool
+    _pool: _Pool
+    _place: int = -1
 
     def __enter__(self) -> grpc.aio.Channel:
         self._place = self._pool.take()
-        return self._pool.channel(self._place)
+        return self._pool.channels[self._place]
 
     def __exit__(self, *_: object) -> None:
         self._pool.give_back(self._place)
@@ -280,7 +280,7 @@ class _Pool:
         end: float,
         left: Callable[[_Pool], None],
     ) -> None:
-        self._channels = channels
+        self.channels = channels
         self._calls = [0] * len(channels)
         self._left = left
         self.target = target
@@ -307,20 +307,17 @@ class _Pool:
         self._calls[place] -= 1
         self._left(self)
 
-    def channel(self, place: int) -> grpc.aio.Channel:
-        return self._channels[place]
-
     @property
     def connected(self) -> int:
         """How many of the channels are connected."""
-        return sum(channel.get_state() is grpc.ChannelConnectivity.READY for channel in self._channels)
+        return sum(channel.get_state() is grpc.ChannelConnectivity.READY for channel in self.channels)
 
     async def ready(self) -> None:
         """Connect all channels; the caller sets a deadline."""
-        await asyncio.gather(*(channel.channel_ready() for channel in self._channels))
+        await asyncio.gather(*(channel.channel_ready() for channel in self.channels))
 
     async def close(self) -> None:
-        for channel in self._channels:
+        for channel in self.channels:
             await channel.close()
 
 

@@ -152,8 +152,10 @@ class HttpExchange:
         self.search, self.write, self.deletion = classified.search, classified.write, classified.deletion
         if classified.trouble is not None:
             return self._http.relay.refuse(classified.trouble, self._request.raw_path)
-        if self.search is not None:
+        if self.search is not None and self.search.id:
             self.search, self.ruled_by = names.known(self.search)
+        elif self.search is not None:
+            self.ruled_by = self.search.collection
         elif self.write is not None:
             self.ruled_by = names.ruled_by(self.write)
         self.client_timeout_seconds = client_timeout(classified.target)

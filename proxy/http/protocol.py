@@ -12,7 +12,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from aiohttp import web
@@ -40,6 +40,7 @@ LARGEST_PIECE_BYTES = 32 * 1024
 TURN_FRAMING_BYTES = 4096
 
 
+@dataclass(slots=True)
 class ChunkWatch:
     """Measures how much of a chunked request body is framing. ``piece_bytes``: how much to feed the parser next.
 
@@ -47,19 +48,11 @@ class ChunkWatch:
     read of 256 KiB in such chunks held the loop for 0.13 s.
     """
 
-    __slots__ = ("_body", "_content", "_framing", "_seen", "piece_bytes")
-
-    def __init__(self) -> None:
-        self._body: StreamReader | None = None
-        self._seen = 0  # of the body's content
-        self._content = 0
-        self._framing = 0
-        self.piece_bytes = LEAST_PIECE_BYTES
-
-    @property
-    def body(self) -> StreamReader | None:
-        """The chunked body that is arriving."""
-        return self._body
+    body: StreamReader | None = None  # the chunked one that is arriving
+    _seen: int = 0  # of the body's content
+    _content: int = 0
+    _framing: int = 0
+    piece_bytes: int = LEAST_PIECE_BYTES
 
     @property
     def is_flood(self) -> bool:
@@ -68,8 +61,8 @@ class ChunkWatch:
 
     def fed(self, size: int, body: StreamReader | None) -> int | None:
         """Count bytes that were fed while ``body`` was arriving; return how many of them were framing, None if the body has just begun."""
-        if body is None or body is not self._body:
-            self._body, self._content, self._framing = body, 0, 0
+        if body is None or body is not self.body:
+            self.body, self._content, self._framing = body, 0, 0
             self._seen = 0 if body is None else body.total_bytes
             self.piece_bytes = LEAST_PIECE_BYTES
             return None
@@ -88,6 +81,7 @@ class ChunkWatch:
 NO_TRAILERS = b"\r\n0\r\n\r\n"
 
 
+@dataclass(slots=True)
 class TrailerWatch:
     """Detects chunked bodies that may have had trailers, after which the connection must end.
 
@@ -96,11 +90,8 @@ class TrailerWatch:
     trailers, so their absence is derived from the bytes. Envoy and nginx drop trailers as well.
     """
 
-    __slots__ = ("_open", "_tail")
-
-    def __init__(self) -> None:
-        self._open: list[tuple[Any, Any]] = []
-        self._tail = b""
+    _open: list[tuple[Any, Any]] = field(default_factory=list)
+    _tail: bytes = b""
 
     @property
     def chunked(self) -> StreamReader | None:

@@ -276,7 +276,7 @@ class Egress:
     not restart a month. Searches in progress when the budget is spent are finished.
     """
 
-    __slots__ = ("_budget_bytes", "_day", "_entries", "_held", "_is_told", "_month", "_now", "_others", "_total")
+    __slots__ = ("_budget_bytes", "_day", "_entries", "_has_warned", "_held", "_month", "_now", "_others", "_total")
 
     def __init__(self, budget_bytes: int | None, *, now: Callable[[], float], entries: int = ENTRIES) -> None:
         self._budget_bytes = budget_bytes
@@ -297,12 +297,13 @@ class Egress:
         while len(self._held) > self._entries:
             _, oldest = self._held.popitem(last=False)
             self._others.add(oldest.extra_bytes, oldest.searches)
-        self._tell()
+        if self._budget_bytes is not None and not self._has_warned:
+            self._warn()
 
     def resize(self, budget_bytes: int | None) -> None:
         self._budget_bytes = budget_bytes
-        self._is_told = False
-        self._tell()
+        self._has_warned = False
+        self._warn()
 
     @property
     def is_spent(self) -> bool:
@@ -344,12 +345,12 @@ class Egress:
             self._month = month
             self._total, self._others = _Spent(), _Spent()
             self._held: OrderedDict[tuple[str, str], _Spent] = OrderedDict()
-            self._is_told = False
+            self._has_warned = False
 
-    def _tell(self) -> None:
+    def _warn(self) -> None:
         """Log once a month that the budget is spent; without this line VecSieve would seem to do nothing."""
-        if self.is_spent and not self._is_told:
-            self._is_told = True
+        if self.is_spent and not self._has_warned:
+            self._has_warned = True
             fields = {"budget_bytes": self._budget_bytes, "extra_bytes": self._total.extra_bytes}
             LOGGER.warning("this month's egress budget is spent: searches pass through", extra={"fields": fields})
 

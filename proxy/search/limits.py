@@ -71,16 +71,14 @@ TEXT_NUMBER_BYTES, BINARY_NUMBER_BYTES = 12, 4
 LEARNED_SECONDS = 600.0  # payloads grow slowly
 
 
+@dataclass(slots=True)
 class Hold:
     """The reply bytes that one search holds or expects."""
 
-    __slots__ = ("_arriving", "_expected", "_held", "_kept")
-
-    def __init__(self, held: HeldBytes, expected: int) -> None:
-        self._held = held
-        self._expected = expected
-        self._kept = self._arriving = 0
-        held.total += expected
+    _held: HeldBytes
+    _expected: int
+    _kept: int = 0
+    _arriving: int = 0
 
     def arriving(self) -> Callable[[int], bool]:
         """Returns a function for one reply, with others beside it: whether at least this many bytes of it may be held."""
@@ -142,12 +140,15 @@ class HeldBytes:
 
     def hold(self, sizes: Sequence[int | None], candidate_bytes: int) -> Hold | None:
         """Reserve a reply with this many candidates per search; None when there is no room. The caller must release it."""
-        expected = sum(size for size in sizes if size is not None) * candidate_bytes
-        return Hold(self, expected) if self.has_room(expected, beside=0) else None
+        expected = sum(filter(None, sizes)) * candidate_bytes
+        if not self.has_room(expected, beside=0):
+            return None
+        self.total += expected
+        return Hold(self, expected)
 
     def learn(self, operation: Operation, sizes: Sequence[int | None], reply_bytes: int) -> None:
         """Record the size of a reply with this many candidates."""
-        candidates = sum(size for size in sizes if size is not None)
+        candidates = sum(filter(None, sizes))
         if candidates and reply_bytes:
             self._per_candidate.put(operation.collection, -(-reply_bytes // candidates), seconds=LEARNED_SECONDS)
 
@@ -189,14 +190,11 @@ class Admission:
         self._turns = turns
         self._lag_seconds = lag_seconds
         self._inside = {True: 0, False: 0}  # searches, and other requests
+        self.in_flight = 0
         # Arrival times, oldest first. Cancelled and admitted entries stay until they are reached.
         self._waiting = {True: _Queue(), False: _Queue()}
         self._is_turn_of_searches = True
         self._sweep: asyncio.TimerHandle | None = None
-
-    @property
-    def in_flight(self) -> int:
-        return sum(self._inside.values())
 
     @property
     def is_for_whole_requests(self) -> bool:
@@ -212,11 +210,13 @@ class Admission:
         queue = self._waiting[is_search]
         if self._has_room(is_search) and (queue.is_late or not queue.size):
             self._inside[is_search] += 1
+            self.in_flight += 1
             return True
         return queue.size < self._limit and await self._waited(is_search)
 
     def leave(self, *, is_search: bool = True) -> None:
         self._inside[is_search] -= 1
+        self.in_flight -= 1
         if self._waiting[True].size or self._waiting[False].size:
             self._admit()
 
@@ -256,6 +256,7 @@ class Admission:
                 return
             if self._waiting[served].admit():
                 self._inside[served] += 1
+                self.in_flight += 1
                 self._is_turn_of_searches = not served
 
     def _expire(self) -> None:

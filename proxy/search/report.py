@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable
 from functools import partial
+from operator import attrgetter
 
 from vecsieve.adapters.contract import Pool, Search
 
@@ -202,6 +203,9 @@ def figures(
     )
 
 
+_TOP_K = attrgetter("top_k")
+
+
 def stages_of(marks: Iterable[Mark]) -> dict[Stage, float]:
     """Seconds per stage, in the order in which stages first ended."""
     seconds: dict[Stage, float] = {}
@@ -241,7 +245,7 @@ def report_of(
         added_seconds=max(0.0, total - upstream),
         fail_open=reason,
         searches=len(call.searches),
-        top_k=sum([search.top_k for search in call.searches]),
+        top_k=sum(map(_TOP_K, call.searches)),
         figures=rows,
         rule=planned.policy.rule,
         grown=source.rounds > 1,

@@ -141,8 +141,8 @@ class Searcher:
         # Learn once per call, from the last pools, which contain the earlier ones.
         collection, pools = planned.call.operation.collection, selected.pools
         for pool, selection, size in zip(pools.reply.pools, selected.selections, planned.plan, strict=True):
-            if size is not None:
-                vector, dimension = pool.compared_by, pool.vectors.shape[1]
+            if size is not None and (vector := pool.compared_by) is not None:
+                dimension = pool.vectors.shape[1]
                 self._scaling.observe(collection, vector, dimension=dimension, median=selection.median, size=pool.size)
         if pools.policy.is_surrounded:
             selected = await surround(selected, self._work, is_long=pools.reply_bytes > TURN_BYTES)
@@ -282,7 +282,7 @@ class Searcher:
         rows = pools.known[place] if pools.known else None
         read = partial(records_of, pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
         records = read() if pools.reply_bytes <= TURN_BYTES else await self._work.done(read, is_long=True)
-        if rows is None and self.recall is not None and pool.size <= LONG_POOL:
+        if rows is None and self.recall is not None and pool.unusable < pool.size <= LONG_POOL:
             rows = self.recall.learnt(pools.planned, pools.call.searches[place], pool, rounds=pools.rounds)
             pool = pool if rows is None else replace(pool, vectors=rows.rows)
         return pool, records, rows
@@ -290,7 +290,7 @@ class Searcher:
     def _scale(self, pools: PoolSet, pool: Pool) -> float | None:
         """The distance at which the policy's threshold is evaluated. A threshold that the request named is not changed."""
         policy, dimension = pools.policy, pool.vectors.shape[1]
-        if not policy.is_profiled:
+        if not policy.is_profiled or pool.compared_by is None:
             return None
         return self._scaling.of(pools.planned.collection, pool.compared_by, policy.selection, dimension=dimension)
 

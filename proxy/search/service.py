@@ -292,7 +292,8 @@ class SearchService:
     def prepare(self, exchange: Exchange[A], known: object | None = None) -> Source | Reason | Bypass:
         """Parse the request and plan its pools, or return why the search is bypassed. ``known``: as ``Needs.known``."""
         services, governor, operation = self._services, self._governor, exchange.operation
-        collection, learned, own = named_in(self._adapter, operation, exchange.plain), governor.learned, governor.own
+        learned, own = governor.learned, governor.own
+        collection = operation.collection or named_in(self._adapter, exchange.plain)
         texted = services.texts.plan(exchange.policy, collection)
         policy, is_by_texts, watch = texted.policy, texted.is_by_texts, Stopwatch(services.clock, services.clock())
         hint, cap = learned.hint(operation), learned.cap(operation)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from vecsieve.adapters.contract import Operation
@@ -69,38 +70,24 @@ Watch = Callable[[int | None, float, Report | None], None]
 """Gets the status, the seconds and the report of a search that ended; the report is None if the client disconnected."""
 
 
+@dataclass(slots=True)
 class RequestRecord:
     """One request until its end.
 
     ``request_id``: its random id in the log, used nowhere else and not derived from the client. ``watch``: called at its end; None for most.
     """
 
-    __slots__ = (
-        "_recorder",
-        "bypass",
-        "fail_open",
-        "operation",
-        "outcome",
-        "report",
-        "request_id",
-        "started",
-        "trace",
-        "trace_id",
-        "watch",
-    )
-
-    def __init__(self, recorder: RequestRecorder, started: float, trace_id: str | None, trace: Trace | None) -> None:
-        self._recorder = recorder
-        self.started = started
-        self.trace_id = trace_id
-        self.request_id = f"{_IDS.getrandbits(64):016x}"
-        self.trace = trace
-        self.operation: Operation | None = None
-        self.outcome = Outcome.PASSTHROUGH
-        self.bypass: BypassReason | None = None
-        self.fail_open: FailOpen | None = None
-        self.report: Report | None = None
-        self.watch: Watch | None = None
+    _recorder: RequestRecorder
+    started: float
+    trace_id: str | None
+    trace: Trace | None
+    request_id: str
+    operation: Operation | None = None
+    outcome: Outcome = Outcome.PASSTHROUGH
+    bypass: BypassReason | None = None
+    fail_open: FailOpen | None = None
+    report: Report | None = None
+    watch: Watch | None = None
 
     def classified(self, operation: Operation) -> None:
         """The request is a ranked search."""
@@ -166,7 +153,7 @@ class RequestRecorder:
         trace_id = None if trace is None else trace.trace_id
         if trace is None and traceparents:
             trace_id = sampled_trace_id(traceparents)  # another process may record it
-        return RequestRecord(self, self.clock(), trace_id, trace)
+        return RequestRecord(self, self.clock(), trace_id, trace, request_id=f"{_IDS.getrandbits(64):016x}")
 
     def end(self, record: RequestRecord, ended: Ended) -> None:
         self.requests_in_flight -= 1

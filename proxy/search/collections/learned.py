@@ -152,11 +152,9 @@ def is_of(collection: str | None, name: str) -> bool:
     return collection is None or name == collection or name.startswith(f"{collection}/")
 
 
-def named_in(adapter: object, operation: Operation, body: bytes) -> str:
-    """The collection's name, from the body if the operation has none; "" for unknown, and for several."""
-    if operation.collection or not isinstance(adapter, NamesInBody):
-        return operation.collection
-    names = adapter.collections_in(body)
+def named_in(adapter: object, body: bytes) -> str:
+    """The collection's name where the operation has none; "" for unknown, and for several."""
+    names = adapter.collections_in(body) if isinstance(adapter, NamesInBody) else ()
     return next(iter(names))[:LONGEST_NAME] if len(names) == 1 else ""
 
 

@@ -260,7 +260,10 @@ def truncate_pools(reply: Reply, sizes: Sequence[int]) -> Reply:
 
     Searches of a batch may share one limit: each is judged by as many candidates as it would have got on its own.
     """
-    if not any(0 < size < pool.size for pool, size in zip(reply.pools, sizes, strict=True)):
+    for pool, size in zip(reply.pools, sizes, strict=True):
+        if 0 < size < pool.size:
+            break
+    else:
         return reply
     pools = (first(pool, size) if size else pool for pool, size in zip(reply.pools, sizes, strict=True))
     return replace(reply, pools=tuple(pools))

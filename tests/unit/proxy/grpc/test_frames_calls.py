@@ -74,9 +74,9 @@ def test_what_is_taken_does_not_wait_and_nobody_waits_less_than_not_at_all() -> 
     calls = Calls()
     asked(OpenStreams(calls, float), 1, 3, 5)
     calls.taken = 1
-    assert calls.waiting == 2
+    assert calls.waiting() == 2
     calls.taken = 4  # the server has answered before its frames passed here
-    assert calls.waiting == 0
+    assert calls.waiting() == 0
 
 
 async def test_a_splice_counts_what_passes_and_forgets_it_with_its_client() -> None:
