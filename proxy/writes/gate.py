@@ -147,7 +147,7 @@ class WriteGate:
             body = await exchange.body_of(limit)
             if body is None:
                 return write
-            name = await self._reads.done(exchange, partial(named_in, self.adapter, write, body))
+            name = await self._reads.done(exchange, partial(named_in, self.adapter, body))
             return replace(write, collection=name)
         finally:
             self.room.give(size)
