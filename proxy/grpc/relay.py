@@ -183,8 +183,24 @@ async def send(
         return unsendable()
     try:
         with await channels.lease(origin, is_search=is_search) as channel:
-            call = _started(channel, message, method=method, metadata=passing, deadline_seconds=deadline_seconds)
-            return await _outcome(channel, call)
+            call: UnaryCall
+            if message is None:
+                empty: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(method)
+                call = empty(iter(()), timeout=deadline_seconds, metadata=passing)
+            else:
+                single: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
+                call = single(message, timeout=deadline_seconds, metadata=passing)
+            try:
+                answered: bytes | None = await call
+            except grpc.aio.AioRpcError as error:
+                return failure_of(error, is_connected=channel.get_state() is grpc.ChannelConnectivity.READY)
+            if answered is None:
+                return no_message()
+            return Answer(
+                message=answered,
+                initial=for_client(await call.initial_metadata()),
+                trailing=for_client(await call.trailing_metadata()),
+            )
     except UpstreamExchangeError as failure:
         return unreachable(failure.kind)
 
@@ -197,27 +213,3 @@ async def answer(context: Context, outcome: Answer | Failure) -> bytes:
         await context.abort(outcome.status_code, outcome.details, outcome.trailing)
     context.set_trailing_metadata(outcome.trailing)
     return outcome.message
-
-
-def _started(
-    channel: grpc.aio.Channel, message: bytes | None, *, method: str, metadata: Pairs, deadline_seconds: float | None
-) -> UnaryCall:
-    if message is None:
-        empty: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(method)
-        return empty(iter(()), timeout=deadline_seconds, metadata=metadata)
-    single: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
-    return single(message, timeout=deadline_seconds, metadata=metadata)
-
-
-async def _outcome(channel: grpc.aio.Channel, call: UnaryCall) -> Answer | Failure:
-    try:
-        message: bytes | None = await call
-    except grpc.aio.AioRpcError as error:
-        return failure_of(error, is_connected=channel.get_state() is grpc.ChannelConnectivity.READY)
-    if message is None:
-        return no_message()
-    return Answer(
-        message=message,
-        initial=for_client(await call.initial_metadata()),
-        trailing=for_client(await call.trailing_metadata()),
-    )

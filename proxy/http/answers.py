@@ -111,7 +111,7 @@ class RawResponse(web.StreamResponse):
         """Send all of an answer in one write, past aiohttp's writer. Raises ConnectionError."""
         self._req, self._payload_writer = request, request.writer
         _, is_chunked = self._settle(request)
-        lines = [self._status_line(request), *[f"{name}: {value}" for name, value in self.headers.items()], "", ""]
+        lines = [self._status_line(request), *map(": ".join, self.headers.items()), "", ""]
         data = "\r\n".join(lines).encode()
         if is_chunked:
             data += b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"

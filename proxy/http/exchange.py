@@ -47,7 +47,6 @@ from .headers import (
     SIGNATURE,
     RawHeaders,
     Shape,
-    Target,
     accepts_identity,
     around_other_bytes,
     for_client,
@@ -158,7 +157,9 @@ class HttpExchange:
             self.ruled_by = self.search.collection
         elif self.write is not None:
             self.ruled_by = names.ruled_by(self.write)
-        self.client_timeout_seconds = client_timeout(classified.target)
+        target = classified.target
+        if (match := TIMEOUT.search(target.raw, len(target.path))) is not None:
+            self.client_timeout_seconds = float(match[1])
         return None
 
     def overrides(self) -> Collection[tuple[str, str]]:
@@ -417,9 +418,3 @@ def _ended(request: web.BaseRequest, response: RawResponse | None, *, is_reused:
         is_reused=is_reused,
         cause="" if response is None else response.cause,
     )
-
-
-def client_timeout(target: Target) -> float | None:
-    """The timeout in the query string in seconds; None without one."""
-    match = TIMEOUT.search(target.raw[len(target.path) :])
-    return float(match[1]) if match else None

@@ -276,7 +276,7 @@ class Exchange:
 
     def _whole(self) -> None:
         message = cast(RawResponseMessage, self._message)
-        is_clean = self._is_clean and not message.should_close and self.is_upload_over
+        is_clean = self._is_clean and not message.should_close and (self._upload is None or self._upload.is_sent)
         if is_clean and self._parser is not None and self._parser.feed_eof() is not None:
             is_clean = False  # another reply has begun after it
         self._leave(is_clean=is_clean)

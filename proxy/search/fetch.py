@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -155,7 +156,7 @@ def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None) -> Plan | No
 
     ``cap``: the largest limit that the backend accepts for this collection.
     """
-    sizes = tuple([size_of(search, policy, cap) for search in call.searches])
+    sizes = tuple(map(partial(size_of, policy=policy, cap=cap), call.searches))
     return None if sizes.count(None) == len(sizes) else sizes
 
 

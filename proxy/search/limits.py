@@ -176,7 +176,8 @@ SEARCH_SHARE = 0.125
 
 
 class Admission:
-    """Admits at most ``limit`` requests; as many more wait, for up to ``wait_seconds``.
+    """Admits at most ``limit`` requests; as many more wait, for up to ``wait_seconds``. ``unfinished``: beyond so many, places are for requests
+    whose bodies have arrived.
 
     Searches and all other requests wait in two queues, which take turns; other requests do not get the last eighth of the places. A queue
     is FIFO. After one timeout it is LIFO until it is empty: the number of refusals is the same, but served requests are served soon. While
@@ -185,7 +186,7 @@ class Admission:
 
     def __init__(self, *, limit: int, wait_seconds: float, turns: Turns, lag_seconds: float) -> None:
         self._limit = limit
-        self._unfinished = max(1, int(limit * UNFINISHED_SHARE))
+        self.unfinished = max(1, int(limit * UNFINISHED_SHARE))
         self._wait_seconds = wait_seconds
         self._turns = turns
         self._lag_seconds = lag_seconds
@@ -195,11 +196,6 @@ class Admission:
         self._waiting = {True: _Queue(), False: _Queue()}
         self._is_turn_of_searches = True
         self._sweep: asyncio.TimerHandle | None = None
-
-    @property
-    def is_for_whole_requests(self) -> bool:
-        """Whether the remaining places are for requests whose bodies have arrived."""
-        return self.in_flight >= self._unfinished
 
     async def enter(self, *, is_search: bool = True) -> bool:
         """Take a place, waiting if needed; False when the request is to be refused.

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -16,12 +17,9 @@ from vecsieve.adapters.contract import (
     Allowance,
     FetchesVectors,
     MalformedReplyError,
-    Needs,
     NotesResults,
-    Operation,
     Pool,
     Search,
-    SearchCall,
 )
 
 from ..runtime.loop import LongWork
@@ -34,7 +32,7 @@ from .collections.profiles import Scaling
 from .collections.statements import PoolStatements
 from .collections.texts import CollectionTexts
 from .context.answer import surround
-from .context.repeats import first_pages, renew
+from .context.repeats import renew
 from .errors import LookupFailedError, RejectedReplyError
 from .fetch import next_size
 from .memory.pages import Page, Pages, page_key
@@ -76,6 +74,9 @@ PAGE_ROUNDS = 4  # 50 -> 200 -> 800 -> 1000: the steps from the smallest paged p
 SINGLE_ROUNDS = 1  # one page grows once: a second wait would cost more than its results are worth
 
 
+_KEEP = attrgetter("keep")
+
+
 class Answer(NamedTuple):
     """``is_noted``: the body itself lists the copies of its results."""
 
@@ -104,11 +105,6 @@ class Searcher:
         self._work = LongWork() if work is None else work
         self._services = SourceServices(adapter, CollectionTexts() if texts is None else texts, self._work, self.recall)
         self._scaling = Scaling(None, None, lambda _profile, _event: None) if scaling is None else scaling
-
-    def read(self, operation: Operation, body: bytes, needs: Needs, *, demotes: bool = False) -> SearchCall:
-        """Parse the client's request. Raises UnsupportedError. ``demotes``: as in the policy."""
-        call = self._adapter.parse_request(operation, body, needs)
-        return first_pages(call) if demotes else call
 
     def source(
         self,
@@ -153,7 +149,7 @@ class Searcher:
         """The selected results in the backend's own bytes."""
         watch, adapter, pools = source.planned.watch, self._adapter, selected.pools
         since, is_long = watch.clock(), pools.reply_bytes > TURN_BYTES
-        trim = partial(self._trim, source, pools, [selection.keep for selection in selected.selections])
+        trim = partial(self._trim, source, pools, [*map(_KEEP, selected.selections)])
         body = await self._work.done(trim, is_long=True) if is_long else trim()
         is_noted = pools.policy.tells_collapsed is CollapsedIn.PAYLOAD and isinstance(adapter, NotesResults)
         if is_noted and isinstance(adapter, NotesResults):

@@ -42,6 +42,7 @@ from .collections.texts import CollectionTexts
 from .context.canary import Canary
 from .context.clients import Client
 from .context.overrides import overridden
+from .context.repeats import first_pages
 from .context.sessions import Sessions, of_question
 from .errors import PassedReplyError, RejectedReplyError, first_success
 from .exchange import CollectionInfo, Exchange, Shadow, TransportAnswer, VectorFetcher
@@ -301,7 +302,8 @@ class SearchService:
         needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=texted, vectors=vectors)
         grant = Grant(governor, self._dialect, operation, timeout_seconds=exchange.client_timeout_seconds)
         try:
-            read = partial(self._searcher.read, operation, exchange.plain, demotes=policy.demotes)
+            parse = partial(self._adapter.parse_request, operation, exchange.plain)
+            read = partial(first_pages, parse) if policy.demotes else parse
             whole = partial(read, needs if vectors else replace(needs, vectors=True, query=True))
             lean, repeat, recall = None, None, self._searcher.recall
             if recall is not None and vectors and not policy.is_surrounded:

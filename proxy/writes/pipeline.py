@@ -92,7 +92,8 @@ class Pipeline:
 
     async def answer(self, exchange: ClientExchange[A]) -> A:
         # The last places are reserved for complete requests.
-        if self._services.admission.is_for_whole_requests and (refusal := await exchange.gathered()) is not None:
+        admission = self._services.admission
+        if admission.in_flight >= admission.unfinished and (refusal := await exchange.gathered()) is not None:
             return refusal
         record = exchange.record
         place = await self.enter(record, is_search=exchange.is_search)

@@ -273,10 +273,10 @@ class Found:
 class Trial:
     """Requests like a client that needs ids only; the adapter fetches the payload that a policy reads, and removes it."""
 
-    __slots__ = ("_clock", "_operation", "_searcher", "_top_k")
+    __slots__ = ("_adapter", "_clock", "_operation", "_searcher", "_top_k")
 
     def __init__(self, *, top_k: int, clock: Clock) -> None:
-        adapter = BACKENDS[BACKEND].rest.adapter()
+        self._adapter = adapter = BACKENDS[BACKEND].rest.adapter()
         self._searcher = Searcher(adapter)
         self._operation = _operation(adapter.classify(HEAD))
         self._top_k = top_k
@@ -290,7 +290,7 @@ class Trial:
         """The answer of a client behind the proxy. A search that the proxy would answer plainly is answered plainly here."""
         body = self._body(vector)
         watch = Stopwatch(self._clock, self._clock())
-        call = self._searcher.read(self._operation, body, needs_of(policy, None))
+        call = self._adapter.parse_request(self._operation, body, needs_of(policy, None))
         planned = plan(call, policy, None)
         if planned is None:
             return await self.plain(vector, upstream)

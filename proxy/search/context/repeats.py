@@ -8,13 +8,13 @@ a request, candidates are also compared by the policy's own evidence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 import numpy as np
 
-from vecsieve.adapters.contract import Pool, Search, SearchCall
+from vecsieve.adapters.contract import Needs, Pool, Search, SearchCall
 
 from ...runtime.loop import LongWork
 from ...selection.geometry import Mask
@@ -31,8 +31,11 @@ COMPARED = 200
 DIGEST_BYTES = 8  # bytes of a digest of a point or text: among a thousand, the chance of a collision is 10^-16
 
 
-def first_pages(call: SearchCall) -> SearchCall:
-    """The call in which each first page is selected from its own pool: a page with offset 0 is not treated as part of one list."""
+def first_pages(parse: Callable[[Needs], SearchCall], needs: Needs) -> SearchCall:
+    """The call in which each first page is selected from its own pool: a page with offset 0 is not treated as part of one list. ``parse``: reads the
+    client's request.
+    """
+    call = parse(needs)
     searches = tuple(replace(each, pages=False) if each.pages and not each.offset else each for each in call.searches)
     return replace(call, searches=searches)
 

@@ -51,11 +51,9 @@ async def test_an_eighth_of_the_places_is_for_requests_whose_bodies_are_on_their
 ) -> None:
     gate = gate_of(limit, 0.01)
     for _ in range(unfinished):
-        assert not gate.is_for_whole_requests
+        assert gate.in_flight < gate.unfinished
         assert await gate.enter()
-    assert gate.is_for_whole_requests
-    gate.leave()
-    assert not gate.is_for_whole_requests
+    assert gate.in_flight == gate.unfinished
 
 
 async def test_a_search_finds_a_place_however_many_other_requests_are_inside_and_wait() -> None:

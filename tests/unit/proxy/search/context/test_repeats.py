@@ -15,6 +15,7 @@ from support.backends.searching import Run
 from support.backends.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
 from support.selection.policies import CLASSICAL, DEFAULT
 from support.selection.selections import selection
+from vecsieve.adapters.contract import Needs
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.context.repeats import digest, first_pages, held_of, renewed
 from vecsieve.proxy.search.fetch import plan
@@ -199,7 +200,7 @@ def test_a_digest_tells_parts_from_one_another() -> None:
 
 
 def test_a_first_page_by_offset_is_selected_from_its_own_pool() -> None:
-    searches = first_pages(call((4, 0), (4, 4), (4, None))).searches
+    searches = first_pages(lambda _: call((4, 0), (4, 4), (4, None)), Needs()).searches
     assert [each.pages for each in searches] == [False, True, False]
 
 

@@ -91,7 +91,7 @@ async def answered(
     """The ids, the read units that the client is told of, and what the attempt came to."""
     searcher, chosen = Searcher(PineconeRest()), policy(**members)
     body = json.dumps({"query": {"top_k": top_k, "inputs": {"text": "a"}}}).encode()
-    call = searcher.read(operation(), body, needs_of(chosen, None))
+    call = PineconeRest().parse_request(operation(), body, needs_of(chosen, None))
     sizes = plan(call, chosen, None)
     assert sizes is not None
     ticks = iter(range(10_000))
@@ -125,7 +125,9 @@ async def test_a_policy_that_says_text_asks_for_nothing_more() -> None:
 
 async def test_a_transport_that_cannot_look_up_leaves_it_to_the_texts() -> None:
     searcher, upstream, chosen = Searcher(PineconeRest()), Upstream(COPIES), policy()
-    call = searcher.read(operation(), b'{"query":{"top_k":3,"inputs":{"text":"a"}}}', needs_of(chosen, None))
+    call = PineconeRest().parse_request(
+        operation(), b'{"query":{"top_k":3,"inputs":{"text":"a"}}}', needs_of(chosen, None)
+    )
     attempt = Run(call=call, policy=chosen, plan=(FLOOR,), watch=Stopwatch(lambda: 0.0, 0.0))
     told = json.loads(await attempt.improve(searcher, upstream.fetch))
     assert [hit["_id"] for hit in told["result"]["hits"]] == FIRSTS
@@ -211,7 +213,9 @@ async def test_when_our_own_part_of_it_breaks_the_plain_answer_stands() -> None:
         raise RuntimeError("ours")
 
     searcher, upstream, chosen = Searcher(PineconeRest()), Upstream(COPIES), policy()
-    call = searcher.read(operation(), b'{"query":{"top_k":3,"inputs":{"text":"a"}}}', needs_of(chosen, None))
+    call = PineconeRest().parse_request(
+        operation(), b'{"query":{"top_k":3,"inputs":{"text":"a"}}}', needs_of(chosen, None)
+    )
     attempt = Run(call=call, policy=chosen, plan=(FLOOR,), watch=Stopwatch(lambda: 0.0, 0.0))
     with pytest.raises(RuntimeError):
         await attempt.improve(searcher, upstream.fetch, look=broken)
