@@ -18,17 +18,17 @@ STALLED_SECONDS = 60.0
 PAUSE_SECONDS = 0.5
 READ_BYTES = 65536
 MOST_CHECKS = 100  # then the frames are forwarded in any case
-HELD_SECONDS = 0.002  # seconds between checks whether calls still wait
+PAUSE_SECONDS = 0.002  # seconds between checks whether calls still wait
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 
 
 class Joint(Protocol):
-    """What joins two ends. ``is_held``, ``is_resting``: the client's next frames wait. ``is_cut``: nothing more is read from the client."""
+    """What joins two ends. ``is_paused``, ``is_resting``: the client's next frames wait. ``is_cut``: nothing more is read from the client."""
 
     is_cut: bool
 
     @property
-    def is_held(self) -> bool: ...
+    def is_paused(self) -> bool: ...
     @property
     def is_resting(self) -> bool: ...
     def carry(self, end: End, data: Buffer) -> None: ...
@@ -148,14 +148,14 @@ class End(asyncio.Protocol):
         elif not self._is_next:
             self._is_next = True
             loop = asyncio.get_running_loop()
-            if self._splice.is_held or self._splice.is_resting:
-                loop.call_later(HELD_SECONDS, self._at_next_turn)
+            if self._splice.is_paused or self._splice.is_resting:
+                loop.call_later(PAUSE_SECONDS, self._at_next_turn)
             else:
                 loop.call_soon(self._at_next_turn)
 
     def _at_next_turn(self) -> None:
         self._is_next = False
-        self._checks = self._checks + 1 if self._splice.is_held else 0
+        self._checks = self._checks + 1 if self._splice.is_paused else 0
         if 0 < self._checks < MOST_CHECKS:
             self.go_on()
         elif self.rest is not None and self._may_go_on:

@@ -361,7 +361,7 @@ class OpenStreams:
         self.allowance.refill(self._now)
 
     @property
-    def is_held(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether the client's next frames wait because of other clients' calls."""
         return len(self._open) > 1 and self._calls.is_crowded
 
@@ -386,7 +386,7 @@ class OpenStreams:
                 self._heads_bytes += CALL_BYTES
             self._calls.open += 1
             self.allowance.call()
-            return sys.maxsize if self.is_held else 0
+            return sys.maxsize if self.is_paused else 0
         elif kind == RST_STREAM and (since := self._end(stream)) is not None:
             self.allowance.reset(self._now - since)
             self.is_resting = self.allowance.is_resetting

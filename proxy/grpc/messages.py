@@ -26,11 +26,11 @@ class Inflated:
 
     message_bytes: int
     most: int
-    held: int = 0
+    total: int = 0
 
     def has_room(self, more: int, *, own: int) -> bool:
         """Whether a message of ``own`` bytes may grow by ``more``. A single message is always allowed, up to its own bound."""
-        return own + more <= self.message_bytes and (self.held == own or self.held + more <= self.most)
+        return own + more <= self.message_bytes and (self.total == own or self.total + more <= self.most)
 
 
 class Holder(Protocol):
@@ -49,20 +49,20 @@ class Unfinished:
     may take. Above the bound, the connection with most bytes loses the message that has waited longest for its next bytes.
     """
 
-    __slots__ = ("_of", "held", "most")
+    __slots__ = ("_of", "most", "total")
 
     def __init__(self, most: int = sys.maxsize) -> None:
         self.most = most
-        self.held = 0
+        self.total = 0
         self._of: dict[Holder, int] = {}
 
     def change(self, holder: Holder, more: int) -> None:
         """Add ``more`` bytes of a connection; negative for fewer."""
-        self.held += more
+        self.total += more
         size = self._of.pop(holder, 0) + more
         if size:
             self._of[holder] = size
-        while more > 0 and self.held > self.most:
+        while more > 0 and self.total > self.most:
             if not max(self._of, key=self._of.__getitem__).refuse_oldest(is_alone=len(self._of) == 1):
                 return
 
@@ -143,7 +143,7 @@ class Messages:
         known = self._streams.pop(stream, None)
         if known is None:
             return 0
-        self._inflated.held -= known.inflated
+        self._inflated.total -= known.inflated
         if known.left and known.taken:
             self._unfinished.change(self, -known.taken)
         return known.inflated
@@ -158,7 +158,7 @@ class Messages:
         known.prefix += bytes(data[start:end])
         if len(known.prefix) == _PREFIX_BYTES:
             known.left, known.taken = int.from_bytes(known.prefix[1:]), 0
-            self._inflated.held -= known.inflated  # of the previous message
+            self._inflated.total -= known.inflated  # of the previous message
             known.inflated = 0
             known.engine = zlib.decompressobj(_AUTOMATIC) if known.prefix[0] & 1 else None
             known.prefix = b""
@@ -180,7 +180,7 @@ class Messages:
                 self.refused.append(stream)
                 break
             known.inflated += size
-            self._inflated.held += size
+            self._inflated.total += size
             more = engine.unconsumed_tail
         return (known.inflated - before) // BYTES_A_FRAME
 

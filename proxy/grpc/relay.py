@@ -34,14 +34,14 @@ from .upstream import Channels
 # Seconds to hold back the end of a client's stream. A client that disconnects looks like one that has sent everything (grpcio 1.85: read()
 # returns EOF for both) until the cancellation follows: usually 0.1 ms later, 9 ms with three busy processes on two cores. A truncated
 # stream must not be taken for a complete one.
-HELD_SECONDS = 0.02
-HELD_TURNS = 3  # turns of the loop, for a cancellation that is already on its way when the time is over
+PAUSE_SECONDS = 0.02
+PAUSE_TURNS = 3  # turns of the loop, for a cancellation that is already on its way when the time is over
 
 
 async def hold_end() -> None:
     """Return once the end of a stream is certain; cancelled if the client disconnected."""
-    await asyncio.sleep(HELD_SECONDS)
-    for _ in range(HELD_TURNS):
+    await asyncio.sleep(PAUSE_SECONDS)
+    for _ in range(PAUSE_TURNS):
         await asyncio.sleep(0)
 
 
@@ -49,7 +49,7 @@ Context = grpc.aio.ServicerContext[bytes, bytes]
 UpstreamCall = grpc.aio.StreamStreamCall[bytes, bytes]
 
 # Seconds to wait for a status that came with its head, in the same frame; it takes 0.1 ms on an idle machine.
-HEAD_HELD_SECONDS = 0.02
+HEAD_PAUSE_SECONDS = 0.02
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ async def _first(call: UpstreamCall, context: Context) -> object:
         return await call.read()
     reading = asyncio.create_task(_read(call), name="gRPC first answer")
     try:
-        done, _ = await asyncio.wait({reading}, timeout=HEAD_HELD_SECONDS)
+        done, _ = await asyncio.wait({reading}, timeout=HEAD_PAUSE_SECONDS)
         if not done:
             await context.send_initial_metadata(())
         return await reading

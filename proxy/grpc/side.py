@@ -102,7 +102,7 @@ class GrpcSide:
         self._stopping: list[asyncio.Task[None]] = []
         self._is_ending = asyncio.Event()
 
-    async def behind(self, data_port: DataPort) -> InnerSocket | None:
+    async def inner_socket(self, data_port: DataPort) -> InnerSocket | None:
         """The socket for calls on this port; None if the port has no gRPC. Raises OSError."""
         if data_port.grpc is None:
             return None

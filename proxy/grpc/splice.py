@@ -107,8 +107,8 @@ class Splice:
         return self._closing is not None or self._is_leaving or self._client.is_unsent
 
     @property
-    def is_held(self) -> bool:
-        return self._streams.is_held
+    def is_paused(self) -> bool:
+        return self._streams.is_paused
 
     @property
     def is_resting(self) -> bool:

@@ -283,7 +283,7 @@ class Process:
 
     async def _front(self, data_port: DataPort) -> SharedPort | None:
         """The protocol detection of a port; None for a port with plain HTTP/1 only."""
-        inner = None if self._grpc is None else await self._grpc.behind(data_port)
+        inner = None if self._grpc is None else await self._grpc.inner_socket(data_port)
         if inner is None and self._tls is None:
             return None
         from ..grpc.shared_port import SharedPort  # and all that reads HTTP/2

@@ -136,11 +136,11 @@ def test_the_last_call_of_a_turn_is_the_one_that_finds_others_waiting() -> None:
     costs = [one.client_frame(HEADERS, ASKED, 2 * number + 1, 20) for number in range(MOST_WAITING + 1)]
     assert not any(costs[: MOST_WAITING - 1])
     assert all(cost > 10**9 for cost in costs[MOST_WAITING - 1 :])
-    assert one.is_held
+    assert one.is_paused
     assert other.client_frame(HEADERS, ASKED, 1, 20) == 0, "who has none open is not held up by others"
-    assert not other.is_held
+    assert not other.is_paused
     calls.taken = MOST_WAITING
-    assert not one.is_held
+    assert not one.is_paused
 
 
 def test_from_some_resets_on_each_is_waited_behind() -> None:
@@ -167,10 +167,10 @@ def test_heads_are_held_until_their_messages_end(said: list[tuple[bool, int, int
         if kind == HEADERS:
             streams.client_content(kind, stream, b"\x83", 0, 1)
         assert streams.refused()[1] == []
-        assert (calls.heads.held > 0) == (calls.heads.held >= CALL_BYTES)
-        assert calls.heads.held < (CALL_BYTES + 10_000) * max(calls.open, 0) + 1
+        assert (calls.heads.total > 0) == (calls.heads.total >= CALL_BYTES)
+        assert calls.heads.total < (CALL_BYTES + 10_000) * max(calls.open, 0) + 1
     streams.end()
-    assert calls.heads.held == 0
+    assert calls.heads.total == 0
 
 
 def test_beyond_the_bound_the_connection_with_most_heads_loses_its_oldest_call() -> None:
@@ -183,7 +183,7 @@ def test_beyond_the_bound_the_connection_with_most_heads_loses_its_oldest_call()
     assert read(other, 3) == []
     assert (one.refused()[1], shed) == ([1], ["one"])
     assert read(one, 9) == [3]
-    assert (calls.open, calls.heads.held) == (5, 5 * CALL_BYTES)
+    assert (calls.open, calls.heads.total) == (5, 5 * CALL_BYTES)
 
 
 def test_one_call_alone_may_have_a_head_above_the_bound() -> None:
@@ -210,7 +210,7 @@ async def test_calls_without_messages_are_reset_in_the_core_and_for_their_client
             wire += await reader.read(2**16)
         async with grpc.aio.insecure_channel(both.address, options=ALONE) as channel:
             assert await called(channel, b"a good client") == b"a good client"
-        assert 15 * CALL_BYTES < calls.heads.held <= 20 * CALL_BYTES
+        assert 15 * CALL_BYTES < calls.heads.total <= 20 * CALL_BYTES
         writer.close()
-        while calls.heads.held:
+        while calls.heads.total:
             await asyncio.sleep(0.01)

@@ -60,9 +60,9 @@ def test_what_is_held_is_what_the_last_message_of_each_call_inflates_to(
             messages.follow(1, wire, at, min(at + size, len(wire)))
         at += size
     last, squeeze = sent[-1]
-    assert inflated.held == (0 if squeeze is None else len(last))
-    assert messages.end(1) == inflated.held + (0 if squeeze is None else len(last))
-    assert inflated.held == 0
+    assert inflated.total == (0 if squeeze is None else len(last))
+    assert messages.end(1) == inflated.total + (0 if squeeze is None else len(last))
+    assert inflated.total == 0
     assert not messages.refused
 
 
@@ -73,7 +73,7 @@ def test_any_bytes_are_followed_without_a_word(wire: bytes, whole: bool) -> None
     messages = Messages(inflated)
     followed(messages, wire, piece=2000 if whole else 7)
     messages.close()
-    assert inflated.held == 0
+    assert inflated.total == 0
 
 
 def test_zeros_that_inflate_a_thousandfold_are_refused_when_the_ratio_counts() -> None:
@@ -83,7 +83,7 @@ def test_zeros_that_inflate_a_thousandfold_are_refused_when_the_ratio_counts() -
     passed = followed(messages, wire, piece=1024)
     assert messages.refused == [1]
     assert passed < len(wire) / 20
-    assert inflated.held <= ANY_RATIO_BYTES
+    assert inflated.total <= ANY_RATIO_BYTES
 
 
 def test_zeros_up_to_what_every_server_takes_pass() -> None:
@@ -115,7 +115,7 @@ def test_all_of_a_process_together_have_a_bound_but_one_alone_always_may() -> No
     followed(one, wire, stream=3)
     assert one.refused == [3]
     one.close()
-    assert inflated.held == 0
+    assert inflated.total == 0
     alone = Messages(inflated)
     followed(alone, prefixed(gzip.compress(bytes(4 * MIB)), compressed=True))
     assert not alone.refused
@@ -147,7 +147,7 @@ EXHAUSTED = -int(grpc.StatusCode.RESOURCE_EXHAUSTED.value[0])
 
 
 async def released(both: BothServers) -> None:
-    while both.inner.calls.inflated.held:
+    while both.inner.calls.inflated.total:
         await asyncio.sleep(0.01)
 
 
@@ -207,9 +207,9 @@ def test_of_unfinished_messages_what_has_come_is_held(pieces: list[tuple[int, in
         messages.follow(stream, data + b"x" * content, 0, len(data) + content)
         left[stream] -= content
         come[stream] += content
-        assert unfinished.held == sum(come[each] for each in come if left[each])
+        assert unfinished.total == sum(come[each] for each in come if left[each])
     messages.close()
-    assert unfinished.held == 0
+    assert unfinished.total == 0
     assert not messages.refused
 
 
@@ -221,9 +221,9 @@ def test_beyond_the_bound_the_connection_with_most_loses_what_has_waited_longest
         begin(first, stream, 400)
     first.follow(1, bytes(10), 0, 10)  # so that 3 has waited longest
     begin(second, 1, 150)
-    assert (unfinished.held, first.refused, shed) == (960, [], [])
+    assert (unfinished.total, first.refused, shed) == (960, [], [])
     second.follow(1, bytes(100), 0, 100)
-    assert (unfinished.held, first.refused, second.refused, shed) == (660, [3], [], ["first"])
+    assert (unfinished.total, first.refused, second.refused, shed) == (660, [3], [], ["first"])
 
 
 def test_one_unfinished_message_may_grow_alone_and_beside_another_not() -> None:
@@ -231,9 +231,9 @@ def test_one_unfinished_message_may_grow_alone_and_beside_another_not() -> None:
     messages = Messages(unlimited(), unfinished)
     messages.shed = lambda: shed.append("while it is followed")
     begin(messages, 1, 5000)
-    assert (unfinished.held, messages.refused) == (5000, [])
+    assert (unfinished.total, messages.refused) == (5000, [])
     begin(messages, 3, 1)
-    assert (unfinished.held, messages.refused, shed) == (1, [1], [])
+    assert (unfinished.total, messages.refused, shed) == (1, [1], [])
 
 
 def begin(messages: Messages, stream: int, size: int) -> None:
@@ -260,5 +260,5 @@ async def test_unfinished_messages_by_the_dozen_are_refused_while_their_client_i
                 refused = [kind for kind, _, _ in frames_of(wire)].count(RST_STREAM)
             writer.close()
         assert set(both.heard.answered) == {"inflates"}
-        while calls.unfinished.held:
+        while calls.unfinished.total:
             await asyncio.sleep(0.01)

@@ -63,7 +63,7 @@ async def refuses(inner: InnerSocket | None) -> None:
 
 async def test_a_door_without_grpc_leads_nowhere_and_opens_nothing() -> None:
     async with sides() as made:
-        assert await made.side.behind(DataPort("127.0.0.1", 0)) is None
+        assert await made.side.inner_socket(DataPort("127.0.0.1", 0)) is None
         assert made.leading == []
 
 
@@ -76,7 +76,7 @@ async def test_doors_that_lead_to_one_place_share_its_server_and_others_have_the
     )
     async with sides() as made:
         made.go_on.set()
-        one, same, index, other = [await made.side.behind(door) for door in doors]
+        one, same, index, other = [await made.side.inner_socket(door) for door in doors]
         assert one is same
         assert made.leading == [(DATABASE, ""), (INDEX, "docs.example"), (DATABASE, "docs.example")]
         words: list[bytes] = []
@@ -88,7 +88,7 @@ async def test_doors_that_lead_to_one_place_share_its_server_and_others_have_the
 
 async def test_stopping_lets_calls_finish_and_closing_removes_the_socket() -> None:
     async with sides() as made:
-        inner = await made.side.behind(DataPort("127.0.0.1", 0, None, DATABASE))
+        inner = await made.side.inner_socket(DataPort("127.0.0.1", 0, None, DATABASE))
         assert inner is not None
         async with grpc.aio.insecure_channel(inner.grpc) as channel:
             call = asyncio.create_task(ask_on(channel, "unary_unary"))
@@ -106,7 +106,7 @@ async def test_stopping_lets_calls_finish_and_closing_removes_the_socket() -> No
 
 async def test_the_shortest_grace_period_holds() -> None:
     async with sides() as made:
-        inner = await made.side.behind(DataPort("127.0.0.1", 0, None, DATABASE))
+        inner = await made.side.inner_socket(DataPort("127.0.0.1", 0, None, DATABASE))
         assert inner is not None
         async with grpc.aio.insecure_channel(inner.grpc) as channel:
             call = asyncio.create_task(ask_on(channel, "unary_unary"))
@@ -119,7 +119,7 @@ async def test_the_shortest_grace_period_holds() -> None:
 
 async def test_closing_twice_is_closing_once() -> None:
     async with sides() as made:
-        inner = await made.side.behind(DataPort("127.0.0.1", 0, None, DATABASE))
+        inner = await made.side.inner_socket(DataPort("127.0.0.1", 0, None, DATABASE))
         await made.side.close(grace_seconds=0)
         await made.side.close(grace_seconds=0)
         await refuses(inner)
@@ -129,7 +129,7 @@ async def test_closing_twice_is_closing_once() -> None:
 async def test_a_side_that_nobody_called_ends_as_well(count: int) -> None:
     async with sides() as made:
         doors = [DataPort("127.0.0.1", number, None, Origin("http", f"db{number}:6334")) for number in range(count)]
-        behind = [await made.side.behind(door) for door in doors]
+        behind = [await made.side.inner_socket(door) for door in doors]
         async with asyncio.timeout(10):
             await made.side.close(grace_seconds=1)
         for inner in behind:
