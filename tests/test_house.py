@@ -328,7 +328,6 @@ GRAMMAR = {
 }
 WITH_GRAMMAR = (
     "proxy/cli.py",
-    "proxy/http/",
     "proxy/jobs/check.py",
     "proxy/jobs/evaluate/",
     "proxy/search/",

@@ -200,7 +200,7 @@ class Detecting(_Pending):
         self._let_go()
         splice = Splice(transport, self._connections, self._inner)
         if self._connections.enter(splice):
-            self._connections.ledger.asked(splice)
+            self._connections.ledger.head_received(splice)
             splice.begin(self._read)
         else:
             transport.abort()

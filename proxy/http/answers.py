@@ -209,12 +209,12 @@ class Editing:
     change: Callable[[bytes], bytes]
     limit_bytes: int
 
-    def answer(self, reply: UpstreamReply, held: bytes) -> RawResponse | None:
-        """The changed answer; None if it is sent unchanged. ``held``: the whole raw body."""
+    def answer(self, reply: UpstreamReply, body: bytes) -> RawResponse | None:
+        """The changed answer; None if it is sent unchanged. ``body``: the whole raw body."""
         if not 200 <= reply.status < 300:
             return None
         coding = b",".join(values(reply.raw_headers, b"content-encoding"))
-        plain = decoded(held, coding, limit_bytes=self.limit_bytes)
+        plain = decoded(body, coding, limit_bytes=self.limit_bytes)
         changed = None if plain is None else self.change(plain)
         if changed is None or changed == plain:
             return None

@@ -27,7 +27,7 @@ class RequestBody:
     def __init__(self, request: web.BaseRequest, *, idle_seconds: float) -> None:
         self._request = request
         self._idle_seconds = idle_seconds
-        self._held: list[bytes] = []
+        self._buffered: list[bytes] = []
         self._is_over = False
         length = request.headers.get("Content-Length")  # one value, of digits only: headers.py refuses all others
         self.content_length = None if length is None else int(length)
@@ -52,22 +52,22 @@ class RequestBody:
             return None
         if (body := self.arrived()) is not None:
             return body if len(body) <= limit_bytes else None
-        size = sum(map(len, self._held))
+        size = sum(map(len, self._buffered))
         try:
             async with asyncio.timeout(deadline_seconds):
                 await self._short()
                 while not self._is_over and size <= limit_bytes:
-                    size += await self._hold()
+                    size += await self._buffer()
         except TimeoutError:
             return None
         if size > limit_bytes:
             return None
-        self._held = [b"".join(self._held)]
-        return self._held[0]
+        self._buffered = [b"".join(self._buffered)]
+        return self._buffered[0]
 
     def replace(self, content: bytes) -> None:
         """Send this instead of a body that was read whole."""
-        self._held = [content]
+        self._buffered = [content]
         self.content_length, self.is_chunked = len(content), False
 
     def keep(self, limit_bytes: int) -> None:
@@ -78,7 +78,7 @@ class RequestBody:
         """The whole body once it was read and sent; None if it was not, or is larger than the limit."""
         if not self._is_over or self._kept is None:
             return None
-        whole = b"".join(self._held or self._kept)  # what had arrived was sent at once and is still held
+        whole = b"".join(self._buffered or self._kept)  # what had arrived was sent at once and is still held
         return whole if len(whole) <= self._room_bytes + sum(map(len, self._kept)) else None
 
     def _keep(self, piece: bytes) -> None:
@@ -93,9 +93,9 @@ class RequestBody:
     async def gathered(self) -> None:
         """Wait until the body has arrived, or GATHERED_BYTES of it. Raises ClientBodyError."""
         await self._short()
-        size = sum(map(len, self._held))
+        size = sum(map(len, self._buffered))
         while not self._is_over and size < GATHERED_BYTES and self.arrived() is None:
-            size += await self._hold()
+            size += await self._buffer()
 
     def arrived(self) -> bytes | None:
         """The whole body if all of it has arrived; None if it has not, or failed."""
@@ -103,10 +103,10 @@ class RequestBody:
         if not content.is_eof() or content.exception() is not None:
             return None
         if not self._is_over:
-            self._held.append(content.read_nowait())
+            self._buffered.append(content.read_nowait())
             self._is_over = True
-        self._held = [b"".join(self._held)]
-        return self._held[0]
+        self._buffered = [b"".join(self._buffered)]
+        return self._buffered[0]
 
     def source(self) -> bytes | AsyncIterator[bytes] | None:
         """What is sent: the whole body if it has arrived, else its pieces; None if there is none."""
@@ -117,8 +117,8 @@ class RequestBody:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body from its first byte, as it arrives; once. Raises ClientBodyError."""
-        held, self._held = self._held, []
-        for piece in held:
+        buffered, self._buffered = self._buffered, []
+        for piece in buffered:
             if piece:
                 self._keep(piece)
                 yield piece
@@ -148,9 +148,9 @@ class RequestBody:
         if silent == LOOKS:
             raise ClientBodyError(ClientFault.TOO_SLOW)
 
-    async def _hold(self) -> int:
+    async def _buffer(self) -> int:
         piece = await self._read()
-        self._held.append(piece)
+        self._buffered.append(piece)
         return len(piece)
 
     async def _read(self) -> bytes:

@@ -94,7 +94,7 @@ class Connections:
         self._new[connection] = self._clock()
         return True
 
-    def asked(self, connection: Connection) -> None:
+    def head_received(self, connection: Connection) -> None:
         """The connection's first request head is complete; later calls do nothing."""
         if self._new.pop(connection, None) is not None and len(self._open) - len(self._new) > self._crowd:
             self._dismiss_idle()

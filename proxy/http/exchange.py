@@ -286,8 +286,8 @@ class HttpExchange:
         headers = replaced(kept, b"accept-encoding", b"identity")
         if question.body:
             headers = replaced(headers, b"content-type", b"application/json")
-        raw_target = self._classified.target.beside(question.target)
-        return await self._asked(question.method, raw_target, headers, question.body or None, seconds=seconds)
+        raw_target = self._classified.target.sibling(question.target)
+        return await self._queried(question.method, raw_target, headers, question.body or None, seconds=seconds)
 
     # Any other request.
 
@@ -314,9 +314,9 @@ class HttpExchange:
         """As in the protocol."""
         headers = replaced(self._request.raw_headers, b"accept-encoding", b"identity")
         method, target = self._request.method, self._classified.target
-        return await self._asked(method, target.raw, headers, body, seconds=seconds, is_search=False)
+        return await self._queried(method, target.raw, headers, body, seconds=seconds, is_search=False)
 
-    async def _asked(
+    async def _queried(
         self,
         method: str,
         target: str,

@@ -299,8 +299,8 @@ def _passing(raw: RawHeaders) -> Sequence[tuple[int, _Kind, str]]:
     shape = shape_of(raw)
     named: set[bytes] = set()
     for place in shape.connections:
-        if (said := raw[place][1].lower()) != b"keep-alive":  # which is not sent on in any case
-            named.update(map(bytes.strip, said.split(b",")))
+        if (value := raw[place][1].lower()) != b"keep-alive":  # which is not sent on in any case
+            named.update(map(bytes.strip, value.split(b",")))
     named -= HOP_BY_HOP | PROTECTED
     return [each for each in shape.passing if raw[each[0]][0].lower() not in named] if named else shape.passing
 
@@ -322,7 +322,7 @@ class Target:
     origin: Origin | None = None
     prefix: str = ""
 
-    def beside(self, raw: str) -> str:
+    def sibling(self, raw: str) -> str:
         """Another target behind the same prefix."""
         return self.prefix + raw
 

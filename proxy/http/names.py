@@ -104,7 +104,7 @@ class Addresses:
         self._resolver = resolver
         self._seconds = seconds
         self._known: OrderedDict[tuple[str, int], tuple[float, deque[AddrInfoType]]] = OrderedDict()
-        self._asking: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._requests: dict[tuple[str, int], asyncio.Task[None]] = {}
 
     async def of(self, name: str, port: int) -> list[AddrInfoType]:
         """Raises OSError."""
@@ -121,17 +121,17 @@ class Addresses:
 
     async def _ask(self, key: tuple[str, int]) -> None:
         """Look a name up once for all who wait for it, even if some of them leave."""
-        asking = self._asking.get(key)
-        if asking is None:
-            asking = self._asking[key] = asyncio.create_task(self._look_up(key), name="vecsieve-name")
-            asking.add_done_callback(_look)
-        await asyncio.shield(asking)
+        request = self._requests.get(key)
+        if request is None:
+            request = self._requests[key] = asyncio.create_task(self._look_up(key), name="vecsieve-name")
+            request.add_done_callback(_look)
+        await asyncio.shield(request)
 
     async def _look_up(self, key: tuple[str, int]) -> None:
         try:
             found = await self._resolver.resolve(*key, family=socket.AF_UNSPEC)
         finally:
-            del self._asking[key]
+            del self._requests[key]
         if not found:
             raise OSError("the name has no address")
         self._known[key] = (
@@ -143,15 +143,15 @@ class Addresses:
             self._known.popitem(last=False)
 
     async def close(self) -> None:
-        for asking in self._asking.values():
-            asking.cancel()
+        for request in self._requests.values():
+            request.cancel()
         await self._resolver.close()
 
 
-def _look(asking: asyncio.Task[None]) -> None:
+def _look(request: asyncio.Task[None]) -> None:
     """Retrieve the error: if all who waited have left, asyncio would otherwise log it."""
-    if not asking.cancelled():
-        asking.exception()
+    if not request.cancelled():
+        request.exception()
 
 
 def _address(host: str, port: int) -> AddrInfoType:

@@ -91,11 +91,11 @@ class Backlog:
         self.total_bytes = 0
         self.large = LargeAnswers()
 
-    def grew(self, held: int, size: int) -> bool:
-        """Let an answer that holds ``held`` bytes hold ``size``, to be read ahead; False, without a change, if they do not fit."""
-        if size > self.each_bytes or self.total_bytes + size - held > AHEAD_SHARE * self._limit:
+    def grew(self, reserved: int, size: int) -> bool:
+        """Let an answer that holds ``reserved`` bytes hold ``size``, to be read ahead; False, without a change, if they do not fit."""
+        if size > self.each_bytes or self.total_bytes + size - reserved > AHEAD_SHARE * self._limit:
             return False
-        self.total_bytes += size - held
+        self.total_bytes += size - reserved
         return True
 
     def changed(self, more: int) -> None:
@@ -127,12 +127,12 @@ class Outflow:
     __slots__ = (
         "_backlog",
         "_events",
-        "_held",
         "_leave",
         "_length",
         "_next_look",
         "_reply",
         "_request",
+        "_reserved",
         "_response",
         "_sent",
         "_stall_seconds",
@@ -157,7 +157,7 @@ class Outflow:
         self._events = events
         self._stall_seconds = stall_seconds
         self._leave = leave
-        self._held = 0
+        self._reserved = 0
         self._next_look: asyncio.TimerHandle | None = None
         self._length = reply.content_length
         self._sent = 0
@@ -175,7 +175,7 @@ class Outflow:
         if self._request.protocol.writing_paused:
             if not self._has_room():
                 await self._emptied()
-        elif self._held:
+        elif self._reserved:
             self._release()
 
     async def end(self) -> None:
@@ -191,15 +191,15 @@ class Outflow:
         """Whether to read more. The whole rest is counted at once: half an answer would free no connection."""
         coming = 0 if self._length is None else self._length - self._sent
         size = self._waiting_bytes() + coming
-        if not self._backlog.grew(self._held, size):
+        if not self._backlog.grew(self._reserved, size):
             return False
-        self._held = size
+        self._reserved = size
         return True
 
     async def _emptied(self) -> None:
-        waiting = max(self._held, self._waiting_bytes() + self._reply.received_bytes - self._sent)
-        self._backlog.changed(waiting - self._held)
-        self._held = waiting
+        waiting = max(self._reserved, self._waiting_bytes() + self._reply.received_bytes - self._sent)
+        self._backlog.changed(waiting - self._reserved)
+        self._reserved = waiting
         loop, left = asyncio.get_running_loop(), self._left_bytes()
         slow = loop.call_later(SLOW_SECONDS, self._is_slow, loop.time(), left)
         try:
@@ -258,5 +258,5 @@ class Outflow:
         self._release()
 
     def _release(self) -> None:
-        self._backlog.changed(-self._held)
-        self._held = 0
+        self._backlog.changed(-self._reserved)
+        self._reserved = 0

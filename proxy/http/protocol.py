@@ -98,7 +98,7 @@ class TrailerWatch:
         """The chunked body that is arriving."""
         return self._open[0][1] if self._open and self._open[0][0].chunked else None
 
-    def behind(self, data: bytes, made: Sequence[tuple[Any, Any]]) -> int | None:
+    def following(self, data: bytes, made: Sequence[tuple[Any, Any]]) -> int | None:
         """How many of the messages parsed from ``data`` follow a body that may have had trailers; None without such a body."""
         self._tail = (self._tail + data[-len(NO_TRAILERS) :])[-len(NO_TRAILERS) :]
         if not self._open and len(made) == 1 and made[0][1].is_eof() and not getattr(made[0][0], "chunked", True):
@@ -284,11 +284,11 @@ class ClientConnection(RequestHandler):
         before = self._request_count
         was_in_body = self._is_receiving_body
         super().data_received(data)
-        self._end_behind_trailers(data, self._request_count - before)
+        self._end_after_trailers(data, self._request_count - before)
         if self._request_count > before:
             self._is_in_head = False
             self._stop_head_timer()
-            self._rules.connections.asked(self)
+            self._rules.connections.head_received(self)
             if self._messages and not isinstance(self._messages[-1][0], RawRequestMessage):
                 self._fail_body_of_malformed_request()
         elif not was_in_body and not self._is_in_head and data.strip(b"\r\n"):
@@ -314,14 +314,14 @@ class ClientConnection(RequestHandler):
         self.close()
         self._loop.call_later(CUT_SECONDS, self.force_close)
 
-    def _end_behind_trailers(self, data: bytes, made: int) -> None:
+    def _end_after_trailers(self, data: bytes, made: int) -> None:
         """Drop requests that could contain a trailer of the previous one: answer that one, then close."""
         if self._is_last:
             return
-        behind = self._trailers.behind(data, list(self._messages)[-made:] if made else ())
-        if behind is None and not self._upgraded:  # bytes after an upgrade are parsed elsewhere
+        following = self._trailers.following(data, list(self._messages)[-made:] if made else ())
+        if following is None and not self._upgraded:  # bytes after an upgrade are parsed elsewhere
             return
-        for _ in range(behind or 0):
+        for _ in range(following or 0):
             self._messages.pop()
         self._is_last = True
         self.close()

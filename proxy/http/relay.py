@@ -145,10 +145,10 @@ class Relay:
             )
             leg.status = reply.status
             try:
-                held = None if editing is None else await _held(reply, editing)
+                buffered = None if editing is None else await _buffered(reply, editing)
                 if gate is not None:
                     await gate(reply.status)
-                return await self._answer(request, reply, held, observer, leg, leave, added())
+                return await self._answer(request, reply, buffered, observer, leg, leave, added())
             finally:
                 await reply.close()
         except (UpstreamExchangeError, ClientBodyError) as failure:  # nothing of an answer has been sent
@@ -176,13 +176,13 @@ class Relay:
         self,
         request: web.BaseRequest,
         reply: UpstreamReply,
-        held: tuple[list[bytes], RawResponse | None] | None,
+        buffered: tuple[list[bytes], RawResponse | None] | None,
         observer: ReplyObserver | None,
         leg: Leg,
         leave: Callable[[], None],
         added: Headers,
     ) -> RawResponse:
-        begun, response = ([], None) if held is None else held
+        begun, response = ([], None) if buffered is None else buffered
         is_edited = response is not None
         if response is None:
             is_ready = bool(begun) or not reply.has_more_to_wait_for
@@ -190,7 +190,7 @@ class Relay:
             response = RawResponse(reply.status, reply.reason, headers, is_ready=is_ready)
         if not reply.is_upload_over:
             response.force_close()  # an early 403 or 413: the rest of the body must not be read as a request
-        if not is_edited and not (held is None and self._sent_at_once(request, response, reply, observer)):
+        if not is_edited and not (buffered is None and self._sent_at_once(request, response, reply, observer)):
             await self._stream(request, response, begun, reply, observer, leg, leave)
         return response
 
@@ -257,7 +257,7 @@ class Relay:
             flow.close()
 
 
-async def _held(reply: UpstreamReply, editing: Editing) -> tuple[list[bytes], RawResponse | None]:
+async def _buffered(reply: UpstreamReply, editing: Editing) -> tuple[list[bytes], RawResponse | None]:
     """The arrived part of the answer, and the changed one; None if it is not changed."""
     begun, is_whole = await hold(reply, editing.limit_bytes)
     return begun, editing.answer(reply, b"".join(begun)) if is_whole else None

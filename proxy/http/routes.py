@@ -48,7 +48,7 @@ class Routes(Protocol):
         """The path for classification; None if it is none of ours."""
         ...
 
-    def beside(self, target: Target) -> Target:
+    def sibling(self, target: Target) -> Target:
         """The target, with everything before the database's own paths as its prefix: for further requests of ours."""
         ...
 
@@ -81,7 +81,7 @@ class OneUpstream:
     def matching(self, target: Target) -> str | None:
         return matching_path(target.path, self._prefix)
 
-    def beside(self, target: Target) -> Target:
+    def sibling(self, target: Target) -> Target:
         return replace(target, prefix=self._prefix) if self._prefix else target
 
     def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:
@@ -120,8 +120,8 @@ class Heads:
     __slots__ = (
         "_adapter",
         "_has_warned",
-        "_held",
         "_is_signature_known",
+        "_known",
         "_rest",
         "_routes",
         "_version_field",
@@ -134,22 +134,22 @@ class Heads:
         self._version_field = backend.version_field
         self._rest = rest = backend.rest
         self._writes = None if rest.writes is None else rest.writes()
-        self._held: dict[tuple[str, str, str, str], Classified] = {}
+        self._known: dict[tuple[str, str, str, str], Classified] = {}
         self._has_warned = self._is_signature_known = False
 
     def read(self, method: str, raw_target: str, headers: Mapping[str, str], index: Origin | None) -> Classified:
         """``index``: of the port that was used."""
         version = "" if self._version_field is None else headers.get(self._version_field, "")
-        said = (method, raw_target, headers.get("Content-Type", ""), version)
-        known = self._held.get(said)
+        key = (method, raw_target, headers.get("Content-Type", ""), version)
+        known = self._known.get(key)
         if known is not None:
             return known
-        found = self._read(*said, index)
-        is_small = sum(map(len, said)) <= REMEMBERED_CHARACTERS
+        found = self._read(*key, index)
+        is_small = sum(map(len, key)) <= REMEMBERED_CHARACTERS
         if found.is_routed and self._routes.is_fixed and is_small and "?" not in raw_target:
-            if len(self._held) >= MOST_REMEMBERED:
-                self._held.clear()
-            self._held[said] = found
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known.clear()
+            self._known[key] = found
         return found
 
     def _read(self, method: str, raw_target: str, content_type: str, version: str, index: Origin | None) -> Classified:
@@ -171,7 +171,7 @@ class Heads:
         collection = self._rest.collection_of(head)
         if search is None and not collection:
             self._watch(head)
-        return Classified(self._routes.beside(route), head, search, collection, write, deletion)
+        return Classified(self._routes.sibling(route), head, search, collection, write, deletion)
 
     def warn_of_signatures(self) -> None:
         """Warn, once, that signed searches pass through unchanged."""
@@ -326,8 +326,8 @@ class IndexRoutes:
         self._public_url = own.public_url
         self._over_tls = settings.tls.certificate is not None
         self._has_scheme = own.public_form == "port_url"
-        told = {} if own.public_form == "path" else own.index_ports
-        self._ports = {Origin.of(url): port for port, url in told.items()}
+        named = {} if own.public_form == "path" else own.index_ports
+        self._ports = {Origin.of(url): port for port, url in named.items()}
         self._limit_bytes = settings.limits.reply_body_bytes
         self.may_be_private = self._hosts.may_be_private
 
@@ -340,7 +340,7 @@ class IndexRoutes:
         """
         return "/" + target.path[len(target.prefix) :].lstrip("/")
 
-    def beside(self, target: Target) -> Target:
+    def sibling(self, target: Target) -> Target:
         return target
 
     def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:

@@ -372,7 +372,7 @@ class OwnQuestions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestBesideGrpc:
+class RestForGrpc:
     """Additional REST reads beside gRPC calls, for databases that answer them over REST only. ``prefix``: before the database's own paths."""
 
     upstream: Upstream

@@ -25,7 +25,7 @@ from ..http.outflow import Backlog
 from ..http.relay import Relay
 from ..http.routes import Heads, IndexRoutes, OneUpstream, Routes
 from ..http.tls import context_of, renew
-from ..http.upstream import OwnQuestions, RestBesideGrpc, Upstream
+from ..http.upstream import OwnQuestions, RestForGrpc, Upstream
 from ..runtime.addresses import DataPort
 from ..runtime.lifecycle import Board
 from ..runtime.loop import LongWork, Owner
@@ -269,7 +269,7 @@ class Process:
 
             gate = self._write_gate(spoken, spoken.dialect())
             prefix, most = self._settings.upstream.prefix, self._services.limits.reply_body_bytes
-            rest = RestBesideGrpc(upstream=self._upstream, prefix=prefix, reply_body_bytes=most)
+            rest = RestForGrpc(upstream=self._upstream, prefix=prefix, reply_body_bytes=most)
             self._grpc = side_of(self._settings, self._backend, spoken, self._services, gate, rest.ask)
         proxied = [data_port for data_port in data_ports if not data_port.is_for_api]
         fronts = {data_port: front for data_port in proxied if (front := await self._front(data_port)) is not None}

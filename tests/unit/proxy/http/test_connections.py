@@ -26,7 +26,7 @@ def opened(ledger: Connections, *idle: bool) -> list[Line]:
     """Connections on each of which a request has come."""
     lines = connected(ledger, *idle)
     for line in lines:
-        ledger.asked(line)
+        ledger.head_received(line)
     return lines
 
 
@@ -61,7 +61,7 @@ def test_a_second_request_costs_nobody_a_place() -> None:
     ledger = Connections(limit=10, events=Invalidation())
     lines = opened(ledger, *[True] * 8, *[False] * 2)
     for line in lines:
-        ledger.asked(line)
+        ledger.head_received(line)
     assert sum(line.has_left for line in lines) == 2
 
 
@@ -125,7 +125,7 @@ def test_a_new_one_that_ends_is_forgotten_whole() -> None:
     ledger = Connections(limit=1, events=Invalidation(), clock=clock)
     (line,) = connected(ledger, False)
     ledger.forget(line)
-    ledger.asked(line)
+    ledger.head_received(line)
     clock.advance(NEW_SECONDS)
     connected(ledger, False)
     assert not line.has_left

@@ -25,7 +25,7 @@ class Fed:
 
     def feed(self, data: bytes) -> int | None:
         messages, _, _ = self.parser.feed_data(data)
-        return self.watch.behind(data, messages)
+        return self.watch.following(data, messages)
 
 
 async def test_control_aiohttp_hands_the_last_trailer_to_the_next_request() -> None:
@@ -73,7 +73,7 @@ async def test_however_it_is_cut_no_trailer_is_handed_on_and_no_clean_body_punis
     assert any(each is not None for each in told) == bool(trailers)
     if not trailers:
         messages, _, _ = fed.parser.feed_data(NEXT)
-        assert fed.watch.behind(NEXT, messages) is None
+        assert fed.watch.following(NEXT, messages) is None
         ((message, _),) = messages
         assert message.raw_headers == ((b"Host", b"c"),)
 

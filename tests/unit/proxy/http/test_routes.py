@@ -86,7 +86,7 @@ def test_a_target_with_a_query_string_which_may_hold_a_key_is_not_kept() -> None
         for _ in range(2):
             read.read("POST", target, JSON, None)
     assert len(counting.asked) == 4
-    assert not read._held
+    assert not read._known
 
 
 @pytest.mark.parametrize(("length", "is_search"), [(LONGEST_NAME, True), (LONGEST_NAME + 1, False)])
@@ -100,7 +100,7 @@ def test_heads_are_not_kept_without_bound() -> None:
     read, _ = heads()
     for number in range(MOST_REMEMBERED + 10):
         read.read("GET", f"/collections/a/points/{number}", {}, None)
-    assert 0 < len(read._held) <= MOST_REMEMBERED
+    assert 0 < len(read._known) <= MOST_REMEMBERED
 
 
 def test_what_is_no_path_or_lies_elsewhere_is_none_of_ours() -> None:
@@ -145,7 +145,7 @@ def test_a_path_of_the_upstream_stands_in_the_place_of_the_clients_prefix(
     assert isinstance(found, Target)
     assert one.matching(found) == path
     assert found.raw == replacement + path + ("?x" if sent == "/vs?x" else sent[len(target.path) :])
-    assert one.beside(found).beside("/x") == f"{replacement}/x"
+    assert one.sibling(found).sibling("/x") == f"{replacement}/x"
 
 
 @pytest.mark.parametrize(

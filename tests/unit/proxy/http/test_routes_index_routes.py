@@ -59,7 +59,7 @@ def test_what_stands_before_an_indexs_own_path_is_not_matched_and_goes_on() -> N
     assert found == Target("/gateway/docs//query?a", "/gateway/docs//query", Origin("https", INDEX), "/gateway/docs")
     assert isinstance(found, Target)
     assert routes().matching(found) == "/query"
-    assert found.beside("/vectors/fetch?ids=a") == "/gateway/docs/vectors/fetch?ids=a"
+    assert found.sibling("/vectors/fetch?ids=a") == "/gateway/docs/vectors/fetch?ids=a"
 
 
 def test_a_target_is_found_at_its_index_behind_its_port_and_at_the_control_plane() -> None:
