@@ -210,7 +210,8 @@ class HttpExchange:
         if self._shape.codings:
             headers = replaced(headers, b"content-encoding", None)
         target, method = self._classified.target, self._request.method
-        raw_target = target.ending(ending, self.operation.query)
+        is_same = ending == SAME and self.operation.query is None
+        raw_target = target.raw if is_same else target.ending(ending, self.operation.query)
         reply, body = await fetched(
             self._http.upstream,
             self._trace,

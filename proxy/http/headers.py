@@ -375,7 +375,7 @@ def objection(method: str, target: str, version: HttpVersion, raw: RawHeaders) -
     shape = shape_of(raw)
     if not shape.is_plain:
         return _framing_objection(version, raw)
-    return None if shape.length_at is None or _is_length(raw[shape.length_at][1]) else Trouble.MALFORMED
+    return None if shape.length_at is None or raw[shape.length_at][1].isdigit() else Trouble.MALFORMED
 
 
 def is_reply_sound(status: int, version: HttpVersion, raw: RawHeaders) -> bool:
@@ -391,17 +391,13 @@ def is_reply_sound(status: int, version: HttpVersion, raw: RawHeaders) -> bool:
     if not shape.are_names_trimmed:
         return False
     if shape.is_plain:
-        return shape.length_at is None or _is_length(raw[shape.length_at][1])
+        return shape.length_at is None or raw[shape.length_at][1].isdigit()
     codings, lengths = values(raw, b"transfer-encoding"), values(raw, b"content-length")
     if len(codings) + len(lengths) > 1:
         return False
     if codings and (version == HttpVersion10 or codings[0].strip().lower() not in {b"chunked", IDENTITY}):
         return False  # RFC 9112 6.1: the framing of an HTTP/1.0 message with a transfer coding is faulty
-    return all(map(_is_length, lengths))
-
-
-def _is_length(value: bytes) -> bool:
-    return value.isascii() and value.isdigit()
+    return all(map(bytes.isdigit, lengths))
 
 
 def without_identity(raw: RawHeaders) -> RawHeaders:
@@ -418,7 +414,7 @@ def _framing_objection(version: HttpVersion, raw: RawHeaders) -> Trouble | None:
         return Trouble.TRANSFER_CODING  # aiohttp accepts `gzip, chunked` and would treat the inner coding as content
     if codings and version == HttpVersion10:
         return Trouble.OLD_CHUNKED  # RFC 9112 6.1: the framing of an HTTP/1.0 message with it is faulty
-    if len(lengths) > 1 or not all(map(_is_length, lengths)):
+    if len(lengths) > 1 or not all(map(bytes.isdigit, lengths)):
         return Trouble.MALFORMED
     if len(hosts) > 1:
         return Trouble.MALFORMED

@@ -21,7 +21,7 @@ from ..telemetry.tracing import Clock
 from .budgets import Egress, HeldReads, OwnReads
 from .collections.learned import Learned
 from .errors import LostReplyError, PassedReplyError, RefusedReplyError, RejectedReplyError
-from .hedge import AttemptTimeout, Fits, Gate, Later, Race, Replays
+from .hedge import AttemptTimeout, Fits, Gate, Later, Pace, Race, Replays
 from .limits import Breaker, HeldBytes, Hold
 
 A = TypeVar("A")
@@ -61,63 +61,33 @@ class Governor:
         return int(min(self.held.reply_bytes, self.egress.remaining_bytes)) // candidate_bytes
 
 
+@dataclass(slots=True)
 class Grant:
-    """The cost of one search. The state of its requests is here, so that a fallback can answer from what has come.
+    """The cost of one search. The state of its requests is here, so that a fallback can answer from what has come."""
 
-    ``searches``: of the call; ``is_paged``: whether any has an offset. ``candidate_bytes``: expected size of one candidate. ``has_pool``: whether there is a reply to answer
-    from. ``reserved``: reads that the budget reserves for what memory may lack. ``received_bytes``: body bytes of all replies, refused ones included. ``deadline``: of the last widened request and its lookups, by the
-    clock; 0 before the first. ``reason``: why the answer is plain; None if it is not. ``refusal``: a quota refusal that the transport calls a
-    success. ``is_declined``: a widened request was refused as a client error of unknown cause, perhaps its size. ``is_hedged``: the original was
-    sent beside it.
-    """
-
-    __slots__ = (
-        "_dialect",
-        "_governor",
-        "_is_late",
-        "_is_raced",
-        "_is_reserved",
-        "_options",
-        "_pace",
-        "_room",
-        "_seconds",
-        "_timeout",
-        "candidate_bytes",
-        "deadline",
-        "has_pool",
-        "is_declined",
-        "is_hedged",
-        "is_paged",
-        "operation",
-        "reason",
-        "received_bytes",
-        "refusal",
-        "reserved",
-        "searches",
-    )
-
-    def __init__(
-        self,
-        governor: Governor,
-        dialect: Dialect,
-        operation: Operation,
-        *,
-        timeout_seconds: float | None,
-        searches: int = 1,
-    ) -> None:
-        """``timeout_seconds``: the client's; None if unknown."""
-        self._governor, self._dialect, self._timeout = governor, dialect, timeout_seconds
-        self._pace = governor.attempt_timeout.of(operation)
-        self.operation, self.searches = operation, searches
-        self._room: Hold | None = None
-        self._options: tuple[Sizes, ...] = ()
-        self._seconds = (0.0, 0.0, 0.0)  # as of Pace.times
-        self._is_late = self._is_raced = self._is_reserved = self.is_paged = False
-        self.reserved: HeldReads | None = None
-        self.has_pool = self.is_declined = self.is_hedged = False
-        self.candidate_bytes, self.received_bytes, self.deadline = 0, 0, 0.0
-        self.reason: FailOpen | None = None
-        self.refusal: bytes | None = None
+    _governor: Governor
+    _dialect: Dialect
+    _pace: Pace
+    operation: Operation
+    _timeout_seconds: float | None  # the client's; None if unknown
+    searches: int = 1  # of the call
+    is_paged: bool = False  # whether any of them has an offset
+    candidate_bytes: int = 0  # expected size of one candidate
+    reserved: HeldReads | None = None  # reads that the budget reserves for what memory may lack
+    # What became of its requests.
+    reason: FailOpen | None = None  # why the answer is plain; None if it is not
+    has_pool: bool = False  # whether there is a reply to answer from
+    received_bytes: int = 0  # body bytes of all replies, refused ones included
+    deadline: float = 0.0  # of the last widened request and its lookups, by the clock; 0 before the first
+    refusal: bytes | None = None  # a quota refusal that the transport calls a success
+    is_declined: bool = False  # a widened request was refused as a client error of unknown cause, perhaps its size
+    is_hedged: bool = False  # the original was sent as well
+    _room: Hold | None = None
+    _options: tuple[Sizes, ...] = ()
+    _seconds: tuple[float, float, float] = (0.0, 0.0, 0.0)  # as of Pace.times
+    _is_late: bool = False
+    _is_raced: bool = False
+    _is_reserved: bool = False
 
     @property
     def has_sent(self) -> bool:
@@ -146,7 +116,7 @@ class Grant:
         if not governor.breaker.allow():  # last: if allowed, this search may be the probe, which must then be sent
             self.reason = FailOpen.BREAKER
             return None
-        self._seconds = self._pace.times(self._timeout)
+        self._seconds = self._pace.times(self._timeout_seconds)
         return sizes
 
     def race(self, original: Callable[[AttemptKind, Gate], Awaitable[A]]) -> Race[A] | None:

@@ -43,6 +43,7 @@ Later = Callable[[float, Callable[[], None]], Timer]
 """Calls a function after this many seconds."""
 
 
+@dataclass(slots=True)
 class Race(Generic[R]):
     """Runs one search's widened request against its original.
 
@@ -50,16 +51,18 @@ class Race(Generic[R]):
     if it returned False.
     """
 
-    def __init__(self, send: Callable[[Gate], Awaitable[R]], may: May, later: Later, first: float, last: float) -> None:
-        self._send = send
-        self._may = may
-        self._later = later
-        self._first, self.last = first, last
-        self._task: asyncio.Future[R] | None = None
-        self._limit: asyncio.Timeout | None = None
-        self._wanted = asyncio.Event()
-        self._is_over = self._is_here = self._is_any_accepted = False
-        self.is_first = False
+    _send: Callable[[Gate], Awaitable[R]]
+    _may: May
+    _later: Later
+    _first: float
+    last: float
+    is_first: bool = False
+    _task: asyncio.Future[R] | None = None
+    _limit: asyncio.Timeout | None = None
+    _wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_over: bool = False
+    _is_here: bool = False
+    _is_any_accepted: bool = False
 
     @property
     def is_sent(self) -> bool:

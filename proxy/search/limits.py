@@ -141,7 +141,7 @@ class HeldBytes:
     def hold(self, sizes: Sequence[int | None], candidate_bytes: int) -> Hold | None:
         """Reserve a reply with this many candidates per search; None when there is no room. The caller must release it."""
         expected = sum(filter(None, sizes)) * candidate_bytes
-        if not self.has_room(expected, beside=0):
+        if self.total and self.total + expected > self._limit:
             return None
         self.total += expected
         return Hold(self, expected)

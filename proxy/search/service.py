@@ -300,7 +300,8 @@ class SearchService:
         hint, cap = learned.hint(operation), learned.cap(operation)
         vectors = texted.is_look or not is_by_texts
         needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=texted, vectors=vectors)
-        grant = Grant(governor, self._dialect, operation, timeout_seconds=exchange.client_timeout_seconds)
+        pace = governor.attempt_timeout.of(operation)
+        grant = Grant(governor, self._dialect, pace, operation, exchange.client_timeout_seconds)
         try:
             parse = partial(self._adapter.parse_request, operation, exchange.plain)
             read = partial(first_pages, parse) if policy.demotes else parse
@@ -474,7 +475,7 @@ class SearchService:
         finally:
             if source.last is not None:
                 governor.learned.learn(exchange.operation, source.last.reply)
-            if source.is_alike:
+            if not (source.is_grown or source.is_divided):
                 governor.held.learn(exchange.operation, planned.first or planned.plan, grant.received_bytes)
         hedged, is_noted = grant.is_hedged, answer.is_noted
         report = report_of(source, outcome=outcome, selected=selected, is_noted=is_noted, hedged=hedged)

@@ -73,7 +73,8 @@ class Source:
 
     ``planned``: its plan; ``call``, ``policy``, ``is_by_texts``: as the pools have shown them so far. ``last``: pools to answer from if the rest
     fails. ``selected``: what the answer is made of. ``lookups``: fetches vectors by id, None if not needed. ``recollect``: reads digests of
-    results of the session's earlier turns; None without one. ``recall``: how much memory had. ``is_grown``: a larger pool was requested than at first. ``stock``: the
+    results of the session's earlier turns; None without one. ``recall``: how much memory had. ``is_grown``: a larger pool was requested than at first; ``is_divided``: the lists of a fusion
+    were. ``stock``: the
     last reply, with ``stocked`` candidates per search.
     """
 
@@ -88,6 +89,7 @@ class Source:
         "call",
         "fetched_bytes",
         "is_by_texts",
+        "is_divided",
         "is_grown",
         "last",
         "lookups",
@@ -114,7 +116,7 @@ class Source:
         self._adapter, self._texts, self._work, self._memory = services
         self._send, self._division, self.lookups = send, division, lookups
         self.planned, self.call, self.policy, self._spare = planned, planned.call, planned.policy, planned.spare
-        self.is_by_texts, self.is_grown = planned.is_by_texts, False
+        self.is_by_texts, self.is_grown, self.is_divided = planned.is_by_texts, False, False
         self.recollect: Callable[[], Awaitable[frozenset[bytes]]] | None = None
         self.last: PoolSet | None = None
         self.selected: Selected | None = None
@@ -122,11 +124,6 @@ class Source:
         self.stock: Reply | None = None
         self.stocked: tuple[int, ...] = ()
         self.rounds = self.fetched_bytes = self.reply_bytes = 0
-
-    @property
-    def is_alike(self) -> bool:
-        """Whether the bytes were those of one planned search."""
-        return not (self.is_grown or (self._division is not None and self._division.is_divided))
 
     async def pool(self, sizes: tuple[int, ...]) -> PoolSet:
         """Pools of at least these sizes, with the vectors and texts that the policy needs. Raises RejectedReplyError, MalformedReplyError or
@@ -202,6 +199,7 @@ class Source:
                 fetched = await self._division.fetch(call, self.policy, body, further=further)
         finally:
             watch.marks.append((Stage.UPSTREAM, since, watch.clock()))
+        self.is_divided = self._division is not None and self._division.is_divided
         if self._division is not None and self._division.has_copies:
             # Copies are behind the first top_k, so the gate would not see them. Fused scores are made of ranks and do not show how close
             # two results are; the lists' own scores were already used for that.

@@ -195,9 +195,8 @@ def toys(
 
 def grant(governor: Governor | None = None, *, deadline: float = 0.0) -> Grant:
     """One of which nothing was spent yet."""
-    made = Grant(
-        toys().services.governor if governor is None else governor, ToyDialect(), OPERATION, timeout_seconds=None
-    )
+    governor = toys().services.governor if governor is None else governor
+    made = Grant(governor, ToyDialect(), governor.attempt_timeout.of(OPERATION), OPERATION, None)
     made.deadline = deadline
     return made
 
