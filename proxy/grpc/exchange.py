@@ -75,7 +75,7 @@ AskOverRest = Callable[[Pairs, Question, float], Awaitable[bytes]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrpcServices:
     """What the calls on all gRPC ports share. ``database_key``: the metadata key in which clients name a database. ``over_rest``: sends the
-    reads beside writes, for databases that answer them over REST only.
+    reads beside writes, for databases that answer them over REST only. ``searched``: by its path, whether a method is a search.
     """
 
     services: ProcessServices
@@ -89,6 +89,7 @@ class GrpcServices:
     gate: WriteGate | None
     pipeline: Pipeline
     over_rest: AskOverRest | None
+    searched: dict[str, bool] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -104,7 +105,6 @@ class GrpcExchange:
     _metadata: Pairs
     record: RequestRecord
     _trace: Trace | None
-    is_search: bool
     query: str = ""
     plain: bytes = b""
     ruled_by: str = ""
@@ -121,6 +121,14 @@ class GrpcExchange:
     operation: Operation = field(init=False)
     policy: ResolvedPolicy = field(init=False)
     rules: Rules = field(init=False)
+
+    @property
+    def is_search(self) -> bool:
+        path = self._head.path
+        known = self._grpc.searched.get(path)
+        if known is None:
+            known = self._grpc.searched[path] = self._grpc.adapter.classify(self._head) is not None
+        return known
 
     async def gathered(self) -> Failure | None:
         """Read the message; returns the failure if it is late."""

@@ -81,12 +81,11 @@ class Plane(grpc.GenericRpcHandler):
     def _unary(self, head: RequestHead) -> grpc.RpcMethodHandler[Any, Any]:
         """For a call of one message each way."""
         shared, origin = self._shared, self._origin
-        is_search = shared.adapter.classify(head) is not None
 
         async def single(_messages: object, context: Context) -> bytes:
             metadata = tuple(context.invocation_metadata() or ())
             record = self._begun(metadata)
-            exchange = GrpcExchange(shared, head, origin, context, metadata, record, record.trace, is_search)
+            exchange = GrpcExchange(shared, head, origin, context, metadata, record, record.trace)
             outcome: Outcome | None = None
             try:
                 outcome = await self._fenced(record, partial(shared.pipeline.answer, exchange))

@@ -21,7 +21,7 @@ from support.qdrant.scripted import honest, request, scripted, search
 from support.qdrant.scripted_grpc import before
 from support.qdrant.scripted_grpc import scripted as scripted_grpc
 from support.qdrant.scripted_grpc import search as grpc_search
-from vecsieve.proxy.search.searcher import Searcher
+from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.telemetry.labels import AttemptKind, Stage
 
 CANARY = "s3cr3t-canary"
@@ -111,10 +111,10 @@ async def test_no_answer_of_a_database_and_no_request_is_exported(answer: bytes)
 
 
 async def test_no_exceptions_message_is_exported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Searcher, *_: object) -> None:
+    def broken(*_: object) -> None:
         raise ValueError(CANARY)
 
-    monkeypatch.setattr(Searcher, "read", broken)
+    monkeypatch.setattr(SearchService, "prepare", broken)
     async with FaultyUpstream(scripted(honestly)) as upstream, traced(upstream.url) as (proxy, seen):
         assert b" 200 OK" in await raw_exchange(proxy.port, asked())
         await proxy.process.close()
