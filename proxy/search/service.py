@@ -362,9 +362,7 @@ class SearchService:
         return self._searcher.source(planned, send, look=look, division=division)
 
     async def best_answer(self, exchange: Exchange[A], source: Source) -> tuple[A, Report]:
-        """The best answer to a prepared search, and its report: the improved one or the original's, whichever is usable first; if neither
-        is, the original is sent now.
-        """
+        """The answer to a prepared search, and its report: the improved one or the original's, whichever is first; else the original, sent now."""
         grant, race = _grant(source.planned), None
         try:
             if self._is_open(source, grant):
@@ -483,15 +481,13 @@ class SearchService:
         return exchange.answer(answer.body, report), report
 
     async def _original(self, exchange: Exchange[A], source: Source, grant: Grant) -> tuple[A, Report]:
-        kind, watch = AttemptKind.ORIGINAL, source.planned.watch
-        reason = grant.reason or FailOpen.INTERNAL
+        reason, watch = grant.reason or FailOpen.INTERNAL, source.planned.watch
         if grant.has_sent:
-            kind = AttemptKind.REPLAY
             self._services.metrics.retried(Retry.of(reason))
         exchange.failed_open(reason)
         since = watch.clock()
         try:
-            response = await exchange.original(kind)
+            response = await exchange.original(AttemptKind.REPLAY if grant.has_sent else AttemptKind.ORIGINAL)
         finally:
             watch.marks.append((Stage.UPSTREAM, since, watch.clock()))
         return response, report_of(source, outcome=Outcome.FAIL_OPEN, reason=reason)
