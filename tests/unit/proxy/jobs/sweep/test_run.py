@@ -61,7 +61,7 @@ def planted(*, seed: int = 5) -> list[Point]:
     for family in range(FAMILIES):
         own, base = sentences(family), draw.normal(size=DIMENSION) + 2.0
         whole = " ".join(own)
-        for number, text in enumerate((whole, f" {'  '.join(own)} ", " ".join(own[:2]), f"{whole} Not here.", None)):
+        for number, text in enumerate((whole, f" {'  '.join(own)} ", " ".join(own[:2]), f"{whole} It is so.", None)):
             vector = (base + 0.05 * draw.normal(size=DIMENSION)).astype(np.float32)
             payload: dict[str, object] = {"at": f"2026-01-0{number + 1}", "tenant": number % 2}
             found.append(
