@@ -82,10 +82,14 @@ class Deletions:
         ``now``: of the process's clock.
         """
         known = None
+        concerned = await self._reads.done(exchange, partial(self._deletes.of, exchange.operation, body, None))
+        if not concerned:  # a batch of upserts
+            yield Pending()
+            return
         if self._deletes.is_described and body is not None:
             with suppress(NotJudgedError, LostReplyError, RefusedReplyError, MalformedReplyError, TimeoutError):
                 known = await self._reads.known(exchange, now + DESCRIBED_SECONDS)
-        concerned = await self._reads.done(exchange, partial(self._deletes.of, exchange.operation, body, known))
+            concerned = await self._reads.done(exchange, partial(self._deletes.of, exchange.operation, body, known))
         deletions = [deletion for deletion in concerned if not deletion.is_change]
         number, place, pending = new_number(), None, Pending()
         try:

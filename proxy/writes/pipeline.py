@@ -130,7 +130,7 @@ class Pipeline:
             return await self._written(exchange, gate)
         limit, size = self._services.limits.write_body_bytes, 0
         is_read = True
-        if deletions.is_change(deletion):  # a change may be as large as an upsert
+        if exchange.write is not None or deletions.is_change(deletion):  # which may be large
             reserved = exchange.size_bytes(limit)
             is_read, size = reserved is not None and gate.room.take(reserved), reserved or 0
         try:

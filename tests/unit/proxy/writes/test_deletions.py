@@ -69,3 +69,17 @@ def test_over_grpc_the_message_says_whether_the_client_waits(waits: bool | None,
     update = qdrant.UpdatePointVectors(collection_name="c", wait=waits)
     assert followed("qdrant", "POST", "/qdrant.Points/UpdateVectors", update) is expected
     assert followed("qdrant", "POST", "/qdrant.Points/Delete", qdrant.DeletePoints(collection_name="c", wait=waits))
+
+
+async def test_a_batch_of_upserts_waits_for_no_description_and_no_journal() -> None:
+    rest = BACKENDS["opensearch"].rest
+    assert rest.writes is not None
+    assert rest.deletes is not None
+    unused: Any = None
+    reads: Any = HereAndNow()
+    deletions = Deletions(rest.writes(), rest.deletes, reads, unused)
+    body = b'{"index":{"_id":"a"}}\n{"text":"a"}\n'
+    request = deletions.classify(RequestHead(method="POST", path="/docs/_bulk", content_type="application/json"))
+    exchange: Any = SimpleNamespace(plain=body, operation=request)
+    async with deletions.followed(exchange, body, query="", now=0.0) as pending:
+        pending.is_done = True
