@@ -55,7 +55,7 @@ _ITEM = re.compile("^\\s*(?:\\(?\\d{1,3}[.)]|\\(?[a-zA-Z][.)]|[☐☑✓✔✗�
 _QUOTED = re.compile("^(?!\\s*+>[\\s>]*+[^\\w\\s>]?\\d)\\s*(?:>\\s?)+")
 # A page number, alone in its line or set apart from a running title. An entry of an index has its own: Pump (page 3).
 _PAGE = re.compile(
-    "(?:^\\s*+|(?<!\\s)(?:\\s{2,}+|\\s*+[|·•–—-]\\s*+))(?:page|seite|página|pagina|pag\\.|p\\.|стр\\.)\\s*+\\d{1,5}"
+    "(?:^\\s*+|(?<!\\s)(?:\\s{2,}+|\\s*+[|·•–—-]\\s*+|,\\s++(?=\\w++\\s++\\d++\\s++(?:of|von|de|di|sur|из)\\s)))(?:page|seite|página|pagina|pag\\.|p\\.|стр\\.)\\s*+\\d{1,5}"
     "(?:\\s*+(?:of|von|de|di|sur|из|/)\\s*+\\d{1,5})?\\s*+[|)\\]–—-]?\\s*+$|^\\s*[-–]\\s*\\d{1,4}\\s*[-–]\\s*$",
     re.IGNORECASE,
 )
@@ -83,6 +83,16 @@ _STATEMENT = re.compile(
     | [\w.]++\(.*\)\s*+[;:,]?\s*+$
     | \{(?=.*?"[^"]*"\s*+:).*\}\s*+,?$ | \[.*[\]}]\s*,?$ | "[^"]*"\s*:\s*\S.*$
     | <[\w:/!?][^<>]*>.*$ | .*\$\{?[A-Za-z_]
+    )""",
+    re.VERBOSE,
+)
+# A command, or a setting of one value: what its quotes, dots and blanks say is not known. A command has a usual name, or an argument that no prose has.
+_COMMAND = re.compile(
+    r"""^(?:[$%]\s+)?(?:
+      (?:sudo|rm|cp|mv|ls|cd|ln|git|docker|kubectl|curl|wget|pip|npm|echo|cat|grep|find|chmod|chown|tar|ssh|scp|mkdir|export|source|python|node|make|apt|brew|systemctl)\s+\S
+    | [a-z][\w.-]*\s+(?:\S+\s+){0,3}?(?:--?[A-Za-z]|[~/*$"'|&>]|\.{1,2}(?:/|\s|$)|\d>)
+    | [A-Z_]{2,}=\S*\s+\S
+    | [a-z_][\w.-]*:\s+(?:"[^"]*"|'[^']*'|[\w.+-]+)$
     )""",
     re.VERBOSE,
 )
@@ -206,8 +216,10 @@ def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool) -> Line
     if cells:
         return Line(Kind.ROW, words, breaks=True, cells=cells)
     indent = len(row.expandtabs(4)) - len(row.expandtabs(4).lstrip()) if row[:1].isspace() else 0
-    if is_code or (
-        _CODE_MARK.search(words) is not None and _STATEMENT.match(words) is not None and not _is_prose(words)
+    if (
+        is_code
+        or is_command(words)
+        or (_CODE_MARK.search(words) is not None and _STATEMENT.match(words) is not None and not _is_prose(words))
     ):
         return Line(Kind.CODE, words, breaks=True, indent=indent)
     is_quoted = words[0] == ">" and _QUOTED.match(words) is not None
@@ -224,6 +236,11 @@ def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool) -> Line
     return Line(
         Kind.PROSE, _lowered(bare), breaks=breaks, indent=indent if is_item else 0, is_quoted=is_quoted, is_item=is_item
     )
+
+
+def is_command(words: str) -> bool:
+    """Whether a line is a command or a setting, of which every blank and mark counts."""
+    return _COMMAND.match(words) is not None and _WORDY.search(words) is None
 
 
 def _is_prose(words: str) -> bool:

@@ -99,6 +99,10 @@ _DERIVED = re.compile("(?<![\\w'])([a-zA-Z])('{1,3}|\")(?=[\\s=+*/(),;:-]|$)")
 _LEADING = re.compile("^([;!])(?=[\\w/.*])", re.MULTILINE)
 _LED = {";": "\u204f", "!": "\u2757"}
 
+# Code within a sentence of which quotes, dots or blanks say something: one run that is read as it is.
+_SPAN = re.compile("(?<!`)`([^`\\n]{2,200})`(?!`)")
+_LITERAL = re.compile("\\.\\.|[\"']|[^\\w\\s.]\\s|\\s[^\\w\\s]")
+VERBATIM = "\ue000"
 STRUCK = "\u232b"  # before each word that is struck out: it makes another word
 TICKED, UNTICKED = "\u2611", "\u2610"
 
@@ -141,7 +145,9 @@ def _primed(text: str) -> str:
 
 
 def _without_markdown(text: str) -> str:
-    """Inline Markdown: struck words are marked, links have their target behind them, emphasis goes."""
+    """Inline Markdown: struck words are marked, links have their target behind them, emphasis goes, and code is read as it is."""
+    if "`" in text:
+        text = _SPAN.sub(_literal, text)
     if "~~" in text:
         text = _STRUCK.sub(_struck, text)
     if "](" in text:
@@ -218,6 +224,10 @@ def _interval(found: re.Match[str]) -> str:
     if _ACCOUNTED.fullmatch(found[2]):
         return found[0]
     return f"{_OPEN[found[1]]}{found[2]}{_CLOSED[found[3]]}"
+
+
+def _literal(found: re.Match[str]) -> str:
+    return found[0] if _LITERAL.search(found[1]) is None else VERBATIM + "\u2423".join(found[1].split())
 
 
 def _plain(found: re.Match[str]) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from .bounds import LONGEST, UNPRICED, cost
-from .lines import Kind, Line, lines_of
+from .lines import Kind, Line, is_command, lines_of
 from .marks import CLOSERS, undressed
 from .memo import Memo
 from .outline import Outline
@@ -397,5 +397,9 @@ def _code(reader: _Reader, line: Line, before: Line | None, unit: int) -> None:
         deeper = (line.indent - before.indent) // unit if unit else 0
         reader.add(f"\n{deeper:+d}" if deeper else "\n", "⏎")
         reader.bounds.append(len(reader.tokens) - 1) if reader.bounds[-1] != len(reader.tokens) - 1 else None
+    if is_command(line.words):
+        for word in line.words.split():
+            reader.add(word, word)
+        return
     for lexeme in _LEXEME.findall(line.words):
         reader.add("\u2423" if lexeme.isspace() else lexeme, lexeme)

@@ -13,7 +13,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from .marks import BRACKETS, CLOSERS, DASHES, ENDS, FORMATTING
+from .marks import BRACKETS, CLOSERS, DASHES, ENDS, FORMATTING, VERBATIM
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -148,6 +148,8 @@ def _read(run: str) -> Run | str:
             if ends or token != folded
             else token
         )
+    if run[0] == VERBATIM:
+        return Run((run,), None, False, False, False, ())
     if len(run) > LONGEST_RUN and not IS_SPACELESS.search(run):
         return Run((run,), None, False, False, False, ())  # encoded data: whatever differs in it counts
     bare = run.rstrip(CLOSERS)
