@@ -27,8 +27,8 @@ ALL = "*"  # as a name that is ignored: copies may differ in every field
 
 # Parsing takes 2 to 4 ns per byte.
 ROW_BYTES = 1 << 18
-# What is read of one pool: bytes, values of any kind, and characters that are searched for a value. Together some 30 ms.
-POOL_BYTES, POOL_VALUES, POOL_SEARCHED = 1 << 22, 1 << 14, 1 << 24
+# What is read of one pool: bytes, and values of any kind. Together some 30 ms.
+POOL_BYTES, POOL_VALUES = 1 << 22, 1 << 14
 MOST_DEPTH = 6
 LONGEST_PATH = 200
 
@@ -47,9 +47,10 @@ _STATEMENT = re.compile(r"\S+\s.*|[^\W\d_]+/[^\W\d_]+", re.DOTALL)
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
 # Keys whose values tell which copy a payload is, not what it says.
 _NAMES_A_COPY = re.compile(
-    r"(?i)(?:.*[_-])?(?:id|uuid|hash|digest|checksum|etag|url|uri|path|file|file_?name|source|author|creator|producer|publisher|licen[cs]e|keywords)|.*[a-z]Id"
+    r"(?i)(?:.*[_-])?(?:id|uuid|hash|digest|checksum|etag|url|uri|file_?path|file|file_?name|source|author|creator|producer|publisher|licen[cs]e|keywords)|.*[a-z]Id"
 )
-QUESTIONS = ("?", "？", "؟")
+_ASKING = ("?", "？", "؟")
+_SAYING = (*_ASKING, ".", "!", "。", "！")
 # Keys of titles tell where a text stands: copies have the titles of their pages.
 _TITLES = frozenset({"title", "name", "heading"})
 _LAST_NAMES = frozenset((DOCUMENT_TEXT, *(path.rpartition(".")[2] for path in KNOWN_TEXTS)))
@@ -81,7 +82,7 @@ def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False
             found.append(Leaf(path, value, spelled is not None, is_inside))
         inside, is_inside = (value, is_inside) if spelled is None else (spelled, True)
         if isinstance(inside, list):
-            others += [(path, member, False, is_inside) for member in inside]
+            others += [(f"{path}[{place}]", member, False, is_inside) for place, member in enumerate(inside)]
         elif isinstance(inside, dict):
             is_shallow = is_named and path.count(".") < MOST_DEPTH - 1
             for key, member in inside.items():
@@ -117,11 +118,10 @@ class PoolStatements:
         "_digests",
         "_ignored",
         "_leaves",
+        "_pairs",
         "_payloads",
         "_prose",
-        "_searched",
         "_size",
-        "_strings",
         "_unreadable",
         "_values",
     )
@@ -131,11 +131,11 @@ class PoolStatements:
         self._payloads: Payloads | None = payloads
         self._size, self._ignored = size, ignored
         self._leaves: dict[int, list[Leaf]] = {}
-        self._strings: dict[int, frozenset[str | bool]] = {}
-        self._prose: dict[int, tuple[str, ...]] = {}
+        self._pairs: dict[int, frozenset[tuple[str, str | bool]]] = {}
+        self._prose: dict[int, tuple[tuple[str, str], ...]] = {}
         self._unreadable: set[int] = set()
         self._digests: dict[int, int] = {}
-        self._bytes, self._values, self._searched = POOL_BYTES, POOL_VALUES, POOL_SEARCHED
+        self._bytes, self._values = POOL_BYTES, POOL_VALUES
 
     def differ(self, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
         """As in ``selection.values.Statements``."""
@@ -157,18 +157,13 @@ class PoolStatements:
         self._read([row, *others])
         prose = self._prose.get(row)
         if prose is None:
-            stated = dict.fromkeys([str(leaf.value) for leaf in self._leaves[row] if _is_statement(leaf, text)])
-            prose = self._prose[row] = ("its payload",) if row in self._unreadable else tuple(stated)
-        for value in prose:
+            stated = [(leaf.path, str(leaf.value)) for leaf in self._leaves[row] if _is_statement(leaf, text)]
+            prose = self._prose[row] = (("", "its payload"),) if row in self._unreadable else tuple(stated)
+        for path, value in prose:
             for other in others:
-                if value not in self._strings[other] and not self._is_in(value, text):
+                if (path, value) not in self._pairs[other]:
                     return value, other
         return None
-
-    def _is_in(self, value: str, text: str) -> bool:
-        """Whether a value is a part of the text, such as a preview."""
-        self._searched -= len(text)
-        return self._searched >= 0 and value.rstrip(" .…") in text
 
     @property
     def evidence(self) -> tuple[tuple[int, int], ...]:
@@ -210,7 +205,7 @@ class PoolStatements:
                     found = [leaf for leaf in found if not is_ignored(leaf.path, self._ignored)]
             self._digests[row] = hash(raw)
             self._leaves[row] = found
-            self._strings[row] = frozenset([leaf.value for leaf in found])
+            self._pairs[row] = frozenset([(leaf.path, leaf.value) for leaf in found])
 
 
 def is_ignored(path: str, ignored: Sequence[str]) -> bool:
@@ -233,17 +228,18 @@ def _names_a_copy(leaf: Leaf) -> bool:
 
 
 def _is_statement(leaf: Leaf, text: str) -> bool:
-    """Whether a string says something besides the text: a sentence, not a title, unless that asks; and what a usual name of texts has, if it is more
-    than one word.
+    """Whether a string says something besides the text: a sentence or a question. A title says where the text stands, unless it ends as a sentence. What
+    a usual name of texts has counts if it is more than one word.
     """
     value = leaf.value
-    if isinstance(value, bool) or leaf.spells or value == text:
+    if isinstance(value, bool) or leaf.spells or text.startswith(value.rstrip(" .…")):
+        return False  # the text, or a preview of it
+    if len(value.split(None, 1)) < 2:
+        return not value.isascii() and (is_prose(value) or value.endswith(_ASKING))  # most values are one word
+    ended = value.rstrip()
+    if is_place_name(leaf.path) and not ended.endswith(_SAYING):
         return False
-    if value.isascii() and len(value.split(None, 1)) < 2:
-        return False  # one word, which most values are
-    if is_place_name(leaf.path) and not value.rstrip().endswith(QUESTIONS):
-        return False
-    return is_prose(value) or (is_known_name(leaf.path) and len(value.split(None, 1)) > 1 and not is_name(value))
+    return is_prose(value) or ended.endswith(_ASKING) or (is_known_name(leaf.path) and not is_name(value))
 
 
 def last_name(path: str) -> str:

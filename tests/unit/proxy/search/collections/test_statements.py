@@ -117,6 +117,13 @@ def test_only_payloads_that_are_compared_are_read() -> None:
         ({"inner": '{"note": "Only before the first of May."}'}, "Only before the first of May."),
         ({"content": "20 mg daily"}, "20 mg daily"),
         ({"title": "Can I stay longer than a week?"}, "Can I stay longer than a week?"),
+        ({"title": "This clause was repealed."}, "This clause was repealed."),
+        ({"question": "How to sell?"}, "How to sell?"),
+        (
+            {"heading_path": "Part 3 > Dogs of dangerous breeds > Keeping"},
+            "Part 3 > Dogs of dangerous breeds > Keeping",
+        ),
+        ({"incorrect": "Choose Security and follow the link."}, "Choose Security and follow the link."),
         ({"question": "密码忘记了怎么办请告诉我"}, "密码忘记了怎么办请告诉我"),
     ],
 )
@@ -153,6 +160,16 @@ def test_a_page_depends_on_the_payloads_that_were_compared() -> None:
     assert statements(*raws[:3], b"{}").confirms(made.evidence)
     assert not statements(raws[0], raws[1], raws[3]).confirms(made.evidence)
     assert not statements(*raws[:2]).confirms(made.evidence)
+
+
+def test_a_sentence_counts_under_its_key_and_in_its_place() -> None:
+    pro, con = "It saves water in summer.", "It needs a second pump."
+    payloads = [{"text": TEXT, "for": pro, "against": con}, {"text": TEXT, "for": con, "against": pro}]
+    payloads += [{"text": TEXT, "steps": [pro, con]}, {"text": TEXT, "steps": [con, pro]}]
+    both = statements(*map(orjson.dumps, payloads))
+    assert both.unsaid(1, (0,), TEXT) is not None
+    assert both.unsaid(3, (2,), TEXT) is not None
+    assert both.unsaid(3, (3,), TEXT) is None
 
 
 def test_statements_that_are_detached_from_their_reply_say_the_same() -> None:
