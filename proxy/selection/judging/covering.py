@@ -32,10 +32,11 @@ MOST_PLACES_OF_TEXT = 6
 MOST_RUNS = 96
 MOST_COMPARED = 60_000
 
-# A sentence that begins with one of these takes back, or limits, what the sentence before it says. Not what a long text goes on with.
-_LIMITING = word_set(
-    "unless except excepting only but not however provided otherwise außer sofern nur aber jedoch ausgenommen sauf hormis excepté seulement mais toutefois "
-    "salvo excepto sólo solo solamente pero tranne eccetto ma però soltanto behalve maar tenzij кроме но только однако если"
+# A sentence that begins with one of these limits what the sentence before it says, or is about it: That was a lie.
+_REFERRING = word_set(
+    "unless except excepting exception exceptions only but not however provided otherwise this that these those außer ausnahme ausnahmen sofern nur aber "
+    "jedoch ausgenommen dies diese dieser sauf hormis excepté exceptions seulement mais toutefois cela ceci cette ces salvo excepto excepciones sólo solo "
+    "solamente pero esto eso esta tranne eccetto eccezioni ma però soltanto questo questa behalve maar tenzij dit deze кроме но только однако если это 但"
 )
 
 Gram = tuple[str, ...]
@@ -293,7 +294,7 @@ class Cover:
     def _may_end(self, run: Run) -> bool:
         """Whether nothing that changes the meaning follows the run in the kept text."""
         text, until = self.index.texts[run.text], run.until
-        if text.is_bound(until) and text.tokens[until : until + 1] and text.tokens[until].lower() in _LIMITING:
+        if text.is_bound(until) and text.tokens[until : until + 1] and text.tokens[until].lower() in _REFERRING:
             return False
         if (
             text.is_bound(until)

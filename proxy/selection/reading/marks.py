@@ -99,6 +99,8 @@ _DERIVED = re.compile("(?<![\\w'])([a-zA-Z])('{1,3}|\")(?=[\\s=+*/(),;:-]|$)")
 _LEADING = re.compile("^([;!])(?=[\\w/.*])", re.MULTILINE)
 _LED = {";": "\u204f", "!": "\u2757"}
 
+# The blank before a French semicolon or colon.
+_FRENCH = re.compile("(?<=[^\\W\\d_]) (?=[;:](?:\\s|$))")
 # Code within a sentence of which quotes, dots or blanks say something: one run that is read as it is.
 _SPAN = re.compile("(?<!`)`([^`\\n]{2,200})`(?!`)")
 _LITERAL = re.compile("\\.\\.|[\"']|[^\\w\\s.]\\s|\\s[^\\w\\s]")
@@ -148,6 +150,8 @@ def _without_markdown(text: str) -> str:
     """Inline Markdown: struck words are marked, links have their target behind them, emphasis goes, and code is read as it is."""
     if "`" in text:
         text = _SPAN.sub(_literal, text)
+    if " ;" in text or " :" in text:
+        text = _FRENCH.sub("", text)
     if "~~" in text:
         text = _STRUCK.sub(_struck, text)
     if "](" in text:

@@ -164,7 +164,10 @@ def test_a_page_depends_on_the_payloads_that_were_compared() -> None:
 
 def test_a_sentence_counts_under_its_key_and_in_its_place() -> None:
     pro, con = "It saves water in summer.", "It needs a second pump."
-    payloads = [{"text": TEXT, "for": pro, "against": con}, {"text": TEXT, "for": con, "against": pro}]
+    payloads: list[dict[str, Any]] = [
+        {"text": TEXT, "for": pro, "against": con},
+        {"text": TEXT, "for": con, "against": pro},
+    ]
     payloads += [{"text": TEXT, "steps": [pro, con]}, {"text": TEXT, "steps": [con, pro]}]
     both = statements(*map(orjson.dumps, payloads))
     assert both.unsaid(1, (0,), TEXT) is not None

@@ -146,6 +146,32 @@ def test_a_fact_that_differs_keeps_a_result_in_any_language_and_length(
     assert not leaves(other, one, tier=tier)
 
 
+def test_a_blank_before_a_french_stop_is_formatting() -> None:
+    assert leaves(
+        "Le car part à huit heures ; il revient le soir : soyez là.",
+        "Le car part à huit heures; il revient le soir: soyez là.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("rm -rf ~/old", "rm -rf ~ /old"),
+        ("cp notes.txt ..", "cp notes.txt ."),
+        ('zip: "01234"', "zip: 01234"),
+        ('rm "my file"', "rm my file"),
+        ("run 2>log", "run 2 >log"),
+        ("Use `pay(...all)` in the script.", "Use `pay(all)` in the script."),
+        ('Use `{"n": "5"}` in the body.', 'Use `{"n": 5}` in the body.'),
+    ],
+)
+def test_every_blank_and_mark_of_a_command_counts(one: str, other: str) -> None:
+    before = "The store room is cleaned like this, by those who have the key of the cellar and know the way.\n\n"
+    for first, second in ((one, other), (other, one)):
+        assert not leaves(first, second)
+        assert not leaves(before + first, before + second)
+
+
 def test_a_kept_text_is_known_by_its_number() -> None:
     judge = Judge(Tier.EDITED)
     judge.keep(3, text_of("The red door is open."))
@@ -201,9 +227,9 @@ def test_what_stands_below_a_line_that_is_no_sentence_is_said_under_it(head: str
 @pytest.mark.parametrize("length", [1, 3])
 @pytest.mark.parametrize(
     "more",
-    ["Unless the office forbids it.", "Except those in training.", "Only if line two is free.", "Sauf le dimanche.", "Außer am Sonntag.", "Salvo los domingos.", "Кроме воскресенья."],
+    ["Unless the office forbids it.", "Except those in training.", "Only if line two is free.", "That was a lie.", "Exceptions: 12 and 14.", "Sauf le dimanche.", "Außer am Sonntag.", "Salvo los domingos.", "Кроме воскресенья."],
 )  # fmt: skip
-def test_a_sentence_that_limits_the_one_before_it_keeps_the_result(more: str, length: int) -> None:
+def test_a_sentence_about_the_one_before_it_keeps_the_result(more: str, length: int) -> None:
     body = " ".join([HARBOUR.replace("\n", " ")] * length)
     assert not leaves(f"{body} {more}", body)
     assert leaves(f"{body} The office is open on Mondays.", body)
