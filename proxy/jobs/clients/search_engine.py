@@ -7,6 +7,7 @@ whose tie-breakers for several shards differ. A deletion names the sequence numb
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote
@@ -90,6 +91,9 @@ class SearchEngine(ListedSource, RestorablePoints):
         return found
 
     def listed(self) -> Iterator[list[PointId]]:
+        """Of all that is stored now, if the key may refresh the index: a point in time shows no more than searches do."""
+        with suppress(SourceError):
+            self._rest.sent("POST", f"{self._path}/_refresh", b"")
         (index,) = orjson.loads(self._description).values()
         for shard in range(int(index["settings"]["index"]["number_of_shards"])):
             yield from self._listed_of(shard)
