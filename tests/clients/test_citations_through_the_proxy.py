@@ -19,9 +19,9 @@ from support.process import stack
 from support.qdrant.embedded import start_embedded_grpc_process
 
 QDRANT = {layout.name: layout for layout in (*recorded("qdrant"), *replayed())}
-# One line of the settings each.
+# One line of the settings each. `content` has a summary of the file in one layout, and copies in two files have two.
 LINES = {
-    "sources": "policy: {collapsed: payload}",
+    "sources": "policy: {collapsed: payload, ignore: [content]}",
     "one per source": "policy: {caps: {per_source: 1}}",
     "newest": "policy: {representative: newest}",
 }
