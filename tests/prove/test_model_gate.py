@@ -125,6 +125,7 @@ DEFECTS: list[tuple[Callable[[Patch], None], str, str, int]] = [
     (vectors_are_not_compared, "qdrant", "united", 66),
     (merge_does_not_read_again, "weaviate", "merge", 1),
     (merge_does_not_read_again, "qdrant", "merge", 14),
+    (merge_does_not_read_again, "opensearch", "merge", 18),
     (skip_does_not_read_again, "qdrant", "skip", 1),
     (skip_does_not_read_again, "chroma", "skip", 2),
     (clocks_count, "milvus", "skip", 1),
