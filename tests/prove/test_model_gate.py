@@ -129,7 +129,7 @@ DEFECTS: list[tuple[Callable[[Patch], None], str, str, int]] = [
     (skip_does_not_read_again, "qdrant", "skip", 1),
     (skip_does_not_read_again, "chroma", "skip", 2),
     (clocks_count, "milvus", "skip", 1),
-    (skip_does_not_read_again, "opensearch", "skip", 7),
+    (skip_does_not_read_again, "opensearch", "skip", 9),
     (deletions_are_not_followed, "elasticsearch", "skip", 2),
     (replicas_do_not_lag, "replicated", "skip", 2),
     (unchanged_writes_are_not_read, "milvus", "skip", 5),
