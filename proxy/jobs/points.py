@@ -63,9 +63,6 @@ class RestorablePoints(Points, Protocol):
         self.put(partition, [body])
 
 
-TIMEOUT_SECONDS = 60.0
-
-
 class _Record(msgspec.Struct):
     id: msgspec.Raw
     payload: msgspec.Raw = msgspec.Raw(b"null")
@@ -85,14 +82,14 @@ class Rest:
             raise SourceError(f"--url: wanted http(s)://host[:port], saw {masked(access.url)}")
         self._url = url
         self._printed_url = str(masked(access.url))
-        self._pace = Pace(access.requests_per_second)
+        self._pace, self._timeout_seconds = Pace(access.requests_per_second), access.timeout_seconds
         self._headers = {"Content-Type": "application/json", **key}
 
     def sent(self, method: str, target: str, body: bytes, *, missing: bytes | None = None) -> bytes:
         """The answer. ``missing``: returned for status 404."""
         request = urllib.request.Request(self._url + target, data=body or None, headers=self._headers, method=method)  # noqa: S310 - http(s), checked above
         try:
-            return patiently(partial(_exchanged, request), (OSError,), _delay, self._pace)
+            return patiently(partial(_exchanged, request, self._timeout_seconds), (OSError,), _delay, self._pace)
         except urllib.error.HTTPError as error:
             if missing is not None and error.code == HTTPStatus.NOT_FOUND:
                 return missing
@@ -150,9 +147,9 @@ class QdrantPoints(RestorablePoints):
         )
 
 
-def _exchanged(request: urllib.request.Request) -> bytes:
+def _exchanged(request: urllib.request.Request, timeout_seconds: float) -> bytes:
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 - the same
+        with urllib.request.urlopen(request, timeout=timeout_seconds) as answer:  # noqa: S310 - the same
             content: bytes = answer.read()
             return content
     except urllib.error.HTTPError as error:

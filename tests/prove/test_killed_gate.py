@@ -81,7 +81,10 @@ def test_nobody_waits_for_a_gate_that_gets_no_more_writes() -> None:
     [
         (["milvus"], {"milvus": 4}),
         (["chroma:merge", "weaviate:reject"], {"chroma": 2, "weaviate": 1}),
-        ([], {"qdrant": 4, "chroma": 4, "pinecone": 4, "milvus": 4, "weaviate": 4}),
+        (
+            [],
+            {"qdrant": 4, "chroma": 4, "pinecone": 4, "milvus": 4, "weaviate": 4, "opensearch": 4, "elasticsearch": 4},
+        ),
     ],
 )
 def test_runs_are_chosen_by_backend_and_mode(named: Sequence[str], expected: dict[str, int]) -> None:

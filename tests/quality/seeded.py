@@ -62,7 +62,7 @@ def as_it_is(text: str) -> str:
 def with_header(text: str) -> str:
     """With soft hyphens and a running header."""
     words = (word[:4] + SOFT_HYPHEN + word[4:] if len(word) >= LONG else word for word in text.split())
-    return f"The handbook, second edition\n{' '.join(words)}"
+    return f"The handbook, second edition    page 12\n{' '.join(words)}"
 
 
 def set_otherwise(text: str) -> str:

@@ -165,13 +165,13 @@ WORDS = (
 
 def with_drift(text: str, number: int) -> str:
     """Soft hyphens, and a header that differs from page to page."""
-    return f"Manual of the plant, page {number}\n" + text.replace("pressure", "pres\u00adsure").replace(
+    return f"Manual of the plant | page {number}\n" + text.replace("pressure", "pres\u00adsure").replace(
         "chamber", "cham\u00adber"
     )
 
 
 def test_soft_hyphens_and_drifting_headers_do_not_hide_copies() -> None:
-    """What three different texts have as their first line, digits apart, is a header."""
+    """A title beside a page number tells where a text stands."""
     long = f"{WORDS}, and it closes again as soon as both gauges of the inner circuit have shown the same reading for a minute"
     others = [
         f"the walls of room {word} are to be painted in the colour of {word} sand again" for word in ("oak", "elm")
@@ -296,7 +296,7 @@ def test_a_hundred_questions_have_four_answers_each(seeded: LabelledSet) -> None
 def test_the_copies_of_a_text_look_different(seeded: LabelledSet) -> None:
     original, same, drifted, shouted = texts(seeded, 0)
     assert same == original
-    assert drifted.startswith("The handbook, second edition\n")
+    assert drifted.startswith("The handbook, second edition    page 12\n")
     assert SOFT_HYPHEN in drifted
     assert shouted != original
     assert shouted.upper().split() == original.upper().split()

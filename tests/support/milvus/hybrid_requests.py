@@ -112,7 +112,9 @@ def ask(url: str, name: str, asked: Asked, *, everything: bool = False, **metada
     return [dict(hit) for hit in found[0]]
 
 
-def ask_over_rest(url: str, name: str, asked: Asked, **headers: str) -> list[dict[str, Any]]:
+def ask_over_rest(
+    url: str, name: str, asked: Asked, *, everything: bool = False, **headers: str
+) -> list[dict[str, Any]]:
     """The same over REST, version 2."""
     ranker: dict[str, Any] = {"strategy": "rrf", "params": {"k": asked.k}}
     if asked.weights is not None:
@@ -130,10 +132,10 @@ def ask_over_rest(url: str, name: str, asked: Asked, **headers: str) -> list[dic
             for field, vector, limit, condition, is_named in asked.parts
         ],
         "rerank": ranker,
-        "limit": asked.limit,
+        "limit": EVERYTHING if everything else asked.limit,
         "outputFields": asked.fields,
     }
-    if asked.offset:
+    if asked.offset and not everything:
         body["offset"] = asked.offset
     action = "advanced_search" if asked.k == 1 else "hybrid_search"
     answer = exchange(url, "POST", f"/v2/vectordb/entities/{action}", json.dumps(body).encode(), headers)
