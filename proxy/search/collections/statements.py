@@ -210,7 +210,7 @@ class PoolStatements:
 
 def is_ignored(path: str, ignored: Sequence[str]) -> bool:
     """``ignored``: names of fields; they include all paths below them."""
-    return any(name in (ALL, path) or path.startswith(f"{name}.") for name in ignored)
+    return any(name in (ALL, path) or path.startswith((f"{name}.", f"{name}[")) for name in ignored)
 
 
 def _names_a_copy(leaf: Leaf) -> bool:
@@ -243,8 +243,8 @@ def _is_statement(leaf: Leaf, text: str) -> bool:
 
 
 def last_name(path: str) -> str:
-    """The last key of a path."""
-    return path.rpartition(".")[2]
+    """The last key of a path, without a place in a list."""
+    return path.rpartition(".")[2].partition("[")[0]
 
 
 def is_known_name(path: str) -> bool:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.proxy.search.collections.statements import (
+    ALL,
     POOL_VALUES,
     PoolStatements,
     is_name,
@@ -75,6 +76,7 @@ def test_a_payload_says_what_another_one_lacks(one: object, other: object) -> No
         ({"source": "the wiki", "author": "Kim"}, {"source": "the handbook", "author": "Lee"}),
         ({"day": "2024-01-02", "at": "2024-01-02T03:04:05Z"}, {"day": "2025-01-02"}),
         ({"page": 1, "blank": " ", "none": None}, {"page": 2}),
+        ({"author": ["Kim", "Lee"], "source": ["the wiki"]}, {"author": ["Lee"], "source": ["the handbook"]}),
         ({}, {"passage": "up"}),
         ({"passage": "up"}, {"passage": "up", "note": "more"}),
     ],
@@ -173,6 +175,22 @@ def test_a_sentence_counts_under_its_key_and_in_its_place() -> None:
     assert both.unsaid(1, (0,), TEXT) is not None
     assert both.unsaid(3, (2,), TEXT) is not None
     assert both.unsaid(3, (3,), TEXT) is None
+
+
+def test_fields_in_which_copies_may_differ_are_no_statements() -> None:
+    raws = [
+        orjson.dumps({"text": TEXT, "steps": [who], "more": {"note": f"It is for {who}."}})
+        for who in ("the cook", "the smith")
+    ]
+
+    def read(*ignored: str) -> PoolStatements:
+        return PoolStatements(lambda rows: [raws[row] for row in rows], 2, ignored)
+
+    assert read().unsaid(1, (0,), TEXT) is not None
+    assert read("more").unsaid(1, (0,), TEXT) is None
+    assert read("more").differ(np.array([1]), np.array([0])).all()
+    assert not read("more", "steps").differ(np.array([1]), np.array([0])).any()
+    assert not read(ALL).differ(np.array([1]), np.array([0])).any()
 
 
 def test_statements_that_are_detached_from_their_reply_say_the_same() -> None:
