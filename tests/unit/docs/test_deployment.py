@@ -25,7 +25,7 @@ def test_searches_that_were_seen_and_that_were_not_are_there() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_searches_per_second_and_bytes_are_those_of_the_benchmarks(row: tuple[float, ...]) -> None:
-    figures = [line for line in FIGURES.splitlines() if f"| {row[0]:.0f} |" in line]
+    figures = [line for line in FIGURES.splitlines() if f"| {row[0]:,.0f} |" in line]
     assert any(line.count(f"| {row[1]:,.0f} kB |") for line in figures), figures
 
 
