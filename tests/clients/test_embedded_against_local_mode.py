@@ -1,16 +1,21 @@
-"""The embedded server against the official client's local mode, on random data: the same ids in the same order, the same scores."""
+"""The embedded server against the official client's local mode, over both transports: the same ids in the same order, the same scores."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
+from real_servers.qdrant_scenario import asked as outcomes
 
-from support.qdrant.embedded import start_embedded_process
+from support.grpc.clients import over_grpc
+from support.qdrant.embedded import start_embedded_grpc_process
 
+NUMBER = re.compile(r"\d+\.\d+")
 SIZE = 300
 DIMENSION = 24
 NAMES = {
@@ -67,14 +72,21 @@ def fill(client: QdrantClient) -> None:
 
 
 @pytest.fixture(scope="module")
-def remote() -> Iterator[QdrantClient]:
-    with start_embedded_process() as url:
-        client = QdrantClient(url=url)
-        fill(client)
-        for field, schema in INDEXES.items():
-            client.create_payload_index("c", field, schema)
-        yield client
-        client.close()
+def urls() -> Iterator[tuple[str, str]]:
+    with start_embedded_grpc_process() as started:
+        yield started
+
+
+@pytest.fixture(scope="module", params=["REST", "gRPC"])
+def remote(request: pytest.FixtureRequest, urls: tuple[str, str]) -> Iterator[QdrantClient]:
+    client = over_grpc(*urls) if request.param == "gRPC" else QdrantClient(url=urls[0], check_compatibility=False)
+    fill(client)
+    for field, schema in INDEXES.items():
+        client.create_payload_index("c", field, schema)
+    yield client
+    for name in ("c", "other"):
+        client.delete_collection(name)
+    client.close()
 
 
 @pytest.fixture(scope="module")
@@ -341,3 +353,15 @@ def test_stored_vectors_come_back_as_local_mode_returns_them(remote: QdrantClien
         assert isinstance(other_sparse, models.SparseVector)
         assert mine_sparse.indices == other_sparse.indices
         assert mine_sparse.values == pytest.approx(other_sparse.values)
+
+
+def test_every_call_of_the_client_comes_to_the_same_over_both_transports(urls: tuple[str, str]) -> None:
+    """Writes, reads and refusals, which carry the same words. An empty payload is none over gRPC, and maps have no order."""
+    port = urlsplit(urls[1]).port or 0
+    rest, grpc = (
+        {name: NUMBER.sub("", told) for name, told in outcomes(urls[0], port, prefers_grpc=way).items()}
+        for way in (False, True)
+    )
+    unlike = {name for name, told in grpc.items() if told != rest[name].replace("payload={}", "payload=None")}
+    said = {name for name in unlike if grpc[name].partition(" ")[2] not in rest[name]}
+    assert said <= {"info", "list_snapshots", "no result"}

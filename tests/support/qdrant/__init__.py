@@ -11,7 +11,5 @@ scripted_grpc       the same over gRPC
 limited             a Qdrant with a rate limit, or a slow one
 gated_writes        a Qdrant that answers the reads of the write gate
 embedded            the embedded server, in a process or in the running loop
-core                its verbs without a transport
-refusals            whether a verb refused
 planted             collections with and without planted copies
 """
