@@ -40,7 +40,7 @@ T = TypeVar("T")
 class Plane(grpc.GenericRpcHandler):
     """The handlers of one port. ``origin``: the destination of its calls. ``host``: the same for classification, "" with one upstream."""
 
-    def __init__(self, shared: GrpcServices, origin: Origin, *, host: str = "") -> None:
+    def __init__(self, shared: GrpcServices, origin: Origin, host: str = "") -> None:
         self._shared = shared
         self._metrics = shared.services.metrics
         self._origin = origin

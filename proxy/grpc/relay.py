@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import grpc
 
 from ..runtime.addresses import Origin
-from ..search.errors import UpstreamExchangeError
 from .status import (
     Answer,
     Failure,
@@ -26,7 +25,6 @@ from .status import (
     is_sendable,
     no_message,
     traced,
-    unreachable,
     unsendable,
 )
 from .upstream import Channels
@@ -70,18 +68,15 @@ async def relay(
         passing = traced(passing, traceparent)
     if not is_sendable(passing):
         return end_with(context, unsendable(), relayed)
-    try:
-        with await channels.lease(origin, is_search=False) as channel:
-            call: UpstreamCall = channel.stream_stream(method)(timeout=context.time_remaining(), metadata=passing)
-            upload = asyncio.create_task(_upload(context, call, relayed), name="gRPC upload")
-            try:
-                failure = await _download(call, context, channel, relayed)
-            finally:
-                call.cancel()
-                upload.cancel()
-                await asyncio.wait({upload})
-    except UpstreamExchangeError as unresolved:
-        failure = unreachable(unresolved.kind)
+    with channels.lease(origin, is_search=False) as channel:
+        call: UpstreamCall = channel.stream_stream(method)(timeout=context.time_remaining(), metadata=passing)
+        upload = asyncio.create_task(_upload(context, call, relayed), name="gRPC upload")
+        try:
+            failure = await _download(call, context, channel, relayed)
+        finally:
+            call.cancel()
+            upload.cancel()
+            await asyncio.wait({upload})
     return relayed if failure is None else end_with(context, failure, relayed)
 
 
@@ -181,28 +176,25 @@ async def send(
     passing = for_upstream(metadata)
     if not is_sendable(passing):
         return unsendable()
-    try:
-        with await channels.lease(origin, is_search=is_search) as channel:
-            call: UnaryCall
-            if message is None:
-                empty: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(method)
-                call = empty(iter(()), timeout=deadline_seconds, metadata=passing)
-            else:
-                single: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
-                call = single(message, timeout=deadline_seconds, metadata=passing)
-            try:
-                answered: bytes | None = await call
-            except grpc.aio.AioRpcError as error:
-                return failure_of(error, is_connected=channel.get_state() is grpc.ChannelConnectivity.READY)
-            if answered is None:
-                return no_message()
-            return Answer(
-                message=answered,
-                initial=for_client(await call.initial_metadata()),
-                trailing=for_client(await call.trailing_metadata()),
-            )
-    except UpstreamExchangeError as failure:
-        return unreachable(failure.kind)
+    with channels.lease(origin, is_search=is_search) as channel:
+        call: UnaryCall
+        if message is None:
+            empty: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(method)
+            call = empty(iter(()), timeout=deadline_seconds, metadata=passing)
+        else:
+            single: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
+            call = single(message, timeout=deadline_seconds, metadata=passing)
+        try:
+            answered: bytes | None = await call
+        except grpc.aio.AioRpcError as error:
+            return failure_of(error, is_connected=channel.get_state() is grpc.ChannelConnectivity.READY)
+        if answered is None:
+            return no_message()
+        return Answer(
+            message=answered,
+            initial=for_client(await call.initial_metadata()),
+            trailing=for_client(await call.trailing_metadata()),
+        )
 
 
 async def answer(context: Context, outcome: Answer | Failure) -> bytes:

@@ -8,6 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
+
+import grpc
 
 from vecsieve.adapters.backends import Backend, Transport
 from vecsieve.config.schema import Settings
@@ -21,13 +24,18 @@ from ..writes.pipeline import Pipeline
 from .connections import InnerSocket
 from .exchange import AskOverRest, GrpcServices
 from .frames import GOAWAY_SECONDS, Calls
-from .listener import GrpcListener, listen
 from .messages import Inflated, Unfinished
 from .plane import Plane
-from .upstream import UNLIMITED, Channels
+from .upstream import METADATA_BYTES, UNLIMITED, Channels, Option
 
-Leading = Callable[[Origin, str], Plane]
-"""The plane of calls to an origin; the text is the index of the port, "" for backends with one upstream."""
+# Idle clients may send pings: pymilvus does every 10 s, and a server with grpcio's defaults disconnects it after two minutes.
+LEAST_PING_INTERVAL_MS = 5000
+# The most concurrent calls per connection. A connection counts once, whatever it carries, and grpcio has no bound of its own. The same
+# number as a process's default (limits.in_flight). A client's own core waits with further calls; other clients get a refusal for each.
+CALLS_OF_ONE_CONNECTION = 1024
+# The most calls in the core's queue. grpcio takes one call at a time off it; of a queue above 1,000 the core cancels some at random, and no
+# client retries a cancelled call. Waiting until the client's own deadline is better: the calls of sixteen connections.
+PENDING_CALLS = 16 * CALLS_OF_ONE_CONNECTION
 
 
 def side_of(
@@ -63,47 +71,36 @@ def side_of(
         pipeline=Pipeline(services, searches, gate),
         over_rest=over_rest if spoken.asks_over_rest else None,
     )
-
-    def leading(origin: Origin, host: str) -> Plane:
-        return Plane(shared, origin, host=host)
-
-    return GrpcSide(
-        leading,
-        channels,
-        calls,
-        handshake_seconds=settings.limits.head_timeout_seconds,
-        message_bytes=settings.grpc.message_bytes,
-        age_seconds=settings.limits.connection_age_seconds,
+    options = server_options(
+        settings.limits.head_timeout_seconds, settings.grpc.message_bytes, settings.limits.connection_age_seconds
     )
+    return GrpcSide(partial(Plane, shared), channels, calls, options)
 
 
 class GrpcSide:
-    """Create and end it inside the event loop. ``handshake_seconds``: how long a connection may take to show its protocol."""
+    """Create and end it inside the event loop. ``plane_of``: for calls to an origin; the text is the index of the port, "" for backends with
+    one upstream. ``options``: of the servers.
+    """
 
     def __init__(
         self,
-        plane_of: Leading,
+        plane_of: Callable[[Origin, str], Plane],
         channels: Channels,
         calls: Calls,
-        *,
-        handshake_seconds: float,
-        message_bytes: int = UNLIMITED,
-        age_seconds: float | None = None,
+        options: list[Option],
     ) -> None:
         self._plane_of = plane_of
         self._channels = channels
         self._calls = calls
-        self._handshake_seconds = handshake_seconds
-        self._message_bytes = message_bytes
-        self._age_seconds = age_seconds
+        self._options = options
         self._sockets: dict[tuple[Origin, str], InnerSocket] = {}
-        self._servers: list[GrpcListener] = []
+        self._servers: list[grpc.aio.Server] = []
         self._planes: list[Plane] = []
         self._stopping: list[asyncio.Task[None]] = []
         self._is_ending = asyncio.Event()
 
     async def inner_socket(self, data_port: DataPort) -> InnerSocket | None:
-        """The socket for calls on this port; None if the port has no gRPC. Raises OSError."""
+        """The socket for calls on this port; None if the port has no gRPC."""
         if data_port.grpc is None:
             return None
         index = "" if data_port.index is None else data_port.index.authority
@@ -111,13 +108,9 @@ class GrpcSide:
         if key not in self._sockets:
             inner = self._sockets[key] = InnerSocket(self._calls)
             self._planes.append(plane := self._plane_of(*key))
-            server = await listen(
-                plane,
-                inner.grpc,
-                handshake_seconds=self._handshake_seconds,
-                message_bytes=self._message_bytes,
-                age_seconds=self._age_seconds,
-            )
+            server = grpc.aio.server(handlers=(plane,), options=self._options)
+            server.add_insecure_port(inner.grpc)
+            await server.start()
             self._servers.append(server)
         return self._sockets[key]
 
@@ -137,11 +130,11 @@ class GrpcSide:
             stopping = asyncio.create_task(self._stopped(server, grace_seconds), name="stop gRPC server")
             self._stopping.append(stopping)
 
-    async def _stopped(self, server: GrpcListener, grace_seconds: float) -> None:
+    async def _stopped(self, server: grpc.aio.Server, grace_seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GOAWAY_SECONDS):
                 await self._is_ending.wait()
-        await server.close(grace_seconds=grace_seconds)
+        await server.stop(grace_seconds)
 
     async def close(self, *, grace_seconds: float) -> None:
         """Stop and wait; of several grace periods the shortest applies."""
@@ -154,3 +147,26 @@ class GrpcSide:
             inner.close()
         self._sockets.clear()
         await self._channels.close()
+
+
+def server_options(
+    handshake_seconds: float, message_bytes: int = UNLIMITED, age_seconds: float | None = None
+) -> list[Option]:
+    """``message_bytes``: the largest message; a larger one is RESOURCE_EXHAUSTED before it is held. ``handshake_seconds``: for HTTP/2's first
+    frames. ``age_seconds``: after which a connection gets a GOAWAY, ± 10 %; None: never.
+    """
+    aged: list[Option] = [] if age_seconds is None else [("grpc.max_connection_age_ms", int(age_seconds * 1000))]
+    return [
+        *aged,
+        ("grpc.max_receive_message_length", message_bytes),
+        ("grpc.max_send_message_length", UNLIMITED),
+        ("grpc.max_concurrent_streams", CALLS_OF_ONE_CONNECTION),
+        ("grpc.max_metadata_size", METADATA_BYTES),
+        ("grpc.absolute_max_metadata_size", METADATA_BYTES),
+        ("grpc.server.max_pending_requests", PENDING_CALLS),
+        ("grpc.server.max_pending_requests_hard_limit", PENDING_CALLS),
+        ("grpc.server_handshake_timeout_ms", int(handshake_seconds * 1000)),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", LEAST_PING_INTERVAL_MS),
+        ("grpc.http2.max_ping_strikes", 0),
+    ]

@@ -60,7 +60,7 @@ async def test_status_0_without_a_message_is_no_answer(*, is_unary: bool) -> Non
         raw_upstream(REPLY_HEAD, OK) as upstream,
         bare_grpc_relay(upstream.address, is_unary=is_unary) as way,
     ):
-        reply = await raw_call(way.listener.port, [])
+        reply = await raw_call(way.port, [])
     assert not reply.data
     assert reply.last(b"grpc-status") == (b"13" if is_unary else b"0")
 
@@ -69,7 +69,7 @@ async def test_status_0_without_a_message_is_no_answer(*, is_unary: bool) -> Non
 async def test_a_reply_of_trailers_alone_stays_one(*, is_unary: bool) -> None:
     script = ending(grpc.StatusCode.NOT_FOUND, "gone", trailing=(("x", "1"),))
     async with grpc_upstream(method=script) as upstream, bare_grpc_relay(upstream.address, is_unary=is_unary) as way:
-        direct, through = [await raw_call(port, []) for port in (upstream.port, way.listener.port)]
+        direct, through = [await raw_call(port, []) for port in (upstream.port, way.port)]
     assert len(direct.blocks) == len(through.blocks) == 1
     assert sorted(through.blocks[0]) == sorted(direct.blocks[0])
 
@@ -87,7 +87,7 @@ async def test_a_reply_of_trailers_alone_stays_one_on_a_busy_machine() -> None:
     async with grpc_upstream(method=script) as upstream, bare_grpc_relay(upstream.address) as way:
         busy.start()
         try:
-            blocks = [len((await raw_call(way.listener.port, [])).blocks) for _ in range(30)]
+            blocks = [len((await raw_call(way.port, [])).blocks) for _ in range(30)]
         finally:
             is_over = True
             busy.join()
@@ -97,7 +97,7 @@ async def test_a_reply_of_trailers_alone_stays_one_on_a_busy_machine() -> None:
 @WAYS
 async def test_the_frames_of_an_answer_hold_what_they_would_without_the_relay(*, is_unary: bool) -> None:
     async with grpc_upstream(method=echo) as upstream, bare_grpc_relay(upstream.address, is_unary=is_unary) as way:
-        direct, through = [await raw_call(port, []) for port in (upstream.port, way.listener.port)]
+        direct, through = [await raw_call(port, []) for port in (upstream.port, way.port)]
     assert through == direct
     assert through.data == framed(b"question")
 
@@ -110,7 +110,7 @@ async def test_a_call_without_a_message_is_the_databases_to_refuse(*, is_unary: 
         context.set_details("Missing request message.")
 
     async with grpc_upstream(method=refuse) as upstream, bare_grpc_relay(upstream.address, is_unary=is_unary) as way:
-        direct, through = [await raw_call(port, [], None) for port in (upstream.port, way.listener.port)]
+        direct, through = [await raw_call(port, [], None) for port in (upstream.port, way.port)]
     assert through == direct
     assert through.last(b"grpc-message") == b"Missing request message."
 
@@ -122,7 +122,7 @@ UNSENDABLE = [("grüße".encode()), b"gr\xfc\xdfe", b"a\tb", b"a\x00b"]
 @pytest.mark.parametrize("value", UNSENDABLE)
 async def test_a_request_with_metadata_that_cannot_be_passed_on_is_refused(value: bytes, *, is_unary: bool) -> None:
     async with grpc_upstream(method=echo) as upstream, bare_grpc_relay(upstream.address, is_unary=is_unary) as way:
-        reply = await raw_call(way.listener.port, [(b"x-note", value)])
+        reply = await raw_call(way.port, [(b"x-note", value)])
     assert reply.last(b"grpc-status") == b"3"
     assert reply.last(b"x-vecsieve-origin") == b"proxy"
     assert not upstream.calls
@@ -161,7 +161,7 @@ async def test_what_belongs_to_the_hop_and_to_us_stays_here(*, is_unary: bool) -
         raw_upstream(REPLY_HEAD, framed(b"answer"), OK) as upstream,
         bare_grpc_relay(upstream.address, is_unary=is_unary) as way,
     ):
-        assert (await raw_call(way.listener.port, fields)).data == framed(b"answer")
+        assert (await raw_call(way.port, fields)).data == framed(b"answer")
     (head,) = upstream.heads
     names = [name for name, _ in head]
     assert sorted(names) == sorted(
@@ -216,6 +216,6 @@ async def test_metadata_beyond_grpcs_own_limit_passes(*, is_unary: bool) -> None
         raw_upstream([*REPLY_HEAD, *fields], framed(b"answer"), [*OK, *fields]) as upstream,
         bare_grpc_relay(upstream.address, is_unary=is_unary) as way,
     ):
-        reply = await raw_call(way.listener.port, fields)
+        reply = await raw_call(way.port, fields)
     assert dict(upstream.heads[0])[b"x-token"] == token.encode()
     assert [dict(block).get(b"x-token") for block in reply.blocks] == [token.encode()] * 2

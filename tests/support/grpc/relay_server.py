@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
-from aiohttp.abc import AbstractResolver
 
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.grpc.listener import GrpcListener, listen
 from vecsieve.proxy.grpc.relay import answer, received, relay, send
+from vecsieve.proxy.grpc.side import server_options
 from vecsieve.proxy.grpc.status import Answer, Failure
 from vecsieve.proxy.grpc.upstream import Channels
 from vecsieve.proxy.runtime.addresses import Origin
@@ -65,12 +64,12 @@ class BareHandler(grpc.GenericRpcHandler):
 class BareRelay:
     """A running one."""
 
-    listener: GrpcListener
+    port: int
     handler: BareHandler
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.listener.port}"
+        return f"127.0.0.1:{self.port}"
 
 
 @asynccontextmanager
@@ -79,19 +78,20 @@ async def bare_grpc_relay(
     *,
     is_unary: bool = False,
     is_search: bool = False,
-    certificate: tuple[Path, Path] | None = None,
-    roots: bytes | None = None,
-    resolver: AbstractResolver | None = None,
+    authority: Path | None = None,
     connect_timeout_seconds: float = 1.0,
 ) -> AsyncIterator[BareRelay]:
-    """A relay before ``upstream``, host:port or a URL, for the block."""
-    settings = UpstreamSettings(connect_timeout_seconds=connect_timeout_seconds)
-    channels = Channels(settings, connections=1, resolver=resolver, roots=roots)
+    """A relay before ``upstream``, host:port or a URL, for the block. ``authority``: file with what to trust."""
+    ca_file = None if authority is None else str(authority)
+    settings = UpstreamSettings(connect_timeout_seconds=connect_timeout_seconds, ca_file=ca_file)
+    channels = Channels(settings, connections=1)
     url = upstream if "://" in upstream else f"http://{upstream}"
     handler = BareHandler(channels, Origin.of(url), is_unary, is_search)
-    listener = await listen(handler, "127.0.0.1:0", handshake_seconds=5, certificate=certificate)
+    server = grpc.aio.server(handlers=(handler,), options=[*server_options(5), ("grpc.so_reuseport", 0)])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
     try:
-        yield BareRelay(listener, handler)
+        yield BareRelay(port, handler)
     finally:
-        await listener.close(grace_seconds=0)
+        await server.stop(0)
         await channels.close()

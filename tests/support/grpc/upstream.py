@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import grpc
 
@@ -90,16 +91,24 @@ class GrpcUpstream(grpc.GenericRpcHandler):
 
 @asynccontextmanager
 async def grpc_upstream(
-    *, compression: grpc.Compression | None = None, port: int = 0, **scripts: Script
+    *,
+    compression: grpc.Compression | None = None,
+    port: int = 0,
+    certificate: tuple[Path, Path] | None = None,
+    **scripts: Script,
 ) -> AsyncIterator[GrpcUpstream]:
-    """An upstream at a free port of this machine, for the block."""
+    """An upstream at a free port of this machine, for the block. ``certificate``: files of it and its key."""
     upstream = GrpcUpstream(**scripts)
     server = grpc.aio.server(
         handlers=(upstream,),
         compression=compression,
         options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1)],
     )
-    upstream.port = server.add_insecure_port(f"127.0.0.1:{port}")
+    if certificate is None:
+        upstream.port = server.add_insecure_port(f"127.0.0.1:{port}")
+    else:
+        chain, key = (path.read_bytes() for path in certificate)
+        upstream.port = server.add_secure_port(f"127.0.0.1:{port}", grpc.ssl_server_credentials([(key, chain)]))
     await server.start()
     try:
         yield upstream

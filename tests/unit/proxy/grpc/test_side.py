@@ -14,7 +14,7 @@ from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.grpc.connections import InnerSocket
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.plane import Plane
-from vecsieve.proxy.grpc.side import GrpcSide
+from vecsieve.proxy.grpc.side import GrpcSide, server_options
 from vecsieve.proxy.grpc.upstream import Channels
 from vecsieve.proxy.runtime.addresses import DataPort, Origin
 
@@ -48,7 +48,7 @@ async def sides() -> AsyncIterator[Made]:
 
             return grpc.unary_unary_rpc_method_handler(tell)
 
-    made = Made(GrpcSide(Description, channels, Calls(), handshake_seconds=5.0))
+    made = Made(GrpcSide(Description, channels, Calls(), server_options(5.0)))
     try:
         yield made
     finally:

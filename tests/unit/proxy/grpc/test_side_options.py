@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import grpc
 import pytest
@@ -17,43 +15,25 @@ from h2.settings import SettingCodes
 
 from support.grpc.calls import ask, ask_on
 from support.grpc.upstream import Arrived, Context, GrpcUpstream, Script, echo
-from support.network.certificates import make_certificates
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.grpc import listener as listener_module
-from vecsieve.proxy.grpc.listener import CALLS_OF_ONE_CONNECTION, GrpcListener, listen
+from vecsieve.proxy.grpc import side as side_module
+from vecsieve.proxy.grpc.side import CALLS_OF_ONE_CONNECTION, server_options
 
 
 @asynccontextmanager
 async def listening(
-    script: Script = echo,
-    where: str = "127.0.0.1:0",
-    *,
-    certificate: tuple[Path, Path] | None = None,
-    age_seconds: float | None = None,
-) -> AsyncIterator[tuple[GrpcListener, GrpcUpstream]]:
+    script: Script = echo, *, age_seconds: float | None = None
+) -> AsyncIterator[tuple[grpc.aio.Server, GrpcUpstream]]:
+    """A server with the options of ours, on TCP, where its clients can be counted."""
     handler = GrpcUpstream(method=script)
-    listener = await listen(handler, where, handshake_seconds=0.5, certificate=certificate, age_seconds=age_seconds)
+    options = server_options(handshake_seconds=0.5, age_seconds=age_seconds)
+    server = grpc.aio.server(handlers=(handler,), options=options)
+    handler.port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
     try:
-        yield listener, handler
+        yield server, handler
     finally:
-        await listener.close(grace_seconds=0)
-
-
-async def test_a_free_port_is_found_and_told() -> None:
-    async with listening() as (listener, _):
-        assert listener.port > 0
-        assert (await ask(f"127.0.0.1:{listener.port}", "unary_unary")).messages == (b"question",)
-
-
-async def test_a_port_in_use_is_an_error_that_names_it() -> None:
-    async with listening() as (listener, handler):
-        with pytest.raises(OSError, match=f"127.0.0.1:{listener.port}: in use"):
-            await listen(handler, f"127.0.0.1:{listener.port}", handshake_seconds=1)
-
-
-async def test_a_port_held_by_another_program_is_an_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(OSError, match="cannot listen"):
-        await listen(GrpcUpstream(), f"127.0.0.1:{other.getsockname()[1]}", handshake_seconds=1)
+        await server.stop(0)
 
 
 @pytest.mark.parametrize(("age_seconds", "is_replaced"), [(0.1, True), (None, False)])
@@ -65,8 +45,8 @@ async def test_a_connection_is_replaced_at_its_age(age_seconds: float | None, is
         await echo(call, context)
 
     async with (
-        listening(tells, age_seconds=age_seconds) as (listener, _),
-        grpc.aio.insecure_channel(f"127.0.0.1:{listener.port}") as channel,
+        listening(tells, age_seconds=age_seconds) as (_, handler),
+        grpc.aio.insecure_channel(f"127.0.0.1:{handler.port}") as channel,
     ):
         for _ in range(6):
             assert (await ask_on(channel, "unary_unary")).code is grpc.StatusCode.OK
@@ -77,8 +57,8 @@ async def test_a_connection_is_replaced_at_its_age(age_seconds: float | None, is
 async def test_calls_that_wait_for_a_busy_loop_are_answered_however_many() -> None:
     """With grpcio's defaults the core cancels some of those beyond 1,000, by chance, and all beyond 3,000."""
     count, alone = 3500, [("grpc.use_local_subchannel_pool", 1)]
-    async with listening() as (listener, _):
-        address = f"127.0.0.1:{listener.port}"
+    async with listening() as (_, handler):
+        address = f"127.0.0.1:{handler.port}"
 
         def ask_all() -> list[grpc.StatusCode]:
             channels = [grpc.insecure_channel(address, options=alone) for _ in range(4)]
@@ -100,25 +80,10 @@ async def test_calls_that_wait_for_a_busy_loop_are_answered_however_many() -> No
         assert Counter(await asking) == {grpc.StatusCode.OK: count}
 
 
-async def test_a_unix_socket_is_listened_on(tmp_path: Path) -> None:
-    async with listening(where=f"unix:{tmp_path}/grpc"):
-        assert (await ask(f"unix:{tmp_path}/grpc", "unary_unary")).messages == (b"question",)
-
-
-async def test_tls_is_spoken_with_the_given_certificate(tmp_path: Path) -> None:
-    files = make_certificates(tmp_path)
-    credentials = grpc.ssl_channel_credentials(files.authority.read_bytes())
-    async with (
-        listening(certificate=(files.leaf, files.key)) as (listener, _),
-        grpc.aio.secure_channel(f"localhost:{listener.port}", credentials) as channel,
-    ):
-        assert (await ask_on(channel, "unary_unary")).messages == (b"question",)
-
-
 async def test_a_silent_connection_is_closed_when_the_handshakes_time_is_over() -> None:
-    async with listening() as (listener, _):
+    async with listening() as (_, handler):
         begun = time.monotonic()
-        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", handler.port)
         async with asyncio.timeout(10):
             while await reader.read(1000):
                 pass
@@ -142,8 +107,8 @@ async def test_an_idle_client_that_pings_is_not_sent_away() -> None:
         await echo(arrived, context)
 
     async with (
-        listening(tell) as (listener, _),
-        grpc.aio.insecure_channel(f"127.0.0.1:{listener.port}", options=pinging) as channel,
+        listening(tell) as (_, handler),
+        grpc.aio.insecure_channel(f"127.0.0.1:{handler.port}", options=pinging) as channel,
     ):
         await ask_on(channel, "unary_unary")
         for _ in range(12):  # a server with grpcio's defaults says GOAWAY after 4 s
@@ -160,11 +125,11 @@ async def slow(arrived: Arrived, context: Context) -> None:
 
 async def test_closing_lets_calls_in_flight_finish_and_takes_no_more() -> None:
     async with listening(slow) as (listener, handler):
-        calling = asyncio.create_task(ask(f"127.0.0.1:{listener.port}", "unary_unary"))
+        calling = asyncio.create_task(ask(f"127.0.0.1:{handler.port}", "unary_unary"))
         await handler.next_call()
-        closing = asyncio.create_task(listener.close(grace_seconds=5))
+        closing = asyncio.create_task(listener.stop(5))
         await asyncio.sleep(0.1)
-        late = await ask(f"127.0.0.1:{listener.port}", "unary_unary")
+        late = await ask(f"127.0.0.1:{handler.port}", "unary_unary")
         assert (await calling).messages == (b"question",)
         await closing
     assert late.code is grpc.StatusCode.UNAVAILABLE
@@ -176,9 +141,9 @@ async def test_what_outlasts_the_grace_period_is_cut() -> None:
         await asyncio.Event().wait()
 
     async with listening(stuck) as (listener, handler):
-        calling = asyncio.create_task(ask(f"127.0.0.1:{listener.port}", "unary_unary"))
+        calling = asyncio.create_task(ask(f"127.0.0.1:{handler.port}", "unary_unary"))
         arrived = await handler.next_call()
-        await listener.close(grace_seconds=0.2)
+        await listener.stop(0.2)
         assert (await calling).code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
         await asyncio.wait_for(arrived.over.wait(), 5)
         assert arrived.is_cancelled
@@ -190,10 +155,10 @@ async def silent(arrived: Arrived, _context: Context) -> None:
 
 async def test_one_connection_cannot_open_calls_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """grpcio's default is no bound: 5,000 calls that never sent their message were 3,900 handlers and 77 MiB (1.85.1)."""
-    monkeypatch.setattr(listener_module, "CALLS_OF_ONE_CONNECTION", 8)
+    monkeypatch.setattr(side_module, "CALLS_OF_ONE_CONNECTION", 8)
     head = [(":method", "POST"), (":scheme", "http"), (":path", "/a.B/method"), (":authority", "db.example")]
-    async with listening(silent) as (listener, handler):
-        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    async with listening(silent) as (_, handler):
+        reader, writer = await asyncio.open_connection("127.0.0.1", handler.port)
         client = H2Connection()
         client.initiate_connection()
         for number in range(20):  # before the server's settings are read: as a client does that cares for none
