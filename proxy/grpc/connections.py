@@ -13,11 +13,11 @@ import socket
 import struct
 import tempfile
 import termios
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Protocol
 
-from ..http.connections import Connection, Connections
+from ..http.connections import Connections
 from .frames import Calls
 
 LONGEST_PATH_BYTES = 107  # sun_path has 108 bytes with its terminator, on Linux
@@ -91,20 +91,29 @@ LONGEST_PAUSE_SECONDS = 1.0
 MOST_ADDRESSES = 4096
 
 
-class SharedConnection(Connection, Protocol):
-    @property
-    def may_finish(self) -> bool:
-        """Whether closing waits for its end."""
+class SharedConnection(ABC):
+    """A connection that aiohttp does not own. ``may_finish``: closing waits for its end. By default its protocol is unknown: no request is in
+    progress, and its first one may be on its way.
+    """
+
+    __slots__ = ()
+    is_idle = may_finish = False
 
     @property
     def is_unsent(self) -> bool:
         """Whether an answer may not have reached the client yet."""
+        return False
 
-    def send_goaway(self) -> None:
-        """Ask the client to send nothing new, if the protocol allows it. Called once."""
-
+    @abstractmethod
     def cut(self) -> None:
         """End now, with everything in progress."""
+
+    def leave(self) -> None:
+        """As ``Connection``."""
+        self.cut()
+
+    def send_goaway(self) -> None:  # noqa: B027 - nothing: the frame depends on the protocol
+        """Ask the client to send nothing new, if the protocol allows it. Called once."""
 
 
 class SharedConnections:

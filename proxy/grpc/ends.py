@@ -15,10 +15,10 @@ from .messages import Buffer
 # malicious, and the other side's end would never be noticed, because it is not read. As limits.stream_idle_timeout_seconds.
 STALLED_SECONDS = 60.0
 # Data from the gRPC server may still be in the socket between us; it reaches the client in one of our next turns.
-PAUSE_SECONDS = 0.5
+ON_ITS_WAY_SECONDS = 0.5
 READ_BYTES = 65536
 MOST_CHECKS = 100  # then the frames are forwarded in any case
-PAUSE_SECONDS = 0.002  # seconds between checks whether calls still wait
+CHECK_SECONDS = 0.002  # seconds between checks whether calls still wait
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 
 
@@ -85,7 +85,7 @@ class End(asyncio.Protocol):
         """Whether the peer has not taken all data, or some was written just now."""
         if (open_ := self._open) is None:
             return False
-        if asyncio.get_running_loop().time() < self._given_at + PAUSE_SECONDS or open_.get_write_buffer_size() > 0:
+        if asyncio.get_running_loop().time() < self._given_at + ON_ITS_WAY_SECONDS or open_.get_write_buffer_size() > 0:
             return True
         return unacknowledged_bytes(open_.get_extra_info("socket").fileno()) > 0
 
@@ -149,7 +149,7 @@ class End(asyncio.Protocol):
             self._is_next = True
             loop = asyncio.get_running_loop()
             if self._splice.is_paused or self._splice.is_resting:
-                loop.call_later(PAUSE_SECONDS, self._at_next_turn)
+                loop.call_later(CHECK_SECONDS, self._at_next_turn)
             else:
                 loop.call_soon(self._at_next_turn)
 

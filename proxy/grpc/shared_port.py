@@ -18,29 +18,13 @@ from typing import cast
 
 from ..http.protocol import ConnectionRules
 from ..search.errors import Trouble
-from .connections import InnerSocket, SharedConnections
+from .connections import InnerSocket, SharedConnection, SharedConnections
 from .splice import CLOSING_SECONDS, Splice
 
 LOGGER = logging.getLogger("vecsieve.tls")
 
 
-class _Pending(asyncio.Protocol):
-    """A connection with unknown protocol: no request is in progress, and its first one may be on its way."""
-
-    __slots__ = ()
-    is_idle = may_finish = is_unsent = False
-
-    def leave(self) -> None:
-        self.cut()
-
-    def send_goaway(self) -> None:
-        """Do nothing: the frame depends on the protocol."""
-
-    def cut(self) -> None:
-        raise NotImplementedError
-
-
-class Handshake(_Pending):
+class Handshake(SharedConnection, asyncio.Protocol):
     """A new connection on a TLS port, until its handshake is done. ``secured``: makes the next protocol, as on a plain port.
 
     ``create_server(ssl=…)`` would report a connection only after its handshake: any number could wait in a handshake, at 256 KiB each,
@@ -132,7 +116,7 @@ def version_of(first: bytes) -> HttpVersion | None:
     return HttpVersion.HTTP_2 if len(first) >= len(PREFACE) else None
 
 
-class Detecting(_Pending):
+class Detecting(SharedConnection, asyncio.Protocol):
     """A new connection on a shared port, until its first bytes show its protocol. ``inner``: the destination of HTTP/2. ``http``: makes the
     protocol that serves HTTP/1.
 

@@ -17,7 +17,7 @@ import logging
 import socket
 import time
 
-from .connections import InnerSocket, SharedConnections
+from .connections import InnerSocket, SharedConnection, SharedConnections
 from .ends import End
 from .frames import (
     GOAWAY,
@@ -47,8 +47,10 @@ ENDED_AT_ONCE = 16
 ENDING_SECONDS = 0.01
 
 
-class Splice:
-    """One client connection joined to ``inner``. Create it, register it, then ``begin``."""
+class Splice(SharedConnection):
+    """One client connection joined to ``inner``. Create it, register it, then ``begin``. It is never idle: only the gRPC server knows, and it
+    sends GOAWAY itself.
+    """
 
     __slots__ = (
         "_client",
@@ -68,6 +70,7 @@ class Splice:
         "_streams",
         "is_cut",
     )
+    may_finish = True
 
     def __init__(self, client: asyncio.Transport, connections: SharedConnections, inner: InnerSocket) -> None:
         self._connections = connections
@@ -90,16 +93,6 @@ class Splice:
         self.is_cut = False
 
     @property
-    def is_idle(self) -> bool:
-        """Never: only the gRPC server knows, and it sends GOAWAY itself."""
-        return False
-
-    @property
-    def may_finish(self) -> bool:
-        """Calls may be in progress."""
-        return True
-
-    @property
     def is_unsent(self) -> bool:
         """An answered call has left the gRPC server before a slow client has the answer: it is in our buffer, or in the kernel's, which
         discards it when the connection is cut. Calls that a client sends before it reads GOAWAY are answered too.
@@ -119,9 +112,6 @@ class Splice:
         if self._goaway_at is None or self._client.is_gone:
             return False
         return asyncio.get_running_loop().time() < self._goaway_at + GOAWAY_SECONDS
-
-    def leave(self) -> None:
-        self.cut()
 
     def send_goaway(self) -> None:
         """Ask the client to send no more calls here. The frame is sent between the server's frames."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 
 from ..selection.values import Steps
 
+LOGGER = logging.getLogger("vecsieve.loop")
 Pause = Callable[[float], Awaitable[None]]
 """Waits for this many seconds."""
 
@@ -41,19 +43,26 @@ class Owner:
         return len(self._tasks)
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.create_task(work, name="vecsieve-owned")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        """Begin work that nobody waits for: its exception is logged."""
+        task = self._begin(work)
+        task.add_done_callback(_logged)
         return task
 
     async def to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
         """The result. A waiter that is cancelled waits for the end, unless it is cancelled again."""
-        task = self.start(work)
+        task = self._begin(work)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
+            task.add_done_callback(_logged)
             await asyncio.wait([task])
             raise
+
+    def _begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work, name="vecsieve-owned")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def close(self, *, grace_seconds: float = 0.0) -> None:
         """Wait for the tasks, then cancel the rest."""
@@ -63,6 +72,11 @@ class Owner:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+
+
+def _logged(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        LOGGER.error("work in the background failed", exc_info=error)
 
 
 class LongWork:

@@ -235,7 +235,7 @@ def _copies(pool: Pool, policy: Policy, *, metric: Metric, scale: float | None) 
 # Pairs to read, from 60 to 140 % of the cut, so that the distance where copies end is visible even if it is not the cut.
 BELOW = (0.6, 0.7, 0.8, 0.9, 1.0)
 ABOVE = (1.01, 1.1, 1.2, 1.3, 1.4)
-EXCERPT_CHARACTERS = 280
+PAIR_CHARACTERS = 280
 KEPT_SHARED = 40  # characters of a shared beginning, for orientation
 
 
@@ -304,14 +304,14 @@ def _pair(pools: Sequence[Pool], candidate: _Candidate, *, merged: bool) -> Pair
 def differing(one: str | None, other: str | None) -> tuple[str | None, str | None]:
     """Both texts shortened, without most of a long common beginning."""
     if one is None or other is None:
-        return one and one[:EXCERPT_CHARACTERS], other and other[:EXCERPT_CHARACTERS]
+        return one and one[:PAIR_CHARACTERS], other and other[:PAIR_CHARACTERS]
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-    start = shared - KEPT_SHARED if shared > EXCERPT_CHARACTERS // 2 else 0
+    start = shared - KEPT_SHARED if shared > PAIR_CHARACTERS // 2 else 0
     return _from(one, start), _from(other, start)
 
 
 def _from(text: str, start: int) -> str:
-    return f"{'… ' if start else ''}{text[start : start + EXCERPT_CHARACTERS]}"
+    return f"{'… ' if start else ''}{text[start : start + PAIR_CHARACTERS]}"
 
 
 DENSITY_CUTS = (0.0, 0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3)

@@ -5,14 +5,19 @@ import asyncio
 import pytest
 
 from support.network.relay_server import Invalidation
-from vecsieve.proxy.grpc.connections import LONGEST_PAUSE_SECONDS, MOST_ADDRESSES, PAUSE_SECONDS, SharedConnections
+from vecsieve.proxy.grpc.connections import (
+    LONGEST_PAUSE_SECONDS,
+    MOST_ADDRESSES,
+    PAUSE_SECONDS,
+    SharedConnection,
+    SharedConnections,
+)
 from vecsieve.proxy.http.connections import Connections
 
 
-class Visitor:
+class Visitor(SharedConnection):
     """A connection that ends when it is cut, or never."""
 
-    is_idle = False
     is_unsent = False
 
     def __init__(self, connections: SharedConnections, *, may_finish: bool = False, ends: bool = True) -> None:

@@ -202,11 +202,23 @@ def test_a_client_that_goes_while_the_server_lets_nobody_in_leaves_nothing_behin
 
 
 @both_loops
+def test_a_client_is_owed_what_may_still_be_between_us_and_the_server(loop: LoopFactory) -> None:
+    async def case(both: Spliced) -> None:
+        both.server[1].write(b"answer")
+        assert await asyncio.wait_for(both.client[0].readexactly(6), WAIT_SECONDS) == b"answer"
+        await asyncio.sleep(ends.ON_ITS_WAY_SECONDS / 5)
+        assert both.connections.unsent == 1, "more of the answer may be in the socket between us"
+        await owed(both.connections, 0)
+
+    on(loop, case)
+
+
+@both_loops
 def test_a_client_is_owed_what_the_kernel_still_keeps_for_it(loop: LoopFactory) -> None:
     async def case(both: Spliced) -> None:
         cast(asyncio.Transport, both.client[1].transport).pause_reading()
         both.server[1].write(bytes(16 * MIB))
-        await asyncio.sleep(2 * ends.PAUSE_SECONDS)
+        await asyncio.sleep(2 * ends.ON_ITS_WAY_SECONDS)
         assert both.connections.unsent == 1, "nothing has come for a while, and it has not got all"
         both.client[1].transport.resume_reading()  # type: ignore[attr-defined]  # - as above
         await asyncio.wait_for(both.client[0].readexactly(16 * MIB), WAIT_SECONDS)

@@ -56,7 +56,7 @@ def test_a_client_that_does_not_heed_a_goodbye_is_owed_nothing_after_a_while(
     loop: LoopFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(splice, "GOAWAY_SECONDS", 0.1)
-    monkeypatch.setattr(ends, "PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(ends, "ON_ITS_WAY_SECONDS", 0.1)
 
     async def case(both: Spliced) -> None:
         both.connections.send_goaway()
