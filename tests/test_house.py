@@ -113,11 +113,10 @@ def test_a_name_is_bound_once_in_its_module() -> None:
     """Two constants that were given one name are one: the second counts in both places."""
 
     def again(path: Path) -> list[str]:
-        kinds = (ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.ClassDef)
-        bound = [
-            node for node in parsed(path).body if isinstance(node, kinds) and getattr(node, "value", node) is not None
-        ]
-        names = [name for node in bound for name in names_bound(node)]
+        kinds = (ast.Assign, ast.FunctionDef, ast.ClassDef)
+        bound = [node for node in parsed(path).body if isinstance(node, kinds)]
+        named = [node for node in bound if not isinstance(node, ast.Assign) or isinstance(node.targets[0], ast.Name)]
+        names = [name for node in named for name in names_bound(node)]
         return sorted({name for name in names if names.count(name) > 1})
 
     assert faults_in(SOURCES, again) == {}
