@@ -2,7 +2,7 @@
 standard input and output, or streamable HTTP. No tool writes to a database.
 
 optimize  the same as `/v1/optimize`
-search    a vector search through VecSieve or in the database, with the official client of the database
+search    a vector search through VecSieve or in the database
 analyze   the same as `vecsieve analyze`
 explain   the last searches of a running VecSieve, from its admin port
 

@@ -1,4 +1,4 @@
-"""The demo's databases: Qdrant's embedded engine through the official client, Chroma's own server, and an emulator of Pinecone's REST API."""
+"""The demo's databases, over REST: Qdrant's embedded engine, Chroma's own server, and an emulator of Pinecone's API."""
 
 from __future__ import annotations
 
@@ -6,80 +6,73 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import cached_property
 from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, ClassVar
 
 from .corpus import Corpus, Vectors
 from .database import (
     NAME,
     Addresses,
-    Answer,
     ChildFailedError,
     Database,
     DatabaseMissingError,
     DatabaseRefusedError,
+    Hits,
     Host,
-    batches,
+    Search,
+    Store,
     child,
 )
 from .engine import ANNOUNCEMENT
 
-_BATCH = 250  # 250 x 384 numbers are about 1 MB of JSON: small steps for the progress bar, few requests
-_TIMEOUT_SECONDS = 20
+
+def _instructions(
+    at: Addresses, *, engine: str, note: str = "", clients: str, search: str, requests: str, python: str
+) -> str:
+    """What `--keep` prints. ``engine``: the name of the database, with a ``note``. ``clients``: which may be pointed at the proxy. ``search``: which one the
+    ``requests`` and the ``python`` make.
+    """
+    rows = ((engine, at.engine + note), ("VecSieve", f"{at.proxy}   {clients}"), ("its metrics", f"{at.admin}/metrics"))
+    width = max(len(name) for name, _ in rows)
+    processes = "\n".join(f"  {name:{width}}  {value}" for name, value in rows)
+    return f"Still running until Ctrl-C:\n\n{processes}\n\nThe same search both ways, {search}:\n\n{requests}\n\nThe same {python}\n\n"
 
 
-class QdrantCollection:
-    """The demo's collection on one server. Point ids are corpus rows."""
+class QdrantCollection(Store):
+    """The demo's collection on one server."""
 
-    def __init__(self, url: str) -> None:
-        from qdrant_client import QdrantClient
+    def create(self, dimension: int) -> None:
+        body = {"vectors": {"size": dimension, "distance": "Cosine"}}
+        self.host.sent("PUT", f"/collections/{NAME}", body)
 
-        # trust_env: proxy variables of the environment must not apply between two ports of this machine.
-        self._client = QdrantClient(url=url, timeout=_TIMEOUT_SECONDS, check_compatibility=False, trust_env=False)
+    def write(self, corpus: Corpus, rows: range) -> None:
+        points = [{"id": row, "vector": corpus.vectors[row], "payload": corpus.chunks[row].payload()} for row in rows]
+        self.host.sent("PUT", f"/collections/{NAME}/points?wait=true", {"points": points})
 
-    def load(self, corpus: Corpus, *, progress: Callable[[int], None]) -> None:
-        from qdrant_client import models
+    def search(self, vector: Vectors, limit: int) -> Search:
+        body = {"query": vector, "limit": limit, "with_payload": True}
+        return f"/collections/{NAME}/points/query", body
 
-        parameters = models.VectorParams(size=corpus.vectors.shape[1], distance=models.Distance.COSINE)
-        self._client.create_collection(NAME, vectors_config=parameters)
-        for rows in batches(corpus, _BATCH, progress):
-            points = [
-                models.PointStruct(id=row, vector=corpus.vectors[row].tolist(), payload=corpus.chunks[row].payload())
-                for row in rows
-            ]
-            self._client.upsert(NAME, points=points, wait=True)
-
-    def ask(self, vector: Vectors, *, limit: int) -> Answer:
-        query = vector.tolist()
-        started = time.perf_counter()
-        points = self._client.query_points(NAME, query=query, limit=limit, with_payload=True).points
-        milliseconds = (time.perf_counter() - started) * 1000.0
-        rows = tuple(int(point.id) for point in points)
-        return Answer(rows=rows, scores=tuple(point.score for point in points), milliseconds=milliseconds)
-
-    def close(self) -> None:
-        self._client.close()
+    def hits(self, answer: Any) -> Hits:
+        return [(point["id"], point["score"]) for point in answer["result"]["points"]]
 
 
 def qdrant_instructions(at: Addresses, /, *, row: int, question: int, limit: int) -> str:
     body = f'{{"query": {row}, "limit": {limit}, "with_payload": ["document", "title"]}}'
-    return f"""\
-Still running until Ctrl-C:
-
-  the engine   {at.engine}
-  VecSieve     {at.proxy}   point any Qdrant client here
-  its metrics  {at.admin}/metrics
-
-The same search both ways, the neighbours of chunk {row}:
-
-curl -s {at.engine}/collections/{NAME}/points/query -H 'content-type: application/json' -d '{body}'
-curl -s {at.proxy}/collections/{NAME}/points/query -H 'content-type: application/json' -d '{body}'
-
-The same in Python, with the vector of question {question + 1}:
+    request = f"/collections/{NAME}/points/query -H 'content-type: application/json' -d '{body}'"
+    return _instructions(
+        at,
+        engine="the engine",
+        clients="point any Qdrant client here",
+        search=f"the neighbours of chunk {row}",
+        requests=f"curl -s {at.engine}{request}\ncurl -s {at.proxy}{request}",
+        python=f"""\
+in Python (pip install qdrant-client), with the vector of question {question + 1}:
 
 from qdrant_client import QdrantClient
 from vecsieve.proxy.demo.corpus import load
@@ -87,8 +80,8 @@ vector = load().question_vectors[{question}].tolist()
 for url in ("{at.engine}", "{at.proxy}"):
     points = QdrantClient(url=url).query_points("{NAME}", query=vector, limit={limit}).points
     print(url, *(point.payload["document"] for point in points), sep="\\n  ")
-
-"""
+""",
+    )
 
 
 @contextmanager
@@ -121,47 +114,35 @@ _READY_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 
 
-class ChromaCollection:
-    """The demo's collection on one server, over REST. Record ids are corpus rows.
-
-    The official client is not used: it installs half a gigabyte of code for embedding texts.
-    """
-
-    def __init__(self, url: str) -> None:
-        self._host = Host(url)
+class ChromaCollection(Store):
+    """The demo's collection on one server. The official client is not used: it installs half a gigabyte of code for embedding texts."""
 
     @cached_property
     def path(self) -> str:
         """The collection's path, which has the server's id for it. Raises DatabaseRefusedError."""
-        described, _ = self._host.sent("GET", f"{COLLECTIONS}/{NAME}")
+        described, _ = self.host.sent("GET", f"{COLLECTIONS}/{NAME}")
         return f"{COLLECTIONS}/{described['id']}"
 
-    def load(self, corpus: Corpus, *, progress: Callable[[int], None]) -> None:
+    def create(self, dimension: int) -> None:
         configuration = {"hnsw": {"space": "cosine"}}
-        self._host.sent("POST", COLLECTIONS, {"name": NAME, "configuration": configuration})
-        for rows in batches(corpus, _BATCH, progress):
-            payloads = [corpus.chunks[row].payload() for row in rows]
-            records = {
-                "ids": [str(row) for row in rows],
-                "embeddings": [corpus.vectors[row] for row in rows],
-                "documents": [payload.pop("text") for payload in payloads],
-                "metadatas": payloads,
-            }
-            self._host.sent("POST", f"{self.path}/add", records)
+        self.host.sent("POST", COLLECTIONS, {"name": NAME, "configuration": configuration})
 
-    def ask(self, vector: Vectors, *, limit: int) -> Answer:
+    def write(self, corpus: Corpus, rows: range) -> None:
+        payloads = [corpus.chunks[row].payload() for row in rows]
+        records = {
+            "ids": [str(row) for row in rows],
+            "embeddings": [corpus.vectors[row] for row in rows],
+            "documents": [payload.pop("text") for payload in payloads],
+            "metadatas": payloads,
+        }
+        self.host.sent("POST", f"{self.path}/add", records)
+
+    def search(self, vector: Vectors, limit: int) -> Search:
         include = ["metadatas", "documents", "distances"]
-        requested = {"query_embeddings": [vector], "n_results": limit, "include": include}
-        answer, milliseconds, pool_size = self._host.searched(f"{self.path}/query", requested)
-        return Answer(
-            rows=tuple(int(row) for row in answer["ids"][0]),
-            scores=tuple(answer["distances"][0]),
-            milliseconds=milliseconds,
-            pool_size=pool_size,
-        )
+        return f"{self.path}/query", {"query_embeddings": [vector], "n_results": limit, "include": include}
 
-    def close(self) -> None:
-        self._host.close()
+    def hits(self, answer: Any) -> Hits:
+        return zip(answer["ids"][0], answer["distances"][0], strict=True)
 
 
 def chroma_instructions(at: Addresses, path: str, *, question: int, limit: int) -> str:
@@ -170,21 +151,15 @@ def chroma_instructions(at: Addresses, path: str, *, question: int, limit: int) 
     """
     vector = f"from vecsieve.proxy.demo.corpus import load; print(load().question_vectors[{question}].tolist())"
     body = f'{{"query_embeddings": [$VECTOR], "n_results": {limit}, "include": ["metadatas"]}}'.replace('"', '\\"')
-    fields = "-H 'content-type: application/json'"
-    return f"""\
-Still running until Ctrl-C:
-
-  Chroma       {at.engine}
-  VecSieve     {at.proxy}   point any Chroma client here
-  its metrics  {at.admin}/metrics
-
-The same search both ways, with the vector of question {question + 1}:
-
-VECTOR=$(python -c '{vector}')
-curl -s {at.engine}{path}/query {fields} -d "{body}"
-curl -s {at.proxy}{path}/query {fields} -d "{body}"
-
-The same with Chroma's own client:
+    request = f"{path}/query -H 'content-type: application/json' -d \"{body}\""
+    return _instructions(
+        at,
+        engine="Chroma",
+        clients="point any Chroma client here",
+        search=f"with the vector of question {question + 1}",
+        requests=f"VECTOR=$(python -c '{vector}')\ncurl -s {at.engine}{request}\ncurl -s {at.proxy}{request}",
+        python=f"""\
+with Chroma's own client:
 
 import chromadb
 from vecsieve.proxy.demo.corpus import load
@@ -193,8 +168,8 @@ for url in ("{at.engine}", "{at.proxy}"):
     host, port = url.removeprefix("http://").split(":")
     answer = chromadb.HttpClient(host=host, port=int(port)).get_collection("{NAME}").query(vector, n_results={limit})
     print(url, *(metadata["document"] for metadata in answer["metadatas"][0]), sep="\\n  ")
-
-"""
+""",
+    )
 
 
 @contextmanager
@@ -258,83 +233,55 @@ CHROMA = Database(
 
 
 API_KEY = "demo"  # the emulator accepts any key, but requires one as the service does
-_FIELDS = {"Api-Key": API_KEY, "X-Pinecone-Api-Version": "2025-10"}
-_PINECONE_BATCH = (
-    100  # records per request, as the service recommends; 384 numbers and a text each make 0.6 MB of at most 2 MB
-)
 
 # The emulator is part of the tests, so only a checkout has it.
 EMULATOR = Path(__file__).resolve().parents[2] / "tests" / "servers" / "pinecone"
 READY = "vecsieve emulator listening on"
 
 
-class PineconeIndex:
-    """The demo's index, found through one control plane. Record ids are corpus rows.
+class PineconeIndex(Store):
+    """The demo's index, found through the control plane at ``url``. The official client is not used: the demo would have to follow its next major version."""
 
-    The official client is not used: the demo would have to follow its next major version.
-    """
+    batch = 100  # as the service recommends; 384 numbers and a text each make 0.6 MB of at most 2 MB
+    fields: ClassVar[Mapping[str, str]] = {"Api-Key": API_KEY, "X-Pinecone-Api-Version": "2025-10"}
 
-    def __init__(self, control_plane: str) -> None:
-        self._control_plane = Host(control_plane, _FIELDS)
-        self._index: Host | None = None
-
-    @property
-    def host(self) -> str:
+    @cached_property
+    def index(self) -> Host:
         """The index's host, from the control plane. Raises DatabaseRefusedError."""
-        described, _ = self._control_plane.sent("GET", f"/indexes/{NAME}")
-        host: str = described["host"]
-        return host
+        described, _ = self.host.sent("GET", f"/indexes/{NAME}")
+        return Host(described["host"], self.fields)
 
-    def load(self, corpus: Corpus, *, progress: Callable[[int], None]) -> None:
+    def create(self, dimension: int) -> None:
         spec = {"serverless": {"cloud": "aws", "region": "us-east-1"}}
-        index = {"name": NAME, "dimension": corpus.vectors.shape[1], "metric": "cosine", "spec": spec}
-        self._control_plane.sent("POST", "/indexes", index)
-        for rows in batches(corpus, _PINECONE_BATCH, progress):
-            records = [
-                {"id": str(row), "values": corpus.vectors[row], "metadata": corpus.chunks[row].payload()}
-                for row in rows
-            ]
-            self._opened().sent("POST", "/vectors/upsert", {"vectors": records})
+        index = {"name": NAME, "dimension": dimension, "metric": "cosine", "spec": spec}
+        self.host.sent("POST", "/indexes", index)
 
-    def ask(self, vector: Vectors, *, limit: int) -> Answer:
-        requested = {"vector": vector, "topK": limit, "includeMetadata": True}
-        answer, milliseconds, pool_size = self._opened().searched("/query", requested)
-        return Answer(
-            rows=tuple(int(match["id"]) for match in answer["matches"]),
-            scores=tuple(match["score"] for match in answer["matches"]),
-            milliseconds=milliseconds,
-            pool_size=pool_size,
-        )
+    def write(self, corpus: Corpus, rows: range) -> None:
+        records = [
+            {"id": str(row), "values": corpus.vectors[row], "metadata": corpus.chunks[row].payload()} for row in rows
+        ]
+        self.index.sent("POST", "/vectors/upsert", {"vectors": records})
 
-    def close(self) -> None:
-        for host in (self._control_plane, self._index):
-            if host is not None:
-                host.close()
+    def search(self, vector: Vectors, limit: int) -> Search:
+        return "/query", {"vector": vector, "topK": limit, "includeMetadata": True}
 
-    def _opened(self) -> Host:
-        if self._index is None:
-            self._index = Host(self.host, _FIELDS)
-        return self._index
+    def hits(self, answer: Any) -> Hits:
+        return [(match["id"], match["score"]) for match in answer["matches"]]
 
 
 def pinecone_instructions(at: Addresses, hosts: tuple[str, str], *, row: int, question: int, limit: int) -> str:
     """``hosts``: the index's, from the emulator and through VecSieve."""
-    direct, proxied = hosts
     fields = f"-H 'Api-Key: {API_KEY}' -H 'content-type: application/json'"
     body = f'{{"id": "{row}", "topK": {limit}, "includeMetadata": true}}'
-    return f"""\
-Still running until Ctrl-C:
-
-  the emulator  {at.engine}   its control plane; it is not Pinecone's service
-  VecSieve      {at.proxy}   point any Pinecone client here; any key will do
-  its metrics   {at.admin}/metrics
-
-The same search both ways, the neighbours of chunk {row}:
-
-curl -s {direct}/query {fields} -d '{body}'
-curl -s {proxied}/query {fields} -d '{body}'
-
-The same with Pinecone's own client (pip install pinecone), with the vector of question {question + 1}:
+    return _instructions(
+        at,
+        engine="the emulator",
+        note="   its control plane; it is not Pinecone's service",
+        clients="point any Pinecone client here; any key will do",
+        search=f"the neighbours of chunk {row}",
+        requests="\n".join(f"curl -s {host}/query {fields} -d '{body}'" for host in hosts),
+        python=f"""\
+with Pinecone's own client (pip install pinecone), with the vector of question {question + 1}:
 
 from pinecone import Pinecone
 from vecsieve.proxy.demo.corpus import load
@@ -343,8 +290,8 @@ for url in ("{at.engine}", "{at.proxy}"):
     index = Pinecone(api_key="{API_KEY}", host=url).Index("{NAME}")
     matches = index.query(vector=vector, top_k={limit}, include_metadata=True).matches
     print(url, *(match.metadata["document"] for match in matches), sep="\\n  ")
-
-"""
+""",
+    )
 
 
 @contextmanager
@@ -372,7 +319,7 @@ def _closing(at: Addresses) -> str:
 
 def _instructions_of_pinecone(at: Addresses, /, *, row: int, question: int, limit: int) -> str:
     with closing(PineconeIndex(at.engine)) as direct, closing(PineconeIndex(at.proxy)) as proxied:
-        hosts = direct.host, proxied.host
+        hosts = direct.index.url, proxied.index.url
     return pinecone_instructions(at, hosts, row=row, question=question, limit=limit)
 
 

@@ -15,12 +15,14 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from http.client import HTTPConnection
-from typing import IO, Any, Protocol
+from typing import IO, Any, ClassVar
 from urllib.parse import urlsplit
 
 import orjson
@@ -261,31 +263,12 @@ class Answer:
     pool_size: int | None = None
 
 
-class Store(Protocol):
-    """A client of a server that holds the corpus: the database, or the proxy in front of it."""
-
-    def load(self, corpus: Corpus, *, progress: Callable[[int], None]) -> None:
-        """Write the corpus; ``progress`` gets the number of chunks of each step."""
-
-    def ask(self, vector: Vectors, *, limit: int) -> Answer:
-        """The nearest chunks to ``vector`` (d,), payloads included."""
-
-    def close(self) -> None: ...
-
-
-def batches(corpus: Corpus, size: int, progress: Callable[[int], None]) -> Iterator[range]:
-    """The rows of the corpus, ``size`` at a time. ``progress`` is called after each batch."""
-    for start in range(0, len(corpus.chunks), size):
-        rows = range(start, min(start + size, len(corpus.chunks)))
-        yield rows
-        progress(len(rows))
-
-
 class Host:
     """JSON over one kept connection. ``url``: plain http; its path precedes every request's. ``fields``: headers of every request."""
 
     def __init__(self, url: str, fields: Mapping[str, str] | None = None) -> None:
         parts = urlsplit(url)
+        self.url = url
         self._prefix = parts.path
         self._fields = {"Content-Type": "application/json", **(fields or {})}
         # http.client ignores the environment's proxy variables, which must not apply on this machine.
@@ -305,16 +288,70 @@ class Host:
             raise DatabaseRefusedError(f"{method} {self._prefix}{path} was answered with {reply.status}: {text}")
         return orjson.loads(answer), {name.lower(): value for name, value in reply.getheaders()}
 
-    def searched(self, path: str, body: Mapping[str, object]) -> tuple[Any, float, int | None]:
-        """The answer's JSON, the milliseconds it took, and the pool size that VecSieve reports."""
-        started = time.perf_counter()
-        answer, fields = self.sent("POST", path, body)
-        milliseconds = (time.perf_counter() - started) * 1000.0
-        pool = _POOL.match(fields.get(REPORT_HEADER, ""))
-        return answer, milliseconds, None if pool is None else int(pool[1])
-
     def close(self) -> None:
         self._connection.close()
+
+
+Search = tuple[str, Mapping[str, object]]
+"""The path and the body of a search."""
+Hits = Iterable[tuple[int | str, float]]
+"""The ids and the scores of an answer, best first."""
+
+
+class Store(ABC):
+    """A client of a server that holds the corpus: the database, or the proxy in front of it. Ids are corpus rows."""
+
+    batch = 250  # 250 x 384 numbers are about 1 MB of JSON: small steps for the progress bar, few requests
+    fields: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, url: str) -> None:
+        self.host = Host(url, self.fields)
+
+    @cached_property
+    def index(self) -> Host:
+        """Where searches and records go."""
+        return self.host
+
+    @abstractmethod
+    def create(self, dimension: int) -> None:
+        """Make the empty collection."""
+
+    @abstractmethod
+    def write(self, corpus: Corpus, rows: range) -> None: ...
+
+    @abstractmethod
+    def search(self, vector: Vectors, limit: int) -> Search:
+        """For the nearest chunks, payloads included."""
+
+    @abstractmethod
+    def hits(self, answer: Any) -> Hits: ...
+
+    def load(self, corpus: Corpus, *, progress: Callable[[int], None]) -> None:
+        """Write the corpus; ``progress`` gets the number of chunks of each step."""
+        self.create(corpus.vectors.shape[1])
+        for start in range(0, len(corpus.chunks), self.batch):
+            rows = range(start, min(start + self.batch, len(corpus.chunks)))
+            self.write(corpus, rows)
+            progress(len(rows))
+
+    def ask(self, vector: Vectors, *, limit: int) -> Answer:
+        """The nearest chunks to ``vector`` (d,)."""
+        index, (path, body) = self.index, self.search(vector, limit)
+        started = time.perf_counter()
+        answer, fields = index.sent("POST", path, body)
+        milliseconds = (time.perf_counter() - started) * 1000.0
+        pool = _POOL.match(fields.get(REPORT_HEADER, ""))
+        hits = list(self.hits(answer))
+        return Answer(
+            rows=tuple(int(row) for row, _ in hits),
+            scores=tuple(score for _, score in hits),
+            milliseconds=milliseconds,
+            pool_size=None if pool is None else int(pool[1]),
+        )
+
+    def close(self) -> None:
+        for host in {self.host, vars(self).get("index", self.host)}:  # an index that was never used is not looked up
+            host.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,10 @@
-"""Offline jobs. analyze, calibrate and sweep read a whole collection, through the official client; sweep may delete points from it, and
+"""Offline jobs. analyze, calibrate and sweep read a whole collection, through a client of the database; sweep may delete points from it, and
 undo stores points that were left out or deleted.
 
-source     a collection as jobs read it: the contract, and the text and vector of a point
+source     a collection as jobs read it: the contracts, and the text and vector of a point
 databases  which databases the jobs read, and how one is opened
-points     complete points: read, deleted, stored again; Qdrant's and Weaviate's
-qdrant     a Qdrant collection as a source
-clients    collections of Chroma, Milvus, Pinecone, OpenSearch and Elasticsearch as sources, and their points
+clients    the collections of each database as sources, and their points
+rest       requests to a database over REST
 embeddings the vector of a text, from an endpoint
 check      `check --connect`: reach, credentials and a search
 pages      a report for a terminal and as an HTML page

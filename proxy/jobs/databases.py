@@ -19,10 +19,10 @@ from ..runtime.files import key_from
 from .clients.chroma import ChromaSource
 from .clients.milvus import MilvusSource
 from .clients.pinecone import PineconeSource
+from .clients.qdrant import Qdrant
 from .clients.search_engine import SearchEngine
-from .points import QdrantPoints, RestorablePoints, WeaviatePoints
-from .qdrant import QdrantSource
-from .source import Access, Source, SourceError
+from .clients.weaviate import WeaviatePoints
+from .source import Access, Points, Source, SourceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +34,17 @@ class Database:
     variable: str
     package: str
     source: Callable[[Access, tuple[str, ...] | None], Source] | None
-    points: Callable[[Access], RestorablePoints]
-
-
-def _search_engine(
-    name: str,
-) -> tuple[Callable[[Access, tuple[str, ...] | None], Source], Callable[[Access], RestorablePoints]]:
-    made = partial(SearchEngine, name)
-    return made, made
+    points: Callable[[Access], Points]
 
 
 DATABASES: Mapping[str, Database] = {
-    "qdrant": Database("QDRANT_API_KEY", "qdrant_client", QdrantSource, QdrantPoints),
+    "qdrant": Database("QDRANT_API_KEY", "", Qdrant, Qdrant),
     "chroma": Database("CHROMA_API_KEY", "chromadb", ChromaSource, ChromaSource),
     "milvus": Database("MILVUS_TOKEN", "pymilvus", MilvusSource, MilvusSource),
     "pinecone": Database("PINECONE_API_KEY", "pinecone", PineconeSource, PineconeSource),
-    "weaviate": Database("WEAVIATE_API_KEY", "weaviate", None, WeaviatePoints),
-    "opensearch": Database("OPENSEARCH_AUTHORIZATION", "", *_search_engine(OPENSEARCH)),
-    "elasticsearch": Database("ELASTICSEARCH_API_KEY", "", *_search_engine(ELASTICSEARCH)),
+    "weaviate": Database("WEAVIATE_API_KEY", "", None, WeaviatePoints),
+    "opensearch": Database("OPENSEARCH_AUTHORIZATION", "", *2 * (partial(SearchEngine, OPENSEARCH),)),
+    "elasticsearch": Database("ELASTICSEARCH_API_KEY", "", *2 * (partial(SearchEngine, ELASTICSEARCH),)),
 }
 
 
@@ -91,7 +84,7 @@ def opened(
     return _opened(options, environment, lambda _, access: readers[options.backend](access, payload_fields))
 
 
-def points_opened(options: SourceOptions, environment: Mapping[str, str]) -> RestorablePoints:
+def points_opened(options: SourceOptions, environment: Mapping[str, str]) -> Points:
     """``wanted.vector``: the name of the vector that was compared. Raises as ``opened``."""
     return _opened(options, environment, lambda database, access: database.points(access))
 
@@ -113,7 +106,6 @@ def _opened(options: SourceOptions, environment: Mapping[str, str], by: Callable
     try:
         return by(database, access)
     except ModuleNotFoundError as error:
-        if error.name != database.package or options.backend == "qdrant":  # the command line knows the latter's extra
+        if error.name != database.package:
             raise
-        package = database.package
-        raise SourceError(f"reading {options.backend} needs its official client: pip install {package}") from None
+        raise SourceError(f"reading {options.backend} needs its official client: pip install {error.name}") from None

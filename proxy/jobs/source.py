@@ -1,6 +1,5 @@
-"""A collection as jobs read it: its shape, its points, and the contract to read them. Nothing here writes; points.py does.
-
-qdrant.py implements the contract, clients through ListedSource, tests in memory.
+"""A collection as jobs read it: its shape, its points, and the contracts to read them, and to delete and store them. The modules of `clients` implement
+them through DatabaseSource, tests in memory.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ import json
 import time
 import unicodedata
 from abc import ABC, abstractmethod
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -19,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from vecsieve.adapters.writes import Form
 from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
 from vecsieve.config.problems import masked, one_line
 
@@ -103,8 +102,8 @@ class Source(Protocol):
     def shape(self) -> Shape:
         """Requested once, then cached."""
 
-    def ids(self, *, after: PointId | None, page: int) -> tuple[list[PointId], PointId | None]:
-        """One page of ids, ascending, and the ``after`` of the next page; None after the last page."""
+    def listed(self) -> Iterator[Sequence[PointId]]:
+        """Every id of the collection, in pages and in any order."""
 
     def read(self, ids: Sequence[PointId]) -> list[Point]:
         """These points in this order, with vectors and payloads, without deleted ones."""
@@ -116,10 +115,39 @@ class Source(Protocol):
         vector finds itself too, before or after its exact copies.
         """
 
-    def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
-        """As ``neighbours``, with ids and distances only: without vectors and payloads, which are nine tenths of the traffic."""
-
     def close(self) -> None: ...
+
+
+class Points(Protocol):
+    """Complete points of a database: read, deleted, and stored again byte for byte. ``form``: of a single point. Every method raises SourceError, and no
+    other error of the network.
+    """
+
+    form: Form
+
+    def whole(self, ids: Sequence[PointId]) -> list[Whole]:
+        """These points in any order, without deleted ones."""
+
+    def delete(self, points: Sequence[Whole]) -> None:
+        """Deleted when this returns. Missing points are ignored."""
+
+    def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
+        """Which of these points are stored."""
+
+    def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
+        """Stored when this returns."""
+
+    def stored(self, partition: bytes, id_: PointId) -> bytes | None:
+        """The point in this part of the collection, as `put` takes it; None if it is gone."""
+        return next((point.body for point in self.whole([id_]) if point.partition == partition), None)
+
+    def restore(self, partition: bytes, body: bytes) -> None:
+        """As `put`, replacing the point with the same id."""
+        self.put(partition, [body])
+
+    def close(self) -> None:
+        """Nothing is kept open, unless a class says otherwise."""
+        return
 
 
 def measured(vector: Vectors, pool: Sequence[Point], *, magnitude: bool) -> list[tuple[Point, float]]:
@@ -206,19 +234,15 @@ class Access:
     requests_per_second: float | None = None
 
 
-class ListedSource(ABC):
-    """A source whose database lists its ids in an order of its own: they are listed once and sorted here.
+class DatabaseSource(ABC):
+    """What the sources of all databases have in common. ``errors``: what requests of an official client may raise."""
 
-    Subclasses read through the database's official client. ``errors``: what their requests may raise.
-    """
-
-    errors: tuple[type[Exception], ...]
+    errors: tuple[type[Exception], ...] = ()
 
     def __init__(self, access: Access) -> None:
         self.access = access
         self._pace = Pace(access.requests_per_second)
         self._shape: Shape | None = None
-        self._ids: list[PointId] | None = None
 
     @abstractmethod
     def described(self) -> Shape:
@@ -226,30 +250,20 @@ class ListedSource(ABC):
 
     @abstractmethod
     def listed(self) -> Iterator[list[PointId]]:
-        """Every id of the collection, in pages and in any order. Each page is one request, sent by ``ask``."""
+        """As of Source. Each page is one request."""
 
     @abstractmethod
     def fetched(self, ids: Sequence[PointId]) -> Iterable[Point]:
-        """These points in any order, without deleted ones. Sent by ``ask``."""
+        """These points in any order, without deleted ones."""
 
     @abstractmethod
-    def nearest_to(self, vector: Vectors, count: int) -> list[Point]:
-        """The nearest points to ``vector`` (d,) by the database's index, with vectors and payloads. Sent by ``ask``."""
-
-    @abstractmethod
-    def close(self) -> None: ...
+    def nearest(self, vectors: Vectors, count: int) -> Iterable[list[Point]]:
+        """For each row of ``vectors`` (m, d) the nearest points by the database's index, with vectors and payloads."""
 
     def shape(self) -> Shape:
         if self._shape is None:
             self._shape = self.described()
         return self._shape
-
-    def ids(self, *, after: PointId | None, page: int) -> tuple[list[PointId], PointId | None]:
-        if self._ids is None:
-            self._ids = sorted((each for listed in self.listed() for each in listed), key=_order)
-        start = 0 if after is None else bisect_left(self._ids, _order(after), key=_order)
-        end = start + page
-        return self._ids[start:end], self._ids[end] if end < len(self._ids) else None
 
     def read(self, ids: Sequence[PointId]) -> list[Point]:
         there = {point.id: point for point in self.fetched(ids)}
@@ -257,10 +271,8 @@ class ListedSource(ABC):
 
     def neighbours(self, vectors: Vectors, *, count: int) -> list[list[tuple[Point, float]]]:
         magnitude = self.shape().magnitude
-        return [measured(row, self.nearest_to(row, count), magnitude=magnitude) for row in vectors]
-
-    def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
-        return [[(point.id, far) for point, far in pool] for pool in self.neighbours(vectors, count=count)]
+        pools = zip(vectors, self.nearest(vectors, count), strict=True)
+        return [measured(row, pool, magnitude=magnitude) for row, pool in pools]
 
     def delay(self, _error: Exception) -> float | None:
         """As for ``patiently``. The clients of Milvus and Pinecone retry by themselves."""
@@ -298,25 +310,6 @@ class ListedSource(ABC):
         """For databases with one unnamed vector per point. Raises SourceError."""
         if self.access.vector_name is not None:
             raise SourceError(f"--vector: {database} has one vector a point, without a name; leave the option out")
-
-
-def _order(id_: PointId) -> tuple[bool, int | str]:
-    """Numbers ascending, then texts."""
-    return isinstance(id_, str), id_
-
-
-IDS_PAGE = 10_000  # ids alone are small
-
-
-def id_pages(source: Source, progress: Callable[[int], None]) -> Iterator[list[PointId]]:
-    """Every id of the collection, ascending. ``progress`` gets the length of each page."""
-    after: PointId | None = None
-    while True:
-        page, after = source.ids(after=after, page=IDS_PAGE)
-        yield page
-        progress(len(page))
-        if after is None:
-            return
 
 
 USUAL_FIELDS = (DOCUMENT_TEXT, *KNOWN_TEXTS)

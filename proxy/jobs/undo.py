@@ -34,8 +34,7 @@ from ..writes.book import Book
 from ..writes.lock import is_locked
 from ..writes.rows import NO_ID, Head, JournalError, Kind, Row, State
 from .databases import KeyOption, RateOption, SourceOptions, points_opened
-from .points import Points, RestorablePoints
-from .source import SourceError
+from .source import Points, SourceError
 
 BATCH = 100
 BATCH_BYTES = 1_000_000  # the most bytes per request: Pinecone accepts two million
@@ -69,7 +68,7 @@ class Arguments:
         choices = {State.REJECTED: self.rejected, State.DOUBTED: self.doubted}
         return [state for state, is_chosen in choices.items() if is_chosen]
 
-    def points(self, collection: str) -> RestorablePoints:
+    def points(self, collection: str) -> Points:
         """Raises SourceError."""
         options = SourceOptions(
             url=self.url,

@@ -20,8 +20,7 @@ from support.jobs.memory_source import families
 from support.process.commands import command_line
 from support.process.stack import command
 from support.qdrant.embedded import start_embedded_process
-from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS
-from vecsieve.proxy.jobs.qdrant import QdrantSource
+from vecsieve.proxy.jobs.clients.qdrant import Qdrant
 from vecsieve.proxy.jobs.source import Access
 
 SLOW = 20.0  # requests a second at which the long collection takes three seconds after its first page
@@ -162,20 +161,21 @@ def test_a_run_that_was_ended_goes_on_and_gives_what_one_run_gives(
 
 
 def test_nothing_but_reading_is_asked_of_the_database(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import httpx
+    from urllib.request import Request
 
     from support.jobs.analyses import asked, no_bar
+    from vecsieve.proxy.jobs import rest
     from vecsieve.proxy.jobs.analyze.run import analyze as analysis
 
     seen: set[tuple[str, str]] = set()
-    send = httpx.Client.send
+    exchanged = rest._exchanged
 
-    def spying(self: httpx.Client, request: httpx.Request, **named: Any) -> httpx.Response:
-        seen.add((request.method, urlsplit(str(request.url)).path))
-        return send(self, request, **named)
+    def spying(request: Request, seconds: float) -> bytes:
+        seen.add((request.get_method(), urlsplit(request.full_url).path))
+        return exchanged(request, seconds)
 
-    monkeypatch.setattr(httpx.Client, "send", spying)
-    with closing(QdrantSource(Access(url=engine, collection="planted"))) as source:
+    monkeypatch.setattr(rest, "_exchanged", spying)
+    with closing(Qdrant(Access(url=engine, collection="planted"))) as source:
         analysis(source, asked(), bar=no_bar)
     assert seen == {
         ("GET", "/collections/planted"),
@@ -183,20 +183,6 @@ def test_nothing_but_reading_is_asked_of_the_database(engine: str, monkeypatch: 
         ("POST", "/collections/planted/points/scroll"),
         ("POST", "/collections/planted/points/query/batch"),
     }
-
-
-def test_ids_and_distances_alone_say_what_whole_neighbours_say(engine: str) -> None:
-    for collection in ("planted", "euclid"):
-        with closing(QdrantSource(Access(url=engine, collection=collection))) as source:
-            points = source.read(source.ids(after=None, page=50)[0])
-            vectors = families(FAMILIES, COPIES)
-            assert len(points) == len(planted())
-            light = source.nearest(vectors, count=NEIGHBOURS)
-            heavy = source.neighbours(vectors, count=NEIGHBOURS)
-        for found, expected in zip(light, heavy, strict=True):
-            by_id = {point.id: far for point, far in expected}
-            assert {each for each, _ in found} == set(by_id)
-            assert [far for _, far in found] == pytest.approx([by_id[each] for each, _ in found], abs=2e-6)
 
 
 def test_what_cannot_be_read_is_told_without_a_traceback_or_the_key(

@@ -15,8 +15,7 @@ from support.network.faulty_upstream import FaultyUpstream, Talk, reply
 from support.process.stack import exchange
 from support.qdrant.embedded import start_embedded_process
 from vecsieve.proxy.jobs import source as source_module
-from vecsieve.proxy.jobs.points import QdrantPoints
-from vecsieve.proxy.jobs.qdrant import QdrantSource
+from vecsieve.proxy.jobs.clients.qdrant import Qdrant
 from vecsieve.proxy.jobs.source import Access, SourceError, Whole, mark_of
 
 UUID = "2f4a8c1e-6f3b-4b7a-9c65-0d3a1b2c4e5f"
@@ -68,7 +67,7 @@ def by_id(points: list[Whole]) -> dict[object, Whole]:
 
 
 def test_what_was_deleted_is_stored_again_byte_for_byte(engine: str) -> None:
-    points, before = QdrantPoints(access(engine)), everything(engine)
+    points, before = Qdrant(access(engine)), everything(engine)
     ids = [*IDS, *range(1003, 1100), 7]
     held = points.whole(ids)
     assert set(by_id(held)) == {*ids} - {7}
@@ -83,10 +82,10 @@ def test_what_was_deleted_is_stored_again_byte_for_byte(engine: str) -> None:
 
 @pytest.mark.parametrize("name", ["dense"])
 def test_the_mark_is_that_of_the_point_as_a_job_reads_it(engine: str, name: str) -> None:
-    source = QdrantSource(Access(url=engine, collection="c", vector_name=name))
+    source = Qdrant(Access(url=engine, collection="c", vector_name=name))
     with closing(source):
         read = {point.id: mark_of(point.vector, point.payload) for point in source.read(list(IDS))}
-    assert {point.id: point.mark for point in QdrantPoints(access(engine)).whole(list(IDS))} == read
+    assert {point.id: point.mark for point in Qdrant(access(engine)).whole(list(IDS))} == read
     assert len(set(read.values())) == len(IDS)
 
 
@@ -108,7 +107,7 @@ async def test_a_part_of_the_collection_is_named_wherever_its_points_are_changed
             await talk.send(reply(json.dumps({"result": records}).encode()))
 
     async with FaultyUpstream(play) as upstream:
-        points = QdrantPoints(access(upstream.url))
+        points = Qdrant(access(upstream.url))
         held = await asyncio.to_thread(points.whole, [1, 2])
         await asyncio.to_thread(points.delete, held)
         await asyncio.to_thread(points.put, b'"eu"', [held[0].body])
@@ -120,7 +119,7 @@ async def test_a_part_of_the_collection_is_named_wherever_its_points_are_changed
     ]
 
 
-@pytest.mark.parametrize(("url", "said"), [("nowhere", "--url"), ("http://127.0.0.1:1", "cannot reach")])
+@pytest.mark.parametrize(("url", "said"), [("nowhere", "--url"), ("http://127.0.0.1:1", "Cannot reach")])
 def test_what_cannot_be_reached_is_a_message(url: str, said: str) -> None:
     with pytest.raises(SourceError, match=said):
-        QdrantPoints(access(url, api_key="sesame")).whole([1])
+        Qdrant(access(url, api_key="sesame")).whole([1])

@@ -10,28 +10,22 @@ import pytest
 
 from support.qdrant import planted
 from support.qdrant.embedded import embedded_server, start_embedded_process
-from vecsieve.proxy.jobs.qdrant import QdrantSource
+from vecsieve.proxy.jobs.clients.qdrant import Qdrant
 from vecsieve.proxy.jobs.source import Access, PointId, SourceError
 
 
-def opened(url: str, collection: str, vector_name: str | None = None, *, api_key: str | None = None) -> QdrantSource:
-    return QdrantSource(
-        Access(url=url, collection=collection, vector_name=vector_name, api_key=api_key, timeout_seconds=10)
-    )
+def opened(url: str, collection: str, vector_name: str | None = None, *, api_key: str | None = None) -> Qdrant:
+    return Qdrant(Access(url=url, collection=collection, vector_name=vector_name, api_key=api_key, timeout_seconds=10))
 
 
 @pytest.fixture
-def copied(engine: str) -> Iterator[QdrantSource]:
+def copied(engine: str) -> Iterator[Qdrant]:
     with closing(opened(engine, "copied_cosine")) as source:
         yield source
 
 
-def all_ids(source: QdrantSource, page: int) -> list[PointId]:
-    ids, after = source.ids(after=None, page=page)
-    while after is not None:
-        more, after = source.ids(after=after, page=page)
-        ids += more
-    return ids
+def all_ids(source: Qdrant) -> list[PointId]:
+    return [each for page in source.listed() for each in page]
 
 
 @pytest.mark.parametrize(
@@ -55,24 +49,28 @@ def test_the_shape_is_that_of_the_chosen_vector(
 
 
 @pytest.mark.parametrize("page", [7, 240, 1000])
-def test_pages_hold_every_id_once_in_ascending_order(copied: QdrantSource, page: int) -> None:
-    ids = all_ids(copied, page)
+def test_pages_hold_every_id_once_in_ascending_order(
+    copied: Qdrant, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vecsieve.proxy.jobs.clients.qdrant._IDS", page)
+    assert {len(each) for each in copied.listed()} <= {page, 240 % page or min(page, 240)}
+    ids = all_ids(copied)
     assert ids == sorted(base * 10 + copy for base in range(planted.BASES) for copy in range(planted.COPIES))
 
 
-def test_points_come_with_vectors_and_payloads(copied: QdrantSource) -> None:
-    for point in copied.read(all_ids(copied, 100)[:15]):
+def test_points_come_with_vectors_and_payloads(copied: Qdrant) -> None:
+    for point in copied.read(all_ids(copied)[:15]):
         assert point.vector is not None
         assert point.vector.dtype == np.float32
         assert point.vector.shape == (planted.DIMENSION,)
         assert isinstance(point.payload["text"], str)
 
 
-def test_points_are_read_in_the_order_asked_and_missing_ones_left_out(copied: QdrantSource) -> None:
+def test_points_are_read_in_the_order_asked_and_missing_ones_left_out(copied: Qdrant) -> None:
     assert [point.id for point in copied.read([31, 0, 99_999, 12])] == [31, 0, 12]
 
 
-def test_a_point_finds_itself_and_its_copies_at_the_proxys_distances(copied: QdrantSource) -> None:
+def test_a_point_finds_itself_and_its_copies_at_the_proxys_distances(copied: Qdrant) -> None:
     points = copied.read([20, 331])
     vectors = np.stack([point.vector for point in points if point.vector is not None])
     pools = copied.neighbours(vectors, count=planted.COPIES + 1)
@@ -97,11 +95,11 @@ def test_a_point_finds_itself_and_its_copies_at_the_proxys_distances(copied: Qdr
 def test_only_the_wanted_part_of_a_payload_is_asked_for(
     engine: str, fields: tuple[str, ...] | None, keys: set[str]
 ) -> None:
-    with closing(QdrantSource(Access(url=engine, collection="copied_cosine"), payload_fields=fields)) as source:
+    with closing(Qdrant(Access(url=engine, collection="copied_cosine"), payload_fields=fields)) as source:
         (point,) = source.read([20])
         assert point.vector is not None
         (pool,) = source.neighbours(point.vector[None], count=3)
-        page = source.read(source.ids(after=None, page=3)[0])
+        page = source.read(all_ids(source)[:3])
     assert {frozenset(each.payload) for each in (point, *page, *(other for other, _ in pool))} == {frozenset(keys)}
 
 
@@ -117,7 +115,7 @@ def test_copies_are_found_by_every_metric(engine: str, collection: str) -> None:
 
 def test_a_point_without_the_chosen_vector_has_none(engine: str) -> None:
     with closing(opened(engine, "named", "dense")) as source:
-        points = source.read(source.ids(after=None, page=90)[0])
+        points = source.read(all_ids(source))
     bare = [point.id for point in points if point.vector is None]
     assert bare == [point.id for point in points if isinstance(point.id, int) and point.id % 7 == 0]
     assert bare

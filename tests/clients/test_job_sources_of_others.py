@@ -26,8 +26,7 @@ from support.process.stack import exchange
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.demo.backends import chroma_server as running_chroma
 from vecsieve.proxy.jobs.databases import DATABASES, SourceOptions, opened, points_opened
-from vecsieve.proxy.jobs.points import Points
-from vecsieve.proxy.jobs.source import PointId, Source, SourceError, Whole, mark_of
+from vecsieve.proxy.jobs.source import PointId, Points, Source, SourceError, Whole, mark_of
 from vecsieve.proxy.search.collections.profiles import decoded
 
 # chromadb's close leaves its connections to the garbage collector.
@@ -167,24 +166,16 @@ def there(request: pytest.FixtureRequest) -> Iterator[There]:
         yield made
 
 
-def all_ids(source: Source, page: int) -> list[PointId]:
-    ids, after = source.ids(after=None, page=page)
-    while after is not None:
-        more, after = source.ids(after=after, page=page)
-        ids += more
-    return ids
-
-
 def test_the_shape_is_what_the_database_says(there: There) -> None:
     with closing(there.open()) as source:
         shape = source.shape()
     assert (shape.points, shape.dimension, shape.distance) == (len(VECTORS), DIMENSION, there.distance)
 
 
-@pytest.mark.parametrize("page", [7, 1000])
-def test_pages_hold_every_id_once_in_ascending_order(there: There, page: int) -> None:
+def test_every_id_is_listed_once(there: There) -> None:
     with closing(there.open()) as source:
-        assert all_ids(source, page) == list(there.ids)
+        ids = [each for page in source.listed() for each in page]
+    assert sorted(ids, key=there.ids.index) == list(there.ids)
 
 
 def test_points_are_read_in_the_order_asked_with_all_they_have_and_missing_ones_left_out(there: There) -> None:
@@ -204,13 +195,11 @@ def test_points_are_read_in_the_order_asked_with_all_they_have_and_missing_ones_
 def test_a_point_finds_itself_and_its_copies_at_the_proxys_distances(there: There) -> None:
     with closing(there.open()) as source:
         found = source.neighbours(VECTORS[[20, 61]], count=COPIES + 2)
-        ids = source.nearest(VECTORS[[20, 61]], count=COPIES + 2)
     for centre, pool in zip((20, 61), found, strict=True):
         near = [there.ids.index(point.id) for point, distance in pool if distance < 0.05]
         first = centre - centre % COPIES
         assert sorted(near) == list(range(first, first + COPIES))
         assert pool[-1][1] > 0.2
-    assert ids == [[(point.id, distance) for point, distance in pool] for pool in found]
 
 
 def test_analyze_finds_the_families_and_lists_what_could_go_and_for_whom(there: There, tmp_path: Path) -> None:

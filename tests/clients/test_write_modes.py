@@ -28,7 +28,7 @@ from support.qdrant.embedded import start_embedded_grpc_process
 from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.qdrant.rest_write import QdrantRestWrites
 from vecsieve.adapters.writes import WriteNeeds
-from vecsieve.proxy.jobs.points import Points
+from vecsieve.proxy.jobs.source import Points
 from vecsieve.proxy.jobs.undo import Arguments, run
 from vecsieve.proxy.writes.book import Book
 from vecsieve.proxy.writes.rows import LeftOut, State

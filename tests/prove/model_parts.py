@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from prove.model_databases import Answer, Apply, Point, Points, Request, Weaviate, Wire, dropping, storing
 from support.process.clocks import ManualClock
-from vecsieve.proxy.jobs.points import RestorablePoints
+from vecsieve.proxy.jobs.source import Points as RestorablePoints
 from vecsieve.proxy.jobs.source import Whole, mark_of
 from vecsieve.proxy.writes.rows import JournalError
 

@@ -25,7 +25,7 @@ from vecsieve.adapters.writes import Deletion
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.jobs import undo
 from vecsieve.proxy.jobs.pairs.store import Removal
-from vecsieve.proxy.jobs.points import RestorablePoints
+from vecsieve.proxy.jobs.source import Points as RestorablePoints
 from vecsieve.proxy.jobs.sweep import applying
 from vecsieve.proxy.runtime.loop import Owner
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeError

@@ -170,7 +170,7 @@ def gathered_whole(
 def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, fields: FieldNames) -> Page:
     """The page to store: texts, keys and sketches, and vectors."""
     texts = [text_of(point.payload, fields.text) for point in points]
-    read = sketched(points, texts, places, ids, by, is_wide=False)
+    read = sketched(points, texts, places, ids, by)
     keys = [_key(*each) for each in zip(points, texts, read.texts, strict=True)]
     return Page(
         start=places.start,

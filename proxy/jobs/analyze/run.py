@@ -15,10 +15,10 @@ import orjson
 from ...runtime.files import progress_bar
 from ...selection.values import FloatMatrix, Indices
 from ..pairs.ids import NOWHERE, Ids, Places, spread
-from ..pairs.reading import PAGE, SAMPLE, Bar, sample
+from ..pairs.reading import PAGE, SAMPLE, Bar, listed_ids, sample
 from ..pairs.sketches import directions
 from ..pairs.store import Store
-from ..source import Point, Source, SourceError, Vectors, id_pages, shortened, text_of
+from ..source import Point, Source, Vectors, shortened, text_of
 from ..sweep.judging import Evidence
 from .families import Grouped, grouped, name_of, repeats, sources
 from .pools import POOL, Pool, near_cut, overlap, pool, saving
@@ -169,10 +169,7 @@ def analyze(
     source: Source, options: AnalyzeOptions, *, bar: Bar = progress_bar, take: Callable[[Leaving], None] | None = None
 ) -> Report:
     """Analyze the collection. ``take``: receives the points that could go. Raises SourceError, StoreError."""
-    with bar("listing ids", source.shape().points) as advance:
-        ids = Ids(id_pages(source, advance))
-    if not len(ids):
-        raise SourceError(f"collection {options.collection!r} has no points")
+    ids = listed_ids(source, options.collection, bar)
     limit = options.limit
     collected = _whole(source, options, ids, bar) if limit is None else _sample(source, options, ids, limit, bar)
     families = grouped(collected.gathered)

@@ -23,6 +23,7 @@ from ...runtime.files import check_output, output_console, progress_bar, write_o
 from ...runtime.lifecycle import ended_by_signals
 from ...search.collections.profiles import encoded
 from ..databases import SourceOptions, TextFieldOption, opened
+from ..pairs.reading import listed_ids
 from ..source import USUAL_FIELDS, Source, SourceError
 from .survey import (
     PAGE,
@@ -30,11 +31,11 @@ from .survey import (
     Findings,
     Pair,
     Proposal,
+    Sample,
     as_json,
     borderline,
     profile_of,
     proposed,
-    spread,
     survey,
 )
 
@@ -69,10 +70,8 @@ def run(arguments: Arguments) -> int:
 
 def calibrated(source: Source, arguments: Arguments) -> Findings:
     """Raises SourceError."""
-    shape = source.shape()
-    with progress_bar("listing the points", shape.points) as progress:
-        sample = spread(source, arguments.sample, progress)
-    seen = survey(source, sample, fields=_fields(arguments), step=progress_bar)
+    sample = Sample.of(listed_ids(source, arguments.collection, progress_bar), arguments.sample)
+    seen = survey(source, sample, fields=_fields(arguments), bar=progress_bar)
     proposal = proposed(seen)
     return Findings(
         collection=arguments.collection,

@@ -6,8 +6,7 @@ average (at most 13 %), and at most 4 % of live pools of 40 candidates are outsi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from itertools import takewhile
@@ -27,33 +26,22 @@ from ...selection.geometry import NOISE, SCALE_FROM, measure, median_distance
 from ...selection.policy import Fixed, Policy
 from ...selection.single import select
 from ...selection.values import Candidates, Fate, FloatMatrix, FloatVector, Metric
-from ..source import Point, PointId, Shape, Source, SourceError, Vectors, id_pages, text_of
+from ..pairs.ids import Ids, spread
+from ..pairs.reading import Bar
+from ..source import Point, PointId, Shape, Source, SourceError, Vectors, text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """``ids``: evenly spread over the ``listed`` ids of the collection. Unlike a random sample, it is reproducible."""
 
-    ids: tuple[PointId, ...]
+    ids: Sequence[PointId]
     listed: int
 
-
-def spread(source: Source, count: int, progress: Advance) -> Sample:
-    """List every id, without vectors and payloads, and keep at most ``count``. Memory: twice ``count`` ids and a page."""
-    kept: list[PointId] = []
-    stride, listed = 1, 0
-    for ids in id_pages(source, progress):
-        kept.extend(ids[-listed % stride :: stride])
-        listed += len(ids)
-        while len(kept) > 2 * count:
-            kept, stride = kept[::2], 2 * stride
-    return Sample(ids=tuple(_thinned(kept, count)), listed=listed)
-
-
-def _thinned(ids: Sequence[PointId], count: int) -> Sequence[PointId]:
-    if len(ids) <= count:
-        return ids
-    return [ids[place * len(ids) // count] for place in range(count)]
+    @classmethod
+    def of(cls, ids: Ids, count: int) -> Sample:
+        """Of at most ``count`` ids."""
+        return cls(ids=ids.at(spread(len(ids), count).tolist()), listed=len(ids))
 
 
 FEWEST_POINTS = 20  # with fewer there are no pools
@@ -66,7 +54,6 @@ _NEAREST_BATCH = 25
 _POOL_BATCH = 2
 
 T = TypeVar("T")
-Steps = Callable[[str, int], AbstractContextManager[Advance]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,18 +92,18 @@ class Survey:
         return np.array([pool.median for pool in self.pools if pool.median > 0.0], np.float64)
 
 
-def survey(source: Source, sample: Sample, *, fields: Sequence[str], step: Steps) -> Survey:
-    """``step``: opens a progress bar. Raises SourceError, also for a collection that is too small."""
+def survey(source: Source, sample: Sample, *, fields: Sequence[str], bar: Bar) -> Survey:
+    """Raises SourceError, also for a collection that is too small."""
     shape = source.shape()
-    with step("reading the sample", len(sample.ids)) as progress:
+    with bar("reading the sample", len(sample.ids)) as progress:
         points = [point for page in _pages(sample.ids, _READ_PAGE) for point in _read(source, page, progress)]
     usable = [point for point in points if _is_usable(point)]
     if len(usable) < FEWEST_POINTS:
         raise SourceError(f"saw {len(usable)} points with a usable vector; wanted at least {FEWEST_POINTS}")
-    with step("nearest neighbours", len(usable)) as progress:
+    with bar("nearest neighbours", len(usable)) as progress:
         nearest = np.concatenate([_nearest(source, page, progress) for page in _pages(usable, _NEAREST_BATCH)])
     centres = usable[:: max(1, -(-len(usable) // MOST_POOLS))]
-    with step("pools", len(centres)) as progress:
+    with bar("pools", len(centres)) as progress:
         pools = tuple(
             pool for page in _pages(centres, _POOL_BATCH) for pool in _pools(source, page, shape, fields, progress)
         )

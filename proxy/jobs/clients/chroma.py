@@ -16,8 +16,7 @@ import orjson
 from vecsieve.adapters.chroma.write import FORM as CHROMA_FORM
 from vecsieve.adapters.writes import Form
 
-from ..points import RestorablePoints
-from ..source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
+from ..source import Access, DatabaseSource, Point, PointId, Points, Shape, SourceError, Vectors, Whole
 
 _CHROMA_DISTANCES = {"l2": "Euclid", "cosine": "Cosine", "ip": "Dot"}
 _IDS = 5000  # ids per page, which are small
@@ -28,7 +27,7 @@ _WRITTEN_DOWN = re.compile(rf"(?:([^/]+)/([^/]+)/)?({_HEX}{{8}}(?:-{_HEX}{{4}}){
 DOCUMENT = "document"  # the payload member that holds the document; one of the usual text fields
 
 
-class ChromaSource(ListedSource, RestorablePoints):
+class ChromaSource(DatabaseSource, Points):
     """The collection by its name in the default tenant and database, or in the write gate's spelling, `tenant/database/ID`. It is opened at
     the first request.
     """
@@ -94,11 +93,12 @@ class ChromaSource(ListedSource, RestorablePoints):
         reply = self.ask(lambda: self._collection.get(ids=list(map(str, ids)), include=_PARTS))
         return self._points(reply["ids"], reply["embeddings"], reply["documents"], reply["metadatas"])
 
-    def nearest_to(self, vector: Vectors, count: int) -> list[Point]:
-        query = np.asarray(vector, np.float32)
-        reply = self.ask(lambda: self._collection.query(query_embeddings=[query], n_results=count, include=_PARTS))
-        columns = (reply[name][0] for name in ("ids", "embeddings", "documents", "metadatas"))
-        return list(self._points(*columns))
+    def nearest(self, vectors: Vectors, count: int) -> Iterable[list[Point]]:
+        reply = self.ask(
+            lambda: self._collection.query(query_embeddings=list(vectors), n_results=count, include=_PARTS)
+        )
+        columns = (reply[name] for name in ("ids", "embeddings", "documents", "metadatas"))
+        return [list(self._points(*pool)) for pool in zip(*columns, strict=True)]
 
     def whole(self, ids: Sequence[PointId]) -> list[Whole]:
         reply = self.ask(lambda: self._collection.get(ids=list(map(str, ids)), include=[*_PARTS, "uris"]))

@@ -17,8 +17,7 @@ from vecsieve.adapters.milvus.calls import DEFAULT_DATABASE
 from vecsieve.adapters.milvus.fields import FieldType, Row
 from vecsieve.config.problems import masked
 
-from ..points import RestorablePoints
-from ..source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
+from ..source import Access, DatabaseSource, Point, PointId, Points, Shape, SourceError, Vectors, Whole
 
 T = TypeVar("T")
 _IDS = 5000  # ids per page, which are small
@@ -31,7 +30,7 @@ def _milvus_type(field: Mapping[str, Any]) -> FieldType:
 _MILVUS_DISTANCES = {"COSINE": "Cosine", "IP": "Dot", "L2": "Euclid"}
 
 
-class MilvusSource(ListedSource, RestorablePoints):
+class MilvusSource(DatabaseSource, Points):
     """``vector_name``: the vector field."""
 
     def __init__(self, access: Access, _fields: tuple[str, ...] | None = None) -> None:
@@ -93,16 +92,16 @@ class MilvusSource(ListedSource, RestorablePoints):
         rows = self._call(self._client.get, self.access.collection, list(ids), output_fields=["*"])
         return [self._point(row) for row in rows]
 
-    def nearest_to(self, vector: Vectors, count: int) -> list[Point]:
-        (hits,) = self._call(
+    def nearest(self, vectors: Vectors, count: int) -> Iterable[list[Point]]:
+        pools = self._call(
             self._client.search,
             self.access.collection,
-            data=[vector.tolist()],
+            data=vectors.tolist(),
             anns_field=self.shape().vector_name,
             limit=count,
             output_fields=["*"],
         )
-        return [self._point({self._key: hit[self._key], **hit["entity"]}) for hit in hits]
+        return [[self._point({self._key: hit[self._key], **hit["entity"]}) for hit in hits] for hits in pools]
 
     def whole(self, ids: Sequence[PointId]) -> list[Whole]:
         self._refuse_what_cannot_be_restored()

@@ -11,15 +11,14 @@ import orjson
 from vecsieve.adapters.pinecone.calls import index_of
 from vecsieve.adapters.pinecone.rest_write import FORM as PINECONE_FORM
 
-from ..points import RestorablePoints
-from ..source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
+from ..source import Access, DatabaseSource, Point, PointId, Points, Shape, SourceError, Vectors, Whole
 
 _PINECONE_DISTANCES = {"cosine": "Cosine", "dotproduct": "Dot", "euclidean": "Euclid"}
 _FETCHED = 100  # ids of one fetch: they are part of the URL
 DEFAULT_NAMESPACE = "__default__"
 
 
-class PineconeSource(ListedSource, RestorablePoints):
+class PineconeSource(DatabaseSource, Points):
     """The URL is the index's own host; only serverless indexes list their ids. ``collection``: the namespace; for the write gate's journal,
     whose partitions are namespaces, the index.
     """
@@ -62,17 +61,11 @@ class PineconeSource(ListedSource, RestorablePoints):
     def fetched(self, ids: Sequence[PointId]) -> Iterable[Point]:
         return map(self._point, self._fetch(ids))
 
-    def nearest_to(self, vector: Vectors, count: int) -> list[Point]:
-        reply = self.ask(
-            lambda: self._index.query(
-                vector=vector.tolist(),
-                top_k=count,
-                namespace=self._namespace,
-                include_values=True,
-                include_metadata=True,
-            )
-        )
-        return [self._point(each) for each in reply.matches]
+    def nearest(self, vectors: Vectors, count: int) -> Iterable[list[Point]]:
+        parts = {"namespace": self._namespace, "include_values": True, "include_metadata": True}
+        for row in vectors.tolist():
+            reply = self.ask(partial(self._index.query, vector=row, top_k=count, **parts))
+            yield [self._point(each) for each in reply.matches]
 
     def whole(self, ids: Sequence[PointId]) -> list[Whole]:
         return [self.complete(self._point(each), _members(each)) for each in self._fetch(ids)]

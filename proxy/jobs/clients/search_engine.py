@@ -22,8 +22,8 @@ from vecsieve.adapters.opensearch.schema import SOURCE, Schema, SourceForm, read
 from vecsieve.adapters.opensearch.write import WRITES, stored_in
 from vecsieve.config.problems import one_line
 
-from ..points import Rest, RestorablePoints
-from ..source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole, key_of, mark_of
+from ..rest import Rest
+from ..source import Access, DatabaseSource, Point, PointId, Points, Shape, SourceError, Vectors, Whole, key_of, mark_of
 
 _IDS = 5000  # per page, which are small
 _KEEP_ALIVE = "5m"
@@ -33,10 +33,8 @@ _DISTANCES = {
 }  # fmt: skip
 
 
-class SearchEngine(ListedSource, RestorablePoints):
+class SearchEngine(DatabaseSource, Points):
     """``collection``: the name of the index, or an alias of one. ``api_key``: of Elasticsearch; of OpenSearch the whole field `Authorization`."""
-
-    errors = ()  # those of `Rest` are SourceError
 
     def __init__(self, backend: str, access: Access, _fields: tuple[str, ...] | None = None) -> None:
         super().__init__(access)
@@ -49,7 +47,7 @@ class SearchEngine(ListedSource, RestorablePoints):
 
     @cached_property
     def _description(self) -> bytes:
-        found = self._rest.sent("GET", self._path, b"", missing=b"")
+        found = self._rest.sent("GET", self._path, missing=b"")
         if not found:
             raise SourceError(f"there is no index {self.access.collection!r}")
         return found
@@ -76,7 +74,7 @@ class SearchEngine(ListedSource, RestorablePoints):
         field = self._field(name)
         space = field.get("space_type") or field.get("method", {}).get("space_type") or field.get("similarity")
         default = "l2" if self._is_opensearch else "cosine"
-        count = orjson.loads(self._rest.sent("GET", f"{self._path}/_count", b""))["count"]
+        count = orjson.loads(self._rest.sent("GET", f"{self._path}/_count"))["count"]
         dimension = field.get("dimension") or field.get("dims") or 0
         return Shape(
             points=count, dimension=dimension, distance=_DISTANCES.get(space or default, "Euclid"), vector_name=name
@@ -93,7 +91,7 @@ class SearchEngine(ListedSource, RestorablePoints):
     def listed(self) -> Iterator[list[PointId]]:
         """Of all that is stored now, if the key may refresh the index: a point in time shows no more than searches do."""
         with suppress(SourceError):
-            self._rest.sent("POST", f"{self._path}/_refresh", b"")
+            self._rest.sent("POST", f"{self._path}/_refresh")
         (index,) = orjson.loads(self._description).values()
         for shard in range(int(index["settings"]["index"]["number_of_shards"])):
             yield from self._listed_of(shard)
@@ -101,7 +99,7 @@ class SearchEngine(ListedSource, RestorablePoints):
     def _listed_of(self, shard: int) -> Iterator[list[PointId]]:
         path, name = ("/_search/point_in_time", "pit_id") if self._is_opensearch else ("/_pit", "id")
         opened = f"{self._path}{path}?keep_alive={_KEEP_ALIVE}&preference=_shards:{shard}"
-        pit = orjson.loads(self._rest.sent("POST", opened, b""))[name]
+        pit = orjson.loads(self._rest.sent("POST", opened))[name]
         after: Mapping[str, object] = {}
         try:
             while True:
@@ -121,12 +119,13 @@ class SearchEngine(ListedSource, RestorablePoints):
     def fetched(self, ids: Sequence[PointId]) -> Iterable[Point]:
         return [self._point(orjson.loads(key), body) for key, body in self._stored(list(map(key_of, ids))).items()]
 
-    def nearest_to(self, vector: Vectors, count: int) -> list[Point]:
+    def nearest(self, vectors: Vectors, count: int) -> Iterable[list[Point]]:
         name = self.shape().vector_name
-        near = self._verbs.near(name, orjson.dumps(vector.tolist()), count, b"")
-        body = b'{"size":%d,"_source":["*",%s],%s}' % (count, orjson.dumps(name), near)
-        hits = orjson.loads(self._rest.sent("POST", f"{self._path}/_search", body))["hits"]["hits"]
-        return [self._point(hit["_id"], orjson.dumps(hit)) for hit in hits]
+        for row in vectors.tolist():
+            near = self._verbs.near(name, orjson.dumps(row), count, b"")
+            body = b'{"size":%d,"_source":["*",%s],%s}' % (count, orjson.dumps(name), near)
+            hits = orjson.loads(self._rest.sent("POST", f"{self._path}/_search", body))["hits"]["hits"]
+            yield [self._point(hit["_id"], orjson.dumps(hit)) for hit in hits]
 
     def whole(self, ids: Sequence[PointId]) -> list[Whole]:
         if not self._schema.is_restorable:
@@ -161,9 +160,6 @@ class SearchEngine(ListedSource, RestorablePoints):
 
     def stored(self, _partition: bytes, id_: PointId) -> bytes | None:
         return self._stored([key_of(id_)]).get(key_of(id_))
-
-    def close(self) -> None:
-        """Nothing is kept open."""
 
     def _stored(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
         """With all vectors, which newer servers leave out where they are not named."""

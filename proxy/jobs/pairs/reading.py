@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -12,11 +12,11 @@ import numpy.typing as npt
 from ...runtime.files import Advance
 from ...selection.reading.text import Text
 from ...selection.values import FloatMatrix
-from ..source import Point, Source, Vectors
+from ..source import Point, PointId, Source, SourceError, Vectors
 from .fingerprints import TEXT_BANDS, bands_of, fingerprints, readable
 from .ids import Ids
 from .ids import Places as Placed
-from .sketches import Directions, vector_bands
+from .sketches import VECTOR_BANDS, Directions, vector_bands
 from .store import Page, Places, Sketches, Store
 
 PAGE = 256  # points per request
@@ -38,6 +38,21 @@ class Sketched:
     sketches: Sketches
 
 
+def listed_ids(source: Source, collection: str, bar: Bar) -> Ids:
+    """Every id of the collection. Raises SourceError, also if there is none."""
+    with bar("listing ids", source.shape().points) as advance:
+
+        def pages() -> Iterator[Sequence[PointId]]:
+            for page in source.listed():
+                yield page
+                advance(len(page))
+
+        ids = Ids(pages())
+    if not len(ids):
+        raise SourceError(f"collection {collection!r} has no points")
+    return ids
+
+
 def stream(source: Source, ids: Ids, store: Store, page: Callable[[Sequence[Point], range], Page], bar: Bar) -> None:
     """Read the points that are not in the store yet. ``page``: makes a Page of the existing points of consecutive places. Raises SourceError."""
     with bar("reading", len(ids)) as advance:
@@ -57,10 +72,8 @@ def sample(source: Source, ids: Ids, places: Placed) -> FloatMatrix:
     return np.stack(vectors) if vectors else np.zeros((1, source.shape().dimension), np.float32)
 
 
-def sketched(
-    points: Sequence[Point], texts: Sequence[str | None], places: range, ids: Ids, by: Directions, *, is_wide: bool
-) -> Sketched:
-    """``is_wide``: whether all vectors are sketched; else those of points without texts, since texts decide about the others."""
+def sketched(points: Sequence[Point], texts: Sequence[str | None], places: range, ids: Ids, by: Directions) -> Sketched:
+    """The vectors of points without texts are sketched, since texts decide about the others."""
     there = ids.places([point.id for point in points]).astype(np.int64)
     vectors = np.zeros((len(places), len(by.centre)), np.float32)
     for place, point in zip(there.tolist(), points, strict=True):
@@ -70,7 +83,7 @@ def sketched(
     rows = vectors[there - places.start]
     has_direction = np.asarray(rows.any(axis=1), np.bool_)
     has_text = np.array([text is not None for text in texts], np.bool_)
-    by_vector = has_direction if is_wide else has_direction & ~has_text
+    by_vector = has_direction & ~has_text
     parts = [_of_texts(read, there), _of_vectors(rows[by_vector], there[by_vector], by)]
     return Sketched(
         there=there,
@@ -92,6 +105,6 @@ def _of_texts(read: Sequence[Text | None], there: Places) -> Sketches:
 
 
 def _of_vectors(vectors: FloatMatrix, places: Places, by: Directions) -> Sketches:
-    bands = np.tile(np.arange(TEXT_BANDS, TEXT_BANDS + by.bands, dtype=np.uint8), len(vectors))
+    bands = np.tile(np.arange(TEXT_BANDS, TEXT_BANDS + VECTOR_BANDS, dtype=np.uint8), len(vectors))
     hashes = vector_bands(vectors, by).reshape(-1) if len(vectors) else np.empty(0, np.uint64)
-    return Sketches(hashes=hashes, places=np.repeat(places, by.bands), bands=bands)
+    return Sketches(hashes=hashes, places=np.repeat(places, VECTOR_BANDS), bands=bands)

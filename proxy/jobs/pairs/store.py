@@ -233,14 +233,6 @@ class Store:
             return self.sample(read)
         return np.frombuffer(saved[0], "<f4").reshape(-1, self._dimension)
 
-    def kept(self, name: str, make: Callable[[], float]) -> float:
-        """The number that the first run stored, for the same reason."""
-        saved = self._about(name)
-        if saved is None:
-            self._note(name, created := make())
-            return created
-        return float(saved)
-
     def add(self, page: Page) -> None:
         """Store a page, completely or not at all. It begins where the last one ended."""
         self._file.write(page.vectors.astype("<f4").tobytes())

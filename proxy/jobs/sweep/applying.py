@@ -18,8 +18,7 @@ from ...writes.book import Book
 from ...writes.rows import Kind, LeftOut, State
 from ..pairs.reading import Bar
 from ..pairs.store import Removal, Store
-from ..points import Points
-from ..source import PointId, Whole, key_of
+from ..source import PointId, Points, Whole, key_of
 
 BATCH = 100  # points per request: their survivors are read with them
 

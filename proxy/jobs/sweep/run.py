@@ -18,10 +18,10 @@ from ...writes.facts import facts_of, packed
 from ..pairs.fingerprints import exact_hash
 from ..pairs.ids import Ids, spread
 from ..pairs.joining import Runner, by_daft
-from ..pairs.reading import PAGE, SAMPLE, Bar, sample, sketched, stream
+from ..pairs.reading import PAGE, SAMPLE, Bar, listed_ids, sample, sketched, stream
 from ..pairs.sketches import Directions, directions
 from ..pairs.store import AllPoints, Page, Store, StoreError
-from ..source import Point, Source, SourceError, id_pages, mark_of, text_of, text_path, value_at
+from ..source import Point, Source, mark_of, text_of, text_path, value_at
 from .deciding import Coverings, Keep, SweepOptions, decide, disagree
 from .judging import judged
 from .report import Report
@@ -68,10 +68,7 @@ def sweep(source: Source, options: SweepOptions, store: Store, *, bar: Bar, is_d
     decided = _decided(store, options)
     if decided is not None and (is_decided or store.deleted is not None):
         return decided
-    with bar("listing ids", source.shape().points) as advance:
-        ids = Ids(id_pages(source, advance))
-    if not len(ids):
-        raise SourceError(f"collection {options.collection!r} has no points")
+    ids = listed_ids(source, options.collection, bar)
     store.check("ids", {"ids": ids.digest()})
     if decided is not None:
         return decided
@@ -107,7 +104,7 @@ def _read(source: Source, options: SweepOptions, ids: Ids, store: Store, bar: Ba
 def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, options: SweepOptions) -> Page:
     paths = [text_path(point.payload, options.text_fields) for point in points]
     texts = [text_of(point.payload, () if path is None else (path,)) for point, path in zip(points, paths, strict=True)]
-    read = sketched(points, texts, places, ids, by, is_wide=False)
+    read = sketched(points, texts, places, ids, by)
     tenants = np.zeros(len(places), np.uint64)
     tenants[read.there - places.start] = [_tenant(point.payload, options.tenants) for point in points]
     tenants_of_points = tenants[read.there - places.start].tolist()

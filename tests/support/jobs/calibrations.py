@@ -8,12 +8,13 @@ from dataclasses import replace
 from functools import cache
 
 from support.jobs.memory_source import MemorySource, families, points
-from vecsieve.proxy.jobs.calibrate.survey import Findings, borderline, proposed, spread, survey
+from vecsieve.proxy.jobs.calibrate.survey import Findings, Sample, borderline, proposed, survey
+from vecsieve.proxy.jobs.pairs.reading import listed_ids
 from vecsieve.proxy.runtime.files import Advance
 
 
 @contextmanager
-def quiet(_title: str, _total: int) -> Iterator[Advance]:
+def quiet(_title: str, _total: int | None) -> Iterator[Advance]:
     yield lambda _: None
 
 
@@ -31,7 +32,7 @@ def calibration(
 
 def calibrated(copies: int, noise: float = 0.004, payloads: Sequence[Mapping[str, object]] | None = None) -> Findings:
     source = MemorySource(points(families(40, copies, noise=noise), payloads))
-    seen = survey(source, spread(source, 2000, lambda _: None), fields=("text",), step=quiet)
+    seen = survey(source, Sample.of(listed_ids(source, "docs", quiet), 2000), fields=("text",), bar=quiet)
     proposal = proposed(seen)
     return Findings(collection="docs", survey=seen, proposal=proposal, pairs=borderline(seen.pools, proposal.cut))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -26,11 +26,10 @@ class MemorySource:
     def shape(self) -> Shape:
         return self._shape
 
-    def ids(self, *, after: PointId | None, page: int) -> tuple[list[PointId], PointId | None]:
-        self.requests += 1
-        start = 0 if after is None else self._order.index(after)
-        end = start + min(page, self._limit)
-        return self._order[start:end], self._order[end] if end < len(self._order) else None
+    def listed(self) -> Iterator[list[PointId]]:
+        for start in range(0, len(self._order), self._limit):
+            self.requests += 1
+            yield self._order[start : start + self._limit]
 
     def read(self, ids: Sequence[PointId]) -> list[Point]:
         self.requests += 1
@@ -47,9 +46,6 @@ class MemorySource:
             order = near[np.argsort(row[near], kind="stable")][:count]
             found.append([(self._vectors[at], float(row[at])) for at in order.tolist()])
         return found
-
-    def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
-        return [[(point.id, far) for point, far in pool] for pool in self.neighbours(vectors, count=count)]
 
     def close(self) -> None:
         """Nothing is open."""

@@ -49,11 +49,10 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         yield run
 
 
-@pytest.mark.parametrize("module", ["qdrant_edge", "qdrant_client"])
-def test_a_missing_extra_is_named_with_the_way_to_get_it(module: str) -> None:
-    done = vecsieve("demo", before=f"sys.modules[{module!r}] = None")
+def test_a_missing_extra_is_named_with_the_way_to_get_it() -> None:
+    done = vecsieve("demo", before="sys.modules['qdrant_edge'] = None")
     assert done.returncode == 1
-    assert module in done.stderr + done.stdout
+    assert "qdrant_edge" in done.stderr + done.stdout
     assert "pip install '.[demo]'" in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
 

@@ -152,7 +152,7 @@ def test_every_chunk_is_written_once_in_steps_that_are_told(emulator: Emulator, 
     with closing(PineconeIndex(emulator.url)) as client:
         client.load(corpus, progress=written.append)
         index = emulator.project.index(NAME)
-        assert client.host == index.host
+        assert client.index.url == index.host
     namespace = index.namespace("")
     assert namespace is not None
     assert len(namespace.records) == sum(written) == count

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -19,24 +18,33 @@ from vecsieve.proxy.demo.command import LIMIT, Stage, present, write
 from vecsieve.proxy.demo.comparison import Comparison, compare
 from vecsieve.proxy.demo.corpus import Choice, Corpus, Vectors
 from vecsieve.proxy.demo.corpus import load as load_corpus
-from vecsieve.proxy.demo.database import Answer
+from vecsieve.proxy.demo.database import Answer, Hits, Search, Store
 from vecsieve.proxy.demo.reasons import Pool
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, Metadata, Metric
 
 
-class Exact:
+class Exact(Store):
     """Exact search over the corpus; remembers what was asked."""
+
+    batch = 1
 
     def __init__(self, corpus: Corpus) -> None:
         self.corpus = corpus
         self.written = 0
         self.limits: list[int] = []
 
-    def load(self, corpus: Corpus, *, progress: Callable[[int], None]) -> None:
-        for _ in corpus.chunks:
-            self.written += 1
-            progress(1)
+    def create(self, dimension: int) -> None:
+        assert dimension == self.corpus.vectors.shape[1]
+
+    def write(self, _corpus: Corpus, rows: range) -> None:
+        self.written += len(rows)
+
+    def search(self, vector: Vectors, limit: int) -> Search:
+        raise NotImplementedError
+
+    def hits(self, answer: object) -> Hits:
+        raise NotImplementedError
 
     def close(self) -> None:
         pass

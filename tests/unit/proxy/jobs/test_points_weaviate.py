@@ -10,8 +10,8 @@ from aiohttp import ClientSession
 
 from support.weaviate.server import Weaviate, weaviate
 from vecsieve.config.problems import SettingsError
+from vecsieve.proxy.jobs.clients.weaviate import WeaviatePoints
 from vecsieve.proxy.jobs.databases import SourceOptions, opened, points_opened
-from vecsieve.proxy.jobs.points import WeaviatePoints
 from vecsieve.proxy.jobs.source import Access, SourceError
 
 ID, OTHER = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
@@ -53,7 +53,7 @@ def test_objects_are_stored_found_read_and_deleted(server: Weaviate) -> None:
 def test_a_database_that_refuses_an_object_or_does_not_answer_is_told(server: Weaviate) -> None:
     with pytest.raises(SourceError, match="status 500"):
         WeaviatePoints(access(server.url)).put(b"", [b'{"class":"Gone"}'])
-    with pytest.raises(SourceError, match="cannot reach"):
+    with pytest.raises(SourceError, match="Cannot reach"):
         WeaviatePoints(access("http://127.0.0.1:9")).put(b"", [whole(ID)])
     with pytest.raises(SourceError, match="http"):
         WeaviatePoints(access("weaviate:8080"))

@@ -13,8 +13,7 @@ import pytest
 
 from vecsieve.adapters.writes import PLAIN
 from vecsieve.proxy.jobs import undo
-from vecsieve.proxy.jobs.points import RestorablePoints
-from vecsieve.proxy.jobs.source import SourceError, Whole
+from vecsieve.proxy.jobs.source import Points, SourceError, Whole
 from vecsieve.proxy.writes.book import Book
 from vecsieve.proxy.writes.lock import locked
 from vecsieve.proxy.writes.rows import ANY, UNSEEN_SECONDS, Kind, LeftOut, State
@@ -24,7 +23,7 @@ OWN, UNITED = b'{"id":1,"payload":{"n":1}}', b'{"id":1,"payload":{"n":2}}'
 POINT = LeftOut(collection="docs", partition=b"", id=b"1", survivor=b"9", tier="exact", similarity=1.0, point=OWN)
 
 
-class Stored(RestorablePoints):
+class Stored(Points):
     form = PLAIN
 
     def __init__(self) -> None:
@@ -60,7 +59,7 @@ def undone(path: Path) -> Run:
     points = Stored()
 
     class Arguments(undo.Arguments):
-        def points(self, _collection: str) -> RestorablePoints:
+        def points(self, _collection: str) -> Points:
             return points
 
     def run(*, after: float = 0.0) -> dict[bytes, bytes]:
@@ -115,7 +114,7 @@ def test_only_a_database_that_answers_is_asked_for_smaller_batches(path: Path, r
             raise SourceError("refused")
 
     class Arguments(undo.Arguments):
-        def points(self, _collection: str) -> RestorablePoints:
+        def points(self, _collection: str) -> Points:
             return Refusing()
 
     with closing(Book(path)) as book:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from vecsieve.proxy.jobs.pairs import reading
 from vecsieve.proxy.jobs.pairs.store import StoreError
 from vecsieve.proxy.jobs.source import Point, PointId, SourceError
 
-READING = {"shape", "ids", "scroll", "read", "neighbours", "nearest"}
+READING = {"shape", "listed", "read", "neighbours"}
 
 
 def test_the_planted_families_and_sources_are_found() -> None:
@@ -80,7 +81,7 @@ def test_reading_is_all_it_does() -> None:
             return super().__getattribute__(name)
 
     analyze(Watched(planted()), asked(), bar=no_bar)
-    assert {"ids", "read", "neighbours", "shape"} <= Watched.used <= READING
+    assert {"listed", "read", "neighbours", "shape"} <= Watched.used <= READING
 
 
 def test_an_empty_collection_is_told_of() -> None:
@@ -139,9 +140,9 @@ def test_a_whole_collection_is_read_and_only_the_searches_around_stored_points_a
 
 def test_points_deleted_meanwhile_are_counted_and_left_out() -> None:
     class Shrinking(SearchedSource):
-        def ids(self, *, after: PointId | None, page: int) -> tuple[list[PointId], PointId | None]:
-            found, following = super().ids(after=after, page=page)
-            return [*found, 5000, 5001], following
+        def listed(self) -> Iterator[list[PointId]]:
+            yield from super().listed()
+            yield [5000, 5001]
 
     found = analyze(Shrinking(planted()), asked(), bar=no_bar)
     assert (found.about.points, found.about.examined, found.about.gone) == (52, 50, 2)

@@ -19,20 +19,20 @@ from vecsieve.proxy.jobs.calibrate.survey import (
     Survey,
     excerpt,
     mean_similarity,
-    spread,
     survey,
 )
+from vecsieve.proxy.jobs.pairs.reading import listed_ids
 from vecsieve.proxy.jobs.source import Point, SourceError
 from vecsieve.proxy.runtime.files import Advance
 
 
 @contextmanager
-def quiet(_title: str, _total: int) -> Iterator[Advance]:
+def quiet(_title: str, _total: int | None) -> Iterator[Advance]:
     yield lambda _: None
 
 
 def surveyed(source: MemorySource, *, wanted: int = 2000) -> Survey:
-    return survey(source, spread(source, wanted, lambda _: None), fields=("text",), step=quiet)
+    return survey(source, Sample.of(listed_ids(source, "docs", quiet), wanted), fields=("text",), bar=quiet)
 
 
 def test_nearest_neighbours_are_the_other_members_of_the_family() -> None:
@@ -85,7 +85,7 @@ def test_too_few_points_are_refused_with_both_numbers() -> None:
 
 def test_a_point_that_vanished_after_it_was_listed_is_no_trouble() -> None:
     source = MemorySource(points(families(30, 1)))
-    seen = survey(source, Sample(ids=(*range(30), 4711), listed=31), fields=("text",), step=quiet)
+    seen = survey(source, Sample(ids=(*range(30), 4711), listed=31), fields=("text",), bar=quiet)
     assert len(seen.nearest) == 30
 
 
@@ -131,52 +131,26 @@ def test_an_excerpt_is_bounded_and_on_one_line(text: str | None) -> None:
 # Which points are looked at: evenly spread, the same every time, never more than asked.
 
 
-def source(count: int, page: int = 10_000) -> MemorySource:
-    return MemorySource(points(np.ones((count, 2), np.float32)), page_limit=page)
-
-
 @given(st.integers(1, 400), st.integers(1, 60), st.integers(1, 90))
 def test_a_sample_is_as_large_as_asked_ascending_and_evenly_spread(count: int, wanted: int, page: int) -> None:
     """Whatever the sizes of collection, sample and pages: ids ascend, are as many as wanted, and no gap is twice another."""
-    sample = spread(source(count, page), wanted, lambda _: None)
+    source = MemorySource(points(np.ones((count, 2), np.float32)), page_limit=page)
+    heard: list[int] = []
+
+    @contextmanager
+    def hearing(_title: str, _total: int | None) -> Iterator[Advance]:
+        yield heard.append
+
+    sample = Sample.of(listed_ids(source, "docs", hearing), wanted)
     ids = [each for each in sample.ids if isinstance(each, int)]
-    assert sample.listed == count
+    assert (sample.listed, sum(heard), max(heard)) == (count, count, min(page, count))
     assert len(ids) == min(count, wanted)
     gaps = [later - earlier for earlier, later in itertools.pairwise(ids)]
     assert all(gap > 0 for gap in gaps)
     assert ids[0] == 0
-    if gaps:
-        assert max([*gaps, count - ids[-1]]) <= 3 * count / wanted + 1
+    assert max([*gaps, count - ids[-1]]) <= -(-count // wanted)
 
 
-@given(st.integers(1, 300), st.integers(1, 60), st.integers(1, 90), st.integers(1, 90))
-def test_the_size_of_pages_changes_nothing(count: int, wanted: int, one: int, other: int) -> None:
-    """The same collection gives the same sample however its ids come in."""
-    pages = [spread(source(count, page), wanted, lambda _: None) for page in (one, other)]
-    if count <= wanted:
-        assert pages[0] == pages[1]
-    assert len(pages[0].ids) == len(pages[1].ids)
-
-
-def test_a_small_collection_is_taken_whole() -> None:
-    assert spread(source(7), 20, lambda _: None).ids == (0, 1, 2, 3, 4, 5, 6)
-
-
-def test_nothing_listed_is_an_empty_sample() -> None:
-    assert spread(source(0), 20, lambda _: None).ids == ()
-
-
-def test_progress_hears_of_every_id() -> None:
-    heard: list[int] = []
-    spread(source(25, page=10), 5, heard.append)
-    assert heard == [10, 10, 5]
-
-
-@pytest.mark.parametrize("page", [1, 3, 1000])
-def test_texts_are_ids_too(page: int) -> None:
-    held = [
-        type(each)(id=f"{each.id:04}", vector=each.vector, payload={}) for each in points(np.ones((9, 2), np.float32))
-    ]
-    sample = spread(MemorySource(held, page_limit=page), 3, lambda _: None)
-    assert len(sample.ids) == 3
-    assert sample.ids[0] == "0000"
+def test_a_collection_without_points_is_told() -> None:
+    with pytest.raises(SourceError, match="'docs' has no points"):
+        listed_ids(MemorySource([]), "docs", quiet)

@@ -11,19 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.jobs.memory_source import MemorySource, families, points
-from vecsieve.proxy.jobs.calibrate.survey import Survey, by_rule, proposed, spread, survey
+from vecsieve.proxy.jobs.calibrate.survey import Sample, Survey, by_rule, proposed, survey
+from vecsieve.proxy.jobs.pairs.reading import listed_ids
 from vecsieve.proxy.jobs.source import Vectors
 from vecsieve.proxy.runtime.files import Advance
 
 
 @contextmanager
-def quiet(_title: str, _total: int) -> Iterator[Advance]:
+def quiet(_title: str, _total: int | None) -> Iterator[Advance]:
     yield lambda _: None
 
 
 def seen(vectors: Vectors) -> Survey:
     source = MemorySource(points(vectors))
-    return survey(source, spread(source, 2000, lambda _: None), fields=("text",), step=quiet)
+    return survey(source, Sample.of(listed_ids(source, "docs", quiet), 2000), fields=("text",), bar=quiet)
 
 
 def test_the_cut_is_a_fifth_of_the_mean_of_the_pools_medians() -> None:

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from support.jobs.memory_source import MemorySource, points
+from vecsieve.adapters.writes import PLAIN
 from vecsieve.proxy.jobs.pairs.store import Store
-from vecsieve.proxy.jobs.source import Point, PointId, Whole, key_of, mark_of
+from vecsieve.proxy.jobs.source import Point, PointId, Points, Whole, key_of, mark_of
 from vecsieve.proxy.jobs.sweep import applying
 from vecsieve.proxy.jobs.sweep.applying import Deletion, delete
 from vecsieve.proxy.jobs.sweep.deciding import Keep, SweepOptions
@@ -41,8 +42,10 @@ class Ends:
                 raise KeyboardInterrupt
 
 
-class Held:
+class Held(Points):
     """A database in memory. ``deleted``: every id that was, each time."""
+
+    form = PLAIN
 
     def __init__(self, there: Sequence[Point], ends: Ends) -> None:
         self.there = {point.id: point for point in there}
