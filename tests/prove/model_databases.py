@@ -1,168 +1,32 @@
-"""Databases for the model test of the write gate, in one process: what each answers to the requests of its adapter, and those of clients.
-
-A point is its id, a text, a number that is no part of the text, and the axis of its vector: so much every database can say in its own words.
-"""
+"""Vector databases of the write gate's model: what each answers to the requests of its adapter, and those of clients."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-SIZE = 4
-TEXTS = [f"{word} is the text of this point" for word in ("alpha", "bravo", "delta")]
-COLLECTION = "00000000-0000-0000-0000-00000000000c"
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    id: int
-    text: str
-    number: int
-    axis: int
-
-    @property
-    def vector(self) -> list[float]:
-        return spread(self.axis)
-
-
-class Request(NamedTuple):
-    """``is_waited``: False where the database answers before it has done it."""
-
-    method: str
-    target: str
-    body: bytes
-    is_waited: bool = True
-
-    @property
-    def path(self) -> str:
-        return self.target.partition("?")[0]
-
-
-Points = dict[int, Point]
-Apply = Callable[[Points], None]
-Answer = bytes | tuple[bytes, Apply]
-"""What a read answers; of a write also what it does."""
-
-
-class Wire:
-    """One database over REST. ``lags``: whether reads show a write a second later, ``searches_lag``: whether searches do. ``waits``: whether clients may
-    go on before a write is done. ``failing``: the ids that the next write fails to store, where a success can say so; of a database that says it of the whole write, any.
-    """
-
-    name = ""
-    lags = False
-    searches_lag = False
-    waits = False
-    is_partial = True
-    is_comparing = False
-    host = ""
-    failing: Collection[int] = ()
-
-    def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
-        raise NotImplementedError
-
-    def delete(self, ids: Sequence[int]) -> Request:
-        raise NotImplementedError
-
-    def delete_where(self, number: int) -> Request:
-        raise NotImplementedError
-
-    def unwaited(self, request: Request) -> Request:
-        """The same without waiting, where the database knows that."""
-        return request
-
-    def recreate(self) -> Request:
-        """Deletes all. It is made anew beside the gate, which such a request does not concern."""
-        raise NotImplementedError
-
-    def change(self, id_: int, member: str, value: Any) -> Request:
-        """A partial update of one member of a point."""
-        raise NotImplementedError
-
-    def answer(self, request: Request, points: Points) -> Answer:
-        raise NotImplementedError
-
-    def single(self, point: Point) -> bytes:
-        """As the journal has it of the database."""
-        raise NotImplementedError
-
-    def read(self, single: Any) -> Point:
-        """Of such a point."""
-        raise NotImplementedError
-
-    def is_refusal(self, body: bytes) -> bool:
-        """Whether a success refuses the whole write."""
-        return False
-
-    def acknowledged(self, points: Mapping[int, Point], body: bytes) -> Mapping[int, Point]:
-        """What a client takes for stored, by its answer."""
-        return {} if self.is_refusal(body) else points
-
-    def is_deletion(self, request: Request) -> bool:
-        return request.method == "DELETE" or request.path.endswith("/delete")
-
-    def is_search(self, request: Request) -> bool:
-        return request.path.endswith("/_msearch")
-
-    def compares(self, seen: Points, now: Points) -> bool:
-        """Whether a removal of points that were seen so takes no change with it. One by ids alone takes any, one that compares payloads those of vectors."""
-        if self.is_comparing:
-            return all(now.get(each, point).axis == point.axis for each, point in seen.items())
-        return all(now.get(each, point) == point for each, point in seen.items())
-
-    def id_of(self, identifier: bytes) -> int:
-        """Of an id in the journal."""
-        return int(identifier.strip(b'"').lstrip(b"v"))
-
-
-def near(points: Points, vector: Sequence[float], limit: int) -> list[Point]:
-    return [each for each in points.values() if vector[each.axis] >= 0.75][:limit]
-
-
-def storing(each: Sequence[Point]) -> Apply:
-    return lambda points: points.update({one.id: one for one in each})
-
-
-def dropping(is_gone: Callable[[Point], bool]) -> Apply:
-    def apply(points: Points) -> None:
-        for each in [one for one in points.values() if is_gone(one)]:
-            del points[each.id]
-
-    return apply
-
-
-def changing(id_: int, **members: Any) -> Apply:
-    def apply(points: Points) -> None:
-        if id_ in points:
-            points[id_] = replace(points[id_], **members)
-
-    return apply
-
-
-def spread(axis: int) -> list[float]:
-    return [float(each == axis) for each in range(SIZE)]
-
-
-def fields_of(member: str, value: Any) -> dict[str, Any]:
-    """A member of the payload."""
-    return {{"number": "n"}.get(member, member): value}
-
-
-def changed(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a point, from those of a payload."""
-    return {{"n": "number"}.get(name, name): value for name, value in fields.items()}
-
-
-def plain(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
-def axis_of(vector: Sequence[float]) -> int:
-    return max(range(SIZE), key=lambda each: vector[each])
+from prove.model_search_engines import Elasticsearch, OpenSearch
+from prove.model_wire import (
+    COLLECTION,
+    SIZE,
+    Answer,
+    Point,
+    Points,
+    Request,
+    Wire,
+    axis_of,
+    changed,
+    changing,
+    dropping,
+    fields_of,
+    near,
+    plain,
+    spread,
+    storing,
+)
 
 
 class Qdrant(Wire):
@@ -618,146 +482,6 @@ class Replicated(Weaviate):
             number = self.id_of(request.path.rpartition("/")[2].encode())
             return b"", dropping(lambda each: each.id == number)
         return super().answer(request, points)
-
-
-class OpenSearch(Wire):
-    """A point that is stored or changed is a new object, which has a sequence number of its own."""
-
-    name = "opensearch"
-    searches_lag = True
-    vector: ClassVar[Mapping[str, object]] = {"type": "knn_vector", "space_type": "cosinesimil"}
-
-    def __init__(self) -> None:
-        self._numbers: dict[int, tuple[int, Point]] = {}  # keeps the points, so that no other has their address
-
-    def _number(self, point: Point) -> int:
-        return self._numbers.setdefault(id(point), (len(self._numbers), point))[0]
-
-    def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
-        if len(points) == 1:
-            return Request("PUT", f"/docs/_doc/{points[0].id}", self._source(points[0]))
-        lines = [b'{"index":{"_id":"%d"}}\n%s\n' % (each.id, self._source(each)) for each in points]
-        return Request("POST", "/docs/_bulk", b"".join(lines))
-
-    def delete(self, ids: Sequence[int]) -> Request:
-        if ids[0] % 2:
-            return Request("DELETE", f"/docs/_doc/{ids[0]}", b"")
-        return Request("POST", "/docs/_bulk", b"".join([b'{"delete":{"_id":"%d"}}\n' % each for each in ids]))
-
-    def delete_where(self, number: int) -> Request:
-        return Request("POST", "/docs/_delete_by_query", plain({"query": {"term": {"n": number}}}))
-
-    def recreate(self) -> Request:
-        return Request("DELETE", "/docs", b"")
-
-    def change(self, id_: int, member: str, value: Any) -> Request:
-        what = {"vec": spread(value)} if member == "axis" else fields_of(member, value)
-        return Request("POST", f"/docs/_update/{id_}", plain({"doc": what}))
-
-    def is_deletion(self, request: Request) -> bool:
-        return super().is_deletion(request) or request.path.endswith("/_bulk")
-
-    def compares(self, seen: Points, now: Points) -> bool:
-        """A removal names the number that was seen."""
-        return True
-
-    def answer(self, request: Request, points: Points) -> Answer:  # noqa: PLR0911 - one for each request
-        match request.method, *request.path.split("/")[2:]:
-            case "GET", *_:
-                properties: Any = {"text": {"type": "text"}, "n": {"type": "long"}, "vec": self.vector}
-                return plain({"docs": {"mappings": {"properties": properties}}})
-            case "DELETE", *rest:
-                return plain({"acknowledged": True}), dropping(lambda each: not rest or str(each.id) == rest[-1])
-            case _, "_msearch":
-                searches = [json.loads(line) for line in request.body.split(b"\n")[1::2]]
-                return plain({"responses": [self._found(points, search) for search in searches]})
-            case _, "_mget":
-                return plain({"docs": [self._doc(points, int(each)) for each in json.loads(request.body)["ids"]]})
-            case _, "_bulk":
-                return self._bulk(request.body, points)
-            case _, "_doc", identifier:
-                return plain({"result": "created"}), storing([self._read(int(identifier), json.loads(request.body))])
-            case _, "_update", identifier:
-                if int(identifier) not in points:
-                    raise LookupError
-                what = json.loads(request.body)["doc"]
-                members = {"axis": axis_of(what["vec"])} if "vec" in what else changed(what)
-                return plain({"result": "updated"}), changing(int(identifier), **members)
-            case _, "_delete_by_query":
-                number = json.loads(request.body)["query"]["term"]["n"]
-                return plain({"deleted": 1}), dropping(lambda each: each.number == number)
-        raise AssertionError(request)
-
-    def _found(self, points: Points, search: Any) -> Any:
-        clause = search.get("knn") or search["query"]["knn"]["vec"]
-        hits = near(points, clause.get("query_vector") or clause["vector"], search["size"])
-        listed = [{"_index": "docs", "_id": str(one.id), "_score": 1.0, "_source": {"text": one.text}} for one in hits]
-        return {"timed_out": False, "_shards": {"successful": 1, "failed": 0}, "hits": {"hits": listed}}
-
-    def _doc(self, points: Points, identifier: int) -> Any:
-        named = {"_index": "docs", "_id": str(identifier)}
-        if identifier not in points:
-            return {**named, "found": False}
-        point = points[identifier]
-        numbers = {"_seq_no": self._number(point), "_primary_term": 1}
-        return {**named, **numbers, "found": True, "_source": json.loads(self._source(point))}
-
-    def _bulk(self, body: bytes, points: Points) -> Answer:
-        lines, items, applies = iter(body.split(b"\n")[:-1]), list[Any](), list[Apply]()
-        for line in lines:
-            ((verb, about),) = json.loads(line).items()
-            identifier, status = int(about["_id"]), 201
-            source = None if verb == "delete" else next(lines)
-            if identifier in self.failing:
-                error: Any = {"type": "es_rejected_execution_exception", "reason": "no"}
-                items.append({verb: {"_index": "docs", "_id": about["_id"], "status": 429, "error": error}})
-                continue
-            if source is None:
-                there, number = points.get(identifier), about.get("if_seq_no")
-                is_other = number is not None and there is not None and self._number(there) != number
-                status = 404 if there is None else 409 if is_other else 200
-                applies.append(self._dropping(identifier, number))
-            else:
-                applies.append(storing([self._read(identifier, json.loads(source))]))
-            items.append({verb: {"_index": "docs", "_id": about["_id"], "status": status}})
-
-        def apply(to: Points) -> None:
-            for each in applies:
-                each(to)
-
-        is_failed = any("error" in item for each in items for item in each.values())
-        return plain({"took": 0, "errors": is_failed, "items": items}), apply
-
-    def _failed(self, body: bytes) -> set[int]:
-        items = [item for each in json.loads(body or b"{}").get("items", ()) for item in each.values()]
-        return {int(item["_id"]) for item in items if "error" in item}
-
-    def is_refusal(self, body: bytes) -> bool:
-        return bool(self._failed(body))
-
-    def acknowledged(self, points: Mapping[int, Point], body: bytes) -> Mapping[int, Point]:
-        failed = self._failed(body)
-        return {each: point for each, point in points.items() if each not in failed}
-
-    def _dropping(self, identifier: int, number: int | None) -> Apply:
-        return dropping(lambda each: each.id == identifier and number in {None, self._number(each)})
-
-    def _source(self, point: Point) -> bytes:
-        return plain({"text": point.text, "n": point.number, "vec": point.vector})
-
-    def _read(self, identifier: int, source: Any) -> Point:
-        return Point(identifier, source["text"], source["n"], axis_of(source["vec"]))
-
-    def single(self, point: Point) -> bytes:
-        return b'{"_id":"%d","_source":%s}' % (point.id, self._source(point))
-
-    def read(self, single: Any) -> Point:
-        return self._read(int(single["_id"]), single["_source"])
-
-
-class Elasticsearch(OpenSearch):
-    name = "elasticsearch"
-    vector: ClassVar = {"type": "dense_vector", "similarity": "cosine"}
 
 
 WIRES: Mapping[str, Callable[[], Wire]] = {

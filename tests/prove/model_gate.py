@@ -19,14 +19,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from prove.model_databases import WIRES
+from prove.model_episode import Episode
 from prove.model_parts import FoundError, OutsideError
-from prove.model_world import MODES, World
+from prove.model_world import MODES
 
 EPISODE = 80  # steps, after which all begins anew: what fails is short enough to be read
 SEED = 35
 
 
-async def episode(world: World, seed: str, steps: int = EPISODE) -> None:
+async def episode(world: Episode, seed: str, steps: int = EPISODE) -> None:
     """Raises FoundError, with what happened."""
     world.reset(seed)
     try:
@@ -54,7 +55,7 @@ def play(seeds: Sequence[str]) -> None:
 
     async def each(folder: Path) -> None:
         _, name, mode, _ = seeds[0].split(":")
-        world = World(name, mode, folder)
+        world = Episode(name, mode, folder)
         for seed in seeds:
             await episode(world, seed)
 

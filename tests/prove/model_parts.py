@@ -10,7 +10,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from prove.model_databases import Answer, Apply, Point, Points, Request, Weaviate, Wire, dropping, storing
+from prove.model_databases import Weaviate
+from prove.model_wire import Answer, Apply, Point, Points, Request, Wire, dropping, storing
 from support.process.clocks import ManualClock
 from vecsieve.proxy.jobs.source import Points as RestorablePoints
 from vecsieve.proxy.jobs.source import Whole, mark_of

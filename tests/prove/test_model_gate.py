@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from prove.model_databases import WIRES, Point
+from prove.model_databases import WIRES
 from prove.model_gate import played
 from prove.model_parts import FoundError, Model, Op
+from prove.model_wire import Point
 from prove.model_world import MODES
 from vecsieve.adapters.weaviate.rest_write import WeaviateRestWrites
 from vecsieve.adapters.writes import Receipt

@@ -1,0 +1,163 @@
+"""What databases of the write gate's model have in common: points, requests, and the changes of an answer.
+
+A point is its id, a text, a number that is no part of the text, and the axis of its vector: so much every database can say in its own words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+SIZE = 4
+TEXTS = [f"{word} is the text of this point" for word in ("alpha", "bravo", "delta")]
+COLLECTION = "00000000-0000-0000-0000-00000000000c"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    id: int
+    text: str
+    number: int
+    axis: int
+
+    @property
+    def vector(self) -> list[float]:
+        return spread(self.axis)
+
+
+class Request(NamedTuple):
+    """``is_waited``: False where the database answers before it has done it."""
+
+    method: str
+    target: str
+    body: bytes
+    is_waited: bool = True
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+
+Points = dict[int, Point]
+Apply = Callable[[Points], None]
+Answer = bytes | tuple[bytes, Apply]
+"""What a read answers; of a write also what it does."""
+
+
+class Wire:
+    """One database over REST. ``lags``: whether reads show a write a second later, ``searches_lag``: whether searches do. ``waits``: whether clients may
+    go on before a write is done. ``failing``: the ids that the next write fails to store, where a success can say so; of a database that says it of the whole write, any.
+    """
+
+    name = ""
+    lags = False
+    searches_lag = False
+    waits = False
+    is_partial = True
+    is_comparing = False
+    host = ""
+    failing: Collection[int] = ()
+
+    def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
+        raise NotImplementedError
+
+    def delete(self, ids: Sequence[int]) -> Request:
+        raise NotImplementedError
+
+    def delete_where(self, number: int) -> Request:
+        raise NotImplementedError
+
+    def unwaited(self, request: Request) -> Request:
+        """The same without waiting, where the database knows that."""
+        return request
+
+    def recreate(self) -> Request:
+        """Deletes all. It is made anew beside the gate, which such a request does not concern."""
+        raise NotImplementedError
+
+    def change(self, id_: int, member: str, value: Any) -> Request:
+        """A partial update of one member of a point."""
+        raise NotImplementedError
+
+    def answer(self, request: Request, points: Points) -> Answer:
+        raise NotImplementedError
+
+    def single(self, point: Point) -> bytes:
+        """As the journal has it of the database."""
+        raise NotImplementedError
+
+    def read(self, single: Any) -> Point:
+        """Of such a point."""
+        raise NotImplementedError
+
+    def is_refusal(self, body: bytes) -> bool:
+        """Whether a success refuses the whole write."""
+        return False
+
+    def acknowledged(self, points: Mapping[int, Point], body: bytes) -> Mapping[int, Point]:
+        """What a client takes for stored, by its answer."""
+        return {} if self.is_refusal(body) else points
+
+    def is_deletion(self, request: Request) -> bool:
+        return request.method == "DELETE" or request.path.endswith("/delete")
+
+    def is_search(self, request: Request) -> bool:
+        return request.path.endswith("/_msearch")
+
+    def compares(self, seen: Points, now: Points) -> bool:
+        """Whether a removal of points that were seen so takes no change with it. One by ids alone takes any, one that compares payloads those of vectors."""
+        if self.is_comparing:
+            return all(now.get(each, point).axis == point.axis for each, point in seen.items())
+        return all(now.get(each, point) == point for each, point in seen.items())
+
+    def id_of(self, identifier: bytes) -> int:
+        """Of an id in the journal."""
+        return int(identifier.strip(b'"').lstrip(b"v"))
+
+
+def near(points: Points, vector: Sequence[float], limit: int) -> list[Point]:
+    return [each for each in points.values() if vector[each.axis] >= 0.75][:limit]
+
+
+def storing(each: Sequence[Point]) -> Apply:
+    return lambda points: points.update({one.id: one for one in each})
+
+
+def dropping(is_gone: Callable[[Point], bool]) -> Apply:
+    def apply(points: Points) -> None:
+        for each in [one for one in points.values() if is_gone(one)]:
+            del points[each.id]
+
+    return apply
+
+
+def changing(id_: int, **members: Any) -> Apply:
+    def apply(points: Points) -> None:
+        if id_ in points:
+            points[id_] = replace(points[id_], **members)
+
+    return apply
+
+
+def spread(axis: int) -> list[float]:
+    return [float(each == axis) for each in range(SIZE)]
+
+
+def fields_of(member: str, value: Any) -> dict[str, Any]:
+    """A member of the payload."""
+    return {{"number": "n"}.get(member, member): value}
+
+
+def changed(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a point, from those of a payload."""
+    return {{"n": "number"}.get(name, name): value for name, value in fields.items()}
+
+
+def plain(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def axis_of(vector: Sequence[float]) -> int:
+    return max(range(SIZE), key=lambda each: vector[each])
