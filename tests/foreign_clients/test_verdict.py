@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from qdrant_client import grpc as pb
 
-from support.exchanges.foreign_plan import COPIES, family, plan
+from support.exchanges.foreign_plan import COPIES
 from support.exchanges.foreign_verdict import differences, faults, observed
 
 TOP_K = 4
@@ -125,11 +125,3 @@ def test_a_point_that_is_told_otherwise_is_a_fault() -> None:
 def test_a_program_that_gives_two_calls_one_name_is_refused() -> None:
     with pytest.raises(ValueError, match="2 calls, 1 names"):
         observed([DIRECT[0], DIRECT[0]])
-
-
-def test_a_plan_has_copies_of_every_base_and_one_clean_record_of_each() -> None:
-    made = plan(bases=5, dimension=4, small=3, top_k=2)
-    assert {name: len(records) for name, records in made["records"].items()} == {"clean": 5, "copied": 20, "named": 20}
-    assert {family(one["id"]) for one in made["records"]["copied"]} == set(range(5))
-    assert set(made["known"]) <= {one["id"] for one in made["records"]["clean"]}
-    assert plan() == plan()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 
 import pytest
 
-from prove.differential import WHERE, compared, finding, recording, through_nginx
+from prove.differential import compared, finding, recording
 from prove.differential_corpus import OK, PROBES
 from prove.differential_reasons import NGINX, OURS, Reason, _table
 from prove.differential_views import Message, View, differences, messages
@@ -16,20 +15,6 @@ from support.process.running import running
 REQUEST = messages(b"GET /a HTTP/1.1\r\nHost: c\r\nX-a: 1\r\nX-B: 2\r\n\r\n", is_answer=False)
 ANSWER = messages(b"HTTP/1.1 200 OK\r\nX-A: 1\r\nContent-Length: 2\r\n\r\nok")
 DIRECT = View(REQUEST, ANSWER, is_ended=True)
-
-
-def test_messages_are_read_leniently() -> None:
-    two = messages(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nabGET / HTTP/1.1\r\n\r\n", is_answer=False)
-    assert [(each.line, each.content) for each in two] == [(b"POST / HTTP/1.1", b"ab"), (b"GET / HTTP/1.1", b"")]
-    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nok\r\n0\r\nX-T: 1\r\n\r\n"
-    assert messages(chunked)[0].content == b"ok"
-    assert messages(chunked)[0].is_whole
-    assert not messages(chunked[:-8])[0].is_whole
-    assert [each.status for each in messages(b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK)] == [b"103", b"200"]
-    assert messages(b"HTTP/1.1 200 OK\r\n\r\nuntil the end")[0].content == b"until the end"
-    assert messages(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", bodiless=True)[0].is_whole
-    assert not messages(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort")[0].is_whole
-    assert not messages(b"GET / HTT")[0].is_whole
 
 
 @pytest.mark.parametrize(
@@ -86,17 +71,3 @@ async def test_ours_are_the_listed_ones_on_probes_that_end_their_connection() ->
     async with recording() as recorder, running(f"http://127.0.0.1:{recorder.port}", mode="off") as proxy:
         found = finding("raw messages", await compared(recorder, proxy.port, few), listed, strict=True)
         assert found.met, found.measured
-
-
-def test_without_nginx_there_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prove.differential.WHERE", "")
-    with through_nginx(1) as port:
-        assert port is None
-
-
-@pytest.mark.skipif(shutil.which("nginx", path=WHERE) is None, reason="nginx is not installed here")
-async def test_a_plain_request_through_nginx_is_the_direct_one() -> None:
-    async with recording() as recorder:
-        with through_nginx(recorder.port) as port:
-            assert port is not None
-            assert await compared(recorder, port, PROBES[:1]) == {}

@@ -1,33 +1,24 @@
-"""The judges of the gRPC sections can fail, and their database, clients and faults do what their names say."""
+"""The judges of the gRPC sections can fail."""
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 from collections import Counter
-from contextlib import AsyncExitStack
-from pathlib import Path
 
 import grpc
 import pytest
-from qdrant_client import grpc as pb
 
 from prove import grpc_faults, grpc_grace, grpc_load, grpc_soak, grpc_writes
-from prove.grpc_answers import best, databases, is_told, misbehaving
-from prove.grpc_calls import ALONE, OK, OURS, Calls, at, callers
-from prove.grpc_database import Methods, answer, members, read_rankings, slow, upserted
+from prove.grpc_answers import databases, is_told, misbehaving
+from prove.grpc_calls import OK, OURS, Calls
 from prove.grpc_farewell import arrived
-from prove.grpc_faults import Invalidation, heard, is_same
-from prove.grpc_goodbye import saying_goodbye
-from prove.grpc_searches import CANDIDATES, LARGE, TINY, asked, write_rankings
+from prove.grpc_faults import Invalidation, is_same
 from prove.held import MIB, Held
 from prove.toxics import Toxic
 from support.grpc.calls import Seen
-from support.grpc.upstream import echo, ending, grpc_upstream
-from support.qdrant.scripted_grpc import in_front, query, scripted, upsert
+from support.grpc.upstream import grpc_upstream
+from support.qdrant.scripted_grpc import scripted
 
 UNAVAILABLE, EXCEEDED = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED
-UNARY = "/test.Service/Method"
 
 
 def seen(code: grpc.StatusCode = grpc.StatusCode.OK, message: bytes = b"a", *, is_ours: bool = False) -> Seen:
@@ -68,10 +59,6 @@ def test_what_the_database_said_must_pass_word_for_word() -> None:
     assert not is_told(after(seen()), after(seen(message=b"part")), b"distinct")
 
 
-def test_every_toxic_is_among_the_faults() -> None:
-    assert {toxic for toxic, _, _ in grpc_faults.FAULTS} == {None, *Toxic}
-
-
 @pytest.mark.parametrize("mode", ["off", "on"])
 async def test_a_widened_answer_that_is_cut_costs_the_improvement_and_nothing_else(mode: str) -> None:
     async with grpc_upstream(Query=scripted()) as database:
@@ -79,83 +66,10 @@ async def test_a_widened_answer_that_is_cut_costs_the_improvement_and_nothing_el
     assert found.met, found.measured
 
 
-async def test_what_is_expected_of_a_distinct_page_is_what_the_proxy_makes() -> None:
-    async with in_front() as (_, proxy):
-        assert (await query(proxy.port)).messages == (best(),)
-
-
 @pytest.mark.parametrize("name", ["status INTERNAL, every search", "garbage, widened searches"])
 async def test_a_misbehaving_database_is_a_finding(name: str) -> None:
     found = await misbehaving(name, databases()[name], "on", rounds=1)
     assert found.met, found.measured
-
-
-@pytest.mark.parametrize("has_taken_it", [True, False])
-async def test_a_call_outlives_the_goodbye_that_meets_it(*, has_taken_it: bool) -> None:
-    async with (
-        saying_goodbye(has_taken_it=has_taken_it) as address,
-        grpc.aio.insecure_channel(address, options=ALONE) as channel,
-    ):
-        assert (await heard(channel, seconds=10.0)).seen.code is grpc.StatusCode.OK
-
-
-async def test_a_connection_that_ends_after_its_goodbye_fails_the_call() -> None:
-    async with (
-        saying_goodbye(has_taken_it=True, answers=False) as address,
-        grpc.aio.insecure_channel(address, options=ALONE) as channel,
-    ):
-        assert (await heard(channel, seconds=10.0)).seen.code is UNAVAILABLE
-
-
-def test_the_database_reads_searches_and_writes_as_the_official_library_says_them(tmp_path: Path) -> None:
-    write_rankings(tmp_path / "answers")
-    rankings = read_rankings(tmp_path / "answers")
-    for collection, limit, is_wanted in itertools.product((TINY, LARGE), (3, CANDIDATES), (True, False)):
-        reply = answer(rankings, asked(collection, limit=limit, with_vectors=is_wanted))
-        points = pb.QueryResponse.FromString(reply).result
-        assert len(points) == min(limit, collection[1])
-        assert {point.HasField("vectors") for point in points} == {is_wanted}
-        assert {len(point.vectors.vector.dense.data) for point in points} == {collection[2] if is_wanted else 0}
-    assert [upserted(upsert(number)) for number in (1, 300, 70_000)] == [1, 300, 70_000]
-    assert members(b"\x09" + bytes(8) + b"\x15" + bytes(4) + b"\x18\x05") == {3: 5}
-
-
-async def test_a_write_is_in_the_journal_and_a_slow_answer_has_its_size(tmp_path: Path) -> None:
-    with (tmp_path / "journal").open("wb") as journal:
-        methods = Methods(journal.fileno(), {})
-        server = grpc.aio.server(handlers=(methods,))
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        async with callers(port, channels=1) as asking:
-            assert await asking.ask("/qdrant.Points/Upsert", upsert(7)) == OK
-            assert await asking.ask("/prove.Calls/Slow", slow(0.01, 10)) == OK
-            assert await asking.ask("/prove.Calls/Fail", b"INTERNAL") == 13
-            assert await asking.talk("/prove.Streams/Echo", b"x") == OK
-        await server.stop(0)
-    assert (tmp_path / "journal").read_text(encoding="ascii") == "7\n"
-
-
-async def test_callers_tell_the_proxys_words_from_the_databases_and_count_goodbyes() -> None:
-    ours = ending(UNAVAILABLE, "", trailing=(("x-vecsieve-origin", "proxy"),))
-    theirs = ending(UNAVAILABLE, "")
-    async with AsyncExitStack() as ends:
-        database = await ends.enter_async_context(grpc_upstream(Method=echo, Ours=ours, Theirs=theirs))
-        async with callers(database.port, channels=1) as asking:
-            told = await at(asking, UNARY, b"x", rate=200, seconds=0.1)
-            assert (told.outcomes, told.latency.count) == ({OK: 20}, 20)
-            for method, outcome in (("Ours", 14 + OURS), ("Theirs", 14)):
-                assert await asking.ask(f"/test.Service/{method}", b"x") == outcome
-            assert asking.goodbyes == 0
-            await ends.aclose()
-            async with asyncio.timeout(10):
-                while not asking.goodbyes:
-                    await asyncio.sleep(0.01)
-
-
-def test_outcomes_are_told_in_words() -> None:
-    made = calls(OK, OK, 14, 14 + OURS)
-    assert made.words() == "2 × OK, 1 × UNAVAILABLE, 1 × UNAVAILABLE of the proxy"
-    assert made.failed == 2
 
 
 def test_a_write_twice_or_lost_is_unmet() -> None:

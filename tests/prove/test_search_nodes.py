@@ -10,7 +10,7 @@ import pytest
 from servers.opensearch.store import Product
 
 from prove.search_nodes import Answered, Connection, Tally, judge, started, tallied
-from prove.search_requests import COPIED, JSON, Drawn, drawn, near
+from prove.search_requests import COPIED, JSON, Drawn, near
 
 REQUESTS = 120
 
@@ -21,17 +21,6 @@ def test_no_request_of_a_hundred_differs(product: Product) -> None:
         assert tally.made == REQUESTS
     assert tally.changed > 0
     assert tally.faults == {"off": [], "shadow": [], "on": []}
-
-
-def test_every_kind_of_ranking_and_list_is_drawn() -> None:
-    for product, kinds in (
-        (Product.OPENSEARCH, ("knn", "script_score", "bool")),
-        (Product.ELASTICSEARCH, ("knn", "retriever", "query")),
-    ):
-        requests = [drawn(random.Random(number), product) for number in range(300)]
-        assert any(request.is_list for request in requests)
-        bodies = json.dumps([body for request in requests for _, body in request.searches])
-        assert all(f'"{kind}"' in bodies for kind in kinds)
 
 
 QUERY = {"query": {"knn": {"v": {"vector": near(random.Random(1)), "k": 20}}}, "size": 5, "_source": ["n"]}

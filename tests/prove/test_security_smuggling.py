@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from prove.security_corpus import HEAD, INSIDE, POISON, PROBES, Probe
-from prove.security_readers import READERS, requests
+from prove.security_corpus import HEAD, POISON, PROBES, Probe
 from prove.security_smuggling import Recorder, faults, probed, recorder
 from support.network.streams import serving
 
@@ -88,13 +87,3 @@ def test_a_field_that_the_client_gave_to_another_request_is_told() -> None:
     poison = POISON.replace(b"Host", b"Api-Key: stolen\r\nHost")
     answers = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" * 2
     assert any("carries" in each for each in faults(OF["trailers"], [OF["trailers"].data, poison], answers))
-
-
-def test_the_readers_differ_where_parsers_do_and_nowhere_else() -> None:
-    plain = HEAD + b"Transfer-Encoding: chunked\r\n\r\n3;x\r\nabc\r\n0\r\nA: 1\r\n\r\n" + POISON
-    read = [requests(plain, reader) for reader in READERS]
-    assert all(found == read[0][0] and rest == b"" for found, rest in read)
-    assert [request.content for request in read[0][0]] == [b"abc", b""]
-    torn = HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: %d\r\n\r\n" % len(INSIDE) + INSIDE
-    assert [len(requests(torn, reader)[0]) for reader in READERS] == [2, 1, 2, 1]
-    assert [len(requests(HEAD.replace(b"\r\n", b"\n") + b"\n", reader)[0]) for reader in READERS] == [0, 0, 1, 1]

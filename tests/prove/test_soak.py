@@ -1,4 +1,4 @@
-"""The soak's judge sees growth, leaks and failures; the lag and the yardstick can be unmet; a crowd of requests is mixed as said."""
+"""The soak's judge sees growth, leaks and failures; the yardstick can be unmet."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections import Counter
 import pytest
 
 from prove.held import MIB, Held
-from prove.instances import Balancer, Instance
-from prove.load import lag_in
 from prove.openload import RequestRecorder
-from prove.soak import FAULTS, Course, judged, mixed
+from prove.soak import Course, judged
 from prove.yardstick import BASE
 from prove.yardstick import judged as beside_nginx
 
@@ -54,40 +52,7 @@ def test_a_short_soak_judges_no_slope_and_a_failure_is_one_at_any_length() -> No
     assert unmet(10.0, answered(200, 502), course()) == ["0 failed"]
 
 
-def test_one_in_a_hundred_meets_a_fault_and_one_in_ten_writes() -> None:
-    sent = [mixed(number) for number in range(100 * len(FAULTS))]
-    assert Counter(raw for raw in sent if b"x-fault" in raw) == Counter(FAULTS)
-    assert sum(raw.startswith(b"PUT") for raw in sent) == len(sent) // 10
-    assert not any(b"Connection: close" in raw for raw in sent)
-
-
-def test_the_lag_is_the_edge_of_the_bucket_that_holds_the_share() -> None:
-    name = "vecsieve_event_loop_lag_seconds_bucket"
-    page = "\n".join(f'{name}{{le="{edge}"}} {count}' for edge, count in (("0.001", 98), ("0.25", 99), ("+Inf", 100)))
-    assert [lag_in(page, share) for share in (0.98, 0.99, 1.0)] == [0.001, 0.25, float("inf")]
-    with pytest.raises(AssertionError, match="never measured"):
-        lag_in("", 0.99)
-
-
-def test_lag_since_an_earlier_page_is_that_of_the_time_between() -> None:
-    def page(quick: int, slow: int) -> str:
-        name = "vecsieve_event_loop_lag_seconds_bucket"
-        return f'{name}{{le="0.001"}} {quick}\n{name}{{le="0.25"}} {quick + slow}\n'
-
-    assert lag_in(page(100, 50), 0.99) == 0.25
-    assert lag_in(page(100, 50), 0.99, since=page(10, 50)) == 0.001
-    with pytest.raises(AssertionError):
-        lag_in(page(10, 50), 0.99, since=page(10, 50))
-
-
 def test_a_tenth_less_than_the_recorded_share_of_nginx_is_unmet() -> None:
     assert beside_nginx([1000 * BASE] * 3, [1000.0] * 3).met
     assert beside_nginx([890 * BASE] * 3, [1000.0] * 3).met is False
     assert beside_nginx([500 * BASE] * 3, [500.0] * 3).met, "what slows both is not ours"
-
-
-async def test_a_balancer_without_a_ready_instance_has_no_answer() -> None:
-    instance = Instance("http://127.0.0.1:9")
-    await instance.look()
-    assert not instance.is_ready
-    assert await Balancer([instance]).ask(b"") == 0

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import islice
 
 import pytest
 
 from prove.hops import end_to_end
-from prove.transparency_answers import Said, Teller, answers, heard, question
+from prove.transparency_answers import Teller
 from prove.transparency_answers import compared as answers_compared
 from prove.transparency_answers import difference as answer_difference
-from prove.transparency_requests import Sent, Tried, asked, compared, difference
-from prove.transparency_searches import everything, faults, readable
-from prove.transparency_settings import leaves, unspoken
+from prove.transparency_requests import Sent, Tried, compared, difference
+from prove.transparency_searches import everything, faults
+from prove.transparency_settings import unspoken
 from support.exchanges.any_message import Message
 from support.exchanges.conversation import Conversation
 from support.network.faulty_upstream import FaultyUpstream, RawReply, Received, answering, reply
@@ -66,12 +65,6 @@ def test_a_request_that_must_be_refused_and_arrives_is_noticed() -> None:
     assert tried.findings()[1].met is False
 
 
-def test_requests_are_drawn_in_any_number() -> None:
-    drawn = list(islice(asked(), 12))
-    assert len(drawn) == 12
-    assert all(b"\r\n\r\n" in sent.raw(80) for sent in drawn)
-
-
 async def test_a_few_requests_arrive_as_they_would_directly() -> None:
     async with FaultyUpstream(answering(reply())) as upstream, running(upstream.url, mode="off") as proxy:
         found = await compared(25, upstream, proxy.port)
@@ -93,23 +86,6 @@ def test_an_answer_that_comes_otherwise_is_noticed() -> None:
     assert answer_difference(one, replace(one, body=b"bod"))
     assert answer_difference(one, replace(one, head=one.head.replace(b"OK", b"Ok")))
     assert answer_difference(one, replace(one, head=one.head.replace(b"X-a", b"x-a")))
-
-
-@pytest.mark.deep  # half a megabyte of them
-def test_answers_are_drawn_with_honest_ones_between() -> None:
-    drawn = list(answers(12))
-    assert len(drawn) == 12
-    assert drawn[0] is None
-
-
-async def test_a_cut_answer_is_none() -> None:
-    said = Said(200, "OK", [], [], Message(b"body", "length"), is_packed=False)
-    assert said.raw() == b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"
-    async with FaultyUpstream(answering(said.raw()[:-1])) as upstream:
-        asked_close = question(0, is_search=False)
-        assert (await heard(upstream.port, asked_close, replace(said, status=204))) is not None
-    async with FaultyUpstream(lambda talk: talk.send(said.raw()[:-1])) as upstream:
-        assert await heard(upstream.port, asked_close, said) is None
 
 
 def talked(limit: int = 2) -> Conversation:
@@ -137,15 +113,6 @@ def test_results_that_are_not_the_databases_own_are_noticed() -> None:
     swapped = json.loads(direct)
     swapped["result"]["points"].reverse()
     assert faults(talk, direct, whole, json.dumps(swapped, separators=(",", ":")).encode())
-
-
-def test_half_a_surrogate_pair_is_made_readable_and_as_long() -> None:
-    assert readable(rb'{"a":"\ud800\n"}') == rb'{"a":"\u0041\n"}'
-
-
-def test_settings_are_read_by_their_indentation() -> None:
-    text = "mode: on # said\nlimits:\n  in_flight: 5\n  # no: 1\nrules:\n  - collection: a\n    mode: off\nworkers: 2\nlist: [a]\n"
-    assert leaves(text) == {"mode": "on", "limits.in_flight": "5", "workers": "2"}
 
 
 def test_a_line_that_is_not_said_is_noticed() -> None:

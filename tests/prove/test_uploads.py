@@ -8,7 +8,7 @@ from typing import cast
 import aiohttp
 
 from prove.stack import Proxy
-from prove.uploads import answers_once_then_dies, hashes, judged_once, started, takes_all, uploaded, written
+from prove.uploads import answers_once_then_dies, hashes, judged_once, takes_all, uploaded, written
 from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, Talk, reply
 from support.process.stack import Command
 
@@ -47,12 +47,3 @@ async def test_a_body_that_arrives_otherwise_is_found() -> None:
             for is_chunked in (False, True):
                 assert await uploaded(behind(honest), size, is_chunked=is_chunked)
                 assert not await uploaded(behind(other), size, is_chunked=is_chunked)
-
-
-async def test_a_started_upload_is_no_whole_request() -> None:
-    async with FaultyUpstream(takes_all) as upstream:
-        for is_chunked in (False, True):
-            client = await RawClient.connect(upstream.port)
-            await client.send(started(99_999, is_chunked=is_chunked))
-            await client.close()
-        assert upstream.requests == []

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from prove.answer_faults import ACTS, NO_ANSWER, WIDENED, Rounds, asked, planned, play
-from prove.faults import REPORT, Seen, seen
+from prove.answer_faults import planned, play
+from prove.faults import REPORT, Seen
 from prove.inner_faults import stage
 from prove.verdicts import is_as_broken, is_direct, is_direct_beside_a_report, is_fair, is_never_whole
-from support.exchanges.odd_answers import ODD
 from support.exchanges.widened_faults import VECTORS
-from support.network.broken_answers import CUT_BODIES, NO_HEAD
 from support.network.faulty_upstream import FaultyUpstream
 from support.process.running import running
 
@@ -61,12 +59,6 @@ def test_an_unusual_answer_keeps_its_fields_its_count_and_its_first_result() -> 
     assert not is_fair(direct, Seen("broken"))
 
 
-def test_every_fault_can_be_asked_for_by_its_own_name() -> None:
-    names = [*WIDENED, *VECTORS, *(f"head: {name}" for name in NO_HEAD), *CUT_BODIES, *ODD, "slow first byte"]
-    assert sorted(names) == sorted(ACTS)
-    assert set(ACTS) >= NO_ANSWER
-
-
 async def test_a_proxy_that_passes_the_widened_fault_on_is_found() -> None:
     async with FaultyUpstream(planned) as upstream:
         fine = await play((upstream.port, upstream.port), "html", is_direct, 2, modes=("on",), everywhere=True)
@@ -87,22 +79,6 @@ async def test_a_widened_fault_is_survived_by_the_proxy_within_the_test(name: st
         assert done.finding("F1", name, "as direct").met, done.wrong
         assert done.unwell == 0
         assert sum(proxy.failed_open().values()) == 1
-
-
-async def test_rounds_add_up() -> None:
-    done = Rounds(asked=2)
-    more = Rounds(asked=3, unwell=1)
-    more.wrong["on: broken"] += 1
-    done.add(more)
-    assert done.finding("F2", "x", "y").measured == "4 of 5; 1 × on: broken"
-    assert done.unwell == 1
-
-
-async def test_a_fault_that_nobody_asks_for_does_not_happen() -> None:
-    async with FaultyUpstream(planned) as upstream:
-        assert (await seen(upstream.port, asked())).line == LINE
-        assert (await seen(upstream.port, asked("500"))).line == LINE, "it is no widened request"
-        assert (await seen(upstream.port, asked("500", everywhere=True))).line.startswith(b"HTTP/1.1 500 ")
 
 
 async def test_an_exception_of_ours_that_is_survived_is_counted_as_such_and_one_that_never_came_is_not() -> None:

@@ -13,13 +13,12 @@ import numpy as np
 import orjson
 import pytest
 from quality import gates
-from quality.gates import GATES, Figures, Gate, Verdict, covered, judged, main, overlap
-from quality.seeded import QUESTIONS, SOFT_HYPHEN, seeded_set
+from quality.gates import GATES, Figures, Gate, Verdict, judged, main, overlap
+from quality.seeded import seeded_set
 
 from support.jobs.labelled_folders import BY_TEXT, BY_VECTORS, labelled_folder
 from vecsieve.proxy.jobs.evaluate.reading import Item, LabelledSet, Query, read_set, unit
 from vecsieve.proxy.jobs.evaluate.searching import contenders
-from vecsieve.proxy.selection.reading.text import Text
 
 PASSING = Figures(
     collapse=0.35, documents=0.6, sections=0.7, questions=0.7, delta_best=0.45, delta_mean=0.9, stability=1.0
@@ -105,13 +104,6 @@ def test_what_a_page_has_no_room_for_has_not_collapsed() -> None:
     assert not found.passed
 
 
-def test_the_best_and_the_mean_distance_of_a_page() -> None:
-    vectors = [[1.0, 0.0], [0.6, 0.8]]
-    figures = verdict(labelled([item("a", doc="1"), item("b", doc="2")], vectors, [[0]]), BY_VECTORS, top_k=2).figures
-    assert figures.delta_best == pytest.approx(0.0)
-    assert figures.delta_mean == pytest.approx(0.2)
-
-
 @pytest.mark.parametrize(
     ("span", "others", "share"),
     [
@@ -126,21 +118,6 @@ def test_the_best_and_the_mean_distance_of_a_page() -> None:
 )
 def test_spans_that_overlap_count_once(span: gates.Span, others: list[gates.Span], share: float) -> None:
     assert overlap(span, others) == pytest.approx(share)
-
-
-def test_a_need_is_covered_by_its_item_or_by_what_the_page_shows_of_the_same_tokens() -> None:
-    items = (
-        item("gold", doc="1", token_start=100, token_end=200),
-        item("left", doc="1", token_start=80, token_end=160),
-        item("right", doc="1", token_start=150, token_end=180),
-        item("elsewhere", doc="2", token_start=100, token_end=200),
-        item("without a span", doc="1"),
-        item("with an empty one", doc="1", token_start=150, token_end=150),
-    )
-    query = Query(subtopics={"a": frozenset([0]), "b": frozenset([4])}, relevant=frozenset([0, 4]), candidates=None)
-    assert covered(query, [0, 4], items) == 1.0
-    assert covered(query, [1, 2], items) == pytest.approx(0.4), "80 of 100 tokens of one of two needs"
-    assert covered(query, [3, 5], items) == 0.0
 
 
 def test_a_page_that_depends_on_the_order_of_equal_scores_is_not_stable() -> None:
@@ -246,15 +223,6 @@ def test_collapsing_by_document_alone_loses_sections_and_does_not_pass() -> None
 # What is told.
 
 
-def test_a_program_reads_figures_limits_and_verdicts() -> None:
-    failed = Verdict(set="s", policy="p", queries=4, figures=replace(PASSING, sections=math.nan))
-    told = orjson.loads(orjson.dumps(gates.as_json([failed], top_k=8, every=2, seed=1)))
-    assert (told["passed"], told["top_k"], told["every"], told["seed"]) == (False, 8, 2, 1)
-    (only,) = told["verdicts"]
-    assert only["figures"]["sections"] is None
-    assert [name for name, gate in only["gates"].items() if not gate["passed"]] == ["sections"]
-
-
 def test_the_gates_decide_about_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = labelled_folder(tmp_path / "data" / "first").parent
     assert main([str(folder), "--policy", f"own={BY_VECTORS}", "--top-k", "3"]) == 1
@@ -285,45 +253,3 @@ def seeded() -> LabelledSet:
 
 def texts(seeded: LabelledSet, number: int) -> list[str]:
     return [orjson.loads(seeded.items[row].payload["text"]) for row in sorted(seeded.queries[number].relevant)]
-
-
-def test_a_hundred_questions_have_four_answers_each(seeded: LabelledSet) -> None:
-    assert len(seeded.queries) == QUESTIONS == 100
-    assert {len(query.relevant) for query in seeded.queries} == {4}
-    assert len(seeded.vectors) == len(seeded.items)
-
-
-def test_the_copies_of_a_text_look_different(seeded: LabelledSet) -> None:
-    original, same, drifted, shouted = texts(seeded, 0)
-    assert same == original
-    assert drifted.startswith("The handbook, second edition    page 12\n")
-    assert SOFT_HYPHEN in drifted
-    assert shouted != original
-    assert shouted.upper().split() == original.upper().split()
-    assert "\n" in shouted
-    (plain, _), (loud, _) = Text(original).passages(), Text(shouted).passages()
-    assert loud.tokens == plain.tokens
-
-
-def test_every_item_is_a_document_of_its_own(seeded: LabelledSet) -> None:
-    assert len({item.doc for item in seeded.items}) == len(seeded.items)
-
-
-def test_copies_are_near_their_original_and_questions_near_their_answers(seeded: LabelledSet) -> None:
-    for number, query in enumerate(seeded.queries):
-        rows = sorted(query.relevant)
-        assert (seeded.vectors[rows] @ seeded.vectors[rows[0]]).min() > 0.99
-        asked = seeded.vectors @ seeded.query_vectors[number]
-        assert 0.8 < asked[rows].max() < 0.99
-
-
-def test_the_set_is_the_same_every_time(seeded: LabelledSet) -> None:
-    again = seeded_set()
-    assert np.array_equal(again.vectors, seeded.vectors)
-    assert np.array_equal(again.query_vectors, seeded.query_vectors)
-    assert again.items == seeded.items
-
-
-def test_about_half_of_the_items_are_copies(seeded: LabelledSet) -> None:
-    share = 1 - len({item.atoms for item in seeded.items}) / len(seeded.items)
-    assert 0.5 < share < 0.7

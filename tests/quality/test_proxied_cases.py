@@ -5,23 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from quality.proxied_cases import FIRST, LAYOUTS, STEP, WAYS, judged, losses, scored
+from quality.proxied_cases import LAYOUTS, WAYS, judged, losses
 
 from support.jobs.eval_data import NEEDS_CASES, cases
 from support.jobs.labelled_folders import write_lines
 from vecsieve.proxy.jobs.evaluate.cases import read_cases
 
 APART = ["The gate opens at nine in the morning.", "A train to the coast leaves from platform two."]
-
-
-def test_a_score_ranks_a_point_and_hardly_moves_it() -> None:
-    vectors = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 4)))[0].T.astype(np.float32)
-    points = np.array([scored(vector, rank) for rank, vector in enumerate(vectors)])
-    assert np.allclose(points[:, -1], FIRST - STEP * np.arange(4))
-    assert np.allclose(np.linalg.norm(points, axis=1), 1.0)
-    assert np.abs(points @ points.T - vectors @ vectors.T).max() < 0.011
 
 
 def test_what_the_proxy_leaves_is_seen_in_every_way(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from quality.public_benchmark.corpora import Chunk, Excerpt, Question
-from quality.public_benchmark.scores import passages, scored
+from quality.public_benchmark.scores import scored
 from quality.public_benchmark.tables import row
 
 TEXT = " ".join(f"w{number}" for number in range(40))
@@ -36,12 +36,6 @@ def test_an_excerpt_across_a_border_is_said_by_both_chunks_together_and_by_none_
 def test_a_copy_elsewhere_says_an_excerpt_by_content_and_not_by_position() -> None:
     page = scored(question(5, 15), [chunk(0, 20, "b")], CORPORA)
     assert (page.recall, page.said, page.unbroken) == (0.0, 1.0, True)
-
-
-def test_what_overlaps_is_read_twice() -> None:
-    page = scored(question(5, 15), [chunk(0, 20), chunk(10, 30)], CORPORA)
-    assert page.twice == pytest.approx(6 / 32)  # the runs of five of words 10 to 20, of 16 a chunk
-    assert passages([chunk(10, 30), chunk(0, 20), chunk(35, 40)], CORPORA) == [chunk(0, 30).text, chunk(35, 40).text]
 
 
 def test_a_row_counts_answers_lost_won_and_broken() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search_clients.run import COUNT, faults, plan
+from search_clients.run import faults
 
 DIRECT = {"search": ["a", "a", "b"], "count": ["96"]}
 GOOD = {"direct": DIRECT, "off": DIRECT, "shadow": DIRECT, "on": {"search": ["a", "b", "c"], "count": ["96"]}}
@@ -20,9 +20,3 @@ def test_every_other_is_found_out() -> None:
         "on: search has 2 distinct results of 2, directly 3"
     ]
     assert faults({**GOOD, "on": {**GOOD["on"], "count": ["48"]}}) == ["on: count differs"]
-
-
-def test_the_plan_has_more_passages_than_results() -> None:
-    made = plan()
-    assert len({each["text"] for each in made["passages"]}) > COUNT
-    assert len(made["query"]) == len(made["passages"][0]["vector"])
