@@ -102,8 +102,8 @@ def shown(value: object, *, name: str = "") -> str:
     return one_line(json.dumps(masked(value, name=name), ensure_ascii=False, default=str))
 
 
-def one_line(text: str) -> str:
-    return _cut(_printable(text), LONGEST_VALUE)
+def one_line(text: str, longest: int = LONGEST_VALUE) -> str:
+    return _cut(_printable(text), longest)
 
 
 def masked(value: object, *, name: str = "") -> object:

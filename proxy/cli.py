@@ -31,7 +31,7 @@ ABOUT = "Transparent reverse proxy that makes a vector database's top_k results 
 EVALUATE = """Run policies over labelled queries: redundancy removed, answers kept, subtopics found, time taken.
 
 A set is a folder with corpus.jsonl (id, doc, atoms: labels of the item's content, and its payload), queries.jsonl
-(subtopics: each need, with the ids that satisfy it) and the embeddings of both, corpus.f16.npy and queries.f16.npy.
+(subtopics: each need, with the ids that satisfy it) and the embeddings of both, corpus.npy and queries.npy.
 A policy given here changes --config's, or without it the default policy:
 
 vecsieve evaluate data --policy now={} --policy "wide={threshold: {relative: 0.3}}" --policy old=classical

@@ -248,7 +248,7 @@ def looking_upstream(settings: Settings) -> Iterator[None]:
         if fault is None:
             LOGGER.info("the database accepts connections")
         else:
-            LOGGER.warning("%s. Start it, or set another address with --upstream URL", fault)
+            LOGGER.warning("%s", talk.advised(fault))
 
     looking = asyncio.create_task(look(), name="vecsieve-look-upstream")
     try:

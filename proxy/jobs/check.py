@@ -30,7 +30,7 @@ from vecsieve.config.schema import Settings
 from vecsieve.config.yaml_core import effective
 
 from ..http.tls import upstream_context
-from ..process.talk import fault_of
+from ..process import talk
 from ..runtime.files import bounded, reason
 from ..search.collections.paths import judged, strings_of
 from ..search.collections.profiles import Profiles
@@ -46,6 +46,7 @@ LARGEST_BYTES = 4 * 1024 * 1024
 SLOW_SECONDS = 1.0
 POINTS = 10  # whose payloads show where the texts are
 WATCH_SECONDS = 2.0
+LONGEST_WORDS = 1_000  # characters of a sentence of the verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +204,9 @@ async def connect(
     key = environment.get(name) or None
     if variable is not None and key is None:
         raise CheckError(f"--api-key-env: {variable} is not set")
-    fault = await fault_of(settings.upstream)
+    fault = await talk.fault_of(settings.upstream)
     if fault is not None:
-        raise CheckError(f"{fault}. Start it, or correct upstream.url")
+        raise CheckError(talk.advised(fault))
     say(f"reach        {settings.upstream.url} takes connections")
     timeout = aiohttp.ClientTimeout(total=SECONDS)
     connector = aiohttp.TCPConnector(ssl=upstream_context(settings.upstream) if _is_tls(settings) else True)
@@ -237,7 +238,7 @@ async def watch(settings: Settings, say: Callable[[str], None], *, every_seconds
             if (mode := _member(status, "mode")) in {"on", "off"}:
                 raise CheckError(f"the VecSieve at {url} runs in mode {mode}; its mode shadow measures the verdict")
             verdict = _member(status, "verdict")
-            sentence = one_line(str(_member(verdict, "sentence") or "Not enough yet: no search is measured."))
+            sentence = one_line(str(_member(verdict, "sentence") or "Not enough yet: no search is measured."), LONGEST_WORDS)
             if sentence != said:
                 say(f"verdict      {sentence}")
                 said = sentence
@@ -261,7 +262,7 @@ async def _status(session: aiohttp.ClientSession, url: str) -> object:
 
 def _pairs(details: object) -> list[tuple[str, str]]:
     rows = [row for row in details if isinstance(row, list) and len(row) == 2] if isinstance(details, list) else []
-    return [(one_line(str(name)), one_line(str(words))) for name, words in rows]
+    return [(one_line(str(name)), one_line(str(words), LONGEST_WORDS)) for name, words in rows]
 
 
 def _is_tls(settings: Settings) -> bool:

@@ -131,6 +131,11 @@ async def fault_of(upstream: UpstreamSettings, *, seconds: float = PROBE_SECONDS
     return None
 
 
+def advised(fault: str) -> str:
+    """The fault with what to look at, unless it asks a question already."""
+    return fault if fault.endswith("?") else f"{fault}. Is upstream.url right, and does the database run?"
+
+
 class TextLines:
     """A sink that writes the log's JSON lines as text."""
 
@@ -223,7 +228,7 @@ def summary(registry: CollectorRegistry, verdict: str = "") -> str:
     searches = int(sum(totals.outcomes.values()))
     if not searches and (requests := int(totals.plain["requests_total"])):
         return (
-            f"No search arrived, but {requests:,} other requests. Is the backend right (--backend), and the prefix of "
+            f"No search arrived, but {requests:,} other request{'' if requests == 1 else 's'}. Is the backend right (--backend), and the prefix of "
             "the paths that clients send (upstream.path_prefix)?"
         )
     if not searches:

@@ -113,7 +113,7 @@ def test_a_start_and_an_end_are_lines_of_the_log(database: str, workers: str) ->
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_dead_database_does_not_hold_up_the_start_and_is_named(workers: str) -> None:
     with serving("http://127.0.0.1:9", "--workers", workers) as (running, _, admin):
-        running.wait_for("Start it, or set another address with --upstream URL")
+        running.wait_for("Is upstream.url right, and does the database run?")
         assert exchange(admin, "GET", "/livez").status == 200
         assert "VecSieve cannot reach the database at 127.0.0.1:9: connection refused" in running.output()
 

@@ -218,7 +218,9 @@ def _across(sources: Sources) -> str | None:
 def _within(sources: Sources) -> str | None:
     """The source with the largest share of repeats in itself."""
     shares = [
-        (row.copied[number] / row.points, -number) for number, row in enumerate(sources.rows) if row.points >= FEW
+        (row.copied[number] / row.points, -number)
+        for number, row in enumerate(sources.rows)
+        if row.points >= FEW and row.name not in {NO_SOURCE, OTHERS}
     ]
     share, negated = max(shares, default=(0.0, 0))
     if share < LITTLE:
@@ -241,7 +243,7 @@ def _advice(report: Report) -> str:
     if report.sampled:
         return "What to do: vecsieve sweep reports how many points could be deleted, and deletes them; searches remove all of these from answers."
     sure = repeats.equal + repeats.contained
-    sentence = f"What to do: {sure:,} points can be removed where the data is loaded; vecsieve sweep does it, and compares their other fields."
+    sentence = f"What to do: {sure:,} points are copies by their texts. Do not load them again, or delete them with vecsieve sweep, which keeps those whose other fields differ unless --ignore names the fields."
     if not repeats.edited + repeats.vectors:
         return sentence
     return f"{sentence} The other {repeats.edited + repeats.vectors:,} differ in something: searches remove them from answers; read the examples before you delete any."

@@ -59,6 +59,10 @@ class StoreError(Exception):
     """A folder that cannot be used or continued. The message has the reason and the remedy."""
 
 
+class OutdatedError(StoreError):
+    """A folder that belongs to another job, or to an earlier state of the collection."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketches:
     """h hashes of points: ``hashes`` (h,), the ``places`` (h,) of their points, and their ``bands`` (h,), those of texts first. Different bands
@@ -215,7 +219,7 @@ class Store:
                 if there.get(key) != value
             )
             self._database.close()
-            raise StoreError(
+            raise OutdatedError(
                 f"--work {self._folder} was begun for another job; remove it, or name another folder\n{words}"
             )
 

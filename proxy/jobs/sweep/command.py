@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +26,7 @@ from ...writes.rows import JournalError
 from ..databases import IdsOption, SourceOptions, TextFieldOption, opened, points_opened
 from ..pages import as_html, examples_table
 from ..pairs.joining import Runner
-from ..pairs.store import Store, StoreError
+from ..pairs.store import OutdatedError, Store, StoreError
 from ..source import USUAL_FIELDS, Shape, SourceError
 from .applying import Deletion, Survivors, Unchanged, delete
 from .deciding import Keep, SweepOptions
@@ -90,22 +91,20 @@ def run(
     check_output("--ids", arguments.ids)
     check_output("--journal", arguments.journal)
     if arguments.apply != (arguments.journal is not None):
-        raise SettingsError([Problem("--journal", "one of the two alone", "a file together with --apply")])
+        missing = "--apply" if arguments.journal else "--journal FILE"
+        raise SettingsError([Problem("--apply", f"no {missing}", "both --apply and --journal FILE, or neither")])
     work = arguments.work or usual_folder(arguments, os.environ)
     receiver = None if arguments.webhook is None else Receiver(arguments.webhook, arguments.webhook_secret)
     options = replace(_options(arguments, work), unites=unites)
     try:
-        with (
-            ended_by_signals(),
-            closing(opened(arguments, os.environ)) as source,
-            opened_store(source, options) as store,
-        ):
-            report = sweep(source, options, store, bar=progress_bar, is_decided=arguments.apply)
-            if arguments.ids is not None:
-                write_output("--ids", arguments.ids, b"".join(lines(store)))
-            if arguments.journal is not None:
-                _apply(arguments, source.shape(), store, arguments.journal, choice)
-            report = replace(report, applied=store.deleted)
+        with ended_by_signals():
+            try:
+                report = _swept(arguments, options, choice)
+            except OutdatedError:
+                if arguments.work is not None or arguments.apply:
+                    raise
+                shutil.rmtree(work)  # the usual folder, with what an earlier run read: nothing that only it has
+                report = _swept(arguments, options, choice)
     except (SourceError, StoreError, JournalError) as error:
         sys.stderr.write(f"vecsieve {name}: {error}\n")
         return 1
@@ -116,6 +115,18 @@ def run(
     if receiver is not None and (trouble := receiver.send(report)) is not None:
         sys.stderr.write(f"vecsieve {name}: the webhook's receiver did not accept the event: {trouble}\n")
     return 0
+
+
+def _swept(arguments: Arguments, options: SweepOptions, choice: Choice) -> Report:
+    with closing(opened(arguments, os.environ)) as source, opened_store(source, options) as store:
+        if arguments.work is None and not arguments.apply and store.deleted is not None:
+            raise OutdatedError(f"--work {options.work}: its points have been deleted")
+        report = sweep(source, options, store, bar=progress_bar, is_decided=arguments.apply)
+        if arguments.ids is not None:
+            write_output("--ids", arguments.ids, b"".join(lines(store)))
+        if arguments.journal is not None:
+            _apply(arguments, source.shape(), store, arguments.journal, choice)
+        return replace(report, applied=store.deleted)
 
 
 def _publish(report: Report, arguments: Arguments, work: Path) -> None:
@@ -130,10 +141,13 @@ def _publish(report: Report, arguments: Arguments, work: Path) -> None:
         sys.stderr.write(line(report, now=time.time()).decode())
 
 
-def usual_folder(options: SourceOptions, environment: Mapping[str, str]) -> Path:
-    """The folder of a collection without `--work`: one for each database, because equal names may be different collections."""
+def usual_folder(options: Arguments, environment: Mapping[str, str]) -> Path:
+    """The folder of a collection without `--work`: one for each database, because equal names may be different collections, and for the
+    options on which what was read depends.
+    """
     cache = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    of = "\n".join((options.backend, options.url, options.collection, options.vector or ""))
+    fields = (options.text_field or "", options.time_field or "", *(options.tenant_field or ()))
+    of = "\n".join((options.backend, options.url, options.collection, options.vector or "", options.keep, *fields))
     name = re.sub(r"[^A-Za-z0-9_-]", "_", options.collection)[:40]
     return cache / "vecsieve" / f"sweep-{name}-{xxhash.xxh64_hexdigest(of.encode())}"
 

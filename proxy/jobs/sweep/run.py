@@ -20,7 +20,7 @@ from ..pairs.ids import Ids, spread
 from ..pairs.joining import Runner, by_daft
 from ..pairs.reading import PAGE, SAMPLE, Bar, listed_ids, sample, sketched, stream
 from ..pairs.sketches import Directions, directions
-from ..pairs.store import AllPoints, Page, Store, StoreError
+from ..pairs.store import AllPoints, OutdatedError, Page, Store
 from ..source import Point, Source, mark_of, text_of, text_path, value_at
 from .deciding import Coverings, Keep, SweepOptions, decide, disagree
 from .judging import judged
@@ -90,7 +90,7 @@ def _decided(store: Store, options: SweepOptions) -> Report | None:
     if report is not None and (report.ignored, report.united) == (options.ignored, options.unites):
         return report
     if store.deleted is not None:
-        raise StoreError(
+        raise OutdatedError(
             f"--work {options.work}: points have been deleted with other fields ignored; name another folder"
         )
     return None

@@ -72,7 +72,7 @@ def test_every_backend_has_its_way_to_be_asked() -> None:
 
 def test_a_dead_database_is_named_with_the_reason() -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
-    words = f"VecSieve cannot reach the database at {address}: connection refused. Start it, or correct upstream.url"
+    words = f"VecSieve cannot reach the database at {address}: connection refused. Is upstream.url right, and does the database run?"
     assert fails(f"http://{address}") == words
 
 

@@ -38,6 +38,11 @@ def test_it_waits_until_the_verdict_decides() -> None:
     ]
 
 
+def test_a_long_sentence_is_printed_whole() -> None:
+    sentence = f"Go: mode on would change {'72 % of pages, ' * 20}and it adds 8.0 ms."
+    assert watched(said("go", sentence))[0] == f"verdict      {sentence}"
+
+
 @pytest.mark.parametrize("mode", ["on", "off"])
 def test_another_mode_measures_nothing(mode: str) -> None:
     with pytest.raises(CheckError, match=f"runs in mode {mode}; its mode shadow measures the verdict"):

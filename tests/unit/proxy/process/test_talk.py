@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from support.network.ports import free_ports
 from vecsieve.config.schema import Settings, UpstreamSettings
-from vecsieve.proxy.process.talk import TextLines, as_text, banner, fault_of, policy_of, summary
+from vecsieve.proxy.process.talk import TextLines, advised, as_text, banner, fault_of, policy_of, summary
 from vecsieve.proxy.telemetry.labels import Bypass, Collapse, Outcome
 from vecsieve.proxy.telemetry.log import encode
 from vecsieve.proxy.telemetry.metrics import Metrics
@@ -204,3 +204,8 @@ def test_the_text_sink_writes_through_the_other_and_closes_it() -> None:
     sink.put(json.dumps({"ts": "2026-11-22T20:31:07Z", "level": "info", "msg": "m"}).encode())
     sink.close()
     assert (kept.lines, kept.closed) == ([b"20:31:07 m\n"], True)
+
+
+def test_a_fault_that_asks_a_question_gets_no_second_one() -> None:
+    assert advised("connection refused") == "connection refused. Is upstream.url right, and does the database run?"
+    assert advised("is its URL http://…?") == "is its URL http://…?"
