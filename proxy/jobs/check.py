@@ -238,7 +238,9 @@ async def watch(settings: Settings, say: Callable[[str], None], *, every_seconds
             if (mode := _member(status, "mode")) in {"on", "off"}:
                 raise CheckError(f"the VecSieve at {url} runs in mode {mode}; its mode shadow measures the verdict")
             verdict = _member(status, "verdict")
-            sentence = one_line(str(_member(verdict, "sentence") or "Not enough yet: no search is measured."), LONGEST_WORDS)
+            sentence = one_line(
+                str(_member(verdict, "sentence") or "Not enough yet: no search is measured."), LONGEST_WORDS
+            )
             if sentence != said:
                 say(f"verdict      {sentence}")
                 said = sentence

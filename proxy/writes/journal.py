@@ -81,7 +81,7 @@ class Journal:
         """The ids whose writes reads may not show yet."""
         if self._steady() < self._blind_until:
             return frozenset(ids)
-        return await self._done(lambda book: book.unseen(collection, partition, ids, at=self._steady()))
+        return await self._logged(lambda: self._opened().unseen(collection, partition, ids, at=self._steady()))
 
     async def outdate(self, newer: Sequence[Deletion], *, until: float) -> None:
         """As in `Book`; nothing without a file."""
@@ -119,7 +119,10 @@ class Journal:
             self._work.close()
 
     async def _done(self, work: Callable[[Book], T]) -> T:
-        return await self._logged(lambda: work(self._opened()))
+        """Run work that writes: if it succeeds, trouble is over. A full disk can still be read, and rows settled that are none."""
+        result = await self._logged(lambda: work(self._opened()))
+        self._trouble = ""
+        return result
 
     async def _ended(self, work: Callable[[Book], None]) -> None:
         """Record the end of what was begun, whether its beginning came into the file in time or not: behind it, and also if the waiter leaves."""
@@ -132,14 +135,12 @@ class Journal:
     async def _logged(self, work: Callable[[], T], *, is_kept: bool = False) -> T:
         """Run work on the file. Logs a failure once."""
         try:
-            result = await self._work.run(work, is_kept=is_kept)
+            return await self._work.run(work, is_kept=is_kept)
         except JournalError as error:
             if self._trouble != str(error):  # a full disk would fill the log with one line a write
                 self._trouble = str(error)
                 LOGGER.warning("the journal cannot be used: %s", error)
             raise
-        self._trouble = ""
-        return result
 
     def _opened(self) -> Book:
         if self._book is not None and not self._book.is_in_place:

@@ -65,7 +65,7 @@ def _lock_of(path: Path) -> int | None:
     try:
         return os.open(f"{path}{LOCK}", os.O_CREAT | os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        LOGGER.warning("the journal cannot be used: saw %s, %s", reason(error), EXPECTED)
+        LOGGER.warning("the journal cannot be used: %s: saw %s, %s", path, reason(error), EXPECTED)
         return None
 
 

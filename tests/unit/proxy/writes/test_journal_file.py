@@ -223,6 +223,27 @@ async def test_trouble_is_told_once_and_again_after_it_was_over(path: Path, capl
     assert [f"{path}: saw" in each.message for each in caplog.records] == [True, True]
 
 
+async def test_what_can_be_read_meanwhile_does_not_end_the_trouble(
+    path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk, with a line for each write before."""
+
+    def full(*_arguments: object, **_named: object) -> float:
+        raise JournalError(f"{path}: saw database or disk is full")
+
+    journal = Journal(path, now=lambda: 3.0)
+    await journal.enter([POINT], State.DONE)
+    monkeypatch.setattr(Book, "enter", full)
+    for _ in range(3):
+        await journal.unseen("docs", b"", [b"1"])
+        await journal.before("docs", b"", [b"1"])
+        await journal.drop([POINT])
+        with pytest.raises(JournalError):
+            await journal.enter([POINT], State.PENDING)
+    await journal.close()
+    assert len(caplog.records) == 1
+
+
 class TestClocks:
     """The time of day may be corrected by hours at any moment."""
 

@@ -101,7 +101,9 @@ def test_the_figures_stand_in_sentences() -> None:
     said = conclusions(report())
     assert said[0] == "24 of 50 points (48 %) say nothing that another point does not: 24 contained in one other."
     assert "repeats on average" in said[1]
-    assert said[-1].startswith("What to do: 24 points are copies by their texts. Do not load them again, or delete them with vecsieve sweep")
+    assert said[-1].startswith(
+        "What to do: 24 points are copies by their texts. Do not load them again, or delete them with vecsieve sweep"
+    )
     sampled = conclusions(report(limit=10))
     assert "of 10 points" in sampled[0]
     assert "have another that says all of them" in sampled[0]
