@@ -362,6 +362,8 @@ class WriteGate:
                 outcome = WriteOutcome.LATE
             case LostReplyError() if error.reason is FailOpen.OVERFETCH_TIMEOUT:
                 outcome = WriteOutcome.LATE
+            case JournalError():
+                outcome = WriteOutcome.FAILED  # the journal's own line says why, once
             case _:
                 outcome = WriteOutcome.FAILED
                 LOGGER.warning("a write was not judged", extra={"fields": {"error": type(error).__name__}})

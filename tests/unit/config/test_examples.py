@@ -59,7 +59,7 @@ def test_the_sidecar_listens_on_loopback_and_the_service_everywhere() -> None:
 def test_the_collections_example_gives_each_collection_its_own() -> None:
     made = policies(example("collections"))
     assert made["tenant-documents"].tenant_keys == ("tenant_id",)
-    assert made["manuals-*"].representative == "longest"
+    assert made["manuals-*"].overlap == "exchange"
     assert made["manuals-*"].text_fields == ("text", "content")
     assert (made["products-*"].vector, made["products-*"].mmr) == ("image", None)
     assert made["news-*"].threshold == FixedThreshold(fixed=0.20)
