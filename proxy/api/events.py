@@ -58,6 +58,33 @@ def abort(request: web.BaseRequest) -> None:
         request.transport.abort()
 
 
+async def body_of(
+    request: web.BaseRequest, idle_seconds: float, most_bytes: int, *, part: str = "the whole body"
+) -> AsyncGenerator[bytes, None]:
+    """The pieces of a body. ``part``: what must arrive in time. Raises ProblemError."""
+    size = 0
+    try:
+        async for piece in RequestBody(request, idle_seconds=idle_seconds).chunks():
+            size += len(piece)
+            if size > most_bytes:
+                raise too_large(f"more than {most_bytes} bytes", most_bytes)
+            yield piece
+    except ClientBodyError as error:
+        if error.fault is ClientFault.TOO_SLOW:
+            raise late(part, idle_seconds) from None
+        raise ProblemError(Kind.INVALID, "the body is incomplete, or its chunked encoding is malformed") from None
+
+
+def too_large(saw: str, most_bytes: int) -> ProblemError:
+    return ProblemError(
+        Kind.TOO_LARGE, "the body is larger than api.body_bytes", saw=saw, wanted=f"{most_bytes} bytes at most"
+    )
+
+
+def late(part: str, seconds: float) -> ProblemError:
+    return ProblemError(Kind.LATE, f"{part} must arrive within {seconds:g} seconds")
+
+
 HEARTBEAT_SECONDS = 15.0  # half of 30 s: proxies close connections that are idle for 30 to 60 s
 LISTENING, HEARTBEAT = b": listening\n\n", b": alive\n\n"
 
@@ -69,23 +96,26 @@ async def watched(request: web.BaseRequest, feed: Feed, limits: LimitSettings) -
         raise ProblemError(Kind.BUSY, f"the feed already has {MOST_READERS} readers", fields=(("Retry-After", "15"),))
     response = RawResponse(200, "OK", _HEAD, is_ready=False)
 
-    async def put(data: bytes) -> None:
-        async with asyncio.timeout(limits.stream_idle_timeout_seconds):
-            await response.put(data)
-            await response.emptied()
-
     try:
         await response.prepare(request)
-        await put(LISTENING)
+        await _put(response, LISTENING, limits)
         while (taken := await reader.take(seconds=HEARTBEAT_SECONDS)) is not None:
             events = b"".join(event(encoded.name, encoded.data) for encoded in taken.events)
             lost = event("dropped", b'{"events":%d}' % taken.dropped) if taken.dropped else b""
-            await put(events + lost or HEARTBEAT)
+            await _put(response, events + lost or HEARTBEAT, limits)
     except (TimeoutError, ConnectionError):
         abort(request)  # the client does not read, or has disconnected
     finally:
         feed.leave(reader)
     return response, response.status
+
+
+async def _put(response: RawResponse, events: bytes, limits: LimitSettings) -> None:
+    """Send events, if there are any. Raises TimeoutError if the client does not read them."""
+    if events:
+        async with asyncio.timeout(limits.stream_idle_timeout_seconds):
+            await response.put(events)
+            await response.emptied()
 
 
 class LineWork(Protocol):
@@ -143,45 +173,29 @@ class EventStream:
             await self._fed(response, waiting)
             async for some in lines:
                 await self._fed(response, some)
-            await self._put(response, await self._thread.run(self._work.end))
+            await _put(response, await self._thread.run(self._work.end), self._limits)
         except ProblemError as problem:
-            await self._put(response, event("error", problem.body))
+            await _put(response, event("error", problem.body), self._limits)
             return problem.kind.status
         return response.status
 
     async def _fed(self, response: RawResponse, lines: list[bytes]) -> None:
         events, problem = await self._thread.run(partial(self._work.feed, lines))
-        await self._put(response, events)
+        await _put(response, events, self._limits)
         if problem is not None:
             raise problem
 
-    async def _put(self, response: RawResponse, events: bytes) -> None:
-        if not events:
-            return
-        async with asyncio.timeout(self._limits.stream_idle_timeout_seconds):
-            await response.put(events)
-            await response.emptied()
-
     async def _lines(self) -> AsyncGenerator[list[bytes], None]:
         """The lines in the order of arrival, in groups that arrived together, without blank lines. Raises ProblemError."""
-        body = RequestBody(self._request, idle_seconds=self._limits.body_timeout_seconds)
-        rest, size = b"", 0
-        try:
-            async for piece in body.chunks():
-                size += len(piece)
-                if size > self._body_bytes:
-                    expected = f"{self._body_bytes} bytes at most"
-                    raise ProblemError(Kind.TOO_LARGE, "the lines are larger than api.body_bytes", wanted=expected)
-                *whole, rest = (rest + piece).split(b"\n")
-                if len(rest) > LINE_BYTES:
-                    raise ProblemError(Kind.TOO_LARGE, "a line is too long", wanted=f"{LINE_BYTES} bytes at most")
-                if lines := [line for line in whole if line.strip()]:
-                    yield lines
-        except ClientBodyError as error:
-            if error.fault is ClientFault.TOO_SLOW:
-                seconds = self._limits.body_timeout_seconds
-                raise ProblemError(Kind.LATE, f"each line must arrive within {seconds:g} seconds") from None
-            raise ProblemError(Kind.INVALID, "the body is incomplete, or its chunked encoding is malformed") from None
+        rest = b""
+        async for piece in body_of(
+            self._request, self._limits.body_timeout_seconds, self._body_bytes, part="each line"
+        ):
+            *whole, rest = (rest + piece).split(b"\n")
+            if len(rest) > LINE_BYTES:
+                raise ProblemError(Kind.TOO_LARGE, "a line is too long", wanted=f"{LINE_BYTES} bytes at most")
+            if lines := [line for line in whole if line.strip()]:
+                yield lines
         if rest.strip():
             yield [rest]
 

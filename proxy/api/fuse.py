@@ -35,9 +35,8 @@ from .messages import (
     chunk_id,
     vectors_of,
     whole,
-    without_former,
 )
-from .problems import ProblemError, decoded, invalid
+from .problems import decoded, invalid
 from .walk import REASONS, Decided, Repeat, Rules, Stage, candidates_of, matrix_of, text_of
 
 MOST_LISTS = 16
@@ -127,10 +126,7 @@ _DECODER = msgspec.json.Decoder(FuseRequest)
 def fuse(body: bytes) -> bytes:
     """The handler of the endpoint. Raises ProblemError."""
     began = time.perf_counter()
-    try:
-        request = decoded(_DECODER, body)
-    except ProblemError as problem:
-        raise without_former(problem) from None
+    request = decoded(_DECODER, body)
     results, within, after = _fused(request, whole(request.k, "$.k"), whole(request.target_k, "$.target_k"))
     count = sum(len(each.results) for each in request.lists)
     answer = FuseResponse(

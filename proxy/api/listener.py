@@ -23,19 +23,18 @@ from vecsieve.config.schema import Settings
 from ..admin.access import has_token, names_this_machine, token_in
 from ..grpc.shared_port import SharedPort
 from ..http.answers import LocalAnswers, RawResponse
-from ..http.body import RequestBody
 from ..http.connections import Unobserved
 from ..http.listener import DataServer, Listener, listen
 from ..runtime.addresses import API_CONNECTIONS, DataPort
 from ..runtime.loop import LongWork
 from ..runtime.memory import MemoryGuard, Pressure
-from ..search.errors import ORIGIN, ClientBodyError, ClientFault, first_success
+from ..search.errors import ORIGIN, first_success
 from ..search.limits import REFUSES_AT, Admission, Turns
 from ..telemetry.labels import ApiRoute
 from ..telemetry.log import FIELDS, place_of
 from ..telemetry.metrics import Metrics
 from ..writes.events import Feed
-from .events import EVENTS, LINES, EventStream, LineWork, abort, watched
+from .events import EVENTS, LINES, EventStream, LineWork, abort, body_of, late, too_large, watched
 from .problems import CONTENT_TYPE, Kind, ProblemDialect, ProblemError
 from .routes import JSON, PATH, Route, described
 
@@ -184,22 +183,12 @@ class Api:
 
     async def _read(self, request: web.BaseRequest) -> list[bytes]:
         """The whole body, in pieces. Raises ProblemError."""
-        pieces, size = [], 0
-        body = RequestBody(request, idle_seconds=self._limits.body_timeout_seconds)
+        seconds = self._limits.body_timeout_seconds
         try:
-            async with asyncio.timeout(self._limits.body_timeout_seconds):
-                async for piece in body.chunks():
-                    pieces.append(piece)
-                    size += len(piece)
-                    if size > self._body_bytes:
-                        raise _too_large(f"more than {self._body_bytes} bytes", self._body_bytes)
+            async with asyncio.timeout(seconds):
+                return [piece async for piece in body_of(request, seconds, self._body_bytes)]
         except TimeoutError:
-            raise _late(self._limits.body_timeout_seconds) from None
-        except ClientBodyError as error:
-            if error.fault is ClientFault.TOO_SLOW:
-                raise _late(self._limits.body_timeout_seconds) from None
-            raise ProblemError(Kind.INVALID, "the body is incomplete, or its chunked encoding is malformed") from None
-        return pieces
+            raise late("the whole body", seconds) from None
 
     async def _send(self, request: web.BaseRequest, response: RawResponse) -> None:
         """Send a complete reply. If the client does not read it in time, its connection is closed."""
@@ -263,7 +252,7 @@ def _check_body(request: web.BaseRequest, route: Route, limit_bytes: int) -> Cal
         )
     length = request.headers.get("Content-Length")
     if length is not None and int(length) > limit_bytes:
-        raise _too_large(f"{length} bytes", limit_bytes)
+        raise too_large(f"{length} bytes", limit_bytes)
     return streams
 
 
@@ -275,16 +264,6 @@ def _not_acceptable() -> ProblemError:
 
 def _busy(detail: str) -> ProblemError:
     return ProblemError(Kind.BUSY, detail, fields=(("Retry-After", "1"),))
-
-
-def _too_large(saw: str, limit_bytes: int) -> ProblemError:
-    return ProblemError(
-        Kind.TOO_LARGE, "the body is larger than api.body_bytes", saw=saw, wanted=f"{limit_bytes} bytes at most"
-    )
-
-
-def _late(seconds: float) -> ProblemError:
-    return ProblemError(Kind.LATE, f"the whole body must arrive within {seconds:g} seconds")
 
 
 def _refusal(error: ProblemError) -> RawResponse:

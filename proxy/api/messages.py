@@ -161,18 +161,7 @@ def decoded_options(decoder: msgspec.json.Decoder[AnyOptions], body: bytes) -> A
         if problem.problem.where == "$.embedding_model":
             value = "null: VecSieve computes no embeddings. Send them; chunks without embeddings are compared by words"
             raise invalid("$.embedding_model", "a name", value) from None
-        raise without_former(problem) from None
-
-
-FORMER = "semantic_dedup_threshold"
-
-
-def without_former(problem: ProblemError) -> ProblemError:
-    """The problem of a member of earlier versions, with what to use instead; else the problem itself."""
-    if f"`{FORMER}`" not in problem.problem.detail:
-        return problem
-    expected = "no such member: texts are compared by what they say (texts), and embeddings where one of two has no text (dedup_threshold)"
-    return invalid(f"$.{FORMER}", "a threshold", expected)
+        raise
 
 
 def wishes_of(options: Options) -> Wishes:

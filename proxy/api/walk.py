@@ -15,7 +15,7 @@ import numpy as np
 
 from ..admin.reasons import passed_over, why_left
 from ..selection.clustering import lead
-from ..selection.geometry import Rows, across, rows_of
+from ..selection.geometry import across, rows_of
 from ..selection.grouping import Grouped, group
 from ..selection.judging.judge import Judge, Verdict
 from ..selection.judging.walk import explained
@@ -172,63 +172,17 @@ def _standing(holders: Sequence[int], place: int, representative: Indices) -> tu
     return tuple(standing) or (int(representative[place]),)
 
 
-class _Table:
-    """A growing table of rows, in arrays with spare capacity."""
-
-    def __init__(self) -> None:
-        self._room = self._empty(0, 1)
-        self._size = 0
-
-    @staticmethod
-    def _empty(count: int, dimension: int) -> Rows:
-        """Rows that are all unusable."""
-        zeros = np.zeros(count, np.float32)
-        return Rows(
-            np.zeros((count, dimension), np.float32), zeros, np.zeros(count, np.int32), np.zeros(count, np.bool_)
-        )
-
-    def widen(self, dimension: int) -> None:
-        """Set the dimension of further rows. All rows so far must be unusable."""
-        self._room = self._empty(len(self._room.squares), dimension)
-
-    def row(self, vector: FloatMatrix | None) -> Rows:
-        """The vector as a row; unusable if it is missing or has another dimension."""
-        dimension = self._room.values.shape[1]
-        if vector is None or len(vector) != dimension:
-            return self._empty(1, dimension)
-        return rows_of(np.ascontiguousarray(vector[None, :], np.float32))
-
-    def add(self, row: Rows) -> None:
-        if self._size == len(self._room.squares):
-            larger = self._empty(max(2 * self._size, 16), self._room.values.shape[1])
-            _copy(self.rows, larger, slice(self._size))
-            self._room = larger
-        _copy(row, self._room, slice(self._size, self._size + 1))
-        self._size += 1
-
-    @property
-    def rows(self) -> Rows:
-        return self._room.at(slice(self._size))
-
-
-def _copy(rows: Rows, into: Rows, at: slice) -> None:
-    for name in ("values", "squares", "exponents", "usable"):
-        getattr(into, name)[at] = getattr(rows, name)
-
-
 class Walk:
     """Judges one item after the other. ``rules``: with the linkage leader. ``dimension``: of the compared vectors; None: that of the first vector."""
 
     def __init__(self, rules: Rules, *, dimension: int | None) -> None:
         self._rules = rules
         self._dimension = dimension
+        self._vectors: list[FloatMatrix | None] = []
         self._judge = None if rules.tier is None else Judge(rules.tier)
         self._left = POOL_COST
         self._unread: dict[str, int] = {}
         self._heads: list[int] = []
-        self._table = _Table()
-        if dimension is not None:
-            self._table.widen(dimension)
         self._rows: list[int] = []  # the items that did not leave by their texts
         self._has_text: list[bool] = []
         self._apart: FloatMatrix = np.zeros((0, 0), np.float32)  # of these: two texts are infinitely far apart
@@ -278,19 +232,15 @@ class Walk:
 
     def _led(self, number: int, *, has_text: bool, vector: FloatMatrix | None) -> tuple[int, float]:
         """The first item of the cluster that an item joins by its vector, itself for none, and the distance."""
-        if self._dimension is None and vector is not None and len(vector):
-            self._dimension = len(vector)
-            self._table.widen(len(vector))
-        row = self._table.row(vector)
         size = len(self._rows)
+        self._vectors.append(vector)
+        rows = rows_of(matrix_of(self._vectors, self._dimension))
+        distances = across(rows.at(slice(size)), rows.at(slice(size, None)), magnitude=False)[:, 0]
+        if has_text:
+            distances = np.where(self._has_text, np.float32(np.inf), distances)
         apart = np.zeros((size + 1, size + 1), np.float32)
         apart[:size, :size] = self._apart
-        if size:
-            distances: FloatMatrix = across(self._table.rows, row, magnitude=False)[:, 0]
-            if has_text:
-                distances = np.where(self._has_text, np.float32(np.inf), distances)
-            apart[size, :size] = apart[:size, size] = distances
-        self._table.add(row)
+        apart[size, :size] = apart[:size, size] = distances
         self._rows.append(number)
         self._has_text.append(has_text)
         self._apart = apart

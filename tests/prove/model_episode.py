@@ -159,7 +159,7 @@ class Episode(Clients):
                 self.told.append(f"sweep compares {other.id} with {one.id}")
             return
         with closing(Book(self.path)) as book:
-            by = applying.Deletion(points=stored, book=book, collection=self.place[0], now=self._wall)
+            by = applying.Deletion(points=stored, survivors=applying.Survivors(book, self.place[0]), now=self._wall)
             outcomes = applying._deleted([self.swept], by)
         self.told.append(f"sweep deletes {self.swept.id}: {outcomes[0]}")
         self.swept = None

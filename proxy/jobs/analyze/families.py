@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...selection.geometry import Mask
 from ...selection.values import Indices
 from ..pairs.ids import NOWHERE, Places
-from ..sweep.judging import Evidence, Order, heads_of
+from ..sweep.families import Families, families, strongest
+from ..sweep.judging import Evidence
 from .reading import Gathered, Known
 
 
@@ -30,48 +30,21 @@ def firsts_of(gathered: Gathered) -> Indices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grouped:
-    """Of n points the ``heads`` (n,), itself for a leader and for a point that nothing repeats; the first of its equals (``firsts``, n); and why it
-    repeats its head (``evidence``, n), Evidence.NONE for a leader.
-    """
+class Grouped(Families):
+    """With the ``evidence`` (n,) for which a point repeats its head, Evidence.NONE for a leader."""
 
-    heads: Indices
-    firsts: Indices
     evidence: Indices
-
-    @property
-    def leaving(self) -> Mask:
-        """(n,) who is no leader."""
-        mask: Mask = self.heads != np.arange(len(self.heads))
-        return mask
 
 
 def grouped(gathered: Gathered) -> Grouped:
     """The families of the points."""
-    n, coverings, firsts = len(gathered.keys), gathered.coverings, firsts_of(gathered)
-    between = firsts[coverings.pairs].reshape(-1, 2)  # equals are one point: a repeat of one of them is a repeat of all
-    counts = between[:, 0] != between[:, 1]
-    sizes = np.zeros(n, np.intp)
-    np.maximum.at(sizes, between, coverings.sizes)
-    strength = -coverings.evidence[counts].astype(np.float32)
-    heads = heads_of(between[counts], strength, Order(sizes=sizes, rank=np.zeros(n)))[firsts]
-    return Grouped(heads=heads, firsts=firsts, evidence=_evidence(gathered, heads, firsts, between))
-
-
-def _evidence(gathered: Gathered, heads: Indices, firsts: Indices, between: Indices) -> Indices:
-    n = len(heads)
-    evidence = np.where(firsts == firsts[heads], _equal(gathered), Evidence.NONE)
-    # The strongest evidence of each pair, the smallest number, is written last.
-    covering = gathered.coverings.evidence
-    order = np.argsort(-covering.astype(np.intp), kind="stable")
-    best = {
-        (one, other): number
-        for (one, other), number in zip(between[order].tolist(), covering[order].tolist(), strict=True)
-    }
-    for place in np.flatnonzero((heads != np.arange(n)) & (evidence == Evidence.NONE)).tolist():
-        evidence[place] = best[int(firsts[place]), int(heads[place])]
-    evidence[heads == np.arange(n)] = Evidence.NONE
-    return evidence
+    firsts, found = firsts_of(gathered), gathered.coverings
+    all_pairs = np.ones(len(found.pairs), np.bool_)
+    formed = families(found, all_pairs, firsts, np.zeros(len(firsts)))
+    evidence = np.where(formed.leaving, _equal(gathered), Evidence.NONE)
+    others = np.flatnonzero(firsts != firsts[formed.heads])
+    evidence[others] = found.evidence[strongest(found, formed, others)]
+    return Grouped(heads=formed.heads, firsts=firsts, evidence=evidence)
 
 
 def _equal(gathered: Gathered) -> Indices:

@@ -3,7 +3,7 @@
 For a whole collection, pairs come from hashes that texts share (proxy/jobs/pairs): each point is read once, without searches. For a sample, they
 come from searches in the database, because most repeats of a sampled point are outside the sample. What a pair is, the judge of a sweep decides.
 
-Memory: 22 bytes a point, 33 a pair, and the id of each point. Vectors and texts are not kept in memory.
+Memory: 22 bytes a point, 22 a pair, and the id of each point. Vectors and texts are not kept in memory.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ from ..pairs.reading import Bar, sketched, stream
 from ..pairs.sketches import Directions
 from ..pairs.store import Page, Store
 from ..source import Point, Source, Vectors, shortened, text_of, value_at
+from ..sweep.families import Coverings, compared, coverings
 from ..sweep.judging import Evidence, Judged, judged
-
-Pairs = npt.NDArray[np.int32]
 
 
 class Known(IntEnum):
@@ -35,24 +34,6 @@ class Known(IntEnum):
     TEXT = 1  # its text, read exactly
     VECTOR = 2  # without text: the bytes of its vector
     NOTHING = 3  # neither text nor vector: repeats nothing
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coverings:
-    """``pairs``: (q, 2) places, each with one that says all of it. ``evidence``: (q,) Evidence. ``sizes``: (q, 2) tokens of their texts."""
-
-    pairs: Pairs
-    evidence: npt.NDArray[np.int8]
-    sizes: Pairs
-
-    @classmethod
-    def of(cls, parts: Sequence[Coverings]) -> Coverings:
-        """All of them, each pair once."""
-        pairs = np.concatenate([np.empty((0, 2), np.int32), *(each.pairs for each in parts)])
-        _, first = np.unique(pairs, axis=0, return_index=True)
-        evidence = np.concatenate([np.empty(0, np.int8), *(each.evidence for each in parts)])
-        sizes = np.concatenate([np.empty((0, 2), np.int32), *(each.sizes for each in parts)])
-        return cls(pairs=pairs[first], evidence=evidence[first], sizes=sizes[first])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +128,12 @@ def gathered_whole(
     with bar("looking for candidates", None):
         store.pair_up()
     n, stored = len(ids), store.stored()
-    coverings = _compared(store, cut, bar, magnitude=source.shape().magnitude)
+    found = compared(
+        store,
+        bar,
+        lambda part, verdicts: coverings(part.pairs, part.rows, _with_near(verdicts, part.rows, part.texts, cut)),
+        magnitude=source.shape().magnitude,
+    )
     known, keys = np.zeros(n, np.uint8), np.zeros(n, np.uint64)
     has_text = stored.numbers != 0
     known[stored.places] = np.where(has_text, Known.TEXT, np.where(stored.has_vector, Known.VECTOR, Known.NOTHING))
@@ -157,7 +143,7 @@ def gathered_whole(
     vectors[stored.places] = stored.has_vector
     return Gathered(
         looked=np.arange(n, dtype=np.int32),
-        coverings=coverings,
+        coverings=found,
         keys=keys,
         known=known,
         sources=sources,
@@ -187,35 +173,12 @@ def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, fiel
     )
 
 
-def _compared(store: Store, cut: float, bar: Bar, *, magnitude: bool) -> Coverings:
-    parts: list[Coverings] = []
-    with bar("comparing candidates", store.pairs()) as advance:
-        for part in store.candidates(store.stored()):
-            verdicts = judged(part.rows, part.vectors, part.has_vector, part.texts, part.of_text, magnitude=magnitude)
-            parts.append(_coverings(part.pairs, part.rows, verdicts, part.texts, cut))
-            advance(len(part.pairs))
-    return Coverings.of(parts)
-
-
-def _coverings(
-    pairs: npt.NDArray[np.int64] | Pairs, rows: Indices, verdicts: Judged, texts: Sequence[str | None], cut: float
-) -> Coverings:
-    """``pairs``: (p, 2) places, as ``rows`` of the texts. Beside what the judge found, vectors within ``cut`` of points without texts."""
+def _with_near(verdicts: Judged, rows: Indices, texts: Sequence[str | None], cut: float) -> Judged:
+    """Beside what the judge found, vectors within ``cut`` of points without texts."""
     bare = np.array([text is None for text in texts], np.bool_)[rows].all(axis=1)
     near = bare & (verdicts.evidence == Evidence.NONE) & (distances(verdicts.similarities) <= cut)
     evidence = np.where(near, np.int8(Evidence.SEARCHED), verdicts.evidence)
-    parts = []
-    for side in (0, 1):
-        which = np.flatnonzero(verdicts.holds[:, side] | near)
-        ends = [1 - side, side]
-        parts.append(
-            Coverings(
-                pairs=pairs[which][:, ends].astype(np.int32),
-                evidence=evidence[which],
-                sizes=verdicts.sizes[rows[which][:, ends]].astype(np.int32),
-            )
-        )
-    return Coverings.of(parts)
+    return replace(verdicts, evidence=evidence, holds=verdicts.holds | near[:, None])
 
 
 NEIGHBOURS = 20
@@ -293,9 +256,9 @@ def _compare(
     has_vector = np.array([point.vector is not None and bool(point.vector.any()) for point in points], np.bool_)
     of_text = np.ones(len(rows), np.bool_)
     seen = judged(rows, vectors, has_vector, texts, of_text, magnitude=shape.magnitude)
-    coverings = _coverings(places[rows], rows, seen, texts, cut)
-    sample.parts.append(coverings)
-    sample.gathered.full[row] = len(rows) == NEIGHBOURS == len(np.unique(coverings.pairs)) - 1
+    found = coverings(places[rows], rows, _with_near(seen, rows, texts, cut))
+    sample.parts.append(found)
+    sample.gathered.full[row] = len(rows) == NEIGHBOURS == len(np.unique(found.pairs)) - 1
 
 
 def _note(sample: _Sample, points: Sequence[Point], fields: FieldNames) -> None:

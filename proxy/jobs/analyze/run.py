@@ -60,16 +60,6 @@ class Chosen:
     places: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
-    """A point that was read again. ``evidence``: why it repeats its leader; None for a leader. ``text``: shortened."""
-
-    point: Point
-    evidence: str | None
-    source: str | None
-    text: str | None
-
-
 def choose(groups: Grouped) -> tuple[Chosen, ...]:
     """The families with a member that no proof covers, which a person should judge, then the largest; of equally large families, the first ones."""
     sizes = np.bincount(groups.heads, minlength=len(groups.heads))
@@ -82,18 +72,18 @@ def choose(groups: Grouped) -> tuple[Chosen, ...]:
 _ORDER = ("equal", "equal_vector", "contained", "edited")
 
 
-def family(chosen: Chosen, read: Mapping[int, Read]) -> Family | None:
+def family(chosen: Chosen, read: Mapping[int, Member]) -> Family | None:
     """None if its leader was deleted. ``read``: by place, without deleted points."""
     leader = read.get(chosen.places[0])
     if leader is None:
         return None
-    members = [_member(read[place]) for place in chosen.places[1:] if place in read]
+    members = [read[place] for place in chosen.places[1:] if place in read]
     members.sort(key=lambda member: _ORDER.index(member.evidence or "equal"))
     places = np.unique(np.linspace(0, len(members) - 1, MEMBERS).astype(np.intp)) if members else ()
     return Family(
         size=chosen.size,
         equal=chosen.equal,
-        leader=_member(leader),
+        leader=leader,
         members=tuple(members[place] for place in places),
     )
 
@@ -107,10 +97,6 @@ def _chosen(leader: int, groups: Grouped) -> Chosen:
     spread = others[np.linspace(0, len(others) - 1, min(len(others), CONSIDERED)).astype(np.intp)]
     equal = int((groups.firsts[members] == groups.firsts[leader]).sum())
     return Chosen(size=len(members), equal=equal, places=(leader, *spread.tolist()))
-
-
-def _member(read: Read) -> Member:
-    return Member(id=read.point.id, source=read.source, evidence=read.evidence, text=read.text)
 
 
 POOLS = 200  # the standard error of their median is a fourteenth of their spread
@@ -276,7 +262,7 @@ def _pool(neighbours: Sequence[tuple[Point, float]], source: Source, fields: Fie
 def _examples(source: Source, fields: FieldNames, collected: Collected, families: Grouped, bar: Bar) -> list[Family]:
     chosen, ids = choose(families), collected.ids
     places: Places = np.unique(np.array([place for each in chosen for place in each.places], np.int32))
-    read: dict[int, Read] = {}
+    read: dict[int, Member] = {}
     with bar("reading examples", len(places)) as advance:
         for start in range(0, len(places), PAGE):
             page = places[start : start + PAGE]
@@ -287,11 +273,11 @@ def _examples(source: Source, fields: FieldNames, collected: Collected, families
     return [each for each in (family(one, read) for one in chosen) if each is not None]
 
 
-def _example(point: Point, place: int, gathered: Gathered, families: Grouped, fields: FieldNames) -> Read:
+def _example(point: Point, place: int, gathered: Gathered, families: Grouped, fields: FieldNames) -> Member:
     number = int(gathered.sources[place])
     text = text_of(point.payload, fields.text)
-    return Read(
-        point=point,
+    return Member(
+        id=point.id,
         evidence=name_of(int(families.evidence[place])) if families.leaving[place] else None,
         source=None if number == NOWHERE else gathered.source_names[number],
         text=None if text is None else shortened(text),

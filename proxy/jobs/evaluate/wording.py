@@ -32,39 +32,10 @@ STEM = 4  # letters that are left of a word without its ending
 CAPITALS = 8  # letters of a line in capitals
 FORMATTING = ".,;:!'\"()[]{}*_#`…–—-•·"  # quotes of other forms become these
 ARTICLES = frozenset(("a", "an", "the"))
-FUNCTION = frozenset(
-    [
-        "and",
-        "as",
-        "at",
-        "be",
-        "been",
-        "by",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "of",
-        "on",
-        "that",
-        "their",
-        "these",
-        "this",
-        "those",
-        "to",
-        "was",
-        "were",
-        "which",
-        "who",
-        "with",
-    ]
-)
+FUNCTION = frozenset((
+    "and", "as", "at", "be", "been", "by", "for", "from", "had", "has", "have", "in", "into", "is", "it",
+    "its", "of", "on", "that", "their", "these", "this", "those", "to", "was", "were", "which", "who", "with",
+))  # fmt: skip
 
 _CHARACTER = re.compile("([\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])")
 _BROKEN = re.compile(r"(?<=[^\W\d_])-\s*\n\s*(?=[^\W\d_A-Z])")

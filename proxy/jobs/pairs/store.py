@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -28,7 +29,7 @@ from .joining import BY_DUCKDB, Join
 
 Places = npt.NDArray[np.int64]
 
-FORMAT = 5
+FORMAT = 6
 MEMORY_MB = 512  # memory of DuckDB; beyond it a join uses the disk
 BATCH = 4096  # pairs that are judged together: 12 MB of vectors at 384 dimensions
 JOINED = 1_000_000  # hashes that DuckDB joins at a time, or one band: each query has a fixed cost
@@ -43,16 +44,8 @@ CREATE TABLE IF NOT EXISTS points (
 CREATE TABLE IF NOT EXISTS bands (band UTINYINT, hash UBIGINT, place BIGINT);
 CREATE TABLE IF NOT EXISTS sample (value BLOB);
 CREATE TABLE IF NOT EXISTS pairs (a BIGINT, b BIGINT, of_text BOOLEAN);
-CREATE TABLE IF NOT EXISTS going (
-    row BIGINT, id VARCHAR, survivor VARCHAR, evidence VARCHAR, similarity FLOAT, mark UBIGINT, survivor_mark UBIGINT);
+CREATE TABLE IF NOT EXISTS removals (row BIGINT, value VARCHAR);
 """
-_ROW = ("row", "id", "survivor", "evidence", "similarity", "mark", "survivor_mark")
-_DELETIONS: Mapping[str, Any] = {
-    "evidence": object,
-    "similarity": np.float32,
-    "mark": np.uint64,
-    "survivor_mark": np.uint64,
-}
 
 
 class StoreError(Exception):
@@ -270,8 +263,7 @@ class Store:
         folders = self._folder / "bands", self._folder / "pairs"
         if join is not None:
             shutil.rmtree(folders[0], ignore_errors=True)
-            row = self._database.execute("SELECT count(*) FROM bands").fetchone()
-            slices = 1 if row is None else max(1, -(-int(row[0]) // SLICE))
+            slices = max(1, -(-self._count("bands") // SLICE))
             query = f"SELECT hash, place, band < {TEXT_BANDS} AS of_text, hash % {slices} AS slice FROM bands"  # noqa: S608 - numbers of our own
             self._database.execute(f"COPY ({query}) TO '{_quoted(folders[0])}' (FORMAT parquet, PARTITION_BY (slice))")
             join(*folders)
@@ -315,8 +307,7 @@ class Store:
 
     def pairs(self) -> int:
         """How many there are, after ``pair_up``."""
-        row = self._database.execute("SELECT count(*) FROM pairs").fetchone()
-        return 0 if row is None else int(row[0])
+        return self._count("pairs")
 
     def candidates(self, stored: AllPoints) -> Iterator[Candidates]:
         """All pairs, ascending, so that adjacent vectors in the file are read together. ``stored``: all points."""
@@ -343,20 +334,15 @@ class Store:
     def decide(self, batches: Iterable[Sequence[Removal]], report: bytes) -> None:
         """Store the removable points, in order, and the report."""
         with self._transaction():
-            self._database.execute("DELETE FROM going")
+            self._database.execute("DELETE FROM removals")
             row = 0
-            for batch in batches:
+            for batch in filter(None, batches):
                 columns = {
-                    name: np.array([getattr(each, name) for each in batch], kind) for name, kind in _DELETIONS.items()
-                }
-                columns |= {
                     "row": np.arange(row, row + len(batch)),
-                    "id": np.array([json.dumps(each.id) for each in batch], object),
-                    "survivor": np.array([json.dumps(each.survivor) for each in batch], object),
+                    "value": np.array([msgspec.json.encode(each).decode() for each in batch], object),
                 }
-                if batch:
-                    self._database.execute(f"INSERT INTO going SELECT {', '.join(_ROW)} FROM columns")  # noqa: S608 - names of our own
-                row += len(batch)
+                self._database.execute("INSERT INTO removals SELECT row, value FROM columns")
+                row += len(columns["row"])
             self._note("report", report.decode())
 
     def report(self) -> bytes | None:
@@ -366,24 +352,13 @@ class Store:
 
     def deletions(self, start: int, most: int) -> list[Removal]:
         """From this row on."""
-        query = f"SELECT {', '.join(_ROW[1:])} FROM going WHERE row >= ? AND row < ? ORDER BY row"  # noqa: S608 - the same
+        query = "SELECT value FROM removals WHERE row >= ? AND row < ? ORDER BY row"
         rows = self._database.execute(query, [start, start + most]).fetchall()
-        return [
-            Removal(
-                id=json.loads(id_),
-                survivor=json.loads(survivor),
-                evidence=evidence,
-                similarity=None if similarity is None or np.isnan(similarity) else round(similarity, 4),
-                mark=mark,
-                survivor_mark=survivor_mark,
-            )
-            for id_, survivor, evidence, similarity, mark, survivor_mark in rows
-        ]
+        return [msgspec.json.decode(value, type=Removal) for (value,) in rows]
 
     def count(self) -> int:
         """The number of removable points."""
-        row = self._database.execute("SELECT count(*) FROM going").fetchone()
-        return 0 if row is None else int(row[0])
+        return self._count("removals")
 
     @property
     def deleted(self) -> Mapping[str, int] | None:
@@ -401,6 +376,10 @@ class Store:
 
     def facts(self, places: Sequence[int]) -> dict[int, str | None]:
         return dict(zip(places, self._facts.at(places), strict=True))
+
+    def _count(self, table: str) -> int:
+        (count,) = self._database.execute(f"SELECT count(*) FROM {table}").fetchone() or (0,)  # noqa: S608 - a name of our own
+        return int(count)
 
     def _columns(self, query: str, *values: object) -> dict[str, Any]:
         columns: dict[str, Any] = self._database.execute(query, list(values)).fetchnumpy()

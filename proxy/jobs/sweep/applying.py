@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import ClassVar
 
 from ...writes.book import Book
 from ...writes.rows import Kind, LeftOut, State
@@ -32,36 +32,31 @@ class Outcome(StrEnum):
     ALONE = "alone"  # its survivor was deleted or changed, so it stays
 
 
-class Survivors(Protocol):
-    """What is done with the points that stay."""
+@dataclass(frozen=True, slots=True)
+class Survivors:
+    """What is done with the points that stay: nothing. ``unites``: whether they take what they lack."""
+
+    book: Book
+    collection: str
+    unites: ClassVar[bool] = False
 
     def is_as_compared(self, survivor: Whole, mark: int) -> bool:
         """``mark``: of the point that was compared."""
-
-    def changes(self, removals: Sequence[tuple[Removal, Whole]], stored: Mapping[PointId, Whole]) -> list[LeftOut]:
-        """Rows of the kind CHANGED, for survivors that are stored again before their copies are deleted. ``stored``: by id, as they are
-        stored.
-        """
-
-
-class Unchanged:
-    """Survivors are not changed."""
-
-    def is_as_compared(self, survivor: Whole, mark: int) -> bool:
         return survivor.mark == mark
 
     def changes(self, _removals: Sequence[tuple[Removal, Whole]], _stored: Mapping[PointId, Whole]) -> list[LeftOut]:
+        """Rows of the kind CHANGED, for survivors that are stored again before their copies are deleted. ``stored``: by id, as they are
+        stored.
+        """
         return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """The target of a deletion, and its journal. ``now``: seconds since the epoch."""
+    """The target of a deletion; ``survivors`` have its journal. ``now``: seconds since the epoch."""
 
     points: Points
-    book: Book
-    collection: str
-    survivors: Survivors = field(default_factory=Unchanged)
+    survivors: Survivors
     now: Callable[[], float] = time.time
 
 
@@ -92,8 +87,8 @@ def _deleted(batch: Sequence[Removal], by: Deletion) -> list[Outcome]:
     ]
     if removals:
         changes = by.survivors.changes(removals, stored)
-        rows = [_row(removal, point, stored[removal.survivor], by.collection) for removal, point in removals]
-        by.book.enter([*changes, *rows], State.DONE, at=by.now())
+        rows = [_row(removal, point, stored[removal.survivor], by.survivors.collection) for removal, point in removals]
+        by.survivors.book.enter([*changes, *rows], State.DONE, at=by.now())
         for change in changes:
             assert change.became is not None  # noqa: S101 - of the kind CHANGED
             by.points.put(change.partition, [change.became])
@@ -129,5 +124,8 @@ def _ours(missing: Sequence[Removal], by: Deletion) -> frozenset[bytes]:
     if not missing:
         return frozenset()
     return frozenset(
-        head.id for head in by.book.heads(collection=by.collection, ids=[key_of(each.id) for each in missing])
+        head.id
+        for head in by.survivors.book.heads(
+            collection=by.survivors.collection, ids=[key_of(each.id) for each in missing]
+        )
     )

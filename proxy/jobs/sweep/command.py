@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from ..pages import as_html, examples_table
 from ..pairs.joining import Runner
 from ..pairs.store import OutdatedError, Store, StoreError
 from ..source import USUAL_FIELDS, Shape, SourceError
-from .applying import Deletion, Survivors, Unchanged, delete
+from .applying import Deletion, Survivors, delete
 from .deciding import Keep, SweepOptions
 from .report import Report, as_json, page_of, parts_of, table_of
 from .run import lines, opened_store, sweep
@@ -74,37 +74,25 @@ class Arguments(SourceOptions):
     webhook_secret: Annotated[Path | None, typer.Option(help="File with the secret that signs it.")] = None
 
 
-Choice = Callable[[Book, str], Survivors]
-"""Makes the treatment of survivors, from the journal and the name of the collection."""
-
-
-def run(
-    arguments: Arguments,
-    choice: Choice = lambda _book, _collection: Unchanged(),
-    *,
-    name: str = "sweep",
-    unites: bool = False,
-) -> int:
-    """``name``: of the command. ``unites``: whether survivors take what they lack. The exit code: 0, 1 if the collection, the folder or the journal is unusable, 130 on Ctrl-C. Raises SettingsError."""
-    check_output("--report", arguments.report)
-    check_output("--html", arguments.html)
-    check_output("--ids", arguments.ids)
-    check_output("--journal", arguments.journal)
+def run(arguments: Arguments, kind: type[Survivors] = Survivors, *, name: str = "sweep") -> int:
+    """``kind``: what is done with survivors. ``name``: of the command. The exit code: 0, 1 if the collection, the folder or the journal is unusable, 130 on Ctrl-C. Raises SettingsError."""
+    for option in ("report", "html", "ids", "journal"):
+        check_output(f"--{option}", getattr(arguments, option))
     if arguments.apply != (arguments.journal is not None):
         missing = "--apply" if arguments.journal else "--journal FILE"
         raise SettingsError([Problem("--apply", f"no {missing}", "both --apply and --journal FILE, or neither")])
     work = arguments.work or usual_folder(arguments, os.environ)
     receiver = None if arguments.webhook is None else Receiver(arguments.webhook, arguments.webhook_secret)
-    options = replace(_options(arguments, work), unites=unites)
+    options = _options(arguments, work, unites=kind.unites)
     try:
         with ended_by_signals():
             try:
-                report = _swept(arguments, options, choice)
+                report = _swept(arguments, options, kind)
             except OutdatedError:
                 if arguments.work is not None or arguments.apply:
                     raise
                 shutil.rmtree(work)  # the usual folder, with what an earlier run read: nothing that only it has
-                report = _swept(arguments, options, choice)
+                report = _swept(arguments, options, kind)
     except (SourceError, StoreError, JournalError) as error:
         sys.stderr.write(f"vecsieve {name}: {error}\n")
         return 1
@@ -117,7 +105,7 @@ def run(
     return 0
 
 
-def _swept(arguments: Arguments, options: SweepOptions, choice: Choice) -> Report:
+def _swept(arguments: Arguments, options: SweepOptions, kind: type[Survivors]) -> Report:
     with closing(opened(arguments, os.environ)) as source, opened_store(source, options) as store:
         if arguments.work is None and not arguments.apply and store.deleted is not None:
             raise OutdatedError(f"--work {options.work}: its points have been deleted")
@@ -125,7 +113,7 @@ def _swept(arguments: Arguments, options: SweepOptions, choice: Choice) -> Repor
         if arguments.ids is not None:
             write_output("--ids", arguments.ids, b"".join(lines(store)))
         if arguments.journal is not None:
-            _apply(arguments, source.shape(), store, arguments.journal, choice)
+            _apply(arguments, source.shape(), store, arguments.journal, kind)
         return replace(report, applied=store.deleted)
 
 
@@ -152,15 +140,14 @@ def usual_folder(options: Arguments, environment: Mapping[str, str]) -> Path:
     return cache / "vecsieve" / f"sweep-{name}-{xxhash.xxh64_hexdigest(of.encode())}"
 
 
-def _apply(arguments: Arguments, shape: Shape, store: Store, journal: Path, choice: Choice) -> None:
+def _apply(arguments: Arguments, shape: Shape, store: Store, journal: Path, kind: type[Survivors]) -> None:
     options, name = replace(arguments, vector=shape.vector_name or None), arguments.collection
     with closing(points_opened(options, os.environ)) as points, closing(Book(journal)) as book:
-        delete(
-            store, Deletion(points=points, book=book, collection=name, survivors=choice(book, name)), bar=progress_bar
-        )
+        by = Deletion(points=points, survivors=kind(book, name))
+        delete(store, by, bar=progress_bar)
 
 
-def _options(arguments: Arguments, work: Path) -> SweepOptions:
+def _options(arguments: Arguments, work: Path, *, unites: bool) -> SweepOptions:
     text, time = arguments.text_field, arguments.time_field
     return SweepOptions(
         collection=arguments.collection,
@@ -171,6 +158,7 @@ def _options(arguments: Arguments, work: Path) -> SweepOptions:
         tenants=tuple(arguments.tenant_field or ()),
         work=work,
         runner=arguments.runner,
+        unites=unites,
     )
 
 

@@ -12,15 +12,16 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from vecsieve.config.problems import Problem, SettingsError
 
-from ...writes.book import Book
 from ...writes.merging import united
 from ...writes.rows import Kind, LeftOut
 from ..pairs.store import Removal
 from ..source import PointId, Whole
 from . import command
+from .applying import Survivors
 
 BUILT_FOR = "qdrant"  # undo compares payloads as Qdrant shows them
 Arguments = command.Arguments
@@ -32,15 +33,14 @@ def run(arguments: Arguments) -> int:
         raise SettingsError(
             [Problem("--backend", repr(arguments.backend), f"{BUILT_FOR}: compact is built for it alone")]
         )
-    return command.run(arguments, United, name="compact", unites=True)
+    return command.run(arguments, United, name="compact")
 
 
 @dataclass(frozen=True, slots=True)
-class United:
+class United(Survivors):
     """Survivors get the values that they lack."""
 
-    book: Book
-    collection: str
+    unites: ClassVar[bool] = True
 
     def is_as_compared(self, survivor: Whole, mark: int) -> bool:
         """Or as an earlier batch changed it: families may have more than two members, and a run may have been killed."""

@@ -27,9 +27,10 @@ from ...writes.facts import Facts, differing, unites
 from ..pairs.ids import Ids
 from ..pairs.joining import Runner
 from ..pairs.reading import PAGE
-from ..pairs.store import AllPoints, Places, Removal, Store
+from ..pairs.store import AllPoints, Removal, Store
 from ..source import Shape, shortened
-from .judging import Evidence, Order, are_contained, heads_of
+from .families import Coverings, Families, families, strongest
+from .judging import Evidence, are_contained
 from .report import FORMAT, Family, Member, Report
 
 EXAMPLES = 12  # families shown, largest first
@@ -73,50 +74,6 @@ def disagree(one: Facts, other: Facts, options: SweepOptions) -> tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coverings:
-    """``pairs``: (q, 2) places of points and of points that contain them; of each pair the ``evidence`` (q,), whether the facts agree (``agrees``, q), the
-    ``similarities`` (q,) of the vectors, NaN without both, and the ``sizes`` (q, 2) of the texts in tokens.
-    """
-
-    pairs: Places
-    evidence: npt.NDArray[np.int8]
-    agrees: Mask
-    similarities: FloatMatrix
-    sizes: Indices
-
-    @classmethod
-    def of(cls, parts: Sequence[Coverings]) -> Coverings:
-        """All of them."""
-        return cls(
-            pairs=np.concatenate([np.empty((0, 2), np.int64), *(each.pairs for each in parts)]),
-            evidence=np.concatenate([np.empty(0, np.int8), *(each.evidence for each in parts)]),
-            agrees=np.concatenate([np.empty(0, np.bool_), *(each.agrees for each in parts)]),
-            similarities=np.concatenate([np.empty(0, np.float32), *(each.similarities for each in parts)]),
-            sizes=np.concatenate([np.empty((0, 2), np.intp), *(each.sizes for each in parts)]),
-        )
-
-    @property
-    def is_exact(self) -> Mask:
-        """Whether it is a proof (q,), not what a search alone would collapse."""
-        exact: Mask = self.evidence != Evidence.SEARCHED
-        return exact
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Families:
-    """Of n places the ``heads`` (n,), itself for a leader, and the first of its equals (``firsts``, n)."""
-
-    heads: Indices
-    firsts: Indices
-
-    @property
-    def leaving(self) -> Mask:
-        """(n,) who is no leader."""
-        mask: Mask = self.heads != np.arange(len(self.heads))
-        return mask
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Sweep:
     """What a decision is made of."""
 
@@ -130,15 +87,15 @@ class _Sweep:
     def families(self, keys: npt.NDArray[np.int64], which: Mask) -> Families:
         """``keys``: (m,) of the existing points, equal for equals, 0 for one without. ``which``: (q,) what counts of what was found."""
         n = len(self.ids)
-        firsts = _first_of_equals(self.stored, keys, n)
-        between = firsts[self.coverings.pairs]  # equals are one point: a copy of one of them is a copy of all
-        counts = which & (between[:, 0] != between[:, 1])
-        sizes, rank = np.zeros(n, np.intp), np.full(n, -np.inf)
-        np.maximum.at(sizes, between, self.coverings.sizes)
+        rank = np.full(n, -np.inf)
         rank[self.stored.places] = self.stored.rank
-        strength = -self.coverings.evidence[counts].astype(np.float32)
-        heads = heads_of(between[counts], strength, Order(sizes=sizes, rank=rank))
-        return Families(heads=heads[firsts], firsts=firsts)
+        return families(self.coverings, which, _first_of_equals(self.stored, keys, n), rank)
+
+    @property
+    def is_exact(self) -> Mask:
+        """Whether a pair is a proof (q,), not what a search alone would collapse."""
+        exact: Mask = self.coverings.evidence != Evidence.SEARCHED
+        return exact
 
     def facts(self, places: Sequence[int]) -> dict[int, Facts]:
         return {place: json.loads(facts or "{}") for place, facts in self.store.facts(places).items()}
@@ -150,8 +107,8 @@ def decide(
     """Write what could go into the store, and report it."""
     swept = _Sweep(shape=shape, options=options, ids=ids, store=store, stored=stored, coverings=coverings)
     keys = _keys(swept)
-    by_facts = swept.families(keys, coverings.is_exact & coverings.agrees)
-    same = swept.families(stored.numbers, coverings.is_exact)
+    by_facts = swept.families(keys, swept.is_exact & coverings.agrees)
+    same = swept.families(stored.numbers, swept.is_exact)
     alike = swept.families(stored.numbers, np.ones(len(coverings.pairs), np.bool_))
     deletions = _verified(swept, _deletions(swept, by_facts, by_facts.leaving))
     goes = np.zeros(len(ids), np.bool_)
@@ -212,23 +169,19 @@ class _Copies:
         )
 
 
-def _deletions(swept: _Sweep, families: Families, which: Mask) -> _Copies:
+def _deletions(swept: _Sweep, family: Families, which: Mask) -> _Copies:
     """The copies of ``which`` (n,) places, and why they are copies."""
-    n, coverings, firsts = np.int64(len(families.heads)), swept.coverings, families.firsts
+    n, firsts = len(family.heads), family.firsts
     places = np.flatnonzero(which)
-    places = places[np.lexsort((places, families.heads[places]))]
-    survivors = families.heads[places]
-    between = firsts[coverings.pairs]
-    keys = between[:, 0] * n + between[:, 1]
-    by_key = np.lexsort((coverings.evidence, keys))  # the strongest evidence first
-    at = np.searchsorted(keys[by_key], firsts[places] * n + survivors)
-    is_same = firsts[places] == survivors
+    places = places[np.lexsort((places, family.heads[places]))]
+    survivors = family.heads[places]
     has_text = np.zeros(n, np.bool_)
     has_text[swept.stored.places] = swept.stored.numbers != 0
     why = np.where(has_text[places], int(Evidence.EQUAL), int(Evidence.EQUAL_VECTOR))
     alike = np.full(len(places), np.nan, np.float32)
-    chosen = by_key[at[~is_same]]
-    why[~is_same], alike[~is_same] = coverings.evidence[chosen], coverings.similarities[chosen]
+    others = firsts[places] != survivors
+    chosen = strongest(swept.coverings, family, places[others])
+    why[others], alike[others] = swept.coverings.evidence[chosen], swept.coverings.similarities[chosen]
     return _Copies(places=places, survivors=survivors, evidence=why, similarities=alike)
 
 
@@ -281,7 +234,7 @@ def _report(swept: _Sweep, copies: _Copies, otherwise: _Copies, searched: _Copie
     size_of = np.zeros(n, np.int64)
     size_of[stored.places] = stored.size
     counted = np.bincount(copies.evidence, minlength=len(Evidence))
-    exact = swept.coverings.is_exact & swept.coverings.agrees
+    exact = swept.is_exact & swept.coverings.agrees
     return Report(
         format=FORMAT,
         version=version("vecsieve"),

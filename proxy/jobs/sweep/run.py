@@ -20,10 +20,11 @@ from ..pairs.ids import Ids, spread
 from ..pairs.joining import Runner, by_daft
 from ..pairs.reading import PAGE, SAMPLE, Bar, listed_ids, sample, sketched, stream
 from ..pairs.sketches import Directions, directions
-from ..pairs.store import AllPoints, OutdatedError, Page, Store
+from ..pairs.store import Candidates, OutdatedError, Page, Store
 from ..source import Point, Source, mark_of, text_of, text_path, value_at
-from .deciding import Coverings, Keep, SweepOptions, decide, disagree
-from .judging import judged
+from .deciding import Keep, SweepOptions, decide, disagree
+from .families import Coverings, compared, coverings
+from .judging import Judged
 from .report import Report
 
 
@@ -78,9 +79,10 @@ def sweep(source: Source, options: SweepOptions, store: Store, *, bar: Bar, is_d
     _read(source, options, ids, store, bar)
     with bar("looking for candidates", None):
         store.pair_up(join)
-    stored = store.stored()
-    coverings = _judge(store, options, stored, bar, magnitude=source.shape().magnitude)
-    return decide(source.shape(), options, ids, store, stored, coverings)
+    found = compared(
+        store, bar, lambda part, verdicts: _shown(part, verdicts, options), magnitude=source.shape().magnitude
+    )
+    return decide(source.shape(), options, ids, store, store.stored(), found)
 
 
 def _decided(store: Store, options: SweepOptions) -> Report | None:
@@ -161,25 +163,6 @@ def _rank(place: int, point: Point, text: str | None, options: SweepOptions) -> 
     return -np.inf
 
 
-def _judge(store: Store, options: SweepOptions, stored: AllPoints, bar: Bar, *, magnitude: bool) -> Coverings:
-    parts: list[Coverings] = []
-    with bar("comparing candidates", store.pairs()) as advance:
-        for part in store.candidates(stored):
-            verdict = judged(part.rows, part.vectors, part.has_vector, part.texts, part.of_text, magnitude=magnitude)
-            facts = [json.loads(one or "{}") for one in part.facts]
-            for side in (0, 1):
-                rows = np.flatnonzero(verdict.holds[:, side])
-                ends = part.rows[rows][:, [1 - side, side]]
-                parts.append(
-                    Coverings(
-                        pairs=part.pairs[rows][:, [1 - side, side]],
-                        evidence=verdict.evidence[rows],
-                        agrees=np.array(
-                            [not disagree(facts[a], facts[b], options) for a, b in ends.tolist()], np.bool_
-                        ),
-                        similarities=verdict.similarities[rows],
-                        sizes=verdict.sizes[ends],
-                    )
-                )
-            advance(len(part.pairs))
-    return Coverings.of(parts)
+def _shown(part: Candidates, verdicts: Judged, options: SweepOptions) -> Coverings:
+    facts = [json.loads(one or "{}") for one in part.facts]
+    return coverings(part.pairs, part.rows, verdicts, lambda a, b: not disagree(facts[a], facts[b], options))

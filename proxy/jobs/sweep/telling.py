@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
-import socket
+import asyncio
 import time
-from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
-from threading import Timer
-from urllib.parse import urlsplit
 
+import aiohttp
 import msgspec
 
-from vecsieve.config.addresses import hook_url, origin_of
+from vecsieve.config.addresses import hook_url
 from vecsieve.config.problems import Problem, SettingsError, shown
 
 from ...admin.access import token_in
@@ -59,7 +56,7 @@ class Receiver:
         secret = token_in(None if secret_file is None else str(secret_file), SECRET_FILE)
         if secret is None:
             raise SettingsError([Problem(SECRET_FILE, "none", "a file with the secret, because --webhook is given")])
-        self._origin, self._path = urlsplit(origin_of(url)), url.removeprefix(origin_of(url)) or "/"
+        self._url = url
         self._key = key_of(secret)
 
     def send(self, report: Report) -> str | None:
@@ -75,23 +72,18 @@ class Receiver:
         )
         body = batch([msgspec.json.encode(event)], 0)
         fields = {"Content-Type": "application/json", **signed(self._key, body, id=token_hex(16), seconds=int(now))}
-        kind = http.client.HTTPSConnection if self._origin.scheme == "https" else http.client.HTTPConnection
-        connection = kind(self._origin.hostname or "", self._origin.port, timeout=SECONDS)
-        # The timeout is one read's: a receiver that sends a byte now and then, or interim answers for ever, would hold up the end.
-        late = Timer(SECONDS, _cut, (connection,))
-        late.start()
-        try:
-            connection.request("POST", self._path, body, fields)
-            status = connection.getresponse().status
-        except (OSError, http.client.HTTPException) as error:
-            return type(error).__name__
-        finally:
-            late.cancel()
-            connection.close()
-        return None if 200 <= status < 300 else f"status {status}"
+        return asyncio.run(_posted(self._url, body, fields))
 
 
-def _cut(connection: http.client.HTTPConnection) -> None:
-    if connection.sock is not None:
-        with suppress(OSError):
-            connection.sock.shutdown(socket.SHUT_RDWR)
+async def _posted(url: str, body: bytes, fields: dict[str, str]) -> str | None:
+    """Why a request was not accepted, or None."""
+    timeout = aiohttp.ClientTimeout(total=SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.post(url, data=body, headers=fields, allow_redirects=False) as answer,
+        ):
+            status = answer.status
+    except (TimeoutError, OSError, aiohttp.ClientError) as error:
+        return type(error).__name__
+    return None if 200 <= status < 300 else f"status {status}"

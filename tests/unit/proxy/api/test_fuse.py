@@ -194,7 +194,6 @@ def test_every_result_is_in_the_answer_once(drawn: Any, method: str, seed: int) 
         ({"lists": [{"results": []}], "k": 1.5}, "$.k"),
         ({"lists": [{"results": []}], "target_k": 2.5}, "$.target_k"),
         ({"lists": [{"results": []}], "method": "best"}, "$.method"),
-        ({"lists": [{"results": []}], "semantic_dedup_threshold": 0.1}, "$.semantic_dedup_threshold"),
         ({"lists": [{"results": [], "weight": -1}]}, "$.lists[0].weight"),
         ({"lists": [{"results": []}, {"results": [result(1, "a", embedding=["x"])]}]}, "$.lists[1].results[0].embedding"),
         ({"lists": [{"results": [result(1, "a", metadata=[])]}]}, "$.lists[0].results[0].metadata"),

@@ -156,7 +156,6 @@ def test_up_to_five_hundred_chunks_are_taken(count: int) -> None:
         ({"target_k": 0}, "$.target_k"),
         ({"target_k": 2.5}, "$.target_k"),
         ({"token_budget": 0}, "$.token_budget"),
-        ({"semantic_dedup_threshold": 0.001}, "$.semantic_dedup_threshold"),
         ({"texts": "careful"}, "$.texts"),
         ({"dedup_threshold": -0.1}, "$.dedup_threshold"),
         ({"cluster_threshold": 2.1}, "$.cluster_threshold"),
@@ -174,10 +173,6 @@ def test_what_cannot_be_used_is_refused_with_its_place(members: dict[str, object
     found = refused({"chunks": [chunk()], **members})
     assert (found["status"], found["where"]) == (400, where)
     assert found["detail"]
-
-
-def test_a_member_of_earlier_versions_is_refused_with_what_to_use_instead() -> None:
-    assert "dedup_threshold" in str(refused({"chunks": [], "semantic_dedup_threshold": 0.001})["wanted"])
 
 
 def test_an_embedding_model_is_refused_with_what_to_do_instead() -> None:

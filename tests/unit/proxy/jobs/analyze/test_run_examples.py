@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from vecsieve.proxy.jobs.analyze.families import Grouped
-from vecsieve.proxy.jobs.analyze.run import CONSIDERED, FAMILIES, Chosen, Read, choose, family
-from vecsieve.proxy.jobs.source import Point
+from vecsieve.proxy.jobs.analyze.report import Member
+from vecsieve.proxy.jobs.analyze.run import CONSIDERED, FAMILIES, Chosen, choose, family
 from vecsieve.proxy.jobs.sweep.judging import Evidence
 
 
@@ -19,8 +19,8 @@ def grouped_of(*sizes: int, equal: bool = False) -> Grouped:
     )
 
 
-def read(place: int, evidence: str | None = None) -> Read:
-    return Read(point=Point(id=place, vector=None, payload={}), evidence=evidence, source="s", text="t")
+def read(place: int, evidence: str | None = None) -> Member:
+    return Member(id=place, evidence=evidence, source="s", text="t")
 
 
 def test_the_largest_families_come_first_and_single_points_never() -> None:

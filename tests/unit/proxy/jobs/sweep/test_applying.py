@@ -15,7 +15,7 @@ from vecsieve.adapters.writes import PLAIN
 from vecsieve.proxy.jobs.pairs.store import Store
 from vecsieve.proxy.jobs.source import Point, PointId, Points, Whole, key_of, mark_of
 from vecsieve.proxy.jobs.sweep import applying
-from vecsieve.proxy.jobs.sweep.applying import Deletion, delete
+from vecsieve.proxy.jobs.sweep.applying import Deletion, Survivors, delete
 from vecsieve.proxy.jobs.sweep.deciding import Keep, SweepOptions
 from vecsieve.proxy.jobs.sweep.run import opened_store, sweep
 from vecsieve.proxy.runtime.files import Advance
@@ -105,7 +105,7 @@ def asked(work: Path) -> SweepOptions:
 def applied(work: Path, held: Held) -> Mapping[str, int]:
     there = sorted(held.there.values(), key=lambda each: each.id)
     with swept(work / "work", there) as store, closing(Book(work / "journal.db")) as book:
-        by = Deletion(points=held, book=book, collection="c", now=lambda: 1.0)
+        by = Deletion(points=held, survivors=Survivors(book, "c"), now=lambda: 1.0)
         return delete(store, by, bar=no_bar)
 
 
