@@ -42,10 +42,10 @@ from .api.problems import ProblemError, decoded
 from .api.routes import schema_of
 from .jobs.analyze.command import USUAL_SOURCES
 from .jobs.analyze.reading import FieldNames
-from .jobs.analyze.report import as_json
 from .jobs.analyze.run import AnalyzeOptions, analyze
 from .jobs.databases import BackendOption, KeyOption, SourceOptions, opened
 from .jobs.embeddings import Embeddings
+from .jobs.pages import as_json
 from .jobs.source import USUAL_FIELDS, SourceError
 from .runtime.addresses import binding
 from .runtime.files import bounded

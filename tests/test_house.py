@@ -341,8 +341,6 @@ GRAMMAR = {
 }
 WITH_GRAMMAR = (
     "proxy/cli.py",
-    "proxy/jobs/check.py",
-    "proxy/jobs/evaluate/",
     "proxy/search/",
     "proxy/selection/",
 )

@@ -48,19 +48,12 @@ _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _URL = re.compile(r"http://\S+$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildTimeouts:
-    """Seconds for a child to start, and to end after SIGTERM."""
-
-    start_seconds: float = 30.0  # a cold start on a busy two-core machine took 4 s
-    stop_seconds: float = 5.0  # no request is in flight when the demo ends: a child that takes longer hangs
+START_SECONDS = 30.0  # for a child to start: a cold start on a busy two-core machine took 4 s
+STOP_SECONDS = 5.0  # after SIGTERM: no request is in flight when the demo ends, so a child that takes longer hangs
 
 
 class ChildFailedError(Exception):
     """A process ended, or timed out, before it was ready. The message has its last lines."""
-
-
-CHILD_TIMEOUTS = ChildTimeouts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +97,6 @@ def child(
     program: Sequence[str] = PROGRAM,
     name: str = "",
     settings: Mapping[str, str] | None = None,
-    timeouts: ChildTimeouts = CHILD_TIMEOUTS,
 ) -> Iterator[Mapping[str, str]]:
     """Run ``vecsieve <arguments>`` during the block. Yields the URLs by the line starts of ``announces``.
 
@@ -120,15 +112,15 @@ def child(
         assert process.stdout is not None  # noqa: S101 - _start asks for a pipe
         with closing(_Lines(process.stdout, name=f"output of {name or arguments[0]}")) as lines:
             try:
-                urls = _announced(lines, announces, deadline=time.monotonic() + timeouts.start_seconds)
+                urls = _announced(lines, announces, deadline=time.monotonic() + START_SECONDS)
                 if urls is None:
                     raise ChildFailedError(_failure(process, name or arguments[0], lines.last))
                 yield urls
             finally:
-                _end(process, timeouts)  # before the reader is closed, which reads until the process is gone
+                _end(process)  # before the reader is closed, which reads until the process is gone
     finally:
         if process is not None:
-            _end(process, timeouts)
+            _end(process)
             if process.stdout is not None:
                 process.stdout.close()  # still open if a signal came before it was read
 
@@ -196,11 +188,11 @@ def _failure(process: subprocess.Popen[str], name: str, last: Iterable[str]) -> 
     return f"vecsieve {name} did not start: it {how}. Its output:" + "".join(f"\n  {line}" for line in last)
 
 
-def _end(process: subprocess.Popen[str], timeouts: ChildTimeouts) -> None:
+def _end(process: subprocess.Popen[str]) -> None:
     """Terminate, wait, then kill, also when a second Ctrl-C interrupts the wait. Does nothing to an ended process."""
     process.terminate()
     try:
-        process.wait(timeout=timeouts.stop_seconds)
+        process.wait(timeout=STOP_SECONDS)
     except subprocess.TimeoutExpired:
         pass
     finally:

@@ -63,6 +63,11 @@ class Wire:
     search: Callable[[_Database, object], Awaitable[_Searched | None]]
     headers: tuple[tuple[str, str], ...] = ()
 
+    def fields(self, key: str | None) -> dict[str, str]:
+        """The header of a request."""
+        name, form = self.header
+        return {**dict(self.headers), **({} if key is None else {name: form.format(key)})}
+
 
 class _Searched(NamedTuple):
     """A collection that answered a search, and payloads of its first points."""
@@ -88,15 +93,13 @@ class _Database:
     async def json(self, method: str, path: str, body: object = None, *, base: str | None = None) -> object:
         """The answer's JSON. ``base``: the URL of another server of the same database. Raises CheckError."""
         upstream = self.settings.upstream
-        name, form = self.wire.header
-        headers = {**dict(self.wire.headers), **({} if self.key is None else {name: form.format(self.key)})}
         where = f"the database at {base or upstream.url}"
         try:
             async with self.session.request(
                 method,
                 (base or upstream.origin + upstream.prefix) + path,
                 json={} if body is None and method == "POST" else body,
-                headers=headers,
+                headers=self.wire.fields(self.key),
                 allow_redirects=False,
             ) as response:
                 content, status = await bounded(response.content, LARGEST_BYTES), response.status
@@ -108,8 +111,8 @@ class _Database:
             raise CheckError(self._refused(where, status))
         if status != 200:
             hint = " Is it the right backend?" if status == 404 else ""
-            said = one_line(content.decode("utf-8", "replace")) or "nothing"
-            raise CheckError(f"{where} answered {method} {path} with status {status}: {said}.{hint}")
+            words = one_line(content.decode("utf-8", "replace")) or "nothing"
+            raise CheckError(f"{where} answered {method} {path} with status {status}: {words}.{hint}")
         try:
             return json.loads(content)
         except ValueError:
@@ -188,11 +191,11 @@ def _read(config: Path | None, flags: Mapping[str, object]) -> Settings:
 def _timed(what: str, read: Callable[[], T]) -> T:
     """The result; one line where it takes long, since `serve` and each reload take as long."""
     started = time.monotonic()
-    found = read()
+    result = read()
     if (took := time.monotonic() - started) >= SLOW_SECONDS:
-        count = f", {len(found.rules)} rules" if isinstance(found, Settings) else ""
+        count = f", {len(result.rules)} rules" if isinstance(result, Settings) else ""
         typer.echo(f"slow         {one_line(what)} took {took:.1f} s to read{count}", err=True)
-    return found
+    return result
 
 
 async def connect(
@@ -231,7 +234,7 @@ async def watch(settings: Settings, say: Callable[[str], None], *, every_seconds
     admin = parse_address(settings.admin)
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(admin.host, admin.host)  # noqa: S104 - nothing is bound
     url = f"http://{f'[{host}]' if ':' in host else host}:{admin.port}/status"
-    said = None
+    printed = None
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS)) as session:
         while True:
             status = await _status(session, url)
@@ -241,9 +244,9 @@ async def watch(settings: Settings, say: Callable[[str], None], *, every_seconds
             sentence = one_line(
                 str(_member(verdict, "sentence") or "Not enough yet: no search is measured."), LONGEST_WORDS
             )
-            if sentence != said:
+            if sentence != printed:
                 say(f"verdict      {sentence}")
-                said = sentence
+                printed = sentence
             if _member(verdict, "figures", "decision") in {Decision.GO, Decision.NO_GO}:
                 for name, words in _pairs(_member(verdict, "details")):
                     say(f"{name:<20} {words}")
@@ -282,12 +285,12 @@ def _fault_of(error: aiohttp.ClientError | OSError) -> str:
         return "cannot be reached: the name is unknown (DNS)"
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"cannot be reached: {reason(error.os_error)}"
-    said = (
+    fault = (
         "closed the connection"
         if isinstance(error, OSError | aiohttp.ServerDisconnectedError)
         else "did not answer in HTTP"
     )
-    return f"{said}. Is it the port for REST, is its URL https://…, does it require a client's certificate (upstream.client_certificate)?"
+    return f"{fault}. Is it the port for REST, is its URL https://…, does it require a client's certificate (upstream.client_certificate)?"
 
 
 def _texts(settings: Settings, searched: _Searched) -> str:
@@ -371,8 +374,8 @@ async def _of_milvus(database: _Database, path: str, body: object) -> object:
     """Milvus refuses with status 200 and a code. Raises CheckError."""
     answer = await database.json("POST", f"/v2/vectordb/{path}", body)
     if (code := _member(answer, "code")) != 0:
-        said = one_line(str(_member(answer, "message")))
-        raise CheckError(f"the database at {database.settings.upstream.url} refused {path} with code {code}: {said}")
+        words = one_line(str(_member(answer, "message")))
+        raise CheckError(f"the database at {database.settings.upstream.url} refused {path} with code {code}: {words}")
     return answer
 
 
@@ -422,8 +425,8 @@ async def _of_weaviate(
     query = f"{{ Get {{ {name}({arguments}) {{ {properties} _additional {{ {wanted} }} }} }} }}"
     answer = await database.json("POST", "/v1/graphql", {"query": query})
     if errors := _members(answer, "errors"):
-        said = one_line(str(_member(errors[0], "message")))
-        raise CheckError(f"the database at {database.settings.upstream.url} refused a search in {name}: {said}")
+        words = one_line(str(_member(errors[0], "message")))
+        raise CheckError(f"the database at {database.settings.upstream.url} refused a search in {name}: {words}")
     return _members(answer, "data", "Get", name)
 
 

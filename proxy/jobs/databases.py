@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any
 
 import typer
 
@@ -27,24 +27,24 @@ from .source import Access, Points, Source, SourceError
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """``variable``: the usual variable with its key. ``package``: of the official client, "" if none is used. ``source``: loads that client; None if no job
-    reads this database. ``points``: the same collection, for deleting and storing points.
+    """``variable``: the usual variable with its key. ``made``: from its access and the payload fields to read at least, None for all; loads its client.
+    ``package``: of the official client, "" if none is used. ``is_read``: whether jobs read it; else only its points are known, for `undo`.
     """
 
     variable: str
-    package: str
-    source: Callable[[Access, tuple[str, ...] | None], Source] | None
-    points: Callable[[Access], Points]
+    made: Callable[..., Any]
+    package: str = ""
+    is_read: bool = True
 
 
 DATABASES: Mapping[str, Database] = {
-    "qdrant": Database("QDRANT_API_KEY", "", Qdrant, Qdrant),
-    "chroma": Database("CHROMA_API_KEY", "chromadb", ChromaSource, ChromaSource),
-    "milvus": Database("MILVUS_TOKEN", "pymilvus", MilvusSource, MilvusSource),
-    "pinecone": Database("PINECONE_API_KEY", "pinecone", PineconeSource, PineconeSource),
-    "weaviate": Database("WEAVIATE_API_KEY", "", None, WeaviatePoints),
-    "opensearch": Database("OPENSEARCH_AUTHORIZATION", "", *2 * (partial(SearchEngine, OPENSEARCH),)),
-    "elasticsearch": Database("ELASTICSEARCH_API_KEY", "", *2 * (partial(SearchEngine, ELASTICSEARCH),)),
+    "qdrant": Database("QDRANT_API_KEY", Qdrant),
+    "chroma": Database("CHROMA_API_KEY", ChromaSource, "chromadb"),
+    "milvus": Database("MILVUS_TOKEN", MilvusSource, "pymilvus"),
+    "pinecone": Database("PINECONE_API_KEY", PineconeSource, "pinecone"),
+    "weaviate": Database("WEAVIATE_API_KEY", WeaviatePoints, is_read=False),
+    "opensearch": Database("OPENSEARCH_AUTHORIZATION", partial(SearchEngine, OPENSEARCH)),
+    "elasticsearch": Database("ELASTICSEARCH_API_KEY", partial(SearchEngine, ELASTICSEARCH)),
 }
 
 
@@ -78,24 +78,24 @@ def opened(
     options: SourceOptions, environment: Mapping[str, str], *, payload_fields: tuple[str, ...] | None = None
 ) -> Source:
     """``payload_fields``: the fields to read at least, None for all. Raises SettingsError for an option, SourceError."""
-    readers = {name: source for name, each in DATABASES.items() if (source := each.source) is not None}
-    if options.backend not in readers:
-        raise SettingsError([Problem("--backend", repr(options.backend), alternatives(tuple(readers)))])
-    return _opened(options, environment, lambda _, access: readers[options.backend](access, payload_fields))
+    source: Source = _opened(
+        options, environment, [name for name, each in DATABASES.items() if each.is_read], payload_fields
+    )
+    return source
 
 
 def points_opened(options: SourceOptions, environment: Mapping[str, str]) -> Points:
-    """``wanted.vector``: the name of the vector that was compared. Raises as ``opened``."""
-    return _opened(options, environment, lambda database, access: database.points(access))
+    """``options.vector``: the name of the vector that was compared. Raises as ``opened``."""
+    points: Points = _opened(options, environment, list(DATABASES), None)
+    return points
 
 
-T = TypeVar("T")
-
-
-def _opened(options: SourceOptions, environment: Mapping[str, str], by: Callable[[Database, Access], T]) -> T:
-    database = DATABASES.get(options.backend)
-    if database is None:
-        raise SettingsError([Problem("--backend", repr(options.backend), alternatives(tuple(DATABASES)))])
+def _opened(
+    options: SourceOptions, environment: Mapping[str, str], names: list[str], payload_fields: tuple[str, ...] | None
+) -> Any:
+    if options.backend not in names:
+        raise SettingsError([Problem("--backend", repr(options.backend), alternatives(tuple(names)))])
+    database = DATABASES[options.backend]
     access = Access(
         url=options.url,
         collection=options.collection,
@@ -104,7 +104,7 @@ def _opened(options: SourceOptions, environment: Mapping[str, str], by: Callable
         requests_per_second=options.requests_per_second,
     )
     try:
-        return by(database, access)
+        return database.made(access, payload_fields)
     except ModuleNotFoundError as error:
         if error.name != database.package:
             raise

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
+import msgspec
 from rich import box
 from rich.console import RenderableType, group
 from rich.padding import Padding
@@ -112,6 +113,11 @@ def examples_table(examples: Examples) -> Table:
     for row in examples.rows:
         table.add_row(*map(Text, row))
     return table
+
+
+def as_json(report: object) -> bytes:
+    """A report as JSON: indented, keys in the order of its classes, with a final line break."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
 
 
 # The page.

@@ -56,15 +56,13 @@ def silent() -> Iterator[str]:
 
 def described(backend: str, url: str) -> None:
     """Ask for a collection's shape. Raises SourceError."""
-    source = DATABASES[backend].source
-    assert source is not None
     access = Access(url=url, collection="docs", api_key="a key", timeout_seconds=SECONDS)
-    with closing(source(access, None)) as opened:
+    with closing(DATABASES[backend].made(access, None)) as opened:
         opened.shape()
 
 
 @pytest.mark.timeout(LONGEST_SECONDS)
-@pytest.mark.parametrize("backend", [name for name, each in DATABASES.items() if each.source is not None])
+@pytest.mark.parametrize("backend", [name for name, each in DATABASES.items() if each.is_read])
 def test_a_job_ends_at_a_database_that_does_not_answer(backend: str) -> None:
     with silent() as url, pytest.raises(SourceError):
         described(backend, url)

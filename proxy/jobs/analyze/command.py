@@ -16,12 +16,12 @@ from vecsieve.config.problems import Problem, SettingsError
 from ...runtime.files import check_output, output_console, write_output
 from ...runtime.lifecycle import ended_by_signals
 from ..databases import IdsOption, SourceOptions, TextFieldOption, opened
-from ..pages import as_html, in_terminal
+from ..pages import as_html, as_json, in_terminal
 from ..pairs.store import StoreError
 from ..source import USUAL_FIELDS, SourceError
 from .page import page
 from .reading import FieldNames
-from .report import Report, as_json
+from .report import Report
 from .run import AnalyzeOptions, Leaving, analyze
 
 USUAL_SOURCES = ("source", "metadata.source")  # the second is LangChain's

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
-
 from ..source import PointId
 from .families import NO_SOURCE, OTHERS, Repeats, Sources
 from .pools import Overlap, Saving
@@ -94,11 +92,6 @@ class Report:
     @property
     def sampled(self) -> bool:
         return self.about.examined + self.about.gone < self.about.points
-
-
-def as_json(report: Report) -> bytes:
-    """Indented, keys in the order of the classes, with a final line break."""
-    return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
 
 
 FEW = 30  # points of a source below which its shares are not meaningful

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -166,7 +166,11 @@ def analyze(
 
 def _whole(source: Source, options: AnalyzeOptions, ids: Ids, bar: Bar) -> Collected:
     """Examine all points by the hashes that their texts share."""
-    with _opened_store(source, options) as store:
+    fields, shape = options.fields, source.shape()
+    of_fields = {"text_fields": ", ".join(fields.text), "source_fields": ", ".join(fields.source)}
+    with ExitStack() as stack:
+        folder = options.work or Path(stack.enter_context(TemporaryDirectory(prefix="vecsieve-analyze-")))
+        store = stack.enter_context(Store.of_job(folder, "analyze", options.collection, shape, **of_fields))
         store.check("ids", {"ids": ids.digest()})
         vectors = store.sample(lambda: sample(source, ids, spread(len(ids), SAMPLE)))
         around = _around(source, options.fields, vectors, bar)
@@ -182,24 +186,6 @@ def _sample(source: Source, options: AnalyzeOptions, ids: Ids, limit: int, bar: 
     around = _around(source, options.fields, vectors, bar)
     gathered = gathered_sample(source, ids, looked, options.fields, near_cut(around.pools), bar)
     return Collected(ids=ids, gathered=gathered, around=around)
-
-
-@contextmanager
-def _opened_store(source: Source, options: AnalyzeOptions) -> Iterator[Store]:
-    """Raises SourceError, StoreError."""
-    shape = source.shape()
-    of: dict[str, str | int | float | None] = {
-        "job": "analyze",
-        "collection": options.collection,
-        "vector": shape.vector_name,
-        "dimension": shape.dimension,
-        "distance": shape.distance,
-        "text fields": ", ".join(options.fields.text),
-        "source fields": ", ".join(options.fields.source),
-    }
-    with ExitStack() as stack:
-        folder = options.work or Path(stack.enter_context(TemporaryDirectory(prefix="vecsieve-analyze-")))
-        yield stack.enter_context(Store(folder, shape.dimension, of))
 
 
 def _reported(source: Source, options: AnalyzeOptions, collected: Collected, families: Grouped, bar: Bar) -> Report:

@@ -102,7 +102,7 @@ class Page:
     """One case searched in one way. ``lost``, ``stayed``: numbers of its texts."""
 
     is_reversed: bool
-    is_beside: bool
+    has_fillers: bool
     lost: tuple[int, ...]
     stayed: tuple[int, ...]
 
@@ -136,8 +136,8 @@ def read_cases(path: Path) -> CaseFile:
         ]
     )
     rng = np.random.default_rng(0)
-    beside = path.parent / f"{FILLERS}.jsonl"
-    fillers = tuple(each.text for _, each in decoded(beside, _Filler)) if beside.is_file() else ()
+    file = path.parent / f"{FILLERS}.jsonl"
+    fillers = tuple(each.text for _, each in decoded(file, _Filler)) if file.is_file() else ()
     return CaseFile(
         cases=tuple(_case(line, known, rng) for line in lines),
         fillers=fillers,
@@ -209,26 +209,26 @@ def judged(file: CaseFile, contender: Contender, *, clock: Clock, advance: Advan
 
 def _pages(runner: asyncio.Runner, case: Case, file: CaseFile, policy: ResolvedPolicy, clock: Clock) -> Iterator[Page]:
     trial = Trial(top_k=max(2, len(case.texts)), clock=clock)
-    for is_beside in (False, True) if file.fillers else (False,):
-        labelled = _labelled(case, file, is_beside=is_beside)
+    for has_fillers in (False, True) if file.fillers else (False,):
+        labelled = _labelled(case, file, has_fillers=has_fillers)
         points = Points(labelled)
         for is_reversed in (False, True):
             upstream = Upstream(points, _ranked(labelled, len(case.texts), is_reversed=is_reversed))
             rows = runner.run(trial.search(policy, case.query, upstream)).rows
             page = [row for row in rows if row < len(case.texts)]
             yield Page(
-                is_reversed=is_reversed, is_beside=is_beside, lost=case.lost(page), stayed=case.staying(page)
+                is_reversed=is_reversed, has_fillers=has_fillers, lost=case.lost(page), stayed=case.staying(page)
             )  # fmt: skip
 
 
-def _labelled(case: Case, file: CaseFile, *, is_beside: bool) -> LabelledSet:
+def _labelled(case: Case, file: CaseFile, *, has_fillers: bool) -> LabelledSet:
     """The case's texts, and the fillers after them."""
-    texts = case.texts + (file.fillers if is_beside else ())
+    texts = case.texts + (file.fillers if has_fillers else ())
     return LabelledSet(
         name=case.name,
         items=tuple(Item(doc="", atoms=(), payload={"text": msgspec.json.encode(text)}) for text in texts),
         queries=(Query(subtopics={}, relevant=frozenset(), candidates=None),),
-        vectors=np.concatenate((case.vectors, file.filler_vectors)) if is_beside else case.vectors,
+        vectors=np.concatenate((case.vectors, file.filler_vectors)) if has_fillers else case.vectors,
         query_vectors=case.query[None, :],
     )
 
@@ -250,7 +250,7 @@ def _ranked(labelled: LabelledSet, texts: int, *, is_reversed: bool) -> Neighbou
 
 def report(name: str, outcomes: Sequence[CaseOutcome]) -> RenderableType:
     """A line for each kind, then each case that loses a result or keeps a copy."""
-    lines = [line for outcome in outcomes for line in _told(outcome)]
+    lines = [line for outcome in outcomes for line in _lines(outcome)]
     return Group(_table(name, outcomes), *(Text(line) for line in lines))
 
 
@@ -278,7 +278,7 @@ def _counts(outcomes: Sequence[CaseOutcome]) -> Sequence[str]:
     return str(len(strict)), str(losing), str(lost), f"{stayed} of {copies}", either, "FAIL" if losing else "pass"
 
 
-def _told(outcome: CaseOutcome) -> Iterator[str]:
+def _lines(outcome: CaseOutcome) -> Iterator[str]:
     case = outcome.case
     label = one_line(f"{case.kind}, {case.name}".strip(", ")) or one_line(case.texts[0][:SHOWN])
     mark = "either way, " if case.either else ""
@@ -295,7 +295,8 @@ def _ways(pages: Sequence[Page], of: int) -> str:
     if len(pages) == of:
         return "in every way"
     names = (
-        f"{'beside fillers' if page.is_beside else 'alone'}{', reversed' if page.is_reversed else ''}" for page in pages
+        f"{'beside fillers' if page.has_fillers else 'alone'}{', reversed' if page.is_reversed else ''}"
+        for page in pages
     )
     return "; ".join(names)
 

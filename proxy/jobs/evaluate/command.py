@@ -23,7 +23,7 @@ from .rendering import Terms, as_json, report
 from .searching import CONFIGURED, DEFAULT, Contender, contenders
 from .summary import summarised
 
-SAMPLE_SAID = "This is the sample set, made from the demo's texts: a first impression, no benchmark. For your own data: vecsieve evaluate FOLDER"
+SAMPLE_NOTE = "This is the sample set, made from the demo's texts: a first impression, no benchmark. For your own data: vecsieve evaluate FOLDER"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def run(arguments: Arguments) -> int:
     summaries = summarised(outcomes, draws=arguments.draws, seed=arguments.seed)
     output_console().print(report(summaries, arguments.terms))
     if arguments.data is None:
-        sys.stderr.write(f"\n{SAMPLE_SAID}\n")
+        sys.stderr.write(f"\n{SAMPLE_NOTE}\n")
     if arguments.json is not None:
         content = orjson.dumps(as_json(summaries, named, arguments.terms), option=orjson.OPT_INDENT_2)
         write_output("--json", arguments.json, content)
@@ -102,8 +102,8 @@ def with_cases(arguments: Arguments, path: Path) -> int:
 def outcome(folder: Path | None, named: Sequence[Contender], terms: Terms) -> SetOutcome:
     """One set, with a progress bar; None: the sample set. Raises SettingsError for data that cannot be read."""
     labelled = sample_set() if folder is None else read_set(folder)
-    asked = len(range(0, len(labelled.queries), terms.every))
-    with progress_bar(one_line(labelled.name), asked) as advance:
+    queries = len(range(0, len(labelled.queries), terms.every))
+    with progress_bar(one_line(labelled.name), queries) as advance:
         return evaluated(
             labelled, named, top_k=terms.top_k, every=terms.every, clock=time.perf_counter, advance=advance
         )

@@ -40,9 +40,9 @@ def redundant(atoms: Sequence[Sequence[str]]) -> int:
     """
     seen: set[str] = set()
     count = 0
-    for said in atoms:
-        count += sum(atom not in seen for atom in said) < NEW_SHARE * len(said)
-        seen.update(said)
+    for labels in atoms:
+        count += sum(atom not in seen for atom in labels) < NEW_SHARE * len(labels)
+        seen.update(labels)
     return count
 
 
@@ -50,9 +50,9 @@ def strict_repeats(atoms: Sequence[Sequence[str]]) -> int:
     """How many of the items, best first, have no atom for the first time. An item without atoms is none."""
     seen: set[str] = set()
     count = 0
-    for said in atoms:
-        count += bool(said) and seen.issuperset(said)
-        seen.update(said)
+    for labels in atoms:
+        count += bool(labels) and seen.issuperset(labels)
+        seen.update(labels)
     return count
 
 
@@ -252,7 +252,7 @@ class Judge:
         """Of the items that were left out as copies: those whose labels, and those whose words are not in the answer."""
         if not found.dropped:
             return frozenset(), frozenset()
-        stand = {atom for said in self._atoms(found.rows) for atom in said}
+        stand = {atom for labels in self._atoms(found.rows) for atom in labels}
         page = self._wordings.page(found.rows)
         return (
             frozenset(row for row in found.dropped if self._states_more(row, stand)),

@@ -184,7 +184,7 @@ def read_set(folder: Path, *, geometry: Path | None = None) -> LabelledSet:
         _, others, others_vectors = _corpus(extra, geometry)
         _same_width(extra, vectors, others_vectors)
         items, vectors = items + others, np.concatenate((vectors, others_vectors))
-    query_vectors = read_vectors(_beside(folder, geometry), "queries", rows=len(queries))
+    query_vectors = read_vectors(_geometry_of(folder, geometry), "queries", rows=len(queries))
     _same_width(folder, vectors, query_vectors)
     return LabelledSet(
         name=folder.name, items=items, queries=queries, vectors=vectors, query_vectors=query_vectors,
@@ -207,7 +207,7 @@ def _corpus(folder: Path, geometry: Path | None) -> tuple[list[str], tuple[Item,
         ids.append(row.id)
         items.append(Item(doc=row.doc, atoms=row.atoms, payload=_payload(line)))
     raise_all(problems)
-    return ids, tuple(items), read_vectors(_beside(folder, geometry), "corpus", rows=len(items))
+    return ids, tuple(items), read_vectors(_geometry_of(folder, geometry), "corpus", rows=len(items))
 
 
 def _queries(folder: Path, ids: Sequence[str]) -> tuple[Query, ...]:
@@ -295,7 +295,7 @@ def _content(path: Path) -> bytes:
     return read_input(path, place=str(path), expected="a readable file")
 
 
-def _beside(folder: Path, geometry: Path | None) -> Path:
+def _geometry_of(folder: Path, geometry: Path | None) -> Path:
     return folder if geometry is None else geometry / folder.name
 
 

@@ -46,7 +46,7 @@ _BOX = re.compile(r"\[( |x|X)\](?=\s)")
 _BORDER = re.compile(r"^\s*\|.*$", re.MULTILINE)
 _QUOTED = re.compile(r"^\s*>+(?=\s)", re.MULTILINE)
 _LINE = re.compile(r"\s*(\W)\1+\s*")
-_ASKING = re.compile(
+_QUESTION = re.compile(
     r"\W*(?:who|what|when|where|which|why|how|is|are|do|does|did|can|could|will|would|should)\b", re.IGNORECASE
 )
 _ENDING = re.compile(rf"(?<=[a-z]{{{STEM}}})(?:ing|ies|ed|es|e|s|y)$")
@@ -61,7 +61,7 @@ Words = tuple[str, ...]
 def words(text: str) -> Words:
     """The words of a text, as they are compared."""
     plain = normalize("NFC", unescape(text)).translate(_ALIKE)
-    if _ASKING.match(plain):
+    if _QUESTION.match(plain):
         plain = plain.replace("?", " ")
     plain = _THOUSANDS.sub("", _HYPHEN.sub("", _BROKEN.sub("", _TAG.sub(" ", plain))))
     plain = _QUOTED.sub("", _BORDER.sub(lambda line: line[0].replace("|", " "), plain))
@@ -188,14 +188,14 @@ class Wordings:
 
 def frames(texts: Sequence[str]) -> frozenset[str]:
     """The parts of first and last lines, without digits, that stand beside at least FRAMED different lines."""
-    beside: defaultdict[str, set[str]] = defaultdict(set)
+    neighbours: defaultdict[str, set[str]] = defaultdict(set)
     for text in texts:
         lines = _lines(text)
         if len(lines) > 1:
             for line, other in ((lines[0], lines[1]), (lines[-1], lines[-2])):
                 for part in _parts(line):
-                    beside[_form(part)].add(_form(other))
-    return frozenset(part for part, others in beside.items() if len(others) >= FRAMED)
+                    neighbours[_form(part)].add(_form(other))
+    return frozenset(part for part, others in neighbours.items() if len(others) >= FRAMED)
 
 
 def unframed(text: str, known: frozenset[str]) -> list[str]:

@@ -10,7 +10,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from vecsieve.config.backends import DEFAULT_BACKEND
@@ -22,7 +21,7 @@ from ...runtime.files import check_output, key_from, output_console, progress_ba
 from ...runtime.lifecycle import ended_by_signals
 from ..check import WIRES
 from ..databases import KeyOption, RateOption
-from ..pages import as_html
+from ..pages import as_html, as_json
 from .page import as_text, outcome, page_of
 from .queries import Query, read_queries
 from .run import MeasureError, MeasureOptions, State, digest_of, measure
@@ -84,7 +83,7 @@ def _publish(arguments: Arguments, settings: Settings, queries: tuple[Query, ...
     found = outcome(entries, version=version("vecsieve"), backend=settings.backend)
     write_output("--html", arguments.html, as_html(page_of(found)))
     if arguments.json is not None:
-        write_output("--json", arguments.json, msgspec.json.format(msgspec.json.encode(found)))
+        write_output("--json", arguments.json, as_json(found))
     console = output_console()
     console.print(as_text(found), end="", markup=False)
     console.print(f"written: {arguments.html}", style="dim", markup=False)
@@ -93,10 +92,9 @@ def _publish(arguments: Arguments, settings: Settings, queries: tuple[Query, ...
 def _options(arguments: Arguments, settings: Settings) -> MeasureOptions:
     wire = WIRES[settings.backend]
     key = key_from(os.environ, arguments.api_key_env, usual=wire.variable)
-    name, form = wire.header
     return MeasureOptions(
         settings=settings,
-        headers={**dict(wire.headers), **({} if key is None else {name: form.format(key)})},
+        headers=wire.fields(key),
         through=arguments.through,
         turns=arguments.turns,
         rate=arguments.requests_per_second,

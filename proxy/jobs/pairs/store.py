@@ -23,7 +23,7 @@ import numpy.typing as npt
 from vecsieve.config.problems import one_line
 
 from ...selection.values import FloatMatrix
-from ..source import PointId
+from ..source import PointId, Shape
 from .fingerprints import TEXT_BANDS, Hashes
 from .joining import BY_DUCKDB, Join
 
@@ -189,6 +189,13 @@ class Store:
         self._file.truncate(self.done * dimension * _ITEM)
         self._texts, self._facts = Texts(folder, "texts", self.done), Texts(folder, "facts", self.done)
 
+    @classmethod
+    def of_job(cls, folder: Path, job: str, collection: str, shape: Shape, **further: str) -> Self:
+        """``further``: what else the job depends on."""
+        of: dict[str, str | int | float | None] = {"job": job, "collection": collection, "vector": shape.vector_name}
+        of |= {"dimension": shape.dimension, "distance": shape.distance}
+        return cls(folder, shape.dimension, of | {name.replace("_", " "): value for name, value in further.items()})
+
     def __enter__(self) -> Self:
         return self
 
@@ -290,15 +297,8 @@ class Store:
             yield from ((start, min(start + step, end)) for start in range(first, end, step))
 
     def stored(self) -> AllPoints:
-        columns = self._columns("SELECT place, has_vector, number, rank, size, mark FROM points ORDER BY place")
-        return AllPoints(
-            places=columns["place"],
-            has_vector=columns["has_vector"],
-            numbers=columns["number"],
-            rank=columns["rank"],
-            size=columns["size"],
-            marks=columns["mark"],
-        )
+        columns = "place AS places, has_vector, number AS numbers, rank, size, mark AS marks"
+        return AllPoints(**self._columns(f"SELECT {columns} FROM points ORDER BY place"))  # noqa: S608 - names of our own
 
     def labels(self) -> list[str | None]:
         """The labels of all existing points, ascending by place."""

@@ -24,13 +24,13 @@ from ...search.collections.statements import ALL
 from ...writes.book import Book
 from ...writes.rows import JournalError
 from ..databases import IdsOption, SourceOptions, TextFieldOption, opened, points_opened
-from ..pages import as_html, examples_table
+from ..pages import as_html, as_json, examples_table
 from ..pairs.joining import Runner
 from ..pairs.store import OutdatedError, Store, StoreError
 from ..source import USUAL_FIELDS, Shape, SourceError
 from .applying import Deletion, Survivors, delete
 from .deciding import Keep, SweepOptions
-from .report import Report, as_json, page_of, parts_of, table_of
+from .report import Report, page_of, parts_of, table_of
 from .run import lines, opened_store, sweep
 from .telling import Receiver, line
 

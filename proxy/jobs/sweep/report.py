@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import msgspec
-
 from ...search.collections.statements import ALL
 from ..pages import Cells, Examples, Figures, Page, Section
 from ..source import PointId
@@ -75,11 +73,6 @@ class Report:
     examples: tuple[Family, ...]
     left: tuple[Family, ...]
     applied: Mapping[str, int] | None = None
-
-
-def as_json(report: Report) -> bytes:
-    """Indented, keys in the order of the classes, with a final line break."""
-    return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
 
 
 def page_of(report: Report) -> Page:

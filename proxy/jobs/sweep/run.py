@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 
 import msgspec
@@ -43,23 +42,18 @@ def lines(store: Store) -> Iterator[bytes]:
         start += len(batch)
 
 
-@contextmanager
-def opened_store(source: Source, options: SweepOptions) -> Iterator[Store]:
+def opened_store(source: Source, options: SweepOptions) -> Store:
     """The store in the folder of this sweep. Raises SourceError, StoreError."""
-    shape = source.shape()
-    of: dict[str, str | int | float | None] = {
-        "job": "sweep",
-        "collection": options.collection,
-        "vector": shape.vector_name,
-        "dimension": shape.dimension,
-        "distance": shape.distance,
-        "keep": options.keep.value,
-        "text fields": ", ".join(options.text_fields),
-        "time fields": ", ".join(options.time_fields),
-        "tenants": ", ".join(options.tenants),
-    }
-    with Store(options.work, shape.dimension, of) as store:
-        yield store
+    return Store.of_job(
+        options.work,
+        "sweep",
+        options.collection,
+        source.shape(),
+        keep=options.keep.value,
+        text_fields=", ".join(options.text_fields),
+        time_fields=", ".join(options.time_fields),
+        tenants=", ".join(options.tenants),
+    )
 
 
 def sweep(source: Source, options: SweepOptions, store: Store, *, bar: Bar, is_decided: bool = False) -> Report:

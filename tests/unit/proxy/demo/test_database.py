@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import orjson
@@ -26,7 +27,6 @@ from vecsieve.proxy.demo import database
 from vecsieve.proxy.demo.database import (
     ANY_PORT,
     ChildFailedError,
-    ChildTimeouts,
     DatabaseRefusedError,
     Host,
     child,
@@ -184,7 +184,10 @@ def is_alive(pid: int) -> bool:
 
 
 def run(script: str, *announces: str, seconds: float = 20.0) -> Mapping[str, str]:
-    with child((script,), announces=announces, program=PYTHON, timeouts=ChildTimeouts(start_seconds=seconds)) as urls:
+    with (
+        mock.patch.object(database, "START_SECONDS", seconds),
+        child((script,), announces=announces, program=PYTHON) as urls,
+    ):
         return urls
 
 
@@ -264,9 +267,10 @@ def test_ctrl_c_in_the_terminal_does_not_reach_the_child() -> None:
     assert run(script, "group True")
 
 
-def test_a_child_that_ignores_the_request_to_end_is_killed() -> None:
+def test_a_child_that_ignores_the_request_to_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "STOP_SECONDS", 0.2)
     stubborn = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + announcing_pid()
-    with child((stubborn,), announces=("pid",), program=PYTHON, timeouts=ChildTimeouts(stop_seconds=0.2)) as urls:
+    with child((stubborn,), announces=("pid",), program=PYTHON) as urls:
         pid = int(urls["pid"].rpartition(":")[2])
     assert not is_alive(pid)
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from support.jobs.analyses import planted, report
 from support.jobs.memory_source import families, points
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
-from vecsieve.proxy.jobs.analyze.report import FEW, as_json, cautions, conclusions, percent
+from vecsieve.proxy.jobs.analyze.report import FEW, cautions, conclusions, percent
+from vecsieve.proxy.jobs.pages import as_json
 from vecsieve.proxy.jobs.source import Point
 
 KEYS = {

@@ -13,8 +13,8 @@ from support.jobs.memory_source import families, points
 from support.jobs.searched_source import SearchedSource
 from vecsieve.proxy.jobs.analyze.families import Repeats
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
-from vecsieve.proxy.jobs.analyze.report import as_json
 from vecsieve.proxy.jobs.analyze.run import analyze
+from vecsieve.proxy.jobs.pages import as_json
 from vecsieve.proxy.jobs.pairs import reading
 from vecsieve.proxy.jobs.pairs.store import StoreError
 from vecsieve.proxy.jobs.source import Point, PointId, SourceError

@@ -74,7 +74,7 @@ def test_without_the_copies_that_stay_nothing_is_lost(groups: list[tuple[int, ..
 def test_each_case_is_searched_in_both_orders_alone_and_beside_fillers(tmp_path: Path) -> None:
     path = file(tmp_path / "a", {"texts": [RED, BLUE]}, fillers=40)
     (outcome,) = outcomes(path, KEEPS_ALL)
-    assert [(page.is_beside, page.is_reversed) for page in outcome.pages] == [
+    assert [(page.has_fillers, page.is_reversed) for page in outcome.pages] == [
         (False, False),
         (False, True),
         (True, False),

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from vecsieve.proxy.jobs.pages import as_html
-from vecsieve.proxy.jobs.sweep.report import FORMAT, Family, Member, Report, as_json, page_of
+from vecsieve.proxy.jobs.pages import as_html, as_json
+from vecsieve.proxy.jobs.sweep.report import FORMAT, Family, Member, Report, page_of
 
 HOSTILE = "<script>alert(1)</script> \ud800"
 

@@ -14,11 +14,12 @@ import pytest
 
 from support.backends.two_facts import PLANTED, TWO_FACTS
 from support.jobs.memory_source import MemorySource
+from vecsieve.proxy.jobs.pages import as_json
 from vecsieve.proxy.jobs.pairs import reading
 from vecsieve.proxy.jobs.pairs.store import StoreError
 from vecsieve.proxy.jobs.source import Point, PointId, Source, SourceError
 from vecsieve.proxy.jobs.sweep.deciding import Keep, SweepOptions
-from vecsieve.proxy.jobs.sweep.report import Report, as_json
+from vecsieve.proxy.jobs.sweep.report import Report
 from vecsieve.proxy.jobs.sweep.run import lines, opened_store, sweep
 from vecsieve.proxy.runtime.files import Advance
 
