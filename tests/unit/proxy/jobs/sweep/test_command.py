@@ -63,7 +63,7 @@ def test_a_report_after_a_deletion_is_that_of_the_collection_now(
 ) -> None:
     """As after `undo`, which brings back the points."""
 
-    def deleted(_arguments: Arguments, _shape: Shape, store: Store, _journal: Path, _choice: command.Choice) -> None:
+    def deleted(_arguments: Arguments, _shape: Shape, store: Store, _journal: Path, _kind: object) -> None:
         store.progressed({"deleted": 5, "gone": 0, "changed": 0, "alone": 0})
 
     with monkeypatch.context() as instead:
