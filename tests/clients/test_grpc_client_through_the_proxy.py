@@ -1,9 +1,8 @@
-"""The official client with `prefer_grpc`, blocking and asyncio, through the proxy: policies by collection, texts, writes, errors."""
+"""The official client with `prefer_grpc`, blocking and asyncio, through the proxy: policies by collection, payloads, limits."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,7 +13,6 @@ import grpc
 import numpy as np
 import pytest
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
-from qdrant_client import grpc as pb
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 
 from support.grpc.calls import Pairs, ask
@@ -148,35 +146,6 @@ def test_rules_go_by_the_collection_that_the_message_names(world: World) -> None
     assert places != sorted(places)
 
 
-def test_copies_by_text_are_collapsed_and_the_admin_port_says_why(world: World) -> None:
-    points = found(world.proxy, "texts", with_payload=False)
-    assert len(set(families(points))) == 8
-    answer = exchange(world.admin, "GET", "/explain")
-    assert SECRET.encode() not in answer.body
-    record = json.loads(answer.body)["records"][0]
-    assert (record["operation"], record["collection"], record["top_k"]) == ("query", "texts", 8)
-    assert [kept["id"] for kept in record["kept"]] == [point.id for point in points]
-    copies = [each for each in record["left_out"] if each["copy"] is not None]
-    assert copies
-    assert all(planted.family(each["copy"]["of"]) == planted.family(each["id"]) for each in copies)
-
-
-def test_a_text_that_the_client_excluded_is_not_compared_and_its_search_goes_on(world: World) -> None:
-    hidden = models.PayloadSelectorExclude(exclude=["body"])
-    assert [point.id for point in found(world.proxy, "texts", with_payload=hidden)] == [
-        point.id for point in found(world.engine, "texts")
-    ]
-
-
-def test_without_payload_no_byte_of_it_reaches_the_client(world: World) -> None:
-    address = world.url.removeprefix("http://")
-    nearest = pb.VectorInput(dense=pb.DenseVector(data=QUERY_VECTOR))
-    message = search_message(8, collection="texts", query=pb.Query(nearest=nearest))
-    seen = asyncio.run(ask(address, "unary_unary", (message,), method=QUERY))
-    assert seen.code is grpc.StatusCode.OK
-    assert SECRET.encode() not in seen.messages[0]
-
-
 ASKED: dict[str, dict[str, Any]] = {
     "by vector": {"query": QUERY_VECTOR},
     "by id": {"query": 20},
@@ -215,44 +184,6 @@ async def asked_async(world: World, how: dict[str, Any]) -> list[models.ScoredPo
         return (await client.query_points("plain", limit=6, **how)).points
     finally:
         await client.close()
-
-
-def test_a_batch_and_groups_come_back_as_they_should(world: World) -> None:
-    asked = [models.QueryRequest(query=QUERY_VECTOR, limit=8), models.QueryRequest(query=20, limit=1)]
-    first, second = world.proxy.query_batch_points("plain", asked)
-    assert len(set(families(first.points))) == 8
-    assert second == world.engine.query_batch_points("plain", asked)[1]
-    groups = [
-        client.query_points_groups("plain", query=QUERY_VECTOR, group_by="tenant", limit=3)
-        for client in (world.engine, world.proxy)
-    ]
-    assert groups[0] == groups[1]
-
-
-def test_writes_and_everything_else_go_through(world: World) -> None:
-    world.proxy.create_collection("made-here", models.VectorParams(size=2, distance=models.Distance.DOT))
-    try:
-        points = [models.PointStruct(id=number, vector=[1.0, number], payload={"n": number}) for number in range(5)]
-        world.proxy.upsert("made-here", points, wait=True)
-        world.proxy.delete("made-here", [3], wait=True)
-        for client in (world.engine, world.proxy):
-            assert client.count("made-here").count == 4
-            assert [record.id for record in client.scroll("made-here", limit=10)[0]] == [0, 1, 2, 4]
-        assert world.proxy.retrieve("made-here", [1]) == world.engine.retrieve("made-here", [1])
-        assert world.proxy.get_collection("made-here") == world.engine.get_collection("made-here")
-    finally:
-        world.proxy.delete_collection("made-here")
-    assert not world.engine.collection_exists("made-here")
-
-
-def test_errors_are_the_databases_own(world: World) -> None:
-    def refusal(client: QdrantClient, collection: str, query: list[float]) -> tuple[grpc.StatusCode, str | None]:
-        with pytest.raises(grpc.RpcError) as raised:
-            client.query_points(collection, query=query)
-        return code_of(raised.value), details_of(raised.value)
-
-    for collection, query in (("nowhere", QUERY_VECTOR), ("plain", [0.5, 0.5]), ("switched-off", [0.5])):
-        assert refusal(world.proxy, collection, query) == refusal(world.engine, collection, query)
 
 
 def test_strict_modes_limit_is_learned_and_the_next_search_keeps_to_it(world: World) -> None:

@@ -25,18 +25,16 @@ from support.qdrant.embedded import start_embedded_grpc_process
 from support.qdrant.grpc_searches import Said, id_of, point_of, said
 from support.qdrant.planted import Asked
 
+MODES: tuple[Pairs, ...] = ((), (("x-vecsieve-mode", "off"),), (("x-vecsieve-mode", "shadow"),))
 METRICS = ("cosine",)  # the others are those of any search
-OFF: Pairs = (("x-vecsieve-mode", "off"),)
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The engine, and a proxy before it in each mode."""
+    """The engine, and a proxy before it."""
 
     engine: Asker
     on: Asker
-    off: Asker
-    shadow: Asker
 
 
 @pytest.fixture(scope="module", params=list(Encoding))
@@ -48,11 +46,8 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         planted.load(client, copies=planted.COPIES, prefix="copied", metrics=METRICS)
         planted.load_named(client, "named")
         client.close()
-        askers = {"engine": opened.enter_context(Asker(rpc))}
-        for mode in ("on", "off", "shadow"):
-            proxy, _ = opened.enter_context(stack.serve(url, "--grpc-upstream", rpc, "--mode", mode))
-            askers[mode] = opened.enter_context(Asker(proxy))
-        yield World(**askers)
+        proxy, _ = opened.enter_context(stack.serve(url, "--grpc-upstream", rpc))
+        yield World(opened.enter_context(Asker(rpc)), opened.enter_context(Asker(proxy)))
 
 
 def call_of(asked: Asked) -> Said:
@@ -77,36 +72,6 @@ def batches(prefix: str) -> list[Asked]:
 
 NAMED = list(planted.named_requests("named"))
 CLEAN, COPIED = [*single("clean"), *batches("clean")], single("copied")
-EVERYTHING = [*CLEAN, *COPIED, *batches("copied"), *NAMED]
-# Off and the override read no search, so that one of each method and collection is enough.
-EACH_METHOD = list({asked.path: asked for asked in EVERYTHING}.values())
-# The engine writes the vectors of a point in the order of a hash map, anew at every call: two direct answers differ too.
-SEVERAL_VECTORS = ("-true", "-two")
-
-
-def same(one: Seen, other: Seen, asked: Asked) -> bool:
-    """Message, metadata and status byte for byte; the points' values where the engine shuffles members itself."""
-    if not (asked in NAMED and asked.name.endswith(SEVERAL_VECTORS)):
-        return one == other
-    call = call_of(asked)
-    points = [
-        [[point_of(point) for point in points] for points in call.results(seen.messages[0])] for seen in (one, other)
-    ]
-    return points[0] == points[1] and (one.initial, one.trailing) == (other.initial, other.trailing)
-
-
-@pytest.mark.parametrize("asked", EVERYTHING, ids=identify)
-def test_in_shadow_the_answer_is_upstreams_own(world: World, asked: Asked) -> None:
-    direct = world.engine.ask(call_of(asked))
-    assert direct.code is grpc.StatusCode.OK
-    assert same(world.shadow.ask(call_of(asked)), direct, asked)
-
-
-@pytest.mark.parametrize("asked", EACH_METHOD, ids=identify)
-def test_in_off_and_by_override_the_answer_is_upstreams_own(world: World, asked: Asked) -> None:
-    direct = world.engine.ask(call_of(asked))
-    for through in (world.off.ask(call_of(asked)), world.on.ask(call_of(asked), metadata=OFF)):
-        assert same(through, direct, asked)
 
 
 @pytest.mark.parametrize("asked", CLEAN, ids=identify)
@@ -221,8 +186,8 @@ REFUSED = {
 def test_what_the_database_refuses_is_refused_in_its_own_words(world: World, name: str) -> None:
     direct = world.engine.ask(REFUSED[name])
     assert direct.code is not grpc.StatusCode.OK
-    for asker in (world.on, world.off, world.shadow):
-        assert asker.ask(REFUSED[name]) == direct
+    for metadata in MODES:
+        assert world.on.ask(REFUSED[name], metadata=metadata) == direct
 
 
 def test_a_batch_of_nothing_and_searches_without_results_are_answered_as_directly(world: World) -> None:
@@ -245,8 +210,8 @@ def test_what_is_no_search_is_answered_as_directly(world: World) -> None:
     for method, (message, reply) in calls.items():
         direct = world.engine.raw(method, message)
         assert direct.code is grpc.StatusCode.OK
-        for asker in (world.on, world.off, world.shadow):
-            through = asker.raw(method, message)
+        for metadata in MODES:
+            through = world.on.raw(method, message, metadata=metadata)
             # By value: the engine writes a payload in the order of a hash map.
             assert untimed(through, reply) == untimed(direct, reply)
 

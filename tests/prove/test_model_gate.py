@@ -114,29 +114,29 @@ def unchanged_writes_are_not_read(patch: Patch) -> None:
     )
 
 
-# With a seed by which each is found soon; not every seed finds each within so many steps.
+# With a seed by which each is found, most of them in the first episode; not every seed finds each within so many steps.
 DEFECTS: list[tuple[Callable[[Patch], None], str, str, int]] = [
-    (unseen_ids_do_not_count, "qdrant", "skip", 4),
-    (unseen_ids_do_not_count, "pinecone", "skip", 1),
-    (deletions_are_not_followed, "qdrant", "skip", 2),
-    (deletions_are_not_followed, "milvus", "merge", 4),
-    (unseen_changes_do_not_count, "qdrant", "skip", 1),
-    (unseen_changes_do_not_count, "pinecone", "skip", 4),
-    (unseen_changes_do_not_count, "replicated", "skip", 8),
+    (unseen_ids_do_not_count, "qdrant", "skip", 11),
+    (unseen_ids_do_not_count, "pinecone", "skip", 18),
+    (deletions_are_not_followed, "qdrant", "skip", 39),
+    (deletions_are_not_followed, "milvus", "merge", 2),
+    (unseen_changes_do_not_count, "qdrant", "skip", 43),
+    (unseen_changes_do_not_count, "pinecone", "skip", 7),
+    (unseen_changes_do_not_count, "replicated", "skip", 10),
     (vectors_are_not_compared, "qdrant", "united", 66),
-    (merge_does_not_read_again, "weaviate", "merge", 1),
+    (merge_does_not_read_again, "weaviate", "merge", 18),
     (merge_does_not_read_again, "qdrant", "merge", 14),
     (merge_does_not_read_again, "opensearch", "merge", 18),
     (skip_does_not_read_again, "qdrant", "skip", 1),
-    (skip_does_not_read_again, "chroma", "skip", 2),
+    (skip_does_not_read_again, "chroma", "skip", 13),
     (clocks_count, "milvus", "skip", 1),
-    (skip_does_not_read_again, "opensearch", "skip", 9),
-    (deletions_are_not_followed, "elasticsearch", "skip", 2),
-    (replicas_do_not_lag, "replicated", "skip", 2),
-    (unchanged_writes_are_not_read, "milvus", "skip", 5),
-    (ends_are_dropped, "weaviate", "merge", 1),
-    (ends_are_dropped, "qdrant", "skip", 1),
-    (writes_do_not_end, "milvus", "skip", 2),
+    (skip_does_not_read_again, "opensearch", "skip", 283),
+    (deletions_are_not_followed, "elasticsearch", "skip", 105),
+    (replicas_do_not_lag, "replicated", "skip", 22),
+    (unchanged_writes_are_not_read, "milvus", "skip", 39),
+    (ends_are_dropped, "weaviate", "merge", 51),
+    (ends_are_dropped, "qdrant", "skip", 44),
+    (writes_do_not_end, "milvus", "skip", 4),
 ]
 
 
