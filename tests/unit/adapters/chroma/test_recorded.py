@@ -1,14 +1,9 @@
-"""Whole conversations written by hand from the wire format, and the recorded exchanges of real clients with a real server.
-
-A folder of tests/golden/chroma holds one: the client's request, what goes upstream, upstream's answer, what the client
-gets; ``case.json`` has the path, the counts asked for, the rows kept and what selection needs.
-"""
+"""The recorded exchanges of real clients with a real server."""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,30 +12,9 @@ from support.chroma.captures import NEEDS_EXCHANGES, Exchanged, exchanges
 from vecsieve.adapters.chroma.rest import ChromaRest
 from vecsieve.adapters.contract import Needs, Operation, Reason, RequestHead, SearchCall, UnsupportedError
 
-CASES = sorted((Path(__file__).parents[3] / "golden" / "chroma").iterdir())
 RECORDED = exchanges()
 ADAPTER = ChromaRest()
 TEXT = Needs(optional_fields=("#document", "text"))
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_conversation_goes_as_written(case: Path) -> None:
-    told = json.loads((case / "case.json").read_bytes())
-    wanted: dict[str, list[str]] = told.get("needs", {})
-    needs = Needs(
-        payload_fields=tuple(wanted.get("payload_fields", ())), optional_fields=tuple(wanted.get("optional_fields", ()))
-    )
-    operation = ADAPTER.classify(RequestHead(method="POST", path=told["path"], content_type="application/json"))
-    assert operation is not None
-    call = ADAPTER.parse_request(operation, (case / "request.json").read_bytes(), needs)
-    assert ADAPTER.widen(call, told["fetch_k"]) == (case / "widened.json").read_bytes()
-    reply = ADAPTER.parse_reply(call, (case / "upstream.json").read_bytes())
-    keep = [np.array(kept, dtype=np.intp) for kept in told["keep"]]
-    assert ADAPTER.trim(call, reply, keep) == (case / "trimmed.json").read_bytes()
-
-
-def test_there_are_conversations() -> None:
-    assert len(CASES) >= 9
 
 
 def named(exchanged: Exchanged) -> Operation | None:

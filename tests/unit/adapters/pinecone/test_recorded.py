@@ -1,47 +1,19 @@
-"""Whole conversations written by hand from the wire format, and the recorded requests of every client.
-
-A folder of tests/golden/pinecone holds one: the client's request, what goes upstream, upstream's answer, what the client
-gets; ``case.json`` has the path, the count asked for, the matches kept and what selection needs.
-"""
+"""The recorded requests of every client."""
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 from support.exchanges.captures import NEEDS_CAPTURES, Captured, captured
 from vecsieve.adapters.contract import Needs, Operation, RequestHead
 from vecsieve.adapters.pinecone.rest import PineconeRest
 
-CASES = sorted((Path(__file__).parents[3] / "golden" / "pinecone").iterdir())
 RECORDED = captured("pinecone")
 ADAPTER = PineconeRest()
 TEXT = Needs(optional_fields=("text", "chunk_text"))
 HOST = "idx-abc123.svc.aped-4627-b74a.pinecone.io"
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_conversation_goes_as_written(case: Path) -> None:
-    told = json.loads((case / "case.json").read_bytes())
-    wanted: dict[str, list[str]] = told.get("needs", {})
-    needs = Needs(
-        payload_fields=tuple(wanted.get("payload_fields", ())), optional_fields=tuple(wanted.get("optional_fields", ()))
-    )
-    operation = ADAPTER.classify(RequestHead(method="POST", path=told["path"], content_type="application/json"))
-    assert operation is not None
-    call = ADAPTER.parse_request(operation, (case / "request.json").read_bytes(), needs)
-    assert ADAPTER.widen(call, told["fetch_k"]) == (case / "widened.json").read_bytes()
-    reply = ADAPTER.parse_reply(call, (case / "upstream.json").read_bytes())
-    keep = [np.array(kept, dtype=np.intp) for kept in told["keep"]]
-    assert ADAPTER.trim(call, reply, keep) == (case / "trimmed.json").read_bytes()
-
-
-def test_there_are_conversations() -> None:
-    assert len(CASES) >= 12
 
 
 def named(request: Captured) -> Operation | None:
