@@ -26,7 +26,7 @@ from ..http.tls import upstream_context
 from ..runtime.addresses import DataPort, Origin
 from ..search.errors import FailureKind, cause_of, words_of_tls
 from ..telemetry.instruments import PREFIX
-from ..telemetry.labels import Bypass, Evidence, Outcome
+from ..telemetry.labels import Bypass, Evidence, Outcome, WriteOutcome
 from ..telemetry.log import LineSink
 
 LOGGER = logging.getLogger("vecsieve.instance")
@@ -204,11 +204,13 @@ class Totals:
             self.reasons[labels["reason"]] += value
         elif labels.get("outcome") == Outcome.SHADOW:
             return  # no answer of a client; the verdict has them
+        elif name == "writes_total":
+            self.plain[name] += value * (labels["outcome"] == WriteOutcome.JUDGED)
         elif name == "results_replaced_total":
             self.replaced[labels["evidence"]] += value
         elif name == "added_latency_seconds_bucket":
             self.added[float(labels["le"])] += value
-        elif name in {"answers_changed_total", "tokens_saved_total", "requests_total"}:
+        elif name in {"answers_changed_total", "tokens_saved_total", "requests_total", "write_copies_total"}:
             self.plain[name] += value
 
     @property
@@ -226,6 +228,8 @@ def summary(registry: CollectorRegistry, verdict: str = "") -> str:
     """The whole life in a few sentences: searches, changes, and the verdict of mode shadow."""
     totals = Totals.of(registry)
     searches = int(sum(totals.outcomes.values()))
+    if not searches and (writes := int(totals.plain["writes_total"])):
+        return f"No search arrived. The write gate compared {writes:,} writes, with {int(totals.plain['write_copies_total']):,} copies."
     if not searches and (requests := int(totals.plain["requests_total"])):
         return (
             f"No search arrived, but {requests:,} other request{'' if requests == 1 else 's'}. Is the backend right (--backend), and the prefix of "

@@ -102,10 +102,10 @@ def _by_collection(rows: Sequence[Measured]) -> tuple[tuple[str, Verdict], ...]:
 
 
 def as_text(found: Outcome) -> str:
-    waits = [
-        f"{each.way}: {', '.join(map(' '.join, zip(_HEADS[1:], each.cells[1:], strict=True)))}" for each in found.waited
-    ]
-    return "\n".join([*([] if found.verdict is None else [found.verdict.line]), *waits, ""])
+    rows = [_HEADS, *((str(each.way), *each.cells[1:]) for each in found.waited)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    waits = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return "\n".join([*([] if found.verdict is None else [found.verdict.line, ""]), *waits, ""])
 
 
 def page_of(found: Outcome) -> Page:

@@ -204,7 +204,11 @@ def test_an_answer_that_the_proxy_alone_failed_is_counted_and_not_timed() -> Non
     html = as_html(page_of(found)).decode()
     assert "&lt;docs&gt;" in html
     assert "<docs>" not in html
-    assert as_text(found).startswith("Go: mode on would change 100 %")
+    said = as_text(found)
+    assert said.startswith("Go: mode on would change 100 %")
+    heads, *rows = said.splitlines()[2:]
+    assert [row.split()[0] for row in rows] == [each.way for each in found.waited]
+    assert {row[heads.index("searches") - 2 : heads.index("searches")] for row in rows} == {"  "}
 
 
 def test_few_searches_decide_nothing() -> None:
