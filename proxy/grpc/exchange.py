@@ -226,19 +226,20 @@ class GrpcExchange:
     async def original(self, kind: AttemptKind = AttemptKind.ORIGINAL, gate: Gate | None = None) -> Outcome:
         """As in the protocol."""
         services, operation = self._grpc.services, self.operation
-        started = services.clock()
-        with self.record.original(kind):
-            seconds = self._context.time_remaining()
+        started, seconds = services.clock(), self._context.time_remaining()
+        try:
             answered = await self._sent(self._head.path, self.message, kind, seconds=seconds, is_search=False)
             services.governor.attempt_timeout.of(operation).plain.append(services.clock() - started)
             observe_reply(self._grpc, operation.collection, answered)
             if gate is not None:
                 await gate(answered.is_success)
-            is_on = self.rules.report_header and self.policy.mode == "on"
-            added = plain_headers(self.record.bypass, self.record.fail_open, is_on=is_on)
-            if added and isinstance(answered, Answer):
-                answered = replace(answered, initial=(*answered.initial, *added))
-            return self._as_answered(answered)
+        finally:
+            services.metrics.upstream_done(kind, services.clock() - started)
+        is_on = self.rules.report_header and self.policy.mode == "on"
+        added = plain_headers(self.record.bypass, self.record.fail_open, is_on=is_on)
+        if added and isinstance(answered, Answer):
+            answered = replace(answered, initial=(*answered.initial, *added))
+        return self._as_answered(answered)
 
     async def ask(self, question: Question, *, seconds: float) -> bytes:
         """As in the protocol."""

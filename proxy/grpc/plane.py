@@ -14,7 +14,8 @@ from vecsieve.adapters.contract import RequestHead
 from ..runtime.addresses import Origin
 from ..search.errors import WORDING, Trouble, cause_of, first_success
 from ..telemetry.labels import AttemptKind, LocalError
-from ..telemetry.requests import Ended, RequestRecord
+from ..telemetry.log import Ended
+from ..telemetry.requests import RequestRecord
 from ..telemetry.spans import Code
 from ..telemetry.tracing import Leg
 from .exchange import GrpcExchange, GrpcServices, Outcome, observe_reply, overloaded
@@ -144,7 +145,7 @@ class Plane(grpc.GenericRpcHandler):
         def fell(error: Exception) -> None:
             fields = {"error": type(error).__name__, "request_id": record.request_id}
             LOGGER.error("a call failed", extra={"fields": fields})
-            self._metrics.local_error(LocalError.INTERNAL)
+            self._metrics.local_errors_total.labels(LocalError.INTERNAL).inc()
 
         done = await first_success([work], fell)
         return local_failure(Code.INTERNAL, WORDING[Trouble.INTERNAL][1]) if done is None else done

@@ -21,7 +21,7 @@ from vecsieve.adapters.contract import NativeAnswer
 
 from ..search.errors import ORIGIN, WORDING, FailureKind, trouble_of
 from ..search.policy import is_override
-from ..telemetry.labels import LocalError, Origin, UpstreamError
+from ..telemetry.labels import LocalError, Origin
 from ..telemetry.metrics import Metrics
 from ..telemetry.spans import Code
 from ..telemetry.tracing import NAME as TRACE_PARENT
@@ -234,15 +234,15 @@ _HTTP: Mapping[int, int] = MappingProxyType(
 def upstream_failed(metrics: Metrics, failure: Failure) -> None:
     """Count a failed exchange with the database; a status of the database's own is none."""
     if failure.kind is not None:
-        metrics.upstream_failed(UpstreamError(failure.kind.value))
+        metrics.upstream_errors_total.labels(failure.kind).inc()
 
 
 def answered_locally(metrics: Metrics, failure: Failure) -> None:
     """Count a failure that the client gets and that is not the database's own status."""
     if failure.kind is not None:
-        metrics.local_error(LocalError.NO_UPSTREAM)
+        metrics.local_errors_total.labels(LocalError.NO_UPSTREAM).inc()
     elif failure.is_local:
-        metrics.local_error(LocalError.BAD_REQUEST)
+        metrics.local_errors_total.labels(LocalError.BAD_REQUEST).inc()
 
 
 def speaker(failure: Failure | None) -> Origin:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from ..search.errors import Trouble
 from ..search.limits import spread
-from ..telemetry.labels import ConnectionRejected, LocalError, UpstreamError
+from ..telemetry.labels import LocalError
 from ..telemetry.metrics import Metrics
 
 CROWDED_SHARE = 0.8  # Envoy's overload actions begin at 95 %; a process with 4096 connections needs them earlier
@@ -193,13 +193,13 @@ class CountedEvents:
         self._metrics = metrics
 
     def connection_rejected(self, reason: str) -> None:
-        self._metrics.connections_rejected_total.labels(ConnectionRejected(reason).value).inc()
+        self._metrics.connections_rejected_total.labels(reason).inc()
 
     def answered_locally(self, trouble: str) -> None:
-        self._metrics.local_error(_LOCAL.get(trouble, LocalError.BAD_REQUEST))
+        self._metrics.local_errors_total.labels(_LOCAL.get(trouble, LocalError.BAD_REQUEST)).inc()
 
     def upstream_failed(self, kind: str) -> None:
-        self._metrics.upstream_failed(UpstreamError(kind))
+        self._metrics.upstream_errors_total.labels(kind).inc()
 
     def client_failed(self, kind: str) -> None:
         """Nothing: the access log shows it as a request without a status."""

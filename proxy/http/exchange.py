@@ -34,8 +34,9 @@ from ..search.pools.source import TURN_BYTES
 from ..search.report import plain_headers, report_headers
 from ..search.service import ProcessServices, SearchService
 from ..telemetry.labels import AttemptKind, Bypass, FailOpen, Origin
+from ..telemetry.log import Ended
 from ..telemetry.reports import Report
-from ..telemetry.requests import Ended, RequestRecord
+from ..telemetry.requests import RequestRecord
 from ..telemetry.tracing import NAME as TRACE_PARENT
 from ..telemetry.tracing import Trace
 from ..writes.deletions import Deletions
@@ -264,7 +265,7 @@ class HttpExchange:
             received = partial(http.searches.success_received, self.operation.collection)
             observer = ReplyObserver(received, limit_bytes=REFUSAL_BYTES)
         is_reported = self.rules.report_header and self.policy.mode == "on"
-        with self.record.original(kind):
+        try:
             return await http.relay.relay(
                 self._request,
                 self._body,
@@ -277,6 +278,8 @@ class HttpExchange:
                 leave=self.place.leave,
                 added=lambda: list(plain_headers(self.record.bypass, self.record.fail_open, is_on=is_reported)),
             )
+        finally:
+            http.services.metrics.upstream_done(kind, http.services.clock() - started)
 
     async def ask(self, question: Question, *, seconds: float) -> bytes:
         """Send a read of ours with the client's credentials; return the body of a successful reply.

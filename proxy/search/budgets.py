@@ -123,7 +123,7 @@ class OwnReads:
         held = self._of(operation)
         why = self._withheld(held, kind, reads)
         if why is not None:
-            self._metrics.withheld(why)
+            self._metrics.own_reads_withheld_total.labels(why).inc()
             return False
         self._spend(held, kind, reads)
         return True
@@ -139,7 +139,7 @@ class OwnReads:
         held = self._of(operation)
         is_whole = self._risen(held) >= 1.0
         if held.shared + reads > self._allowed(held) + (OVERDRAFT if is_whole else 0):
-            self._metrics.withheld(Withheld.BUDGET if is_whole else Withheld.REFUSED)
+            self._metrics.own_reads_withheld_total.labels(Withheld.BUDGET if is_whole else Withheld.REFUSED).inc()
             return False
         held.share(reads)
         return True
@@ -223,7 +223,7 @@ class OwnReads:
             held.named += reads
         else:
             held.share(reads)
-        self._metrics.own_read(kind, reads)
+        self._metrics.own_reads_total.labels(kind).inc(reads)
 
     def _of(self, operation: Operation) -> _Reads:
         """The collection's reads, in the present slot."""

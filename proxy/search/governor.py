@@ -227,7 +227,7 @@ class Grant:
         self.received(len(refused.words))
         if refused.is_server_error and not dialect.is_quota(refused.status, refused.words):
             governor.breaker.failed()
-            governor.metrics.upstream_failed(UpstreamError.SERVER_ERROR)
+            governor.metrics.upstream_errors_total.labels(UpstreamError.SERVER_ERROR).inc()
         else:
             governor.breaker.succeeded()  # the database answered: refusing the request is no failure of the database
         if dialect.is_quota(refused.status, refused.words):

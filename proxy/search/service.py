@@ -483,7 +483,7 @@ class SearchService:
     async def _original(self, exchange: Exchange[A], source: Source, grant: Grant) -> tuple[A, Report]:
         reason, watch = grant.reason or FailOpen.INTERNAL, source.planned.watch
         if grant.has_sent:
-            self._services.metrics.retried(Retry.of(reason))
+            self._services.metrics.retries_total.labels(Retry.of(reason)).inc()
         exchange.failed_open(reason)
         since = watch.clock()
         try:

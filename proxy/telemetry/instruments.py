@@ -22,7 +22,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import product
+from itertools import compress, product
 from typing import Generic, Literal, Protocol, Self, TypeAlias, TypeVar, overload
 
 from prometheus_client import CollectorRegistry
@@ -123,7 +123,7 @@ class Instrument:
         self._series: dict[tuple[str, ...], Self] = {}
 
     def labels(self, *values: str) -> Self:
-        """The series with these label values. Raises KeyError for values that were not declared."""
+        """The series with these label values, without the backend's. Raises KeyError for values that were not declared."""
         return self._series[values]
 
     def __contains__(self, value: str) -> bool:
@@ -278,14 +278,14 @@ class NumberSpec(Spec[Numbered]):
     """A metric whose series are all known from the start."""
 
     def instrument(self, storage: Storage, at: int) -> Numbered:
-        children = {
-            values: self._one(storage, at + place * self.width)
-            for place, values in enumerate(self.series(storage.domain))
-        }
-        if self.labels in {(), (BACKEND,)}:
-            return next(iter(children.values()))  # recorded without naming the only series
-        parent = self._one(storage, at)
-        parent.has(children)
+        parent = self._one(storage, at)  # of a metric with one series: its instrument
+        free = [label != BACKEND for label in self.labels]
+        parent.has(
+            {
+                tuple(compress(values, free)): self._one(storage, at + place * self.width)
+                for place, values in enumerate(self.series(storage.domain))
+            }
+        )
         return parent
 
     @abstractmethod
@@ -417,7 +417,7 @@ class Layout:
 class Instruments:
     """The instruments of one process, made from the declarations of its class. ``backend``: of this process.
 
-    An instrument whose only label is the backend is bound to it: ``metrics.candidates.observe(50)``. All are used by the event loop's
+    The backend's label is never named: ``metrics.candidates.observe(50)``. All are used by the event loop's
     thread only, except counters that are declared as threaded.
     """
 

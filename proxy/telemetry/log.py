@@ -233,32 +233,41 @@ SUCCESS_SHARE = 0.01  # all errors and fallbacks are logged, and one in a hundre
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"})
 
 
-class Access(NamedTuple):
-    """One ended request. ``status`` None: the client got none. ``report``: of a classified search.
+class Ended(NamedTuple):
+    """How a request ended, as its transport saw it. ``is_loopback``, ``is_reused``: whether the client is on this machine, and whether
+    its connection had carried a request; None if unknown.
 
-    ``is_loopback``, ``is_reused``: whether the client is on this machine, and whether its connection had carried a request; None if
-    unknown. ``cause``: why the database gave no answer.
+    ``status``: of HTTP, or the one HTTP has for a gRPC code; None: the client got none. ``code``: of gRPC. ``is_relayed``:
+    the bytes of the answer came from upstream unchanged. ``cause``: why the database gave no answer.
     """
 
-    request_id: str
     method: str
+    status: int | None
+    origin: Origin
+    request_bytes: int
+    response_bytes: int
+    is_relayed: bool
+    is_loopback: bool | None
+    is_reused: bool | None = None
+    code: int | None = None
+    cause: str = ""
+
+
+class Access(NamedTuple):
+    """One ended request. ``report``: of a classified search."""
+
+    request_id: str
     operation: str
     backend: str
     outcome: Outcome
-    origin: Origin
-    status: int | None
     seconds: float
-    request_bytes: int = 0
-    response_bytes: int = 0
-    is_loopback: bool | None = False
-    is_reused: bool | None = None
-    cause: str = ""
+    ended: Ended
     report: Report | None = None
 
     @property
     def is_remarkable(self) -> bool:
         """Whether it is logged regardless of the sample."""
-        return self.is_trouble or (self.status is not None and self.status >= 400)
+        return self.is_trouble or (self.ended.status is not None and self.ended.status >= 400)
 
     @property
     def is_trouble(self) -> bool:
@@ -267,11 +276,8 @@ class Access(NamedTuple):
         A 4xx of the database is its answer to the client, which no operator can fix. A 2xx of the proxy answers a write of which it left out
         everything.
         """
-        return (
-            self.status is None
-            or self.status >= (400 if self.origin is Origin.PROXY else 500)
-            or self.outcome is Outcome.FAIL_OPEN
-        )
+        status, least = self.ended.status, 400 if self.ended.origin is Origin.PROXY else 500
+        return status is None or status >= least or self.outcome is Outcome.FAIL_OPEN
 
 
 class AccessLog:
@@ -308,25 +314,25 @@ class AccessLog:
 
 
 def _fields(access: Access) -> dict[str, Field]:
+    ended, report = access.ended, access.report
     fields: dict[str, Field] = {
         "level": "warning" if access.is_trouble else "info",
         "msg": "access",
         "request_id": access.request_id,
-        "method": access.method if access.method in METHODS else "_OTHER",
+        "method": ended.method if ended.method in METHODS else "_OTHER",
         "operation": access.operation,
         "backend": access.backend,
-        "status": access.status,
-        "origin": access.origin.value,
+        "status": ended.status,
+        "origin": ended.origin.value,
         "outcome": access.outcome.value,
         "duration_ms": _ms(access.seconds),
-        "request_bytes": access.request_bytes,
-        "response_bytes": access.response_bytes,
-        "peer_is_loopback": access.is_loopback,
-        "connection_is_reused": access.is_reused,
+        "request_bytes": ended.request_bytes,
+        "response_bytes": ended.response_bytes,
+        "peer_is_loopback": ended.is_loopback,
+        "connection_is_reused": ended.is_reused,
     }
-    if access.cause:
-        fields["cause"] = access.cause
-    report = access.report
+    if ended.cause:
+        fields["cause"] = ended.cause
     if report is not None:
         fields |= {
             "reason": report.reason,

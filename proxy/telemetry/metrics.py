@@ -334,67 +334,42 @@ class Metrics(Instruments):
         ``is_relayed``: they came from upstream. ``trace_id``: of a recorded trace.
         """
         code_class = CODE_CLASSES.get((status or 0) // 100, CodeClass.NONE)
-        self.requests_total.labels(self.backend, operation, outcome).inc()
-        self.responses_total.labels(self.backend, code_class, origin).inc()
-        self.request_duration_seconds.labels(self.backend, outcome).observe(seconds, trace_id)
+        self.requests_total.labels(operation, outcome).inc()
+        self.responses_total.labels(code_class, origin).inc()
+        self.request_duration_seconds.labels(outcome).observe(seconds, trace_id)
         self.client_response_bytes_total.inc(response_bytes)
         if is_relayed:
             self.upstream_response_bytes_total.inc(response_bytes)
         if (status or 0) >= 500 and origin is Origin.UPSTREAM:
-            self.upstream_errors_total.labels(self.backend, UpstreamError.SERVER_ERROR).inc()
+            self.upstream_errors_total.labels(UpstreamError.SERVER_ERROR).inc()
 
     def upstream_done(self, attempt: AttemptKind, seconds: float, received_bytes: int = 0) -> None:
         """``received_bytes``: of a body that was read here."""
         self.upstream_response_bytes_total.inc(received_bytes)
-        self.upstream_request_duration_seconds.labels(self.backend, attempt).observe(seconds)
-
-    def upstream_failed(self, kind: UpstreamError) -> None:
-        self.upstream_errors_total.labels(self.backend, kind).inc()
-
-    def retried(self, reason: Retry) -> None:
-        self.retries_total.labels(self.backend, reason).inc()
-
-    def local_error(self, kind: LocalError) -> None:
-        self.local_errors_total.labels(self.backend, kind).inc()
-
-    def received(self, body_bytes: int) -> None:
-        """Counts body bytes from upstream."""
-        self.upstream_response_bytes_total.inc(body_bytes)
+        self.upstream_request_duration_seconds.labels(attempt).observe(seconds)
 
     def looked_up(self, looked: VectorFetchOutcome, read_units: int) -> None:
         """Counts a vector fetch. Failed ones count, too, because they are billed."""
-        self.lookups_total.labels(self.backend, looked).inc()
+        self.lookups_total.labels(looked).inc()
         self.extra_read_units_total.inc(read_units)
-
-    def own_read(self, kind: OwnRead, reads: int) -> None:
-        """Counts additional reads that are sent."""
-        self.own_reads_total.labels(kind).inc(reads)
-
-    def withheld(self, reason: Withheld) -> None:
-        """Counts an additional read that is not sent."""
-        self.own_reads_withheld_total.labels(reason).inc()
-
-    def fused(self, result: FusionOutcome | Undivided) -> None:
-        """Count a fusion under the policy per_retriever."""
-        self.fusions_total.labels(self.backend, result).inc()
 
     def named(self, named: Named) -> None:
         """Count a search whose collection is addressed by id."""
-        self.searches_by_id_total.labels(self.backend, named).inc()
+        self.searches_by_id_total.labels(named).inc()
 
     def sampled(self, reworded: int, results: int) -> None:
         """Count the results of a sampled search, and those that others say in other words."""
-        self.sampled_results_total.labels(self.backend, SampledResult.REWORDED).inc(reworded)
-        self.sampled_results_total.labels(self.backend, SampledResult.STAYS).inc(results - reworded)
+        self.sampled_results_total.labels(SampledResult.REWORDED).inc(reworded)
+        self.sampled_results_total.labels(SampledResult.STAYS).inc(results - reworded)
 
     def search_done(self, report: Report, *, trace_id: str | None = None) -> None:
         """Record a classified call: outcome, reason, stages, and each of its searches."""
-        self.searches_total.labels(self.backend, report.outcome).inc()
+        self.searches_total.labels(report.outcome).inc()
         if report.bypass is not None:
-            self.bypass_total.labels(self.backend, report.bypass.value).inc()
+            self.bypass_total.labels(report.bypass.value).inc()
             return
         if report.fail_open is not None:
-            self.fail_open_total.labels(self.backend, report.fail_open).inc()
+            self.fail_open_total.labels(report.fail_open).inc()
         self.added_latency_seconds.labels(report.operation).observe(report.added_seconds, trace_id)
         of_stage = self.stage_duration_seconds.labels
         for stage, seconds in report.stages:
@@ -403,12 +378,12 @@ class Metrics(Instruments):
         if report.grown:
             self.refetch_total.inc()
         if report.recall is not None:
-            self.memory_recalls_total.labels(self.backend, report.recall).inc()
+            self.memory_recalls_total.labels(report.recall).inc()
         for figures in report.figures:
             self._search_counted(report, figures)
 
     def _search_counted(self, report: Report, figures: Figures) -> None:
-        of, outcome = self.backend, report.outcome
+        outcome = report.outcome
         rule = report.rule if report.rule in self.rule_searches_total else RuleLabel.OTHER
         self.candidates.observe(figures.candidates)
         self.clusters.observe(figures.clusters)
@@ -417,14 +392,14 @@ class Metrics(Instruments):
             self.collapsed_ratio.observe(figures.collapsed / figures.candidates)
         self.score_loss_ratio.observe(figures.score_loss)
         for reason, count in figures.collapsed_by:
-            self.candidates_collapsed_total.labels(of, reason).inc(count)
+            self.candidates_collapsed_total.labels(reason).inc(count)
         self.rule_searches_total.labels(rule).inc()
         self.rule_candidates_total.labels(rule).inc(figures.candidates)
         left_out = self.results_left_out_total.labels
         most_have_none = (
-            (left_out(of, LeftOutBy.CAP), figures.capped),
-            (left_out(of, LeftOutBy.BUDGET), figures.over_budget),
-            (left_out(of, LeftOutBy.SHOWN), figures.shown),
+            (left_out(LeftOutBy.CAP), figures.capped),
+            (left_out(LeftOutBy.BUDGET), figures.over_budget),
+            (left_out(LeftOutBy.SHOWN), figures.shown),
             (self.candidates_unusable_total, figures.unusable),
             (self.searches_restrained_total, figures.restrained),
             (self.results_filled_total, figures.filled),
@@ -437,10 +412,10 @@ class Metrics(Instruments):
             if count:
                 counter.inc(count)
         if figures.changed:
-            self.answers_changed_total.labels(of, outcome).inc()
-            self.results_replaced_total.labels(of, outcome, Evidence.PROVEN).inc(figures.proven)
-            self.results_replaced_total.labels(of, outcome, Evidence.JUDGED).inc(figures.judged)
-            self.tokens_saved_total.labels(of, outcome).inc(figures.saved_tokens)
+            self.answers_changed_total.labels(outcome).inc()
+            self.results_replaced_total.labels(outcome, Evidence.PROVEN).inc(figures.proven)
+            self.results_replaced_total.labels(outcome, Evidence.JUDGED).inc(figures.judged)
+            self.tokens_saved_total.labels(outcome).inc(figures.saved_tokens)
 
     def api_request_done(self, route: ApiRoute, *, status: int | None, seconds: float) -> None:
         """``status`` None: the client got none."""

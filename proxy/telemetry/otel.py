@@ -22,8 +22,8 @@ from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.schema import Settings, TracingSettings
 
 from ..runtime.addresses import Origin
-from .spans import Kind, Method, Recording, Span
-from .tracing import Clock
+from .spans import Kind, Method, Span
+from .tracing import Clock, Tracing
 
 # The file with the header fields for the collector: read at the start, never shown.
 SETTING = "tracing.headers_file"
@@ -112,13 +112,13 @@ class Exporter(Protocol):
         """Abort the batch that is being sent."""
 
 
-def tracing_of(settings: Settings, *, clock: Clock, dropped: Dropped) -> Recording:
+def tracing_of(settings: Settings, *, clock: Clock, dropped: Dropped) -> Tracing:
     """Tracing according to the settings; ``tracing.endpoint`` must be set. Raises SettingsError for an unreadable file."""
     origins = origins_of(settings)
     words = SpanWords(settings.backend, tuple(origin.host for origin in origins))
     # The SDK's log lines quote the collector's answers, once per batch.
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)
-    return Recording(
+    return Tracing(
         exporting=Handover(exporter_of(settings.tracing), words, dropped=dropped),
         ratio=settings.tracing.sample_ratio,
         origins=origins,

@@ -5,62 +5,22 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from vecsieve.adapters.contract import Operation
 
 from .labels import (
     OTHER,
-    AttemptKind,
     BypassReason,
     FailOpen,
     LocalError,
-    Origin,
     Outcome,
     OverrideName,
     Shed,
 )
-from .log import Access
+from .log import Access, Ended
 from .metrics import Metrics
 from .reports import Report
-from .tracing import Clock, Finish, Trace, Tracing, sampled_trace_id
-
-
-class Ended(NamedTuple):
-    """How a request ended, as its transport saw it. ``is_loopback``, ``is_reused``: as in `Access`.
-
-    ``status``: of HTTP, or the one HTTP has for a gRPC code; None: the client got none. ``code``: of gRPC. ``is_relayed``:
-    the bytes of the answer came from upstream unchanged. ``cause``: why the database gave no answer.
-    """
-
-    method: str
-    status: int | None
-    origin: Origin
-    request_bytes: int
-    response_bytes: int
-    is_relayed: bool
-    is_loopback: bool | None
-    is_reused: bool | None = None
-    code: int | None = None
-    cause: str = ""
-
-
-class _Timed:
-    """Times a block, even if it raises. A class: a generator costs three times as much."""
-
-    __slots__ = ("_attempt", "_recorder", "_started")
-
-    def __init__(self, recorder: RequestRecorder, attempt: AttemptKind) -> None:
-        self._recorder = recorder
-        self._attempt = attempt
-        self._started = 0.0
-
-    def __enter__(self) -> None:
-        self._started = self._recorder.clock()
-
-    def __exit__(self, *failure: object) -> None:
-        self._recorder.metrics.upstream_done(self._attempt, self._recorder.clock() - self._started)
-
+from .tracing import Clock, Trace, Tracing, sampled_trace_id
 
 # The system's own source of randomness would need a system call for each request.
 _IDS = random.Random()  # noqa: S311 - tells requests apart in a log, and is no secret
@@ -120,14 +80,10 @@ class RequestRecord:
         for name in names:
             self._recorder.metrics.overrides_total.labels(name).inc()
 
-    def original(self, attempt: AttemptKind) -> _Timed:
-        """Time the client's own request and its answer, both streamed."""
-        return _Timed(self._recorder, attempt)
-
     def bad_request(self) -> None:
         """The override headers are invalid."""
         self.outcome = Outcome.BYPASS
-        self._recorder.metrics.local_error(LocalError.BAD_REQUEST)
+        self._recorder.metrics.local_errors_total.labels(LocalError.BAD_REQUEST).inc()
 
 
 class RequestRecorder:
@@ -187,44 +143,31 @@ class RequestRecorder:
         self._log(
             Access(
                 request_id=record.request_id,
-                method=ended.method,
                 operation=operation,
                 backend=metrics.backend,
                 outcome=record.outcome,
-                origin=ended.origin,
-                status=ended.status,
                 seconds=seconds,
-                request_bytes=ended.request_bytes,
-                response_bytes=ended.response_bytes,
-                is_loopback=ended.is_loopback,
-                is_reused=ended.is_reused,
-                cause=ended.cause,
+                ended=ended,
                 report=report,
             )
         )
         if record.trace is not None:
-            record.trace.end(_finish(record, ended))
+            figures = () if report is None else report.figures
+            record.trace.end(
+                method=ended.method,
+                outcome=record.outcome,
+                status=ended.status if ended.code is None else None,
+                code=ended.code,
+                fail_open=record.fail_open if report is None else report.fail_open,
+                candidates=sum(each.candidates for each in figures) if figures else None,
+                collapsed=sum(each.collapsed for each in figures) if figures else None,
+            )
 
     def shed(self, reason: Shed) -> None:
         """A request was refused for lack of room."""
         self.metrics.requests_shed_total.labels(reason).inc()
-        self.metrics.local_error(LocalError.SHED)
+        self.metrics.local_errors_total.labels(LocalError.SHED).inc()
 
     def measured(self, report: Report) -> None:
         """A shadow measurement ended."""
         self.metrics.search_done(report)
-
-
-def _finish(record: RequestRecord, ended: Ended) -> Finish:
-    """The end of a request for its trace: counts of selection, nothing of its content."""
-    report = record.report
-    figures = () if report is None else report.figures
-    return Finish(
-        method=ended.method,
-        outcome=record.outcome,
-        status=ended.status if ended.code is None else None,
-        code=ended.code,
-        fail_open=record.fail_open if report is None else report.fail_open,
-        candidates=sum(each.candidates for each in figures) if figures else None,
-        collapsed=sum(each.collapsed for each in figures) if figures else None,
-    )

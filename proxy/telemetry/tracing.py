@@ -1,25 +1,27 @@
-"""The tracing interface of the planes, and the stopwatch of stages.
+"""Which requests are recorded, and their spans; and the stopwatch of stages.
 
     begin ─► Trace ─► leg ─► Leg, one per request to the database ── its traceparent goes out with it
                   ─► ended, with the leg
                   ─► staged, the parts of the work between
                   ─► end, once
 
-An implementation never raises and never waits; it gets no other data of a request. A request that is not recorded has no trace.
+The sampled flag of a request's traceparent decides; without a traceparent the settings' ratio does. The headers of an unrecorded request
+are forwarded byte for byte. So is a malformed traceparent; the span of such a request starts its own trace, and the database gets no
+traceparent of it. Nothing here raises or waits. A request that is not recorded has no trace.
 """
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from ..runtime.addresses import Origin
 from .labels import AttemptKind, FailOpen, Outcome, Stage
+from .spans import SERVER_FAILURES, Code, Exporting, Ids, Kind, Method, Span, known_code, known_status
 
-# W3C's traceparent. The header is forwarded untouched unless this process records a span between client and database
-# (proxy/telemetry/spans.py). Exemplars take ids of sampled traces only, so that each leads to a recorded trace.
+# W3C's traceparent. The header is forwarded untouched unless this process records a span between client and database. Exemplars take ids of sampled traces only, so that each leads to a recorded trace.
 
 NAME = "traceparent"
 SAMPLED = 0x01
@@ -81,19 +83,6 @@ class Stopwatch:
     marks: list[Mark] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
-    """How a request ended. ``status``: of HTTP; None over gRPC, or if the client got none. ``code``: of gRPC."""
-
-    method: str
-    outcome: Outcome
-    status: int | None = None
-    code: int | None = None
-    fail_open: FailOpen | None = None
-    candidates: int | None = None
-    collapsed: int | None = None
-
-
 @dataclass(slots=True)
 class Leg:
     """One request to the database, until the end of its answer. ``traceparent``: to send; None: leave the client's. ``status``: of an HTTP
@@ -106,28 +95,155 @@ class Leg:
     is_cut: bool = False
 
 
-class Trace(Protocol):
-    """One client's request that is recorded. ``trace_id``: 32 hexadecimal digits. ``operation``: of a ranked search."""
-
-    trace_id: str
-    operation: str | None
-
-    def leg(self, kind: AttemptKind, method: str, origin: Origin | None) -> Leg:
-        """A request to the database that begins now. ``origin``: None for the settings' upstream."""
-
-    def ended(self, leg: Leg) -> None:
-        """The request to the database has ended."""
-
-    def staged(self, marks: Sequence[Mark]) -> None:
-        """Add the stages of the work."""
-
-    def end(self, finish: Finish) -> None:
-        """The client has its answer. Legs of a shadow measurement may follow."""
+MOST_MARKS = 64  # a batch of a hundred searches enters four hundred stages
 
 
-class Tracing(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracing:
+    """Records requests. ``ratio``: the sampled share of requests without a parent. ``origins``: those of the settings; other
+    addresses are not exported.
+
+    ``clock``: monotonic seconds, as for stages; ``wall``: nanoseconds since the epoch.
+    """
+
+    exporting: Exporting
+    ratio: float
+    origins: tuple[Origin, ...]
+    clock: Clock
+    wall: Callable[[], int]
+    chance: random.Random
+
     def begin(self, parents: Sequence[str]) -> Trace | None:
-        """Start the trace of a request with these traceparent fields; None if it is not recorded."""
+        """Record the request if it is sampled."""
+        parent = parent_of(parents) if parents else None
+        if parent is not None:
+            ids = Ids(parent.trace_id, self._id(64), parent.span_id, parent.flags)
+            return Trace(self, ids, is_propagated=True) if parent.is_sampled else None
+        if self.chance.random() >= self.ratio:
+            return None
+        return Trace(self, Ids(self._id(128), self._id(64), None, SAMPLED), is_propagated=not parents)
+
+    def below(self, ids: Ids) -> Ids:
+        """Ids for a child span."""
+        return Ids(ids.trace_id, self._id(64), ids.span_id, ids.flags)
 
     async def close(self) -> None:
         """Send what is queued, for a bounded time."""
+        await self.exporting.close()
+
+    def _id(self, bits: int) -> int:
+        return self.chance.getrandbits(bits) or 1  # W3C forbids 0
+
+
+@dataclass(slots=True, kw_only=True)
+class _RecordedLeg(Leg):
+    """``started``: by the clock."""
+
+    ids: Ids
+    kind: AttemptKind
+    method: Method
+    origin: Origin
+    started: float
+
+
+class Trace:
+    """One recorded request. ``trace_id``: 32 hexadecimal digits. ``operation``: of a ranked search. ``is_propagated``: whether the database gets a
+    traceparent. ``at``: a time of the clock in nanoseconds since the epoch.
+    """
+
+    __slots__ = ("_at", "_ns", "_tracing", "ids", "is_propagated", "operation", "trace_id")
+
+    def __init__(self, tracing: Tracing, ids: Ids, *, is_propagated: bool) -> None:
+        self._tracing = tracing
+        self._at, self._ns = tracing.clock(), tracing.wall()
+        self.ids = ids
+        self.is_propagated = is_propagated
+        self.operation: str | None = None
+        self.trace_id = f"{ids.trace_id:032x}"
+
+    def at(self, seconds: float) -> int:
+        return self._ns + int((seconds - self._at) * 1e9)
+
+    def leg(self, kind: AttemptKind, method: str, origin: Origin | None) -> Leg:
+        """A request to the database that begins now. ``origin``: None for the settings' upstream."""
+        tracing, ids = self._tracing, self._tracing.below(self.ids)
+        return _RecordedLeg(
+            written(ids.trace_id, ids.span_id, ids.flags) if self.is_propagated else None,
+            ids=ids,
+            kind=kind,
+            method=Method.of(method),
+            origin=tracing.origins[0] if origin is None else origin,
+            started=tracing.clock(),
+        )
+
+    def ended(self, leg: Leg) -> None:
+        """The request to the database has ended. It failed unless a whole success answered."""
+        assert isinstance(leg, _RecordedLeg)  # noqa: S101 - `leg` has made it
+        status, code = known_status(leg.status), known_code(leg.code)
+        is_fine = (status is not None and status < 400) or code is Code.OK
+        origins = self._tracing.origins
+        self._tracing.exporting.emit(
+            Span(
+                kind=Kind.LEG,
+                ids=leg.ids,
+                started_ns=self.at(leg.started),
+                ended_ns=self.at(self._tracing.clock()),
+                is_failed=leg.is_cut or not is_fine,
+                method=leg.method,
+                operation=self.operation,
+                attempt=leg.kind,
+                status=status,
+                code=code,
+                host=origins.index(leg.origin) if leg.origin in origins else None,
+                is_tls=leg.origin.scheme == "https",
+            )
+        )
+
+    def staged(self, marks: Sequence[Mark]) -> None:
+        """Add the stages of the work."""
+        for stage, started, ended in marks[:MOST_MARKS]:
+            if stage is Stage.UPSTREAM:
+                continue  # its legs are spans already
+            self._tracing.exporting.emit(
+                Span(
+                    kind=Kind.STAGE,
+                    ids=self._tracing.below(self.ids),
+                    started_ns=self.at(started),
+                    ended_ns=self.at(ended),
+                    stage=stage,
+                )
+            )
+
+    def end(
+        self,
+        *,
+        method: str,
+        outcome: Outcome,
+        status: int | None = None,
+        code: int | None = None,
+        fail_open: FailOpen | None = None,
+        candidates: int | None = None,
+        collapsed: int | None = None,
+    ) -> None:
+        """The client has its answer. Legs of a shadow measurement may follow. ``status``: of HTTP; None over gRPC, or if the client got none.
+        ``code``: of gRPC.
+        """
+        is_unanswered = status is None and code is None
+        known, known_as = known_status(status), known_code(code)
+        self._tracing.exporting.emit(
+            Span(
+                kind=Kind.REQUEST,
+                ids=self.ids,
+                started_ns=self._ns,
+                ended_ns=self.at(self._tracing.clock()),
+                is_failed=is_unanswered or (known or 0) >= 500 or known_as in SERVER_FAILURES,
+                method=Method.of(method),
+                operation=self.operation,
+                status=known,
+                code=known_as,
+                outcome=outcome,
+                fail_open=fail_open,
+                candidates=candidates,
+                collapsed=collapsed,
+            )
+        )

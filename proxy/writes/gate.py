@@ -113,12 +113,10 @@ class WriteGate:
         self.deletions: Deletions | None = None
         if shared.journal is not None and deletes is not None:
             self.deletions = Deletions(adapter, deletes, self._reads, shared.journal)
-        metrics, backend = services.metrics, services.backend
-        self._writes = {outcome: metrics.writes_total.labels(backend, outcome) for outcome in WriteOutcome}
-        self._with_copies = {
-            result: metrics.writes_with_copies_total.labels(backend, result) for result in CopiesResult
-        }
-        self._points = {tier: metrics.write_points_total.labels(backend, tier) for tier in WriteTier}
+        metrics = services.metrics
+        self._writes = {outcome: metrics.writes_total.labels(outcome) for outcome in WriteOutcome}
+        self._with_copies = {result: metrics.writes_with_copies_total.labels(result) for result in CopiesResult}
+        self._points = {tier: metrics.write_points_total.labels(tier) for tier in WriteTier}
         self._observing = Owner()
         self._alone = asyncio.Lock()
 

@@ -192,7 +192,7 @@ class Reads:
         if started >= until:
             raise TimeoutError
         body = await exchange.ask(question, seconds=until - started)
-        self._services.metrics.received(len(body))
+        self._services.metrics.upstream_response_bytes_total.inc(len(body))
         return body
 
 

@@ -137,8 +137,8 @@ class Settling:
         self._feed = shared.feed
         self._reads = reads
         self._fell = fell
-        settled, backend = services.metrics.write_points_settled_total, services.metrics.backend
-        self._settled = {result: settled.labels(backend, result) for result in PointResult}
+        settled = services.metrics.write_points_settled_total
+        self._settled = {result: settled.labels(result) for result in PointResult}
 
     def answer(self, change: Change, body: bytes) -> Receipt | None:
         """The receipt of a successful answer to a changed write; None for a refusal, which the client gets unchanged."""

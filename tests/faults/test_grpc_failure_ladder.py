@@ -290,7 +290,7 @@ async def test_a_client_that_goes_away_cancels_the_search_upstream() -> None:
         assert await in_flight_ends(proxy) == 0
         assert len(database.calls) == 1, "no replay for a client that is gone"
         assert proxy.process.searches_in_flight == 0
-        assert [entry.status for entry in proxy.log] == [None]
+        assert [entry.ended.status for entry in proxy.log] == [None]
 
 
 async def test_a_deadline_that_passes_is_the_clients_own_with_the_same_code_as_directly() -> None:

@@ -97,7 +97,7 @@ async def test_every_failure_names_its_cause(fault: Fault, files: Certificates) 
         async with running(url, upstream=fault.own(files)) as proxy:
             answer = await raw_exchange(proxy.port, GET)
             assert answer.startswith(b"HTTP/1.1 502 ")
-            assert fault.words in proxy.log[-1].cause
+            assert fault.words in proxy.log[-1].ended.cause
         upstream = UpstreamSettings.model_validate({"url": url, **fault.own(files)})
         assert fault.words in (await fault_of(upstream) or "")
 
@@ -122,7 +122,7 @@ async def test_the_check_of_a_port_that_speaks_grpc_says_so() -> None:
     assert "Error" not in str(caught.value)
     async with running(f"http://127.0.0.1:{port}") as proxy:
         await raw_exchange(proxy.port, GET)
-        assert "Error" not in proxy.log[-1].cause
+        assert "Error" not in proxy.log[-1].ended.cause
     await server.stop(None)
 
 

@@ -45,7 +45,7 @@ async def test_every_request_of_a_kept_connection_but_the_first_finds_it_used() 
                 async with session.post(url, data=search(), headers={"Content-Type": "application/json"}) as answer:
                     await answer.read()
         await raw_exchange(proxy.port, request(search()))
-        assert [entry.is_reused for entry in await logged(proxy, 4)] == [False, True, True, False]
+        assert [entry.ended.is_reused for entry in await logged(proxy, 4)] == [False, True, True, False]
 
 
 async def test_ids_are_ours_alone_and_nobody_else_ever_sees_one() -> None:
@@ -83,7 +83,7 @@ async def test_over_grpc_a_call_has_an_id_and_a_top_k_and_nobody_knows_its_conne
     async with in_front() as (database, proxy):
         seen = [await query(proxy.port, metadata=(("x-request-id", "00000000deadbeef"),)) for _ in range(2)]
         entries = await logged(proxy, 2)
-        assert [entry.is_reused for entry in entries] == [None, None]
+        assert [entry.ended.is_reused for entry in entries] == [None, None]
         assert [entry.report.top_k for entry in entries if entry.report is not None] == [3, 3]
         ids = {entry.request_id for entry in entries}
         assert len(ids) == 2

@@ -417,7 +417,7 @@ async def test_every_request_is_logged_once_without_what_the_client_sent() -> No
         )
         await raw_exchange(proxy.port, request(search(), target=b"/collections/s3cret-canary/points/scroll"))
         await asyncio.sleep(0.05)
-        assert [(entry.operation, entry.outcome.value, entry.status) for entry in proxy.log] == [
+        assert [(entry.operation, entry.outcome.value, entry.ended.status) for entry in proxy.log] == [
             ("query", "dedup", 200),
             ("other", "passthrough", 200),
         ]

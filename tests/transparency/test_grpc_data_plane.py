@@ -234,15 +234,15 @@ async def test_a_search_counts_as_it_does_over_http(settings: dict[str, Any]) ->
         await asyncio.sleep(0.1)
         assert counted(over_grpc) == counted(over_http)
         (one,), (other,) = over_http.log, over_grpc.log
-        assert (one.method, one.operation, one.outcome, one.origin, one.status) == (
-            other.method,
+        assert (one.ended.method, one.operation, one.outcome, one.ended.origin, one.ended.status) == (
+            other.ended.method,
             other.operation,
             other.outcome,
-            other.origin,
-            other.status,
+            other.ended.origin,
+            other.ended.status,
         )
         # Every call comes in by the socket behind the port: to say whose it is would be a guess.
-        assert (one.is_loopback, other.is_loopback) == (True, None)
+        assert (one.ended.is_loopback, other.ended.is_loopback) == (True, None)
         assert (one.report is None) is (other.report is None)
         if one.report is not None and other.report is not None:
             for mine, its in zip(one.report.figures, other.report.figures, strict=True):
@@ -259,7 +259,7 @@ async def test_a_server_error_of_the_database_is_counted_as_its_own(code: grpc.S
         assert proxy.count("upstream_errors_total", backend="qdrant", kind=kind) == 2, "widened, and replayed"
         for attempt in ("overfetch", "replay"):
             assert proxy.count("upstream_request_duration_seconds_count", backend="qdrant", attempt=attempt) == 1
-        assert [entry.status for entry in proxy.log] == [{"INTERNAL": 500, "UNAVAILABLE": 503}[code.name]]
+        assert [entry.ended.status for entry in proxy.log] == [{"INTERNAL": 500, "UNAVAILABLE": 503}[code.name]]
         assert proxy.count("local_errors_total", backend="qdrant", kind="no_upstream") == 0
 
 
@@ -279,13 +279,13 @@ async def test_every_call_is_logged_once_without_what_the_client_sent(caplog: py
         await query(proxy.port, search(collection=CANARY), metadata=key)
         for method in (UPSERT, f"/{CANARY}/Upsert"):
             await ask(f"127.0.0.1:{proxy.port}", "unary_unary", (b"w" + CANARY.encode(),), method=method, metadata=key)
-        assert [(entry.operation, entry.outcome.value, entry.status) for entry in proxy.log] == [
+        assert [(entry.operation, entry.outcome.value, entry.ended.status) for entry in proxy.log] == [
             ("query", "dedup", 200),
             ("other", "passthrough", 200),
             ("other", "passthrough", 200),
         ]
-        assert [entry.request_bytes for entry in proxy.log][1:] == [1 + len(CANARY)] * 2
-        assert [entry.response_bytes for entry in proxy.log][1:] == [1 + len(CANARY)] * 2
+        assert [entry.ended.request_bytes for entry in proxy.log][1:] == [1 + len(CANARY)] * 2
+        assert [entry.ended.response_bytes for entry in proxy.log][1:] == [1 + len(CANARY)] * 2
         assert CANARY not in repr(proxy.log)
         assert CANARY not in caplog.text
 

@@ -94,9 +94,9 @@ class Retrievers:
             if further and not self._own.take(call.operation, OwnRead.RETRIEVERS, further):
                 raise UndividedError(Undivided.WITHHELD)  # noqa: TRY301 - counted with the others
         except UndividedError as verdict:
-            self.metrics.fused(verdict.reason)
+            self.metrics.fusions_total.labels(verdict.reason).inc()
             return None
-        self.metrics.fused(FusionOutcome.DIVIDED)
+        self.metrics.fusions_total.labels(FusionOutcome.DIVIDED).inc()
         return divided
 
     async def distinct(

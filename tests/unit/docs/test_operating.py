@@ -13,7 +13,7 @@ from support.process.lines import RememberedLines
 from vecsieve.adapters.contract import Reason
 from vecsieve.proxy.telemetry.instruments import PREFIX
 from vecsieve.proxy.telemetry.labels import Bypass, FailOpen, LocalError, Origin, Outcome, Retry
-from vecsieve.proxy.telemetry.log import Access, AccessLog
+from vecsieve.proxy.telemetry.log import Access, AccessLog, Ended
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -72,13 +72,11 @@ def test_every_field_of_an_access_line_is_explained_once() -> None:
     sink = RememberedLines()
     access = Access(
         request_id="0123456789abcdef",
-        method="POST",
         operation="query",
         backend="qdrant",
         outcome=Outcome.DEDUP,
-        origin=Origin.UPSTREAM,
-        status=200,
         seconds=0.01,
+        ended=Ended("POST", 200, Origin.UPSTREAM, 0, 0, is_relayed=False, is_loopback=False),
         report=REPORT,
     )
     AccessLog(sink, share=1.0).write(access)

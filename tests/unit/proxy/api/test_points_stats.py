@@ -28,13 +28,13 @@ def test_statistics_are_the_counters_of_the_gate() -> None:
     metrics = Metrics(registry, backend="qdrant")
     assert set(told(registry).values()) == {0, None}
     for count, tier in enumerate(WriteTier, 1):
-        metrics.write_points_total.labels("qdrant", tier).inc(count)
+        metrics.write_points_total.labels(tier).inc(count)
     metrics.write_copies_total.inc(5)
-    metrics.write_points_settled_total.labels("qdrant", PointResult.ADDED).inc(7)
-    metrics.write_points_settled_total.labels("qdrant", PointResult.LEFT_OUT).inc(8)
-    metrics.write_points_settled_total.labels("qdrant", PointResult.MERGED).inc(9)
-    metrics.write_points_settled_total.labels("qdrant", PointResult.REMOVED).inc(10)
-    metrics.writes_with_copies_total.labels("qdrant", CopiesResult.REJECTED).inc(11)
+    metrics.write_points_settled_total.labels(PointResult.ADDED).inc(7)
+    metrics.write_points_settled_total.labels(PointResult.LEFT_OUT).inc(8)
+    metrics.write_points_settled_total.labels(PointResult.MERGED).inc(9)
+    metrics.write_points_settled_total.labels(PointResult.REMOVED).inc(10)
+    metrics.writes_with_copies_total.labels(CopiesResult.REJECTED).inc(11)
     metrics.write_wait_seconds.observe(0.25)
     metrics.write_wait_seconds.observe(0.75)
     assert told(registry) == {

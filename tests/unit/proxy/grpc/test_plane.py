@@ -42,7 +42,7 @@ async def test_a_method_of_any_shape_that_nobody_knows_is_relayed_and_counted_on
         assert await ask(at(proxy), shape, questions, method=STREAM) == direct
         (entry,) = proxy.log
         size = sum(len(each) for each in questions)
-        assert (entry.request_bytes, entry.response_bytes, entry.status) == (size, size, 200)
+        assert (entry.ended.request_bytes, entry.ended.response_bytes, entry.ended.status) == (size, size, 200)
         assert (entry.operation, entry.outcome) == ("other", Outcome.PASSTHROUGH)
         assert proxy.count("upstream_response_bytes_total", backend="qdrant") == size
 
@@ -59,7 +59,7 @@ async def test_a_database_that_is_gone_counts_as_our_error_and_as_one_of_connect
         assert errors(proxy, "local_errors") == {"no_upstream": 1}
         assert errors(proxy, "upstream_errors") == {"connect": 2 if method == QUERY else 1}
         (entry,) = proxy.log
-        assert (entry.status, entry.origin) == (503, Origin.PROXY)
+        assert (entry.ended.status, entry.ended.origin) == (503, Origin.PROXY)
 
 
 async def test_an_answer_without_a_message_counts_as_one_that_breaks_the_protocol() -> None:
@@ -98,7 +98,7 @@ async def test_what_the_database_says_is_no_error_of_ours(method: str) -> None:
         assert await ask(at(proxy), "unary_unary", method=method) == direct
         assert (errors(proxy, "local_errors"), errors(proxy, "upstream_errors")) == ({}, {})
         (entry,) = proxy.log
-        assert (entry.status, entry.origin) == (404, Origin.UPSTREAM)
+        assert (entry.ended.status, entry.ended.origin) == (404, Origin.UPSTREAM)
 
 
 @pytest.mark.parametrize("method", [UPSERT, STREAM])
@@ -122,7 +122,7 @@ async def test_a_client_that_goes_away_is_counted_without_a_status(method: str) 
             while proxy.process.in_flight:
                 await asyncio.sleep(0.01)
         assert arrived.is_cancelled
-        assert [entry.status for entry in proxy.log] == [None]
+        assert [entry.ended.status for entry in proxy.log] == [None]
 
 
 async def test_a_fault_of_ours_on_the_way_of_a_stream_is_told_as_ours(
@@ -196,6 +196,6 @@ async def test_what_the_core_held_of_a_large_answer_is_given_back(
 async def test_the_log_says_why_the_database_gave_no_answer_to_a_call(mode: str) -> None:
     async with before("127.0.0.1:9", mode=mode) as proxy:
         assert (await query(proxy.port)).code is grpc.StatusCode.UNAVAILABLE
-        assert [access.cause for access in proxy.log] == [
+        assert [access.ended.cause for access in proxy.log] == [
             "VecSieve cannot reach the database at 127.0.0.1:9: no connection"
         ]

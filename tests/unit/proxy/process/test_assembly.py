@@ -19,8 +19,9 @@ from vecsieve.proxy.runtime.lifecycle import Board
 from vecsieve.proxy.search.context.canary import Canary
 from vecsieve.proxy.search.limits import Admission, HeldBytes
 from vecsieve.proxy.telemetry.labels import CanaryState, Origin
+from vecsieve.proxy.telemetry.log import Ended
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.requests import Ended, RequestRecorder
+from vecsieve.proxy.telemetry.requests import RequestRecorder
 from vecsieve.proxy.writes.events import Feed
 
 ENDED = Ended(

@@ -69,7 +69,7 @@ def test_without_a_search_the_summary_asks_for_the_address(registry: CollectorRe
 
 
 def test_requests_without_a_search_are_no_client_that_is_missing(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.requests_total.labels("qdrant", "other", Outcome.PASSTHROUGH).inc(3)
+    metrics.requests_total.labels("other", Outcome.PASSTHROUGH).inc(3)
     assert summary(registry).startswith("No search arrived, but 3 other requests. Is the backend right (--backend)")
 
 

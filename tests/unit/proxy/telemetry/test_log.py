@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,23 +13,31 @@ from hypothesis import strategies as st
 from support.jobs.reports import FIGURES, REPORT
 from support.process.lines import RememberedLines
 from vecsieve.proxy.telemetry.labels import FailOpen, Origin, Outcome
-from vecsieve.proxy.telemetry.log import Access, AccessLog
+from vecsieve.proxy.telemetry.log import Access, AccessLog, Ended
 
 ACCESS = Access(
     request_id="0123456789abcdef",
-    method="POST",
     operation="query",
     backend="qdrant",
     outcome=Outcome.DEDUP,
-    origin=Origin.UPSTREAM,
-    status=200,
     seconds=0.0114,
-    request_bytes=900,
-    response_bytes=3000,
-    is_loopback=True,
-    is_reused=False,
+    ended=Ended(
+        method="POST",
+        origin=Origin.UPSTREAM,
+        status=200,
+        request_bytes=900,
+        response_bytes=3000,
+        is_relayed=False,
+        is_loopback=True,
+        is_reused=False,
+    ),
     report=REPORT._replace(searches=1, top_k=8),
 )
+
+
+def changed(**fields: Any) -> Access:
+    ended = {name: fields.pop(name) for name in Ended._fields if name in fields}
+    return ACCESS._replace(ended=ACCESS.ended._replace(**ended), **fields)
 
 
 def logged(*accesses: Access, share: float = 1.0) -> list[dict[str, object]]:
@@ -70,13 +79,13 @@ def test_a_search_is_logged_with_its_figures() -> None:
 
 
 def test_a_request_that_is_no_search_has_no_figures() -> None:
-    [line] = logged(ACCESS._replace(report=None, operation="other", outcome=Outcome.PASSTHROUGH))
+    [line] = logged(changed(report=None, operation="other", outcome=Outcome.PASSTHROUGH))
     assert not {"candidates", "reason", "added_ms"} & set(line)
 
 
 def test_what_nobody_knows_is_null() -> None:
     report = REPORT._replace(searches=None, top_k=None)
-    [line] = logged(ACCESS._replace(is_loopback=None, is_reused=None, report=report))
+    [line] = logged(changed(is_loopback=None, is_reused=None, report=report))
     unknown = {name for name, value in line.items() if value is None}
     assert unknown == {"peer_is_loopback", "connection_is_reused", "searches", "top_k", "reason"}
 
@@ -84,11 +93,11 @@ def test_what_nobody_knows_is_null() -> None:
 @pytest.mark.parametrize(
     "trouble",
     [
-        ACCESS._replace(status=None),
-        ACCESS._replace(status=500),
-        ACCESS._replace(status=503),
-        ACCESS._replace(status=404, origin=Origin.PROXY),
-        ACCESS._replace(outcome=Outcome.FAIL_OPEN, report=REPORT._replace(fail_open=FailOpen.MALFORMED)),
+        changed(status=None),
+        changed(status=500),
+        changed(status=503),
+        changed(status=404, origin=Origin.PROXY),
+        changed(outcome=Outcome.FAIL_OPEN, report=REPORT._replace(fail_open=FailOpen.MALFORMED)),
     ],
 )
 def test_every_trouble_is_logged_as_a_warning_though_no_success_is(trouble: Access) -> None:
@@ -98,20 +107,20 @@ def test_every_trouble_is_logged_as_a_warning_though_no_success_is(trouble: Acce
 
 def test_a_success_of_the_proxys_own_is_a_success() -> None:
     """A feed that repeats itself has its copies left out, write by write."""
-    own = ACCESS._replace(origin=Origin.PROXY)
+    own = changed(origin=Origin.PROXY)
     assert not logged(own, own, share=0.0)
     assert [line["level"] for line in logged(own, share=1.0)] == ["info"]
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 422, 429, 499])
 def test_what_the_database_refuses_is_logged_each_time_and_is_no_warning(status: int) -> None:
-    lines = logged(ACCESS, ACCESS._replace(status=status), ACCESS, share=0.0)
+    lines = logged(ACCESS, changed(status=status), ACCESS, share=0.0)
     assert [(line["level"], line["status"]) for line in lines] == [("info", status)]
 
 
 def test_the_reason_of_a_fail_open_is_in_the_line() -> None:
     report = REPORT._replace(outcome=Outcome.FAIL_OPEN, fail_open=FailOpen.MALFORMED)
-    [line] = logged(ACCESS._replace(outcome=Outcome.FAIL_OPEN, report=report))
+    [line] = logged(changed(outcome=Outcome.FAIL_OPEN, report=report))
     assert line["reason"] == "malformed"
 
 
@@ -123,7 +132,7 @@ def test_the_share_of_successes_is_kept_exactly(share: float, wanted: int) -> No
 @given(st.text(max_size=100))
 def test_no_method_of_a_clients_invention_reaches_the_log(method: str) -> None:
     """Invariant: the method is one of eight words or _OTHER."""
-    [line] = logged(ACCESS._replace(method=method))
+    [line] = logged(changed(method=method))
     assert line["method"] in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "_OTHER"}
 
 
@@ -149,7 +158,7 @@ def test_no_line_can_grow_beyond_its_bound_by_what_a_request_is() -> None:
         added_seconds=9e8,
         fail_open=FailOpen.NOT_FOUND_VECTOR,
     )
-    longest = ACCESS._replace(
+    longest = changed(
         seconds=1e9,
         request_bytes=most,
         response_bytes=most,
@@ -168,5 +177,5 @@ def test_the_access_log_has_no_line_below_its_level(least: int, count: int) -> N
     sink = RememberedLines()
     log = AccessLog(sink, share=1.0, least=least)
     log.write(ACCESS)
-    log.write(ACCESS._replace(status=502, origin=Origin.PROXY))
+    log.write(changed(status=502, origin=Origin.PROXY))
     assert len(sink.objects) == count

@@ -30,7 +30,6 @@ from vecsieve.proxy.telemetry.otel import (
     tracing_of,
 )
 from vecsieve.proxy.telemetry.spans import Code, Ids, Kind, Method, Span
-from vecsieve.proxy.telemetry.tracing import Finish
 
 WORDS = SpanWords("milvus", ("db.internal",))
 REQUEST = Span(
@@ -198,7 +197,7 @@ async def test_tracing_is_made_as_the_settings_say() -> None:
         tracing = tracing_of(settings, clock=time.monotonic, dropped=lambda _: None)
         trace = tracing.begin([])
         assert trace is not None
-        trace.end(Finish(method="GET", outcome=Outcome.PASSTHROUGH, status=200))
+        trace.end(method="GET", outcome=Outcome.PASSTHROUGH, status=200)
         await tracing.close()
         (span,) = seen.spans
     assert span.name == "GET"

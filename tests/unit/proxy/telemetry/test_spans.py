@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, dataclass, field, fields
 from enum import Enum
 from types import NoneType
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -18,23 +18,21 @@ from support.process.clocks import ManualClock
 from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stage
 from vecsieve.proxy.telemetry.spans import (
-    MOST_MARKS,
     Code,
     Ids,
     Kind,
     Method,
-    Recording,
     Span,
     known_code,
     known_status,
 )
-from vecsieve.proxy.telemetry.tracing import Finish, Leg, Trace, parent_of
+from vecsieve.proxy.telemetry.tracing import MOST_MARKS, Leg, Trace, Tracing, parent_of
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"
 DATABASE, OTHER = Origin("http", "db:6333"), Origin("https", "index-of-a-tenant.example")
 WALL_NS = 1_700_000_000_000_000_000
-FINE = Finish(method="POST", outcome=Outcome.DEDUP, status=200)
+FINE: dict[str, Any] = {"method": "POST", "outcome": Outcome.DEDUP, "status": 200}
 
 
 @dataclass
@@ -56,7 +54,7 @@ class Recorder:
 
     def __init__(self, ratio: float = 1.0) -> None:
         self.clock, self.kept = ManualClock(50.0), Kept()
-        self.recording = Recording(
+        self.recording = Tracing(
             exporting=self.kept,
             ratio=ratio,
             origins=(DATABASE,),
@@ -90,7 +88,7 @@ def test_a_request_of_a_recorded_trace_is_recorded_below_its_parent() -> None:
     recorder = Recorder(ratio=0.0)
     trace = recorder.begin(SAMPLED)
     assert trace.trace_id == TRACE
-    trace.end(FINE)
+    trace.end(**FINE)
     (span,) = recorder.kept.spans
     assert (f"{span.ids.trace_id:032x}", f"{span.ids.parent_id:016x}", span.ids.flags) == (TRACE, PARENT, 1)
 
@@ -114,7 +112,7 @@ def test_a_broken_traceparent_is_no_parent_and_stays_as_it_is(parents: list[str]
     trace = recorder.begin(*parents)
     with leg_of(trace, AttemptKind.ORIGINAL, "GET", None) as leg:
         assert leg.traceparent is None, "the database gets what the client sent"
-    trace.end(FINE)
+    trace.end(**FINE)
     assert trace.trace_id != TRACE
     assert only(recorder.kept.spans, Kind.REQUEST).ids.parent_id is None
     assert Recorder(ratio=0.0).recording.begin(parents) is None
@@ -127,7 +125,7 @@ def test_the_database_is_told_of_the_leg_and_not_of_the_request() -> None:
     for kind in (AttemptKind.OVERFETCH, AttemptKind.REPLAY):
         with leg_of(trace, kind, "POST", None) as leg:
             told.append(parent_of([leg.traceparent or ""]))
-    trace.end(FINE)
+    trace.end(**FINE)
     *legs, request = recorder.kept.spans
     assert [span.attempt for span in legs] == [AttemptKind.OVERFETCH, AttemptKind.REPLAY]
     assert [span.ids.parent_id for span in legs] == [request.ids.span_id] * 2
@@ -154,7 +152,7 @@ def test_times_are_those_of_the_clock_from_one_look_at_the_wall() -> None:
         recorder.clock.now += 2.0
     trace.staged([(Stage.DECODE, 53.0, 53.5), (Stage.UPSTREAM, 51.0, 53.0)])
     recorder.clock.now += 1.0
-    trace.end(FINE)
+    trace.end(**FINE)
     times = {
         span.kind: ((span.started_ns - WALL_NS) / 1e9, (span.ended_ns - WALL_NS) / 1e9) for span in recorder.kept.spans
     }
@@ -165,7 +163,7 @@ def test_stages_are_children_of_the_request_and_waiting_is_none_of_them() -> Non
     recorder = Recorder()
     trace = recorder.begin()
     trace.staged([(stage, 51.0, 52.0) for stage in Stage])
-    trace.end(FINE)
+    trace.end(**FINE)
     *stages, request = recorder.kept.spans
     assert [span.stage for span in stages] == [stage for stage in Stage if stage is not Stage.UPSTREAM]
     assert {span.ids.parent_id for span in stages} == {request.ids.span_id}
@@ -229,7 +227,7 @@ def test_a_request_fails_by_the_servers_fault_and_not_by_its_clients(
     status: int | None, code: int | None, failed: bool
 ) -> None:
     recorder = Recorder()
-    recorder.begin().end(Finish(method="POST", outcome=Outcome.PASSTHROUGH, status=status, code=code))
+    recorder.begin().end(method="POST", outcome=Outcome.PASSTHROUGH, status=status, code=code)
     (span,) = recorder.kept.spans
     assert span.is_failed is failed
 
@@ -239,14 +237,12 @@ def test_a_request_says_what_selection_did() -> None:
     trace = recorder.begin()
     trace.operation = "query"
     trace.end(
-        Finish(
-            method="BREW",
-            outcome=Outcome.FAIL_OPEN,
-            status=20000,
-            fail_open=FailOpen.MEMORY,
-            candidates=24,
-            collapsed=3,
-        )
+        method="BREW",
+        outcome=Outcome.FAIL_OPEN,
+        status=20000,
+        fail_open=FailOpen.MEMORY,
+        candidates=24,
+        collapsed=3,
     )
     (span,) = recorder.kept.spans
     assert (span.method, span.operation, span.status) == (Method.OTHER, "query", None)
