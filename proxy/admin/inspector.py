@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs
 
 import orjson
 from prometheus_client import CollectorRegistry
-from prometheus_client.samples import Sample
 
 from vecsieve.config.addresses import Address
 from vecsieve.config.policy import PolicySettings
@@ -27,7 +25,7 @@ from vecsieve.config.schema import Settings
 
 from ..search.collections.learned import Lru
 from ..search.policy import Policies
-from ..telemetry.instruments import PREFIX
+from ..telemetry.exposition import Samples
 from .access import has_token, names_this_machine, token_in
 from .knowledge import MOST_ROWS, Ask, Kind, Question, collections_in_one, doubtful_first, in_one
 from .recent import kept_by
@@ -284,51 +282,26 @@ TIMES = {
 
 
 def read_cost(registry: CollectorRegistry) -> dict[str, object]:
-    """Counts since the start, except those that are 0; times in milliseconds."""
-    samples = _by_name(registry)
+    """Counts since the start, except those that are 0, largest first; times in milliseconds."""
+    samples = Samples(registry)
     return {
         **{name: _times(samples, metric) for name, metric in TIMES.items()},
-        "bytes": {name: int(sum(each.value for each in samples[metric])) for name, metric in BYTES.items()},
-        **{name: _counts(samples[metric], label) for name, (metric, label) in COUNTERS.items()},
+        "bytes": {name: int(samples.total(metric)) for name, metric in BYTES.items()},
+        **{name: _counts(samples.by(*counter)) for name, counter in COUNTERS.items()},
     }
 
 
-def _by_name(registry: CollectorRegistry) -> dict[str, list[Sample]]:
-    groups: dict[str, list[Sample]] = defaultdict(list)
-    for metric in registry.collect():
-        for sample in metric.samples:
-            groups[sample.name.removeprefix(PREFIX)].append(sample)
-    return groups
+def _counts(sums: Mapping[str, float]) -> dict[str, int]:
+    counts = [(name, int(count)) for name, count in sums.items() if count]
+    return dict(sorted(counts, key=lambda entry: -entry[1]))
 
 
-def _counts(samples: Iterable[Sample], label: str) -> dict[str, int]:
-    """By the label's value, largest first."""
-    counts: dict[str, int] = defaultdict(int)
-    for sample in samples:
-        counts[sample.labels[label]] += int(sample.value)
-    return dict(sorted(((name, count) for name, count in counts.items() if count), key=lambda entry: -entry[1]))
-
-
-def _times(samples: dict[str, list[Sample]], metric: str) -> dict[str, float | int | None]:
+def _times(samples: Samples, metric: str) -> dict[str, float | int | None]:
     """Count, mean and percentiles of a histogram over all its labels."""
-    count = sum(each.value for each in samples[f"{metric}_count"])
-    total = sum(each.value for each in samples[f"{metric}_sum"])
-    buckets: dict[float, float] = defaultdict(float)
-    for sample in samples[f"{metric}_bucket"]:
-        buckets[float(sample.labels["le"])] += sample.value
+    count, total = samples.total(f"{metric}_count"), samples.total(f"{metric}_sum")
+    mean = total / count if count else None
+    seconds = {"mean": mean, **{f"p{share}": samples.quantile(metric, share / 100) for share in (50, 95, 99)}}
     return {
         "count": int(count),
-        "mean": round(total / count * 1000, 3) if count else None,
-        **{f"p{share}": _percentile(buckets, count * share / 100) for share in (50, 95, 99)},
+        **{name: None if each is None else round(each * 1000, 3) for name, each in seconds.items()},
     }
-
-
-def _percentile(buckets: dict[float, float], target: float) -> float | None:
-    """Interpolated within its bucket, as Prometheus does; the last bound for values beyond it."""
-    below, start = 0.0, 0.0
-    for bound, reached in sorted(buckets.items()):
-        if reached >= target and reached > below:
-            end = start if bound == float("inf") else start + (bound - start) * (target - below) / (reached - below)
-            return round(end * 1000, 3)
-        below, start = reached, bound
-    return None

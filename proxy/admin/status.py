@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from urllib.parse import urlsplit
 
@@ -17,7 +16,7 @@ from vecsieve.config.schema import Settings
 
 from ..runtime.lifecycle import Board, Phase, State
 from ..search.context.canary import in_words
-from ..telemetry.instruments import PREFIX
+from ..telemetry.exposition import Samples
 from ..telemetry.labels import BreakerState, CanaryState, InFlight
 
 
@@ -32,24 +31,30 @@ class WorkerStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """One reading. ``canary``: its state in words. ``mode``: the mode that overrides every policy's; None when policies decide. ``texts``: per collection, where its texts
-    are. ``verdict``: of mode shadow; None if it measured nothing.
-    """
+class Facts:
+    """Facts that change only on a reload. ``mode``: the mode that overrides every policy's; None when policies decide. ``upstream``: host and port only. ``index_ports``: the ports of single Pinecone indexes."""
 
     version: str
-    state: str
-    uptime_seconds: float
     backend: str
     mode: str | None
     upstream: str
     settings_hash: str
+    index_ports: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status(Facts):
+    """One reading. ``canary``: its state in words. ``texts``: per collection, where its texts
+    are. ``verdict``: of mode shadow; None if it measured nothing.
+    """
+
+    state: str
+    uptime_seconds: float
     requests_in_flight: int
     searches_in_flight: int
     breaker: BreakerState
     canary: str
     learned_collections: int
-    index_ports: tuple[int, ...] = ()
     workers: tuple[WorkerStatus, ...] = ()
     texts: tuple[dict[str, object], ...] = ()
     verdict: dict[str, object] | None = None
@@ -85,18 +90,6 @@ def settings_hash(settings: Settings) -> str:
 WORST_FIRST = (BreakerState.OPEN, BreakerState.PROBING, BreakerState.CLOSED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """Facts that change only on a reload. ``upstream``: host and port only. ``index_ports``: the ports of single Pinecone indexes."""
-
-    version: str
-    backend: str
-    mode: str | None
-    upstream: str
-    settings_hash: str
-    index_ports: tuple[int, ...] = ()
-
-
 def read_status(
     registry: CollectorRegistry,
     facts: Facts,
@@ -106,17 +99,20 @@ def read_status(
     workers: tuple[WorkerStatus, ...] = (),
 ) -> Status:
     """One reading. With several workers, numbers are sums, and breaker and canary are the ones in the worst state."""
-    gauges, in_flight, states = _gauges(registry)
-    breakers, canaries = states["breaker_state"], states["canary_state"]
+    samples = Samples(registry)
+    in_flight, breakers, canaries = (
+        samples.by(name, label)
+        for name, label in (("in_flight", "kind"), ("breaker_state", "state"), ("canary_state", "state"))
+    )
     return Status(
         **asdict(facts),
         state=state.value,
         uptime_seconds=round(uptime_seconds, 1),
-        requests_in_flight=in_flight[InFlight.REQUESTS],
-        searches_in_flight=in_flight[InFlight.SEARCHES],
-        breaker=next((each for each in WORST_FIRST if each.value in breakers), BreakerState.CLOSED),
-        canary=in_words(next((each for each in reversed(CanaryState) if each.value in canaries), CanaryState.NONE)),
-        learned_collections=int(gauges.get("learned_collections", 0)),
+        requests_in_flight=int(in_flight.get(InFlight.REQUESTS, 0)),
+        searches_in_flight=int(in_flight.get(InFlight.SEARCHES, 0)),
+        breaker=next((each for each in WORST_FIRST if breakers.get(each)), BreakerState.CLOSED),
+        canary=in_words(next((each for each in reversed(CanaryState) if canaries.get(each)), CanaryState.NONE)),
+        learned_collections=int(samples.total("learned_collections")),
         workers=workers,
     )
 
@@ -143,20 +139,3 @@ def worker_statuses(board: Board) -> tuple[WorkerStatus, ...]:
 
 def _workers(board: Board) -> range:
     return range(board.places - 1)  # the last place is the admin process
-
-
-def _gauges(registry: CollectorRegistry) -> tuple[dict[str, float], Counter[str], defaultdict[str, set[str]]]:
-    """Gauges without labels by their short name; what is in flight by kind; and by those with a state all states that are in force."""
-    gauges: dict[str, float] = {}
-    in_flight: Counter[str] = Counter()
-    states: defaultdict[str, set[str]] = defaultdict(set)
-    for metric in registry.collect():
-        for sample in metric.samples if metric.type == "gauge" else ():
-            name = sample.name.removeprefix(PREFIX)
-            if not sample.labels:
-                gauges[name] = sample.value
-            elif name == "in_flight":
-                in_flight[sample.labels["kind"]] = int(sample.value)
-            elif sample.value and (state := sample.labels.get("state")) is not None:
-                states[name].add(state)
-    return gauges, in_flight, states

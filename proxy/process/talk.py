@@ -11,11 +11,9 @@ import logging
 import socket
 import ssl
 import sys
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import pairwise
 
 from prometheus_client import CollectorRegistry
 
@@ -25,7 +23,7 @@ from vecsieve.config.schema import Settings, UpstreamSettings
 from ..http.tls import upstream_context
 from ..runtime.addresses import DataPort, Origin
 from ..search.errors import FailureKind, cause_of, words_of_tls
-from ..telemetry.instruments import PREFIX
+from ..telemetry.exposition import Samples
 from ..telemetry.labels import Bypass, Evidence, Outcome, WriteOutcome
 from ..telemetry.log import LineSink
 
@@ -175,62 +173,17 @@ def _plain(value: object) -> str:
     return text[1:-1] if isinstance(value, str) else text
 
 
-def _counts() -> defaultdict[str, float]:
-    return defaultdict(float)
-
-
-@dataclass(slots=True)
-class Totals:
-    """Sums over the life of the process. ``added``: for each bucket, its upper bound in seconds and the number of searches up to it."""
-
-    plain: defaultdict[str, float] = field(default_factory=_counts)
-    outcomes: defaultdict[str, float] = field(default_factory=_counts)
-    reasons: defaultdict[str, float] = field(default_factory=_counts)
-    replaced: defaultdict[str, float] = field(default_factory=_counts)
-    added: defaultdict[float, float] = field(default_factory=lambda: defaultdict(float))
-
-    @classmethod
-    def of(cls, registry: CollectorRegistry) -> Totals:
-        totals = cls()
-        for metric in registry.collect():
-            for sample in metric.samples:
-                totals._take(sample.name.removeprefix(PREFIX), sample.labels, sample.value)
-        return totals
-
-    def _take(self, name: str, labels: dict[str, str], value: float) -> None:
-        if name == "searches_total":
-            self.outcomes[labels["outcome"]] += value
-        elif name in {"bypass_total", "fail_open_total"}:
-            self.reasons[labels["reason"]] += value
-        elif labels.get("outcome") == Outcome.SHADOW:
-            return  # no answer of a client; the verdict has them
-        elif name == "writes_total":
-            self.plain[name] += value * (labels["outcome"] == WriteOutcome.JUDGED)
-        elif name == "results_replaced_total":
-            self.replaced[labels["evidence"]] += value
-        elif name == "added_latency_seconds_bucket":
-            self.added[float(labels["le"])] += value
-        elif name in {"answers_changed_total", "tokens_saved_total", "requests_total", "write_copies_total"}:
-            self.plain[name] += value
-
-    @property
-    def added_ms(self) -> float | None:
-        """The median of the added time, interpolated within its bucket; None without a search."""
-        bounds = sorted(self.added.items())
-        half = bounds[-1][1] / 2 if bounds else 0.0
-        for (low, below), (high, upto) in pairwise([(0.0, 0.0), *bounds]):
-            if upto >= half > below:
-                return 1000 * (low if high == float("inf") else low + (high - low) * (half - below) / (upto - below))
-        return None
-
-
 def summary(registry: CollectorRegistry, verdict: str = "") -> str:
     """The whole life in a few sentences: searches, changes, and the verdict of mode shadow."""
-    totals = Totals.of(registry)
-    searches = int(sum(totals.outcomes.values()))
-    if not searches and (writes := int(totals.plain["writes_total"])):
-        return f"No search arrived. The write gate compared {writes:,} writes, with {int(totals.plain['write_copies_total']):,} copies."
-    if not searches and (requests := int(totals.plain["requests_total"])):
+    samples = Samples(registry)
+    outcomes, reasons = samples.by("searches_total", "outcome"), Counter[str]()
+    for name in ("bypass_total", "fail_open_total"):
+        reasons.update(samples.by(name, "reason"))
+    searches = int(sum(outcomes.values()))
+    if not searches and (writes := int(samples.by("writes_total", "outcome").get(WriteOutcome.JUDGED, 0))):
+        copies = int(samples.total("write_copies_total"))
+        return f"No search arrived. The write gate compared {writes:,} writes, with {copies:,} copies."
+    if not searches and (requests := int(samples.total("requests_total", but=Outcome.SHADOW))):
         return (
             f"No search arrived, but {requests:,} other request{'' if requests == 1 else 's'}. Is the backend right (--backend), and the prefix of "
             "the paths that clients send (upstream.path_prefix)?"
@@ -238,11 +191,11 @@ def summary(registry: CollectorRegistry, verdict: str = "") -> str:
     if not searches:
         return "No search arrived. Does the client use the address of VecSieve?"
     parts = ["1 search" if searches == 1 else f"{searches:,} searches"]
-    if totals.outcomes[Outcome.DEDUP]:
-        parts += _changes(totals)
-    unsampled = int(totals.reasons.pop(Bypass.SHADOW_NOT_SAMPLED, 0))
-    if left := int(totals.outcomes[Outcome.BYPASS] + totals.outcomes[Outcome.FAIL_OPEN]) - unsampled:
-        reason = max(totals.reasons, key=lambda name: (totals.reasons[name], name))
+    if outcomes.get(Outcome.DEDUP):
+        parts += _changes(samples)
+    unsampled = int(reasons.pop(Bypass.SHADOW_NOT_SAMPLED, 0))
+    if left := int(outcomes.get(Outcome.BYPASS, 0) + outcomes.get(Outcome.FAIL_OPEN, 0)) - unsampled:
+        reason = max(reasons, key=lambda name: (reasons[name], name))
         parts.append(f"{left:,} answered plainly (most often {reason})")
     sentence = ", ".join(parts) + "."
     if not verdict and unsampled:
@@ -250,13 +203,17 @@ def summary(registry: CollectorRegistry, verdict: str = "") -> str:
     return f"{sentence} {verdict}".rstrip()
 
 
-def _changes(totals: Totals) -> list[str]:
-    """What mode `on` did."""
-    changed, tokens = int(totals.plain["answers_changed_total"]), int(totals.plain["tokens_saved_total"])
-    proven, judged = int(totals.replaced[Evidence.PROVEN]), int(totals.replaced[Evidence.JUDGED])
+def _changes(samples: Samples) -> list[str]:
+    """What mode `on` did. The verdict has what mode shadow measured."""
+    changed, tokens = (
+        int(samples.total(name, but=Outcome.SHADOW)) for name in ("answers_changed_total", "tokens_saved_total")
+    )
+    replaced = samples.by("results_replaced_total", "evidence", but=Outcome.SHADOW)
+    proven, judged = (int(replaced.get(evidence, 0)) for evidence in (Evidence.PROVEN, Evidence.JUDGED))
     parts = ["1 answer changed" if changed == 1 else f"{changed:,} answers changed"]
     if proven + judged:
         parts.append(f"{proven + judged:,} repeats replaced ({proven:,} proven, {judged:,} judged)")
     if tokens:
         parts.append(f"about {tokens:,} tokens saved")
-    return parts if totals.added_ms is None else [*parts, f"p50 +{totals.added_ms:.1f} ms"]
+    added = samples.quantile("added_latency_seconds", 0.5)
+    return parts if added is None else [*parts, f"p50 +{1000 * added:.1f} ms"]

@@ -6,12 +6,14 @@ With several workers the registry reads their files; the library's collectors of
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 import re
 import shutil
 import tempfile
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,8 +23,9 @@ from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.openmetrics.exposition import generate_latest as open_metrics
+from prometheus_client.samples import Sample
 
-from .instruments import Domain, GaugeMode, Layout, Numbers, Reading, Words
+from .instruments import PREFIX, Domain, GaugeMode, Layout, Numbers, Reading, Words
 from .metrics import Metrics
 
 OPEN_MEDIA_TYPE = "application/openmetrics-text"
@@ -75,6 +78,40 @@ def _reads_open_metrics(accept: str) -> bool:
         if media_type == OPEN_MEDIA_TYPE:
             return not any(_REFUSED.fullmatch(part) for part in parameters)
     return False
+
+
+class Samples:
+    """The samples of one scrape, for pages and summaries. Names are without the prefix."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._of: defaultdict[str, list[Sample]] = defaultdict(list)
+        for metric in registry.collect():
+            for sample in metric.samples:
+                self._of[sample.name.removeprefix(PREFIX)].append(sample)
+
+    def by(self, name: str, label: str, *, but: str = "") -> dict[str, float]:
+        """Sums by the values of a label, without series that have the value ``but``."""
+        sums: defaultdict[str, float] = defaultdict(float)
+        for sample in self._of[name]:
+            if but not in sample.labels.values():
+                sums[sample.labels.get(label, "")] += sample.value
+        return sums
+
+    def total(self, name: str, *, but: str = "") -> float:
+        """The sum over all labels."""
+        return sum(self.by(name, "", but=but).values())
+
+    def quantile(self, name: str, share: float) -> float | None:
+        """Of a histogram over all its labels, interpolated within its bucket as Prometheus does; the last bound for values beyond it. None for an
+        empty one.
+        """
+        below, start, target = 0.0, 0.0, self.total(f"{name}_count") * share
+        bounds = {float(bound): reached for bound, reached in self.by(f"{name}_bucket", "le").items()}
+        for bound, reached in sorted(bounds.items()):
+            if reached >= target and reached > below:
+                return start if bound == math.inf else start + (bound - start) * (target - below) / (reached - below)
+            below, start = reached, bound
+        return None
 
 
 # With several workers each has a file of numbers, which the admin process adds up. A file is named after the worker's place: a restarted

@@ -12,9 +12,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from support.deploy.expositions import exposed, value
 from support.jobs.reports import REPORT
+from vecsieve.proxy.admin.inspector import read_cost
 from vecsieve.proxy.telemetry.exposition import (
     CONTENT_TYPE,
     OPEN_CONTENT_TYPE,
+    Samples,
     exposition,
     process_registry,
     scrape,
@@ -126,3 +128,38 @@ def test_a_shared_registry_wants_its_directory(tmp_path: Path) -> None:
 def test_a_file_that_a_starting_worker_has_not_filled_yet_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "w0.numbers").touch()
     assert exposition(shared_registry(tmp_path, backend="qdrant")) == b""
+
+
+def test_samples_are_summed_by_a_label_and_over_all() -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, backend="qdrant")
+    metrics.tokens_saved_total.labels("dedup").inc(3)
+    metrics.tokens_saved_total.labels("shadow").inc(4)
+    samples = Samples(registry)
+    assert samples.by("tokens_saved_total", "outcome") == {"dedup": 3, "shadow": 4}
+    assert (samples.total("tokens_saved_total"), samples.total("tokens_saved_total", but="shadow")) == (7, 3)
+    assert (samples.total("no_such_total"), samples.quantile("no_such_seconds", 0.5)) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("observed", "share", "expected"),
+    [
+        ([], 0.5, None),
+        ([0.0003, 0.0004], 0.5, 0.00025),  # in the first bucket, which begins at 0
+        ([0.0008] * 4, 0.25, 0.000625),  # a quarter of the way from 0.0005 to 0.001
+        ([0.0003, 0.0008, 100.0, 100.0], 0.99, 0.25),  # beyond the last bound: that bound
+    ],
+)
+def test_a_quantile_is_interpolated_within_its_bucket(
+    observed: list[float], share: float, expected: float | None
+) -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, backend="qdrant")
+    for seconds in observed:
+        metrics.added_latency_seconds.labels("query").observe(seconds)
+    assert Samples(registry).quantile("added_latency_seconds", share) == pytest.approx(expected)
+    times = read_cost(registry)["added_ms"]
+    assert isinstance(times, dict)
+    assert (times["count"], times["p50"] is None) == (len(observed), expected is None)
+    if share == 0.5 and expected is not None:
+        assert (times["p50"], times["mean"]) == (0.25, 0.35)
