@@ -164,6 +164,7 @@ SHORT_SECONDS = 0.1
 
 class Allowance:
     """Limits frames without effect that one client may send: empty frames, and calls that are reset at once. ``now``: monotonic seconds.
+    ``frames``, ``resets``: how many it may still send.
 
     Each frame costs time here and in the gRPC core, and most kinds need no flow control credit: empty DATA, SETTINGS, PING, PRIORITY,
     WINDOW_UPDATE, CONTINUATION, calls opened and reset (CVE-2023-44487). Clients need some of them with their calls: a WINDOW_UPDATE for an
@@ -171,75 +172,32 @@ class Allowance:
     may be sent at any time.
     """
 
-    __slots__ = ("_at", "_frames", "_resets")
+    __slots__ = ("_at", "frames", "resets")
 
     def __init__(self, now: float) -> None:
         self._at = now
-        self._frames: float = FRAMES
-        self._resets: float = RESETS
+        self.frames: float = FRAMES
+        self.resets: float = RESETS
 
     @property
     def is_spent(self) -> bool:
-        return self._frames < 0 or self._resets < 0
-
-    @property
-    def is_resetting(self) -> bool:
-        """Whether the client keeps resetting calls as it opens them."""
-        return self._resets < RESETS - HASTY_RESETS
+        return self.frames < 0 or self.resets < 0
 
     def refill(self, now: float) -> None:
         """Add the allowance for the time that has passed, up to the maximum."""
         passed, self._at = now - self._at, now
-        self._frames = min(FRAMES, self._frames + passed * FRAMES_A_SECOND)
-        self._resets = min(RESETS, self._resets + passed * RESETS_A_SECOND)
-
-    def frame(self) -> None:
-        """A frame without content arrived."""
-        self._frames -= 1
-
-    def empty(self) -> None:
-        """A frame arrived that should have content but is empty."""
-        self._frames -= EMPTY_FRAMES
+        self.frames = min(FRAMES, self.frames + passed * FRAMES_A_SECOND)
+        self.resets = min(RESETS, self.resets + passed * RESETS_A_SECOND)
 
     def spend(self) -> None:
-        self._frames = -1.0
+        self.frames = -1.0
 
-    def fields(self, size: int) -> None:
-        """``size`` bytes of fields arrived that the core will not accept."""
-        self._frames -= -(-size // FIELDS_BYTES_A_FRAME)
-
-    def many_fields(self, count: int) -> None:
-        """So many fields arrived beyond those of a usual call."""
-        self._frames -= count
-
-    def content(self, size: int) -> None:
-        """DATA with ``size`` bytes arrived."""
-        if size < LEAST_CONTENT_BYTES:
-            self._frames -= 1
-        else:
-            self._frames += size // CONTENT_BYTES_A_FRAME
-
-    def call(self) -> None:
-        self._frames -= CALL_FRAMES
-
-    def reset(self, age_seconds: float) -> None:
-        """An unanswered call was reset."""
-        self._frames -= 1
+    def reset(self, age_seconds: float) -> bool:
+        """An unanswered call was reset. Returns whether the client keeps resetting calls as it opens them."""
+        self.frames -= 1
         if age_seconds < SHORT_SECONDS:
-            self._resets -= 1
-
-    def answer(self) -> None:
-        """A frame of an answer was sent."""
-        self._frames += ANSWER_FRAMES
-
-    def answered(self) -> None:
-        """The last frame of an answer was sent."""
-        self._frames += CALL_FRAMES
-        self._resets += 1
-
-    def must_acknowledge(self) -> None:
-        """The server sent a frame that the client must acknowledge."""
-        self._frames += 1
+            self.resets -= 1
+        return self.resets < RESETS - HASTY_RESETS
 
 
 # A first GOAWAY that refuses nothing (RFC 9113 6.8): the largest possible stream, NO_ERROR. When grpcio's server is stopped, its core
@@ -377,7 +335,7 @@ class OpenStreams:
         if flags & END_STREAM and kind in {DATA, HEADERS}:
             self._release(stream)
         if kind == DATA and length and not flags & PADDED:
-            self.allowance.content(length)
+            self.allowance.frames += length // CONTENT_BYTES_A_FRAME if length >= LEAST_CONTENT_BYTES else -1
         elif kind == HEADERS and stream > self.last:
             self.last = stream
             self._open[stream] = self._now
@@ -385,16 +343,15 @@ class OpenStreams:
                 self._heads[stream] = CALL_BYTES
                 self._heads_bytes += CALL_BYTES
             self._calls.open += 1
-            self.allowance.call()
+            self.allowance.frames -= CALL_FRAMES
             return sys.maxsize if self.is_paused else 0
         elif kind == RST_STREAM and (since := self._end(stream)) is not None:
-            self.allowance.reset(self._now - since)
-            self.is_resting = self.allowance.is_resetting
+            self.is_resting = self.allowance.reset(self._now - since)
             return sys.maxsize if self.is_resting else 0
         elif kind in _WITH_CONTENT and not flags & END_STREAM and (not length or kind == DATA):
-            self.allowance.empty()
+            self.allowance.frames -= EMPTY_FRAMES
         else:
-            self.allowance.frame()
+            self.allowance.frames -= 1
         return 0
 
     def client_content(self, kind: int, stream: int, data: Buffer, start: int, stop: int) -> int:
@@ -416,9 +373,9 @@ class OpenStreams:
         if decoded > FIELDS_BYTES or self._fields.is_lost:
             self.allowance.spend()
         elif decoded > FREE_FIELDS_BYTES:
-            self.allowance.fields(min(grown, decoded - FREE_FIELDS_BYTES))
+            self.allowance.frames -= -(-min(grown, decoded - FREE_FIELDS_BYTES) // FIELDS_BYTES_A_FRAME)
         if count > FREE_FIELDS:
-            self.allowance.many_fields(min(count - before, count - FREE_FIELDS))
+            self.allowance.frames -= min(count - before, count - FREE_FIELDS)
         return sys.maxsize if self.allowance.is_spent else (count - before) * FRAMES_A_FIELD
 
     def refused(self) -> tuple[list[int], list[int]]:
@@ -431,7 +388,7 @@ class OpenStreams:
         silent, self._silent, self._is_read = self._silent, [], False
         for stream in (*found, *silent):
             self._end(stream)
-            self.allowance.empty()
+            self.allowance.frames -= EMPTY_FRAMES
         return found, silent
 
     def refuse_oldest(self, *, is_alone: bool) -> bool:
@@ -455,14 +412,15 @@ class OpenStreams:
     def server_frame(self, kind: int, flags: int, stream: int, _length: int) -> int:
         """The server's last frame of a stream ends the call."""
         if kind in {DATA, HEADERS}:
-            self.allowance.answer()
+            self.allowance.frames += ANSWER_FRAMES
             self._release(stream)
             if flags & END_STREAM and self._end(stream) is not None:
-                self.allowance.answered()
+                self.allowance.frames += CALL_FRAMES
+                self.allowance.resets += 1
         elif kind == RST_STREAM:
             self._end(stream)
         elif kind in {PING, SETTINGS} and not flags & ACK:
-            self.allowance.must_acknowledge()
+            self.allowance.frames += 1  # the client must acknowledge it
         return 0
 
     def end(self) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 
@@ -22,7 +21,6 @@ from .exchange import GrpcExchange, GrpcServices, Outcome, observe_reply, overlo
 from .relay import Context, Relayed, answer, end_with, relay
 from .status import (
     Failure,
-    Pairs,
     answered_locally,
     http_status,
     local_failure,
@@ -35,7 +33,7 @@ LOGGER = logging.getLogger("vecsieve.grpc")
 # A method with a longer name is refused, as a method that does not exist is: grpcio's client keeps every name until one comes a second time.
 LONGEST_METHOD = 256
 
-T = TypeVar("T")
+_FELL = local_failure(Code.INTERNAL, WORDING[Trouble.INTERNAL][1])
 
 
 class Plane(grpc.GenericRpcHandler):
@@ -68,13 +66,14 @@ class Plane(grpc.GenericRpcHandler):
         async def stream(_messages: object, context: Context) -> None:
             if self._shared.gate is not None:
                 self._shared.gate.streamed(head)
-            record = self._begun(tuple(context.invocation_metadata() or ()))
-            done: Relayed | None = None
+            record, done = self._begun(context), None
             try:
-                outcome = await self._fenced(record, partial(self._relayed, head, context, record))
-                done = end_with(context, outcome, Relayed()) if isinstance(outcome, Failure) else outcome
+                answer = partial(self._relayed, head, context, record)
+                done = await first_success([answer], partial(self._fell, record)) or end_with(context, _FELL, Relayed())
             finally:
-                self._ended(record, _ended_stream(done, self._origin))
+                relayed = Relayed() if done is None else done
+                sizes = relayed.request_bytes, relayed.response_bytes
+                self._ended(record, relayed.failure, sizes, has_status=done is not None, is_relayed=True)
             self._count_unsent(context)
 
         return grpc.stream_stream_rpc_method_handler(stream)
@@ -84,24 +83,28 @@ class Plane(grpc.GenericRpcHandler):
         shared, origin = self._shared, self._origin
 
         async def single(_messages: object, context: Context) -> bytes:
+            record = self._begun(context)
             metadata = tuple(context.invocation_metadata() or ())
-            record = self._begun(metadata)
             exchange = GrpcExchange(shared, head, origin, context, metadata, record, record.trace)
             outcome: Outcome | None = None
             try:
-                outcome = await self._fenced(record, partial(shared.pipeline.answer, exchange))
+                answering = partial(shared.pipeline.answer, exchange)
+                outcome = await first_success([answering], partial(self._fell, record)) or _FELL
             finally:
-                self._ended(record, _ended_single(exchange, outcome, origin))
+                failure = outcome if isinstance(outcome, Failure) else None
+                sizes = len(exchange.message or b""), 0 if outcome is None else outcome.body_bytes
+                is_relayed = outcome is exchange.answered
+                self._ended(record, failure, sizes, has_status=outcome is not None, is_relayed=is_relayed)
             self._count_unsent(context)
             return await answer(context, outcome)
 
         return grpc.stream_unary_rpc_method_handler(single)
 
-    async def _relayed(self, head: RequestHead, context: Context, record: RequestRecord) -> Relayed | Failure:
+    async def _relayed(self, head: RequestHead, context: Context, record: RequestRecord) -> Relayed:
         shared = self._shared
         place = await shared.pipeline.enter(record, is_search=False)
         if place is None:
-            return overloaded()
+            return end_with(context, overloaded(), Relayed())
         trace = record.trace
         leg = Leg() if trace is None else trace.leg(AttemptKind.ORIGINAL, "POST", self._origin)
         try:
@@ -131,51 +134,38 @@ class Plane(grpc.GenericRpcHandler):
         self._shared.calls.taken += 1
         context.add_done_callback(sent)  # type: ignore[arg-type]  # - the stubs want a class where any callable does
 
-    def _begun(self, metadata: Pairs) -> RequestRecord:
+    def _begun(self, context: Context) -> RequestRecord:
         self._shared.calls.taken += 1
-        return self._shared.services.recorder.begin(trace_parents(metadata))
+        return self._shared.services.recorder.begin(trace_parents(context.invocation_metadata() or ()))
 
-    def _ended(self, record: RequestRecord, ended: Ended) -> None:
+    def _fell(self, record: RequestRecord, error: Exception) -> None:
+        """An exception of ours, which is answered too."""
+        LOGGER.error(
+            "a call failed", extra={"fields": {"error": type(error).__name__, "request_id": record.request_id}}
+        )
+        self._metrics.local_errors_total.labels(LocalError.INTERNAL).inc()
+
+    def _ended(
+        self,
+        record: RequestRecord,
+        failure: Failure | None,
+        sizes: tuple[int, int],
+        *,
+        has_status: bool,
+        is_relayed: bool,
+    ) -> None:
+        """``sizes``: bytes of the messages of the request and of the response."""
+        code, status = (Code.OK, 200) if failure is None else (failure.code, http_status(failure.code))
+        ended = Ended(
+            method="POST",
+            status=status if has_status else None,
+            origin=speaker(failure),
+            request_bytes=sizes[0],
+            response_bytes=sizes[1],
+            is_relayed=is_relayed,
+            is_loopback=None,  # every call arrives through the socket between our port and the gRPC server
+            code=code if has_status else None,
+            cause="" if failure is None or failure.kind is None else cause_of(failure.kind, self._origin.authority),
+        )
         self._shared.calls.taken -= 1
         self._shared.services.recorder.end(record, ended)
-
-    async def _fenced(self, record: RequestRecord, work: Callable[[], Awaitable[T]]) -> T | Failure:
-        """Run the function that answers a call; exceptions of ours are answered too."""
-
-        def fell(error: Exception) -> None:
-            fields = {"error": type(error).__name__, "request_id": record.request_id}
-            LOGGER.error("a call failed", extra={"fields": fields})
-            self._metrics.local_errors_total.labels(LocalError.INTERNAL).inc()
-
-        done = await first_success([work], fell)
-        return local_failure(Code.INTERNAL, WORDING[Trouble.INTERNAL][1]) if done is None else done
-
-
-def _ended_stream(done: Relayed | None, origin: Origin) -> Ended:
-    relayed = Relayed() if done is None else done
-    sizes = relayed.request_bytes, relayed.response_bytes
-    return _ended(relayed.failure, origin, sizes, has_status=done is not None, is_relayed=True)
-
-
-def _ended_single(exchange: GrpcExchange, outcome: Outcome | None, origin: Origin) -> Ended:
-    failure = outcome if isinstance(outcome, Failure) else None
-    sizes = len(exchange.message or b""), 0 if outcome is None else outcome.body_bytes
-    return _ended(failure, origin, sizes, has_status=outcome is not None, is_relayed=outcome is exchange.answered)
-
-
-def _ended(
-    failure: Failure | None, origin: Origin, sizes: tuple[int, int], *, has_status: bool, is_relayed: bool
-) -> Ended:
-    """``sizes``: bytes of the messages of the request and of the response."""
-    code, status = (Code.OK, 200) if failure is None else (failure.code, http_status(failure.code))
-    return Ended(
-        method="POST",
-        status=status if has_status else None,
-        origin=speaker(failure),
-        request_bytes=sizes[0],
-        response_bytes=sizes[1],
-        is_relayed=is_relayed,
-        is_loopback=None,  # every call arrives through the socket between our port and the gRPC server
-        code=code if has_status else None,
-        cause="" if failure is None or failure.kind is None else cause_of(failure.kind, origin.authority),
-    )

@@ -169,18 +169,18 @@ def failure_of(error: grpc.aio.AioRpcError, *, is_connected: bool) -> Failure:
 
 def unreachable(kind: FailureKind) -> Failure:
     """No connection, in our own words: the core's name the addresses that were tried."""
-    return _local(grpc.StatusCode.UNAVAILABLE, WORDING[trouble_of(kind)][1], kind)
+    return local_failure(Code.UNAVAILABLE, WORDING[trouble_of(kind)][1], kind)
 
 
 def no_message() -> Failure:
     """Status 0 without a message, which no client accepts as an answer."""
     kind = FailureKind.PROTOCOL
-    return _local(grpc.StatusCode.INTERNAL, WORDING[trouble_of(kind)][1], kind)
+    return local_failure(Code.INTERNAL, WORDING[trouble_of(kind)][1], kind)
 
 
 def unsendable() -> Failure:
     """The request's metadata cannot be forwarded unchanged."""
-    return _local(grpc.StatusCode.INVALID_ARGUMENT, UNSENDABLE_WORDS, None)
+    return local_failure(Code.INVALID_ARGUMENT, UNSENDABLE_WORDS)
 
 
 def local_answer(native: NativeAnswer | None) -> Answer | Failure:
@@ -192,13 +192,8 @@ def local_answer(native: NativeAnswer | None) -> Answer | Failure:
     return Answer(message=native.body, trailing=(ORIGIN,))
 
 
-def local_failure(code: int, words: str) -> Failure:
-    return _local(STATUS_CODES[code], words, None)
-
-
-def _local(code: grpc.StatusCode, words: str, kind: FailureKind | None) -> Failure:
-    number: int = code.value[0]
-    return Failure(code=number, details=words, trailing=(ORIGIN,), kind=kind, is_local=True)
+def local_failure(code: int, words: str, kind: FailureKind | None = None) -> Failure:
+    return Failure(code=code, details=words, trailing=(ORIGIN,), kind=kind, is_local=True)
 
 
 def _kind_of(code: grpc.StatusCode, details: str) -> FailureKind | None:

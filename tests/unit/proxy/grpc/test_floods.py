@@ -122,7 +122,7 @@ async def watched(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[int, l
     refill = Allowance.refill
 
     def seen(self: Allowance, now: float) -> None:
-        least[0] = min(least[0], self._frames)
+        least[0] = min(least[0], self.frames)
         refill(self, now)
 
     monkeypatch.setattr(Allowance, "refill", seen)

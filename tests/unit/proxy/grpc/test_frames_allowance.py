@@ -94,7 +94,7 @@ def test_what_a_second_brings_may_be_sent_in_it_for_ever() -> None:
         peer.passes(1.0)
         for _ in range(FRAMES_A_SECOND):
             peer.said(PING, length=8)
-    assert peer.allowance._frames >= FRAMES - FRAMES_A_SECOND
+    assert peer.allowance.frames >= FRAMES - FRAMES_A_SECOND
 
 
 def test_streams_of_a_head_alone_are_dearer_than_frames() -> None:
@@ -151,7 +151,7 @@ def test_a_ping_and_two_window_updates_for_each_small_call_are_earned_by_it() ->
             peer.said(kind, length=length)
         peer.answered(stream)
         peer.streams.client_read()
-    assert peer.allowance._frames == FRAMES
+    assert peer.allowance.frames == FRAMES
 
 
 def test_a_stream_of_messages_of_two_bytes_costs_nothing() -> None:
@@ -159,7 +159,7 @@ def test_a_stream_of_messages_of_two_bytes_costs_nothing() -> None:
     peer.said(HEADERS, flags=END_HEADERS, length=40)
     for _ in range(1_000_000):
         peer.said(DATA, length=7)
-    assert peer.allowance._frames == FRAMES - CALL_FRAMES
+    assert peer.allowance.frames == FRAMES - CALL_FRAMES
 
 
 def test_what_the_server_asks_for_may_be_acknowledged() -> None:
@@ -203,7 +203,7 @@ def test_nothing_is_saved_up_beyond_the_allowance(said: list[tuple[int, int, int
         peer.said(kind, stream=stream, length=length)
         peer.answered(stream)
     peer.passes(seconds)
-    assert peer.allowance._frames <= FRAMES
+    assert peer.allowance.frames <= FRAMES
 
 
 @pytest.mark.parametrize("byte", [b"\x82", b"\x20"], ids=["indexed field", "size of the table"])
