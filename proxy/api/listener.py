@@ -23,7 +23,7 @@ from vecsieve.config.schema import Settings
 from ..admin.access import has_token, names_this_machine, token_in
 from ..grpc.shared_port import SharedPort
 from ..http.answers import LocalAnswers, RawResponse
-from ..http.connections import Unobserved
+from ..http.connections import Events
 from ..http.listener import DataServer, Listener, listen
 from ..runtime.addresses import API_CONNECTIONS, DataPort
 from ..runtime.loop import LongWork
@@ -68,7 +68,7 @@ class Api:
             lag_seconds=REFUSES_AT * limits.lag_seconds,
         )
         self._routes = {route.path: route for route in _with_document(routes, needs_token=self._token is not None)}
-        self._server = DataServer(self._handle, self._limits, LocalAnswers(ProblemDialect()), Unobserved())
+        self._server = DataServer(self._handle, self._limits, LocalAnswers(ProblemDialect()), Events())
         self._listener: Listener | None = None
         self.in_flight = 0
 

@@ -146,30 +146,28 @@ class Connections:
         connection.leave()
 
 
-# What the data plane reports to the metrics: four calls with labels from closed sets, never a path, header or message.
+class Events:
+    """What the data plane reports to the metrics: labels of closed sets, never a path, header or message. Without ``metrics`` nothing is counted.
 
-
-class Events(Protocol):
-    """Calls return at once and do not raise; the default methods do nothing.
-
-    ``reason``: of ConnectionRejected. ``trouble``: of Trouble. ``kind``: of FailureKind, or of ClientFault for clients.
+    ``reason``: of ConnectionRejected. ``trouble``: of Trouble. ``kind``: of FailureKind.
     """
 
+    __slots__ = ("_metrics",)
+
+    def __init__(self, metrics: Metrics | None = None) -> None:
+        self._metrics = metrics
+
     def connection_rejected(self, reason: str) -> None:
-        return
+        if self._metrics is not None:
+            self._metrics.connections_rejected_total.labels(reason).inc()
 
     def answered_locally(self, trouble: str) -> None:
-        return
+        if self._metrics is not None:
+            self._metrics.local_errors_total.labels(_LOCAL.get(trouble, LocalError.BAD_REQUEST)).inc()
 
     def upstream_failed(self, kind: str) -> None:
-        return
-
-    def client_failed(self, kind: str) -> None:
-        return
-
-
-class Unobserved(Events):
-    """Ignores every event."""
+        if self._metrics is not None:
+            self._metrics.upstream_errors_total.labels(kind).inc()
 
 
 # All other local answers are caused by the request: it is wrong, or late.
@@ -182,24 +180,3 @@ _LOCAL: Mapping[str, LocalError] = MappingProxyType(
         Trouble.OVERLOADED: LocalError.SHED,
     }
 )
-
-
-class CountedEvents:
-    """Writes the events to the metrics."""
-
-    __slots__ = ("_metrics",)
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    def connection_rejected(self, reason: str) -> None:
-        self._metrics.connections_rejected_total.labels(reason).inc()
-
-    def answered_locally(self, trouble: str) -> None:
-        self._metrics.local_errors_total.labels(_LOCAL.get(trouble, LocalError.BAD_REQUEST)).inc()
-
-    def upstream_failed(self, kind: str) -> None:
-        self._metrics.upstream_errors_total.labels(kind).inc()
-
-    def client_failed(self, kind: str) -> None:
-        """Nothing: the access log shows it as a request without a status."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -59,7 +59,7 @@ from .headers import (
 from .protocol import ClientConnection
 from .relay import Relay, ReplyObserver
 from .routes import Classified, Heads, Routes
-from .upstream import Upstream, fetched, success_of
+from .upstream import Upstream, UpstreamReply, any_size, fetched, success_of
 
 LOOPBACK = frozenset({"127.0.0.1", "::1"})
 REFUSAL_BYTES = 2048  # longer successes contain no refusal
@@ -210,22 +210,10 @@ class HttpExchange:
         headers = replaced(self._request.raw_headers, b"accept-encoding", b"identity")
         if self._shape.codings:
             headers = replaced(headers, b"content-encoding", None)
-        target, method = self._classified.target, self._request.method
+        target = self._classified.target
         is_same = ending == SAME and self.operation.query is None
         raw_target = target.raw if is_same else target.ending(ending, self.operation.query)
-        reply, body = await fetched(
-            self._http.upstream,
-            self._trace,
-            AttemptKind.OVERFETCH,
-            method,
-            raw_target,
-            headers,
-            body,
-            seconds=seconds,
-            most_bytes=self._http.services.limits.reply_body_bytes,
-            origin=target.origin,
-            fits=fits,
-        )
+        reply, body = await self._fetched(AttemptKind.OVERFETCH, raw_target, headers, body, seconds, fits=fits)
         if not 200 <= reply.status < 300:
             whole = framed(for_client(reply.raw_headers), length=len(body))
             self._refusal = RawResponse(reply.status, reply.reason, whole, body=body)
@@ -291,7 +279,8 @@ class HttpExchange:
         if question.body:
             headers = replaced(headers, b"content-type", b"application/json")
         raw_target = self._classified.target.sibling(question.target)
-        return await self._queried(question.method, raw_target, headers, question.body or None, seconds=seconds)
+        body, method = question.body or None, question.method
+        return success_of(*await self._fetched(AttemptKind.LOOKUP, raw_target, headers, body, seconds, method=method))
 
     # Any other request.
 
@@ -317,33 +306,37 @@ class HttpExchange:
     async def again(self, body: bytes, *, seconds: float) -> bytes:
         """As in the protocol."""
         headers = replaced(self._request.raw_headers, b"accept-encoding", b"identity")
-        method, target = self._request.method, self._classified.target
-        return await self._queried(method, target.raw, headers, body, seconds=seconds, is_search=False)
+        raw_target = self._classified.target.raw
+        reply = await self._fetched(AttemptKind.LOOKUP, raw_target, headers, body, seconds, is_search=False)
+        return success_of(*reply)
 
-    async def _queried(
+    def _fetched(  # noqa: PLR0913 - a request has so many parts
         self,
-        method: str,
+        kind: AttemptKind,
         target: str,
         headers: RawHeaders,
         body: bytes | None,
-        *,
         seconds: float,
+        *,
+        method: str = "",
+        fits: Fits = any_size,
         is_search: bool = True,
-    ) -> bytes:
-        reply, body = await fetched(
+    ) -> Awaitable[tuple[UpstreamReply, bytes]]:
+        """A request of ours to the client's upstream. ``method``: "" for the client's."""
+        return fetched(
             self._http.upstream,
             self._trace,
-            AttemptKind.LOOKUP,
-            method,
+            kind,
+            method or self._request.method,
             target,
             headers,
             body,
             seconds=seconds,
             most_bytes=self._http.services.limits.reply_body_bytes,
             origin=self._classified.target.origin,
+            fits=fits,
             is_search=is_search,
         )
-        return success_of(reply, body)
 
     async def body_of(self, limit_bytes: int) -> bytes | None:
         coding, plain = self._coding() if self._shape.codings else b"", await self._whole(limit_bytes)

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from aiohappyeyeballs import AddrInfoType
-from aiohttp import ThreadedResolver
-from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.abc import AbstractResolver
 
 LOGGER = logging.getLogger("vecsieve.upstream")
 # RFC 6052: a NAT64 gateway translates the last four bytes to an IPv4 address on its side.
@@ -21,34 +20,6 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 # All that IANA has allocated to the internet (RFC 4291 2.4). Python calls most of the rest global as well: site-local
 # addresses, and 64:ff9b:1::/48, behind which RFC 8215 lets any network translate to its own private IPv4.
 _INTERNET = ipaddress.IPv6Network("2000::/3")
-
-
-class PublicResolver(AbstractResolver):
-    """Refuses a name that a request chose unless all its addresses are public, or the settings name it.
-
-    The check is in the resolver, so the checked address is the one connected to; a name with other addresses the second time (rebinding) is
-    checked again. Routes refuse literal addresses.
-    """
-
-    def __init__(self, inner: AbstractResolver, *, may_be_private: Callable[[str], bool]) -> None:
-        self._inner = inner
-        self._may_be_private = may_be_private
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """Raises OSError, also for a refused name."""
-        found = await self._inner.resolve(host, port, family)
-        if self._may_be_private(host) or all(is_public(result["host"]) for result in found):
-            return found
-        LOGGER.warning(
-            "a host that a request named has an address that is not public: no connection. If it is yours, write its "
-            "whole name into pinecone.allowed_hosts"
-        )
-        raise OSError("the name has an address that is not public")
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 def is_public(text: str) -> bool:
@@ -73,50 +44,43 @@ def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     return address.ipv4_mapped or address.sixtofour
 
 
-class BoundedResolver(AbstractResolver):
-    """The system's resolver with a deadline."""
-
-    def __init__(self, *, seconds: float) -> None:
-        self._inner = ThreadedResolver()
-        self._seconds = seconds
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """Raises OSError, also for a timeout."""
-        try:
-            async with asyncio.timeout(self._seconds):
-                return await self._inner.resolve(host, port, family)
-        except TimeoutError:
-            raise OSError("name lookup timed out") from None
-
-    async def close(self) -> None:
-        await self._inner.close()
-
-
 KNOWN_NAMES = 1000
 
 
 class Addresses:
-    """Cached addresses of names. Each use starts with the next address, so that all are used equally."""
+    """Cached addresses of names, for ``seconds``. Each use starts with the next address, so that all are used equally.
 
-    def __init__(self, resolver: AbstractResolver, *, seconds: float) -> None:
+    ``timeout_seconds``: of a look-up. ``may_be_private``: whether a name may have a private address; None if no request names hosts. The
+    checked addresses are the ones connected to; a name with others the next time (rebinding) is checked again. Routes refuse literal
+    addresses.
+    """
+
+    def __init__(
+        self,
+        resolver: AbstractResolver,
+        *,
+        seconds: float,
+        timeout_seconds: float,
+        may_be_private: Callable[[str], bool] | None = None,
+    ) -> None:
         self._resolver = resolver
         self._seconds = seconds
+        self._timeout_seconds = timeout_seconds
+        self._may_be_private = may_be_private
         self._known: OrderedDict[tuple[str, int], tuple[float, deque[AddrInfoType]]] = OrderedDict()
         self._requests: dict[tuple[str, int], asyncio.Task[None]] = {}
 
     async def of(self, name: str, port: int) -> list[AddrInfoType]:
-        """Raises OSError."""
+        """Raises OSError, also for a timeout or a refused name."""
         with suppress(ValueError):
             ipaddress.ip_address(name)
             return [_address(name, port)]
         key = (name, port)
         if key not in self._known or self._known[key][0] < time.monotonic():
             await self._ask(key)
-        found = self._known[key][1]
-        result = list(found)
-        found.rotate(-1)
+        addresses = self._known[key][1]
+        result = list(addresses)
+        addresses.rotate(-1)
         return result
 
     async def _ask(self, key: tuple[str, int]) -> None:
@@ -129,14 +93,22 @@ class Addresses:
 
     async def _look_up(self, key: tuple[str, int]) -> None:
         try:
-            found = await self._resolver.resolve(*key, family=socket.AF_UNSPEC)
+            async with asyncio.timeout(self._timeout_seconds):
+                results = await self._resolver.resolve(*key, family=socket.AF_UNSPEC)
         finally:
             del self._requests[key]
-        if not found:
+        if not results:
             raise OSError("the name has no address")
+        may_be_private = self._may_be_private is None or self._may_be_private(key[0])
+        if not may_be_private and not all(is_public(each["host"]) for each in results):
+            LOGGER.warning(
+                "a host that a request named has an address that is not public: no connection. If it is yours, write its "
+                "whole name into pinecone.allowed_hosts"
+            )
+            raise OSError("the name has an address that is not public")
         self._known[key] = (
             time.monotonic() + self._seconds,
-            deque(_address(each["host"], each["port"]) for each in found),
+            deque(_address(each["host"], each["port"]) for each in results),
         )
         self._known.move_to_end(key)
         if len(self._known) > KNOWN_NAMES:

@@ -136,7 +136,7 @@ class Outflow:
         "_response",
         "_sent",
         "_stall_seconds",
-        "is_cut",
+        "_is_cut",
     )
 
     def __init__(
@@ -161,7 +161,7 @@ class Outflow:
         self._next_look: asyncio.TimerHandle | None = None
         self._length = reply.content_length
         self._sent = 0
-        self.is_cut = False
+        self._is_cut = False
 
     async def send(self, piece: bytes) -> None:
         """Send a piece; wait while the client reads nothing and the answer finds no room in memory.
@@ -249,9 +249,9 @@ class Outflow:
 
     def _cut(self) -> None:
         """Called by either of the two that this answer is lent to, or by both."""
-        if self.is_cut:
+        if self._is_cut:
             return
-        self.is_cut = True
+        self._is_cut = True
         self._events.connection_rejected("slow_reader")
         if self._request.transport is not None:
             self._request.transport.abort()

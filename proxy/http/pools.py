@@ -12,14 +12,14 @@ from functools import partial
 from itertools import chain
 
 from aiohappyeyeballs import AddrInfoType, pop_addr_infos_interleave, start_connection
-from aiohttp.abc import AbstractResolver
+from aiohttp import ThreadedResolver
 
 from vecsieve.config.schema import UpstreamSettings
 
 from ..runtime.addresses import Origin
 from ..search.errors import FailureKind, words_of_tls
 from .connections import Ages
-from .names import Addresses, BoundedResolver, PublicResolver
+from .names import Addresses
 from .tls import upstream_context
 from .upstream_connection import BrokenExchangeError, UpstreamConnection
 
@@ -163,10 +163,12 @@ class Pool:
         most: int = 0,
         has_searches: bool = True,
     ) -> None:
-        resolver: AbstractResolver = BoundedResolver(seconds=settings.connect_timeout_seconds)
-        if may_be_private is not None:
-            resolver = PublicResolver(resolver, may_be_private=may_be_private)
-        self._addresses = Addresses(resolver, seconds=settings.dns_ttl_seconds)
+        self._addresses = Addresses(
+            ThreadedResolver(),
+            seconds=settings.dns_ttl_seconds,
+            timeout_seconds=settings.connect_timeout_seconds,
+            may_be_private=may_be_private,
+        )
         self._loop = asyncio.get_running_loop()
         # Read for the first https host.
         self._tls = partial(upstream_context, settings) if tls is None else lambda: tls

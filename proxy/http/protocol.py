@@ -23,6 +23,7 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from ..runtime.addresses import Origin
 from ..search.errors import Trouble
+from ..telemetry.log import place_of
 from .answers import LocalAnswers
 from .connections import NEVER, Ages, Connections, Events
 
@@ -389,14 +390,14 @@ class ClientConnection(RequestHandler):
         trouble = _trouble_of(status, exc)
         if trouble is Trouble.INTERNAL:
             fields = {"request_id": self._request_id}
-            LOGGER.error("a request handler failed: %s", _place_of(exc), extra={"fields": fields})
+            LOGGER.error("a request handler failed: %s", place_of(exc), extra={"fields": fields})
         if request.writer.output_size > 0:
             raise ConnectionError("an answer has begun: the connection can only be closed")
         self._rules.events.answered_locally(trouble.value)
         return self._rules.answers.response(trouble, request.raw_path)
 
     def log_exception(self, *args: object, **kw: object) -> None:
-        LOGGER.error("a connection failed: %s", _place_of(sys.exc_info()[1]))
+        LOGGER.error("a connection failed: %s", place_of(sys.exc_info()[1]))
 
     def log_debug(self, *args: object, **kw: object) -> None:
         """Log nothing: aiohttp's words may quote a request."""
@@ -412,13 +413,3 @@ def _trouble_of(status: int, exc: BaseException | None) -> Trouble:
     if isinstance(exc, BadHttpMessage) and exc.message == TOO_MANY_FIELDS:
         return Trouble.HEAD_TOO_LARGE
     return Trouble.MALFORMED
-
-
-def _place_of(exc: BaseException | None) -> str:
-    if exc is None:
-        return "unknown"
-    trace = exc.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}" if trace is not None else "nowhere"
-    return f"{type(exc).__name__} at {where}"

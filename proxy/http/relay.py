@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from ..runtime.loop import Owner
-from ..search.errors import ClientBodyError, ClientFault, Trouble, UpstreamExchangeError, trouble_of
+from ..search.errors import ClientBodyError, Trouble, UpstreamExchangeError, trouble_of
 from ..telemetry.labels import AttemptKind
 from ..telemetry.tracing import Leg, Trace
 from .answers import AT_ONCE_BYTES, Editing, LocalAnswers, RawResponse, hold, readable
@@ -169,7 +169,6 @@ class Relay:
         """Answer a request that the database did not answer, or whose body did not arrive; counted."""
         if isinstance(failure, UpstreamExchangeError):
             return self.refuse(trouble_of(failure.kind), path, cause=failure.cause)
-        self.events.client_failed(failure.fault.value)
         return self.refuse(trouble_of(failure.fault), path)
 
     async def _answer(
@@ -207,7 +206,6 @@ class Relay:
         try:
             response.send_whole(request, body)
         except ConnectionError:
-            self.events.client_failed(ClientFault.GONE.value)
             _abort(request)
         return True
 
@@ -246,12 +244,7 @@ class Relay:
         except UpstreamExchangeError:
             leg.is_cut = True
             _break(request, response)
-        except TimeoutError:
-            self.events.client_failed(ClientFault.TOO_SLOW.value)
-            _abort(request)
-        except ConnectionError:
-            if not flow.is_cut:
-                self.events.client_failed(ClientFault.GONE.value)
+        except (TimeoutError, ConnectionError):  # it is too slow, or gone
             _abort(request)
         finally:
             flow.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 
 from aiohttp.http import RawResponseMessage
@@ -22,7 +22,7 @@ from ..search.errors import FailureKind, LostReplyError, RefusedReplyError, Upst
 from ..search.hedge import Fits
 from ..telemetry.labels import AttemptKind, FailOpen
 from ..telemetry.tracing import Leg, Trace
-from .connections import Events, Unobserved
+from .connections import Events
 from .headers import (
     IDENTITY,
     RawHeaders,
@@ -178,7 +178,7 @@ class Upstream:
         most: int = 0,
     ) -> None:
         self._stall_seconds = settings.stream_idle_timeout_seconds
-        self._events = events if events is not None else Unobserved()
+        self._events = Events() if events is None else events
         self._origin = Origin.of(settings.url)
         reads, writes = settings.pool_idle_seconds, min(settings.pool_idle_seconds, WRITE_IDLE_SECONDS)
         self._reads = Pool(settings, idle_seconds=reads, tls=tls, may_be_private=may_be_private, most=most)
@@ -291,7 +291,7 @@ def success_of(reply: UpstreamReply, body: bytes) -> bytes:
     return body
 
 
-def _any(_size: int) -> bool:
+def any_size(_size: int) -> bool:
     return True
 
 
@@ -307,7 +307,7 @@ async def fetched(  # noqa: PLR0913 - a request has so many parts
     seconds: float,
     most_bytes: int,
     origin: Origin | None = None,
-    fits: Fits = _any,
+    fits: Fits = any_size,
     is_search: bool = True,
 ) -> tuple[UpstreamReply, bytes]:
     """One reply to a request of ours, and its whole body, of at most ``most_bytes``. Raises LostReplyError."""
@@ -371,29 +371,19 @@ class OwnQuestions:
         return success_of(reply, body)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestForGrpc:
-    """Additional REST reads beside gRPC calls, for databases that answer them over REST only. ``prefix``: before the database's own paths."""
+def asking_over_rest(
+    questions: Callable[..., OwnQuestions],
+) -> Callable[[Iterable[tuple[str, str | bytes]], Question, float], Awaitable[bytes]]:
+    """Additional REST reads beside gRPC calls, for databases that answer them over REST only."""
 
-    upstream: Upstream
-    prefix: str
-    reply_body_bytes: int
-
-    async def ask(self, metadata: Iterable[tuple[str, str | bytes]], question: Question, seconds: float) -> bytes:
-        """``metadata``: of the call. Its credentials become header fields of the same names; nothing else is sent. Raises LostReplyError or
-        RefusedReplyError.
-        """
+    async def ask(metadata: Iterable[tuple[str, str | bytes]], question: Question, seconds: float) -> bytes:
+        """``metadata``: of the call. Its credentials become header fields of the same names; nothing else is sent."""
         kept = [
             (key.encode(), str(value).encode()) for key, value in metadata if key == "authorization" or _is_own(key)
         ]
-        own = OwnQuestions(
-            upstream=self.upstream,
-            prefix=self.prefix,
-            headers=kept,
-            reply_body_bytes=self.reply_body_bytes,
-            seconds=seconds,
-        )
-        return await own.ask(question)
+        return await questions(headers=kept, seconds=seconds).ask(question)
+
+    return ask
 
 
 def _is_own(key: str) -> bool:

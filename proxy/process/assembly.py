@@ -18,14 +18,14 @@ from vecsieve.config.schema import LimitSettings, Settings
 from ..admin.pools import Pools
 from ..admin.recent import Observed, Recent, kept_by
 from ..http.answers import LocalAnswers
-from ..http.connections import CountedEvents
+from ..http.connections import Events
 from ..http.exchange import DataPlane, HttpServices
 from ..http.listener import DataServer, Listener, listen
 from ..http.outflow import Backlog
 from ..http.relay import Relay
 from ..http.routes import Heads, IndexRoutes, OneUpstream, Routes
 from ..http.tls import context_of, renew
-from ..http.upstream import OwnQuestions, RestForGrpc, Upstream
+from ..http.upstream import OwnQuestions, Upstream, asking_over_rest
 from ..runtime.addresses import DataPort
 from ..runtime.lifecycle import Board
 from ..runtime.loop import LongWork, Owner
@@ -97,7 +97,7 @@ class Process:
     ) -> None:
         clock = time.monotonic
         settings = settings if descriptors is None else descriptors.fitted(settings)
-        limits, events, self._settings = settings.limits, CountedEvents(metrics), settings
+        limits, events, self._settings = settings.limits, Events(metrics), settings
         self._backend = BACKENDS[settings.backend]
         self._rules = RulesInForce(Rules.of(settings))
         self._owner, self._seed = Owner(), seed
@@ -179,7 +179,7 @@ class Process:
             later=asyncio.get_running_loop().call_later,
         )
 
-    def _data_server(self, metrics: Metrics, routes: Routes, events: CountedEvents) -> DataServer:
+    def _data_server(self, metrics: Metrics, routes: Routes, events: Events) -> DataServer:
         backend = self._backend
         adapter, dialect = backend.rest.adapter(), backend.rest.dialect()
         answers = LocalAnswers(dialect)
@@ -215,7 +215,7 @@ class Process:
         self._gates.append(gate)
         return gate
 
-    def _relay(self, answers: LocalAnswers, events: CountedEvents) -> Relay:
+    def _relay(self, answers: LocalAnswers, events: Events) -> Relay:
         return Relay(
             upstream=self._upstream,
             answers=answers,
@@ -268,9 +268,8 @@ class Process:
             from ..grpc.side import side_of  # loads grpc: 20 MB that nobody else needs
 
             gate = self._write_gate(spoken, spoken.dialect())
-            prefix, most = self._settings.upstream.prefix, self._services.limits.reply_body_bytes
-            rest = RestForGrpc(upstream=self._upstream, prefix=prefix, reply_body_bytes=most)
-            self._grpc = side_of(self._settings, self._backend, spoken, self._services, gate, rest.ask)
+            over_rest = asking_over_rest(self._questions)
+            self._grpc = side_of(self._settings, self._backend, spoken, self._services, gate, over_rest)
         proxied = [data_port for data_port in data_ports if not data_port.is_for_api]
         fronts = {data_port: front for data_port in proxied if (front := await self._front(data_port)) is not None}
         self._listener = await listen(self._server, self._settings.limits, *proxied, fronts=fronts)
@@ -378,7 +377,7 @@ def _http2(settings: Settings) -> Callable[[], Callable[[bytes], bytes]]:
     return begin
 
 
-def _upstream(settings: Settings, events: CountedEvents, routes: Routes, descriptors: Budget | None) -> Upstream:
+def _upstream(settings: Settings, events: Events, routes: Routes, descriptors: Budget | None) -> Upstream:
     most = 0 if descriptors is None else descriptors.pool_total
     return Upstream(settings.upstream, events=events, may_be_private=routes.may_be_private, most=most)
 

@@ -175,17 +175,13 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def place_of(error: BaseException) -> str:
+def place_of(error: BaseException | None) -> str:
     """The class of an exception and where it was raised, without its message."""
-    return f"{type(error).__name__} at {_where(error.__traceback__)}"
-
-
-def _where(trace: TracebackType | None) -> str:
-    if trace is None:
-        return "unknown"
-    while trace.tb_next is not None:
+    trace = None if error is None else error.__traceback__
+    while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return f"{trace.tb_frame.f_globals.get('__name__', 'unknown')}:{trace.tb_lineno}"
+    where = "unknown" if trace is None else f"{trace.tb_frame.f_globals.get('__name__', 'unknown')}:{trace.tb_lineno}"
+    return f"{type(error).__name__} at {where}"
 
 
 class JsonLines(logging.Formatter):

@@ -140,17 +140,7 @@ class RequestRecorder:
             metrics.search_done(report, trace_id=record.trace_id)
         if record.watch is not None:
             record.watch(ended.status, seconds, report)
-        self._log(
-            Access(
-                request_id=record.request_id,
-                operation=operation,
-                backend=metrics.backend,
-                outcome=record.outcome,
-                seconds=seconds,
-                ended=ended,
-                report=report,
-            )
-        )
+        self._log(Access(record.request_id, operation, metrics.backend, record.outcome, seconds, ended, report))
         if record.trace is not None:
             figures = () if report is None else report.figures
             record.trace.end(

@@ -125,7 +125,7 @@ async def test_a_body_that_stops_gets_408_and_never_completes_upstream(framing: 
         answer = await client.reply()
         assert answer.status == 408
         assert answer.header(b"connection") == b"close"
-        assert relay.heard.client == ["too_slow"]
+        assert relay.heard.answered == ["body_timeout"]
         assert upstream.requests == []
         client.reset()
 
@@ -152,9 +152,8 @@ async def test_a_client_that_does_not_read_its_answer_is_let_go() -> None:
     ):
         client = await RawClient.connect(relay.port)
         await client.send(GET)
-        while not relay.heard.client:
+        while len(relay.listener.server.client_connections):
             await asyncio.sleep(0.02)
-        assert relay.heard.client == ["too_slow"]
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await client.reply()
         await client.close()

@@ -19,7 +19,7 @@ from vecsieve.config.addresses import Address
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
-from vecsieve.proxy.http.connections import Connections, Unobserved
+from vecsieve.proxy.http.connections import Connections, Events
 from vecsieve.proxy.http.protocol import ConnectionRules
 
 # The emulator's ports, plain or over TLS. One with an index behind it speaks gRPC beside HTTP/1, as at the service.
@@ -94,7 +94,7 @@ class Ports:
 
 def _rules() -> ConnectionRules:
     """A data port's own, with nobody to count."""
-    limits, unobserved = LimitSettings(), Unobserved()
+    limits, unobserved = LimitSettings(), Events()
     connections = Connections(limit=limits.connections, events=unobserved)
     return ConnectionRules(limits.head_timeout_seconds, connections, LocalAnswers(PineconeDialect()), unobserved)
 

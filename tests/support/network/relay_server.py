@@ -13,6 +13,7 @@ from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.config.schema import LimitSettings, UpstreamSettings
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody
+from vecsieve.proxy.http.connections import Events
 from vecsieve.proxy.http.headers import Target
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.outflow import Backlog
@@ -43,13 +44,12 @@ class PlainDialect:
 
 
 @dataclass
-class Invalidation:
+class Invalidation(Events):
     """Events, remembered in order."""
 
     rejected: list[str] = field(default_factory=list)
     answered: list[str] = field(default_factory=list)
     upstream: list[str] = field(default_factory=list)
-    client: list[str] = field(default_factory=list)
 
     def connection_rejected(self, reason: str) -> None:
         self.rejected.append(reason)
@@ -59,9 +59,6 @@ class Invalidation:
 
     def upstream_failed(self, kind: str) -> None:
         self.upstream.append(kind)
-
-    def client_failed(self, kind: str) -> None:
-        self.client.append(kind)
 
 
 @dataclass(frozen=True, slots=True)

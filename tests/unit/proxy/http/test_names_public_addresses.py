@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Callable
 
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.http.names import PublicResolver, is_public
+from vecsieve.proxy.http.names import Addresses, is_public
 
 
 @pytest.mark.parametrize(
@@ -71,42 +72,46 @@ class Scripted(AbstractResolver):
         self.closed = True
 
 
+def checking(resolver: Scripted, may_be_private: Callable[[str], bool]) -> Addresses:
+    return Addresses(resolver, seconds=0.0, timeout_seconds=5.0, may_be_private=may_be_private)
+
+
 async def test_a_name_with_public_addresses_gives_exactly_those() -> None:
-    resolver = PublicResolver(Scripted(["8.8.8.8", "9.9.9.9"]), may_be_private=lambda _: False)
-    found = await resolver.resolve("idx.example.com", 443)
-    assert [(each["host"], each["port"]) for each in found] == [("8.8.8.8", 443), ("9.9.9.9", 443)]
+    resolver = checking(Scripted(["8.8.8.8", "9.9.9.9"]), lambda _: False)
+    found = await resolver.of("idx.example.com", 443)
+    assert [each[4] for each in found] == [("8.8.8.8", 443), ("9.9.9.9", 443)]
 
 
 @pytest.mark.parametrize("answer", [["127.0.0.1"], ["8.8.8.8", "10.0.0.1"], ["10.0.0.1", "8.8.8.8"]])
 async def test_one_private_address_among_them_is_enough_to_refuse(answer: list[str]) -> None:
-    resolver = PublicResolver(Scripted(answer), may_be_private=lambda _: False)
+    resolver = checking(Scripted(answer), lambda _: False)
     with pytest.raises(OSError, match="not public"):
-        await resolver.resolve("idx.example.com", 443)
+        await resolver.of("idx.example.com", 443)
 
 
 async def test_a_name_that_answers_differently_the_second_time_is_looked_at_the_second_time() -> None:
-    resolver = PublicResolver(Scripted(["8.8.8.8"], ["127.0.0.1"]), may_be_private=lambda _: False)
-    await resolver.resolve("idx.example.com", 443)
+    resolver = checking(Scripted(["8.8.8.8"], ["127.0.0.1"]), lambda _: False)
+    await resolver.of("idx.example.com", 443)
     with pytest.raises(OSError, match="not public"):
-        await resolver.resolve("idx.example.com", 443)
+        await resolver.of("idx.example.com", 443)
 
 
 async def test_a_name_from_the_settings_may_lead_anywhere() -> None:
-    resolver = PublicResolver(Scripted(["10.0.0.1"]), may_be_private=lambda name: name == "mine.example.com")
-    assert [each["host"] for each in await resolver.resolve("mine.example.com", 443)] == ["10.0.0.1"]
+    resolver = checking(Scripted(["10.0.0.1"]), lambda name: name == "mine.example.com")
+    assert [each[4] for each in await resolver.of("mine.example.com", 443)] == [("10.0.0.1", 443)]
 
 
 async def test_the_warning_names_no_host(caplog: pytest.LogCaptureFixture) -> None:
-    resolver = PublicResolver(Scripted(["10.0.0.1"]), may_be_private=lambda _: False)
+    resolver = checking(Scripted(["10.0.0.1"]), lambda _: False)
     with pytest.raises(OSError, match="not public"):
-        await resolver.resolve("secret-index.example.com", 443)
+        await resolver.of("secret-index.example.com", 443)
     assert "allowed_hosts" in caplog.text
     assert "secret-index" not in caplog.text
 
 
 async def test_closing_ends_the_resolver_inside() -> None:
     inner = Scripted()
-    await PublicResolver(inner, may_be_private=lambda _: False).close()
+    await checking(inner, lambda _: False).close()
     assert inner.closed
 
 

@@ -242,7 +242,7 @@ async def test_a_host_that_cannot_be_reached_holds_no_room() -> None:
 
 async def test_the_next_address_is_tried_when_one_refuses() -> None:
     async with FaultyUpstream(answering(OK)) as upstream, pool() as connections:
-        connections._addresses = Addresses(Names("127.0.0.2", "127.0.0.1"), seconds=10.0)
+        connections._addresses = Addresses(Names("127.0.0.2", "127.0.0.1"), seconds=10.0, timeout_seconds=5.0)
         origin = Origin("http", f"db.example:{upstream.port}")
         await ask(await connections.connection(origin))
     assert len(upstream.requests) == 1
