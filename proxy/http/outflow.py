@@ -127,6 +127,7 @@ class Outflow:
     __slots__ = (
         "_backlog",
         "_events",
+        "_is_cut",
         "_leave",
         "_length",
         "_next_look",
@@ -136,7 +137,6 @@ class Outflow:
         "_response",
         "_sent",
         "_stall_seconds",
-        "_is_cut",
     )
 
     def __init__(

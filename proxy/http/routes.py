@@ -40,16 +40,10 @@ class Routes(Protocol):
         """Whether a host name may have a private address; None when requests never name hosts."""
         ...
 
-    def find(self, target: Target, index: Origin | None) -> Target | Trouble:
-        """The target with its origin, or why it has none. ``index``: of the port that was used."""
-        ...
-
-    def matching(self, target: Target) -> str | None:
-        """The path for classification; None if it is none of ours."""
-        ...
-
-    def sibling(self, target: Target) -> Target:
-        """The target, with everything before the database's own paths as its prefix: for further requests of ours."""
+    def find(self, target: Target, index: Origin | None) -> tuple[Target, str | None] | Trouble:
+        """The target with its origin and what stands before the database's own paths, and the path for classification, None if it is none of
+        the database's; or why there is none. ``index``: of the port that was used.
+        """
         ...
 
     def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:
@@ -70,19 +64,14 @@ class OneUpstream:
         self._replacement = replacement
         self._prefix = path_prefix if replacement is None else replacement
 
-    def find(self, target: Target, index: Origin | None) -> Target | Trouble:
-        if self._replacement is None:
-            return target
-        is_within = f"{target.path}/".startswith(f"{self._path_prefix}/")
-        rest = target.raw[len(self._path_prefix) :] if is_within else target.raw
-        raw = self._replacement + (rest if rest.startswith("/") else f"/{rest}")
-        return replace(target, raw=raw, path=raw.split("?", 1)[0])
-
-    def matching(self, target: Target) -> str | None:
-        return matching_path(target.path, self._prefix)
-
-    def sibling(self, target: Target) -> Target:
-        return replace(target, prefix=self._prefix) if self._prefix else target
+    def find(self, target: Target, index: Origin | None) -> tuple[Target, str | None] | Trouble:
+        if self._replacement is not None:
+            is_within = f"{target.path}/".startswith(f"{self._path_prefix}/")
+            rest = target.raw[len(self._path_prefix) :] if is_within else target.raw
+            raw = self._replacement + (rest if rest.startswith("/") else f"/{rest}")
+            target = replace(target, raw=raw, path=raw.split("?", 1)[0])
+        path = matching_path(target.path, self._prefix)
+        return (replace(target, prefix=self._prefix) if self._prefix and path is not None else target), path
 
     def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:
         return None
@@ -155,15 +144,14 @@ class Heads:
     def _read(self, method: str, raw_target: str, content_type: str, version: str, index: Origin | None) -> Classified:
         target = read_target(raw_target)
         route = None if target is None else self._routes.find(target, index)
-        path = None if route is None or isinstance(route, Trouble) else self._routes.matching(route)
-        if route is None or isinstance(route, Trouble) or path is None:
-            trouble = route if isinstance(route, Trouble) else None
-            passed = route if isinstance(route, Target) else Target(raw_target, raw_target)
+        trouble = route if isinstance(route, Trouble) else None
+        passed, path = route if isinstance(route, tuple) else (Target(raw_target, raw_target), None)
+        if path is None:
             head = RequestHead(method=method, path=passed.path, content_type=content_type, version=version)
             self._watch(head)
             return Classified(passed, replace(head, path=raw_target), is_routed=False, trouble=trouble)
-        host = "" if route.origin is None else route.origin.authority + route.prefix
-        query = route.raw[len(route.path) + 1 :]
+        host = "" if passed.origin is None else passed.origin.authority + passed.prefix
+        query = passed.raw[len(passed.path) + 1 :]
         head = RequestHead(method=method, path=path, query=query, content_type=content_type, host=host, version=version)
         search, deletes = nameable(self._adapter.classify(head)), self._rest.deletes
         write = None if search is not None or self._writes is None else nameable(self._writes.classify(head))
@@ -171,7 +159,7 @@ class Heads:
         collection = self._rest.collection_of(head)
         if search is None and not collection:
             self._watch(head)
-        return Classified(self._routes.sibling(route), head, search, collection, write, deletion)
+        return Classified(passed, head, search, collection, write, deletion)
 
     def warn_of_signatures(self) -> None:
         """Warn, once, that signed searches pass through unchanged."""
@@ -331,17 +319,10 @@ class IndexRoutes:
         self._limit_bytes = settings.limits.reply_body_bytes
         self.may_be_private = self._hosts.may_be_private
 
-    def find(self, target: Target, index: Origin | None) -> Target | Trouble:
-        return route(target, index, self._hosts.origin, self._rules)
-
-    def matching(self, target: Target) -> str | None:
-        """The index's own path with one leading slash: a host that ends in a slash doubles it; other doubled slashes
-        are names.
-        """
-        return "/" + target.path[len(target.prefix) :].lstrip("/")
-
-    def sibling(self, target: Target) -> Target:
-        return target
+    def find(self, target: Target, index: Origin | None) -> tuple[Target, str | None] | Trouble:
+        """The path is the index's own, with one leading slash: a host that ends in a slash doubles it; other doubled slashes are names."""
+        at = route(target, index, self._hosts.origin, self._rules)
+        return at if isinstance(at, Trouble) else (at, "/" + at.path[len(at.prefix) :].lstrip("/"))
 
     def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:
         """Index descriptions get hosts that lead to this proxy; otherwise clients would bypass it."""

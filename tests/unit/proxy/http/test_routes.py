@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -25,14 +26,14 @@ TARGET = Target("/db//collections/x/points/search/?a", "/db//collections/x/point
 
 def test_a_target_goes_where_everything_goes() -> None:
     one = OneUpstream("", None)
-    assert one.find(TARGET, None) is TARGET
+    assert one.find(TARGET, None) == (TARGET, "/db/collections/x/points/search")
     assert one.may_be_private is None
     assert one.editing("GET", (), TARGET) is None
 
 
 @pytest.mark.parametrize(("prefix", "path"), [("/db", "/collections/x/points/search"), ("/other", None)])
 def test_the_prefix_is_taken_off_or_excludes(prefix: str, path: str | None) -> None:
-    assert OneUpstream(prefix, None).matching(TARGET) == path
+    assert OneUpstream(prefix, None).find(TARGET, None) == (replace(TARGET, prefix=prefix if path else ""), path)
 
 
 class Counting:
@@ -141,11 +142,12 @@ def test_a_path_of_the_upstream_stands_in_the_place_of_the_clients_prefix(
     one = OneUpstream(prefix, replacement)
     target = read_target(sent)
     assert target is not None
-    found = one.find(target, None)
-    assert isinstance(found, Target)
-    assert one.matching(found) == path
+    route = one.find(target, None)
+    assert isinstance(route, tuple)
+    found, matched = route
+    assert matched == path
     assert found.raw == replacement + path + ("?x" if sent == "/vs?x" else sent[len(target.path) :])
-    assert one.sibling(found).sibling("/x") == f"{replacement}/x"
+    assert found.sibling("/x") == f"{replacement}/x"
 
 
 @pytest.mark.parametrize(

@@ -50,26 +50,30 @@ def described(host: str) -> bytes:
     ],
 )
 def test_only_leading_slashes_are_merged_for_matching(path: str, matched: str) -> None:
-    assert routes().matching(Target(path, path)) == matched
+    named = f"/_i/{INDEX}{path}"
+    route = routes().find(Target(named, named), None)
+    assert isinstance(route, tuple)
+    assert route[1] == matched
 
 
 def test_what_stands_before_an_indexs_own_path_is_not_matched_and_goes_on() -> None:
     raw = f"/_i/{INDEX}/gateway/docs//query?a"
-    found = routes().find(Target(raw, raw.partition("?")[0]), None)
+    route = routes().find(Target(raw, raw.partition("?")[0]), None)
+    assert isinstance(route, tuple)
+    found, matched = route
     assert found == Target("/gateway/docs//query?a", "/gateway/docs//query", Origin("https", INDEX), "/gateway/docs")
-    assert isinstance(found, Target)
-    assert routes().matching(found) == "/query"
+    assert matched == "/query"
     assert found.sibling("/vectors/fetch?ids=a") == "/gateway/docs/vectors/fetch?ids=a"
 
 
 def test_a_target_is_found_at_its_index_behind_its_port_and_at_the_control_plane() -> None:
     own, behind = routes(), Origin("https", "fixed.svc.x.pinecone.io")
-    assert own.find(Target("/query", "/query"), behind) == Target("/query", "/query", behind)
+    assert own.find(Target("/query", "/query"), behind) == (Target("/query", "/query", behind), "/query")
     assert own.find(Target("/query", "/query"), None) is Trouble.NO_INDEX
     named = f"/_i/{INDEX}/query"
     for index in (behind, None):
-        assert own.find(Target(named, named), index) == Target("/query", "/query", Origin("https", INDEX))
-        assert own.find(Target("/indexes", "/indexes"), index) == Target("/indexes", "/indexes")
+        assert own.find(Target(named, named), index) == (Target("/query", "/query", Origin("https", INDEX)), "/query")
+        assert own.find(Target("/indexes", "/indexes"), index) == (Target("/indexes", "/indexes"), "/indexes")
 
 
 @pytest.mark.parametrize(
