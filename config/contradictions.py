@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from .addresses import Address, origin_of, parse_address, parse_upstream
 from .backends import INDEXES, TRAITS
-from .policy import CertaintySettings, PolicySettings, RelativeThreshold, WriteSettings
+from .policy import CHANGING, CertaintySettings, PolicySettings, RelativeThreshold, WriteSettings
 from .problems import Contradiction, Finding, Path, comes_with, contradiction, dotted, shown
 from .schema import PineconeSettings, RuleSettings, Settings
 from .values import alternatives
@@ -244,7 +244,7 @@ def _rules_of_write(settings: Settings, write: WriteSettings) -> Iterator[Rule]:
     is_crossed = write.related >= write.semantic
     yield (is_crossed, "write.related", f"below semantic ({write.semantic:g})", "write.semantic")
     expected = f"off, observe or annotate: {write.mode} changes what is stored, and journal.path is none"
-    yield (write.changes and settings.journal.path is None, "write.mode", expected)
+    yield (write.mode in CHANGING and settings.journal.path is None, "write.mode", expected)
     if write.merge == "custom":
         fault = _fault_of_custom(write)
         expected = f"module:function, importable here, because merge is custom ({fault})"

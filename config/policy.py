@@ -196,6 +196,10 @@ class CapSettings(Model):
     per_source: OrNone[Count] = setting(None, "none: any number")
 
 
+CHANGING: frozenset[WriteMode] = frozenset({"skip", "merge", "reject"})
+"""Modes of the write gate that may leave points out, merge or refuse them."""
+
+
 class WriteSettings(Model):
     """The write gate. It compares upserts with stored points, and with earlier points of the same write. Off by default; no header
     changes it. docs/writes.md.
@@ -237,11 +241,6 @@ class WriteSettings(Model):
         2.0,
         "for the neighbours of one write, or a quarter of the client's own timeout if that is less; then the write is sent unchanged",
     )
-
-    @property
-    def changes(self) -> bool:
-        """Whether points may be left out, merged or refused."""
-        return self.mode in {"skip", "merge", "reject"}
 
     @property
     def unites(self) -> bool:

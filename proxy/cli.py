@@ -80,8 +80,8 @@ RAY = "daft"  # `--runner ray` alone needs it
 AUTHORITIES = "SSL_CERT_FILE"  # OpenSSL's variable
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo("\n".join([f"vecsieve {metadata.version('vecsieve')}", *_build()]))
         raise typer.Exit
 

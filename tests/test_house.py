@@ -340,7 +340,6 @@ GRAMMAR = {
     "behind": "after, suffix",
 }
 WITH_GRAMMAR = (
-    "proxy/cli.py",
     "proxy/search/",
     "proxy/selection/",
 )

@@ -67,8 +67,9 @@ class Allowances:
     def read(self, value: Any, values: Values) -> bytes | None:
         """The JSON of a value; None without a JSON form, and beyond the allowance."""
         try:
-            if text := value.string_value:  # most are texts
-                return spelled_text(text.decode()) if self._plain.covers(len(text)) else None
+            if text := value.string_value:  # most are texts: `covers` without a call for each
+                self._plain.left_bytes -= len(text)
+                return spelled_text(text.decode()) if self._plain.left_bytes >= 0 else None
             name, content = only(value)
             size = len(content) if isinstance(content, bytes) else _SCALAR_BYTES
             return values.json(value) if (self._nested if name in _NESTED else self._plain).covers(size) else None

@@ -52,6 +52,7 @@ class UpstreamReply:
 
     def __init__(self, exchange: Exchange, message: RawResponseMessage, pool: Pool, failed: Failed) -> None:
         self._exchange = exchange
+        self._payload = exchange.payload
         self._pool = pool
         self._failed = failed
         self._lent: UpstreamConnection | None = None
@@ -73,17 +74,16 @@ class UpstreamReply:
     @property
     def received_bytes(self) -> int:
         """Body bytes received from the database."""
-        return self._exchange.payload.total_bytes
+        return self._payload.total_bytes
 
     @property
     def has_more_to_wait_for(self) -> bool:
         """Whether a body is expected and none of it has arrived: the head should then not wait for it."""
-        payload = self._exchange.payload
-        return not payload.is_eof() and payload.total_bytes == 0
+        return not self._payload.is_eof() and self._payload.total_bytes == 0
 
     def at_once(self, limit_bytes: int) -> bytes | None:
         """The whole body, if it has arrived and is no larger than ``limit_bytes``; it counts as read."""
-        payload = self._exchange.payload
+        payload = self._payload
         return payload.read_nowait() if payload.is_eof() and payload.total_bytes <= limit_bytes else None
 
     async def iter(self) -> AsyncIterator[bytes]:
@@ -371,7 +371,7 @@ class OwnQuestions:
         return success_of(reply, body)
 
 
-def asking_over_rest(
+def questions_over_rest(
     questions: Callable[..., OwnQuestions],
 ) -> Callable[[Iterable[tuple[str, str | bytes]], Question, float], Awaitable[bytes]]:
     """Additional REST reads beside gRPC calls, for databases that answer them over REST only."""

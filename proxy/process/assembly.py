@@ -25,7 +25,7 @@ from ..http.outflow import Backlog
 from ..http.relay import Relay
 from ..http.routes import Heads, IndexRoutes, OneUpstream, Routes
 from ..http.tls import context_of, renew
-from ..http.upstream import OwnQuestions, Upstream, asking_over_rest
+from ..http.upstream import OwnQuestions, Upstream, questions_over_rest
 from ..runtime.addresses import DataPort
 from ..runtime.lifecycle import Board
 from ..runtime.loop import LongWork, Owner
@@ -268,7 +268,7 @@ class Process:
             from ..grpc.side import side_of  # loads grpc: 20 MB that nobody else needs
 
             gate = self._write_gate(spoken, spoken.dialect())
-            over_rest = asking_over_rest(self._questions)
+            over_rest = questions_over_rest(self._questions)
             self._grpc = side_of(self._settings, self._backend, spoken, self._services, gate, over_rest)
         proxied = [data_port for data_port in data_ports if not data_port.is_for_api]
         fronts = {data_port: front for data_port in proxied if (front := await self._front(data_port)) is not None}

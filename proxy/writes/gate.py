@@ -32,6 +32,7 @@ from vecsieve.adapters.writes import (
     WriteAdapter,
     WriteNeeds,
 )
+from vecsieve.config.policy import CHANGING
 
 from ..runtime.loop import Owner
 from ..search.collections.learned import named_in
@@ -168,32 +169,29 @@ class WriteGate:
             self.passed(WriteOutcome.NOT_READ if size is None else WriteOutcome.OVERLOAD)
             return await exchange.relayed()
         try:
-            if policy.write.mode != "observe":
-                return await self._relayed_changed(exchange, policy, limit)
-            exchange.keep(limit)
-            answer = await exchange.relayed()
-            if answer.is_success and exchange.is_kept():
-                self._observe(exchange, policy, partial(self.room.give, size))
-                size = 0
-            return answer
-        finally:
-            self.room.give(size)
-
-    async def _relayed_changed(self, exchange: WriteExchange[A], policy: ResolvedPolicy, limit_bytes: int) -> A:
-        if await exchange.body_of(limit_bytes) is None:
-            self.passed(WriteOutcome.NOT_READ)
-            return await exchange.relayed()
-        change = await self.changed(exchange, policy, query=exchange.query)
-        if change is None:
-            return await exchange.relayed()
-        async with self.settling.ending(change):
-            try:
+            if policy.write.mode == "observe":
+                exchange.keep(limit)
+                answer = await exchange.relayed()
+                if answer.is_success and exchange.is_kept():
+                    self._observe(exchange, policy, partial(self.room.give, size))
+                    size = 0
+                return answer
+            change = None
+            if await exchange.body_of(limit) is None:
+                self.passed(WriteOutcome.NOT_READ)
+            else:
+                change = await self.changed(exchange, policy, query=exchange.query)
+            if change is None:
+                return await exchange.relayed()
+            async with self.settling.ending(change):
                 if change.answer is None:
                     return await exchange.relayed(ChangedWrite(self.settling, change, exchange, policy))
                 await self.settling.settle(change, exchange, policy, is_success=True)
                 return exchange.native(change.answer)
-            except UpstreamExchangeError as failure:  # of the journal
-                return exchange.unreachable(failure)
+        except UpstreamExchangeError as failure:  # of the journal
+            return exchange.unreachable(failure)
+        finally:
+            self.room.give(size)
 
     async def changed(self, exchange: WriteQuestioner, policy: ResolvedPolicy, *, query: str = "") -> Change | None:
         """The change of a write; None if the write was not judged and is sent unchanged. Left out points are on disk when this returns.
@@ -201,7 +199,7 @@ class WriteGate:
         """
         started = self._services.clock()
         result = await first_success([partial(self.examine, exchange, policy, query=query, is_write=True)], self._fell)
-        if result is None and policy.write.changes:
+        if result is None and policy.write.mode in CHANGING:
             await self._unjudged(exchange, policy, query)
         self._services.metrics.write_wait_seconds.observe(self._services.clock() - started)
         return None if result is None else result[1]
@@ -229,15 +227,20 @@ class WriteGate:
         self, exchange: WriteQuestioner, policy: ResolvedPolicy, *, query: str, is_write: bool
     ) -> tuple[Judged, Change]:
         """The verdicts and the change. Raises the errors that `changed` counts. ``is_write``: False changes and counts nothing."""
-        limit, client = policy.write.deadline_seconds, exchange.client_timeout_seconds
+        limit, client, write = policy.write.deadline_seconds, exchange.client_timeout_seconds, exchange.operation
         seconds = limit if client is None else min(limit, client / 4)
         async with asyncio.timeout(seconds):
             until = self._services.clock() + seconds
-            if is_write and policy.write.changes:
+            if is_write and policy.write.mode in CHANGING:
                 self._verbs(policy)  # before any query is sent
-            judged = await self._judged(exchange, policy, until, counts=is_write)
+            needs = self._needs(policy, await self._reads.known(exchange, until))
+            points = await self._reads.done(exchange, partial(self.adapter.parse, write, exchange.plain, needs))
+            near, is_cosine = await self._reads.near(exchange, points, policy, until)
+            judging = judge(points, near, policy, is_cosine=is_cosine)
+            judged = Judged(points, *await self._work.finished(judging, is_long=is_long(exchange)))
             if not is_write:
                 return judged, Change()
+            self._count(judged, write)
             return judged, await self._changed(exchange, policy, judged, until, query=query)
 
     async def _known_of(
@@ -279,7 +282,7 @@ class WriteGate:
     async def _changed(
         self, exchange: WriteQuestioner, policy: ResolvedPolicy, judged: Judged, until: float, *, query: str
     ) -> Change:
-        if policy.write.changes:
+        if policy.write.mode in CHANGING:
             return await self._cut(exchange, policy, judged, until, query=query)
         notes = judged.notes() if policy.write.mode == "annotate" else {}
         if not notes:
@@ -366,21 +369,6 @@ class WriteGate:
                 outcome = WriteOutcome.FAILED
                 LOGGER.warning("a write was not judged", extra={"fields": {"error": type(error).__name__}})
         self.passed(outcome)
-
-    async def _judged(
-        self, exchange: WriteQuestioner, policy: ResolvedPolicy, until: float, *, counts: bool = True
-    ) -> Judged:
-        write = exchange.operation
-        needs = self._needs(policy, await self._reads.known(exchange, until))
-        points = await self._reads.done(exchange, partial(self.adapter.parse, write, exchange.plain, needs))
-        near, is_cosine = await self._reads.near(exchange, points, policy, until)
-        verdicts, texts = await self._work.finished(
-            judge(points, near, policy, is_cosine=is_cosine), is_long=is_long(exchange)
-        )
-        judged = Judged(points, verdicts, texts)
-        if counts:
-            self._count(judged, write)
-        return judged
 
     def _needs(self, policy: ResolvedPolicy, known: object | None) -> WriteNeeds:
         return WriteNeeds(

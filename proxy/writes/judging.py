@@ -20,7 +20,7 @@ import orjson
 from vecsieve.adapters.base import NOTE
 from vecsieve.adapters.contract import Pool
 from vecsieve.adapters.writes import Neighbours, NewPoints, Tenant
-from vecsieve.config.policy import WriteSettings
+from vecsieve.config.policy import CHANGING
 
 from ..search.candidates import Record, records_of
 from ..search.collections.paths import read_pool
@@ -102,6 +102,8 @@ class _Judge:
         self.points = points
         self.near = near
         self.policy = policy
+        self.settings = policy.write
+        self._is_changing = policy.write.mode in CHANGING
         self.is_cosine = is_cosine
         self._originals = np.zeros(len(points.ids), np.bool_)
         last = {identifier: row for row, identifier in enumerate(points.ids)}
@@ -112,10 +114,6 @@ class _Judge:
         self.paths: tuple[str, ...] = ()
         keys = policy.tenant_keys
         self._tenants = [tenant_of(keys, fields) for fields in (*points.fields, *near.fields)]
-
-    @cached_property
-    def settings(self) -> WriteSettings:
-        return self.policy.write
 
     @cached_property
     def _rows(self) -> Rows:
@@ -199,7 +197,7 @@ class _Judge:
 
     def _decided(self, pairs: Sequence[_Pair]) -> Verdict:
         """``pairs``: by tier, then similarity."""
-        least = WriteTier.EXACT if self.settings.changes else WriteTier(self.settings.least)
+        least = WriteTier.EXACT if self._is_changing else WriteTier(self.settings.least)
         counting = (pair for pair in pairs if pair.candidate.is_original and _ORDER[pair.tier] <= _ORDER[least])
         copied = next(counting, None)
         nearest = copied or next((pair for pair in pairs if pair.candidate.is_original), None)
@@ -216,7 +214,7 @@ class _Judge:
 
     def _before(self, row: int, earlier: Similarities) -> list[_Candidate]:
         """Earlier points of the write, the most similar first; among equal ones the earliest."""
-        counts = np.array(self._stays[:row], np.bool_) if self.settings.changes else self._originals[:row]
+        counts = np.array(self._stays[:row], np.bool_) if self._is_changing else self._originals[:row]
         places = np.flatnonzero(counts & (earlier[:row] >= self.settings.related))
         best = places[np.argsort(-earlier[places], kind="stable")[:EARLIER]]
         return [

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters.contract import DescribesCollections, Dialect, MalformedReplyError, Question
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteAdapter
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteAdapter
 
 from ..runtime.loop import LongWork
 from ..search.collections.learned import Description
@@ -98,28 +98,30 @@ class Reads:
         """Run work on a write and on ``replies`` of the database; large ones in the thread. The neighbours of a small write may have 16 MiB of
         texts, which took 57 ms.
         """
-        return await self._work.done(work, is_long=is_long(exchange, replies))
+        return await self._work.run(work) if is_long(exchange, replies) else work()
 
     async def near(
         self, exchange: Questioner, points: NewPoints, policy: ResolvedPolicy, until: float
     ) -> tuple[Neighbours, bool]:
         """The stored neighbours, and whether their scores are cosine similarities. Points without a usable vector or a tenant have none."""
-        tenants = [tenant_of(policy.tenant_keys, fields) for fields in points.fields]
         usable: npt.NDArray[np.bool_] = np.isfinite(points.vectors).all(axis=1) & (points.vectors != 0.0).any(axis=1)
-        which = tuple(row for row, tenant in enumerate(tenants) if tenant is not None and usable[row])
+        tenants: dict[int, Tenant] = {}
+        for row in np.flatnonzero(usable).tolist():
+            if (tenant := tenant_of(policy.tenant_keys, points.fields[row])) is not None:
+                tenants[row] = tenant
         is_cosine = await self._is_cosine(exchange, points.vector_name, until)
-        if not which:
+        if not tenants:
             return _no_neighbours(points), is_cosine
         has_vectors = not is_cosine or has_bare_points(points, policy)
         inquiry = Inquiry(
-            which=which,
-            tenants=tuple(tenant for row in which if (tenant := tenants[row]) is not None),
-            count=self._count_of(points, len(which), policy, has_vectors=has_vectors),
+            which=tuple(tenants),
+            tenants=tuple(tenants.values()),
+            count=self._count_of(points, len(tenants), policy, has_vectors=has_vectors),
             vectors=has_vectors,
             least=policy.write.related - ROUNDED if is_cosine else None,
         )
         questions = await self.done(exchange, partial(self._adapter.ask, exchange.operation, points, inquiry))
-        if not self._services.governor.own.take(exchange.operation, OwnRead.NEIGHBOURS, len(which)):
+        if not self._services.governor.own.take(exchange.operation, OwnRead.NEIGHBOURS, len(tenants)):
             raise NotJudgedError(WriteOutcome.WITHHELD)
         bodies = await self.answers(exchange, questions, until)
         return await self.done(exchange, partial(self._adapter.neighbours, points, inquiry, bodies), bodies), is_cosine
@@ -166,11 +168,13 @@ class Reads:
         return known.known is True
 
     async def ask(self, exchange: Questioner, question: Question, until: float) -> bytes:
-        """Raises NotJudgedError, LostReplyError or RefusedReplyError."""
+        """Raises NotJudgedError, LostReplyError, RefusedReplyError or TimeoutError."""
+        if (seconds := until - self._services.clock()) <= 0.0:
+            raise TimeoutError
         if not self._breaker.allow():
             raise NotJudgedError(WriteOutcome.WITHHELD)
         try:
-            body = await self._send(exchange, question, until)
+            body = await exchange.ask(question, seconds=seconds)
         except LostReplyError:
             self._breaker.failed()
             raise
@@ -182,17 +186,10 @@ class Reads:
         except asyncio.CancelledError:
             self._breaker.abandoned()
             raise
+        self._services.metrics.upstream_response_bytes_total.inc(len(body))
         if self._dialect.is_quota_in_success(body):
             self._services.governor.own.refused(exchange.operation.collection)
         self._breaker.succeeded()
-        return body
-
-    async def _send(self, exchange: Questioner, question: Question, until: float) -> bytes:
-        started = self._services.clock()
-        if started >= until:
-            raise TimeoutError
-        body = await exchange.ask(question, seconds=until - started)
-        self._services.metrics.upstream_response_bytes_total.inc(len(body))
         return body
 
 

@@ -172,7 +172,7 @@ class Settling:
         """Record the database's answer and remove replaced points, before the client is answered. Returns the final change. ``receipt``: by
         `answer`. Raises UpstreamExchangeError if the write must not be acknowledged.
         """
-        if is_success:
+        if is_success and change.left_out_places:
             change = await self._looked_again(change, receipt, exchange, policy)
         removal = None
         if is_success and change.removal is not None:
@@ -212,11 +212,13 @@ class Settling:
 
     async def _supersede(self, change: Change, receipt: Receipt | None) -> None:
         """Mark older rows of the stored ids as superseded."""
+        if self._journal is None or change.place is None or change.since is None:
+            return
         is_whole = receipt is None or (receipt.is_read and not receipt.failed)
         lost = change.lost(receipt)
         skipped = [row.id for row in change.left_out if row.kind == Kind.LEFT_OUT and row not in lost]
         ids = (*(change.stored if is_whole else ()), *skipped)
-        if self._journal is None or change.place is None or change.since is None or not ids:
+        if not ids:
             return
         collection, partition = change.place
         # Otherwise `undo` could restore older contents under ids that were freed since.
