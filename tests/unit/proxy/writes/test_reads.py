@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 import pytest
 
+from vecsieve.adapters.contract import Question
 from vecsieve.proxy.runtime.loop import LongWork
 from vecsieve.proxy.search.exchange import Questioner
 from vecsieve.proxy.writes.reads import INLINE_BYTES, Reads
@@ -49,3 +51,11 @@ async def test_large_replies_are_read_beside_the_loop(write: int, replies: list[
     exchange = cast("Questioner", Write(bytes(write)))
     assert await reads.done(exchange, lambda: 7, [bytes(size) for size in replies]) == 7
     assert work.runs == is_long
+
+
+async def test_a_read_that_is_late_before_it_begins_takes_no_probe_of_the_breaker() -> None:
+    unused: Any = None
+    services: Any = SimpleNamespace(clock=lambda: 10.0)
+    reads = Reads(unused, unused, services, breaker=unused, work=unused)
+    with pytest.raises(TimeoutError):
+        await reads.ask(cast("Questioner", Write(b"")), Question(method="GET", target="/"), until=10.0)
