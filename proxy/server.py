@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,10 +24,10 @@ from vecsieve.config.schema import Settings
 
 from .admin.access import token_in
 from .admin.inspector import TOKEN_FILE, InForce, Inspector
-from .admin.knowledge import Ask, Knowledge, ask_of_workers, egress_of, open_to_admin, texts_of
+from .admin.knowledge import Ask, Knowledge, ask_of_workers, open_to_admin
 from .admin.server import AdminServer, Pages
 from .admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
-from .admin.verdicts import hourly, last_words, leave_rows, left_rows, verdict_page
+from .admin.verdicts import hourly, last_words, leave_rows, left_rows
 from .http.tls import context_of, upstream_context
 from .process import descriptors, talk
 from .process.assembly import Process
@@ -262,19 +261,22 @@ def readable(sink: LineSink, settings: Settings) -> LineSink:
     return talk.TextLines(sink) if talk.is_text(settings.log) else sink
 
 
+def _logs(settings: Settings, metrics: Metrics) -> tuple[Logging, AccessLog]:
+    """The log of a process that serves, and of its requests."""
+    dropped = metrics.telemetry_dropped_total.labels(Telemetry.LOG).inc
+    least, sink = talk.level_of(settings.log), readable(ThreadedSink(on_drop=dropped), settings)
+    return set_up(sink, level=least), AccessLog(sink, least=least)
+
+
 async def serve_alone(source: Source, settings: Settings) -> int:
     """Run one process with both listeners. Returns the exit status, which is 0 even if requests were aborted."""
     registry = process_registry()
     metrics = Metrics(registry, backend=settings.backend, rules=settings.rule_names)
-    dropped = metrics.telemetry_dropped_total.labels(Telemetry.LOG).inc
-    least, sink = talk.level_of(settings.log), readable(ThreadedSink(on_drop=dropped), settings)
-    logging_ = set_up(sink, level=least)
+    logging_, log = _logs(settings, metrics)
     started = time.monotonic()
     given = descriptors.claim(settings)
     descriptors.say(given, settings)
-    instance = Instance(
-        source, settings, metrics=metrics, log=AccessLog(sink, least=least), descriptors=given, registry=registry
-    )
+    instance = Instance(source, settings, metrics=metrics, log=log, descriptors=given, registry=registry)
     admin = AdminServer(
         Pages(
             is_ready=lambda: instance.lifecycle.is_ready,
@@ -286,9 +288,6 @@ async def serve_alone(source: Source, settings: Settings) -> int:
                 uptime_seconds=time.monotonic() - started,
             ),
             inspector=Inspector(instance.knowledge.ask, instance.in_force, registry),
-            egress=partial(egress_of, instance.knowledge.ask),
-            texts=partial(texts_of, instance.knowledge.ask),
-            verdict=partial(verdict_page, instance.knowledge.ask),
         )
     )
     admin_at, data_ports = parse_address(settings.admin), data_ports_of(settings)
@@ -370,9 +369,7 @@ async def _work(
     parent_log.close()
     files = WorkerFiles(worker.metrics_directory, worker.number)
     metrics = Metrics(CollectorRegistry(), backend=settings.backend, rules=settings.rule_names, store=files)
-    dropped = metrics.telemetry_dropped_total.labels(Telemetry.LOG).inc
-    least, sink = talk.level_of(settings.log), readable(ThreadedSink(on_drop=dropped), settings)
-    logging_ = set_up(sink, level=least)
+    logging_, log = _logs(settings, metrics)
 
     def beat() -> None:
         worker.beat()
@@ -382,7 +379,7 @@ async def _work(
         source,
         settings,
         metrics=metrics,
-        log=AccessLog(sink, least=least),
+        log=log,
         number=worker.number,
         beat=beat,
         descriptors=descriptors.claim(settings),
@@ -417,9 +414,6 @@ def _pages(
             workers=worker_statuses(board),
         ),
         inspector=Inspector(ask, in_force, registry),
-        egress=partial(egress_of, ask),
-        texts=partial(texts_of, ask),
-        verdict=partial(verdict_page, ask),
     )
 
 

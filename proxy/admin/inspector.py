@@ -78,7 +78,7 @@ class Inspector:
 
     def __init__(self, ask: Ask, in_force: InForce, registry: CollectorRegistry) -> None:
         settings = in_force.settings
-        self._ask = ask
+        self.ask = ask
         self._in_force = in_force
         self._registry = registry
         self._token = token_in(settings.explain.token_file, TOKEN_FILE)
@@ -96,7 +96,7 @@ class Inspector:
 
     async def explain(self) -> bytes:
         """The body of `/explain`."""
-        answers = await self._ask(Question(Kind.EXPLAIN))
+        answers = await self.ask(Question(Kind.EXPLAIN))
         rows = sorted(in_one(answers), key=lambda row: -row["number"])
         return orjson.dumps({"keep": max((answer["keep"] for answer in answers), default=0), "records": rows}) + b"\n"
 
@@ -117,7 +117,7 @@ class Inspector:
         return orjson.dumps(await page(self, request))
 
     async def searches(self, request: InspectorRequest) -> object:
-        answers = await self._ask(Question(Kind.SEARCHES, request.number("since")))
+        answers = await self.ask(Question(Kind.SEARCHES, request.number("since")))
         rows = sorted(in_one(answers), key=lambda row: -row["number"])[:MOST_ROWS]
         return {
             "keep": max((answer["keep"] for answer in answers), default=0),
@@ -127,7 +127,7 @@ class Inspector:
         }
 
     async def collections(self, _request: InspectorRequest) -> object:
-        merged = collections_in_one(await self._ask(Question(Kind.COLLECTIONS)))
+        merged = collections_in_one(await self.ask(Question(Kind.COLLECTIONS)))
         for row in merged["collections"]:
             row.update(self._ruled("rule", row["collection"]))
         return merged
@@ -147,7 +147,7 @@ class Inspector:
         return {**reply, **self._ruled("rule", name), "policy": _dumped(policy)}
 
     async def doubtful(self, _request: InspectorRequest) -> object:
-        pairs = doubtful_first(in_one(await self._ask(Question(Kind.DOUBTFUL))))
+        pairs = doubtful_first(in_one(await self.ask(Question(Kind.DOUBTFUL))))
         for pair in pairs:
             pair["judged"] = self._judged.get(_key(pair))
         return {"judgements": None if self._judgements is None else str(self._judgements), "pairs": pairs}
@@ -158,10 +158,10 @@ class Inspector:
             change = Change.of({name: values[0] for name, values in parse_qs(request.query).items()})
         except ChangeError as error:
             raise RefusedError(400, str(error)) from error
-        return {**all_judged(await self._ask(Question(Kind.WHATIF, change=change))), "yaml": change.as_yaml()}
+        return {**all_judged(await self.ask(Question(Kind.WHATIF, change=change))), "yaml": change.as_yaml()}
 
     async def _search(self, number: int) -> object:
-        rows = [answer["row"] for answer in await self._ask(Question(Kind.SEARCH, number)) if answer["row"] is not None]
+        rows = [answer["row"] for answer in await self.ask(Question(Kind.SEARCH, number)) if answer["row"] is not None]
         if not rows:
             raise RefusedError(404, "this search is no longer kept; explain.keep says how many are")
         name = rows[0]["collection"]
@@ -174,7 +174,7 @@ class Inspector:
         _same_site(request)
         number, rank, is_right = verdict_of(request.body)
         pairs = [
-            answer["row"] for answer in await self._ask(Question(Kind.PAIR, number, rank)) if answer["row"] is not None
+            answer["row"] for answer in await self.ask(Question(Kind.PAIR, number, rank)) if answer["row"] is not None
         ]
         if not pairs or pairs[0]["a"]["id"] is None or pairs[0]["b"]["id"] is None:
             raise RefusedError(404, "this pair is no longer kept, or has no identifiers")

@@ -137,7 +137,7 @@ class Knowledge:
             "keep": self._recent.keep,
             "texts": self._recent.texts,
             "reached": self._recent.reached,
-            "rows": [{"number": each.number, "at": each.at, **asdict(each.seen.summary())} for each in kept],
+            "rows": [{"number": each.number, "at": each.at, **each.seen.summary()} for each in kept],
         }
 
     async def _records(self) -> list[Answer]:

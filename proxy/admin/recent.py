@@ -151,23 +151,20 @@ class Seen:
         texts = 0 if self.texts is None else sum(len(text) + 50 for text in self.texts if text is not None)
         return 1000 + sum(map(len, self.ids)) + 91 * len(self.scores) + 2 * texts
 
-    def summary(self) -> Summary:
-        return Summary(
-            collection=self.operation.collection,
-            operation=self.operation.name,
-            outcome=self.outcome,
-            added_ms=self.added_ms,
-            candidates=self.figures.candidates,
-            clusters=self.figures.clusters,
-            results=self.figures.returned,
-            repeats=self.figures.repeats,
-            collapsed=self.figures.collapsed,
-            changed=self.figures.changed,
-            proven=self.figures.proven,
-            judged=self.figures.judged,
-            saved_tokens=self.figures.saved_tokens,
-            words=None if self.texts is None else self._words(),
-        )
+    def summary(self) -> dict[str, object]:
+        """One search in numbers, for the list. ``repeats``: results of the database's own page that repeat a better one on it; ``changed``: whether
+        the answer differs from that page; ``words``: how the first result's text begins; None without texts.
+        """
+        names = ("candidates", "clusters", "repeats", "collapsed", "changed", "proven", "judged", "saved_tokens")
+        return {
+            "collection": self.operation.collection,
+            "operation": self.operation.name,
+            "outcome": self.outcome,
+            "added_ms": self.added_ms,
+            "results": self.figures.returned,
+            **{name: getattr(self.figures, name) for name in names},
+            "words": None if self.texts is None else self._words(),
+        }
 
     def _words(self) -> str | None:
         """The start of the first result's text, on one line; None if it has none."""
@@ -333,29 +330,6 @@ BUCKET_SECONDS = 10
 BUCKETS = 360  # an hour; one collection takes 40 kB
 MOST_COLLECTIONS = 64  # the least recently searched one is dropped
 MEMBERS = ("searches", "changed", "results", "repeats", "candidates", "collapsed")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """One search in numbers. ``repeats``: results of the database's own page that repeat a better one on it; ``changed``: whether the
-    answer differs from that page; ``proven``, ``judged``, ``saved_tokens``: as in Figures. ``words``: how the first result's text begins; None
-    without texts.
-    """
-
-    collection: str
-    operation: str
-    outcome: Outcome
-    added_ms: float
-    candidates: int
-    clusters: int
-    results: int
-    repeats: int
-    collapsed: int
-    changed: bool
-    proven: int
-    judged: int
-    saved_tokens: int
-    words: str | None = None
 
 
 class Trends:

@@ -10,7 +10,7 @@ from functools import cache, partial
 from http import HTTPStatus
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 
 import orjson
 from aiohttp import web
@@ -19,7 +19,9 @@ from aiohttp.web_protocol import RequestHandler
 from ..http.answers import RawResponse
 from ..telemetry.exposition import Scrape
 from .inspector import BODY_BYTES, Inspector, InspectorRequest, RefusedError
+from .knowledge import egress_of, texts_of
 from .status import Status
+from .verdicts import verdict_page
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -150,29 +152,18 @@ CLOSE_SECONDS = 1.0
 NO_SUCH_PAGE = b"not found: / /livez /readyz /metrics /status /explain /egress /api/\n"
 
 
-async def _no_texts() -> list[dict[str, Any]]:
-    return []
-
-
-async def _no_verdict() -> dict[str, Any] | None:
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
     """The content of the pages. Each function is called per request, on the loop, and must be quick.
 
-    ``is_ready``: whether the process accepts new requests. ``metrics``: the exposition for an Accept field. ``inspector``: the last
-    searches. ``egress``: their cost in bytes per collection. ``texts``, ``verdict``: for the status, where the texts of each collection are, and the verdict of mode shadow.
+    ``is_ready``: whether the process accepts new requests. ``metrics``: the exposition for an Accept field. ``inspector``: the last searches;
+    it asks the serving processes for other pages, too.
     """
 
     is_ready: Callable[[], bool]
     metrics: Callable[[str], Scrape]
     status: Callable[[], Status]
     inspector: Inspector
-    egress: Callable[[], Awaitable[bytes]]
-    texts: Callable[[], Awaitable[list[dict[str, Any]]]] = _no_texts
-    verdict: Callable[[], Awaitable[dict[str, Any] | None]] = _no_verdict
 
 
 class AdminServer:
@@ -264,12 +255,13 @@ def _metrics(pages: Pages, request: web.BaseRequest) -> RawResponse:
 
 
 async def _status(pages: Pages) -> bytes:
-    return replace(pages.status(), texts=tuple(await pages.texts()), verdict=await pages.verdict()).as_json()
+    ask = pages.inspector.ask
+    return replace(pages.status(), texts=tuple(await texts_of(ask)), verdict=await verdict_page(ask)).as_json()
 
 
 # From all serving processes.
 _GATHERED: Mapping[str, Callable[[Pages], Awaitable[bytes]]] = MappingProxyType(
-    {"/egress": lambda pages: pages.egress(), "/status": _status}
+    {"/egress": lambda pages: egress_of(pages.inspector.ask), "/status": _status}
 )
 _PAGES: Mapping[str, Callable[[Pages, web.BaseRequest], RawResponse]] = MappingProxyType(
     {

@@ -12,24 +12,22 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
 from unit.proxy.admin.test_server import STATUS
-from unit.proxy.admin.test_verdicts import ROWS, knowledge
+from unit.proxy.admin.test_verdicts import ROWS
 
 from support.process import stack
 from support.process.browser import Page, chromium, page_of, program
 from support.process.stack import exchange
 from support.qdrant.embedded import start_embedded_process
-from support.selection.inspections import CHOSEN, inspector, no_costs, seen
+from support.selection.inspections import CHOSEN, inspector, seen
 from support.selection.kept_pools import EDITED
 from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.server import AdminServer, Pages
-from vecsieve.proxy.admin.verdicts import verdict_page
 from vecsieve.proxy.demo.backends import QdrantCollection
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.database import NAME
@@ -235,10 +233,10 @@ async def test_names_ids_and_texts_of_the_database_are_text_and_nothing_of_them_
             is_ready=lambda: True,
             metrics=lambda _: Scrape(b""),
             status=lambda: replace(STATUS, backend=HOSTILE),
-            egress=no_costs,
-            inspector=inspector(recent, rules=({"collection": "*onerror*", "preset": "exact"},)),
-            verdict=partial(
-                verdict_page, knowledge([row._replace(collection=HOSTILE) for row in ROWS[:20]] + ROWS).ask
+            inspector=inspector(
+                recent,
+                measured=[row._replace(collection=HOSTILE) for row in ROWS[:20]] + ROWS,
+                rules=({"collection": "*onerror*", "preset": "exact"},),
             ),
         )
     )
@@ -271,7 +269,6 @@ async def test_a_canary_is_shown_and_one_that_was_stopped_in_the_colour_of_a_fau
             is_ready=lambda: True,
             metrics=lambda _: Scrape(b""),
             status=lambda: replace(STATUS, canary=words),
-            egress=no_costs,
             inspector=inspector(Recent(5, now=time.time)),
         )
     )
@@ -292,9 +289,7 @@ async def test_the_verdict_of_shadow_is_on_top_in_the_words_of_the_status(page: 
         is_ready=lambda: True,
         metrics=lambda _: Scrape(b""),
         status=lambda: replace(STATUS, mode="shadow"),
-        egress=no_costs,
-        inspector=inspector(Recent(5, now=time.time)),
-        verdict=partial(verdict_page, knowledge(ROWS).ask),
+        inspector=inspector(Recent(5, now=time.time), measured=ROWS),
     )
     server = AdminServer(pages)
     await server.start(("127.0.0.1", 0))

@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.inspector import InForce, Inspector
-from vecsieve.proxy.admin.knowledge import ask_of_workers, egress_of
+from vecsieve.proxy.admin.knowledge import ask_of_workers
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Facts, read_status, state_of, worker_statuses
 from vecsieve.proxy.process.workers import Worker, Workers, run_workers
@@ -115,7 +115,6 @@ async def administrate(worker: Worker, admin: socket.socket) -> None:
             registry, FACTS, state=state_of(board), uptime_seconds=0.0, workers=worker_statuses(board)
         ),
         inspector=Inspector(ask, in_force, registry),
-        egress=partial(egress_of, ask),
     )
     cycle = Lifecycle(drain_accept_seconds=0, drain_seconds=0, reload=partial(asyncio.sleep, 0))
     cycle.listen_to_signals()

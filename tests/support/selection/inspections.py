@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from vecsieve.proxy.search.budgets import Egress
 from vecsieve.proxy.search.report import figures
 from vecsieve.proxy.selection.values import Fate, Link, Selection
 from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.verdict import Measured
 
 # Of three results asked for, 1 repeats 0 by its vector and 3 is contained in 2: 4 takes a place.
 CHOSEN = selection(
@@ -53,19 +55,17 @@ def no_egress() -> Egress:
     return Egress(None, now=lambda: 0.0)
 
 
-async def no_costs() -> bytes:
-    return b"{}\n"
-
-
 def no_pools() -> Pools:
     return Pools(keep=True, clock=ManualClock(), work=LongWork())
 
 
-def inspector(recent: Recent, pools: Pools | None = None, **settings: object) -> Inspector:
+def inspector(
+    recent: Recent, pools: Pools | None = None, measured: Iterable[Measured] = (), **settings: object
+) -> Inspector:
     registry = CollectorRegistry()
     Metrics(registry, backend="qdrant")
     return Inspector(
-        Knowledge(recent, no_pools() if pools is None else pools, no_egress()).ask,
+        Knowledge(recent, no_pools() if pools is None else pools, no_egress(), measured=measured).ask,
         InForce(Settings.model_validate(settings)),
         registry,
     )

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.proxy.admin.test_server import STATUS, Raw, send
 
-from support.selection.inspections import CHOSEN, inspector, no_costs, no_pools, seen
+from support.selection.inspections import CHOSEN, inspector, no_pools, seen
 from support.selection.kept_pools import EDITED, kept, pool_of
 from support.selection.selections import selection
 from vecsieve.proxy.admin.inspector import InspectorRequest, RefusedError, verdict_of
@@ -69,7 +69,6 @@ async def asking(**settings: Any) -> AsyncIterator[Asking]:
         is_ready=lambda: True,
         metrics=lambda _: Scrape(b""),
         status=lambda: STATUS,
-        egress=no_costs,
         inspector=inspector(recent, **settings),
     )
     server = AdminServer(pages)

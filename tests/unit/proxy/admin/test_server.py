@@ -53,12 +53,7 @@ class Content:
             metrics=lambda accept: scrape(self.registry, accept),
             status=lambda: STATUS,
             inspector=inspector(self.recent),
-            egress=costs,
         )
-
-
-async def costs() -> bytes:
-    return b'{"month":"2026-07"}\n'
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +129,7 @@ async def test_metrics_are_the_exposition(port: int, content: Content) -> None:
     [
         ("/status", {"upstream": "db:6333"}),
         ("/explain", {"keep": 3, "records": []}),
-        ("/egress", {"month": "2026-07"}),
+        ("/egress", {"searches": 0, "extra_bytes": 0}),
         ("/status?verbose", {"version": "1"}),
     ],
 )
