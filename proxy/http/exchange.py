@@ -127,6 +127,7 @@ class HttpExchange:
     _classified: Classified
     is_search: bool
     plain: bytes = b""
+    query: str = ""
     ruled_by: str = ""
     client_timeout_seconds: float | None = None
     _head: tuple[int, str, RawHeaders] | None = None  # of the last success: status, reason, fields
@@ -159,6 +160,7 @@ class HttpExchange:
         elif self.write is not None:
             self.ruled_by = names.ruled_by(self.write)
         target = classified.target
+        self.query = target.raw[len(target.path) :]
         if (match := TIMEOUT.search(target.raw, len(target.path))) is not None:
             self.client_timeout_seconds = float(match[1])
         return None
@@ -283,11 +285,6 @@ class HttpExchange:
         return success_of(*await self._fetched(AttemptKind.LOOKUP, raw_target, headers, body, seconds, method=method))
 
     # Any other request.
-
-    @property
-    def query(self) -> str:
-        target = self._classified.target
-        return target.raw[len(target.path) :]
 
     def size_bytes(self, limit_bytes: int) -> int | None:
         shape, length = self._shape, self._body.content_length

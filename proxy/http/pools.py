@@ -241,13 +241,9 @@ class Pool:
         host.others += 0 if is_search else more
 
     def _has_room(self, host: _Host, is_search: bool) -> bool:
-        if is_search:
-            return host.in_use < self._most_each and (not self._most or self._in_use < self._most)
-        return host.others < self._most_others and host.in_use < self._most_each and self._has_room_for_others
-
-    @property
-    def _has_room_for_others(self) -> bool:
-        return not self._most or self._in_use < self._most - int(self._search_share * self._most)
+        most, share = self._most, 0.0 if is_search else self._search_share
+        is_free = is_search or host.others < self._most_others
+        return is_free and host.in_use < self._most_each and (not most or self._in_use < most - int(share * most))
 
     async def _turn(self, host: _Host, is_search: bool) -> UpstreamConnection | None:
         """Wait for a connection, or for the right to open one. The wait is bounded like a silent stream."""

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from dataclasses import dataclass
 
 from aiohttp.http import RawResponseMessage
+from aiohttp.streams import StreamReader
 
 from vecsieve.adapters.contract import Question
 from vecsieve.config.schema import UpstreamSettings
@@ -50,9 +51,11 @@ class NoRoomError(Exception):
 class UpstreamReply:
     """A reply whose head has arrived; its body is read once. Close it; if it was read to its end, this returns its connection."""
 
-    def __init__(self, exchange: Exchange, message: RawResponseMessage, pool: Pool, failed: Failed) -> None:
+    def __init__(
+        self, exchange: Exchange, message: RawResponseMessage, payload: StreamReader, pool: Pool, failed: Failed
+    ) -> None:
         self._exchange = exchange
-        self._payload = exchange.payload
+        self._payload = payload
         self._pool = pool
         self._failed = failed
         self._lent: UpstreamConnection | None = None
@@ -230,7 +233,7 @@ class Upstream:
         exchange = Exchange(connection, upload, is_head=method == "HEAD", deadline_at=deadline_at)
         try:
             exchange.send(head, is_chunked=is_chunked)
-            message = await exchange.head()
+            message, payload = await exchange.head()
         except BrokenExchangeError as error:
             await exchange.close()
             if upload is not None and upload.fault is not None:
@@ -242,7 +245,7 @@ class Upstream:
             else:
                 exchange.abandon()
             raise
-        return UpstreamReply(exchange, message, pool, failed)
+        return UpstreamReply(exchange, message, payload, pool, failed)
 
     async def _finished(self, exchange: Exchange, failed: Failed) -> None:
         try:

@@ -142,13 +142,6 @@ class Exchange:
         return self._connection
 
     @property
-    def payload(self) -> StreamReader:
-        """The body that is arriving; after `head`."""
-        if self._payload is None:
-            raise RuntimeError("the head comes first")
-        return self._payload
-
-    @property
     def is_upload_over(self) -> bool:
         """Whether the request body was sent whole."""
         return self._upload is None or self._upload.is_sent
@@ -198,17 +191,19 @@ class Exchange:
             if not upload.is_sent:
                 connection.abort()
 
-    async def head(self) -> RawResponseMessage:
-        """Wait for the head of the final reply; interim ones are dropped. Raises BrokenExchangeError."""
-        while self._message is None:
+    async def head(self) -> tuple[RawResponseMessage, StreamReader]:
+        """Wait for the head of the final reply, and return it with its body that is arriving; interim ones are dropped. Raises
+        BrokenExchangeError.
+        """
+        while self._message is None or self._payload is None:
             if self.failure is not None:
                 raise self.failure
             await self._woken()
-        return self._message
+        return self._message, self._payload
 
     async def read(self) -> bytes:
-        """The next bytes of the body; empty at its end. Raises BrokenExchangeError once what arrived has been read."""
-        payload = self.payload
+        """The next bytes of the body, after its head; empty at its end. Raises BrokenExchangeError once what arrived has been read."""
+        payload = cast(StreamReader, self._payload)
         while not (piece := payload.read_nowait()) and not payload.at_eof():
             if self.failure is not None:
                 raise self.failure
@@ -261,7 +256,7 @@ class Exchange:
         if error is None and self._parser is not None and not self._is_paused:
             with suppress(HttpProcessingError):  # neither the announced length nor the last chunk has arrived
                 self._parser.feed_eof()
-        if self.payload.is_eof():
+        if self._payload is not None and self._payload.is_eof():
             self._whole()
             self._wake()
         else:

@@ -108,7 +108,7 @@ async def body_of(exchange: Exchange) -> bytes:
 async def outcome(exchange: Exchange) -> object:
     """Status, reason, fields and body; or the kind of failure, and how much of the body came before it."""
     try:
-        message = await exchange.head()
+        message, _ = await exchange.head()
     except BrokenExchangeError as failure:
         return failure.kind
     seen = (message.code, message.reason, message.raw_headers)
