@@ -74,8 +74,8 @@ def test_requests_without_a_search_are_no_client_that_is_missing(registry: Colle
 
 
 def test_a_process_for_writes_alone_asks_nothing(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.requests_total.labels("qdrant", "other", Outcome.PASSTHROUGH).inc(3)
-    metrics.writes_total.labels("qdrant", "judged").inc(3)
+    metrics.requests_total.labels("other", Outcome.PASSTHROUGH).inc(3)
+    metrics.writes_total.labels("judged").inc(3)
     metrics.write_copies_total.inc(2)
     assert summary(registry) == "No search arrived. The write gate compared 3 writes, with 2 copies."
 
