@@ -275,7 +275,7 @@ class LimitSettings(Model):
     )
     drain_seconds: SecondsOrZero = setting(25.0, "for requests in progress after SIGTERM, below Kubernetes' 30 s")
     drain_accept_seconds: SecondsOrZero = setting(
-        0.0, "how long a draining process accepts new connections: 0 in a sidecar, 5 behind a Service"
+        0.0, "how long a draining process accepts new connections: 0 in a sidecar, 5 to 10 behind a Service"
     )
 
 

@@ -119,6 +119,11 @@ class SourceRow:
     repeated: int
     copied: tuple[int, ...]
 
+    @property
+    def is_one(self) -> bool:
+        """Whether it is one source, not the rest or the points without a source."""
+        return self.name not in {NO_SOURCE, OTHERS}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:

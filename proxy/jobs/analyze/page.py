@@ -44,12 +44,12 @@ def _sections(report: Report) -> Iterator[Section]:
     families = report.families
     if families.count:
         yield _sizes(report)
-    if report.sources is not None:
+    if report.sources is not None and any(sum(row.copied) for row in report.sources.rows if row.is_one):
         yield _sources(report.sources)
     if families.examples:
         yield Section(
             title="The largest families, edited copies first",
-            note="The leader, and members from the most alike to the least: read the last line of each to judge whether the cut is right.",
+            note="The leader, and members from the most alike to the least.",
             tables=tuple(map(_family, families.examples)),
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..source import PointId
-from .families import NO_SOURCE, OTHERS, Repeats, Sources
+from .families import Repeats, Sources
 from .pools import Overlap, Saving
 from .reading import NEIGHBOURS
 
@@ -193,7 +193,7 @@ def _across(sources: Sources) -> str | None:
     best: tuple[float, int, int] | None = None
     for row_number, row in enumerate(sources.rows):
         for number, copied in enumerate(row.copied):
-            named = {row.name, sources.rows[number].name}.isdisjoint({NO_SOURCE, OTHERS})
+            named = row.is_one and sources.rows[number].is_one
             if number == row_number or not named or not copied or row.points < FEW:
                 continue
             if best is None or copied / row.points > best[0]:
@@ -213,7 +213,7 @@ def _within(sources: Sources) -> str | None:
     shares = [
         (row.copied[number] / row.points, -number)
         for number, row in enumerate(sources.rows)
-        if row.points >= FEW and row.name not in {NO_SOURCE, OTHERS}
+        if row.points >= FEW and row.is_one
     ]
     share, negated = max(shares, default=(0.0, 0))
     if share < LITTLE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -50,6 +51,25 @@ def test_a_collection_without_repeats_or_sources_has_a_page_too(points: list[Poi
     titles = [section.title for section in page(report(bare)).sections]
     assert "Repeats between sources" not in titles
     assert any("largest families" in title for title in titles) == (len(points) == 2)
+
+
+def test_sources_of_which_none_repeats_are_no_table() -> None:
+    """As where each small source has a copy of another: they are one row together."""
+    each = [Point(id=one.id, vector=one.vector, payload={"text": "same", "source": f"{one.id}"}) for one in planted()]
+    assert "Repeats between sources" in [section.title for section in page(report(each[:4])).sections]
+    assert "Repeats between sources" not in [section.title for section in page(report(of_large_sources())).sections]
+
+
+def of_large_sources() -> list[Point]:
+    """Twelve sources of two texts each, and small ones that repeat one another."""
+    return [
+        Point(
+            id=number,
+            vector=np.eye(64, dtype=np.float32)[number],
+            payload={"text": f"text {min(number, 24)}", "source": f"{number // 2 if number < 24 else number}"},
+        )
+        for number in range(40)
+    ]
 
 
 def test_no_control_sign_of_the_collection_reaches_the_terminal() -> None:
