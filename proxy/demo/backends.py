@@ -68,7 +68,7 @@ def qdrant_instructions(at: Addresses, /, *, row: int, question: int, limit: int
     return _instructions(
         at,
         engine="the engine",
-        clients="point any Qdrant client here",
+        clients="search here with any Qdrant client",
         search=f"the neighbours of chunk {row}",
         requests=f"curl -s {at.engine}{request}\ncurl -s {at.proxy}{request}",
         python=f"""\
