@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial
 from secrets import token_hex
 from typing import Protocol
@@ -136,17 +137,15 @@ def event(name: str, data: bytes) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), data.replace(b"\r", b" ").replace(b"\n", b" ").strip())
 
 
+@dataclass(frozen=True, slots=True)
 class EventStream:
-    """One stream. ``beside``: runs the calls of ``work``."""
+    """One stream. ``thread``: runs the calls of ``work``."""
 
-    def __init__(
-        self, request: web.BaseRequest, work: LineWork, thread: LongWork, limits: LimitSettings, body_bytes: int
-    ) -> None:
-        self._request = request
-        self._work = work
-        self._thread = thread
-        self._limits = limits
-        self._body_bytes = body_bytes
+    request: web.BaseRequest
+    work: LineWork
+    thread: LongWork
+    limits: LimitSettings
+    body_bytes: int
 
     async def answer(self) -> tuple[RawResponse, int]:
         """Send the whole reply. Returns it, and the status for the metrics. Raises ProblemError only if nothing was sent yet."""
@@ -156,14 +155,14 @@ class EventStream:
                 first = await anext(lines, None)
                 if first is None:
                     raise invalid("line 1", "nothing", "a line with the options")
-                await self._thread.run(partial(self._work.begin, first[0]))
-                await response.prepare(self._request)
+                await self.thread.run(partial(self.work.begin, first[0]))
+                await response.prepare(self.request)
                 return response, await self._answered(response, first[1:], lines)
         except (TimeoutError, ConnectionError):
-            if not self._request.writer.output_size:
+            if not self.request.writer.output_size:
                 raise
             # The client does not read, or has disconnected. Closing the connection is all that is left.
-            abort(self._request)
+            abort(self.request)
             return response, Kind.LATE.status
 
     async def _answered(
@@ -173,24 +172,22 @@ class EventStream:
             await self._fed(response, waiting)
             async for some in lines:
                 await self._fed(response, some)
-            await _put(response, await self._thread.run(self._work.end), self._limits)
+            await _put(response, await self.thread.run(self.work.end), self.limits)
         except ProblemError as problem:
-            await _put(response, event("error", problem.body), self._limits)
+            await _put(response, event("error", problem.body), self.limits)
             return problem.kind.status
         return response.status
 
     async def _fed(self, response: RawResponse, lines: list[bytes]) -> None:
-        events, problem = await self._thread.run(partial(self._work.feed, lines))
-        await _put(response, events, self._limits)
+        events, problem = await self.thread.run(partial(self.work.feed, lines))
+        await _put(response, events, self.limits)
         if problem is not None:
             raise problem
 
     async def _lines(self) -> AsyncGenerator[list[bytes], None]:
         """The lines in the order of arrival, in groups that arrived together, without blank lines. Raises ProblemError."""
         rest = b""
-        async for piece in body_of(
-            self._request, self._limits.body_timeout_seconds, self._body_bytes, part="each line"
-        ):
+        async for piece in body_of(self.request, self.limits.body_timeout_seconds, self.body_bytes, part="each line"):
             *whole, rest = (rest + piece).split(b"\n")
             if len(rest) > LINE_BYTES:
                 raise ProblemError(Kind.TOO_LARGE, "a line is too long", wanted=f"{LINE_BYTES} bytes at most")

@@ -143,43 +143,43 @@ class _Write:
         return await self.ask(Question(method="PUT", target=target, body=body), seconds=seconds)
 
 
+@dataclass(frozen=True, slots=True)
 class Points:
     """The endpoints. ``gate``: judges REST upserts of the backend. ``questions``: as in `_Write`."""
 
-    def __init__(self, gate: WriteGate, questions: Callable[..., OwnQuestions], clock: Callable[[], float]) -> None:
-        self._gate = gate
-        self._questions = questions
-        self._clock = clock
+    gate: WriteGate
+    questions: Callable[..., OwnQuestions]
+    clock: Callable[[], float]
 
     async def check(self, body: bytes, key: str | None) -> bytes:
         """Judge one point; store nothing."""
-        began = self._clock()
-        request = await self._gate.in_thread(partial(decoded, _ONE, body))
+        began = self.clock()
+        request = await self.gate.in_thread(partial(decoded, _ONE, body))
         write, policy = await self._written(request, [request.point], key)
         judged, _ = await self._judged(write, policy, is_write=False)
         return _encoded(Checked(**_duplicate(judged.verdicts[0]), duration_ms=self._since(began)))
 
     async def add(self, body: bytes, key: str | None) -> bytes:
-        began = self._clock()
-        request = await self._gate.in_thread(partial(decoded, _ONE, body))
+        began = self.clock()
+        request = await self.gate.in_thread(partial(decoded, _ONE, body))
         (result,) = await self._added(request, [request.point], key, began)
         return _encoded(result)
 
     async def count(self, collection: str, key: str | None) -> int:
         """How many points a collection has. Raises ProblemError."""
         operation = Operation(backend=DEFAULT_BACKEND, name="upsert", collection=collection)
-        seconds = self._gate.any_policy_of(operation).write.deadline_seconds
+        seconds = self.gate.any_policy_of(operation).write.deadline_seconds
         target = f"/collections/{quote(collection, safe='')}/points/count"
         question = Question(method="POST", target=target, body=b'{"exact":false}')
-        body = await _answered(_Write(self._questions, operation, b"", key).ask(question, seconds=seconds))
+        body = await _answered(_Write(self.questions, operation, b"", key).ask(question, seconds=seconds))
         try:
             return msgspec.json.decode(body, type=_Counted).result.count
         except msgspec.DecodeError:
             raise ProblemError(Trouble.NO_DATABASE, "its reply has no count of points") from None
 
     async def add_batch(self, body: bytes, key: str | None) -> bytes:
-        began = self._clock()
-        request = await self._gate.in_thread(partial(decoded, _SEVERAL, body))
+        began = self.clock()
+        request = await self.gate.in_thread(partial(decoded, _SEVERAL, body))
         results = await self._added(request, request.points, key, began)
         actions = [each.action for each in results]
         counts = {action: actions.count(action) for action in ("added", "merged", "skipped")}
@@ -190,9 +190,9 @@ class Points:
     ) -> tuple[_Write, ResolvedPolicy]:
         """The upsert of these points, and the policy that applies to it."""
         operation = Operation(backend=DEFAULT_BACKEND, name="upsert", collection=request.collection)
-        policy = self._gate.any_policy_of(operation)
-        plain = await self._gate.in_thread(partial(_upsert, points, request.vector_name))
-        return _Write(self._questions, operation, plain, key), policy
+        policy = self.gate.any_policy_of(operation)
+        plain = await self.gate.in_thread(partial(_upsert, points, request.vector_name))
+        return _Write(self.questions, operation, plain, key), policy
 
     async def _added(
         self, request: PointRequest | PointsRequest, points: Sequence[Point], key: str | None, began: float
@@ -202,7 +202,7 @@ class Points:
         if change.answer is not None and not change.left_out:
             raise ProblemError(Trouble.COPIES, "a point is a copy, and the write policy rejects copies")
         body = change.body if change.body is not None or change.answer is not None else write.plain
-        async with self._gate.settling.ending(change):
+        async with self.gate.settling.ending(change):
             change = await self._stored(write, policy, body, change)
         taken = self._since(began)
         return [_result(judged, row, change.left_out, taken) for row in range(len(points))]
@@ -211,14 +211,14 @@ class Points:
         if body is not None:
             await _answered(write.again(body, seconds=policy.write.deadline_seconds))
         try:
-            return await self._gate.settling.settle(change, write, policy, is_success=True)
+            return await self.gate.settling.settle(change, write, policy, is_success=True)
         except UpstreamExchangeError as failure:
             raise ProblemError(Trouble.FAILED, failure.cause) from None
 
     async def _judged(self, write: _Write, policy: ResolvedPolicy, *, is_write: bool) -> tuple[Judged, Change]:
         """Raises ProblemError."""
         try:
-            return await self._gate.examine(write, policy, query=_QUERY, is_write=is_write)
+            return await self.gate.examine(write, policy, query=_QUERY, is_write=is_write)
         except UnsupportedError as error:
             raise invalid(
                 "$.points", error.reason.value, "vectors of one name and length, numbers or UUIDs as ids"
@@ -234,7 +234,7 @@ class Points:
             ) from None
 
     def _since(self, began: float) -> float:
-        return round((self._clock() - began) * 1000.0, 3)
+        return round((self.clock() - began) * 1000.0, 3)
 
 
 def _upsert(points: Sequence[Point], name: str | None) -> bytes:
@@ -332,12 +332,12 @@ class Stats(Struct, frozen=True, kw_only=True, rename="camel"):
     duration_ms: Annotated[float, Meta(description="Mean time that a write waited for its verdict.")]
 
 
+@dataclass(frozen=True, slots=True)
 class Statistics:
     """The endpoint. ``registry``: of the process, or of all workers. ``points``: None if the backend's collections cannot be counted."""
 
-    def __init__(self, registry: CollectorRegistry, points: Points | None) -> None:
-        self._registry = registry
-        self._points = points
+    registry: CollectorRegistry
+    points: Points | None
 
     async def answer(self, query: bytes, key: str | None) -> bytes:
         """Raises ProblemError."""
@@ -346,9 +346,9 @@ class Statistics:
             raise invalid("the query", min(unknown), COLLECTION)
         entries = None
         if COLLECTION in pairs:
-            if self._points is None or not pairs[COLLECTION].strip("."):  # as in Collection: no segment of dots only
+            if self.points is None or not pairs[COLLECTION].strip("."):  # as in Collection: no segment of dots only
                 raise ProblemError(Trouble.NO_COLLECTION, "no collection of this name can be counted")
-            entries = await self._points.count(pairs[COLLECTION], key)
+            entries = await self.points.count(pairs[COLLECTION], key)
         # In a thread: with several workers this reads the metric files of all.
         counted = await asyncio.to_thread(self._counted)
         return msgspec.json.encode(_stats(counted, entries)) + b"\n"
@@ -356,7 +356,7 @@ class Statistics:
     def _counted(self) -> Mapping[str, float]:
         """Values by the name of the metric followed by its tier or result."""
         counts: dict[str, float] = {}
-        for metric in self._registry.collect():
+        for metric in self.registry.collect():
             for sample in metric.samples:
                 if sample.name.startswith(f"{PREFIX}write"):
                     kind = sample.labels.get("tier") or sample.labels.get("result", "")

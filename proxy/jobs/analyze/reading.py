@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from ...selection.reading.text import Text
 from ...selection.values import FloatMatrix, Indices
-from ..pairs.comparing import distances
 from ..pairs.fingerprints import exact_hash, readable
 from ..pairs.ids import NOWHERE, Ids, Places
 from ..pairs.reading import Bar, sketched, stream
@@ -26,7 +25,7 @@ from ..pairs.sketches import Directions
 from ..pairs.store import Page, Store
 from ..source import Point, Source, Vectors, shortened, text_of, value_at
 from ..sweep.families import Coverings, compared, coverings
-from ..sweep.judging import Evidence, Judged, judged
+from ..sweep.judging import Evidence, Judged, distances, judged
 
 
 class Known(IntEnum):

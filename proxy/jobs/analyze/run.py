@@ -135,20 +135,13 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
-    """The results of the searches around stored points. ``seen``: their results, without vectors."""
-
-    pools: Sequence[Pool]
-    seen: Sequence[Point]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """What was read."""
+    """What was read. ``pools``: the results of the searches around stored points; ``seen``: their points, without vectors."""
 
     ids: Ids
     gathered: Gathered
-    around: Around
+    pools: Sequence[Pool]
+    seen: Sequence[Point]
 
 
 def analyze(
@@ -173,19 +166,19 @@ def _whole(source: Source, options: AnalyzeOptions, ids: Ids, bar: Bar) -> Colle
         store = stack.enter_context(Store.of_job(folder, "analyze", options.collection, shape, **of_fields))
         store.check("ids", {"ids": ids.digest()})
         vectors = store.sample(lambda: sample(source, ids, spread(len(ids), SAMPLE)))
-        around = _around(source, options.fields, vectors, bar)
+        pools, seen = _around(source, options.fields, vectors, bar)
         by = directions(vectors, len(ids))
-        gathered = gathered_whole(source, ids, store, by, options.fields, near_cut(around.pools), bar)
-    return Collected(ids=ids, gathered=gathered, around=around)
+        gathered = gathered_whole(source, ids, store, by, options.fields, near_cut(pools), bar)
+    return Collected(ids=ids, gathered=gathered, pools=pools, seen=seen)
 
 
 def _sample(source: Source, options: AnalyzeOptions, ids: Ids, limit: int, bar: Bar) -> Collected:
     """Examine a sample by searches, because most repeats of a sampled point are outside the sample."""
     looked = spread(len(ids), limit)
     vectors = sample(source, ids, looked[spread(len(looked), SAMPLE)])
-    around = _around(source, options.fields, vectors, bar)
-    gathered = gathered_sample(source, ids, looked, options.fields, near_cut(around.pools), bar)
-    return Collected(ids=ids, gathered=gathered, around=around)
+    pools, seen = _around(source, options.fields, vectors, bar)
+    gathered = gathered_sample(source, ids, looked, options.fields, near_cut(pools), bar)
+    return Collected(ids=ids, gathered=gathered, pools=pools, seen=seen)
 
 
 def _reported(source: Source, options: AnalyzeOptions, collected: Collected, families: Grouped, bar: Bar) -> Report:
@@ -198,8 +191,8 @@ def _reported(source: Source, options: AnalyzeOptions, collected: Collected, fam
         repeats=repeats(gathered, families),
         families=families_of(gathered, families, examples),
         sources=sources(gathered, families.heads),
-        saving=saving(collected.around.pools),
-        overlap=overlap(collected.around.seen),
+        saving=saving(collected.pools),
+        overlap=overlap(collected.seen),
     )
 
 
@@ -220,8 +213,8 @@ def _about(source: Source, options: AnalyzeOptions, collected: Collected) -> Abo
     )
 
 
-def _around(source: Source, fields: FieldNames, vectors: FloatMatrix, bar: Bar) -> Around:
-    """Searches for at most POOLS of these stored vectors (s, d)."""
+def _around(source: Source, fields: FieldNames, vectors: FloatMatrix, bar: Bar) -> tuple[list[Pool], list[Point]]:
+    """The results of searches for at most POOLS of these stored vectors (s, d), and their points."""
     usable = vectors[vectors.any(axis=1)]
     chosen = usable[spread(len(usable), POOLS)]
     pools: list[Pool] = []
@@ -234,7 +227,7 @@ def _around(source: Source, fields: FieldNames, vectors: FloatMatrix, bar: Bar) 
                 if pool:
                     pools.append(_pool(pool, source, fields))
             advance(len(page))
-    return Around(pools=pools, seen=seen)
+    return pools, seen
 
 
 def _pool(neighbours: Sequence[tuple[Point, float]], source: Source, fields: FieldNames) -> Pool:

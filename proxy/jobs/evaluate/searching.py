@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import orjson
 
 from vecsieve.adapters.backends import BACKENDS
-from vecsieve.adapters.contract import Operation, RequestHead
+from vecsieve.adapters.contract import RequestHead
 from vecsieve.config.load import judged, load
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import PRESETS, policy_of
@@ -138,20 +138,18 @@ def json_floats(row: Vectors) -> bytes:
     return orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
+@dataclass(frozen=True, slots=True)
 class Points:
     """Point i is item i. Vectors are encoded when first needed, because most items are in no pool."""
 
-    __slots__ = ("_labelled", "_vectors")
-
-    def __init__(self, labelled: LabelledSet) -> None:
-        self._labelled = labelled
-        self._vectors: dict[int, bytes] = {}
+    labelled: LabelledSet
+    vectors: dict[int, bytes] = field(default_factory=dict)
 
     def point(self, row: int, score: bytes, *, fields: bool | frozenset[str], with_vector: bool) -> bytes:
         """One scored point, only with the requested parts. ``fields``: top-level keys of the payload; True for all, False for no payload."""
         parts = [b'{"id":%d,"version":0,"score":%s' % (row, score)]
         if fields is not False:
-            members = self._labelled.items[row].payload.items()
+            members = self.labelled.items[row].payload.items()
             payload = b",".join(
                 orjson.dumps(key) + b":" + value for key, value in members if fields is True or key in fields
             )
@@ -161,9 +159,9 @@ class Points:
         return b",".join(parts) + b"}"
 
     def _vector(self, row: int) -> bytes:
-        written = self._vectors.get(row)
+        written = self.vectors.get(row)
         if written is None:
-            written = self._vectors[row] = json_floats(self._labelled.vectors[row])
+            written = self.vectors[row] = json_floats(self.labelled.vectors[row])
         return written
 
 
@@ -217,28 +215,26 @@ class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     with_vector: bool | tuple[Literal[""]] = False  # the one vector has no name
 
 
+@dataclass(slots=True)
 class Upstream:
     """Ranks one query's neighbours, for any number of requests."""
 
-    __slots__ = ("_neighbours", "_points")
-
-    def __init__(self, points: Points, neighbours: Neighbours) -> None:
-        self._points = points
-        self._neighbours = neighbours
+    points: Points
+    neighbours: Neighbours
 
     async def answer(self, body: bytes) -> bytes:
         """The body of a 200 answer. Raises ValueError for a request that this server does not understand."""
         request = msgspec.json.decode(body, type=_Request)
-        rows = self._neighbours.first(request.offset + request.limit)[request.offset :]
+        rows = self.neighbours.first(request.offset + request.limit)[request.offset :]
         fields = request.with_payload
         points = b",".join(
-            self._points.point(row, score, fields=fields, with_vector=bool(request.with_vector))
+            self.points.point(row, score, fields=fields, with_vector=bool(request.with_vector))
             for row, score in zip(rows.tolist(), self._scores(rows), strict=True)
         )
         return b'{"result":{"points":[%s]},"status":"ok","time":0.001}' % points
 
     def _scores(self, rows: Indices) -> list[bytes]:
-        written = json_floats(self._neighbours.similarities[rows])[1:-1]
+        written = json_floats(self.neighbours.similarities[rows])[1:-1]
         return written.split(b",") if written else []
 
 
@@ -278,7 +274,9 @@ class Trial:
     def __init__(self, *, top_k: int, clock: Clock) -> None:
         self._adapter = adapter = BACKENDS[BACKEND].rest.adapter()
         self._searcher = Searcher(adapter)
-        self._operation = _operation(adapter.classify(HEAD))
+        operation = adapter.classify(HEAD)
+        assert operation is not None  # noqa: S101 - a search of this backend
+        self._operation = operation
         self._top_k = top_k
         self._clock = clock
 
@@ -324,12 +322,6 @@ def _dropped(selected: Selected, top_k: int) -> tuple[int, ...]:
             copies = copies[copies < selection.keep.max()]
         dropped += [int(pool.ids[place]) for place in copies.tolist()]
     return tuple(dropped)
-
-
-def _operation(found: Operation | None) -> Operation:
-    if found is None:
-        raise ValueError(f"the adapter {BACKEND} does not take {HEAD.path} for a search")
-    return found
 
 
 def _rows(answer: bytes) -> tuple[int, ...]:

@@ -5,6 +5,5 @@ fingerprints  hashes that a text shares with each text that holds it
 sketches   hashes that near vectors are likely to share
 store      data that was read and decisions, on disk
 joining    pairs that share a hash: DuckDB, or Daft on Ray
-comparing  the similarity of the vectors of such pairs
 reading    streams a collection into the store, page by page
 """

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.jobs.pairs.comparing import are_equal, distances, similarities
+from vecsieve.proxy.jobs.sweep.judging import are_equal, distances, similarities
 from vecsieve.proxy.selection.geometry import measure
 
 
