@@ -39,9 +39,9 @@ class Database:
 
 DATABASES: Mapping[str, Database] = {
     "qdrant": Database("QDRANT_API_KEY", Qdrant),
-    "chroma": Database("CHROMA_API_KEY", ChromaSource, "chromadb"),
+    "chroma": Database("CHROMA_API_KEY", ChromaSource),
     "milvus": Database("MILVUS_TOKEN", MilvusSource, "pymilvus"),
-    "pinecone": Database("PINECONE_API_KEY", PineconeSource, "pinecone"),
+    "pinecone": Database("PINECONE_API_KEY", PineconeSource),
     "weaviate": Database("WEAVIATE_API_KEY", WeaviatePoints, is_read=False),
     "opensearch": Database("OPENSEARCH_AUTHORIZATION", partial(SearchEngine, OPENSEARCH)),
     "elasticsearch": Database("ELASTICSEARCH_API_KEY", partial(SearchEngine, ELASTICSEARCH)),

@@ -10,14 +10,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from http.client import HTTPException
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
+
+import orjson
 
 from vecsieve.config.problems import masked, one_line
 
 from ..runtime.files import reason
 from .source import Access, Pace, SourceError, patiently
 
+_LATER = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}  # the same request may pass later
 LARGEST_WORDS = 4096  # bytes of an error's answer
 
 
@@ -63,6 +67,14 @@ class Rest:
         except HTTPException as error:
             raise self.strange(type(error).__name__) from None
 
+    def json(self, method: str, target: str, body: object = None, *, missing: bytes | None = None) -> Any:
+        """The value of the answer. ``body``: may hold arrays."""
+        content = b"" if body is None else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+        try:
+            return orjson.loads(self.sent(method, target, content, missing=missing))
+        except ValueError as error:
+            raise self.strange(one_line(str(error))) from None
+
     def strange(self, seen: str) -> SourceError:
         """The error of an answer that such a database does not give."""
         return SourceError(
@@ -96,7 +108,7 @@ def _exchanged(request: Request, timeout_seconds: float) -> bytes:
 
 
 def _delay(error: Exception) -> float | None:
-    if not isinstance(error, RefusedError) or error.status != HTTPStatus.TOO_MANY_REQUESTS:
+    if not isinstance(error, RefusedError) or error.status not in _LATER:
         return None
     return float(error.retry_after) if error.retry_after.isdecimal() else 0.0
 

@@ -19,7 +19,6 @@ import orjson
 
 from vecsieve.adapters.writes import Form
 from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
-from vecsieve.config.problems import masked, one_line
 
 from ..search.collections.statements import is_name
 from ..selection.geometry import across, rows_of
@@ -235,13 +234,10 @@ class Access:
 
 
 class DatabaseSource(ABC):
-    """What the sources of all databases have in common. ``errors``: what requests of an official client may raise."""
-
-    errors: tuple[type[Exception], ...] = ()
+    """What the sources of all databases have in common."""
 
     def __init__(self, access: Access) -> None:
         self.access = access
-        self._pace = Pace(access.requests_per_second)
         self._shape: Shape | None = None
 
     @abstractmethod
@@ -273,23 +269,6 @@ class DatabaseSource(ABC):
         magnitude = self.shape().magnitude
         pools = zip(vectors, self.nearest(vectors, count), strict=True)
         return [measured(row, pool, magnitude=magnitude) for row, pool in pools]
-
-    def delay(self, _error: Exception) -> float | None:
-        """As for ``patiently``. The clients of Milvus and Pinecone retry by themselves."""
-        return None
-
-    def ask(self, request: Callable[[], T]) -> T:
-        """Send one request at its turn. Raises SourceError."""
-        try:
-            return patiently(request, self.errors, self.delay, self._pace)
-        except self.errors as error:
-            raise self.explained(error) from None
-
-    def explained(self, error: Exception) -> SourceError:
-        """One line for an operator, without the key."""
-        message, key = one_line(str(error)), self.access.api_key
-        where = f"{masked(self.access.url)}, collection {self.access.collection!r}"
-        return SourceError(f"{where}: {message.replace(key, '***') if key else message}")
 
     def complete(self, point: Point, members: Mapping[str, object]) -> Whole:
         """``members``: everything that the database has of the point, in its client's form."""

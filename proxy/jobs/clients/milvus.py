@@ -15,9 +15,9 @@ from grpc import Call, RpcError
 
 from vecsieve.adapters.milvus.calls import DEFAULT_DATABASE
 from vecsieve.adapters.milvus.fields import FieldType, Row
-from vecsieve.config.problems import masked
+from vecsieve.config.problems import masked, one_line
 
-from ..source import Access, DatabaseSource, Point, PointId, Points, Shape, SourceError, Vectors, Whole
+from ..source import Access, DatabaseSource, Pace, Point, PointId, Points, Shape, SourceError, Vectors, Whole
 
 T = TypeVar("T")
 _IDS = 5000  # ids per page, which are small
@@ -41,7 +41,7 @@ class MilvusSource(DatabaseSource, Points):
         database, _, collection = access.collection.rpartition("/")  # the write gate's journal uses both names
         access = replace(access, collection=collection)
         super().__init__(access)
-        self.errors = (MilvusException, RpcError)
+        self._pace, self._errors = Pace(access.requests_per_second), (MilvusException, RpcError)
         self._dense, self._number = DataType.FLOAT_VECTOR, DataType.INT64
         self._small, self._sparse = DataType.INT8_VECTOR, DataType.SPARSE_FLOAT_VECTOR
         kinds = ("BINARY_VECTOR", "FLOAT16_VECTOR", "BFLOAT16_VECTOR", "INT8_VECTOR", "SPARSE_FLOAT_VECTOR")
@@ -55,7 +55,7 @@ class MilvusSource(DatabaseSource, Points):
                 db_name="" if database == DEFAULT_DATABASE else database,
             )
         except MilvusException as error:
-            raise self.explained(error) from None
+            raise self._explained(error) from None
         self._described: Mapping[str, Any] = self._call(self._client.describe_collection, access.collection)
         self._key = next(str(field["name"]) for field in self._described["fields"] if field.get("is_primary"))
         self._vectors = [str(field["name"]) for field in self._described["fields"] if "dim" in field.get("params", {})]
@@ -84,7 +84,7 @@ class MilvusSource(DatabaseSource, Points):
     def listed(self) -> Iterator[list[PointId]]:
         collection = self.access.collection
         pages = self._call(self._client.query_iterator, collection, batch_size=_IDS, output_fields=[self._key])
-        while page := self.ask(pages.next):
+        while page := self._sent(pages.next):
             yield [self._id(row[self._key]) for row in page]
         pages.close()
 
@@ -152,12 +152,21 @@ class MilvusSource(DatabaseSource, Points):
 
     def _call(self, method: Callable[..., T], *arguments: Any, **options: Any) -> T:
         """The client's own timeout is the connection's alone: a request without one waits for ever."""
-        return self.ask(partial(method, *arguments, timeout=self.access.timeout_seconds, **options))
+        return self._sent(partial(method, *arguments, timeout=self.access.timeout_seconds, **options))
 
-    def explained(self, error: Exception) -> SourceError:
-        """The client passes on those errors of gRPC that it does not retry, such as that of a late answer."""
-        text = f"{error.code().name}: {error.details()}" if isinstance(error, Call) else error
-        return super().explained(Exception(text))
+    def _sent(self, request: Callable[[], T]) -> T:
+        """Send one request at its turn; the client repeats late ones. Raises SourceError."""
+        self._pace.wait()
+        try:
+            return request()
+        except self._errors as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: Exception) -> SourceError:
+        """One line for an operator, without the key. The client passes on those errors of gRPC that it does not retry, such as that of a late answer."""
+        message = one_line(f"{error.code().name}: {error.details()}" if isinstance(error, Call) else str(error))
+        where, key = f"{masked(self.access.url)}, collection {self.access.collection!r}", self.access.api_key
+        return SourceError(f"{where}: {message.replace(key, '***') if key else message}")
 
     def _refuse_what_cannot_be_restored(self) -> None:
         """Called before anything is deleted. Raises SourceError."""

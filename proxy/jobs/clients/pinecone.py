@@ -1,19 +1,22 @@
-"""A namespace of Pinecone, through its official client."""
+"""A namespace of Pinecone, over REST."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 
 import orjson
 
 from vecsieve.adapters.pinecone.calls import index_of
-from vecsieve.adapters.pinecone.rest_write import FORM as PINECONE_FORM
+from vecsieve.adapters.pinecone.rest_write import FORM
+from vecsieve.adapters.writes import Form
 
+from ..rest import Rest
 from ..source import Access, DatabaseSource, Point, PointId, Points, Shape, SourceError, Vectors, Whole
 
-_PINECONE_DISTANCES = {"cosine": "Cosine", "dotproduct": "Dot", "euclidean": "Euclid"}
+_DISTANCES = {"cosine": "Cosine", "dotproduct": "Dot", "euclidean": "Euclid"}
 _FETCHED = 100  # ids of one fetch: they are part of the URL
 DEFAULT_NAMESPACE = "__default__"
 
@@ -23,70 +26,73 @@ class PineconeSource(DatabaseSource, Points):
     whose partitions are namespaces, the index.
     """
 
-    form = PINECONE_FORM
+    form: Form = FORM
 
     def __init__(self, access: Access, _fields: tuple[str, ...] | None = None) -> None:
-        from pinecone import Pinecone
-        from pinecone.errors import PineconeError
-
-        super().__init__(access)
+        url = access.url.rstrip("/") if "://" in access.url else f"https://{access.url}"
+        super().__init__(replace(access, url=url))
         self.refuse_vector_name("Pinecone")
-        self.errors = (PineconeError,)
         if access.api_key is None:
             raise SourceError("Pinecone requires a key: set PINECONE_API_KEY, or name a variable with --api-key-env")
-        self._client = Pinecone(api_key=access.api_key, timeout=access.timeout_seconds)
-        self._index: Any = self._client.index(host=access.url)
+        self._rest = Rest(self.access, url, {"Api-Key": access.api_key, "X-Pinecone-Api-Version": "2025-10"})
         self._namespace = "" if access.collection == DEFAULT_NAMESPACE else access.collection
 
     def described(self) -> Shape:
-        stats = self.ask(self._index.describe_index_stats)
-        statistics = stats.namespaces.get(self._namespace) or stats.namespaces.get(self.access.collection)
+        stats = self._requested("/describe_index_stats", {})
+        namespaces = stats.get("namespaces") or {}
+        statistics = namespaces.get(self._namespace) or namespaces.get(self.access.collection)
         if statistics is None:
-            there = ", ".join(sorted(name or DEFAULT_NAMESPACE for name in stats.namespaces)) or "none"
+            there = ", ".join(sorted(name or DEFAULT_NAMESPACE for name in namespaces)) or "none"
             raise SourceError(f"the index has no namespace {self.access.collection!r}; it has: {there}")
-        if not stats.dimension:
+        if not stats.get("dimension"):
             raise SourceError("the index has no dense vectors; wanted an index of dense ones")
         return Shape(
-            points=statistics.vector_count,
-            dimension=stats.dimension,
-            distance=_PINECONE_DISTANCES.get(str(stats.metric), "Cosine"),
+            points=statistics["vectorCount"],
+            dimension=stats["dimension"],
+            distance=_DISTANCES.get(str(stats.get("metric")), "Cosine"),
             vector_name="",
         )
 
     def listed(self) -> Iterator[list[PointId]]:
-        pages = iter(self._index.list(namespace=self._namespace))
-        while (page := self.ask(lambda: next(pages, None))) is not None:
-            yield [item.id for item in page.vectors]
+        token = None
+        while True:
+            page = self._got("/vectors/list", self._namespace, paginationToken=token)
+            yield [item["id"] for item in page.get("vectors") or []]
+            token = (page.get("pagination") or {}).get("next")
+            if not token:
+                return
 
     def fetched(self, ids: Sequence[PointId]) -> Iterable[Point]:
-        return map(self._point, self._fetch(ids))
+        return map(self._point, self._fetch(ids, self._namespace))
 
     def nearest(self, vectors: Vectors, count: int) -> Iterable[list[Point]]:
-        parts = {"namespace": self._namespace, "include_values": True, "include_metadata": True}
-        for row in vectors.tolist():
-            reply = self.ask(partial(self._index.query, vector=row, top_k=count, **parts))
-            yield [self._point(each) for each in reply.matches]
+        parts = {"topK": count, "namespace": self._namespace, "includeValues": True, "includeMetadata": True}
+        for row in vectors:
+            yield list(map(self._point, self._requested("/query", {"vector": row, **parts})["matches"]))
 
     def whole(self, ids: Sequence[PointId]) -> list[Whole]:
-        return [self.complete(self._point(each), _members(each)) for each in self._fetch(ids)]
+        return [self.complete(self._point(each), _filled(each)) for each in self._fetch(ids, self._namespace)]
 
     def delete(self, points: Sequence[Whole]) -> None:
-        self.ask(lambda: self._index.delete(ids=[str(point.id) for point in points], namespace=self._namespace))
+        self._requested("/vectors/delete", {"ids": [point.id for point in points], "namespace": self._namespace})
 
     def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
-        namespace = self._namespace_of(partition)
-        return frozenset(orjson.dumps(each.id) for each in self._fetch([orjson.loads(key) for key in keys], namespace))
+        vectors = self._fetch([orjson.loads(key) for key in keys], self._namespace_of(partition))
+        return frozenset(orjson.dumps(each["id"]) for each in vectors)
 
     def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
-        vectors = [_vector(orjson.loads(body)) for body in bodies]
-        namespace = self._namespace_of(partition)
-        self.ask(lambda: self._index.upsert(vectors=vectors, namespace=namespace, show_progress=False))
+        vectors = [_filled(orjson.loads(body)) for body in bodies]
+        self._requested("/vectors/upsert", {"vectors": vectors, "namespace": self._namespace_of(partition)})
+
+    def stored(self, partition: bytes, id_: PointId) -> bytes | None:
+        vectors = self._fetch([id_], self._namespace_of(partition))
+        return next((orjson.dumps(_filled(vector)) for vector in vectors), None)
 
     def _namespace_of(self, partition: bytes) -> str:
         """Raises SourceError if the points belong to another index."""
         if not partition:
             return self._namespace
-        index, here = self.access.collection, index_of(self.access.url.partition("://")[2] or self.access.url)
+        index, here = self.access.collection, index_of(self.access.url.partition("://")[2])
         if index != here:
             raise SourceError(
                 f"the points are of the index {index!r}, and --url is that of {here!r}: choose by --collection"
@@ -94,39 +100,21 @@ class PineconeSource(DatabaseSource, Points):
         named = orjson.loads(partition)
         return "" if named in {None, DEFAULT_NAMESPACE} else str(named)
 
-    def stored(self, partition: bytes, id_: PointId) -> bytes | None:
-        vectors = self._fetch([id_], self._namespace_of(partition))
-        return next((orjson.dumps(_members(vector)) for vector in vectors), None)
-
-    def close(self) -> None:
-        self._index.close()
-        self._client.close()
-
-    def _fetch(self, ids: Sequence[PointId], namespace: str | None = None) -> Iterator[Any]:
-        """``namespace``: None for the collection's."""
-        inside = self._namespace if namespace is None else namespace
+    def _fetch(self, ids: Sequence[PointId], namespace: str) -> Iterator[Mapping[str, Any]]:
         for start in range(0, len(ids), _FETCHED):
-            batch = [str(each) for each in ids[start : start + _FETCHED]]
-            yield from self.ask(partial(self._index.fetch, ids=batch, namespace=inside)).vectors.values()
+            yield from self._got("/vectors/fetch", namespace, ids=ids[start : start + _FETCHED])["vectors"].values()
 
-    def _point(self, vector: Any) -> Point:
-        return Point(id=vector.id, vector=self.vector_of(vector.values), payload=dict(vector.metadata or {}))
+    def _got(self, path: str, namespace: str, **query: object) -> Any:
+        named = {name: value for name, value in {**query, "namespace": namespace}.items() if value}
+        return self._rest.json("GET", f"{path}?{urlencode(named, doseq=True)}")
+
+    def _requested(self, path: str, body: Mapping[str, object]) -> Any:
+        return self._rest.json("POST", path, body)
+
+    def _point(self, vector: Mapping[str, Any]) -> Point:
+        return Point(id=vector["id"], vector=self.vector_of(vector.get("values")), payload=vector.get("metadata") or {})
 
 
-def _vector(vector: dict[str, Any]) -> dict[str, Any]:
-    """A vector in the form of the client's `upsert`, from what was sent over REST: without empty members, in its spelling."""
-    names = {"sparseValues": "sparse_values"}
-    return {names.get(name, name): value for name, value in vector.items() if value not in (None, {}, [])}
-
-
-def _members(vector: Any) -> dict[str, object]:
-    """A vector in the form of the client's `upsert`, which refuses empty members."""
-    sparse = getattr(vector, "sparse_values", None)
-    members: dict[str, object] = {"id": vector.id}
-    if vector.values is not None and len(vector.values):
-        members["values"] = list(vector.values)
-    if sparse is not None:
-        members["sparse_values"] = {"indices": list(sparse.indices), "values": list(sparse.values)}
-    if vector.metadata:
-        members["metadata"] = dict(vector.metadata)
-    return members
+def _filled(vector: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the score of a match and empty members, which an upsert refuses."""
+    return {name: value for name, value in vector.items() if value not in (None, {}, [])}
