@@ -175,7 +175,7 @@ CALLED_BY_A_LIBRARY = {
 # messages of the API.
 WRITTEN_WHOLE = {"Copy", "Kept", "LeftOut", "Problem", "Profile", "Status"}
 WRITTEN_WHOLE |= {"Done", "KeptChunk", "OptimizeResponse", "RemovedChunk", "Stats"}
-WRITTEN_WHOLE |= {"FuseResponse", "FuseStats", "FusedResult", "RemovedResult"}
+WRITTEN_WHOLE |= {"FuseResponse", "FuseStats", "FusedResult", "Place", "RemovedResult"}
 WRITTEN_WHOLE |= {"Added", "AddedBatch", "Checked", "Event", "EventPoint"}
 # Read whole: what tells two tables apart, and what a payload says, a column at a time.
 # Two options of the API have one legal meaning, which their types check.

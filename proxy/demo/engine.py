@@ -10,7 +10,7 @@ import asyncio
 import signal
 import tempfile
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -255,7 +255,7 @@ def app(engine: Engine) -> web.Application:
     one = "/collections/{name}"
 
     def route(method: str, path: str, verb: Verb) -> None:
-        served.router.add_route(method, path, _handler(verb))
+        served.router.add_route(method, path, partial(_served, verb))
 
     served.router.add_get("/", _open)
     route("GET", "/collections", lambda *_: {"collections": [{"name": name} for name in engine.collections]})
@@ -269,10 +269,6 @@ def app(engine: Engine) -> web.Application:
     route("POST", f"{one}/points/query/batch", engine.batch)
     served.router.add_route("*", "/{path:.*}", _not_served)
     return served
-
-
-def _handler(verb: Verb) -> Callable[[web.Request], Awaitable[web.Response]]:
-    return partial(_served, verb)
 
 
 async def main() -> None:

@@ -212,7 +212,9 @@ async def connect(
         raise CheckError(talk.advised(fault))
     say(f"reach        {settings.upstream.url} takes connections")
     timeout = aiohttp.ClientTimeout(total=SECONDS)
-    connector = aiohttp.TCPConnector(ssl=upstream_context(settings.upstream) if _is_tls(settings) else True)
+    connector = aiohttp.TCPConnector(
+        ssl=upstream_context(settings.upstream) if settings.upstream.url.startswith("https:") else True
+    )
     async with aiohttp.ClientSession(
         connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
     ) as session:
@@ -268,10 +270,6 @@ async def _status(session: aiohttp.ClientSession, url: str) -> object:
 def _pairs(details: object) -> list[tuple[str, str]]:
     rows = [row for row in details if isinstance(row, list) and len(row) == 2] if isinstance(details, list) else []
     return [(one_line(str(name)), one_line(str(words), LONGEST_WORDS)) for name, words in rows]
-
-
-def _is_tls(settings: Settings) -> bool:
-    return settings.upstream.url.startswith("https:")
 
 
 def _fault_of(error: aiohttp.ClientError | OSError) -> str:

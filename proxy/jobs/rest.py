@@ -7,9 +7,9 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Mapping
-from functools import partial
 from http import HTTPStatus
 from http.client import HTTPException
+from time import sleep
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
@@ -19,9 +19,11 @@ import orjson
 from vecsieve.config.problems import masked, one_line
 
 from ..runtime.files import reason
-from .source import Access, Pace, SourceError, patiently
+from .source import Access, Pace, SourceError
 
 _LATER = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}  # the same request may pass later
+FIRST_WAITS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)  # seconds after each attempt but the last: two minutes in all
+LONGEST_WAIT_SECONDS = 60.0  # of one that the database names
 LARGEST_WORDS = 4096  # bytes of an error's answer
 
 
@@ -53,8 +55,7 @@ class Rest:
         """The answer. ``missing``: returned for status 404."""
         request = Request(self._url + target, data=body or None, headers=self._headers, method=method)  # noqa: S310 - http(s), checked above
         try:
-            exchange = partial(_exchanged, request, self._timeout_seconds)
-            return patiently(exchange, (RefusedError,), _delay, self._pace)
+            return self._repeated(request)
         except RefusedError as error:
             if missing is not None and error.status == HTTPStatus.NOT_FOUND:
                 return missing
@@ -66,6 +67,20 @@ class Rest:
             ) from None
         except HTTPException as error:
             raise self.strange(type(error).__name__) from None
+
+    def _repeated(self, request: Request) -> bytes:
+        """Send a request at its turn, and again if the database reports too many requests. Raises the last attempt's exception."""
+        for seconds in FIRST_WAITS:
+            self._pace.wait()
+            try:
+                return _exchanged(request, self._timeout_seconds)
+            except RefusedError as error:
+                if error.status not in _LATER:
+                    raise
+                named = float(error.retry_after) if error.retry_after.isdecimal() else 0.0
+                sleep(min(max(named, seconds), LONGEST_WAIT_SECONDS))
+        self._pace.wait()
+        return _exchanged(request, self._timeout_seconds)
 
     def json(self, method: str, target: str, body: object = None, *, missing: bytes | None = None) -> Any:
         """The value of the answer. ``body``: may hold arrays."""
@@ -105,12 +120,6 @@ def _exchanged(request: Request, timeout_seconds: float) -> bytes:
     except HTTPError as error:
         with error:
             raise RefusedError(error.code, error.read(LARGEST_WORDS), error.headers.get("retry-after", "")) from None
-
-
-def _delay(error: Exception) -> float | None:
-    if not isinstance(error, RefusedError) or error.status not in _LATER:
-        return None
-    return float(error.retry_after) if error.retry_after.isdecimal() else 0.0
 
 
 def _why_unreachable(error: OSError) -> str:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -183,39 +183,6 @@ class Pace:
         if now < self._next:
             self._sleep(self._next - now)
         self._next = max(self._next, now) + self._interval_seconds
-
-
-T = TypeVar("T")
-
-TRIES = 8
-FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = (
-    1.0,
-    60.0,
-)  # doubled after each attempt; the first attempts end after two minutes
-
-
-def patiently(
-    request: Callable[[], T],
-    errors: tuple[type[Exception], ...],
-    delay: Callable[[Exception], float | None],
-    pace: Pace,
-    *,
-    sleep: Callable[[float], None] = time.sleep,
-) -> T:
-    """Send one request at its turn, and again if the database reports too many requests. Raises the last attempt's exception.
-
-    ``delay``: the seconds that the database asks for, zero if it names none; None for any other error.
-    """
-    for attempt in range(TRIES):
-        pace.wait()
-        try:
-            return request()
-        except errors as error:
-            delay_seconds = delay(error)
-            if delay_seconds is None or attempt == TRIES - 1:
-                raise
-            sleep(min(max(delay_seconds, FIRST_WAIT_SECONDS * 2**attempt), LONGEST_WAIT_SECONDS))
-    raise AssertionError  # the last try returns or raises
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ from qdrant_client import QdrantClient, models
 from support.network.faulty_upstream import FaultyUpstream, Talk, reply
 from support.process.stack import exchange
 from support.qdrant.embedded import start_embedded_process
-from vecsieve.proxy.jobs import source as source_module
 from vecsieve.proxy.jobs.clients.qdrant import Qdrant
 from vecsieve.proxy.jobs.source import Access, SourceError, Whole, mark_of
 
@@ -92,7 +91,7 @@ def test_the_mark_is_that_of_the_point_as_a_job_reads_it(engine: str, name: str)
 async def test_a_part_of_the_collection_is_named_wherever_its_points_are_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(source_module, "FIRST_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("vecsieve.proxy.jobs.rest.sleep", lambda _: None)
     seen: list[bytes] = []
     busy = [True]
 

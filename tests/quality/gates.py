@@ -36,7 +36,15 @@ from rich.text import Text
 
 from vecsieve.config.problems import one_line
 from vecsieve.proxy.jobs.evaluate.reading import Item, LabelledSet, Query, read_set, set_folders
-from vecsieve.proxy.jobs.evaluate.searching import Contender, Found, Points, Trial, Upstream, contenders, neighbours
+from vecsieve.proxy.jobs.evaluate.searching import (
+    Contender,
+    Points,
+    Trial,
+    TrialOutcome,
+    Upstream,
+    contenders,
+    neighbours,
+)
 from vecsieve.proxy.runtime.files import Advance, output_console, progress_bar, write_output
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.telemetry.tracing import Clock
@@ -121,10 +129,10 @@ def judged(
 
 def _pages(
     labelled: LabelledSet, policy: ResolvedPolicy, trial: Trial, *, every: int, advance: Advance
-) -> dict[int, Found]:
+) -> dict[int, TrialOutcome]:
     """The page of each question, by its number."""
     points = Points(labelled)
-    found: dict[int, Found] = {}
+    found: dict[int, TrialOutcome] = {}
     with asyncio.Runner() as runner:
         for number, ranking in neighbours(labelled, every=every):
             upstream = Upstream(points, ranking)
@@ -133,7 +141,7 @@ def _pages(
     return found
 
 
-def _figures(labelled: LabelledSet, number: int, found: Found) -> dict[str, float]:
+def _figures(labelled: LabelledSet, number: int, found: TrialOutcome) -> dict[str, float]:
     query, rows = labelled.queries[number], found.rows
     distances = 1.0 - labelled.vectors[list(rows)].astype(np.float64) @ labelled.query_vectors[number].astype(
         np.float64

@@ -14,7 +14,7 @@ import pytest
 from support.jobs.eval_data import NEEDS_EVAL_DATA, folder
 from vecsieve.proxy.jobs.evaluate.judging import Judge, evaluated
 from vecsieve.proxy.jobs.evaluate.reading import read_set
-from vecsieve.proxy.jobs.evaluate.searching import PLAIN, Contender, Found, contenders, neighbours
+from vecsieve.proxy.jobs.evaluate.searching import PLAIN, Contender, TrialOutcome, contenders, neighbours
 from vecsieve.proxy.jobs.evaluate.summary import SetSummary, summarised
 
 DATA = folder()
@@ -55,7 +55,7 @@ def answers(name: str, contender: Contender) -> tuple[SetSummary, list[list[int]
     run: list[list[int]] = []
     original = Judge.judged
 
-    def recorded(judge: Judge, found: Found) -> Any:
+    def recorded(judge: Judge, found: TrialOutcome) -> Any:
         run.append(list(found.rows))
         return original(judge, found)
 

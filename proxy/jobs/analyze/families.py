@@ -78,8 +78,8 @@ class Repeats:
 
 def repeats(gathered: Gathered, families: Grouped) -> Repeats:
     """Of the examined points."""
-    evidence = (families.evidence if gathered.whole else _evidence_of_points(gathered, families))[gathered.looked]
-    has_text = gathered.known[gathered.looked] == Known.TEXT
+    evidence = (families.evidence if gathered.whole else _evidence_of_points(gathered, families))[gathered.examined]
+    has_text = gathered.known[gathered.examined] == Known.TEXT
     counts = np.bincount(evidence[has_text], minlength=len(Evidence)).tolist()
     return Repeats(
         points=int((evidence != Evidence.NONE).sum()),
@@ -139,9 +139,9 @@ def sources(gathered: Gathered, heads: Indices) -> Sources | None:
         return None
     names, groups = _groups(gathered)
     family, counts = _counted(groups, heads, len(names))
-    mine = groups[gathered.looked]
+    mine = groups[gathered.examined]
     rows = (
-        _row(name, number, gathered.looked[mine == number], (family, counts), heads)
+        _row(name, number, gathered.examined[mine == number], (family, counts), heads)
         for number, name in enumerate(names)
     )
     return Sources(distinct=len(gathered.source_names), rows=tuple(rows))
@@ -163,7 +163,7 @@ def _row(name: str, number: int, points: Places, families: tuple[Indices, Indice
 
 def _groups(gathered: Gathered) -> tuple[list[str], Indices]:
     """The names of the rows, and for each point (n,) the number of its row."""
-    mine = gathered.sources[gathered.looked]
+    mine = gathered.sources[gathered.examined]
     counts = np.bincount(mine[mine != NOWHERE], minlength=len(gathered.source_names))
     names = gathered.source_names
     order = sorted(range(len(names)), key=lambda source: (-int(counts[source]), names[source]))

@@ -39,12 +39,12 @@ class Known(IntEnum):
 class Gathered:
     """The arrays for n points, m of which are examined.
 
-    ``looked``: (m,) places of the examined points, ascending. ``coverings``: what pairs show. ``known``: (n,) the kind of the key. ``keys``: (n,) equal
+    ``examined``: (m,) places of the examined points, ascending. ``coverings``: what pairs show. ``known``: (n,) the kind of the key. ``keys``: (n,) equal
     points have equal keys of the same kind. ``sources``: (n,) indices in ``source_names``; -1 for none. ``vectors``: (m,) whether the point
     has a vector. ``full``: (m,) whether all neighbours that were listed for a point repeat it, so that there may be more.
     """
 
-    looked: Places
+    examined: Places
     coverings: Coverings
     keys: npt.NDArray[np.uint64]
     known: npt.NDArray[np.uint8]
@@ -55,7 +55,7 @@ class Gathered:
 
     @property
     def whole(self) -> bool:
-        return len(self.looked) == len(self.keys)
+        return len(self.examined) == len(self.keys)
 
 
 _BYTES = 8
@@ -141,7 +141,7 @@ def gathered_whole(
     sources[stored.places] = [names.number(label) for label in store.labels()]
     vectors[stored.places] = stored.has_vector
     return Gathered(
-        looked=np.arange(n, dtype=np.int32),
+        examined=np.arange(n, dtype=np.int32),
         coverings=found,
         keys=keys,
         known=known,
@@ -194,13 +194,13 @@ class _Sample:
     parts: list[Coverings] = field(default_factory=list)
 
 
-def gathered_sample(source: Source, ids: Ids, looked: Places, fields: FieldNames, cut: float, bar: Bar) -> Gathered:
-    """The points of ``looked``, compared with their NEIGHBOURS nearest other points by the database's index. ``cut``: as above.
+def gathered_sample(source: Source, ids: Ids, examined: Places, fields: FieldNames, cut: float, bar: Bar) -> Gathered:
+    """The points of ``examined``, compared with their NEIGHBOURS nearest other points by the database's index. ``cut``: as above.
 
     Raises SourceError.
     """
-    n, m = len(ids), len(looked)
-    sample = _Sample(ids, _nothing_yet(n, looked))
+    n, m = len(ids), len(examined)
+    sample = _Sample(ids, _nothing_yet(n, examined))
     with bar("looking for repeats", m) as advance:
         for start in range(0, m, SEARCHES):
             _search(sample, source, range(start, min(start + SEARCHES, m)), fields, cut)
@@ -208,22 +208,22 @@ def gathered_sample(source: Source, ids: Ids, looked: Places, fields: FieldNames
     return replace(sample.gathered, coverings=Coverings.of(sample.parts), source_names=sample.names.all())
 
 
-def _nothing_yet(n: int, looked: Places) -> Gathered:
+def _nothing_yet(n: int, examined: Places) -> Gathered:
     return Gathered(
-        looked=looked,
+        examined=examined,
         coverings=Coverings.of(()),
         keys=np.zeros(n, np.uint64),
         known=np.zeros(n, np.uint8),
         sources=np.full(n, NOWHERE, np.int32),
         source_names=[],
-        vectors=np.zeros(len(looked), np.bool_),
-        full=np.zeros(len(looked), np.bool_),
+        vectors=np.zeros(len(examined), np.bool_),
+        full=np.zeros(len(examined), np.bool_),
     )
 
 
 def _search(sample: _Sample, source: Source, rows: range, fields: FieldNames, cut: float) -> None:
     """Compare the points of these rows with their nearest others."""
-    places = sample.gathered.looked[rows.start : rows.stop]
+    places = sample.gathered.examined[rows.start : rows.stop]
     points = source.read(sample.ids.at(places.tolist()))
     _note(sample, points, fields)
     with_vector = [point for point in points if point.vector is not None]

@@ -174,10 +174,10 @@ def _whole(source: Source, options: AnalyzeOptions, ids: Ids, bar: Bar) -> Colle
 
 def _sample(source: Source, options: AnalyzeOptions, ids: Ids, limit: int, bar: Bar) -> Collected:
     """Examine a sample by searches, because most repeats of a sampled point are outside the sample."""
-    looked = spread(len(ids), limit)
-    vectors = sample(source, ids, looked[spread(len(looked), SAMPLE)])
+    examined = spread(len(ids), limit)
+    vectors = sample(source, ids, examined[spread(len(examined), SAMPLE)])
     pools, seen = _around(source, options.fields, vectors, bar)
-    gathered = gathered_sample(source, ids, looked, options.fields, near_cut(pools), bar)
+    gathered = gathered_sample(source, ids, examined, options.fields, near_cut(pools), bar)
     return Collected(ids=ids, gathered=gathered, pools=pools, seen=seen)
 
 
@@ -197,7 +197,7 @@ def _reported(source: Source, options: AnalyzeOptions, collected: Collected, fam
 
 
 def _about(source: Source, options: AnalyzeOptions, collected: Collected) -> About:
-    shape, known = source.shape(), collected.gathered.known[collected.gathered.looked]
+    shape, known = source.shape(), collected.gathered.known[collected.gathered.examined]
     return About(
         collection=options.collection,
         vector_name=shape.vector_name,

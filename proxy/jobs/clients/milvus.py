@@ -23,10 +23,6 @@ T = TypeVar("T")
 _IDS = 5000  # ids per page, which are small
 
 
-def _milvus_type(field: Mapping[str, Any]) -> FieldType:
-    return FieldType(kind=int(field["type"]), element=int(field.get("element_type") or 0))
-
-
 _MILVUS_DISTANCES = {"COSINE": "Cosine", "IP": "Dot", "L2": "Euclid"}
 
 
@@ -59,9 +55,11 @@ class MilvusSource(DatabaseSource, Points):
         self._described: Mapping[str, Any] = self._call(self._client.describe_collection, access.collection)
         self._key = next(str(field["name"]) for field in self._described["fields"] if field.get("is_primary"))
         self._vectors = [str(field["name"]) for field in self._described["fields"] if "dim" in field.get("params", {})]
-        self.form = Row(
-            key=self._key, types={str(each["name"]): _milvus_type(each) for each in self._described["fields"]}
-        )
+        types = {
+            str(each["name"]): FieldType(kind=int(each["type"]), element=int(each.get("element_type") or 0))
+            for each in self._described["fields"]
+        }
+        self.form = Row(key=self._key, types=types)
 
     def described(self) -> Shape:
         collection = self.access.collection

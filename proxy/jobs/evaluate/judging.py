@@ -18,9 +18,9 @@ from .reading import LabelledSet, Repeats
 from .searching import (
     PLAIN,
     Contender,
-    Found,
     Points,
     Trial,
+    TrialOutcome,
     Upstream,
     neighbours,
 )
@@ -160,7 +160,7 @@ class Measures(Generic[T]):
     there, NaN if the plain answer had none. ``kept``, ``lost``: of the subtopics in the plain answer. ``strict``: returned items of which
     all labels stand above. ``dropped``: items of the plain answer that were left out as copies; ``wrong_label``: those of them with fewer
     than half of their labels in the answer; ``wrong_text``: those whose words the answer does not all say (wording.py). ``walked``, and
-    with ``_wrong_label`` and ``_wrong_text``: the same for all items of the pool that were left out as copies (Found.dropped).
+    with ``_wrong_label`` and ``_wrong_text``: the same for all items of the pool that were left out as copies (TrialOutcome.dropped).
     """
 
     returned: T
@@ -206,7 +206,9 @@ class Judge:
         "_wordings",
     )
 
-    def __init__(self, labelled: LabelledSet, wordings: Wordings, number: int, plain: Found, *, top_k: int) -> None:
+    def __init__(
+        self, labelled: LabelledSet, wordings: Wordings, number: int, plain: TrialOutcome, *, top_k: int
+    ) -> None:
         self._labelled = labelled
         self._query = labelled.queries[number]
         self._top_k = top_k
@@ -218,7 +220,7 @@ class Judge:
         self._hit = self._is_hit(plain)
         self._redundant = self._repeats(plain)
 
-    def judged(self, found: Found) -> Judged:
+    def judged(self, found: TrialOutcome) -> Judged:
         query, rows = self._query, found.rows
         now, repeats, is_hit = met(rows, query.subtopics), self._repeats(found), self._is_hit(found)
         size = max(len(rows), 1)
@@ -248,7 +250,7 @@ class Judge:
             added_seconds=found.added_seconds,
         )
 
-    def _wrong(self, found: Found) -> tuple[frozenset[int], frozenset[int]]:
+    def _wrong(self, found: TrialOutcome) -> tuple[frozenset[int], frozenset[int]]:
         """Of the items that were left out as copies: those whose labels, and those whose words are not in the answer."""
         if not found.dropped:
             return frozenset(), frozenset()
@@ -263,10 +265,10 @@ class Judge:
         atoms = self._labelled.items[row].atoms
         return sum(atom in stand for atom in atoms) < NEW_SHARE * len(atoms)
 
-    def _is_hit(self, found: Found) -> bool:
+    def _is_hit(self, found: TrialOutcome) -> bool:
         return not self._query.relevant.isdisjoint(found.rows)
 
-    def _repeats(self, found: Found) -> int:
+    def _repeats(self, found: TrialOutcome) -> int:
         return redundant(self._atoms(found.rows))
 
     def _atoms(self, rows: Sequence[int]) -> list[tuple[str, ...]]:

@@ -255,7 +255,7 @@ class _Answer(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class TrialOutcome:
     """``rows``: best first. ``dropped``: the rows that were left out as copies, best first, as far as the page reaches: those better than
     its last result, or all of the pool if the page is short or filled with copies. ``added_seconds``: everything except the database's
     own time.
@@ -280,11 +280,11 @@ class Trial:
         self._top_k = top_k
         self._clock = clock
 
-    async def plain(self, vector: Vectors, upstream: Upstream) -> Found:
+    async def plain(self, vector: Vectors, upstream: Upstream) -> TrialOutcome:
         """The database's own answer."""
-        return Found(rows=_rows(await upstream.answer(self._body(vector))), added_seconds=0.0)
+        return TrialOutcome(rows=_rows(await upstream.answer(self._body(vector))), added_seconds=0.0)
 
-    async def search(self, policy: ResolvedPolicy, vector: Vectors, upstream: Upstream) -> Found:
+    async def search(self, policy: ResolvedPolicy, vector: Vectors, upstream: Upstream) -> TrialOutcome:
         """The answer of a client behind the proxy. A search that the proxy would answer plainly is answered plainly here."""
         body = self._body(vector)
         watch = Stopwatch(self._clock, self._clock())
@@ -303,7 +303,7 @@ class Trial:
             dropped = _dropped(selected, self._top_k)
         except RejectedReplyError:
             answer, dropped = self._searcher.plain(source), ()
-        return Found(
+        return TrialOutcome(
             rows=_rows(answer),
             dropped=dropped,
             added_seconds=watch.clock() - watch.started - stages_of(watch.marks).get(Stage.UPSTREAM, 0.0),

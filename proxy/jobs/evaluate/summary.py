@@ -30,9 +30,6 @@ class Estimate:
     high: float | None
 
 
-COMPARED = ("redundancy", "recall", "strict")  # with the plain answers
-COUNTED = ("dropped", "wrong_label", "wrong_text", "walked", "walked_wrong_label", "walked_wrong_text")
-
 # Sums over the queries of one set under one policy, by what is summed: of the sample itself first, then of each draw. All (1 + draws,) float64.
 Sums = Mapping[str, FloatVector]
 
@@ -43,8 +40,18 @@ def resampled(name: str, own: Columns, plain: Columns, *, draws: int, seed: int)
     measures = {
         "retained": np.where(has_answer, own.retained, 0.0),
         "answered": has_answer.astype(np.float64),
-        **{name: getattr(own, name) for name in (*COMPARED, *COUNTED)},
-        **{f"plain_{name}": getattr(plain, name) for name in COMPARED},
+        "redundancy": own.redundancy,
+        "plain_redundancy": plain.redundancy,
+        "recall": own.recall,
+        "plain_recall": plain.recall,
+        "strict": own.strict,
+        "plain_strict": plain.strict,
+        "dropped": own.dropped,
+        "wrong_label": own.wrong_label,
+        "wrong_text": own.wrong_text,
+        "walked": own.walked,
+        "walked_wrong_label": own.walked_wrong_label,
+        "walked_wrong_text": own.walked_wrong_text,
     }
     matrix = np.stack(list(measures.values())).T
     weights = _weights(name, len(has_answer), draws=draws, seed=seed)

@@ -5,7 +5,7 @@ compact   `vecsieve compact`: survivors get the payload values that they lack
 run       one sweep, from the first request to the report
 report    the result, as JSON and HTML
 applying  deletes the copies, with a journal
-telling   the event `sweep-complete`, for a webhook
+event     the event `sweep-complete`, for a webhook
 judging   which pairs are copies, and which point of a family stays
 families  the points that say all of others, and their families; for analyze, too
 deciding  which points could go, and what stays though it repeats another

@@ -30,9 +30,9 @@ from ..pairs.store import OutdatedError, Store, StoreError
 from ..source import USUAL_FIELDS, Shape, SourceError
 from .applying import Deletion, Survivors, delete
 from .deciding import Keep, SweepOptions
+from .event import Receiver, line
 from .report import Report, page_of, parts_of, table_of
 from .run import lines, opened_store, sweep
-from .telling import Receiver, line
 
 USUAL_TIMES = ("updated_at", "timestamp", "created_at", "createdAt", "date")
 

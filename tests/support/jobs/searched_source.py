@@ -46,15 +46,15 @@ def gathered_of(
     vectors: Vectors | None = None,
     *,
     sources: Sequence[str | None] | None = None,
-    looked: Sequence[int] | None = None,
+    examined: Sequence[int] | None = None,
 ) -> Gathered:
-    """What searches for these points, or for those of ``looked``, would leave. ``vectors``: all alike without."""
+    """What searches for these points, or for those of ``examined``, would leave. ``vectors``: all alike without."""
     rows = np.ones((len(texts), 4), np.float32) if vectors is None else vectors
     points = [
         Point(id=place, vector=rows[place], payload={} if text is None else {"text": text})
         for place, text in enumerate(texts)
     ]
-    asked = np.array(range(len(texts)) if looked is None else looked, np.int32)
+    asked = np.array(range(len(texts)) if examined is None else examined, np.int32)
     fields = FieldNames(text=("text",), source=("source",))
     found = gathered_sample(SearchedSource(points), numbered(len(texts)), asked, fields, 1e-4, quiet)
     if sources is None:

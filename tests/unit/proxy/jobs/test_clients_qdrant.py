@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from vecsieve.proxy.jobs import source as source_module
 from vecsieve.proxy.jobs.clients.qdrant import Qdrant, shape_of, with_port
 from vecsieve.proxy.jobs.source import Access, SourceError
 
@@ -161,7 +160,7 @@ def test_what_cannot_be_reached_is_named_with_the_reason(url: str, why: str) -> 
 
 
 def test_a_database_that_wants_less_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_module, "FIRST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("vecsieve.proxy.jobs.rest.sleep", lambda _: None)
     assert "--rate" in said({"/collections/dosc": (429, b"")})
 
 

@@ -1,4 +1,4 @@
-"""The text of a payload: the first named field that holds one. And the pace of requests, and their repetition."""
+"""The text of a payload: the first named field that holds one. And the pace of requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.jobs.source import TRIES, USUAL_FIELDS, Pace, patiently, text_of, value_at
+from vecsieve.proxy.jobs.source import USUAL_FIELDS, Pace, text_of, value_at
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -129,48 +129,3 @@ def test_two_requests_are_never_nearer_than_the_rate_allows(rate: float, answers
         sent.append(clock.now)
         clock.now += seconds
     assert all(later - earlier >= 1 / rate - 1e-9 for earlier, later in itertools.pairwise(sent))
-
-
-class TooManyError(Exception):
-    """``asked``: seconds to wait; None for an error of another kind."""
-
-    def __init__(self, asked: float | None) -> None:
-        self.asked = asked
-
-
-class Busy:
-    """A database that refuses a number of requests."""
-
-    def __init__(self, *refusals: TooManyError) -> None:
-        self.left = list(refusals)
-
-    def __call__(self) -> str:
-        if self.left:
-            raise self.left.pop(0)
-        return "found"
-
-
-def asked(error: Exception) -> float | None:
-    assert isinstance(error, TooManyError)
-    return error.asked
-
-
-def tried(busy: Busy, clock: Clock) -> str:
-    return patiently(busy, (TooManyError,), asked, pace(clock, None), sleep=clock.sleep)
-
-
-def test_a_database_with_too_many_requests_is_asked_again_when_it_says_and_ever_later() -> None:
-    clock = Clock()
-    assert tried(Busy(*map(TooManyError, (0.0, 30.0, 0.0, 500.0))), clock) == "found"
-    assert clock.slept == [1.0, 30.0, 4.0, 60.0]
-
-
-def test_the_last_refusal_and_errors_of_another_kind_are_raised() -> None:
-    clock = Clock()
-    with pytest.raises(TooManyError):
-        tried(Busy(TooManyError(None)), clock)
-    assert not clock.slept
-    busy = Busy(*(TooManyError(0.0) for _ in range(2 * TRIES)))
-    with pytest.raises(TooManyError):
-        tried(busy, clock)
-    assert len(busy.left) == TRIES

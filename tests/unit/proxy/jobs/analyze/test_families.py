@@ -156,7 +156,7 @@ def test_a_collection_that_names_no_source_has_no_table() -> None:
 
 
 def test_a_samples_copies_without_a_source_are_not_taken_for_another_sources() -> None:
-    gathered = gathered_of([None] * 4, planted(2, 2), sources=["a", None, "b", None], looked=[0, 2])
+    gathered = gathered_of([None] * 4, planted(2, 2), sources=["a", None, "b", None], examined=[0, 2])
     found = sources(gathered, np.array([0, 0, 2, 2], np.intp))
     assert found is not None
     assert [(row.name, row.points, row.repeated, row.copied) for row in found.rows] == [

@@ -73,7 +73,7 @@ def test_searches_and_hashes_know_the_same_of_a_small_collection(whole: Whole) -
     without = {pair: found for pair, found in held_of(one).items() if 7 not in pair}
     assert without == held_of(other)
     assert len(held_of(one)) > len(without)
-    for name in ("looked", "keys", "known", "sources", "source_names", "vectors"):
+    for name in ("examined", "keys", "known", "sources", "source_names", "vectors"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
     assert one.known[[7, 9, 11]].tolist() == [Known.TEXT, Known.VECTOR, Known.NOTHING]
 

@@ -10,21 +10,21 @@ import pytest
 from support.jobs.labelled_folders import COPY, CORPUS, QUERIES, A, B, C, D, labelled_folder
 from vecsieve.proxy.jobs.evaluate.judging import Judge, Judged, redundant, strict_repeats
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, read_set
-from vecsieve.proxy.jobs.evaluate.searching import Found
+from vecsieve.proxy.jobs.evaluate.searching import TrialOutcome
 from vecsieve.proxy.jobs.evaluate.wording import Wordings
 
 SECOND = 1.0 / math.log2(3)
 
 
-def found(*rows: int, dropped: tuple[int, ...] = ()) -> Found:
-    return Found(rows=rows, added_seconds=0.002, dropped=dropped)
+def found(*rows: int, dropped: tuple[int, ...] = ()) -> TrialOutcome:
+    return TrialOutcome(rows=rows, added_seconds=0.002, dropped=dropped)
 
 
-def judge(labelled: LabelledSet, query: int, plain: Found) -> Judge:
+def judge(labelled: LabelledSet, query: int, plain: TrialOutcome) -> Judge:
     return Judge(labelled, Wordings([item.text for item in labelled.items]), query, plain, top_k=3)
 
 
-def judged(folder: Path, query: int, plain: Found, answer: Found) -> Judged:
+def judged(folder: Path, query: int, plain: TrialOutcome, answer: TrialOutcome) -> Judged:
     return judge(read_set(labelled_folder(folder / "tiny")), query, plain).judged(answer)
 
 

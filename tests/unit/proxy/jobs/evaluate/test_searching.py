@@ -30,10 +30,10 @@ from support.jobs.labelled_folders import (
 from vecsieve.proxy.jobs.evaluate import searching
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, Query, read_set, unit
 from vecsieve.proxy.jobs.evaluate.searching import (
-    Found,
     Neighbours,
     Points,
     Trial,
+    TrialOutcome,
     Upstream,
     contenders,
     json_floats,
@@ -77,7 +77,7 @@ def policy(text: str, pool: int | None = None) -> ResolvedPolicy:
 
 def searched(
     folder: Path, chosen: ResolvedPolicy, *, query: int = 0, top_k: int = 3, **members: Any
-) -> tuple[Found, Recorder]:
+) -> tuple[TrialOutcome, Recorder]:
     labelled = read_set(labelled_folder(folder / "tiny", **members))
     upstream = Recorder(labelled, query)
     trial = Trial(top_k=top_k, clock=ticking())
@@ -146,7 +146,7 @@ def test_a_closed_list_is_all_that_can_come_back(tmp_path: Path) -> None:
 def test_what_the_proxy_would_not_widen_is_answered_plainly(tmp_path: Path) -> None:
     capped = policy(BY_VECTORS.replace("short: fill", "short: fill, fetch: {floor: 2, cap: 2}"))
     found, upstream = searched(tmp_path, capped)
-    assert found == Found(rows=(A, COPY, B), added_seconds=0.0)
+    assert found == TrialOutcome(rows=(A, COPY, B), added_seconds=0.0)
     assert upstream.asked[0]["limit"] == 3
 
 
@@ -160,7 +160,7 @@ def test_the_plain_answer_is_the_ranking_s_head(tmp_path: Path) -> None:
     labelled = read_set(labelled_folder(tmp_path / "tiny"))
     upstream = Recorder(labelled, 1)
     found = asyncio.run(Trial(top_k=2, clock=ticking()).plain(labelled.query_vectors[1], upstream))
-    assert found == Found(rows=(D, B), added_seconds=0.0)
+    assert found == TrialOutcome(rows=(D, B), added_seconds=0.0)
     assert (upstream.asked[0]["limit"], upstream.asked[0]["with_payload"]) == (2, False)
 
 

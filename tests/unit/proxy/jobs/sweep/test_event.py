@@ -15,9 +15,9 @@ import pytest
 
 from support.process.hook_receiver import receiving
 from vecsieve.config.problems import SettingsError
-from vecsieve.proxy.jobs.sweep import telling
+from vecsieve.proxy.jobs.sweep import event
+from vecsieve.proxy.jobs.sweep.event import Receiver
 from vecsieve.proxy.jobs.sweep.report import Report
-from vecsieve.proxy.jobs.sweep.telling import Receiver
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def repeating(said: bytes, *, pause: float = 0.0) -> Iterator[str]:
 def test_a_receiver_without_an_end_is_given_up_in_time(
     secret: Path, monkeypatch: pytest.MonkeyPatch, said: bytes, pause: float
 ) -> None:
-    monkeypatch.setattr(telling, "SECONDS", 0.5)
+    monkeypatch.setattr(event, "SECONDS", 0.5)
     with repeating(said, pause=pause) as url:
         started = time.monotonic()
         assert Receiver(url, secret).send(DONE) is not None
