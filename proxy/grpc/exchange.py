@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.base import is_oversized
-from vecsieve.adapters.contract import Adapter, NativeAnswer, Operation, Question, RequestHead
+from vecsieve.adapters.contract import Adapter, NativeAnswer, Question, RequestHead
 from vecsieve.adapters.fusions import SAME, Ending
 
 from ..runtime.addresses import Origin
@@ -27,18 +27,16 @@ from ..search.errors import (
     UpstreamExchangeError,
 )
 from ..search.hedge import Fits, Gate
-from ..search.limits import Place
-from ..search.policy import ResolvedPolicy, Rules, is_override
+from ..search.policy import is_override
 from ..search.report import plain_headers, report_headers
 from ..search.service import ProcessServices, SearchService
 from ..telemetry.labels import AttemptKind, Bypass, FailOpen
 from ..telemetry.reports import Report
-from ..telemetry.requests import RequestRecord
 from ..telemetry.spans import Code
-from ..telemetry.tracing import Leg, Trace
+from ..telemetry.tracing import Leg
 from ..writes.deletions import Deletions
 from ..writes.gate import WriteGate
-from ..writes.pipeline import Pipeline
+from ..writes.pipeline import ClientExchange, Pipeline
 from ..writes.settling import ChangedWrite
 from .frames import Calls
 from .relay import Context, received, send
@@ -93,34 +91,19 @@ class GrpcServices:
 
 
 @dataclass(slots=True)
-class GrpcExchange:
-    """As ``ClientExchange``. ``origin``: the destination of the call. ``message``: None if the client sent none. ``answered``: by upstream to the
-    client's own message.
-    """
+class GrpcExchange(ClientExchange[Outcome]):
+    """``_origin``: the destination of the call. ``message``: None if the client sent none. ``answered``: by upstream to the client's own message."""
 
     _grpc: GrpcServices
     _head: RequestHead
     _origin: Origin
     _context: Context
     _metadata: Pairs
-    record: RequestRecord
-    _trace: Trace | None
-    query: str = ""
-    plain: bytes = b""
-    ruled_by: str = ""
-    client_timeout_seconds: float | None = None
     message: bytes | None = None
     answered: Outcome | None = None
-    search: Operation | None = None
-    write: Operation | None = None
-    deletion: Operation | None = None
     _is_read: bool = False
     _success: Answer | None = None
     _refusal: Failure | None = None
-    place: Place = field(init=False)
-    operation: Operation = field(init=False)
-    policy: ResolvedPolicy = field(init=False)
-    rules: Rules = field(init=False)
 
     @property
     def is_search(self) -> bool:
@@ -214,9 +197,6 @@ class GrpcExchange:
             raise RejectedReplyError(FailOpen.INTERNAL)
         initial = (*self._success.initial, *report_headers(report, is_wanted=self.rules.report_header))
         return Answer(message=body, initial=initial, trailing=self._success.trailing)
-
-    def failed_open(self, reason: FailOpen) -> None:
-        self.record.failed_open(reason)
 
     def refusal(self) -> Outcome:
         if self._refusal is None:

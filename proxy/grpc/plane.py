@@ -85,7 +85,7 @@ class Plane(grpc.GenericRpcHandler):
         async def single(_messages: object, context: Context) -> bytes:
             record = self._begun(context)
             metadata = tuple(context.invocation_metadata() or ())
-            exchange = GrpcExchange(shared, head, origin, context, metadata, record, record.trace)
+            exchange = GrpcExchange(record, record.trace, shared, head, origin, context, metadata)
             outcome: Outcome | None = None
             try:
                 answering = partial(shared.pipeline.answer, exchange)

@@ -8,14 +8,14 @@ import asyncio
 import re
 from collections.abc import Awaitable, Collection
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
 from aiohttp import web
 
 from vecsieve.adapters.backends import Backend
-from vecsieve.adapters.contract import Dialect, NativeAnswer, Operation, Question
+from vecsieve.adapters.contract import Dialect, NativeAnswer, Question
 from vecsieve.adapters.fusions import SAME, Ending
 
 from ..search.collections.learned import Names, WriteInvalidation
@@ -28,19 +28,15 @@ from ..search.errors import (
     UpstreamExchangeError,
 )
 from ..search.hedge import Fits, Gate
-from ..search.limits import Place
-from ..search.policy import ResolvedPolicy, Rules
 from ..search.pools.source import TURN_BYTES
 from ..search.report import plain_headers, report_headers
 from ..search.service import ProcessServices, SearchService
 from ..telemetry.labels import AttemptKind, Bypass, FailOpen, Origin
 from ..telemetry.log import Ended
 from ..telemetry.reports import Report
-from ..telemetry.requests import RequestRecord
 from ..telemetry.tracing import NAME as TRACE_PARENT
-from ..telemetry.tracing import Trace
 from ..writes.deletions import Deletions
-from ..writes.pipeline import Pipeline
+from ..writes.pipeline import ClientExchange, Pipeline
 from ..writes.settling import ChangedWrite
 from .answers import Editing, LocalAnswers, RawResponse
 from .body import RequestBody, coding_of, decoded
@@ -105,7 +101,7 @@ class DataPlane:
             classified = http.heads.read(request.method, request.raw_path, request.headers, connection.index)
             is_search = classified.search is not None
             shape = shape_of(request.raw_headers)
-            exchange = HttpExchange(http, request, shape, record, record.trace, body, classified, is_search)
+            exchange = HttpExchange(record, record.trace, http, request, shape, body, classified, is_search)
             response = await self.pipeline.answer(exchange)
         finally:
             http.services.recorder.end(record, _ended(request, response, is_reused=is_reused))
@@ -115,31 +111,16 @@ class DataPlane:
 
 
 @dataclass(slots=True)
-class HttpExchange:
-    """As ``ClientExchange``."""
-
+class HttpExchange(ClientExchange[RawResponse]):
     _http: HttpServices
     _request: web.BaseRequest
     _shape: Shape
-    record: RequestRecord
-    _trace: Trace | None
     _body: RequestBody
     _classified: Classified
     is_search: bool
-    plain: bytes = b""
-    query: str = ""
-    ruled_by: str = ""
-    client_timeout_seconds: float | None = None
     _head: tuple[int, str, RawHeaders] | None = None  # of the last success: status, reason, fields
     _refusal: RawResponse | None = None
     _success: bytes | None = None  # the database's answer to a deletion, where it may be a refusal
-    place: Place = field(init=False)
-    search: Operation | None = field(init=False)
-    write: Operation | None = field(init=False)
-    deletion: Operation | None = field(init=False)
-    operation: Operation = field(init=False)
-    policy: ResolvedPolicy = field(init=False)
-    rules: Rules = field(init=False)
 
     async def gathered(self) -> RawResponse | None:
         try:
@@ -231,9 +212,6 @@ class HttpExchange:
         answered = around_other_bytes(headers, len(body))
         answered += report_headers(report, is_wanted=self.rules.report_header)
         return RawResponse(status, reason, answered, body=body)
-
-    def failed_open(self, reason: FailOpen) -> None:
-        self.record.failed_open(reason)
 
     def refusal(self) -> RawResponse:
         if self._refusal is None:

@@ -10,8 +10,10 @@ The transports implement ``ClientExchange``; each step that differs between them
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from vecsieve.adapters.contract import Operation
 
@@ -23,15 +25,17 @@ from ..search.hedge import Gate
 from ..search.limits import Place
 from ..search.policy import ResolvedPolicy, Rules
 from ..search.service import ProcessServices, SearchService
-from ..telemetry.labels import AttemptKind, Bypass, Shed
+from ..telemetry.labels import AttemptKind, Bypass, FailOpen, Shed
 from ..telemetry.requests import RequestRecord
+from ..telemetry.tracing import Trace
 from .deletions import Deletions
 from .gate import WriteExchange, WriteGate
 
 A = TypeVar("A", bound=TransportAnswer)
 
 
-class ClientExchange(Exchange[A], WriteExchange[A], Protocol[A]):
+@dataclass(slots=True)
+class ClientExchange(Exchange[A], WriteExchange[A]):
     """One request of a client, from its arrival to its answer.
 
     ``is_search``: by its head. ``place``: set at admission. ``search``, ``write``, ``deletion``: its operations, set by `classify`; a
@@ -44,26 +48,43 @@ class ClientExchange(Exchange[A], WriteExchange[A], Protocol[A]):
     """
 
     record: RequestRecord
-    place: Place
-    search: Operation | None
-    write: Operation | None
-    deletion: Operation | None
-    operation: Operation
-    ruled_by: str
-    policy: ResolvedPolicy
-    rules: Rules
+    _trace: Trace | None
+    query: str = field(default="", init=False)
+    plain: bytes = field(default=b"", init=False)
+    client_timeout_seconds: float | None = field(default=None, init=False)
+    place: Place = field(init=False)
+    search: Operation | None = field(default=None, init=False)
+    write: Operation | None = field(default=None, init=False)
+    deletion: Operation | None = field(default=None, init=False)
+    operation: Operation = field(init=False)
+    ruled_by: str = field(default="", init=False)
+    policy: ResolvedPolicy = field(init=False)
+    rules: Rules = field(init=False)
+
+    def failed_open(self, reason: FailOpen) -> None:
+        self.record.failed_open(reason)
 
     @property
+    @abstractmethod
     def is_search(self) -> bool: ...
 
+    @abstractmethod
     async def gathered(self) -> A | None: ...
+    @abstractmethod
     async def classify(self) -> A | None: ...
+    @abstractmethod
     def overrides(self) -> Collection[tuple[str, str]]: ...
+    @abstractmethod
     def client(self) -> Client: ...
+    @abstractmethod
     async def read(self) -> Exchange[A] | Bypass: ...
+    @abstractmethod
     async def original(self, kind: AttemptKind = AttemptKind.ORIGINAL, gate: Gate | None = None) -> A: ...
+    @abstractmethod
     def is_deleted(self, answer: A, deletions: Deletions) -> bool | None: ...
+    @abstractmethod
     def overloaded(self) -> A: ...
+    @abstractmethod
     def invalid(self, words: str) -> A: ...
 
 

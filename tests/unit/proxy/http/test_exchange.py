@@ -44,11 +44,11 @@ async def sent(
     http: Any = SimpleNamespace(services=services, upstream=upstream)
     request, record = make_mocked_request("POST", "/query", fields), services.recorder.begin()
     exchange = HttpExchange(
+        record,
+        record.trace,
         http,
         request,
         shape_of(request.raw_headers),
-        record,
-        record.trace,
         RequestBody(request, idle_seconds=1.0),
         classified,
         is_search=True,
