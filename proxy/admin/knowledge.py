@@ -67,7 +67,7 @@ Ask = Callable[[Question], Awaitable[list[Answer]]]
 class Knowledge:
     """Answers for one process. Doubtful pairs are kept longer than their searches while the page is in use. ``measured``: searches that mode shadow measured."""
 
-    __slots__ = ("_doubtful", "_egress", "_judging", "_looked_at", "_measured", "_pools", "_recent", "_texts", "_why")
+    __slots__ = ("_counted", "_doubtful", "_judging", "_looked_at", "_pools", "_recent", "_texts", "_why")
 
     def __init__(
         self,
@@ -77,15 +77,20 @@ class Knowledge:
         texts: CollectionTexts | None = None,
         measured: Iterable[Measured] = (),
     ) -> None:
-        self._measured = measured
         self._texts = CollectionTexts() if texts is None else texts
-        self._egress = egress
         self._recent = recent
         self._pools = pools
         self._judging = asyncio.Lock()
         self._looked_at = 0
         self._doubtful: list[Answer] = []
         self._why = Lru[tuple[int, bool], Mapping[int, str]](MOST_ROWS)
+        # What is counted anyway.
+        self._counted: Mapping[Kind, Callable[[], Answer]] = {
+            Kind.EGRESS: lambda: dict(json.loads(egress.as_json())),
+            Kind.MEASURED: lambda: {"rows": [*map(tuple, measured)]},
+            Kind.COLLECTIONS: lambda: {"rows": recent.trends.as_rows(), "texts": self._texts.as_rows()},
+            Kind.TEXTS: lambda: {"texts": self._texts.as_rows()},
+        }
 
     async def ask(self, question: Question) -> list[Answer]:
         """As `Ask`, for this process only."""
@@ -110,19 +115,8 @@ class Knowledge:
             case Kind.WHATIF:
                 reply = await self._whatif(question.change)
             case _:
-                reply = self._counts(question.kind)
+                reply = self._counted[question.kind]()
         return reply
-
-    def _counts(self, kind: Kind) -> Answer:
-        """What is counted anyway."""
-        match kind:
-            case Kind.EGRESS:
-                return dict(json.loads(self._egress.as_json()))
-            case Kind.MEASURED:
-                return {"rows": [*map(tuple, self._measured)]}
-            case Kind.COLLECTIONS:
-                return {"rows": self._recent.trends.as_rows(), "texts": self._texts.as_rows()}
-        return {"texts": self._texts.as_rows()}
 
     async def _whatif(self, change: Change) -> Answer:
         """Runs beside the loop, one at a time."""

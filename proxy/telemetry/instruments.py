@@ -54,16 +54,6 @@ class Store(Protocol):
         """Store the words, which are few and seldom change."""
 
 
-class Private:
-    """Numbers in the memory of this process only."""
-
-    def numbers(self, count: int) -> Numbers:
-        return [0.0] * count
-
-    def say(self, words: Words) -> None:
-        """Nothing to do: they are read in place."""
-
-
 @dataclass(frozen=True, slots=True)
 class Label:
     """A label and all its values; none if they are unknown before the process runs.
@@ -424,16 +414,17 @@ class Instruments:
     backend: str
 
     def __init__(self, registry: CollectorRegistry, domain: Domain, *, store: Store | None = None) -> None:
-        kept = Private() if store is None else store
+        """``store``: of the numbers and words; None: the memory of this process."""
         layout = Layout.of(self.declared(), domain)
-        storage = Storage(domain, kept.numbers(layout.size), {}, {}, kept.say)
+        numbers: Numbers = [0.0] * layout.size if store is None else store.numbers(layout.size)
+        storage = Storage(domain, numbers, {}, {}, (lambda _: None) if store is None else store.say)
         for _, places in layout.gauges():
             for place in places:
                 storage.numbers[place] = 0.0  # the previous process's values ended with it
         vars(self)["backend"] = domain.backend.name
         for spec, at in layout.begins:
             vars(self)[spec.name] = spec.instrument(storage, at)
-        kept.say(storage.words)
+        storage.say(storage.words)
         registry.register(_Process(layout, storage))
 
     def __setattr__(self, name: str, value: object) -> None:
