@@ -120,8 +120,6 @@ class Frames:
 
 def inserted(data: memoryview, insertions: list[tuple[int, bytes]]) -> Buffer:
     """The data with each of ``insertions`` at its place."""
-    if not insertions:
-        return data
     pieces: list[Buffer] = []
     at = 0
     for place, frames in insertions:

@@ -140,12 +140,13 @@ class Splice(SharedConnection):
         was_between = self._from_client.is_between
         carried = self._from_client.follow(data, most=FRAMES_A_TURN)
         taken, rest = memoryview(data)[:carried], memoryview(data)[carried:]
-        resets = self._refuse(taken)
+        refused, silent = self._streams.refused()
+        resets = self._refuse(taken, refused, silent) if refused or silent or self._resets_due else []
         if self._streams.allowance.is_spent:
             self._has_frame = not was_between
             self._cut_flood()
             return b"", rest[:0]
-        return inserted(taken, resets), rest
+        return inserted(taken, resets) if resets else taken, rest
 
     def _forward(self, data: Buffer, rest: memoryview) -> None:
         if data:
@@ -155,8 +156,8 @@ class Splice(SharedConnection):
             self._client.rest = rest
             self._client.go_on()
 
-    def _refuse(self, taken: memoryview) -> list[tuple[int, bytes]]:
-        """Reset calls whose messages are too large, on both sides. Returns the frames to insert for the gRPC server, and their places.
+    def _refuse(self, taken: memoryview, refused: list[int], silent: list[int]) -> list[tuple[int, bytes]]:
+        """Reset calls whose messages are too large, or that are silent, on both sides. Returns the frames to insert for the gRPC server, and their places.
 
         It gets the reset before the frame that exceeded the limit. What the client still sends of these calls is forwarded, because it
         counts in the connection's flow control; a server drops it (RFC 9113 5.1).
@@ -165,7 +166,6 @@ class Splice(SharedConnection):
         if self._resets_due and frames.place is not None:
             insertions.append((frames.place, self._resets_due))
             self._resets_due = b""
-        refused, silent = self._streams.refused()
         if refused and frames.begun_at is not None:
             insertions.append((frames.begun_at, self._reset(refused)))
             refused = []

@@ -330,7 +330,7 @@ class HttpExchange(ClientExchange[RawResponse]):
         http, classified, request = self._http, self._classified, self._request
         target, gate, editing = classified.target, None, None
         if changed is not None:
-            gate = partial(_settle, changed)
+            gate = changed.answered
             if changed.body is not None:
                 self._body.replace(changed.body)
             if changed.is_edited:
@@ -369,10 +369,6 @@ class HttpExchange(ClientExchange[RawResponse]):
             return await self._body.whole(limit_bytes=limit_bytes, deadline_seconds=seconds)
         except ClientBodyError:
             return None  # the relay finds the same error in the body, and answers
-
-
-async def _settle(changed: ChangedWrite, status: int) -> None:
-    await changed.settle(is_success=200 <= status < 300)
 
 
 def _ended(request: web.BaseRequest, response: RawResponse | None, *, is_reused: bool) -> Ended:

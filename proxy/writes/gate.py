@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Protocol, TypeVar
 
 from vecsieve.adapters.base import Deletes
@@ -382,7 +383,7 @@ class WriteGate:
 
     def _count(self, judged: Judged, write: Operation) -> None:
         self.passed(WriteOutcome.JUDGED)
-        for tier, count in Counter(verdict.tier for verdict in judged.verdicts).items():
+        for tier, count in Counter(map(attrgetter("tier"), judged.verdicts)).items():
             self._points[tier].inc(count)
         copies = judged.event_points()
         self._services.metrics.write_copies_total.inc(len(copies))

@@ -85,7 +85,8 @@ def judge(
         earlier = judging.similarities(start, start + BLOCK_POINTS)
         # Most points have no near points: they are unique without a closer look. Only earlier points count.
         is_near = np.asarray(np.tril(earlier >= policy.write.related, start - 1).any(axis=1), np.bool_)
-        yield
+        if len(earlier) > READ_POINTS:
+            yield  # of fewer points it takes less than a turn of the loop
         for row, similarities in enumerate(earlier, start):
             if not (is_near[row - start] or judging.has_neighbours(row)):
                 verdicts.append(judging.unique(row))

@@ -373,6 +373,10 @@ class ChangedWrite:
         self._is_declined, self._receipt = receipt is None, receipt or self._receipt
         return body if receipt is None else receipt.body
 
+    async def answered(self, status: int) -> None:
+        """`settle`, by a status of HTTP."""
+        await self.settle(is_success=200 <= status < 300)
+
     async def settle(self, *, is_success: bool) -> None:
         """Settle the write after the database's answer, before the client gets its own. Raises UpstreamExchangeError as `Settling.settle`."""
         is_success = is_success and not self._is_declined

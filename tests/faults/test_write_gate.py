@@ -14,6 +14,7 @@ from support.qdrant.gated_writes import (
     DESCRIBED,
     JSON,
     STORED,
+    TARGET,
     Neighbours,
     asked,
     database,
@@ -152,6 +153,17 @@ FAULTS: dict[str, tuple[Neighbours, str]] = {
     "too many": (answering(said(b"{}", b"429 Too Many Requests")), "refused"),
     "server error": (answering(said(b"{}", b"500 Internal Server Error")), "refused"),
 }
+
+
+async def test_a_write_waits_a_quarter_of_its_clients_own_timeout_at_most() -> None:
+    async with (
+        database(stays_silent) as upstream,
+        running(upstream.url, policy=gate(mode="annotate", deadline_seconds=30.0)) as proxy,
+        asyncio.timeout(10),
+    ):
+        target = TARGET + (b"&" if b"?" in TARGET else b"?") + b"timeout=1"
+        assert comparable(await raw_exchange(proxy.port, put(upsert(1), target=target))) == STORED
+        assert await counted(proxy, "late") == 1
 
 
 @pytest.mark.parametrize("name", FAULTS)

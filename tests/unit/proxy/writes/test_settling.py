@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +16,8 @@ from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Question
 from vecsieve.adapters.writes import MergesPoints, WriteNeeds
 from vecsieve.proxy.runtime.loop import Owner
+from vecsieve.proxy.search.errors import LostReplyError
+from vecsieve.proxy.telemetry.labels import FailOpen
 from vecsieve.proxy.writes.rows import Kind, LeftOut
 from vecsieve.proxy.writes.settling import Change, Removal, Settling
 
@@ -125,3 +127,19 @@ async def test_a_removal_ends_when_its_client_leaves(monkeypatch: pytest.MonkeyP
     with pytest.raises(asyncio.CancelledError):
         await client
     assert journal.ended == VICTIMS.keys()
+
+
+async def test_where_the_second_look_fails_copies_of_stored_points_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(*_: object) -> Mapping[bytes, bytes]:
+        raise LostReplyError(FailOpen.OVERFETCH_RESET)
+
+    monkeypatch.setattr(Settling, "_now", fails)
+    stored, within = (
+        replace(ROWS[0], kind=Kind.LEFT_OUT, id=b"1", survivor=b"9"),
+        replace(ROWS[0], kind=Kind.LEFT_OUT, id=b"2", survivor=b"3"),
+    )
+    change = Change(left_out=(stored, within), left_out_places=(0, 1), points=removal().points, originals={b"9": b"{}"})
+    failed, unused = list[Exception](), cast("Any", None)
+    late = await settling(Rows(), ManualClock(), failed)._late(change, None, unused, POLICY)
+    assert late == [(stored, 0)]
+    assert [type(each) for each in failed] == [LostReplyError]
