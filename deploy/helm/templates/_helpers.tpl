@@ -42,6 +42,10 @@ env:
   {{- if eq .host "0.0.0.0" }}
   # Clients keep their connections: without an age a new replica gets no traffic until they reconnect.
   - {name: VECSIEVE_LIMITS_CONNECTION_AGE_SECONDS, value: "{{ .root.Values.connectionAgeSeconds }}"}
+  {{- if .root.Values.networkPolicy.enabled }}
+  # The inspector's last searches, identifiers only: the network policy opens the admin port to monitoring alone.
+  - {name: VECSIEVE_EXPLAIN_KEEP, value: "50"}
+  {{- end }}
   {{- end }}
   {{- if .root.Values.tlsSecret }}
   - {name: VECSIEVE_TLS_CERTIFICATE, value: "/etc/vecsieve-tls/tls.crt"}

@@ -123,6 +123,11 @@ def test_data_ports_are_open_only_where_others_connect_to_them(overlay: str, tmp
 
 
 @overlays
+def test_searches_are_kept_only_where_a_network_policy_closes_the_admin_port(overlay: str, tmp_path: Path) -> None:
+    assert (settings_of(overlay, tmp_path).explain.keep == 50) == (overlay == "service")
+
+
+@overlays
 def test_our_container_is_restricted(overlay: str) -> None:
     assert ours(overlay)["securityContext"] == {
         "runAsNonRoot": True,
