@@ -8,7 +8,7 @@ reports     the figures of one call, from which metrics, log and header are writ
 requests    one request, counted when it ends
 verdict     whether mode `on` pays, from what mode shadow measured, and its words
 log         the access log and all other lines, bounded and redacted
-tracing     spans' times and parents; stages of a search
-spans       which requests are recorded, and the values of a span
+tracing     which requests are recorded, their spans, and the stages of a search
+spans       the values of a span
 otel        the OpenTelemetry SDK, loaded only where traces are on
 """
