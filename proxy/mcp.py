@@ -253,21 +253,14 @@ def _search(places: Places, body: bytes) -> bytes:
 
 def _analyze(places: Places, body: bytes) -> bytes:
     request = decoded(_ANALYZE, body)
+    text = USUAL_FIELDS if request.text_field is None else (request.text_field,)
+    fields = FieldNames(text=text, source=USUAL_SOURCES)
+    options = AnalyzeOptions(collection=request.collection, fields=fields, limit=request.points, work=None)
     try:
         with closing(opened(places.collection(request.collection, request.vector_name), places.environment)) as source:
-            return as_json(analyze(source, _job(request)))
+            return as_json(analyze(source, options))
     except (SourceError, SettingsError) as error:
         raise ToolError(str(error)) from None
-
-
-def _job(request: AnalyzeArguments) -> AnalyzeOptions:
-    text = USUAL_FIELDS if request.text_field is None else (request.text_field,)
-    return AnalyzeOptions(
-        collection=request.collection,
-        fields=FieldNames(text=text, source=USUAL_SOURCES),
-        limit=request.points,
-        work=None,
-    )
 
 
 async def _explain(places: Places, body: bytes) -> bytes:

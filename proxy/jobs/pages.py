@@ -5,7 +5,7 @@ Texts of a collection are escaped on the page and never parsed as markup in a te
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -161,14 +161,19 @@ def _section_html(section: Section) -> str:
     return f"<section><h2>{escape(section.title)}</h2>{note}{inside}</section>"
 
 
+def _table_html(frame: str, caption: str, heads: Iterable[tuple[str, str]], rows: Iterable[str]) -> str:
+    """``heads``: each a class and its words."""
+    cells = "".join(f'<th scope="col" class="{kind}">{escape(head)}</th>' for kind, head in heads)
+    return (
+        f'<div class="{frame}"><table><caption>{escape(caption)}</caption><thead><tr>{cells}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
 def _figures_html(figures: Figures, section: Section) -> str:
     first, *others = figures.heads
-    heads = "".join(f'<th scope="col" class="name">{escape(head)}</th>' for head in others)
-    rows = "".join(_row_html(figures, number) for number in range(len(figures.rows)))
-    table = (
-        f'<div class="wide"><table><caption>{escape(figures.caption)}</caption><thead><tr>'
-        f'<th scope="col" class="left">{escape(first)}</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
-    )
+    heads = [("left", first), *(("name", head) for head in others)]
+    table = _table_html("wide", figures.caption, heads, (_row_html(figures, at) for at in range(len(figures.rows))))
     if not figures.bars:
         return table
     return f'<div class="pair"><figure>{columns(section.title, figures.bars)}</figure>{table}</div>'
@@ -189,20 +194,14 @@ def _row_html(figures: Figures, number: int) -> str:
 
 def _examples_html(examples: Examples) -> str:
     kinds = ("figure", "id", *("source",) * (len(examples.heads) - 3), "text")
-    heads = "".join(
-        f'<th scope="col" class="left {kind}">{escape(head)}</th>'
-        for kind, head in zip(kinds, examples.heads, strict=True)
-    )
-    rows = "".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>'
-        + "".join(f'<td class="left">{escape(cell)}</td>' for cell in row[1:])
+    heads = [(f"left {kind}", head) for kind, head in zip(kinds, examples.heads, strict=True)]
+    rows = (
+        f'<tr><th scope="row">{escape(first)}</th>'
+        + "".join(f'<td class="left">{escape(cell)}</td>' for cell in others)
         + "</tr>"
-        for row in examples.rows
+        for first, *others in examples.rows
     )
-    return (
-        f'<div class="family"><table><caption>{escape(examples.caption)}</caption><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
+    return _table_html("family", examples.caption, heads, rows)
 
 
 # Charts are inline SVG. Their figures are also in the table beside them, for screen readers.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from importlib.metadata import version
 from itertools import groupby
@@ -161,12 +161,7 @@ class _Copies:
     similarities: FloatMatrix
 
     def only(self, which: Mask) -> _Copies:
-        return _Copies(
-            places=self.places[which],
-            survivors=self.survivors[which],
-            evidence=self.evidence[which],
-            similarities=self.similarities[which],
-        )
+        return _Copies(**{each.name: getattr(self, each.name)[which] for each in fields(self)})
 
 
 def _deletions(swept: _Sweep, family: Families, which: Mask) -> _Copies:
