@@ -128,12 +128,6 @@ def test_columns_that_the_server_includes_unasked_are_named_when_others_are_adde
     assert widened(document, 24)["include"] == ["documents", "metadatas", "distances", "embeddings"]
 
 
-def test_all_searches_ask_for_as_many_as_the_one_that_wants_most() -> None:
-    _, document = read(query_embeddings=[VECTOR, VECTOR, VECTOR])
-    assert widened(document, 24, 96, 24)["n_results"] == 96
-    assert widen(document, [0, 0, 0]) == document.body
-
-
 def test_of_named_records_no_more_are_asked_for_than_are_named() -> None:
     searches, _ = read(ids=["a", "b", "c", "d", "e", "f"])
     assert searches[0].most == 6

@@ -33,18 +33,6 @@ def test_kept_cells_are_the_servers_bytes_in_the_order_of_keep() -> None:
     )
 
 
-def test_white_space_the_order_of_the_members_and_what_was_asked_for_stay() -> None:
-    reply = (
-        b' { "include" : [ "embeddings" , "distances" ] ,\n "distances":[ [0.5 , 1.5] ], "ids" : [ ["a" , "b"] ],'
-        b' "embeddings" : [[ [1,0] , [ 0,1 ] ]] }\n'
-    )
-    assert trimmed(["embeddings", "distances"], reply, [0, 1]) == reply
-    assert trimmed(["embeddings", "distances"], reply, [1]) == (
-        b' { "include" : [ "embeddings" , "distances" ] ,\n "distances":[ [1.5] ], "ids" : [ ["b"] ],'
-        b' "embeddings" : [[ [ 0,1 ] ]] }\n'
-    )
-
-
 @pytest.mark.parametrize(
     ("include", "told", "left"),
     [
@@ -61,15 +49,3 @@ def test_the_list_of_what_was_included_is_the_clients_again(
 ) -> None:
     answer = trimmed(include, b'{"ids":[["a","b"]],"include":%s}' % told, [0, 1])
     assert answer == b'{"ids":[["a","b"]],"include":%s}' % left
-
-
-def test_an_older_server_tells_it_in_its_own_order() -> None:
-    told = b'{"ids":[["a"]],"data":null,"included":["embeddings","metadatas","distances","documents"]}'
-    answer = trimmed(["documents", "metadatas"], told, [0])
-    assert answer == b'{"ids":[["a"]],"data":null,"included":["metadatas","documents"]}'
-
-
-def test_searches_keep_different_numbers_of_rows_and_none() -> None:
-    reply = b'{"ids":[["a","b"],["c"],[]],"documents":[["x","y"],["z"],[]],"include":["documents","distances"]}'
-    answer = trimmed(["documents"], reply, [1], [], [], needs=Needs(vectors=False))
-    assert answer == b'{"ids":[["b"],[],[]],"documents":[["y"],[],[]],"include":["documents"]}'

@@ -17,15 +17,6 @@ def said(text: bytes, *wanted: str) -> tuple[str, ...] | None:
     return None if echo is None else echo.columns
 
 
-def test_cells_stand_where_they_stand() -> None:
-    text = b' {"ids": [["a", "b"], []], "documents": [[null ,"x]"],[]], "uris": null, "distances":[[-1.5,null],[]]}'
-    found = columns(text)
-    assert list(found) == ["ids", "documents", "distances"]
-    assert [text[slice(*span)] for span in found["documents"].cells[0].spans] == [b"null", b'"x]"']
-    assert [text[slice(*cells.array)] for cells in found["ids"].cells] == [b'["a", "b"]', b"[]"]
-    assert text[slice(*found["distances"].span)] == b"[[-1.5,null],[]]"
-
-
 def test_a_reply_of_an_older_server_has_a_column_of_which_nothing_is_known_but_that_it_is_null() -> None:
     assert list(columns(b'{"ids":[["a"]],"data":null,"included":[]}')) == ["ids"]
     with pytest.raises(ValueError, match="data"):

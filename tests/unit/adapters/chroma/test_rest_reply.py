@@ -54,13 +54,6 @@ def test_a_pool_has_what_the_columns_say() -> None:
     assert (found.unusable, found.compared_by, found.vector_name) == (0, "", None)
 
 
-def test_a_cell_that_is_null_is_nothing_and_stays_a_candidate() -> None:
-    found = pool(told(embeddings=[[None, [0.6, 0.8]]], distances=[[None, 0.4]]))
-    assert np.isnan(found.vectors[0]).all()
-    assert np.isnan(found.scores[0])
-    assert found.unusable == 1
-
-
 def test_columns_that_are_null_leave_nothing_to_compare() -> None:
     found = pool(told(embeddings=None))
     assert (found.unusable, found.compared_by, found.size) == (2, None, 2)

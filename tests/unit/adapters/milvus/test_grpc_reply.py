@@ -54,32 +54,6 @@ def kept(message: Any, *rows: int, search: SearchCall | None = None) -> Any:
     return message_type("SearchResults").FromString(answer)
 
 
-def test_the_pool_of_a_reply() -> None:
-    [pool] = read(results()).pools
-    assert pool.scores.tolist() == pytest.approx([1.0, 0.9, 0.8])
-    assert pool.vectors.tolist() == [[0, 1], [2, 3], [4, 5]]
-    assert pool.ids == (b"%d" % 2**62, b"-1", b"300")
-    assert (pool.compared_by, pool.unusable) == ("vec", 0)
-
-
-def test_kept_rows_stand_in_the_order_of_keep_and_what_was_added_is_gone() -> None:
-    answer = kept(results(), 2, 0).results
-    assert list(answer.ids.int_id.data) == [300, 2**62]
-    assert [column.field_name for column in answer.fields_data] == ["text"]
-    assert list(answer.fields_data[0].scalars.string_data.data) == ["t2", "t0"]
-    assert answer.fields_data[0].field_id == 102
-    assert list(answer.scores) == pytest.approx([0.8, 1.0])
-    assert (list(answer.topks), answer.top_k, list(answer.output_fields)) == ([2], 2, ["text"])
-
-
-def test_what_stands_around_the_results_stays() -> None:
-    message = results()
-    body = message.SerializeToString() + b"\xf8\x07\x01"
-    search = call()
-    answer = ADAPTER.trim(search, ADAPTER.parse_reply(search, body), [np.arange(2, dtype=np.intp)])
-    assert answer.endswith(b"\x1a\x04docs\x20\x07\xf8\x07\x01")
-
-
 def test_top_k_is_what_the_server_would_have_said() -> None:
     """Milvus counts the rows of its longest list and leaves out a zero; Lite repeats what it was asked for."""
     assert kept(results(), 0).results.top_k == 1
@@ -87,31 +61,6 @@ def test_top_k_is_what_the_server_would_have_said() -> None:
     lite = results()
     lite.results.top_k = 10
     assert kept(lite, 0).results.top_k == 2
-
-
-def test_the_rows_of_several_queries_are_cut_apart() -> None:
-    message, search = results(), call(queries=2)
-    message.results.num_queries = 2
-    del message.results.topks[:]
-    message.results.topks.extend([1, 2])
-    message.results.recalls.extend([0.5, 0.25])
-    reply = read(message, search)
-    assert [pool.size for pool in reply.pools] == [1, 2]
-    assert reply.pools[1].vectors.tolist() == [[2, 3], [4, 5]]
-    answer = ADAPTER.trim(search, reply, [np.array([0]), np.array([1])])
-    found = message_type("SearchResults").FromString(answer).results
-    assert list(found.ids.int_id.data) == [2**62, 300]
-    assert (list(found.topks), list(found.recalls)) == ([1, 1], [0.5, 0.25])
-
-
-def test_text_ids_and_distances_are_cut_too() -> None:
-    message = results()
-    message.results.ids.ClearField("int_id")
-    message.results.ids.str_id.data.extend(["ü", "b", "c"])
-    message.results.distances.extend([0.5, 0.25, 0.125])
-    assert read(message).pools[0].ids == ('"ü"'.encode(), b'"b"', b'"c"')
-    answer = kept(message, 1).results
-    assert (list(answer.ids.str_id.data), list(answer.distances)) == (["b"], [0.25])
 
 
 def test_a_reply_without_rows_is_a_pool_without_candidates() -> None:
@@ -170,19 +119,6 @@ def test_a_null_among_vectors_is_a_candidate_without_one(where: str, is_compact:
     found = kept(message, 1, 2, search=search).results.fields_data[1]
     assert list((found if where == "column" else found.vectors).valid_data) == [False, True]
     assert list(found.vectors.float_vector.data) == ([4, 5] if is_compact else [2, 3, 4, 5])
-
-
-def test_keys_of_dynamic_rows_that_were_added_are_read_and_gone() -> None:
-    search = call(needs=Needs(known=SCHEMA, optional_fields=("page", "nobody")))
-    message = results()
-    meta = message.results.fields_data.add(type=23, field_name="$meta", is_dynamic=True)
-    meta.scalars.json_data.data.extend([b'{"page": {"a":1}}', b"no json", b"{}"])
-    message.results.output_fields.append("page")
-    [pool] = read(message, search).pools
-    assert pool.fields == ((b'{"a":1}', None), (None, None), (None, None))
-    answer = kept(message, 0, search=search).results
-    assert [column.field_name for column in answer.fields_data] == ["text"]
-    assert list(answer.output_fields) == ["text"]
 
 
 def test_a_key_that_has_become_a_field_is_gone_as_well() -> None:
@@ -276,15 +212,3 @@ def test_without_a_need_for_vectors_none_is_asked_for_and_the_pool_names_the_one
     (pool,) = read(message, lean).pools
     assert (pool.compared_by, pool.vectors.shape, pool.unusable) == ("vec", (3, 0), 3)
     assert pool.ids == (b"4611686018427387904", b"-1", b"300")
-
-
-def test_the_partitions_of_a_search_are_its_part_of_the_collection() -> None:
-    def partition(*names: str) -> bytes:
-        message = message_type("SearchRequest").FromString(request("vec", 1, ["text"], 2, None))
-        message.partition_names.extend(names)
-        operation = Operation(backend="milvus", name="search", collection="default/docs")
-        parsed = ADAPTER.parse_request(operation, message.SerializeToString(), Needs(known=SCHEMA))
-        return parsed.searches[0].partition
-
-    assert partition() == b""
-    assert partition("a", "b") == b"a\0b"

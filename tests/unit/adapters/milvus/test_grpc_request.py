@@ -12,7 +12,6 @@ import pytest
 from support.milvus.bodies import group
 from support.milvus.messages import message_type, pairs
 from vecsieve.adapters.contract import Needs, Operation, Reason, RequestHead, SearchCall, UnsupportedError
-from vecsieve.adapters.milvus.calls import DESCRIBE
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.milvus.search import REPLY_BYTES, Schema
 
@@ -49,15 +48,6 @@ def widened(call: SearchCall, *counts: int, name: str = "SearchRequest") -> Any:
 
 def params(message: Any) -> list[tuple[str, str]]:
     return [(pair.key, pair.value) for pair in message.search_params]
-
-
-def test_the_plain_search_is_read() -> None:
-    call = read(search(offset=3))
-    [found] = call.searches
-    assert (found.top_k, found.offset, found.pages, found.most) == (5, 3, True, 16_384)
-    assert found.query is not None
-    assert found.query.tolist() == [0.0, 1.0, 2.0, 3.0]
-    assert not read(search()).searches[0].pages
 
 
 def test_every_topk_is_raised_and_every_offset_lowered() -> None:
@@ -131,12 +121,6 @@ def test_what_leaves_a_search_alone(change: Callable[[Any], None], reason: Reaso
     message = search()
     change(message)
     assert refused(message) is reason
-
-
-def test_nothing_to_choose_among() -> None:
-    assert refused(search(topk=0)) is Reason.AMBIGUOUS_FIELD
-    assert refused(search(topk=1)) is Reason.SINGLE_RESULT
-    assert read(search(topk=1, offset=1)).searches[0].top_k == 1
 
 
 def test_a_field_set_twice_and_a_broken_message_leave_it_alone() -> None:
@@ -222,25 +206,6 @@ def test_a_hybrid_search_asks_for_more_of_what_its_parts_bring() -> None:
     assert list(wide.output_fields) == ["text", "vec"]
 
 
-def test_the_offset_of_a_page_may_be_repeated_in_the_parts_where_servers_ignore_it() -> None:
-    message = hybrid(offset=3)
-    pairs(message.requests[0].search_params, offset=3)
-    [found] = read(message, name="hybrid_search").searches
-    assert (found.top_k, found.offset) == (5, 3)
-    pairs(message.requests[1].search_params, offset=2)
-    assert refused(message, name="hybrid_search") is Reason.UNSUPPORTED_FIELD
-
-
-def test_a_hybrid_search_is_compared_by_its_first_dense_vector() -> None:
-    message = hybrid()
-    message.requests[0].placeholder_group = group(104, [b"sparse"])
-    assert list(widened(read(message, name="hybrid_search"), 9, name="HybridSearchRequest").output_fields) == [
-        "text", "other",
-    ]  # fmt: skip
-    message.requests[1].placeholder_group = group(21, [b"text"])
-    assert refused(message, name="hybrid_search") is Reason.UNSUPPORTED_FIELD
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -258,38 +223,9 @@ def test_what_leaves_a_hybrid_search_alone(change: Callable[[Any], None], reason
     assert refused(message, name="hybrid_search") is reason
 
 
-def test_the_collection_is_named_with_its_database() -> None:
-    def beside(metadata: str, message: str = "") -> str:
-        raw = message_type("SearchRequest")(db_name=message, collection_name="docs").SerializeToString()
-        found = MilvusGrpc().classify(
-            RequestHead(method="POST", path=SERVICE + "Search", message=raw, database=metadata)
-        )
-        assert found is not None
-        return found.collection
-
-    def named(message: str = "") -> str:
-        return beside("", message)
-
-    assert [named(), named("own"), beside("meta"), beside("meta", "own")] == [
-        "default/docs", "own/docs", "meta/docs", "own/docs",
-    ]  # fmt: skip
-
-
 def test_a_head_without_a_message_names_the_method_alone() -> None:
     found = MilvusGrpc().classify(RequestHead(method="POST", path=SERVICE + "HybridSearch"))
     assert found == Operation(backend="milvus", name="hybrid_search", collection="")
     assert MilvusGrpc().classify(RequestHead(method="POST", path=SERVICE + "Query")) is None
     broken = MilvusGrpc().classify(RequestHead(method="POST", path=SERVICE + "Search", message=b"\xff"))
     assert broken == Operation(backend="milvus", name="search", collection="")
-
-
-def test_the_question_describes_the_collection_that_is_searched() -> None:
-    operation = Operation(backend="milvus", name="search", collection="")
-    message = message_type("SearchRequest")(db_name="own", collection_name="docs", dsl="x").SerializeToString()
-    asked = MilvusGrpc().describe(operation, message)
-    assert asked is not None
-    assert asked.target == DESCRIBE
-    described = message_type("DescribeCollectionRequest").FromString(asked.body)
-    assert (described.db_name, described.collection_name) == ("own", "docs")
-    assert MilvusGrpc().describe(operation, b"") is None
-    assert MilvusGrpc().describe(operation, b"\xff") is None

@@ -235,14 +235,6 @@ def annotated(message: bytes, known: Schema | None = None, rows: tuple[int, ...]
     return message_type("WriteRequest").FromString(WRITES.annotated(found, dict.fromkeys(rows, NOTE)))
 
 
-def test_a_note_is_a_key_of_the_dynamic_field_and_the_only_change() -> None:
-    message = written(ID, VEC, dynamic({"tag": "t"}, {"a": 1, "_vecsieve": "old"}), TEXT)
-    expected = message_type("WriteRequest").FromString(message)
-    data = expected.fields_data[2].scalars.json_data.data
-    data[1] = data[1].replace(b'"old"', NOTE)
-    assert annotated(message) == expected
-
-
 def test_where_no_dynamic_field_came_it_is_added() -> None:
     message = written(ID, VEC, TEXT)
     changed = annotated(message)

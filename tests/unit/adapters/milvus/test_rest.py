@@ -165,24 +165,6 @@ def test_what_leaves_a_hybrid_search_alone(change: Callable[[dict[str, Any]], No
     assert verdict.value.reason is reason
 
 
-def test_texts_alone_leave_nothing_to_compare_by() -> None:
-    asked = hybrid()
-    for each in asked["search"]:
-        each["data"] = ["words"]
-    with pytest.raises(UnsupportedError):
-        read(asked)
-
-
-def test_a_text_beside_a_vector_is_a_list_like_any_other() -> None:
-    asked = hybrid()
-    part(data=["words"], annsField="sparse")(asked)
-    call = read(asked)
-    assert json.loads(ADAPTER.widen(call, [9]))["outputFields"] == ["text", "other"]
-    first, second = [each.call.searches[0].query for each in divide(asked).parts]
-    assert first is None
-    assert second is not None
-
-
 @pytest.mark.parametrize(
     ("change", "expected"),
     [

@@ -177,13 +177,6 @@ def test_a_note_is_a_member_of_its_row() -> None:
     assert rows == json.loads(answer)["data"]
 
 
-def test_counts_of_version_2_are_those_of_the_answer() -> None:
-    raw = reply(version=V2, cost=6, topks=[4], recalls=[0.5])
-    assert json.loads(kept(raw, 2, version=V2))["topks"] == [1]
-    assert json.loads(kept(raw, 2, version=V2))["recalls"] == [0.5]
-    assert b'"topks"' not in kept(reply(version=V2, cost=6), 2, version=V2)
-
-
 @pytest.mark.parametrize(
     "raw",
     [
@@ -205,12 +198,6 @@ def test_a_refusal_with_status_200_is_told_with_its_words() -> None:
     assert caught.value.words == b'"no"'
     with pytest.raises(DeclinedError):  # each version has its own code for success
         ADAPTER.parse_reply(read(body()), reply(version=V2))
-
-
-def test_a_member_that_looks_like_a_vector_is_none() -> None:
-    raw = b'{"code":200,"data":[{"distance":1,"id":"1","text":{"vector":[1,2]},"vector":[3,4]}]}'
-    [pool] = ADAPTER.parse_reply(read(body()), raw).pools
-    assert pool.vectors.tolist() == [[3, 4]]
 
 
 @given(data=st.data(), noise=st.one_of(st.binary(max_size=6), st.sampled_from([b'"vector":[', b"]", b"{", b","])))

@@ -105,10 +105,6 @@ def test_what_is_not_read(raw: bytes, reason: Reason) -> None:
     assert refused(raw) is reason
 
 
-def test_rows_without_ids_are_told_apart_by_their_place_where_they_are_not_stored_yet() -> None:
-    assert parsed(body({"vec": [1, 2]}, {"vec": [3, 4]}), notes=True).ids == (b'"#0"', b'"#1"')
-
-
 def test_all_rows_of_a_tenant_are_asked_for_in_one_search() -> None:
     raw = (
         b'{"collectionName":"docs","dbName":"d","partitionName":"p","data":'
@@ -234,14 +230,6 @@ def test_stored_rows_are_deleted_by_their_ids_in_the_writes_partition() -> None:
     assert isinstance(WRITES, MergesPoints)
 
 
-def test_a_merged_row_takes_its_place_and_all_else_is_the_clients() -> None:
-    found = parsed(body(row(), row(2), row(3), partitionName="p"))
-    other = b'{"id":2,"vec":[0.10,7],"text":"both"}'
-    shown = WRITES.merged(INSERTION, found, {0}, {1: other})
-    assert json.loads(shown) == {"collectionName": "docs", "data": [json.loads(other), row(3)], "partitionName": "p"}
-    assert other in shown
-
-
 @pytest.mark.parametrize(
     ("more", "is_dynamic", "expected"),
     [
@@ -263,9 +251,3 @@ def test_a_row_is_held_where_its_fields_hold_what_differs(
     )
     found = parsed(body(row("1", text="a")), known)
     assert WRITES.holds(found, 0, json.dumps(row(1, **more)).encode()) is expected
-
-
-def test_integers_that_queries_show_as_texts_are_numbers_in_a_payload() -> None:
-    known = read_rest_description(described(note="Int64"))
-    form = WRITES.form_of(parsed(body(row()), known))
-    assert form.payload_of({"id": "1", "vec": [1], "text": "a", "_vecsieve": "5"}) == {"text": "a", "_vecsieve": 5}

@@ -23,10 +23,6 @@ def test_a_note_is_a_member_and_all_others_stay(values: dict[str, object], space
     assert json.loads(noted(text, NOTE)) == {**values, "_vecsieve": json.loads(NOTE)}
 
 
-def test_a_row_without_a_document_gets_one() -> None:
-    assert noted(None, NOTE) == b'{"_vecsieve":{"tier":"exact"}}'
-
-
 @pytest.mark.parametrize("text", [b"[]", b"null", b'{"a":1,"a":2}', b"{", b'"{}"'])
 def test_another_value_gets_no_note(text: bytes) -> None:
     with pytest.raises(UnsupportedError):

@@ -70,19 +70,6 @@ def test_without_a_field_of_vectors_there_are_none() -> None:
     assert (pool.vectors.shape, pool.compared_by) == ((1, 0), None)
 
 
-def test_a_text_beside_vectors_in_the_source_is_whole() -> None:
-    """Long arrays are set aside before a reply is parsed, and come back in what is read of it."""
-    numbers = json.dumps([0.5] * 64)
-    source = (("text", json.dumps(f'"vec":{numbers}')), ("meta", f'{{"vec":{numbers}}}'))
-    stored = hit(0, vector=numbers, source=source)
-    pool = pool_of(Server(hits=(stored,)), {}, Needs(optional_fields=("text", "vec", "meta")))
-    assert [json.loads(raw) for raw in pool.fields[0] if raw is not None] == [
-        f'"vec":{numbers}',
-        [0.5] * 64,
-        {"vec": [0.5] * 64},
-    ]
-
-
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -3,11 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import orjson
 import pytest
 from servers.pinecone.grpc_messages import message_type
 
-from support.pinecone.messages import UNKNOWN, query, read
+from support.pinecone.messages import query, read
 from vecsieve.adapters.contract import Needs, Operation, Pool
 from vecsieve.adapters.pinecone import grpc
 from vecsieve.adapters.pinecone.grpc import Document, read_reply, trim
@@ -55,11 +54,6 @@ def test_scores_vectors_ids_and_fields_are_those_of_the_matches() -> None:
     assert (pool.unusable, pool.compared_by, pool.alone) == (0, "", ())
 
 
-def test_required_fields_stand_before_optional_ones() -> None:
-    needs = Needs(payload_fields=("b",), optional_fields=("a",))
-    assert pool_of(reply(scored("x", values=[1], metadata={"a": 1, "b": 2.5})), needs=needs).fields == ((b"2.5", b"1"),)
-
-
 def test_a_match_without_a_usable_vector_is_a_row_of_nan() -> None:
     body = reply(
         scored("a", values=[1, 0]), scored("b"), scored("c", values=[1]), scored("d", values=[float("inf"), 0])
@@ -91,23 +85,10 @@ def test_sparse_vectors_are_compared_where_there_are_no_dense_ones() -> None:
     )
 
 
-def test_numbers_one_by_one_are_read_as_packed_ones_are() -> None:
-    sparse = b"\x08\x01\x08\x05\x15\x00\x00\x00\x3f\x15\x00\x00\x80\x3e"
-    match = b"\x0a\x01a\x2a\x0e" + sparse
-    body = b"\x12" + bytes([len(match)]) + match
-    assert read("QueryResponse", body).matches[0].sparse_values.indices == [1, 5]
-    assert pool_of(body).vectors.tolist() == [[0.5, 0.25]]
-
-
 def test_the_record_that_was_searched_by_stands_alone() -> None:
     body = reply(scored("b", values=[1]), scored("a", values=[1]))
     assert pool_of(body, asked(vector=[], id="a")).alone == (1,)
     assert pool_of(body).alone == ()
-
-
-def test_identifiers_are_spelled_as_over_rest() -> None:
-    body = reply(scored('x"\\y', values=[1]))
-    assert [orjson.loads(one) for one in pool_of(body).ids] == ['x"\\y']
 
 
 def test_values_that_nobody_asked_for_are_taken_out() -> None:
@@ -118,20 +99,6 @@ def test_values_that_nobody_asked_for_are_taken_out() -> None:
     assert cut(body, [1, 0], asked()) == reply(scored("b"), scored("a", metadata={"t": 1}))
     wanted = asked(include_values=True)
     assert read("QueryResponse", cut(body, [1], wanted)).matches == read("QueryResponse", body).matches[1:]
-
-
-def test_everything_around_the_matches_and_what_nobody_knows_stays() -> None:
-    match = scored("a", values=[1, 0])
-    match.MergeFromString(UNKNOWN)
-    shown = scored("a")
-    shown.MergeFromString(UNKNOWN)
-    around = {"namespace": "ns", "usage": {"read_units": 7}, "results": [{"namespace": "old"}]}
-    body = reply(match, scored("b", values=[1, 0]), tail=UNKNOWN, **around)
-    assert cut(body, [0], asked()) == reply(shown, tail=UNKNOWN, **around)
-
-
-def test_nothing_kept_leaves_what_stands_around() -> None:
-    assert cut(reply(scored("a"), namespace="ns"), [], asked()) == reply(namespace="ns")
 
 
 def test_matches_that_do_not_stand_together_keep_their_places() -> None:

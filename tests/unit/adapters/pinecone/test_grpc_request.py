@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.pinecone.messages import SPARSE, UNKNOWN, query, read
+from support.pinecone.messages import SPARSE, UNKNOWN, query
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, UnsupportedError
 from vecsieve.adapters.pinecone import rest_request
 from vecsieve.adapters.pinecone.grpc import Document, read_request, widen
@@ -24,22 +24,6 @@ def refusal(body: bytes, needs: Needs | None = None) -> Reason:
     return verdict.value.reason
 
 
-def test_the_number_and_the_values_are_asked_for_behind_the_clients_own_bytes() -> None:
-    body = query(top_k=3, vector=[1, 2], namespace="ns", filter={"a": 1}, scan_factor=2.5)
-    assert widen(parsed(body)[1], [50]) == body + b"\x10\x32" + ASKING
-    assert widen(parsed(body)[1], [300]) == body + b"\x10\xac\x02" + ASKING
-    # Off, spelled out: the last one counts all the same.
-    off = body + b"\x20\x00"
-    assert read("QueryRequest", widen(parsed(off)[1], [50])).include_values is True
-
-
-def test_what_the_client_asks_for_already_is_not_asked_for_again() -> None:
-    body = query(top_k=3, id="a", include_values=True)
-    assert widen(parsed(body)[1], [50]) == body + b"\x10\x32"
-    assert widen(parsed(body)[1], [3]) == body
-    assert widen(parsed(query(top_k=3, id="a"))[1], [0]) == query(top_k=3, id="a")
-
-
 def test_what_a_search_asks_for() -> None:
     search, document = parsed(query(top_k=10, vector=[0.25, -1], namespace="größe"))
     assert (search.top_k, search.offset, search.pages) == (10, 0, False)
@@ -50,32 +34,6 @@ def test_what_a_search_asks_for() -> None:
     assert (document.emptied, document.self_id) == (True, "")
     assert not parsed(query(top_k=10, vector=[1], include_values=True))[1].emptied
     assert parsed(query(top_k=10, vector=[1]))[0].partition == b""
-
-
-def test_values_that_memory_has_are_not_asked_for() -> None:
-    body = query(top_k=3, vector=[1])
-    assert widen(parsed(body, Needs(vectors=False))[1], [9]) == body + b"\x10\x09"
-
-
-def test_a_search_by_id_knows_what_it_was_made_by() -> None:
-    search, document = parsed(query(top_k=10, id="größe!"))
-    assert search.query is None
-    assert document.self_id == "größe!"
-
-
-def test_sparse_and_hybrid_searches_are_taken() -> None:
-    assert parsed(query(top_k=3, sparse_vector=SPARSE))[0].query is None
-    assert parsed(query(top_k=3, sparse_vector=SPARSE, id="a"))[0].query is None
-    assert parsed(query(top_k=3, sparse_vector=SPARSE, vector=[1]))[0].query is not None
-
-
-def test_a_vector_of_single_numbers_goes_through() -> None:
-    assert refusal(b"\x10\x03" + b"\x3d\x00\x00\x80\x3f" * 2) is Reason.UNSUPPORTED_FIELD
-
-
-def test_a_vector_that_holds_no_number_is_not_compared_with() -> None:
-    search = parsed(query(top_k=3, vector=[1, float("nan")]))[0]
-    assert search.query is None
 
 
 QUERIES: list[dict[str, Any]] = [{"values": [1.0]}]
@@ -112,11 +70,6 @@ def test_required_fields_are_in_the_metadata_or_nowhere() -> None:
     assert refusal(query(top_k=3, vector=[1]), needs) is Reason.PAYLOAD_SELECTOR
     body = query(top_k=3, vector=[1], include_metadata=True)
     assert widen(parsed(body, needs)[1], [9]) == body + b"\x10\x09" + ASKING
-
-
-def test_metadata_is_never_asked_for_by_us() -> None:
-    body = query(top_k=3, vector=[1])
-    assert not read("QueryRequest", widen(parsed(body, Needs(optional_fields=("text",)))[1], [9])).include_metadata
 
 
 def test_no_more_is_asked_for_than_the_client_lets_the_index_look_at_and_a_reply_can_hold() -> None:

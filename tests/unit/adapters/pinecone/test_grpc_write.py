@@ -10,7 +10,7 @@ from servers.pinecone.grpc_messages import message_type
 
 from support.backends.writes import NOTHING
 from support.pinecone.messages import SPARSE, UNKNOWN, read
-from vecsieve.adapters.contract import MalformedReplyError, Reason, RequestHead, UnsupportedError
+from vecsieve.adapters.contract import Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.pinecone.grpc_write import PineconeGrpcWrites
 from vecsieve.adapters.wire.protobuf import length_field
 from vecsieve.adapters.writes import Inquiry, NewPoints, WriteNeeds
@@ -33,21 +33,6 @@ def parsed(message: bytes, *, most: int = 9, vector_name: str | None = None) -> 
     write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST, message=message))
     assert write is not None
     return WRITES.parse(write, message, WriteNeeds(vector_name=vector_name, keys=("text",), most=most))
-
-
-@pytest.mark.parametrize("method", ["Upsert", "Query", "Update", "Delete"])
-def test_an_upsert_is_told_by_its_method(method: str) -> None:
-    found = WRITES.classify(RequestHead(method="POST", path=f"/VectorService/{method}", host=HOST))
-    assert (None if found is None else found.collection) == ("docs-1" if method == "Upsert" else None)
-
-
-def test_vectors_are_read_with_ids_and_wanted_keys() -> None:
-    found = parsed(
-        written(row("ü", metadata={"text": "größe", "n": 1}), row("b"), {"id": "s", "sparse_values": SPARSE})
-    )
-    assert [json.loads(each) for each in found.ids] == ["ü", "b", "s"]
-    assert found.vectors[:2].tolist() == [[1.0, 0.5]] * 2
-    assert [None if each is None else json.loads(each) for (each,) in found.fields] == ["größe", None, None]
 
 
 @pytest.mark.parametrize(
@@ -90,22 +75,6 @@ def test_each_vector_has_a_query_of_its_own() -> None:
     assert read("QueryRequest", question.body) == made(
         vector=[1, 0.5], top_k=2, include_metadata=True, include_values=True
     )
-
-
-def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys() -> None:
-    found = parsed(written(row("a"), row("b")))
-    asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
-    hits = [
-        {"id": "x", "score": 0.5, "values": [1, 2], "metadata": {"text": "t"}},
-        {"id": "y", "score": 0.25, "values": [3, 4]},
-    ]
-    reply = message_type("QueryResponse")(matches=hits, namespace="n", usage={"read_units": 5}).SerializeToString()
-    near = WRITES.neighbours(found, asked, [b"", reply])
-    assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([1, 1], (b'"x"', b'"y"'), [0.5, 0.25])
-    assert near.vectors.tolist() == [[1.0, 2.0], [3.0, 4.0]]
-    assert near.fields == ((b'"t"',), (None,))
-    with pytest.raises(MalformedReplyError):
-        WRITES.neighbours(found, asked, [b"", reply[:-3]])
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"a": 1.5, "text": "t"}, {"_vecsieve": "old", "b": True}])

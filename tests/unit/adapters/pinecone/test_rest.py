@@ -64,31 +64,6 @@ def test_values_that_nobody_asked_for_become_an_empty_list_and_sparse_ones_go(up
     assert trimmed(b'{"topK":2,"vector":[1]}', reply % upstream, [0]) == reply % client
 
 
-def test_values_that_were_asked_for_stay_as_they_are() -> None:
-    reply = b'{"matches":[{"id":"a","score":1,"values":[1.50],"sparseValues":{"indices":[1],"values":[2]}}]}'
-    assert trimmed(b'{"topK":2,"vector":[1],"includeValues":true}', reply, [0]) == reply
-
-
-def test_matches_are_left_out_and_everything_around_them_stays() -> None:
-    reply = (
-        b' {"results":[ ],\n"matches":[ {"id":"a","score":1,"values":[]} , {"id":"b","score":1,"values":[]},'
-        b'{"id":"c","score":1,"values":[]} ],"usage":{"readUnits":6},"new":{"matches":[1]}} '
-    )
-    expected = reply.replace(b' , {"id":"b","score":1,"values":[]}', b"")
-    assert trimmed(b'{"topK":2,"vector":[1]}', reply, [0, 2]) == expected
-
-
-def test_fields_that_were_asked_for_by_us_alone_are_taken_out_of_a_record() -> None:
-    path = "/records/namespaces/ns/search"
-    reply = b'{"result":{"hits":[{"_id":"a","_score":0.5,"fields":{"text":"x","title":"t"}}]},"usage":{"read_units":5}}'
-    own = b'{"query":{"top_k":2,"inputs":{"text":"a"}},"fields":["title"]}'
-    assert trimmed(own, reply, [0], path=path) == reply.replace(b'"text":"x",', b"")
-    every = b'{"query":{"top_k":2,"inputs":{"text":"a"}}}'
-    assert trimmed(every, reply, [0], path=path) == reply
-    alone = reply.replace(b',"title":"t"', b"")
-    assert trimmed(own, alone, [0], path=path) == alone.replace(b'"text":"x"', b"")
-
-
 def test_a_document_keeps_its_id_and_score_and_what_the_client_named() -> None:
     path = "/namespaces/ns/documents/search"
     clause = b'"score_by":[{"type":"dense_vector","field":"v","values":[1,0]}],"top_k":2'
@@ -100,10 +75,3 @@ def test_a_document_keeps_its_id_and_score_and_what_the_client_named() -> None:
     for selection in (b'["*"]', b'["v"]'):
         wanted = b'{%s,"include_fields":%s}' % (clause, selection)
         assert trimmed(wanted, reply, [0], path=path) == reply
-
-
-def test_a_document_may_begin_with_what_was_added() -> None:
-    path = "/namespaces/ns/documents/search"
-    request = b'{"score_by":[{"type":"dense_vector","field":"v","values":[1]}],"top_k":2}'
-    reply = b'{"matches":[{"v":[1], "_id":"a","_score":1}]}'
-    assert trimmed(request, reply, [0], path=path) == b'{"matches":[{"_id":"a","_score":1}]}'

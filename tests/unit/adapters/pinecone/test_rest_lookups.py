@@ -87,11 +87,6 @@ def _searched(namespace: str) -> tuple[SearchCall, Reply]:
     return asked, reply(asked)
 
 
-def test_what_is_known_is_not_asked_for_again() -> None:
-    assert [one.ids for one in lookups("", encoded("a", "b", "c"), {"b"})] == [("a", "c")]
-    assert lookups("", encoded("a", "b"), {"a", "b"}) == ()
-
-
 @pytest.mark.parametrize("ids", [(), (b'"a"',)])
 def test_less_than_two_candidates_are_compared_with_nobody(ids: tuple[bytes, ...]) -> None:
     assert lookups("", ids, frozenset()) == ()
@@ -148,16 +143,6 @@ def test_where_nobody_has_dense_values_sparse_ones_are_compared() -> None:
     rows = vectors_of(("a", "b", "c"), body(records))
     assert rows[:2].tolist() == [[0.5, 1.5], [0.5, 1.5]]
     assert np.isnan(rows[2]).all()
-
-
-def test_of_a_hybrid_record_the_dense_values_are_compared() -> None:
-    records = {one: {"values": [1, 2], "sparseValues": SPARSE} for one in "ab"}
-    assert vectors_of(("a", "b"), body(records)).tolist() == [[1, 2], [1, 2]]
-
-
-def test_ids_are_the_same_in_every_spelling() -> None:
-    written = b'{"vectors":{"\\u003ca":{"values":[1,2]},"\\ud83d\\ude00":{"values":[3,4]}}}'
-    assert vectors_of(("<a", "😀"), written).tolist() == [[1, 2], [3, 4]]
 
 
 def test_metadata_that_looks_like_values_is_none() -> None:
@@ -277,11 +262,6 @@ def test_only_a_records_search_whose_policy_says_so_is_looked_up() -> None:
     assert ADAPTER.lookups(query, read, frozenset()) == ()
 
 
-def test_a_search_without_readable_texts_is_worth_it_where_vectors_are_looked_up() -> None:
-    assert call(needs=Needs(lookups=True)).searches[0].top_k == 2
-    assert call(fields=[]).searches[0].top_k == 2
-
-
 @pytest.mark.parametrize(
     ("before", "usage", "charged"),
     [
@@ -308,13 +288,6 @@ def test_what_lookups_cost_is_added_to_a_plain_number_and_to_nothing_else(
     expected = plain if charged is None else plain.replace(usage.encode(), charged.encode())
     assert answer(asked, ADAPTER.charged(read, 7)) == expected
     assert answer(asked, ADAPTER.charged(read, 0)) == plain
-
-
-def test_a_usage_before_the_hits_is_charged_too() -> None:
-    asked = call()
-    text = b'{"usage":{"read_units":5},"result":{"hits":[{"_id":"a","_score":1,"fields":{}}],"more":1}}'
-    read = ADAPTER.parse_reply(asked, text)
-    assert answer(asked, ADAPTER.charged(read, 7)) == text.replace(b"5", b"12")
 
 
 def test_a_reply_of_another_adapter_is_a_mistake_of_ours() -> None:

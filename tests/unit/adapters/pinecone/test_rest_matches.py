@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.pinecone import rest_request
 from vecsieve.adapters.pinecone import rest_request as pinecone_rest_request
-from vecsieve.adapters.pinecone.rest import Match, array_of, has_id, read_matches, score_of
+from vecsieve.adapters.pinecone.rest import Match, array_of, has_id, read_matches
 from vecsieve.adapters.pinecone.rest_request import Layout
 
 QUERY = pinecone_rest_request.QUERY_LAYOUT
@@ -18,39 +15,10 @@ def matches(text: bytes, layout: Layout = QUERY) -> tuple[Match, ...]:
     return read_matches(text, (0, len(text)), layout)
 
 
-def test_the_list_stands_where_its_kind_of_reply_has_it() -> None:
-    text = b' {"results":[],"matches":[1],"usage":{}} '
-    start, end = array_of(text, QUERY.path)
-    assert text[start:end] == b"[1]"
-    text = b'{"result":{"hits":[2]},"matches":[1]}'
-    start, end = array_of(text, pinecone_rest_request.RECORDS_LAYOUT.path)
-    assert text[start:end] == b"[2]"
-
-
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"result":[]}', b'{"result":{}}', b'{"result":null}'])
 def test_a_reply_without_its_list_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"no |object"):
         array_of(text, pinecone_rest_request.RECORDS_LAYOUT.path)
-
-
-def test_a_match_is_read_whatever_the_order_of_its_members() -> None:
-    text = b'[{"metadata":{"a":1},"more":2,"score":-0.5,"id":"x"}, {"id":"y","score":null}]'
-    first, second = matches(text)
-    assert text[slice(*second.span)] == b'{"id":"y","score":null}'
-    assert list(first.payload) == ["a"]
-    assert second.payload == {}
-    assert score_of(text, first, QUERY) == -0.5
-    assert math.isnan(score_of(text, second, QUERY))
-
-
-def test_the_fields_of_a_document_are_its_own_members() -> None:
-    text = b'[{"_id":"x","_score":1,"text":"a"}]'
-    (match,) = matches(text, rest_request.DOCUMENTS_LAYOUT)
-    assert match.payload is match.members
-
-
-def test_metadata_may_be_null() -> None:
-    assert matches(b'[{"id":"x","score":1,"metadata":null}]')[0].payload == {}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.pinecone.bodies import FIELD_TEXTS, conversations
+from support.pinecone.bodies import conversations
 from vecsieve.adapters.contract import Needs, Pool, RequestHead
 from vecsieve.adapters.pinecone.rest import PineconeRest, ReplyDocument, parse_reply
 from vecsieve.adapters.pinecone.rest_request import Document
@@ -39,14 +39,6 @@ def test_dense_values_become_vectors() -> None:
     assert (pool.unusable, pool.compared_by, pool.vector_name, pool.alone) == (0, "", None, ())
 
 
-def test_where_nobody_has_dense_values_sparse_ones_are_compared() -> None:
-    sparse = '{"id":"a","score":1,"values":[],"sparseValues":{"indices":[7,1],"values":[0.5,1.5]}}'
-    pool, _ = read(sparse + ',{"id":"b","score":1,"values":[]}')
-    assert pool.vectors[0].tolist() == [1.5, 0.5]
-    assert np.isnan(pool.vectors[1]).all()
-    assert pool.unusable == 1
-
-
 def test_of_a_hybrid_record_the_dense_values_are_compared() -> None:
     hybrid = '{"id":"a","score":1,"values":[1,2],"sparseValues":{"indices":[7],"values":[0.5]}}'
     pool, document = read(hybrid)
@@ -67,19 +59,6 @@ def test_a_vector_of_another_dimension_is_unusable() -> None:
     )
     assert pool.unusable == 2
     assert pool.compared_by == ""
-
-
-def test_fields_are_upstreams_bytes_and_none_where_absent() -> None:
-    needs = Needs(payload_fields=("tenant",), optional_fields=("text", "no"))
-    match = '{"id":"a","score":1,"values":[1],"metadata":{"text":"\\ud800é","tenant":1.50}}'
-    pool, _ = read(match + ',{"id":"b","score":1,"values":[1]}', needs=needs)
-    assert pool.fields == ((b"1.50", '"\\ud800é"'.encode(), None), (None, None, None))
-
-
-def test_the_record_a_search_was_made_by_stands_alone() -> None:
-    document = request(b'{"topK":5,"id":"\\u0061"}')
-    pool, _ = read('{"id":"b","score":1,"values":[1]},{"id":"a","score":1,"values":[1]}', document=document)
-    assert pool.alone == (1,)
 
 
 def test_records_have_fields_and_no_vectors() -> None:
@@ -104,13 +83,6 @@ def test_a_document_has_its_vector_among_its_fields_and_perhaps_no_score() -> No
     assert pool.unusable == 1
 
 
-@pytest.mark.parametrize("text", [text for text in FIELD_TEXTS if "values" in text])
-def test_metadata_that_looks_like_values_is_not_taken_for_them(text: str) -> None:
-    pool, document = read(f'{{"id":"a","score":1,"values":[1,2],"metadata":{{"values":[3,4],"m":{text}}}}}')
-    assert pool.vectors.tolist() == [[1, 2]]
-    assert document.source.spans == ()
-
-
 @pytest.mark.parametrize(
     "match",
     [
@@ -128,12 +100,6 @@ def test_metadata_that_looks_like_values_is_not_taken_for_them(text: str) -> Non
 def test_a_match_that_cannot_be_read_with_certainty_makes_the_reply_malformed(match: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         read(match)
-
-
-def test_values_with_something_else_in_them_are_unusable_and_not_lost() -> None:
-    pool, document = read('{"id":"a","score":1,"values":[1,"NaN"]},{"id":"b","score":1,"values":[1,2]}')
-    assert pool.unusable == 1
-    assert document.source.spans == ()
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"matches":null}', b'{"matches":{}}', b'{"matches":[]'])

@@ -47,12 +47,6 @@ def test_the_field_of_the_vector_is_asked_for(selection: str, shown: str) -> Non
     assert wide == body(DENSE, shown)
 
 
-def test_an_absent_selection_is_put_in_front() -> None:
-    request = b' {"top_k":3,"score_by":[%s]}' % DENSE.encode()
-    wide = b' {"include_fields":["_values"],"top_k":50,"score_by":[%s]}' % DENSE.encode()
-    assert widen(read(request)[1], [50]) == wide
-
-
 def test_what_a_search_by_vector_asks_for() -> None:
     search, document = read(body(DENSE))
     assert search.query is not None
@@ -60,12 +54,6 @@ def test_what_a_search_by_vector_asks_for() -> None:
     assert (search.top_k, search.most) == (3, rest_request.most_matches(numbers=2, has_texts=True))
     assert (document.vector, document.emptied) == ("_values", False)
     assert document.added == {"_values"}
-
-
-def test_required_fields_come_with_the_vector_and_texts_only_where_the_client_wants_them() -> None:
-    needs = Needs(payload_fields=("tenant",), optional_fields=("text",))
-    assert read(body(DENSE), needs)[1].added == {"_values", "tenant"}
-    assert read(body(DENSE, ',"include_fields":["text"]'), needs)[1].added == {"_values", "tenant"}
 
 
 @pytest.mark.parametrize(
@@ -84,10 +72,6 @@ def test_every_other_ranking_is_compared_by_its_texts(clauses: str) -> None:
     assert document.vector is None
     assert document.added == {"text"}
     assert refusal(body(clauses), Needs(payload_fields=("tenant",))) is Reason.NOTHING_TO_DO
-
-
-def test_the_field_may_be_the_one_of_a_list() -> None:
-    assert read(body('{"type":"dense_vector","fields":["v"],"values":[1]}'))[1].vector == "v"
 
 
 @pytest.mark.parametrize(

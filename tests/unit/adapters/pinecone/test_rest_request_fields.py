@@ -28,14 +28,6 @@ def edited(text: bytes, selected: Selected) -> bytes:
     return splice(text, [selected.edit] if selected.edit else [])
 
 
-def test_of_records_every_field_comes_unless_some_are_listed() -> None:
-    for text in (None, b'["*"]', b'["a","*"]'):
-        selected = records(text, ("tenant",), ("text",))
-        assert selected.edit is None
-        assert selected.added == frozenset()
-        assert selected.readable == {"tenant", "text"}
-
-
 def test_missing_fields_are_put_behind_the_listed_ones() -> None:
     text = b'[ "text" , "a" ]'
     selected = records(text, ("tenant",), ("text", "größe"))
@@ -44,31 +36,12 @@ def test_missing_fields_are_put_behind_the_listed_ones() -> None:
     assert selected.readable == {"tenant", "text", "größe"}
 
 
-def test_a_list_that_has_everything_stays() -> None:
-    assert records(b'["text"]', ("text",)) == Selected(None, frozenset(), frozenset({"text"}))
-
-
 @pytest.mark.parametrize("text", [b"[]", b'["te*"]'])
 def test_a_list_of_which_the_meaning_is_not_sure_is_not_widened(text: bytes) -> None:
     assert records(text, (), ("text",)) == Selected(None, frozenset(), frozenset())
     with pytest.raises(UnsupportedError) as verdict:
         records(text, ("tenant",), ("text",))
     assert verdict.value.reason is Reason.PAYLOAD_SELECTOR
-
-
-def test_of_documents_no_field_comes_unless_some_are_listed() -> None:
-    selected = documents(None, ("_values",), ("text",))
-    assert edited(b'{"top_k":2}', selected) == b'{"include_fields":["_values","text"],"top_k":2}'
-    assert selected.added == {"_values", "text"}
-    assert edited(b"null", documents(b"null", ("_values",))) == b'["_values"]'
-    assert edited(b"[]", documents(b"[]", ("_values",))) == b'["_values"]'
-    assert edited(b'["a"]', documents(b'["a"]', ("_values",))) == b'["a","_values"]'
-    assert documents(b'["*"]', ("_values",)).edit is None
-
-
-def test_nothing_wanted_is_nothing_changed() -> None:
-    for text in (None, b"null", b"[]", b'["a"]'):
-        assert documents(text).edit is None
 
 
 def test_names_that_are_no_fields_are_never_asked_for() -> None:

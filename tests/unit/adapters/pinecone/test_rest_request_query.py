@@ -55,19 +55,6 @@ def test_what_a_search_asks_for() -> None:
     assert not read(b'{"topK":10,"vector":[1],"includeValues":true}')[1].emptied
 
 
-def test_a_search_by_id_knows_what_it_was_made_by() -> None:
-    search, document = read('{"topK":10,"id":"größe\\u0021","vector":[]}'.encode())
-    assert search.query is None
-    assert document.self_id == "größe!"
-
-
-def test_sparse_and_hybrid_searches_are_taken() -> None:
-    sparse = b'{"indices":[1],"values":[0.5]}'
-    assert read(b'{"topK":3,"sparseVector":%s}' % sparse)[0].query is None
-    assert read(b'{"topK":3,"sparse_vector":%s,"id":"a"}' % sparse)[0].query is None
-    assert read(b'{"topK":3,"sparse_vector":%s,"vector":[1]}' % sparse)[0].query is not None
-
-
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

@@ -61,11 +61,6 @@ def test_a_rerank_that_leaves_out_nothing_leaves_nothing_to_choose(members: str)
     assert refusal(reranked(members)) is Reason.NOTHING_TO_DO
 
 
-def test_a_record_that_a_search_was_made_by_is_known() -> None:
-    assert read(b'{"query":{"id":"a","top_k":3}}')[1].self_id == "a"
-    assert read(b'{"query":{"inputs":{"text":"a"},"top_k":3}}')[1].self_id == ""
-
-
 def test_there_are_no_vectors_to_compare() -> None:
     search, document = read(b'{"query":{"top_k":3,"vector":{"values":[1,2]}}}')
     assert search.query is None

@@ -156,15 +156,6 @@ def merging() -> MergesPoints:
     return WRITES
 
 
-def test_a_merged_vector_has_the_numbers_of_one_and_the_metadata_of_both() -> None:
-    form = merging().form_of(parsed({"vectors": [row()]}))
-    stored = {"id": "a", "values": [1, 2], "sparseValues": {"indices": [3], "values": [0.5]}, "metadata": {"n": 1}}
-    coming = {"id": "b", "values": [3, 4], "sparse_values": {"indices": [4], "values": [0.5]}}
-    assert (form.payload_of(stored), form.payload_of(coming)) == ({"n": 1}, {})
-    assert form.given(coming, {"m": 2}, stored) == {**stored, "id": "b", "metadata": {"m": 2}}
-    assert form.given(stored, {}, {"id": "c", "values": [5]}) == {"id": "a", "values": [5], "metadata": {}}
-
-
 def test_stored_vectors_are_deleted_by_their_ids_in_the_writes_namespace() -> None:
     write = WRITES.classify(HEAD)
     assert write is not None

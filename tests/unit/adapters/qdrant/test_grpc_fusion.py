@@ -69,13 +69,6 @@ def test_each_prefetch_becomes_a_search_with_the_selectors_of_the_widened_root()
     assert (found.collection_name, found.timeout) == ("c", 4)
 
 
-def test_consistency_is_that_of_the_batch() -> None:
-    consistency = pb.ReadConsistency(factor=2)
-    found = batch(message(read_consistency=consistency))
-    assert found.read_consistency == consistency
-    assert not any(each.HasField("read_consistency") for each in found.query_points)
-
-
 def test_all_members_of_a_prefetch_are_those_of_its_search() -> None:
     lookup, params = pb.LookupLocation(collection_name="d"), pb.SearchParams(exact=True)
     whole = pb.PrefetchQuery(

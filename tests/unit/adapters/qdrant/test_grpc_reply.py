@@ -64,11 +64,6 @@ def test_a_pool_is_what_the_points_say() -> None:
     assert found.fields == ((), (), ())
 
 
-def test_an_empty_reply_is_an_empty_pool() -> None:
-    found = pool(one())
-    assert (found.size, found.vectors.shape, found.unusable, found.ids) == (0, (0, 0), 0, ())
-
-
 def test_a_vector_that_was_found_by_asking_for_all_is_to_be_remembered() -> None:
     found = pool(sparse(), point(1, a=[1.0, 0.0], b=[1.0]))
     assert (found.vector_name, found.compared_by) == ("b", "b")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -39,19 +38,6 @@ def parsed(data: bytes, needs: Needs) -> Pool:
 
 def read(*messages: Any, **needs: Any) -> Pool:
     return parsed(listed(*messages), Needs(**needs))
-
-
-def test_points_stand_in_the_order_of_the_reply() -> None:
-    pool = read(point(), point(id=grpc.PointId(num=8)), point(score=-1.0))
-    assert pool.ids == (b"7", b"8", b"7")
-    assert pool.versions == (b"3",) * 3
-    assert pool.scores.tolist() == [0.5, 0.5, -1.0]
-
-
-def test_a_score_that_is_left_out_is_zero_and_one_that_is_no_number_stays_so() -> None:
-    pool = read(point(score=0.0), point(score=math.nan))
-    assert pool.scores[0] == 0.0
-    assert math.isnan(pool.scores[1])
 
 
 def test_a_version_is_that_of_a_shard() -> None:

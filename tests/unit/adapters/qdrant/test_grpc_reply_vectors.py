@@ -11,8 +11,6 @@ from vecsieve.adapters.qdrant.grpc_reply import compare, find_best, named, vecto
 from vecsieve.adapters.qdrant.grpc_schema import proto
 from vecsieve.adapters.wire.schema import parsed
 
-NAN = [np.nan, np.nan]
-
 
 def output(value: Any, *, is_old: bool = False) -> Any:
     """A VectorOutput: of numbers, of rows, or of {index: number}."""
@@ -63,11 +61,6 @@ def test_names_of_a_points_vectors() -> None:
     assert named(stored(field(2, b""))) == named(stored(b"")) == {}
 
 
-def test_the_bare_vector_has_no_name() -> None:
-    assert vector_of(stored(bare([1.0])), "a") is None
-    assert vector_of(stored(several({"a": [1.0]})), "") is None
-
-
 def test_a_name_that_is_no_text_is_refused() -> None:
     with pytest.raises(ValueError, match="utf-8"):
         named(stored(field(2, field(1, field(1, b"\xff")))))
@@ -98,17 +91,6 @@ def best(*points: dict[str, Any], prefers: str = "", is_old: bool = False) -> st
 )
 def test_the_best_vector_to_compare_by(point: dict[str, Any], prefers: str, expected: str | None, is_old: bool) -> None:
     assert best({}, point, prefers=prefers, is_old=is_old) == expected
-
-
-def test_a_vector_some_points_lack_is_found_all_the_same() -> None:
-    assert best({"s": {1: 1.0}}, {"d": [1.0]}, prefers="s") == "d"
-
-
-@both_ways
-def test_dense_vectors_become_rows_and_what_is_missing_nan(is_old: bool) -> None:
-    found = compared([None, [1.0, 0.0], [0.0, 1.0], [1.0], [1.0, np.nan], [[1.0, 0.0]], {1: 1.0}, []], is_old=is_old)
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, [NAN, [1, 0], [0, 1], NAN, NAN, NAN, NAN, NAN])
 
 
 @both_ways

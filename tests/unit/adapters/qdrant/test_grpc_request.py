@@ -16,7 +16,6 @@ from vecsieve.adapters.qdrant.grpc_request import Document, _skeleton, parse_req
 from vecsieve.adapters.qdrant.rest_request import parse_request as parse_rest
 
 DENSE = grpc.Query(nearest=grpc.VectorInput(dense=grpc.DenseVector(data=[1.0, 2.0])))
-BY_ID = grpc.Query(nearest=grpc.VectorInput(id=grpc.PointId(num=3)))
 ALL = grpc.WithVectorsSelector(enable=True)
 PLAIN = Needs()
 
@@ -64,53 +63,9 @@ def test_a_limit_of_zero_is_the_servers_to_refuse() -> None:
     assert refusal("query", query(limit=0)) is Reason.AMBIGUOUS_FIELD
 
 
-def test_limits_of_64_bits_are_read_as_they_are() -> None:
-    (search,), _ = parsed("query", query(limit=2**64 - 1, offset=2**63))
-    assert (search.top_k, search.offset) == (2**64 - 1, 2**63)
-
-
-def test_one_result_is_its_own_representative() -> None:
-    assert refusal("query", query(limit=1)) is Reason.SINGLE_RESULT
-    assert refusal("query", query(limit=1, offset=0)) is Reason.SINGLE_RESULT
-    assert parsed("query", query(limit=1, offset=1))[0][0].offset == 1
-
-
-def test_an_offset_that_was_named_tells_that_there_are_pages_and_is_set_to_zero() -> None:
-    (search,), document = parsed("query", query(offset=7, with_vectors=ALL))
-    assert (search.offset, search.pages) == (7, True)
-    wide = widen(document, [30])
-    assert wide == document.body + b"\x40\x1e\x48\x00"
-    assert (grpc.QueryPoints.FromString(wide).limit, grpc.QueryPoints.FromString(wide).offset) == (30, 0)
-    (search,), document = parsed("query", query(offset=0, with_vectors=ALL))
-    assert (search.offset, search.pages) == (0, True)
-    assert widen(document, [10]) == document.body
-
-
-def test_the_dense_query_is_read_in_every_way_it_can_be_written() -> None:
-    (search,), _ = parsed("query", query())
-    assert search.query is not None
-    assert search.query.tolist() == [1.0, 2.0]
-    assert search.query.dtype == np.float32
-    (search,), _ = parsed("search", grpc.SearchPoints(vector=[1.0, 2.0], limit=5))
-    assert search.query is not None
-    assert search.query.tolist() == [1.0, 2.0]
-
-
 def test_numbers_that_are_not_packed_are_left_alone() -> None:
     unpacked = b"\x15\x00\x00\x80\x3f\x15\x00\x00\x00\x40\x20\x05"
     assert refusal("search", unpacked) is Reason.UNSUPPORTED_FIELD
-
-
-@pytest.mark.parametrize("numbers", [[], [float("nan")], [float("inf"), 1.0]])
-def test_a_query_that_cannot_be_used_is_none(numbers: list[float]) -> None:
-    variant = grpc.Query(nearest=grpc.VectorInput(dense=grpc.DenseVector(data=numbers)))
-    assert parsed("query", query(query=variant))[0][0].query is None
-
-
-def test_a_query_by_reference_or_compared_by_another_vector_is_none() -> None:
-    assert parsed("query", query(query=BY_ID))[0][0].query is None
-    assert parsed("query", query(using="a"), Needs(vector_name="b"))[0][0].query is None
-    assert parsed("query", query(using="a"), Needs(vector_name="a"))[0][0].query is not None
 
 
 def test_numbers_that_are_no_floats_are_left_alone() -> None:
@@ -151,20 +106,6 @@ def test_what_is_set_twice_is_read_as_the_server_merges_it() -> None:
 
 def batch(*items: Any, **members: Any) -> Any:
     return grpc.QueryBatchPoints(collection_name="c", query_points=items, **members)
-
-
-def test_items_of_a_batch_that_are_not_ours_stay_byte_for_byte() -> None:
-    sampled = query(query=grpc.Query(sample=grpc.Sample.Random), limit=7)
-    message = batch(query(limit=3, with_vectors=ALL), sampled, query(offset=2, with_vectors=ALL), timeout=9)
-    searches, document = parsed("query_batch", message)
-    assert [(search.top_k, search.offset) for search in searches] == [(3, 0), (10, 2)]
-    wide = grpc.QueryBatchPoints.FromString(widen(document, [12, 40]))
-    assert wide == batch(
-        query(limit=12, with_vectors=ALL), sampled, query(limit=40, offset=0, with_vectors=ALL), timeout=9
-    )
-    assert widen(document, [0, 0]) == document.body
-    assert widen(document, [3, 0]) == document.body
-    assert grpc.QueryBatchPoints.FromString(widen(document, [0, 40])).query_points[0] == message.query_points[0]
 
 
 def test_a_batch_without_any_search_of_ours_has_nothing_to_do() -> None:

@@ -93,15 +93,6 @@ FUSED = [
 ]
 
 
-@pytest.mark.parametrize("variant", FUSED)
-def test_a_fused_query_is_compared_by_a_vector_of_its_prefetches(variant: Any) -> None:
-    leaves = [prefetch(nearest(SPARSE), using="s"), prefetch(nearest(BY_ID), using="r")]
-    assert ranked("query", query(variant)) == Ranking(Kind.REFERENCE, "")
-    assert ranked("query", query(variant, prefetch=leaves)) == Ranking(Kind.REFERENCE, "r")
-    nested = prefetch(variant, prefetch=[*leaves, prefetch(nearest(DENSE), using="d")])
-    assert ranked("query", query(variant, prefetch=[nested])) == Ranking(Kind.DENSE, "d")
-
-
 def test_mmr_anywhere_is_a_wish_for_diversity_and_a_plain_order_below_is_not() -> None:
     mmr = prefetch(grpc.Query(nearest_with_mmr=grpc.NearestInputWithMmr(nearest=DENSE)))
     assert refusal("query", query(nearest(DENSE), prefetch=[mmr])) is Reason.ORDERING_CHOSEN
@@ -133,10 +124,3 @@ def test_a_search_is_dense_or_sparse() -> None:
     sparse = grpc.SearchPoints(vector=[1.0], sparse_indices=grpc.SparseIndices(data=[3]), vector_name="s")
     assert ranked("search", sparse) == Ranking(Kind.SPARSE, "s")
     assert refusal("search", grpc.SearchPoints(vector_name="a")) is Reason.UNSUPPORTED_FIELD
-
-
-def test_recommend_and_discover_name_their_vector_alone() -> None:
-    assert ranked("recommend", grpc.RecommendPoints(using="a")) == Ranking(Kind.REFERENCE, "a")
-    assert ranked("discover", grpc.DiscoverPoints(using="b")) == Ranking(Kind.REFERENCE, "b")
-    assert ranked("discover", grpc.DiscoverPoints()) == Ranking(Kind.REFERENCE, "")
-    assert refusal("discover", field(9, b"\xff")) is Reason.UNSUPPORTED_FIELD

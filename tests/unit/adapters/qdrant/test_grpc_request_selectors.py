@@ -93,10 +93,6 @@ def test_what_is_added_and_what_the_client_said_are_merged_to_both(client: Any, 
     assert wide(message, widen_vectors(read_vectors(message.with_vectors), name)).with_vectors == merged
 
 
-def test_nothing_is_added_where_nothing_is_missing() -> None:
-    assert widen_vectors(True, "a") == widen_vectors(("a",), "a") == {}
-
-
 @pytest.mark.parametrize(
     ("client", "fields_wanted", "optional", "planned", "merged"),
     [
@@ -123,11 +119,6 @@ def test_payload_keys_are_added_to_what_the_client_selects(
     assert plan == planned
     found = wide(message, widen_payload(plan))
     assert found.with_payload == merged if merged is not None else not found.HasField("with_payload")
-
-
-def test_a_selection_that_came_in_two_parts_is_merged() -> None:
-    two = field(2, field(1, b"a")) + field(2, field(1, b"b"))
-    assert read_vectors(search(VECTORS, two).with_vectors) == ("a", "b")
 
 
 @pytest.mark.parametrize(

@@ -117,17 +117,6 @@ def points(*numbers: int, vectors: bytes = UNNAMED) -> list[bytes]:
     return [field(1, field(1, b"\x08" + bytes([number])) + SCORE + vectors) for number in numbers]
 
 
-def test_kept_points_take_the_first_places_and_all_other_fields_stay() -> None:
-    one, two, three = points(1, 2, 3)
-    body = LATER + one + TIME + two + three + b"\x1a\x00"
-    behind = LATER + TIME + b"\x1a\x00"
-    wanted = grpc.WithVectorsSelector(enable=True)
-    assert trimmed(body, 0, 1, 2, with_vectors=wanted) == one + two + three + behind
-    assert trimmed(body, 2, 0, with_vectors=wanted) == three + one + behind
-    assert trimmed(body, with_vectors=wanted) == behind
-    assert trimmed(TIME, with_vectors=wanted) == TIME
-
-
 def test_a_point_that_had_nothing_of_ours_is_opaque() -> None:
     """Only what is taken out of is written again; a field that nobody knows may stand before the others."""
     odd = LATER + b"\x1d\x00\x00\x80\x3f" + ID + SCORE

@@ -44,18 +44,6 @@ def test_all_verbs_of_merging_are_there() -> None:
     assert isinstance(WRITES, MergesPoints)
 
 
-def test_a_write_without_some_points_is_the_clients_otherwise() -> None:
-    found = parsed(upsert(ONE, TWO, THREE, wait=True, shard_key_selector=keyed("eu")))
-    rest = pb.UpsertPoints.FromString(WRITES.without(found, {2, 0}))
-    assert rest == upsert(TWO, wait=True, shard_key_selector=keyed("eu"))
-
-
-def test_a_point_alone_is_json_as_over_rest() -> None:
-    found = parsed(upsert(ONE, TWO))
-    assert json.loads(WRITES.point(found, 0)) == {"id": 1, "vector": [1.5, 2.0], "payload": {"text": "a"}}
-    assert json.loads(WRITES.point(found, 1)) == {"id": UUID, "vector": [3.0, 4.0], "payload": {}}
-
-
 def test_a_point_whose_vector_the_database_makes_is_not_left_out() -> None:
     document = pb.Vector(document=pb.Document(text="a", model="m"))
     vectors = pb.Vectors(vectors=pb.NamedVectors(vectors={"a": pb.Vector(data=[1, 2]), "b": document}))

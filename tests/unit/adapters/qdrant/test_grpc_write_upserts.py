@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -59,14 +58,6 @@ def refused(message: bytes, wanted: WriteNeeds | None = None) -> Reason:
 def test_an_upsert_is_told_by_its_method_and_its_message(method: str, expected: str | None) -> None:
     found = WRITES.classify(RequestHead(method="POST", path=f"/qdrant.{method}", message=written(struct())))
     assert (None if found is None else found.collection) == expected
-
-
-@pytest.mark.parametrize("old", [False, True])
-def test_points_are_read_with_ids_vectors_and_wanted_keys(old: bool) -> None:
-    found = parsed(written(struct(7, bare(1, 2, old=old), text="größe"), struct(UUID.upper(), bare(3, 4, old=old))))
-    assert found.ids == (b"7", f'"{UUID}"'.encode())
-    assert found.vectors.tolist() == [[1.0, 2.0], [3.0, 4.0]]
-    assert [None if each is None else json.loads(each) for (each,) in found.fields] == ["größe", None]
 
 
 def test_of_several_dense_vectors_the_policys_is_compared() -> None:
@@ -169,11 +160,6 @@ def test_a_note_is_the_only_change() -> None:
     assert (note["duplicate_of"].integer_value, note["tier"].string_value) == (7, "exact")
     assert note["similarity"].double_value == 0.9931
     assert changed == pb.UpsertPoints.FromString(message)
-
-
-def test_a_note_replaces_the_one_that_is_there() -> None:
-    changed = pb.UpsertPoints.FromString(WRITES.annotated(parsed(written(struct(1, _vecsieve="old"))), {0: NOTE}))
-    assert changed.points[0].payload["_vecsieve"].struct_value.fields["duplicate_of"].integer_value == 7
 
 
 @pytest.mark.parametrize("identifier", [f'"{UUID}"', str(2**63)])

@@ -129,7 +129,3 @@ def test_a_null_payload_with_added_keys_stays_null() -> None:
 def test_a_kept_point_brings_the_separator_that_stood_before_it(keep: list[int], shown: str) -> None:
     sent = '[ {"id":1,"score":1} , {"id":2,"score":1},\t{"id":3,"score":1}\n]'
     assert trimmed({}, sent, keep) == shown
-
-
-def test_an_empty_list_stays_as_it_is() -> None:
-    assert trimmed({}, "[ ]", []) == "[ ]"

@@ -61,20 +61,6 @@ def test_the_fusion_is_read_with_the_widened_limit() -> None:
     assert (found.method, found.k, found.weights, found.threshold, found.limit) == (Method.RRF, 9, (2.0, 0.5), 0.25, 50)
 
 
-@pytest.mark.parametrize(
-    ("query", "method", "k"),
-    [(RRF, "rrf", 2), ({"fusion": "dbsf"}, "dbsf", 2), ({"rrf": {}}, "rrf", 2), ({"rrf": {"k": None}}, "rrf", 2)],
-)
-def test_absent_parameters_have_the_servers_defaults(query: dict[str, Any], method: str, k: int) -> None:
-    divided = divide(fusion(query=query))
-    assert divided is not None
-    assert (divided.fusion.method, divided.fusion.k, divided.fusion.weights) == (method, k, None)
-
-
-def test_one_prefetch_need_not_be_in_a_list() -> None:
-    assert items(fusion(prefetch=FIRST)) == [{**FIRST, "with_vector": ["a"]}]
-
-
 def test_the_roots_filter_holds_for_each_search() -> None:
     other = {"must_not": MUST["must"]}
     found = items(fusion(prefetch=[FIRST, {**SECOND, "filter": None}, {**FIRST, "filter": other}], filter=MUST))

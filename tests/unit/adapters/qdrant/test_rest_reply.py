@@ -146,12 +146,6 @@ def test_a_batch_of_another_length_is_malformed(lists: str) -> None:
         ADAPTER.parse_reply(batch, b'{"result":%s}' % lists.encode())
 
 
-def test_results_of_items_that_are_not_ours_are_not_even_read() -> None:
-    batch = call(b'{"searches":[{"query":[1]},{"query":null}]}', "query/batch")
-    body = b'{"result":[{"points":[]},{"anything":[{"vector":[1]}]}]}'
-    assert ADAPTER.trim(batch, ADAPTER.parse_reply(batch, body), [np.arange(0)]) == body
-
-
 def test_scores_vectors_and_fields_are_read_per_candidate() -> None:
     asked = call(b'{"query":[1,2],"with_payload":true}', needs=Needs(payload_fields=("tenant", "text")))
     points = [
@@ -186,10 +180,6 @@ def fields_of(payload: str, *optional: str, must: tuple[str, ...] = ()) -> tuple
     asked = call(b'{"query":[1,2],"with_payload":true}', needs=Needs(payload_fields=must, optional_fields=optional))
     (pool,) = ADAPTER.parse_reply(asked, enveloped(POINT % payload)).pools
     return pool.fields[0]
-
-
-def test_optional_fields_stand_behind_the_others() -> None:
-    assert fields_of('{"text":"x","t":1}', "text", "none", must=("t",)) == (b"1", b'"x"', None)
 
 
 @given(

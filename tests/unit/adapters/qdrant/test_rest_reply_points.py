@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,11 +96,6 @@ def test_what_is_no_point_is_a_value_error(point: bytes) -> None:
 def test_scores_are_read_as_written(digits: bytes, score: float) -> None:
     text = b'[{"id":1,"version":1,"score":%s}]' % digits
     assert score_of(text, read_points(text, (0, len(text)))[0]) == score
-
-
-def test_a_null_score_is_nan() -> None:
-    text = b'[{"id":1,"version":1,"score":null}]'
-    assert math.isnan(score_of(text, read_points(text, (0, len(text)))[0]))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from vecsieve.adapters.qdrant.rest_reply import compare, find_best, named
@@ -48,23 +47,6 @@ def test_names_of_a_vector_value() -> None:
 def test_the_best_vector_to_compare_by(point: dict[str, bytes], prefers: str, expected: str | None) -> None:
     assert best(point, prefers=prefers) == expected
     assert best({}, dict(reversed(point.items())), prefers=prefers) == expected
-
-
-def test_a_vector_some_points_lack_is_found_all_the_same() -> None:
-    assert best({"s": sparse([1], [1.0])}, {"d": b"[1]"}, prefers="s") == "d"
-
-
-def test_dense_vectors_become_rows_and_what_is_missing_nan() -> None:
-    found = compare([b"[1,0]", None, b"[0,1]", b"[1]", b"[1,null]", b"[[1,0]]", sparse([1], [1.0])])
-    assert found.vectors.dtype == np.float32
-    assert found.vectors[[0, 2]].tolist() == [[1, 0], [0, 1]]
-    assert np.isnan(found.vectors[[1, 3, 4, 5, 6]]).all()
-    assert found.unusable == 5
-    assert found.proven == (True, False, True, True, False, False, False)
-
-
-def test_the_first_usable_vector_gives_the_dimension() -> None:
-    assert compare([None, b"[]", b"[1,2,3]", b"[1,2]"]).vectors.shape == (4, 3)
 
 
 @pytest.mark.parametrize("values", [[], [None], [None, b"[]"], [b"null"], [b"[[]]"], [sparse([], [])]])

@@ -36,13 +36,6 @@ def refusal(name: str, body: bytes | dict[str, Any], needs: Needs = PLAIN) -> Re
     return caught.value.reason
 
 
-def test_limit_defaults_to_ten_on_query_and_is_inserted_only_when_it_must_change() -> None:
-    (search,), document = parsed("query", b'{"query":[1],"with_vector":true}')
-    assert (search.top_k, search.offset, search.pages) == (10, 0, False)
-    assert widen(document, [10]) == b'{"query":[1],"with_vector":true}'
-    assert widen(document, [50]) == b'{"limit":50,"query":[1],"with_vector":true}'
-
-
 @pytest.mark.parametrize("name", ["search", "recommend", "discover"])
 def test_the_older_endpoints_have_no_default_limit(name: str) -> None:
     ranking: dict[str, Any] = {"vector": [1]} if name == "search" else {}
@@ -50,17 +43,6 @@ def test_the_older_endpoints_have_no_default_limit(name: str) -> None:
     assert refusal(name, {**ranking, "limit": None}) is Reason.AMBIGUOUS_FIELD
     assert parsed(name, {**ranking, "limit": 3})[0][0].top_k == 3
     assert parsed(name, {**ranking, "top": 4})[0][0].top_k == 4
-
-
-def test_null_is_absent_where_the_server_says_so() -> None:
-    body = (
-        b'{"query":[1],"limit":null,"offset":null,"with_vector":null,"with_payload":null,"prefetch":null,"using":null}'
-    )
-    (search,), _ = parsed("query", body)
-    assert (search.top_k, search.offset, search.pages) == (10, 0, False)
-    assert widened("query", body, 50) == body.replace(b'"limit":null', b'"limit":50').replace(
-        b'"with_vector":null', b'"with_vector":[""]'
-    )
 
 
 @pytest.mark.parametrize(("offset", "pages"), [(b"0", True), (b"7", True)])
@@ -128,23 +110,10 @@ def test_the_first_result_alone_is_left_alone(limit: int, offset: int | None) ->
     assert refusal("query", {"query": [1], "limit": limit, "offset": offset}) is Reason.SINGLE_RESULT
 
 
-def test_one_result_behind_others_is_a_search() -> None:
-    assert parsed("query", {"query": [1], "limit": 1, "offset": 1})[0][0].top_k == 1
-
-
 @pytest.mark.parametrize("name", sorted(ENDPOINTS))
 def test_a_member_that_is_not_known_leaves_the_search_alone(name: str) -> None:
     ranking: dict[str, Any] = {"query": {"query": [1]}, "search": {"vector": [1]}}.get(name, {})
     assert refusal(name, {**ranking, "limit": 3, "diversity": 0.5}) is Reason.UNSUPPORTED_FIELD
-
-
-def test_members_the_server_ignores_are_left_as_they_are() -> None:
-    assert widened("query", b'{"query":[1],"limit":5,"top":9}', 30) == (
-        b'{"with_vector":[""],"query":[1],"limit":30,"top":9}'
-    )
-    assert widened("discover", b'{"target":1,"limit":5,"with_vectors":true}', 30) == (
-        b'{"with_vector":[""],"target":1,"limit":30,"with_vectors":true}'
-    )
 
 
 @pytest.mark.parametrize(
@@ -179,22 +148,6 @@ def test_names_that_need_escaping_are_escaped() -> None:
     assert json.loads(widened("query", body, 20))["with_vector"] == ['a"\\größe']
 
 
-def test_a_policys_vector_is_asked_for_first_and_the_query_vector_then_means_nothing() -> None:
-    body = b'{"query":[1],"using":"a","limit":5}'
-    (search,), document = parsed("query", body, Needs(vector_name="b", vector_hint="c"))
-    assert document.plans[0].name == "b"
-    assert search.query is None
-    assert b'"with_vector":["b"]' in widen(document, [20])
-
-
-@pytest.mark.parametrize(("hint", "expected"), [(None, b"true"), ("d", b'["d"]'), ("", b'[""]')])
-def test_a_hint_serves_where_the_query_does_not_tell(hint: str | None, expected: bytes) -> None:
-    needs = Needs(vector_hint=hint)
-    for query in (b'{"indices":[1],"values":[1]}', b"[[1],[2]]"):
-        body = b'{"query":%s,"using":"s","limit":5}' % query
-        assert widened("query", body, 5, needs=needs) == b'{"with_vector":' + expected + b"," + body[1:]
-
-
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [(b'["ghost"]', b'["ghost","s"]'), (b"[]", b'["s"]'), (b'["s"]', b'["s"]'), (b"true", b"true")],
@@ -204,10 +157,6 @@ def test_names_the_client_selects_are_still_asked_for_so_that_an_unknown_one_sta
 ) -> None:
     body = b'{"query":{"indices":[1],"values":[0.5]},"using":"s","with_vector":%s}'
     assert widened("query", body % selector, 10) == body % expected
-
-
-def test_a_hint_never_overrules_what_a_request_says() -> None:
-    assert b'["a"]' in widened("query", b'{"query":[1],"using":"a"}', 20, needs=Needs(vector_hint="d"))
 
 
 @pytest.mark.parametrize(
@@ -266,13 +215,6 @@ def test_a_batch_of_another_shape_is_left_alone(body: bytes, reason: Reason) -> 
     assert refusal("query_batch", body) is reason
 
 
-def test_a_count_of_0_leaves_an_items_bytes_alone() -> None:
-    body = b'{"searches":[{"query":[1],"limit":900,"offset":5},{"query":[2],"limit":3}]}'
-    assert widened("query_batch", body, 0, 30) == body.replace(
-        b'{"query":[2],"limit":3}', b'{"with_vector":[""],"query":[2],"limit":30}'
-    )
-
-
 def test_one_count_is_wanted_for_each_search() -> None:
     with pytest.raises(ValueError, match="zip"):
         widened("query", b'{"query":[1]}', 20, 20)
@@ -283,22 +225,6 @@ def test_a_key_that_is_no_unicode_text_is_left_to_the_server() -> None:
 
 
 TEXT = Needs(optional_fields=("text",))
-
-
-def test_a_payload_that_nobody_asked_for_is_forced_only_where_the_reply_can_be_restored() -> None:
-    # A server up to 1.9 writes null for it, and a reply in which all payload is ours no longer shows that.
-    assert b'"with_payload":["text"]' in widened("query", b'{"query":[1]}', 24, needs=TEXT)
-    for name, body in (
-        ("search", b'{"vector":[1],"limit":9}'),
-        ("recommend", b'{"limit":9}'),
-        ("discover", b'{"limit":9}'),
-    ):
-        assert b"with_payload" not in widened(name, body, 24, needs=TEXT)
-
-
-def test_optional_fields_are_added_to_a_selection_on_every_endpoint() -> None:
-    body = b'{"vector":[1],"limit":9,"with_payload":["a"]}'
-    assert b'"with_payload":["a","text"]' in widened("search", body, 24, needs=TEXT)
 
 
 @pytest.mark.parametrize("selector", [["text.part"], {"exclude": ["text"]}, {"include": ["a"], "exclude": ["b"]}, 7])

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
 from vecsieve.adapters.qdrant.ranking import Payload
-from vecsieve.adapters.qdrant.rest_request import Vectors, read_payload, read_vectors, widen_payload, widen_vectors
+from vecsieve.adapters.qdrant.rest_request import read_payload, read_vectors, widen_payload, widen_vectors
 
 
 def planned(
@@ -21,18 +19,6 @@ def planned(
 @pytest.mark.parametrize("selector", [None, "null", "false", "true", "[]", '["a"]', '{"exclude":["k"]}', "5", '"x"'])
 def test_nothing_is_planned_where_no_field_is_needed(selector: str | None) -> None:
     assert planned(selector) == (None, Payload())
-
-
-@pytest.mark.parametrize("selector", [None, "null", "false"])
-def test_a_payload_nobody_asked_for_is_asked_for_key_by_key_and_all_ours(selector: str | None) -> None:
-    assert planned(selector, "k", "other-key") == (
-        b'["k","other-key"]',
-        Payload(("k", "other-key"), is_forced=True),
-    )
-
-
-def test_the_whole_payload_needs_nothing() -> None:
-    assert planned("true", "k", "not.simple") == (None, Payload())
 
 
 @pytest.mark.parametrize(
@@ -115,30 +101,6 @@ def test_an_optional_key_that_could_not_be_restored_costs_itself_alone(
     assert (found, plan.is_forced, plan.added) == (value, False, added)
 
 
-def test_optional_keys_that_read_like_a_path_are_left_out() -> None:
-    assert planned(None, optional=("k", "a.b", "größe", "a b", ""))[0] == b'["k"]'
-    assert planned("false", optional=("a.b",))[0] is None
-    assert planned('["a"]', optional=("a.b",))[0] is None
-
-
-def test_optional_keys_come_behind_the_others_and_once() -> None:
-    assert planned("null", "t", optional=("k", "t"))[0] == b'["t","k"]'
-    assert planned('["a"]', "t", optional=("k", "t"))[0] == b'["a","t","k"]'
-
-
-@pytest.mark.parametrize("selector", ['["t.part"]', '{"exclude":["t"]}', "5", '{"include":["a"],"include":["b"]}'])
-def test_a_key_that_is_a_must_is_none_the_less_beside_optional_ones(selector: str) -> None:
-    with pytest.raises((UnsupportedError, ValueError)):
-        planned(selector, "t", optional=("k",))
-
-
-def test_optional_keys_are_not_forced_on_a_client_without_payload_unless_they_may_be() -> None:
-    for selector in (None, "null", "false"):
-        assert planned(selector, optional=("k",), may_force=False) == (None, Payload(is_cut=True))
-        assert planned(selector, "t", optional=("k",), may_force=False)[0] == b'["t"]'
-    assert planned('["a"]', optional=("k",), may_force=False)[1].added == ("k",)
-
-
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [(None, False), ("null", False), ("false", False), ("true", True), ("[]", ()), ('["", "a"]', ("", "a"))],
@@ -165,12 +127,6 @@ def test_the_compared_vector_is_added_where_it_is_missing(
     text: bytes, name: str | None, expected: bytes | None
 ) -> None:
     assert widen_vectors(text, read_vectors(text, (0, len(text))), name) == expected
-
-
-def test_an_absent_selector_becomes_a_list() -> None:
-    value = widen_vectors(b"", Vectors(wanted=False, span=None), "größe")
-    assert value is not None
-    assert json.loads(value) == ["größe"]
 
 
 @pytest.mark.parametrize(

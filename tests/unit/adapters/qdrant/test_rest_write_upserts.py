@@ -70,21 +70,6 @@ def test_a_collection_is_decoded_and_asked_for_encoded() -> None:
     assert WRITES.ask_metric(write, b"").target == "/collections/a%20b%2Fc"
 
 
-def test_a_body_of_another_type_is_no_upsert() -> None:
-    assert WRITES.classify(RequestHead(method="PUT", path="/collections/c/points", content_type="text/plain")) is None
-
-
-def test_points_are_read_with_ids_vectors_and_wanted_keys() -> None:
-    found = parsed(
-        {"points": [point(7, payload={"text": "größe", "n": 1}), point(UUID.upper(), payload=None), point(2)]},
-        needs("text", "n"),
-    )
-    assert found.ids == (b"7", f'"{UUID}"'.encode(), b"2")
-    assert found.vectors.tolist() == [[1.0, 0.5]] * 3
-    assert found.vector_name == ""
-    assert found.fields == ((b'"gr\\u00f6\\u00dfe"', b"1"), (None, None), (None, None))
-
-
 def test_a_batch_of_columns_is_read_the_same() -> None:
     body = {"batch": {"ids": [7, 8], "vectors": [[1, 0], [0, 1]], "payloads": [{"text": "a"}, None]}}
     found = parsed(body)

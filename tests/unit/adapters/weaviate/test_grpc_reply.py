@@ -63,14 +63,6 @@ def test_the_object_that_a_search_is_made_by_is_never_merged_with_others() -> No
     assert pool.alone == (1,)
 
 
-def test_properties_are_read_as_json_and_what_has_no_value_is_absent() -> None:
-    pool, _ = read(Needs(payload_fields=("Owner", "place"), optional_fields=("number", "text", "none")))
-    assert pool.fields == (
-        (b'"o"', None, b"3", '"é"'.encode(), None),
-        (None, None, None, b'"b"', None),
-    )
-
-
 def with_result(*parts: bytes) -> bytes:
     """A reply of one result."""
     return length_field(2, b"".join(parts))
@@ -121,8 +113,3 @@ def test_what_is_not_understood_with_certainty_is_malformed(body: bytes) -> None
     document, _ = asked()
     with pytest.raises(ValueError, match=r"."):
         read_reply(document, Needs(), body)
-
-
-def test_an_empty_reply_is_an_empty_pool() -> None:
-    pool, document = read_reply(asked()[0], Needs(), b"")
-    assert (pool.size, pool.compared_by, document) == (0, None, b"")

@@ -99,10 +99,6 @@ def test_sorting_is_left_alone() -> None:
     assert verdict(search(limit=5, **NEAR) + b"\x92\x02\x00") is Reason.ORDERING_CHOSEN
 
 
-def test_an_autocut_of_zero_is_none() -> None:
-    assert parsed(search(limit=5, **NEAR) + number_field(32, 0))[0].top_k == 5
-
-
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

@@ -95,16 +95,6 @@ def test_floats_of_half_a_number_are_left_alone() -> None:
         ranking_of(checked(proto.Search, message))
 
 
-def test_the_object_that_a_search_is_made_by_is_known_as_the_server_spells_it() -> None:
-    assert ranking(near_object={"id": "ABC"}).self_id == "abc"
-    assert ranking(near_text={"query": ["abc"]}).self_id == ""
-
-
-def test_hybrid_and_keyword_searches_have_scores() -> None:
-    assert not ranking(hybrid_search={"query": "x"}).is_measured
-    assert not ranking(bm25_search={"query": "x"}).is_measured
-
-
 @pytest.mark.parametrize(
     "inside", [{"near_vector": MMR}, {"near_text": MMR}, {"near_text": {"target_vectors": ["a", "b"]}}]
 )

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from support.weaviate.conversations import EVERYTHING, UNKNOWN, search
-from support.weaviate.messages import message_type
+from support.weaviate.conversations import UNKNOWN, search
 from support.weaviate.model import Collection, Stored
 from vecsieve.adapters.contract import Needs, Operation
 from vecsieve.adapters.weaviate.grpc import read_reply, trim
@@ -41,24 +40,9 @@ def direct(*, server: Collection = PLAIN, **fields: Any) -> bytes:
     return server.answer(search(collection="Docs", limit=3, **{**NEAR, **fields})) + UNKNOWN
 
 
-def ids(answer: bytes) -> list[str]:
-    return [each.metadata.id[-1] for each in message_type("SearchReply").FromString(answer).results]
-
-
 def test_the_first_page_of_a_wider_reply_is_the_direct_answer() -> None:
     for metadata in (None, {"uuid": True}, {"vector": True}, {"distance": True, "vectors": ["a"]}):
         assert kept([0, 1, 2], metadata=metadata) == direct(metadata=metadata)
-
-
-def test_the_kept_results_stand_in_their_order_and_around_them_all_is_as_it_was() -> None:
-    answer = kept([0, 3, 5], metadata={"uuid": True})
-    assert ids(answer) == ["0", "3", "5"]
-    assert answer.endswith(UNKNOWN)
-    assert message_type("SearchReply").FromString(answer).took == 0.25
-
-
-def test_nothing_kept_is_a_reply_without_results() -> None:
-    assert ids(kept([])) == []
 
 
 def test_of_named_vectors_only_those_are_shown_that_the_client_lists() -> None:
@@ -72,14 +56,3 @@ def test_properties_that_were_added_are_gone_and_what_held_nothing_else_is_gone_
     needs = Needs(payload_fields=("owner",))
     for properties in ({}, {"non_ref_properties": ["text"]}, {"non_ref_properties": ["text", "owner"]}, None):
         assert kept([0, 1, 2], needs, properties=properties) == direct(properties=properties)
-
-
-def test_a_result_without_the_property_that_was_asked_for_stays_as_it_is() -> None:
-    needs = Needs(payload_fields=("owner",))
-    fields: dict[str, Any] = {**NEAR, "properties": {}, "metadata": EVERYTHING}
-    body = search(collection="Docs", limit=3, **fields)
-    _, document = read_request(OPERATION, body, needs)
-    assert document.shown.properties == ("owner",)
-    upstream = PLAIN.answer(body)
-    _, reply = read_reply(document, needs, upstream)
-    assert trim(document, reply, [np.arange(3)]) == upstream

@@ -107,15 +107,6 @@ def test_the_description_asked_for_is_that_of_the_first_objects_collection() -> 
         WRITES.ask_metric(write, b"")
 
 
-@pytest.mark.parametrize("properties", [None, {}, {"a": 1.5, "text": "t"}, {"_vecsieve": "old", "b": True}])
-def test_a_note_is_the_only_change(properties: dict[str, Any] | None) -> None:
-    message = written(row(), row("b", properties=properties))
-    changed = message_type("BatchObjectsRequest").FromString(WRITES.annotated(parsed(message, notes=True), {1: NOTE}))
-    expected = message_type("BatchObjectsRequest").FromString(message)
-    expected.objects[1].properties.non_ref_properties["_vecsieve"] = NOTE.decode()
-    assert changed == expected
-
-
 def test_properties_of_other_kinds_stay_beside_a_note() -> None:
     own = {"text_array_properties": [{"prop_name": "tags", "values": ["a"]}]}
     message = written(row() | {"properties": own})
@@ -171,12 +162,6 @@ def test_errors_are_at_the_places_of_the_clients_objects() -> None:
             WRITE, found, {0: None}, message_type("BatchObjectsReply")(errors=[{"index": 5}]).SerializeToString()
         )
     assert WRITES.acknowledged(WRITE, found, "").body == b""
-
-
-def test_objects_without_ids_have_places() -> None:
-    found = parsed(written(row(""), row("")))
-    assert (found.ids, found.has_ids) == ((b'"#0"', b'"#1"'), False)
-    assert "id" not in json.loads(WRITES.point(found, 0))
 
 
 TYPED = {

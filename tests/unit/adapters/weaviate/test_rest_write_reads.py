@@ -11,7 +11,7 @@ import pytest
 from support.weaviate import graphql_queries as weaviate_graphql
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Operation, UnsupportedError
 from vecsieve.adapters.weaviate.calls import Schema
-from vecsieve.adapters.weaviate.rest_write import SEARCHES_PER_QUERY, Document, WeaviateRestWrites, described
+from vecsieve.adapters.weaviate.rest_write import Document, WeaviateRestWrites, described
 from vecsieve.adapters.writes import Inquiry, MergesPoints, NewPoints
 
 WRITES = WeaviateRestWrites()
@@ -73,11 +73,6 @@ def test_a_tenants_filter_is_that_of_its_properties_types() -> None:
     ]
     with pytest.raises(UnsupportedError):
         WRITES.ask(WRITE, points(), asked(0, tenants=((("gone", b"1"),),)))
-
-
-def test_many_objects_are_asked_for_by_several_queries() -> None:
-    count = SEARCHES_PER_QUERY + 1
-    assert [len(each) for each in queries(points(count), asked(*range(count)))] == [SEARCHES_PER_QUERY, 1]
 
 
 def hit(number: int, distance: float | None, **more: Any) -> dict[str, Any]:
