@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 
 from support.jobs.chunks import DEFAULT, STABLE, chunks, of, wishes
+from vecsieve.proxy.api import walk
 from vecsieve.proxy.api.optimize import Chunks, Kept, Removed, Wishes, optimize
 from vecsieve.proxy.api.stream import Stream, is_stable
-from vecsieve.proxy.api.walk import Stage
+from vecsieve.proxy.api.walk import Stage, text_of
 from vecsieve.proxy.search.context.tokens import estimated
-from vecsieve.proxy.selection.policy import Linkage, Strategy
+from vecsieve.proxy.selection.policy import Linkage, Strategy, Tier
+from vecsieve.proxy.selection.values import Link
 
 HALVES = ("Orders may be returned within thirty days of delivery.", "Refunds are paid to the card that was charged.")
 SENTENCES = [
@@ -111,3 +113,18 @@ def test_what_stands_for_a_chunk_without_a_text_stands_for_what_it_says() -> Non
         (Stage.EQUAL_TEXT, (0,)),
     ]
     assert stream.outcome().removed == optimize(pool, STABLE, estimated).removed
+
+
+def test_texts_beyond_what_is_read_of_a_list_leave_only_for_equal_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [
+        "The valve is closed. Open it slowly before the pump starts.",
+        "Another thing in other words.",
+        "The valve is closed.",
+    ]
+    read = [text_of(text) for text in (*texts, texts[1])]
+    monkeypatch.setattr(walk, "POOL_COST", read[0].cost() if read[0] is not None else 0)
+    judged = walk.Walk(walk.Rules(tier=Tier.EDITED, cut=0.0), dimension=None)
+    *first, last = [judged.step(text, None) for text in read]
+    assert first == [None, None, None]
+    assert last is not None
+    assert (last.link, last.of) == (Link.EQUAL, (1,))
