@@ -73,7 +73,7 @@ COMMANDS = {
 # The extra with all that a command needs, for commands other than `serve`.
 EXTRAS = {
     "demo": "demo",
-    **dict.fromkeys(("analyze", "calibrate", "sweep", "compact", "undo"), "jobs"),
+    **dict.fromkeys(("analyze", "sweep", "compact"), "jobs"),
     "mcp": "mcp",
 }
 RAY = "daft"  # `--runner ray` alone needs it

@@ -46,7 +46,7 @@ def test_every_command_of_the_page_runs_with_its_extra_alone(database: str, tmp_
     assert {"docs.html", "docs.jsonl", "docs.json", "docs.db"} <= written
 
 
-@pytest.mark.parametrize("command", ["analyze", "calibrate", "sweep", "compact"])
+@pytest.mark.parametrize("command", ["analyze", "sweep", "compact"])
 def test_without_the_extra_a_job_names_it(command: str, tmp_path: Path) -> None:
     done = with_extras_alone([], (command, "--url", "http://127.0.0.1:9", "--collection", "docs"), tmp_path)
     assert done.returncode == 1
@@ -56,7 +56,7 @@ def test_without_the_extra_a_job_names_it(command: str, tmp_path: Path) -> None:
 def test_the_base_alone_has_neither_client_nor_engine() -> None:
     """Otherwise the tests above could not fail."""
     assert not installed_by([]) & {"qdrant-client", "duckdb", "qdrant-edge-py"}
-    assert installed_by([EXTRA]) >= {"qdrant-client", "duckdb"}
+    assert "duckdb" in installed_by([EXTRA])
 
 
 def test_every_extra_that_a_page_names_exists() -> None:

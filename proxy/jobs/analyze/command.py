@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import closing
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from ...runtime.files import check_output, output_console, write_output
 from ...runtime.lifecycle import ended_by_signals
 from ..databases import IdsOption, SourceOptions, TextFieldOption, opened
 from ..pages import as_html, as_json, in_terminal
-from ..pairs.store import StoreError
+from ..pairs.store import ENGINE, StoreError
 from ..source import USUAL_FIELDS, SourceError
 from .page import page
 from .reading import FieldNames
@@ -48,6 +49,8 @@ class Arguments(SourceOptions):
 def run(arguments: Arguments) -> int:
     """The exit code: 0, 1 if the collection or the state is unusable, 130 on Ctrl-C. Raises SettingsError for arguments."""
     _check_files(arguments)
+    if arguments.limit is None:
+        import_module(ENGINE)
     try:
         with ended_by_signals():
             leaving: list[Leaving] = []

@@ -29,6 +29,7 @@ from .joining import BY_DUCKDB, Join
 
 Places = npt.NDArray[np.int64]
 
+ENGINE = "duckdb"  # commands look for it before they read a collection
 FORMAT = 6
 MEMORY_MB = 512  # memory of DuckDB; beyond it a join uses the disk
 BATCH = 4096  # pairs that are judged together: 12 MB of vectors at 384 dimensions

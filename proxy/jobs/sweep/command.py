@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +27,7 @@ from ...writes.rows import JournalError
 from ..databases import IdsOption, SourceOptions, TextFieldOption, opened, points_opened
 from ..pages import as_html, as_json, examples_table
 from ..pairs.joining import Runner
-from ..pairs.store import OutdatedError, Store, StoreError
+from ..pairs.store import ENGINE, OutdatedError, Store, StoreError
 from ..source import USUAL_FIELDS, Shape, SourceError
 from .applying import Deletion, Survivors, delete
 from .deciding import Keep, SweepOptions
@@ -76,6 +77,7 @@ class Arguments(SourceOptions):
 
 def run(arguments: Arguments, kind: type[Survivors] = Survivors, *, name: str = "sweep") -> int:
     """``kind``: what is done with survivors. ``name``: of the command. The exit code: 0, 1 if the collection, the folder or the journal is unusable, 130 on Ctrl-C. Raises SettingsError."""
+    import_module(ENGINE)
     for option in ("report", "html", "ids", "journal"):
         check_output(f"--{option}", getattr(arguments, option))
     if arguments.apply != (arguments.journal is not None):
