@@ -212,3 +212,15 @@ def test_without_a_need_for_vectors_none_is_asked_for_and_the_pool_names_the_one
     (pool,) = read(message, lean).pools
     assert (pool.compared_by, pool.vectors.shape, pool.unusable) == ("vec", (3, 0), 3)
     assert pool.ids == (b"4611686018427387904", b"-1", b"300")
+
+
+def test_the_partitions_of_a_search_are_its_part_of_the_collection() -> None:
+    def partition(*names: str) -> bytes:
+        message = message_type("SearchRequest").FromString(request("vec", 1, ["text"], 2, None))
+        message.partition_names.extend(names)
+        operation = Operation(backend="milvus", name="search", collection="default/docs")
+        parsed = ADAPTER.parse_request(operation, message.SerializeToString(), Needs(known=SCHEMA))
+        return parsed.searches[0].partition
+
+    assert partition() == b""
+    assert partition("a", "b") == b"a\0b"

@@ -50,6 +50,15 @@ def params(message: Any) -> list[tuple[str, str]]:
     return [(pair.key, pair.value) for pair in message.search_params]
 
 
+def test_the_plain_search_is_read() -> None:
+    call = read(search(offset=3))
+    [found] = call.searches
+    assert (found.top_k, found.offset, found.pages, found.most) == (5, 3, True, 16_384)
+    assert found.query is not None
+    assert found.query.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert not read(search()).searches[0].pages
+
+
 def test_every_topk_is_raised_and_every_offset_lowered() -> None:
     message = search(offset=3, params='{"ef":900, "offset" : 3,"x":"é"}')
     pairs(message.search_params, topk=5, offset=3)
@@ -121,6 +130,12 @@ def test_what_leaves_a_search_alone(change: Callable[[Any], None], reason: Reaso
     message = search()
     change(message)
     assert refused(message) is reason
+
+
+def test_nothing_to_choose_among() -> None:
+    assert refused(search(topk=0)) is Reason.AMBIGUOUS_FIELD
+    assert refused(search(topk=1)) is Reason.SINGLE_RESULT
+    assert read(search(topk=1, offset=1)).searches[0].top_k == 1
 
 
 def test_a_field_set_twice_and_a_broken_message_leave_it_alone() -> None:

@@ -54,6 +54,11 @@ def test_scores_vectors_ids_and_fields_are_those_of_the_matches() -> None:
     assert (pool.unusable, pool.compared_by, pool.alone) == (0, "", ())
 
 
+def test_required_fields_stand_before_optional_ones() -> None:
+    needs = Needs(payload_fields=("b",), optional_fields=("a",))
+    assert pool_of(reply(scored("x", values=[1], metadata={"a": 1, "b": 2.5})), needs=needs).fields == ((b"2.5", b"1"),)
+
+
 def test_a_match_without_a_usable_vector_is_a_row_of_nan() -> None:
     body = reply(
         scored("a", values=[1, 0]), scored("b"), scored("c", values=[1]), scored("d", values=[float("inf"), 0])

@@ -10,7 +10,7 @@ from servers.pinecone.grpc_messages import message_type
 
 from support.backends.writes import NOTHING
 from support.pinecone.messages import SPARSE, UNKNOWN, read
-from vecsieve.adapters.contract import Reason, RequestHead, UnsupportedError
+from vecsieve.adapters.contract import MalformedReplyError, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.pinecone.grpc_write import PineconeGrpcWrites
 from vecsieve.adapters.wire.protobuf import length_field
 from vecsieve.adapters.writes import Inquiry, NewPoints, WriteNeeds
@@ -75,6 +75,22 @@ def test_each_vector_has_a_query_of_its_own() -> None:
     assert read("QueryRequest", question.body) == made(
         vector=[1, 0.5], top_k=2, include_metadata=True, include_values=True
     )
+
+
+def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys() -> None:
+    found = parsed(written(row("a"), row("b")))
+    asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
+    hits = [
+        {"id": "x", "score": 0.5, "values": [1, 2], "metadata": {"text": "t"}},
+        {"id": "y", "score": 0.25, "values": [3, 4]},
+    ]
+    reply = message_type("QueryResponse")(matches=hits, namespace="n", usage={"read_units": 5}).SerializeToString()
+    near = WRITES.neighbours(found, asked, [b"", reply])
+    assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([1, 1], (b'"x"', b'"y"'), [0.5, 0.25])
+    assert near.vectors.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert near.fields == ((b'"t"',), (None,))
+    with pytest.raises(MalformedReplyError):
+        WRITES.neighbours(found, asked, [b"", reply[:-3]])
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"a": 1.5, "text": "t"}, {"_vecsieve": "old", "b": True}])

@@ -145,6 +145,11 @@ def test_where_nobody_has_dense_values_sparse_ones_are_compared() -> None:
     assert np.isnan(rows[2]).all()
 
 
+def test_ids_are_the_same_in_every_spelling() -> None:
+    written = b'{"vectors":{"\\u003ca":{"values":[1,2]},"\\ud83d\\ude00":{"values":[3,4]}}}'
+    assert vectors_of(("<a", "😀"), written).tolist() == [[1, 2], [3, 4]]
+
+
 def test_metadata_that_looks_like_values_is_none() -> None:
     record = {"values": [1, 2], "metadata": {"values": [7, 8], "text": '"values":[5,6]', "x": {"values": [9]}}}
     assert vectors_of(("a", "b"), body({"a": record, "b": {"values": [3, 4]}})).tolist() == [[1, 2], [3, 4]]
