@@ -177,12 +177,16 @@ class Form:
         value = point.get(self.payload)
         return dict(value) if isinstance(value, dict) else {}
 
+    def vectors_of(self, point: Mapping[str, object]) -> dict[str, object]:
+        """By name; empty if there are none."""
+        return {name: point[name] for name in self.vectors if name in point}
+
     def given(
         self, point: Mapping[str, object], payload: Mapping[str, object], vectors: Mapping[str, object]
     ) -> dict[str, object]:
         """The point with another payload. ``vectors``: the point whose vectors are used."""
         rest = {name: value for name, value in point.items() if name not in self.vectors}
-        return {**rest, **{name: vectors[name] for name in self.vectors if name in vectors}, self.payload: payload}
+        return {**rest, **self.vectors_of(vectors), self.payload: payload}
 
     def same(self, one: Mapping[str, object], other: Mapping[str, object]) -> bool:
         """Whether two points have the same payload, as far as the database distinguishes values."""

@@ -126,8 +126,8 @@ class Row(Form):
     key: str = ""
     types: Mapping[str, FieldType] = field(default_factory=dict)
 
-    def is_vector(self, name: str) -> bool:
-        return name in self.types and self.types[name].is_vector
+    def vectors_of(self, point: Mapping[str, object]) -> dict[str, object]:
+        return {name: value for name, value in point.items() if name in self.types and self.types[name].is_vector}
 
     def payload_of(self, point: Mapping[str, object]) -> dict[str, object]:
         found: dict[str, object] = {}
@@ -142,8 +142,7 @@ class Row(Form):
         self, point: Mapping[str, object], payload: Mapping[str, object], vectors: Mapping[str, object]
     ) -> dict[str, object]:
         """The id and the vectors are never those of a payload."""
-        dense = {name: value for name, value in vectors.items() if self.is_vector(name)}
-        return {self.key: point.get(self.key), **dense, **self.payload_of(payload)}
+        return {self.key: point.get(self.key), **self.vectors_of(vectors), **self.payload_of(payload)}
 
 
 def is_exact(value: object) -> bool:

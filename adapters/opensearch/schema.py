@@ -152,6 +152,10 @@ class SourceForm(Form):
             payload = _without(payload, path)
         return payload
 
+    def vectors_of(self, point: Mapping[str, object]) -> dict[str, object]:
+        source = Form.payload_of(self, point)
+        return {path: value for path in self.paths if (value := _at(source, path)) is not None}
+
     def given(
         self, point: Mapping[str, object], payload: Mapping[str, object], vectors: Mapping[str, object]
     ) -> dict[str, object]:
@@ -160,6 +164,15 @@ class SourceForm(Form):
         for path in self.paths:
             made = _with(made, source, path)
         return {"_id": point["_id"], SOURCE: made}
+
+
+def _at(source: Mapping[str, object], path: str) -> object | None:
+    """What the source has at a path; None if nothing."""
+    if path in source:
+        return source[path]
+    head, dot, rest = path.partition(".")
+    inner = source.get(head)
+    return _at(inner, rest) if dot and isinstance(inner, dict) else None
 
 
 def _without(payload: dict[str, object], path: str) -> dict[str, object]:

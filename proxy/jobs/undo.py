@@ -14,7 +14,7 @@ import time
 from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -236,7 +236,7 @@ def _restore(
                     continue
                 key = (collection, row.partition, row.id)
                 is_seen = key in stored or not book.unseen(*key[:2], [row.id], at=steady())
-                if is_seen and _is_as_made(points.stored(row.partition, json.loads(head.id)), row, points.form):
+                if is_seen and _is_as_made(points.stored(row.partition, json.loads(head.id)), row.became, points.form):
                     stored.add(key)
                     book.note(*key[:2], [row.id], at=steady())
                     points.restore(row.partition, row.point)
@@ -247,12 +247,12 @@ def _restore(
         output_console().print(f"{restored} have their own content again; {since}")
 
 
-def _is_as_made(stored: bytes | None, row: Row, form: Form) -> bool:
+def _is_as_made(stored: bytes | None, made: bytes | None, form: Form) -> bool:
     """Whether the stored point has the payload and the vectors that the gate gave it."""
-    if stored is None or row.became is None:
+    if stored is None or made is None:
         return False
-    one, other = json.loads(stored), json.loads(row.became)
-    return form.same(one, other) and all(_are_near(one.get(name), other.get(name)) for name in form.vectors)
+    one, other = json.loads(stored), json.loads(made)
+    return form.same(one, other) and _are_near(form.vectors_of(one), form.vectors_of(other))
 
 
 # Databases normalise vectors, and keep some in 16 bits.
@@ -261,21 +261,21 @@ _ROUNDED = 2e-3
 
 def _are_near(stored: object, written: object) -> bool:
     """Whether a stored vector is the written one, but for rounding and its length; of several under names, each of those that were written."""
+    if stored == written or written is None:
+        return True
     if isinstance(written, dict):
         return isinstance(stored, dict) and all(_are_near(stored.get(name), each) for name, each in written.items())
     if isinstance(written, str):
         written = _of_base64(written)
-    if not isinstance(written, list) or not isinstance(stored, list):
-        return written is None or stored == written
-    if any(isinstance(each, list | dict) for each in written):
-        return len(stored) == len(written) and all(map(_are_near, stored, written))
-    if all(isinstance(each, int) for each in (*stored, *written)):
-        return stored == written  # such as the indices of a sparse vector
-    try:
-        one, other = (np.asarray(each, np.float64) for each in (stored, written))
-    except (TypeError, ValueError):
-        return stored == written
-    return one.shape == other.shape and _is_near(one, other)
+    if isinstance(written, list) and isinstance(stored, list):
+        if any(isinstance(each, list | dict) for each in written):
+            return len(stored) == len(written) and all(map(_are_near, stored, written))
+        # Whole numbers are exact, such as the indices of a sparse vector.
+        if any(isinstance(each, float) for each in (*stored, *written)):
+            with suppress(TypeError, ValueError):
+                one, other = (np.asarray(each, np.float64) for each in (stored, written))
+                return one.shape == other.shape and _is_near(one, other)
+    return False
 
 
 def _of_base64(written: str) -> list[float]:

@@ -16,6 +16,7 @@ from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, UnsupportedError
 from vecsieve.adapters.wire.protobuf import LENGTH, length_field
 from vecsieve.adapters.writes import Inquiry, MergesPoints, NewPoints, Receipt, WriteNeeds
+from vecsieve.proxy.jobs.undo import _is_as_made
 
 JUNK = st.one_of(st.binary(max_size=40), st.sampled_from(target_writes.WORDS))
 NAMES = [sample.name for sample in samples()]
@@ -83,6 +84,18 @@ def test_a_point_is_sent_with_another_payload_or_is_not_held(number: int, text: 
     assert again.vectors.tolist() == points.vectors[:1].tolist()
     assert form.payload_of(orjson.loads(verbs.point(again, 0))) == wanted
     assert form.same(orjson.loads(verbs.point(again, 0)), made)
+
+
+@pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
+def test_a_point_with_another_vector_is_not_as_it_was_made(number: int) -> None:
+    """`undo` gives a changed point its own content back only if nobody changed its payload or its vector since."""
+    _, verbs, points = two_points(number)
+    form, made = verbs.form_of(points), orjson.dumps(orjson.loads(verbs.point(points, 0)))
+    vector = points.vectors[0].tolist()
+    turned = made.replace(orjson.dumps(vector), orjson.dumps(vector[::-1]))
+    assert form.same(orjson.loads(made), orjson.loads(turned))
+    assert _is_as_made(made, made, form)
+    assert not _is_as_made(turned, made, form)
 
 
 @pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)

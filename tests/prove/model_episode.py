@@ -9,6 +9,7 @@ from prove.model_clients import Clients
 from prove.model_parts import LAG, TICK, OutsideError, Stored, mark
 from prove.model_search_engines import OpenSearch
 from prove.model_world import DAY
+from vecsieve.adapters.milvus.fields import FIRST_VECTOR, FieldType, Row
 from vecsieve.adapters.opensearch.schema import SourceForm
 from vecsieve.proxy.jobs import undo
 from vecsieve.proxy.jobs.pairs.store import Removal
@@ -123,9 +124,7 @@ class Episode(Clients):
             return
         form = self.gate.adapter.form  # type: ignore[attr-defined]  # - of all adapters
         if self.wire.name == "milvus":
-            from vecsieve.adapters.milvus.fields import Row
-
-            form = Row(key="id", types={})
+            form = Row(key="id", types={"vec": FieldType(kind=FIRST_VECTOR)})
         if isinstance(self.wire, OpenSearch):
             form = SourceForm(paths=("vec",))
         stored = Stored(self.database, form, self.place[1])

@@ -181,9 +181,7 @@ class World:
         self.swept: Removal | None = None
         self.was_killed = self.is_outside = self.is_broken = False
         self.database.clear()
-        self.services.governor.learned.descriptions.clear() if hasattr(
-            self.services.governor.learned.descriptions, "clear"
-        ) else None
+        self.services.governor.learned.descriptions.drop(lambda _name: True)
         with suppress(sqlite3.OperationalError), closing(sqlite3.connect(self.path, isolation_level=None)) as file:
             file.execute("DELETE FROM points")
             file.execute("DELETE FROM unseen")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -134,11 +134,9 @@ class MilvusSource(DatabaseSource, Points):
         return value
 
     def stored(self, _partition: bytes, id_: PointId) -> bytes | None:
-        """Without its vectors, some of which have no JSON."""
-        for row in self._rows([id_], "*"):
-            payload = {name: value for name, value in row.items() if not self.form.is_vector(name)}
-            return orjson.dumps(payload, option=orjson.OPT_SERIALIZE_NUMPY, default=list)
-        return None
+        """Bytes are in Base64, as what was sent over gRPC."""
+        options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+        return next((orjson.dumps(row, option=options, default=_json) for row in self._rows([id_], "*")), None)
 
     def close(self) -> None:
         self._client.close()
@@ -194,3 +192,8 @@ class MilvusSource(DatabaseSource, Points):
                 f"{masked(self.access.url)}: the key {key} is negative; wanted keys of 0 and above, or texts"
             )
         return key if isinstance(key, int) else str(key)
+
+
+def _json(value: Any) -> object:
+    """A value of pymilvus that is not JSON: bytes, and the lists of protobuf."""
+    return b64encode(value).decode() if isinstance(value, bytes) else list(value)
