@@ -211,7 +211,7 @@ class ResolvedPolicy:
         return Fields(
             text=text,
             guesses=guesses,
-            ignored=self.ignored,
+            ignored=(*self.ignored, *known.document, *known.source, *known.chunk_index, *known.updated),
             budget=() if {*text, *guesses}.issuperset(counted) else counted,
             document=known.document if needs_document else (),
             source=known.source if needs_source else (),

@@ -63,7 +63,7 @@ COPIES: Mapping[str, list[Payload]] = {
         {"text": MONDAY, "title": f"News of the {day} week", "created": f"2026-01-0{number}", "doc_id": day}
         for number, day in enumerate(("first", "second"), 1)
     ],
-    "an equal question": [{"question": "How do I cook it?", "answer": SOUP, "rank": n} for n in (1, 2)],
+    "an equal question": [{"question": "How do I cook it?", "answer": SOUP, "page": n} for n in (1, 2)],
     "one that says less": [{"text": STEPS, "comment": "It worked at once for me."}, {"text": STEPS}],
     "a preview of a part": [{"text": f"{STEPS} {SOUP}", "preview": f"{STEPS[:40]} …"}, {"text": SOUP, "preview": f"{SOUP[:40]} …"}],
 }  # fmt: skip

@@ -1,8 +1,8 @@
-"""What the strings of a payload say, besides the text by which a result is judged. Pure and deterministic.
+"""What a payload says besides the text by which a result is judged. Pure and deterministic.
 
 A page shows whole payloads. A text that another result says is no reason to remove a result whose payload says something more: the question of an
-answer, a summary, the sentences around a chunk. Numbers, dates, identifiers, names of files and titles tell which copy a payload is, not what it
-says.
+answer, a status, a price, the sentences around a chunk. What loaders and splitters write beside a text tells which copy a payload is, not what it
+says: identifiers, dates, files, links, releases, places in a document, titles. What is unknown counts.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ import orjson
 from vecsieve.adapters.contract import Payloads
 from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
 
+from ...selection.reading.words import word_set
 from ...selection.values import Indices
 
 ALL = "*"  # as a name that is ignored: copies may differ in every field
@@ -40,15 +42,24 @@ _UNSPACED_LETTERS = 8
 # File names, paths, links, media types, numbers, identifiers, digests and encoded bytes. Not marks alone: 🟢.
 _NAME = re.compile(
     r"(?i)[^\n]{0,250}\.(?!\d+\Z)[a-z][a-z0-9]{0,4}|[a-z][a-z0-9+.-]*://\S*|[^\s/\\]*[/\\]\S*|[\W_]*+\d[\d\W_]*|[0-9a-f-]{16,}|\S{64,}"
+    r"|[^\W\d]\w*+(?:\.[^\W\d]\w*+)+"
 )
+_NUMERAL = re.compile(r"[\W_]*+\d[\d\W_]*")
 # What looks like a name, but may be a statement: Never run setup.exe, and/or, km/h.
 _STATEMENT = re.compile(r"\S+\s.*|[^\W\d_]+/[^\W\d_]+", re.DOTALL)
 # Thai, Lao, Khmer, kana, Han: scripts without blanks between words.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
-# Keys whose values tell which copy a payload is, not what it says.
-_NAMES_A_COPY = re.compile(
-    r"(?i)(?:.*[_-])?(?:id|uuid|hash|digest|checksum|etag|url|uri|file_?path|file|file_?name|source|author|creator|producer|publisher|licen[cs]e|keywords)|.*[a-z]Id"
+# Keys under which loaders, splitters and stores write which copy a payload is: by their last word, or by their first one.
+_LAST_WORDS = word_set(
+    "id ids uuid guid hash digest checksum etag url uri file filename filepath source author authors creator producer publisher licence license "
+    "keywords tags language lang mimetype acl permissions page chunk version revision release branch commit date timestamp created updated "
+    "modified published creationdate moddate"
 )
+_FIRST_WORDS = word_set("file page chunk embedding")
+# The same of numbers alone: stars and prices are statements.
+_COUNTED_LAST = word_set("index idx position offset at pages lines tokens characters chars bytes")
+_COUNTED_FIRST = word_set("line token char word")
+_WORD = re.compile("[A-Z]+(?![a-z])|[A-Z]?[^\\W\\d_A-Z]+|\\d+")
 _ASKING = ("?", "？", "؟")
 _SAYING = (*_ASKING, ".", "!", "。", "！")
 # Keys of titles tell where a text stands: copies have the titles of their pages.
@@ -57,17 +68,18 @@ _LAST_NAMES = frozenset((DOCUMENT_TEXT, *(path.rpartition(".")[2] for path in KN
 
 
 class Leaf(NamedTuple):
-    """A string or boolean of a payload."""
+    """A string, number or boolean of a payload."""
 
     path: str  # of keys, with dots between them
-    value: str | bool
+    value: str | float | bool
     spells: bool  # whether it is an object or a list in JSON
     is_inside: bool  # whether it is in one
 
 
 def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False) -> tuple[list[Leaf], int]:
-    """The strings and booleans at any depth, and those of objects that are spelled as strings: first those that a path leads to, outer ones first; a path
-    leads neither into a list nor through a key with a dot. And how many values of any kind were read: of more than ``most`` it is one more.
+    """The strings, booleans and numbers at any depth, and those of objects that are spelled as strings: first those that a path leads to, outer ones
+    first; a path leads neither into a list nor through a key with a dot. And how many values of any kind were read: of more than ``most`` it is one
+    more. Without the numbers of a list, which is a vector or an outline.
     """
     found: list[Leaf] = []
     count = 0
@@ -78,7 +90,9 @@ def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False
         if count > most:
             break
         spelled = _spelled(value)
-        if isinstance(value, bool) or (isinstance(value, str) and value.strip()):
+        if (isinstance(value, str) and value.strip()) or (
+            isinstance(value, bool | int | float) and (isinstance(value, bool) or path[-1:] != "]")
+        ):
             found.append(Leaf(path, value, spelled is not None, is_inside))
         inside, is_inside = (value, is_inside) if spelled is None else (spelled, True)
         if isinstance(inside, list):
@@ -120,8 +134,8 @@ class PoolStatements:
         "_leaves",
         "_pairs",
         "_payloads",
-        "_prose",
         "_size",
+        "_stated",
         "_unreadable",
         "_values",
     )
@@ -129,40 +143,31 @@ class PoolStatements:
     def __init__(self, payloads: Payloads, size: int, ignored: Sequence[str] = ()) -> None:
         """``payloads``: as in Pool, of ``size`` candidates. ``ignored``: the fields in which copies may differ."""
         self._payloads: Payloads | None = payloads
-        self._size, self._ignored = size, ignored
+        self._size, self._ignored = size, frozenset(ignored)
         self._leaves: dict[int, list[Leaf]] = {}
-        self._pairs: dict[int, frozenset[tuple[str, str | bool]]] = {}
-        self._prose: dict[int, tuple[tuple[str, str], ...]] = {}
+        self._pairs: dict[int, frozenset[tuple[str, str | float | bool]]] = {}
+        self._stated: dict[tuple[int, str], tuple[Leaf, ...]] = {}
         self._unreadable: set[int] = set()
         self._digests: dict[int, int] = {}
         self._bytes, self._values = POOL_BYTES, POOL_VALUES
 
     def differ(self, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
         """As in ``selection.values.Statements``."""
-        pairs = list(zip(rows.tolist(), others.tolist(), strict=True))
-        self._read(sorted({row for pair in pairs for row in pair}))
-        stated = {row: self._stated(row) for row in self._leaves}
-        answers = [row != other and not stated[row] <= stated[other] for row, other in pairs]
-        return np.array(answers, np.bool_)
-
-    def _stated(self, row: int) -> frozenset[tuple[str, str]]:
-        """Strings and booleans by path, without those that tell which copy a payload is."""
-        if row in self._unreadable:
-            return frozenset({(f"unreadable payload {row}", "")})
-        counted = [leaf for leaf in self._leaves[row] if not leaf.is_inside and not _names_a_copy(leaf)]
-        return frozenset([(leaf.path, str(leaf.value)) for leaf in counted])
+        pairs = zip(rows.tolist(), others.tolist(), strict=True)
+        return np.array([row != other and self.unsaid(row, (other,), "") is not None for row, other in pairs], np.bool_)
 
     def unsaid(self, row: int, others: Sequence[int], text: str) -> tuple[str, int] | None:
         """As in ``selection.values.Statements``."""
         self._read([row, *others])
-        prose = self._prose.get(row)
-        if prose is None:
-            stated = [(leaf.path, str(leaf.value)) for leaf in self._leaves[row] if _is_statement(leaf, text)]
-            prose = self._prose[row] = (("", "its payload"),) if row in self._unreadable else tuple(stated)
-        for path, value in prose:
+        if row in self._unreadable:
+            return next((("its payload", other) for other in others if other != row), None)
+        stated = self._stated.get((row, text))
+        if stated is None:
+            stated = self._stated[row, text] = tuple([leaf for leaf in self._leaves[row] if _is_statement(leaf, text)])
+        for leaf in stated:
             for other in others:
-                if (path, value) not in self._pairs[other]:
-                    return value, other
+                if (leaf.path, leaf.value) not in self._pairs[other]:
+                    return _words(leaf), other
         return None
 
     @property
@@ -208,38 +213,74 @@ class PoolStatements:
             self._pairs[row] = frozenset([(leaf.path, leaf.value) for leaf in found])
 
 
-def is_ignored(path: str, ignored: Sequence[str]) -> bool:
+def is_ignored(path: str, ignored: Collection[str]) -> bool:
     """``ignored``: names of fields; they include all paths below them."""
-    return any(name in (ALL, path) or path.startswith((f"{name}.", f"{name}[")) for name in ignored)
+    if ALL in ignored:
+        return True
+    while path and path not in ignored:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return bool(path)
+
+
+def _is_statement(leaf: Leaf, text: str) -> bool:
+    """Whether a value says something besides the text; "" for none. A title says where a text stands, unless it ends as a sentence."""
+    value = leaf.value
+    if not isinstance(value, str):
+        return not leaf.is_inside and not _names_a_copy(leaf)
+    if leaf.spells or (text and text.startswith(value.rstrip(" .…"))):
+        return False  # the text, or a preview of it
+    ended = value.rstrip()
+    if text and is_place_name(leaf.path) and not ended.endswith(_SAYING):
+        return False
+    if is_prose(value) or ended.endswith(_ASKING):
+        return text != "" or not _names_a_copy(leaf)
+    return not leaf.is_inside and not _names_a_copy(leaf)
 
 
 def _names_a_copy(leaf: Leaf) -> bool:
-    value = leaf.value
-    if isinstance(value, bool):
-        return False
-    if _NAMES_A_COPY.fullmatch(last_name(leaf.path)) is not None:
+    """Whether a value tells which copy its payload is."""
+    value, keys = leaf.value, leaf.path.split(".")
+    is_text = isinstance(value, str)
+    if any(map(_is_name_of_copies, keys)) and not (is_text and is_known_name(leaf.path)):
         return True
-    if is_name(value) and _STATEMENT.fullmatch(value.strip()) is None:
-        return True
+    if isinstance(value, str) and _NUMERAL.fullmatch(value.strip()) is None:
+        return _is_date(value) or (is_name(value) and _STATEMENT.fullmatch(value.strip()) is None)
+    return not isinstance(value, bool) and (_is_date(value) or any(map(_is_name_of_places, keys)))
+
+
+def _is_date(value: str | float) -> bool:
+    """Whether a value is a date, or a moment of this century in seconds or milliseconds since 1970."""
+    if not isinstance(value, str):
+        return any(9.4e8 * unit < value < 4.1e9 * unit for unit in (1, 1000))
     try:
         return len(value) <= _LONGEST_DATE and datetime.fromisoformat(value) is not None
     except ValueError:
         return False
 
 
-def _is_statement(leaf: Leaf, text: str) -> bool:
-    """Whether a string says something besides the text: a sentence or a question. A title says where the text stands, unless it ends as a sentence. What
-    a usual name of texts has counts if it is more than one word.
-    """
+@lru_cache(4096)
+def _words_of(key: str) -> tuple[str, str]:
+    """The first and the last word of a key, in small letters: of createdAt and created_at created and at."""
+    words = _WORD.findall(key.partition("[")[0]) or [""]
+    return words[0].lower(), words[-1].lower()
+
+
+def _is_name_of_copies(key: str) -> bool:
+    first, last = _words_of(key)
+    return last in _LAST_WORDS or first in _FIRST_WORDS
+
+
+def _is_name_of_places(key: str) -> bool:
+    first, last = _words_of(key)
+    return last in _COUNTED_LAST or first in _COUNTED_FIRST
+
+
+def _words(leaf: Leaf) -> str:
+    """A statement in words."""
     value = leaf.value
-    if isinstance(value, bool) or leaf.spells or text.startswith(value.rstrip(" .…")):
-        return False  # the text, or a preview of it
-    if len(value.split(None, 1)) < 2:
-        return not value.isascii() and (is_prose(value) or value.endswith(_ASKING))  # most values are one word
-    ended = value.rstrip()
-    if is_place_name(leaf.path) and not ended.endswith(_SAYING):
-        return False
-    return is_prose(value) or ended.endswith(_ASKING) or (is_known_name(leaf.path) and not is_name(value))
+    if isinstance(value, str) and (is_prose(value) or len(value.split(None, 1)) > 1):
+        return value
+    return f"{last_name(leaf.path)}: {value if isinstance(value, str) else orjson.dumps(value).decode()}"
 
 
 def last_name(path: str) -> str:
@@ -255,7 +296,7 @@ def is_known_name(path: str) -> bool:
 def is_place_name(path: str) -> bool:
     """Whether the last key of a path is a usual name of titles, files, authors and identifiers."""
     key = last_name(path)
-    return key.lower() in _TITLES or _NAMES_A_COPY.fullmatch(key) is not None
+    return key.lower() in _TITLES or _is_name_of_copies(key)
 
 
 def is_prose(value: str) -> bool:
