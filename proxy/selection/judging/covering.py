@@ -194,11 +194,12 @@ def _common(tokens: Gram, place: int, theirs: Gram, at: int) -> int:
 class Cover:
     """Finds the chain of runs over the tokens ``start`` to ``end`` of a candidate."""
 
-    __slots__ = ("end", "index", "is_long", "opens_inside", "passage", "start")
+    __slots__ = ("end", "index", "is_long", "is_window", "opens_inside", "passage", "start")
 
     def __init__(self, index: Index, passage: Passage, start: int, end: int) -> None:
         self.index, self.passage, self.start, self.end = index, passage, start, end
         self.is_long = end - start >= LONG
+        self.is_window = self.is_long and not (start == 0 and passage.has_title)
         self.opens_inside = passage.opens_inside(start)
 
     def chain(self, runs: Sequence[Run]) -> Chain:
@@ -284,7 +285,7 @@ class Cover:
             return True
         if text.is_bound(run.at):
             return text.origins[run.at - 1].rstrip(CLOSERS).endswith(tuple(ENDS))
-        if not self.is_long or text.is_inside_word(run.at) or text.origins[run.at - 1].endswith((":", "：")):
+        if not self.is_window or text.is_inside_word(run.at) or text.origins[run.at - 1].endswith((":", "：")):
             return False
         if self.opens_inside:
             return True

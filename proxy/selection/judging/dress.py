@@ -16,8 +16,8 @@ from ..reading.text import OPENERS, Passage
 from ..reading.words import IS_SPACELESS
 from .covering import Run
 
-# Letters of a word whose case is compared: of shorter ones the reader keeps it.
-LEAST = 4
+# Letters of a word whose case is compared, and of one that has a capital in headings.
+LEAST, IN_HEADINGS = 2, 4
 _POINTED = re.compile(f"\\w*[{POINTS}][\\w{POINTS}]*+")
 Pair = tuple[int, int]  # a token here, and the same there
 _POINT = re.compile(f"[{POINTS}]+")
@@ -151,7 +151,8 @@ def _other_case(mine: Passage, theirs: Passage, sentence: list[Pair]) -> Pair | 
     differing = next((pair for one, other, pair in words if one != other), None)
     if differing is None or len(words) < 2:
         return differing
-    is_heading = all(one[0].isupper() for one, _, _ in words) or all(other[0].isupper() for _, other, _ in words)
+    long = [pair for pair in words if len(pair[0]) >= IN_HEADINGS]
+    is_heading = bool(long) and any(all(pair[side][0].isupper() for pair in long) for side in (0, 1))
     return None if is_heading else differing
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import islice
 
+from .words import IS_SPACELESS
+
 
 class Kind(IntEnum):
     """What a line is."""
@@ -47,7 +49,7 @@ _RULE = re.compile(
     "^\\s*+(?:([=\\-~^_])(?:\\s?\\1){2,}|([*#+.])(?:\\s?\\2){5,}|\\*\\s?\\*\\s?\\*|[|+]?[\\s:|+=-]*-{2,}[\\s:|+=-]*)\\s*$"
 )
 # One # before a small letter makes a comment of a command or a setting.
-_HEADING = re.compile("^\\s{0,3}(?:#{2,6}|#(?!\\s+[a-z]))\\s+(.*)$")
+_HEADING = re.compile("^\\s{0,3}#{1,6}\\s+(.*)$")
 # No + and no ○: beside - and ● they say what is for and against, added and removed, chosen and not.
 _BULLET = re.compile("^\\s*(?:[-*•‣◦▪–—●]|\\uf0b7)\\s+(?=\\S)")
 _ITEM = re.compile("^\\s*(?:\\(?\\d{1,3}[.)]|\\(?[a-zA-Z][.)]|[☐☑✓✔✗✘-])\\s")
@@ -105,8 +107,8 @@ _WORDY = re.compile("(?<![^\\W\\d_])(?:[^\\W\\d_]{2,}+\\s++){3}[^\\W\\d_]{2}")
 # A number with commas, alone between blanks, has no cells.
 _THOUSANDS = re.compile("(?<!\\S)[^\\w\\s]?\\d{1,3}(?:,\\d{3})+(?!\\S*\\d)")
 
-# Lines at each end that may be running ones.
-RUNNING = 3
+# Lines at each end that may be running ones, in texts of so many words: in shorter ones these lines are what the text says.
+RUNNING, LEAST_WORDS = 3, 30
 # Words of a menu's part that stands alone: not Contact.
 LEAST_ALONE = 3
 # From this many characters on a line may have been wrapped, so that a sentence may go on in the next.
@@ -122,7 +124,8 @@ def lines_of(text: str, *, exact: bool = False) -> list[Line]:
         only = _line(text.strip(), "", is_after_blank=True, is_code=False) if text and not text.isspace() else None
         return [] if only is None else [only]
     rows = text.split("\n")
-    running = _without_running_lines(rows, exact=exact)
+    size = len(text) if IS_SPACELESS.search(text) else len(text.split())
+    running = frozenset[int]() if size < LEAST_WORDS else _without_running_lines(rows, exact=exact)
     has_settings = sum(_SETTING.match(row) is not None for row in rows) >= 2 and any(
         row[:2].isspace() and _SETTING.match(row) for row in rows
     )
@@ -148,6 +151,7 @@ def lines_of(text: str, *, exact: bool = False) -> list[Line]:
                 row,
                 before,
                 is_after_blank=is_after_blank,
+                is_before_blank=place + 1 < len(rows) and not rows[place + 1].strip(),
                 is_code=is_fenced or (has_settings and _is_setting(row)) or _goes_on(found, row, is_after_blank),
             )
         if line is None:
@@ -209,7 +213,7 @@ def _title(row: str, *, exact: bool) -> str | None:
     return " ".join(said)
 
 
-def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool) -> Line | None:
+def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool, is_before_blank: bool = False) -> Line | None:
     """The line; None for a quote mark alone."""
     words = row.strip()
     cells = _cells(words) if "|" in words or ";" in words or "," in words or "\t" in words else ()
@@ -227,7 +231,8 @@ def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool) -> Line
         words = _QUOTED.sub("", words)
         if not words:
             return None
-    heading = _HEADING.match(words) if words[:1] == "#" else None
+    # One # alone before a line of text is a comment, or a setting that is off.
+    heading = _HEADING.match(words) if words[:2] == "##" or (words[:1] == "#" and is_before_blank) else None
     if heading is not None:
         return Line(Kind.PROSE, _lowered(heading[1].rstrip("#").rstrip()), breaks=True, is_quoted=is_quoted)
     bare = _BULLET.sub("", words)

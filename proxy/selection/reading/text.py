@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from .bounds import LONGEST, UNPRICED, cost
 from .lines import Kind, Line, is_command, lines_of
-from .marks import CLOSERS, undressed
+from .marks import CLOSERS, ENDS, undressed
 from .memo import Memo
 from .outline import Outline
 from .words import IS_SPACELESS, Run, known_run, run_of, word_set
@@ -81,9 +81,17 @@ class Passage:
         return IS_SPACELESS.search(self.origins[place]) is None
 
     def opens_inside(self, place: int) -> bool:
-        """Whether the text from this token on may begin inside a sentence: with a small letter."""
+        """Whether the text from this token on may begin inside a sentence: with a small letter, or with one of a script that has no others."""
         first = self.origins[place].lstrip(OPENERS)[:1] if place < len(self.origins) else ""
-        return first.islower()
+        return first.isalpha() and first == first.lower()
+
+    @property
+    def has_title(self) -> bool:
+        """Whether the first line is one of its own, and no sentence."""
+        second = self.rows[1] if len(self.rows) > 2 else 0
+        return (
+            second > 0 and self.is_bound(second) and self.origins[second - 1].rstrip(CLOSERS)[-1:] not in (*ENDS, ",")
+        )
 
     def words(self, start: int, end: int, *, most: int = 12) -> str:
         """The tokens from ``start`` to ``end`` as they were written, at most ``most`` runs of them."""
@@ -222,7 +230,7 @@ class _Reader:
 
     def bound(self) -> None:
         """A sentence begins here."""
-        self.pending = False
+        self.pending = self.was_number = False
         if self.bounds[-1] != len(self.tokens):
             self.bounds.append(len(self.tokens))
 
@@ -245,16 +253,6 @@ class _Reader:
                     self.was_number = False
                     if len(run) <= 4 and run.isalpha():
                         known = run  # a unit: mW and MW
-                elif (
-                    len(run) <= 3
-                    and known != run
-                    and run.isalpha()
-                    and self.bounds[-1] != len(tokens)
-                    and not (len(self.rows) == 2 and self.rows[-1] == len(tokens))
-                ):
-                    known = (
-                        run  # Sie and sie; at the beginning of a sentence, or behind a header, the capital says nothing
-                    )
                 tokens.append(known)
                 origins.append(run)
             else:
@@ -360,7 +358,6 @@ def _between_titles(lines: list[Line], rows: list[int], size: int) -> tuple[int,
 
 def _line(reader: _Reader, line: Line, before: Line | None, following: str, *, unit: int) -> None:
     """Read one line. ``unit``: blanks of one level of indentation; -1: not laid out."""
-    reader.was_number = False
     if unit >= 0 and line.kind is Kind.CODE:
         _code(reader, line, before, unit)
     elif unit >= 0 and line.kind is Kind.ROW:

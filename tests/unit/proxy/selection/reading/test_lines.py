@@ -82,6 +82,7 @@ def test_layout_counts_where_both_have_one(name: str, tier: Tier) -> None:
     assert not leaves(other, one, tier=tier)
 
 
+LONGER = "Its wheel has forty paddles and turns to the left, because the water comes from the east, and the miller greases it on every first Monday."
 WRAPPED = "The pump of the upper mill runs all night and is only stopped for cleaning when the lake is low."
 
 
@@ -104,7 +105,7 @@ def test_indentation_by_two_and_by_four_blanks_is_the_same_nesting() -> None:
     "number", ["Page 3", "- 3 -", "Page 3 of 12", "Seite 3 von 12", "p. 3", "\u0441\u0442\u0440. 3"]
 )
 def test_a_page_number_in_the_first_or_last_line_goes(number: str) -> None:
-    text = "The mill was built of stone.\nIt stands by the lake."
+    text = f"The mill was built of stone.\nIt stands by the lake. {LONGER}"
     assert leaves(text, f"{text}\n{number}")
     assert leaves(text, f"{number}\n{text}")
     assert not leaves(text, text.replace("\n", f"\n{number}\n"))
@@ -132,7 +133,7 @@ CONTENT = [
 
 @pytest.mark.parametrize("line", RUNNING)
 def test_menus_notices_and_page_numbers_at_the_ends_are_no_words_but_titles_are(line: str) -> None:
-    body = "The seal is changed each spring.\nA torn one lets water in."
+    body = f"The seal is changed each spring.\nA torn one lets water in. {LONGER}"
     for text in (f"{line}\n{body}", f"{body}\n{line}"):
         said = {token.lower() for token in tokens(text)}
         assert {"seal", "spring", "torn"} <= said
@@ -143,6 +144,13 @@ def test_menus_notices_and_page_numbers_at_the_ends_are_no_words_but_titles_are(
 @pytest.mark.parametrize("line", CONTENT)
 def test_other_lines_at_the_ends_are_words(line: str) -> None:
     body = "The seal is changed each spring.\nA torn one lets water in."
+    for text in (f"{line}\n{body}", f"{body}\n{line}", f"{line}\n{body} {LONGER}", f"{body} {LONGER}\n{line}"):
+        assert len(tokens(text)) > len(tokens(f"{body} {LONGER}" if LONGER in text else body))
+
+
+@pytest.mark.parametrize("line", ["page 12", "Home > Settings | Sign in", RUNNING[3]])
+def test_in_a_short_text_the_first_and_the_last_line_are_what_it_says(line: str) -> None:
+    body = "The button of the pump is on"
     for text in (f"{line}\n{body}", f"{body}\n{line}"):
         assert len(tokens(text)) > len(tokens(body))
 

@@ -54,9 +54,15 @@ def test_a_line_is_read_in_linear_time(text: str) -> None:
     ],
 )
 def test_page_numbers_are_found_as_before(row: str, rest: str) -> None:
-    assert read(f"{row}\nThe words of the page")[0].tokens == read(f"{rest}\nThe words of the page")[0].tokens
+    words = "The words of the page " * 6
+    assert read(f"{row}\n{words}")[0].tokens == read(f"{rest}\n{words}")[0].tokens
 
 
 @pytest.mark.parametrize("heading", ["# The title", "# The title #", "## The title ###", "# The title   ##"])
 def test_marks_around_a_heading_say_nothing(heading: str) -> None:
-    assert read(heading)[0].tokens == read("The title")[0].tokens
+    assert read(f"{heading}\n\nIts words")[0].tokens == read("The title\n\nIts words")[0].tokens
+
+
+@pytest.mark.parametrize("text", ["# PermitRootLogin yes", "# RUN make\nRUN make test"])
+def test_one_mark_before_a_line_makes_it_a_comment(text: str) -> None:
+    assert read(text)[0].tokens != read(text.removeprefix("# "))[0].tokens
