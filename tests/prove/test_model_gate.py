@@ -126,7 +126,7 @@ DEFECTS: list[tuple[Callable[[Patch], None], str, str, int]] = [
     (vectors_are_not_compared, "qdrant", "united", 2),
     (vectors_are_not_compared, "opensearch", "united", 2),
     (merge_does_not_read_again, "weaviate", "merge", 18),
-    (merge_does_not_read_again, "qdrant", "merge", 14),
+    (merge_does_not_read_again, "qdrant", "merge", 0),
     (merge_does_not_read_again, "opensearch", "merge", 141),
     (skip_does_not_read_again, "qdrant", "skip", 1),
     (skip_does_not_read_again, "chroma", "skip", 13),

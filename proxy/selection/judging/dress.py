@@ -151,8 +151,8 @@ def _other_case(mine: Passage, theirs: Passage, sentence: list[Pair]) -> Pair | 
     differing = next((pair for one, other, pair in words if one != other), None)
     if differing is None or len(words) < 2:
         return differing
-    long = [pair for pair in words if len(pair[0]) >= IN_HEADINGS]
-    is_heading = bool(long) and any(all(pair[side][0].isupper() for pair in long) for side in (0, 1))
+    long = [(one[0], other[0]) for one, other, _ in words if len(one) >= IN_HEADINGS]
+    is_heading = bool(long) and any(all(map(str.isupper, letters)) for letters in zip(*long, strict=True))
     return None if is_heading else differing
 
 

@@ -85,8 +85,8 @@ async def test_a_page_by_another_text_below_the_same_key_is_another() -> None:
 
 
 async def test_a_page_by_other_tenants_is_another() -> None:
-    points = [({"text": sentence(number // 2), "kind": number % 2}, spread(number // 2)) for number in range(24)]
+    points = [({"text": sentence(number // 2), "source_id": number % 2}, spread(number // 2)) for number in range(24)]
     client = Client()
     for _ in range(WINDOW + 4):
         assert await client.ids(points, policy_of()) == [0, 2, 4, 6]
-    assert await client.ids(points, policy_of(tenant_keys=("kind",))) == [0, 1, 2, 3]
+    assert await client.ids(points, policy_of(tenant_keys=("source_id",))) == [0, 1, 2, 3]
