@@ -40,7 +40,7 @@ from .grpc_columns import Column, Element, column_values, cut, gathered, read_co
 from .grpc_description import read_answer, read_description
 from .grpc_request import Document
 from .grpc_schema import COUNTED, proto
-from .search import OFFSET, UNROUNDED, fusion_of, number
+from .search import OFFSET, UNROUNDED, fusion_of, number, schema_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,8 @@ def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool
 
 def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool, ...]:
     rows = sum(reply.counts)
-    columns, ids = reply.columns, _spelled_ids(reply)
+    columns, ids, schema = reply.columns, _spelled_ids(reply), schema_of(needs)
+    fields = [column for column in columns if schema is None or column.name != schema.primary]
     scores = np.frombuffer(reply.scores, dtype="<f4").astype(np.float64)
     vectors = vectors_of(columns, request.vector, rows)
     values = [
@@ -181,7 +182,7 @@ def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool,
                 scores=scores[part],
                 vectors=vectors[part],
                 fields=fielded[part],
-                payloads=partial(_payloads, reply, start),
+                payloads=partial(_payloads, fields, start),
                 ids=ids[part],
                 compared_by=request.vector if unusable < count or not needs.vectors else None,
                 unusable=unusable,
@@ -190,12 +191,10 @@ def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool,
     return tuple(pools)
 
 
-def _payloads(reply: ReplyDocument, start: int, rows: Sequence[int]) -> tuple[bytes, ...]:
-    """The texts and documents of a query's rows, with the keys of ``$meta`` as in the client's own output."""
+def _payloads(fields: Sequence[Column], start: int, rows: Sequence[int]) -> tuple[bytes, ...]:
+    """The values of a query's rows, but for vectors and arrays, with the keys of ``$meta`` as in the client's own output."""
     pairs: list[list[tuple[bytes, bytes]]] = [[] for _ in rows]
-    for column in reply.columns:
-        if column.array not in {"string_data", "json_data"}:
-            continue
+    for column in fields:
         try:
             values = column_values(column, Allowance(FIELD_BYTES))
         except ValueError:  # a text that is no UTF-8

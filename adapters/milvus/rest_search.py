@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -282,22 +281,18 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
     )
     vectors = _vectors(request, needs, document, text)
     unusable = without_vector(vectors)
-    allowance = Allowance(FIELD_BYTES)
+    allowance, schema = Allowance(FIELD_BYTES), schema_of(needs)
+    aside = {SCORE, request.vector, None if schema is None else schema.primary}
     pool = Pool(
         scores=_scores(request, document),
         vectors=vectors,
         fields=tuple(field_values(source, row, needs.payload_fields, needs.optional_fields, allowance) for row in rows),
-        payloads=partial(_payloads, request, document),
+        payloads=lambda places: objects_of(source, [rows[place] for place in places], aside),
         ids=_ids(request, document, needs),
         compared_by=request.vector if unusable < len(rows) or not needs.vectors else None,
         unusable=unusable,
     )
     return pool, document
-
-
-def _payloads(request: Document, document: ReplyDocument, rows: Sequence[int]) -> tuple[bytes, ...]:
-    """The rows without the distance and the vector."""
-    return objects_of(document.source, [document.rows[row] for row in rows], {SCORE, request.vector})
 
 
 def _check_code(request: Document, text: bytes, root: Members) -> None:

@@ -109,13 +109,13 @@ def test_tenant_keys_are_read_where_the_client_wants_other_properties_and_are_no
     server: Weaviate, tmp_path: Path
 ) -> None:
     settings = tmp_path / "tenants.yaml"
-    settings.write_text("policy: {tenant_keys: [owner]}\n", encoding="utf-8")
+    settings.write_text("policy: {tenant_keys: [source]}\n", encoding="utf-8")
     fields: dict[str, Any] = {**NEAR, "metadata": UUID, "properties": {"non_ref_properties": ["number"]}}
     with fronted(server, "on", "--config", str(settings)) as place:
         (seen,) = answered(place, [search(collection="Copied", limit=TOP_K, **fields)])
     results = message_type("SearchReply").FromString(seen.messages[0]).results
     assert [set(each.properties.non_ref_props.fields) for each in results] == [{"number"}] * TOP_K
-    owners = {each.id: each.properties["owner"] for each in server.collections["Copied"].objects}
+    owners = {each.id: each.properties["source"] for each in server.collections["Copied"].objects}
     pairs = [(family(each), owners[each]) for each in ids(seen.messages[0])]
     assert len(set(pairs)) == TOP_K > len({name for name, _ in pairs})  # of two owners' copies both stay
 

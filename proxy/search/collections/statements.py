@@ -163,7 +163,9 @@ class PoolStatements:
             return next((("its payload", other) for other in others if other != row), None)
         stated = self._stated.get((row, text))
         if stated is None:
-            stated = self._stated[row, text] = tuple([leaf for leaf in self._leaves[row] if _is_statement(leaf, text)])
+            counted = [leaf for leaf in self._leaves[row] if _is_statement(leaf, text)]
+            stated = tuple([leaf for leaf in counted if not is_ignored(leaf.path, self._ignored)])
+            self._stated[row, text] = stated
         for leaf in stated:
             for other in others:
                 if (leaf.path, leaf.value) not in self._pairs[other]:
@@ -206,8 +208,6 @@ class PoolStatements:
                 if not isinstance(payload, dict) or self._values < 0:
                     found = []
                     self._unreadable.add(row)
-                if self._ignored:
-                    found = [leaf for leaf in found if not is_ignored(leaf.path, self._ignored)]
             self._digests[row] = hash(raw)
             self._leaves[row] = found
             self._pairs[row] = frozenset([(leaf.path, leaf.value) for leaf in found])

@@ -56,7 +56,7 @@ class Passage:
     """``tokens``: (n,). ``origins``: (n,) the run that each token was read from. ``articles``: left out before a token, in small letters.
     ``bounds``: where sentences begin, ascending, with 0 and n. ``rows``: where lines begin, with n. ``quote``: the first token that somebody else said;
     n if there is none. ``closes``: whether it ends with a sentence, a line of code or a row. ``is_cut``: whether it ends with an ellipsis. ``inside``: the tokens between what is left
-    of a running title, in the first line, and in the last.
+    of a running title, in the first line, and in the last. ``has_title``: whether the first line is one of its own, and no sentence.
     """
 
     tokens: tuple[str, ...]
@@ -68,6 +68,7 @@ class Passage:
     closes: bool
     is_cut: bool
     inside: tuple[int, int]
+    has_title: bool
 
     def is_bound(self, place: int) -> bool:
         """Whether a sentence begins, or the text ends, at this token."""
@@ -84,14 +85,6 @@ class Passage:
         """Whether the text from this token on may begin inside a sentence: with a small letter, or with one of a script that has no others."""
         first = self.origins[place].lstrip(OPENERS)[:1] if place < len(self.origins) else ""
         return first.isalpha() and first == first.lower()
-
-    @property
-    def has_title(self) -> bool:
-        """Whether the first line is one of its own, and no sentence."""
-        second = self.rows[1] if len(self.rows) > 2 else 0
-        return (
-            second > 0 and self.is_bound(second) and self.origins[second - 1].rstrip(CLOSERS)[-1:] not in (*ENDS, ",")
-        )
 
     def words(self, start: int, end: int, *, most: int = 12) -> str:
         """The tokens from ``start`` to ``end`` as they were written, at most ``most`` runs of them."""
@@ -343,6 +336,7 @@ def _passage(lines: list[Line], *, is_cut: bool, is_english: bool, exact: bool, 
         closes=closes,
         is_cut=is_cut,
         inside=_between_titles(lines, reader.rows, size),
+        has_title=len(lines) > 1 and lines[1].breaks and lines[0].words.rstrip(CLOSERS)[-1:] not in (*ENDS, ","),
     )
 
 

@@ -198,7 +198,7 @@ def _milvus_server(ranking: Ranking) -> milvus_model.Server:
         milvus_model.Row(
             id=each.rank,
             score=each.score,
-            values={**dict.fromkeys(milvus_model.NUMBERS), "text": each.text, "big": each.rank},
+            values={**dict.fromkeys(milvus_model.NUMBERS), "text": each.text, "big": 7},
             vectors={
                 **dict.fromkeys(milvus_model.VECTORS),
                 "vec": None if each.direction is None else np.array(each.vector, "<f4").tobytes(),
@@ -221,7 +221,7 @@ def _milvus_rest(ranking: Ranking) -> Answering:
         start = asked.get("offset", 0)
         rows = []
         for each in ranking[start : start + asked["limit"]]:
-            stored = {"big": each.rank, "text": each.text, "vec": None if each.direction is None else each.vector}
+            stored = {"big": 7, "text": each.text, "vec": None if each.direction is None else each.vector}
             shown = {name: stored[name] for name in asked["outputFields"] if name in stored}
             rows.append(dict(sorted({"distance": each.score, "id": each.rank, **shown}.items())))
         return json.dumps({"code": 0, "data": rows}, separators=(",", ":")).encode()

@@ -14,7 +14,7 @@ from support.weaviate.server import Weaviate, weaviate
 FAMILIES = DIMENSION = 16
 COPIES = 3
 TOP_K = 6
-PROPERTIES = ("text", "owner", "number")
+PROPERTIES = ("text", "source", "number")
 VECTOR = [0.9**place for place in range(DIMENSION)]  # near all families, each a little less than the one before
 NEAR: dict[str, Any] = {"near_vector": {"vectors": [single(VECTOR)]}}
 UUID = {"uuid": True}
@@ -44,7 +44,7 @@ def objects(copies: int, named: tuple[str, ...], tenant: str = "") -> list[Store
             made.append(
                 Stored(
                     id=f"00000000-0000-0000-0000-{family:08}{copy:04}",
-                    properties={"text": f"common {words}", "owner": f"o{copy % 2}", "number": family},
+                    properties={"text": f"common {words}", "source": f"o{copy % 2}", "number": family},
                     vector=None if named else vector,
                     vectors=dict.fromkeys(named, vector),
                     tenant=tenant,

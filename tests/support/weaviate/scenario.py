@@ -20,7 +20,7 @@ from weaviate.classes.tenants import Tenant  # type: ignore[import-not-found]  #
 FAMILIES, COPIES, DIMENSION, TOP_K = 16, 3, 16, 6
 PROPERTIES = [
     Property(name="text", data_type=DataType.TEXT),
-    Property(name="owner", data_type=DataType.TEXT),
+    Property(name="source", data_type=DataType.TEXT),
     Property(name="number", data_type=DataType.INT),
     Property(name="tags", data_type=DataType.TEXT_ARRAY),
 ]
@@ -51,7 +51,7 @@ def properties(family: int, copy: int) -> dict[str, Any]:
     words = " ".join(f"word{family}x{place}{'é' * (place == 3)}" for place in range(12 + COPIES * family))
     return {
         "text": f"{'the ' * copy}common {words}",
-        "owner": f"o{copy % 2}",
+        "source": f"o{copy % 2}",
         "number": family,
         "tags": [f"t{family % 3}", "all"],
     }
@@ -130,7 +130,7 @@ def asked(client: Any) -> dict[str, Any]:
             f"{name}.list of all": lambda at=at: at.fetch_objects(limit=100, include_vector=True),
             f"{name}.autocut": lambda at=at: at.near_vector(query(0), limit=TOP_K, auto_limit=1),
             f"{name}.filter": lambda at=at: at.near_vector(
-                query(0), limit=TOP_K, filters=Filter.by_property("owner").equal("o0")
+                query(0), limit=TOP_K, filters=Filter.by_property("source").equal("o0")
             ),
             f"{name}.refused size": lambda at=at: at.near_vector([1.0], limit=TOP_K),
             f"{name}.refused property": lambda at=at: at.near_vector(query(0), limit=3, return_properties=["none"]),
@@ -156,7 +156,7 @@ def asked(client: Any) -> dict[str, Any]:
         calls[f"Shared.{tenant}.list of all"] = lambda shared=shared: shared.fetch_objects(
             limit=100, include_vector=True
         )
-    group = GroupBy(prop="owner", objects_per_group=2, number_of_groups=2)
+    group = GroupBy(prop="source", objects_per_group=2, number_of_groups=2)
     copied = client.collections.get("Copied").query
     calls["Copied.group"] = lambda: copied.near_vector(query(0), limit=TOP_K, group_by=group)
     calls["Nowhere.vector"] = lambda: client.collections.get("Nowhere").query.near_vector(query(0), limit=TOP_K)

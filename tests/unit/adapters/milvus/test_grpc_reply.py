@@ -88,9 +88,10 @@ def test_structures_of_fields_are_cut_inside() -> None:
 def test_payloads_leave_out_texts_that_are_no_utf8() -> None:
     message = results()
     message.results.fields_data.add(type=21, field_name="other").scalars.string_data.data.extend(["a", "b", "c"])
+    message.results.fields_data.add(type=1, field_name="passed").scalars.bool_data.data.extend([True, False, True])
     [pool] = ADAPTER.parse_reply(call(), message.SerializeToString().replace(b"\x02t1", b"\x02\xff1")).pools
     assert pool.payloads is not None
-    assert pool.payloads(range(2)) == (b'{"other":"a"}', b'{"other":"b"}')
+    assert pool.payloads(range(2)) == (b'{"other":"a","passed":true}', b'{"other":"b","passed":false}')
 
 
 def test_structures_in_structures_are_malformed() -> None:
