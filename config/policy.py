@@ -375,8 +375,8 @@ class PolicySettings(Model):
     )
     ignore: Names = setting(
         (),
-        "payload fields in which copies may differ, each with all below it; `*`: all. Without a name, sentences beside the text must be on the page, too, "
-        "apart from titles; and the write gate stores equal texts with any other value",
+        "payload fields in which copies may differ, each with all below it; `*`: all. Without a name, strings beside the text must be on the page, too, "
+        "apart from what tells which copy it is (docs/limits.md); and the write gate stores equal texts with any other value",
     )
     metadata: MetadataSettings = MetadataSettings()
     keep_sources: Names = setting((), "results of these sources are never collapsed")

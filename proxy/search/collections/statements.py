@@ -1,8 +1,8 @@
 """What a payload says besides the text by which a result is judged. Pure and deterministic.
 
 A page shows whole payloads. A text that another result says is no reason to remove a result whose payload says something more: the question of an
-answer, a status, a price, the sentences around a chunk. What loaders and splitters write beside a text tells which copy a payload is, not what it
-says: identifiers, dates, files, links, releases, places in a document, titles. What is unknown counts.
+answer, a status, the sentences around a chunk. Numbers, and what loaders and splitters write beside a text, tell which copy a payload is, not what it
+says: identifiers, dates, files, links, releases, places in a document, titles. Any other string counts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ _NAME = re.compile(
     r"(?i)[^\n]{0,250}\.(?!\d+\Z)[a-z][a-z0-9]{0,4}|[a-z][a-z0-9+.-]*://\S*|[^\s/\\]*[/\\]\S*|[\W_]*+\d[\d\W_]*|[0-9a-f-]{16,}|\S{64,}"
     r"|[^\W\d]\w*+(?:\.[^\W\d]\w*+)+"
 )
-_NUMERAL = re.compile(r"[\W_]*+\d[\d\W_]*")
 # What looks like a name, but may be a statement: Never run setup.exe, and/or, km/h.
 _STATEMENT = re.compile(r"\S+\s.*|[^\W\d_]+/[^\W\d_]+", re.DOTALL)
 # Thai, Lao, Khmer, kana, Han: scripts without blanks between words.
@@ -52,13 +51,10 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U0
 # Keys under which loaders, splitters and stores write which copy a payload is: by their last word, or by their first one.
 _LAST_WORDS = word_set(
     "id ids uuid guid hash digest checksum etag url uri file filename filepath source author authors creator producer publisher licence license "
-    "keywords tags language lang mimetype acl permissions page chunk version revision release branch commit date timestamp created updated "
+    "keywords tag tags language lang mimetype acl permissions page chunk version revision release branch commit date timestamp created updated "
     "modified published creationdate moddate"
 )
 _FIRST_WORDS = word_set("file page chunk embedding")
-# The same of numbers alone: stars and prices are statements.
-_COUNTED_LAST = word_set("index idx position offset at pages lines tokens characters chars bytes")
-_COUNTED_FIRST = word_set("line token char word")
 _WORD = re.compile("[A-Z]+(?![a-z])|[A-Z]?[^\\W\\d_A-Z]+|\\d+")
 _ASKING = ("?", "？", "؟")
 _SAYING = (*_ASKING, ".", "!", "。", "！")
@@ -68,18 +64,17 @@ _LAST_NAMES = frozenset((DOCUMENT_TEXT, *(path.rpartition(".")[2] for path in KN
 
 
 class Leaf(NamedTuple):
-    """A string, number or boolean of a payload."""
+    """A string or boolean of a payload."""
 
     path: str  # of keys, with dots between them
-    value: str | float | bool
+    value: str | bool
     spells: bool  # whether it is an object or a list in JSON
     is_inside: bool  # whether it is in one
 
 
 def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False) -> tuple[list[Leaf], int]:
-    """The strings, booleans and numbers at any depth, and those of objects that are spelled as strings: first those that a path leads to, outer ones
-    first; a path leads neither into a list nor through a key with a dot. And how many values of any kind were read: of more than ``most`` it is one
-    more. Without the numbers of a list, which is a vector or an outline.
+    """The strings and booleans at any depth, and those of objects that are spelled as strings: first those that a path leads to, outer ones first; a path
+    leads neither into a list nor through a key with a dot. And how many values of any kind were read: of more than ``most`` it is one more.
     """
     found: list[Leaf] = []
     count = 0
@@ -90,9 +85,7 @@ def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False
         if count > most:
             break
         spelled = _spelled(value)
-        if (isinstance(value, str) and value.strip()) or (
-            isinstance(value, bool | int | float) and (isinstance(value, bool) or path[-1:] != "]")
-        ):
+        if isinstance(value, bool) or (isinstance(value, str) and value.strip()):
             found.append(Leaf(path, value, spelled is not None, is_inside))
         inside, is_inside = (value, is_inside) if spelled is None else (spelled, True)
         if isinstance(inside, list):
@@ -145,7 +138,7 @@ class PoolStatements:
         self._payloads: Payloads | None = payloads
         self._size, self._ignored = size, frozenset(ignored)
         self._leaves: dict[int, list[Leaf]] = {}
-        self._pairs: dict[int, frozenset[tuple[str, str | float | bool]]] = {}
+        self._pairs: dict[int, frozenset[tuple[str, str | bool]]] = {}
         self._stated: dict[tuple[int, str], tuple[Leaf, ...]] = {}
         self._unreadable: set[int] = set()
         self._digests: dict[int, int] = {}
@@ -239,19 +232,15 @@ def _is_statement(leaf: Leaf, text: str) -> bool:
 
 def _names_a_copy(leaf: Leaf) -> bool:
     """Whether a value tells which copy its payload is."""
-    value, keys = leaf.value, leaf.path.split(".")
-    is_text = isinstance(value, str)
-    if any(map(_is_name_of_copies, keys)) and not (is_text and is_known_name(leaf.path)):
+    value, is_text = leaf.value, isinstance(leaf.value, str)
+    if any(map(_is_name_of_copies, leaf.path.split("."))) and not (is_text and is_known_name(leaf.path)):
         return True
-    if isinstance(value, str) and _NUMERAL.fullmatch(value.strip()) is None:
-        return _is_date(value) or (is_name(value) and _STATEMENT.fullmatch(value.strip()) is None)
-    return not isinstance(value, bool) and (_is_date(value) or any(map(_is_name_of_places, keys)))
+    return isinstance(value, str) and (
+        _is_date(value) or (is_name(value) and _STATEMENT.fullmatch(value.strip()) is None)
+    )
 
 
-def _is_date(value: str | float) -> bool:
-    """Whether a value is a date, or a moment of this century in seconds or milliseconds since 1970."""
-    if not isinstance(value, str):
-        return any(9.4e8 * unit < value < 4.1e9 * unit for unit in (1, 1000))
+def _is_date(value: str) -> bool:
     try:
         return len(value) <= _LONGEST_DATE and datetime.fromisoformat(value) is not None
     except ValueError:
@@ -270,17 +259,12 @@ def _is_name_of_copies(key: str) -> bool:
     return last in _LAST_WORDS or first in _FIRST_WORDS
 
 
-def _is_name_of_places(key: str) -> bool:
-    first, last = _words_of(key)
-    return last in _COUNTED_LAST or first in _COUNTED_FIRST
-
-
 def _words(leaf: Leaf) -> str:
     """A statement in words."""
     value = leaf.value
     if isinstance(value, str) and (is_prose(value) or len(value.split(None, 1)) > 1):
         return value
-    return f"{last_name(leaf.path)}: {value if isinstance(value, str) else orjson.dumps(value).decode()}"
+    return f"{last_name(leaf.path)}: {value if isinstance(value, str) else str(value).lower()}"
 
 
 def last_name(path: str) -> str:

@@ -129,13 +129,11 @@ def test_only_payloads_that_are_compared_are_read() -> None:
         ({"question": "密码忘记了怎么办请告诉我"}, "密码忘记了怎么办请告诉我"),
         ({"passed": False}, "passed: false"),
         ({"status": "rejected"}, "status: rejected"),
-        ({"price": 29.5}, "price: 29.5"),
-        ({"price": "29.50"}, "price: 29.50"),
         ({"attributes": {"wood": "waxed beech"}}, "waxed beech"),
         ({"answers": ["bio"]}, "answers: bio"),
         ({"metadata": {"Header 1": "Fish tank"}}, "Fish tank"),
         ({"de": "Trocken lagern."}, "Trocken lagern."),
-        ({"offers": [{"price": 3}]}, "price: 3"),
+        ({"offers": [{"price": "sold out"}]}, "sold out"),
     ],
 )
 def test_a_sentence_beside_the_text_is_unsaid_where_another_payload_lacks_it(more: dict[str, Any], value: str) -> None:
@@ -226,10 +224,6 @@ def test_a_payload_with_more_values_than_are_read_says_what_no_other_one_says() 
     assert both.differ(np.array([1]), np.array([0])).all()
 
 
-def is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from(['{"a":"b c d"}', '["x"]', "[1,", "{}"]),
     lambda inner: (
@@ -241,7 +235,7 @@ JSON = st.recursive(
 
 @given(value=st.dictionaries(st.text(), JSON))
 def test_every_string_is_read_once_and_those_with_a_path_first(value: dict[str, Any]) -> None:
-    """Invariant: the values outside of spelled objects are all there, but for numbers in lists; a named one is found by its path."""
+    """Invariant: the strings and booleans outside of spelled objects are all there; a named one is found by its path."""
     found, _ = leaves(value, 1 << 20)
     outside = sorted(str(leaf.value) for leaf in found if not leaf.is_inside)
 
@@ -249,8 +243,8 @@ def test_every_string_is_read_once_and_those_with_a_path_first(value: dict[str, 
         if isinstance(inside, dict):
             return [text for member in inside.values() for text in strings(member)]
         if isinstance(inside, list):
-            return [text for member in inside if not is_number(member) for text in strings(member)]
-        return [str(inside)] if isinstance(inside, int) or (isinstance(inside, str) and inside.strip()) else []
+            return [text for member in inside for text in strings(member)]
+        return [str(inside)] if isinstance(inside, bool) or (isinstance(inside, str) and inside.strip()) else []
 
     assert outside == sorted(strings(value))
     named, _ = leaves(value, 1 << 20, named_only=True)
