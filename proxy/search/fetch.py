@@ -286,7 +286,7 @@ def _reaches(selected: Selected, cap: int | None) -> Iterator[Reach]:
         elif selection.wanting:
             depth = pools.reply.pools[place].size + 1  # one as large as requested does not show that there is no more
         else:
-            depth = int(selection.keep.max(initial=-1)) + 1
+            depth = max(selection.keep.tolist(), default=-1) + 1
         if planned is None:
             yield Reach(window, 0, is_deeper=False)
         elif max(size, depth) <= planned:
