@@ -66,7 +66,8 @@ class Judge:
     kept: dict[int, Text] = field(default_factory=dict)
     _raw: dict[str, int] = field(default_factory=dict)
     _outlines: dict[int, Outline] = field(default_factory=dict)
-    _grams: set[int] = field(default_factory=set)
+    _grams: dict[int, frozenset[int]] = field(default_factory=dict)
+    _known: set[int] = field(default_factory=set)
     _unread: dict[int, Text] = field(default_factory=dict)
     _plain: Index = field(default_factory=Index)
     _laid: Index = field(default_factory=Index)
@@ -81,7 +82,8 @@ class Judge:
         self.kept[number] = self._unread[number] = text
         self._raw.setdefault(text.raw, number)
         self._outlines[number] = outline = text.known_outline or text.outlined()
-        self._grams |= outline.grams
+        self._grams[number] = grams = frozenset(outline.grams)
+        self._known |= grams
 
     def _read(self, number: int) -> None:
         plain, laid = self._unread.pop(number).passages(exact=self.is_exact)
@@ -93,13 +95,18 @@ class Judge:
     def _met(self, text: Text) -> tuple[int, ...]:
         """The kept texts that may say some of this one; none if together they have too little in common with it to say all of it."""
         outline = text.known_outline or text.outlined()
-        if not outline.is_short and len(self._grams & outline.grams) < outline.least:
-            return ()
-        return tuple([number for number, kept in self._outlines.items() if outline.meets(kept)])
+        if outline.is_short:
+            return tuple([number for number, kept in self._outlines.items() if outline.shares_words(kept)])
+        grams = self._known.intersection(outline.grams)
+        return self._having(grams) if len(grams) >= outline.least else ()
 
-    def known_runs(self, outline: Outline) -> frozenset[int]:
+    def _having(self, grams: set[int]) -> tuple[int, ...]:
+        """The kept texts with any of these runs of three words."""
+        return tuple([number for number, kept in self._grams.items() if not grams.isdisjoint(kept)])
+
+    def known_runs(self, outline: Outline) -> set[int]:
         """The runs of three words that kept texts have."""
-        return outline.grams & self._grams
+        return self._known.intersection(outline.grams)
 
     def among(self, numbers: Iterable[int], tier: Tier | None = None) -> Judge:
         """A judge who knows only these of the kept texts. ``tier``: None for the same."""
@@ -110,10 +117,8 @@ class Judge:
 
     def verdict_beside(self, text: Text, number: int, other: Text) -> Verdict:
         """The verdict on a text if another one stayed, too. Without edited copies, so that nothing of it is missing."""
-        outline = text.known_outline or text.outlined()
-        judge = self.among(
-            [kept for kept, its in self._outlines.items() if outline.meets(its)], min(self.tier, Tier.SAID)
-        )
+        known = self.known_runs(text.known_outline or text.outlined())
+        judge = self.among(self._having(known), min(self.tier, Tier.SAID))
         judge.keep(number, other)
         return judge.verdict(text)
 

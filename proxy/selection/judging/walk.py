@@ -238,12 +238,12 @@ def successor(text: Text, judge: Judge, others: Iterable[tuple[int, Text]]) -> t
     known = judge.known_runs(outline)
     if len(known) < SHARED:
         return None
-    unknown = outline.grams - known
+    unknown = set(outline.grams) - known
     whole = text.raw.strip()
     first, last = whole[:END], whole[-END:]
     alike = ((place, other) for place, other in others if last in other.raw or first in other.raw)
     for place, other in islice(alike, MOST_TRIALS):
-        if len(unknown - (other.known_outline or other.outlined()).grams) > UNKNOWN * len(outline.grams):
+        if len(unknown.difference((other.known_outline or other.outlined()).grams)) > UNKNOWN * len(outline.grams):
             continue
         verdict = judge.verdict_beside(text, place, other)
         if place in verdict.holders and len(verdict.holders) > 1 and not judge.verdict(other).holders:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 
 from .words import IS_SPACELESS, SPACELESS
 
@@ -28,7 +29,9 @@ _SHARE_OF_WORDS = 0.5
 
 
 class Outline:
-    """``grams``: hashes of its runs of three words. ``least``: how many of them must be known, or it is not covered."""
+    """``grams``: distinct hashes of its runs of three words, in a tenth of the bytes of a set, because thousands of outlines are kept. ``least``: how many
+    of them must be known, or it is not covered.
+    """
 
     __slots__ = ("_words", "grams", "is_short", "least", "raw")
 
@@ -37,7 +40,7 @@ class Outline:
         words = _words(raw)
         self.raw, self._words = raw, frozenset[str]()
         self.is_short = len(words) < FEW_WORDS
-        self.grams = frozenset(map(hash, zip(words, words[1:], words[2:], strict=False)))
+        self.grams = array("q", set(map(hash, zip(words, words[1:], words[2:], strict=False))))
         self.least = (_SHARE_OF_LINES if "\n" in raw else _SHARE) * len(self.grams)
 
     @property
@@ -47,11 +50,9 @@ class Outline:
             self._words = frozenset(_words(self.raw))
         return self._words
 
-    def meets(self, other: Outline) -> bool:
-        """Whether the other text may say some of this one."""
-        if self.is_short:
-            return other.is_short or len(self.words & other.words) >= _SHARE_OF_WORDS * len(self.words)
-        return not self.grams.isdisjoint(other.grams)
+    def shares_words(self, other: Outline) -> bool:
+        """Whether the other text may say some of this one, which is short."""
+        return other.is_short or len(self.words & other.words) >= _SHARE_OF_WORDS * len(self.words)
 
 
 def _words(raw: str) -> list[str]:

@@ -99,16 +99,14 @@ class Passage:
 
 
 class Text:
-    """One text. ``raw``: as in the database. Outlined and read when first needed, and kept with it."""
+    """One text. ``raw``: as in the database. Its outline is made when first needed, and kept with it; what was read of it is kept apart."""
 
-    __slots__ = ("_exact", "_readings", "known_cost", "known_outline", "raw")
+    __slots__ = ("known_cost", "known_outline", "raw")
 
     def __init__(self, raw: str) -> None:
         self.raw = raw
         self.known_cost = UNPRICED
         self.known_outline: Outline | None = None
-        self._readings: tuple[Passage, Passage | None] | None = None
-        self._exact: tuple[Passage, Passage | None] | None = None
 
     def cost(self) -> int:
         """The cost of reading it (bounds.py); -1 for a text that is not read."""
@@ -124,30 +122,19 @@ class Text:
 
     def passages(self, *, exact: bool = False) -> tuple[Passage, Passage | None]:
         """Plain, and laid out if it has a layout. Only for a text that is read."""
-        if exact:
-            if self._exact is None:
-                self._exact = read(self.raw, exact=True)
-            return self._exact
-        if self._readings is None:
-            self._readings = read(self.raw)
-        return self._readings
-
-    @property
-    def nbytes(self) -> int:
-        """Approximate memory use."""
-        taken = 250 + sys.getsizeof(self.raw)
-        if self.known_outline is not None:
-            taken += 250 + 90 * len(self.known_outline.grams)
-        for passages in (self._readings, self._exact):
-            taken += sum(
-                24 * len(each.tokens) + 16 * len(each.bounds) + 250 for each in passages or () if each is not None
-            )
-        return taken
+        found = READINGS.get((self.raw, exact))
+        if found is None:
+            found = read(self.raw, exact=exact)
+            READINGS.keep((self.raw, exact), found)
+        return found
 
 
-# Popular texts occur in many searches. 32 MB hold some two thousand texts of eighty words: an outline takes 7 kB, and what is read of every fourth text
-# 20 kB.
-TEXTS: Memo[str | bytes, Text] = Memo(32 << 20, lambda raw, _text: 1500 + 24 * sys.getsizeof(raw))
+# Popular texts occur in many searches. 24 MB hold some seven thousand texts of eighty words with their outlines; few of them are read, and that takes ten
+# times as much.
+TEXTS: Memo[str | bytes, Text] = Memo(24 << 20, lambda raw, _text: 300 + 5 * sys.getsizeof(raw))
+READINGS: Memo[tuple[str, bool], tuple[Passage, Passage | None]] = Memo(
+    8 << 20, lambda _key, found: sum([400 + 130 * len(each.tokens) for each in found if each is not None])
+)
 
 
 def text_of(raw: str) -> Text:

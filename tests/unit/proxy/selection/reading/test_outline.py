@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vecsieve.proxy.selection.judging.judge import VERDICTS, Judge, Verdict
 from vecsieve.proxy.selection.policy import Tier
 from vecsieve.proxy.selection.reading.outline import FEW_WORDS, Outline
-from vecsieve.proxy.selection.reading.text import Text
+from vecsieve.proxy.selection.reading.text import READINGS, Text
 
 TEXTS = {
     "english": "the pump is inspected before it starts and again after ten hours of service by a trained person",
@@ -36,8 +36,7 @@ def test_what_stands_in_another_text_is_read(script: str, data: st.DataObject) -
     start = data.draw(st.integers(0, len(words) - FEW_WORDS - 2))
     end = data.draw(st.integers(start + FEW_WORDS + 1, len(words)))
     whole, part = Outline(said(words, script)), Outline(said(words[start:end], script))
-    assert part.meets(whole)
-    assert part.is_short or len(part.grams & whole.grams) >= part.least
+    assert part.shares_words(whole) if part.is_short else len({*part.grams} & {*whole.grams}) >= part.least
 
 
 @pytest.mark.parametrize("script", WORDS)
@@ -68,7 +67,7 @@ def test_texts_of_other_words_are_not_read() -> None:
     )
     other = Text("Before the first start the tank must be filled with clean water up to the upper mark of the glass.")
     assert not judge.verdict(other).holders
-    assert other._readings is None, "its outline was enough"
+    assert READINGS.get((other.raw, False)) is None, "its outline was enough"
 
 
 def test_case_marks_and_articles_do_not_count() -> None:
@@ -76,7 +75,7 @@ def test_case_marks_and_articles_do_not_count() -> None:
         "“The pump”, it says, is checked before THE first start: daily, by a trained person – always in writing."
     )
     other = Outline("the pump it says is checked before first start daily by trained person always in writing")
-    assert one.grams == other.grams
+    assert sorted(one.grams) == sorted(other.grams)
 
 
 @pytest.mark.parametrize(("lines", "least"), [(1, 0.6), (2, 0.25)])
@@ -88,6 +87,6 @@ def test_of_a_text_of_several_lines_less_must_be_known(lines: int, least: float)
 
 @given(raw=st.text(st.characters(exclude_categories=["Cs"]), max_size=200))
 def test_any_text_has_an_outline(raw: str) -> None:
-    """Invariant: every text that can be encoded has an outline, and meets itself unless it has no words."""
+    """Invariant: every text that can be encoded has an outline, and no run of three words twice in it."""
     outline = Outline(raw)
-    assert outline.is_short or outline.meets(Outline(raw))
+    assert outline.is_short or 0 < len(set(outline.grams)) == len(outline.grams)
