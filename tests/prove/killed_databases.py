@@ -40,10 +40,12 @@ KEY = "key"
 
 class Database(Protocol):
     """``url``: the server's own, the same in every life. ``settings``: of a proxy before it, as variables;
-    ``listeners``: the addresses that this proxy prints. ``environment``: of `vecsieve undo`.
+    ``listeners``: the addresses that this proxy prints. ``environment``: of `vecsieve undo`. ``is_old_at_once``: reads show what was written at once, where
+    the gate waits ten minutes for that.
     """
 
     backend: str
+    is_old_at_once: bool
     url: str
     port: int
     listeners: int
@@ -119,6 +121,7 @@ class _Plain(ABC):
     """What most have in common."""
 
     backend: str
+    is_old_at_once = False
     listeners = 2
     _process: Process | stack.Command
 
@@ -234,6 +237,7 @@ class Chroma(_Plain):
 
 class Pinecone(_Plain):
     backend = "pinecone"
+    is_old_at_once = True
     _HEADERS: Mapping[str, str] = {"Api-Key": KEY, "X-Pinecone-Api-Version": "2025-10"}
 
     def start(self) -> None:
