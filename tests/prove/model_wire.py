@@ -6,6 +6,7 @@ A point is its id, a text, a number that is no part of the text, and the axis of
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -46,7 +47,7 @@ Answer = bytes | tuple[bytes, Apply]
 """What a read answers; of a write also what it does."""
 
 
-class Wire:
+class Wire(ABC):
     """One database over REST. ``lags``: whether reads show a write a second later, ``searches_lag``: whether searches do. ``waits``: whether clients may
     go on before a write is done. ``failing``: the ids that the next write fails to store, where a success can say so; of a database that says it of the whole write, any.
     """
@@ -60,37 +61,37 @@ class Wire:
     host = ""
     failing: Collection[int] = ()
 
-    def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
-        raise NotImplementedError
+    @abstractmethod
+    def upsert(self, points: Sequence[Point], *, waits: bool) -> Request: ...
 
-    def delete(self, ids: Sequence[int]) -> Request:
-        raise NotImplementedError
+    @abstractmethod
+    def delete(self, ids: Sequence[int]) -> Request: ...
 
-    def delete_where(self, number: int) -> Request:
-        raise NotImplementedError
+    @abstractmethod
+    def delete_where(self, number: int) -> Request: ...
 
     def unwaited(self, request: Request) -> Request:
         """The same without waiting, where the database knows that."""
         return request
 
+    @abstractmethod
     def recreate(self) -> Request:
         """Deletes all. It is made anew beside the gate, which such a request does not concern."""
-        raise NotImplementedError
 
     def change(self, id_: int, member: str, value: Any) -> Request:
-        """A partial update of one member of a point."""
-        raise NotImplementedError
+        """A partial update of one member of a point, where ``is_partial``."""
+        raise AssertionError(f"{self.name} has no partial updates")
 
-    def answer(self, request: Request, points: Points) -> Answer:
-        raise NotImplementedError
+    @abstractmethod
+    def answer(self, request: Request, points: Points) -> Answer: ...
 
+    @abstractmethod
     def single(self, point: Point) -> bytes:
         """As the journal has it of the database."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, single: Any) -> Point:
         """Of such a point."""
-        raise NotImplementedError
 
     def is_refusal(self, body: bytes) -> bool:
         """Whether a success refuses the whole write."""

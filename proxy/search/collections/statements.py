@@ -146,7 +146,8 @@ class PoolStatements:
 
     def differ(self, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
         """As in ``selection.values.Statements``."""
-        pairs = zip(rows.tolist(), others.tolist(), strict=True)
+        pairs = list(zip(rows.tolist(), others.tolist(), strict=True))
+        self._read(sorted({row for pair in pairs for row in pair}))  # at once: over gRPC each call parses the reply
         return np.array([row != other and self.unsaid(row, (other,), "") is not None for row, other in pairs], np.bool_)
 
     def unsaid(self, row: int, others: Sequence[int], text: str) -> tuple[str, int] | None:
@@ -220,7 +221,9 @@ def _is_statement(leaf: Leaf, text: str) -> bool:
     value = leaf.value
     if not isinstance(value, str):
         return not leaf.is_inside and not _names_a_copy(leaf)
-    if leaf.spells or (text and text.startswith(value.rstrip(" .…"))):
+    if leaf.spells and text:
+        return False  # what is inside counts
+    if text and text.startswith(value.rstrip(" .…")):
         return False  # the text, or a preview of it
     ended = value.rstrip()
     if text and is_place_name(leaf.path) and not ended.endswith(_SAYING):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,7 @@ def adds(one: object, other: object) -> bool:
         ({"note": "Never run setup.exe"}, {"note": "Always run setup.exe"}),
         ({"open": True}, {"open": False}),
         ({"passage": "up"}, {"note": "up"}),
+        ({"frame": '{"data":[[120,340]]}'}, {"frame": '{"data":[[340,120]]}'}),
     ],
 )
 def test_a_payload_says_what_another_one_lacks(one: object, other: object) -> None:
@@ -99,6 +101,17 @@ def test_no_payload_adds_to_itself_and_one_that_cannot_be_read_adds_to_all_other
         if raw is not None and not raw.lstrip().startswith(b"{"):
             others = rows[rows != row]
             assert all_of.differ(np.full(len(others), row), others).all()
+
+
+def test_the_payloads_of_all_pairs_are_read_at_once() -> None:
+    calls: list[list[int]] = []
+
+    def payloads(rows: Sequence[int]) -> list[bytes]:
+        calls.append([*rows])
+        return [b"{}" for _ in rows]
+
+    PoolStatements(payloads, 3).differ(np.array([1, 2, 2]), np.array([0, 0, 1]))
+    assert calls == [[0, 1, 2]]
 
 
 def test_only_payloads_that_are_compared_are_read() -> None:

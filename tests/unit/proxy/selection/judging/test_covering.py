@@ -231,3 +231,23 @@ def test_a_gram_that_stands_everywhere_is_followed_a_bounded_number_of_times(tex
         index.add(number, plain(f"{text} {number}"))
     runs = index.runs(plain(f"{text} and no more"))
     assert runs is None or len(runs) <= MOST_RUNS
+
+
+HINDI = (
+    "पुस्तकालय सोमवार को छोड़कर हर दिन सुबह नौ बजे से शाम सात बजे तक खुला रहता है और सदस्य एक बार में पाँच किताबें तीन सप्ताह के लिए ले जा सकते हैं। "
+    "देर से लौटाने पर हर दिन दो रुपये का शुल्क लगता है और खोई हुई किताब का पूरा मूल्य देना पड़ता है। "
+    "शब्दकोश और नक्शे बाहर नहीं ले जाए जा सकते और वाचनालय में खाना पीना मना है। "
+    "बच्चों का कमरा शाम छह बजे बंद होता है और समूह एक सप्ताह पहले फोन करके समय लेते हैं।"
+)
+
+
+def test_a_window_of_a_script_without_case_may_begin_inside_a_sentence() -> None:
+    words = HINDI.split()
+    assert len(words) > 75
+    assert leaves(HINDI, " ".join(words[4:-3]))
+
+
+def test_a_text_under_a_title_is_no_window() -> None:
+    rules = " ".join((A, B, C, D))
+    assert leaves(f"the rules of the mill\n\n{rules}", f"the rules of the mill\n\n{rules}")
+    assert not leaves(f"not the rules of the mill\n\n{rules}", f"the rules of the mill\n\n{rules}")

@@ -81,6 +81,7 @@ def test_a_number_may_be_written_in_several_ways(one: str, other: str) -> None:
         ("C++ it is", "C it is"),
         ("a 5 % rise", "a 5 rise"),
         ("5 mW each", "5 MW each"),
+        ("5\nmW each", "5\nMW each"),
         ("5 Mb/s each", "5 MB/s each"),
         ("the Config class", "the config.yaml class"),
         ("IT is late", "it is late"),
