@@ -179,11 +179,13 @@ def json_text(message: str) -> bytes:
 
 class RestDialect:
     """Status 429 is a quota. No error has a status of success. ``limit``: finds the largest limit in the words of a refusal;
-    ``unknown_vector``: the words for a vector that does not exist; None if the backend has no such refusal.
+    ``unknown_vector``: the words for a vector that does not exist; None if the backend has no such refusal. ``quotas``: words of a quota
+    in an error that has a status of success.
     """
 
     limit: re.Pattern[str] | None = None
     unknown_vector: str | None = None
+    quotas: tuple[bytes, ...] = ()
 
     def words(self, status: int, body: bytes) -> str:
         """The words of a refusal of the request; "" for every other answer."""
@@ -199,8 +201,12 @@ class RestDialect:
     def is_quota(self, status: int, body: bytes) -> bool:
         return status == TOO_MANY_REQUESTS
 
+    def refusal_in_success(self, body: bytes) -> bytes | None:
+        return None
+
     def is_quota_in_success(self, body: bytes) -> bool:
-        return False
+        words = (self.refusal_in_success(body) or b"").lower()
+        return any(each in words for each in self.quotas)
 
 
 class GrpcDialect(RestDialect):

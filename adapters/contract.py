@@ -269,8 +269,11 @@ class Dialect(Protocol):
     def is_quota(self, status: int, body: bytes) -> bool:
         """Whether this error is a rate limit or an exhausted quota. ``body``: b"" for unknown."""
 
+    def refusal_in_success(self, body: bytes) -> bytes | None:
+        """The message of an error that has a status of success; None for an answer."""
+
     def is_quota_in_success(self, body: bytes) -> bool:
-        """The same for a reply with a status of success."""
+        """Whether such an error is a rate limit or an exhausted quota."""
 
 
 def may_be_json(content_type: str) -> bool:

@@ -154,27 +154,21 @@ RANGE = re.compile(r"top ?k[^,]*, top ?k should be in range \[1, ([0-9]{1,9})\]"
 _REFUSAL = re.compile(rb'\s*\{\s*"code"\s*:\s*[1-9]\d{0,8}\s*,\s*"message"\s*:\s*"((?:[^"\\]|\\.){0,1000})')
 # Texts of quotaAndLimits: "rate limit exceeded[rate=0.1]", "quota exceeded[reason=...]", "request is rejected by grpc
 # RateLimiter middleware". The codes 8 and 9 have other meanings before 2.3.
-_LIMITED = (b"rate limit exceeded", b"quota exceeded", b"ratelimiter")
+QUOTAS = (b"rate limit exceeded", b"quota exceeded", b"ratelimiter")
 _UNEXPECTED = 65535  # the server's code for errors without one of their own
 
 
 class MilvusDialect(RestDialect):
     """Over REST. Errors have status 200."""
 
-    limit = RANGE
+    limit, quotas = RANGE, QUOTAS
 
     def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
         """Code and message, with the given status: an error of the proxy must not look like a success."""
         body = b'{"code":%d,"message":%s}' % (_UNEXPECTED, json_text(message))
         return NativeAnswer(status=status, content_type="application/json; charset=utf-8", body=body)
 
-    def is_quota_in_success(self, body: bytes) -> bool:
-        """By the code and the message."""
+    def refusal_in_success(self, body: bytes) -> bytes | None:
+        """By the code."""
         found = _REFUSAL.match(body)
-        return found is not None and is_limited(found[1])
-
-
-def is_limited(words: bytes) -> bool:
-    """Whether a refusal's message is about a rate limit or a quota."""
-    lower = words.lower()
-    return any(each in lower for each in _LIMITED)
+        return None if found is None else found[1]

@@ -9,7 +9,7 @@ from ..base import GrpcDialect
 from ..contract import DeclinedError, MalformedReplyError
 from ..wire.protobuf import check_count
 from ..wire.schema import parsed
-from .calls import RANGE, is_limited
+from .calls import QUOTAS, RANGE
 from .fields import DYNAMIC, VARCHAR, FieldType, limits
 from .grpc_schema import COUNTED, proto
 from .search import Schema, of_types
@@ -32,17 +32,17 @@ def read_answer(kind: Any, body: bytes) -> Any:
 class MilvusGrpcDialect(GrpcDialect):
     """Errors have a status inside a successful message."""
 
-    limit = RANGE
+    limit, quotas = RANGE, QUOTAS
 
-    def is_quota_in_success(self, body: bytes) -> bool:
+    def refusal_in_success(self, body: bytes) -> bytes | None:
         """By the status inside the message."""
         try:
             read_answer(proto.Answer, body)
         except DeclinedError as declined:
-            return is_limited(declined.words)
+            return declined.words
         except ValueError:
-            return False
-        return False
+            return None
+        return None
 
 
 def read_description(body: bytes) -> Schema:

@@ -210,7 +210,7 @@ class GrpcExchange(ClientExchange[Outcome]):
         try:
             answered = await self._sent(self._head.path, self.message, kind, seconds=seconds, is_search=False)
             services.governor.attempt_timeout.of(operation).plain.append(services.clock() - started)
-            observe_reply(self._grpc, operation.collection, answered)
+            self.record.is_refused = observe_reply(self._grpc, operation.collection, answered)
             if gate is not None:
                 await gate(answered.is_success)
         finally:
@@ -312,12 +312,14 @@ def overloaded() -> Failure:
     return local_failure(Code.UNAVAILABLE, WORDING[Trouble.OVERLOADED][1])
 
 
-def observe_reply(grpc: GrpcServices, collection: str, answered: Outcome) -> None:
-    """Learn from the answer to a client's own call."""
+def observe_reply(grpc: GrpcServices, collection: str, answered: Outcome) -> bool:
+    """Learn from the answer to a client's own call. Whether it is a refusal for an error of the client."""
     if not isinstance(answered, Failure):
-        grpc.searches.success_received(collection, answered.message)
-    elif answered.kind is None:
-        grpc.searches.status_received(collection, answered.code, answered.details.encode(errors="replace"))
+        return grpc.searches.success_received(collection, answered.message)
+    if answered.kind is not None:
+        return False
+    grpc.searches.status_received(collection, answered.code, answered.details.encode(errors="replace"))
+    return answered.code not in SERVER_ERRORS | {Code.RESOURCE_EXHAUSTED}
 
 
 def refused(failure: Failure) -> LostReplyError | RefusedReplyError:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Collection
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
+from http import HTTPStatus
 from typing import cast
 
 from aiohttp import web
@@ -222,15 +222,18 @@ class HttpExchange(ClientExchange[RawResponse]):
         """Send the client's own bytes and stream upstream's own answer."""
 
         async def passing(status: int) -> None:
+            self.record.is_refused = 400 <= status < 500 and status != HTTPStatus.TOO_MANY_REQUESTS
             http.searches.original_answered(self.operation, status, seconds=http.services.clock() - started)
             if gate is not None:
                 await gate(200 <= status < 300)
+
+        def received(body: bytes) -> None:
+            self.record.is_refused = http.searches.success_received(self.operation.collection, body)
 
         http, target = self._http, self._classified.target
         started = http.services.clock()
         observer = None
         if http.backend.refuses_in_success:
-            received = partial(http.searches.success_received, self.operation.collection)
             observer = ReplyObserver(received, limit_bytes=REFUSAL_BYTES)
         is_reported = self.rules.report_header and self.policy.mode == "on"
         try:

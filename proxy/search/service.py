@@ -267,7 +267,7 @@ class SearchService:
         since, running = clock(), shadow.running
         answer = await exchange.original(AttemptKind.ORIGINAL)
         plain = Plain(None if running or shadow.running else clock() - since, answer.body_bytes)
-        is_due = answer.is_success and shadow.is_due(sample, source.planned.collection)
+        is_due = answer.is_success and not record.is_refused and shadow.is_due(sample, source.planned.collection)
         if is_due and self._governor.own.take(exchange.operation, OwnRead.SHADOW, len(source.call.searches)):
             shadow.start(measure, source, plain)
             record.shadowed()
@@ -285,10 +285,12 @@ class SearchService:
         if self._dialect.is_quota(status, body):
             self._governor.own.refused(collection)
 
-    def success_received(self, collection: str, body: bytes) -> None:
-        """``body``: a whole reply that the transport calls a success."""
-        if self._dialect.is_quota_in_success(body):
+    def success_received(self, collection: str, body: bytes) -> bool:
+        """Whether a whole reply that the transport calls a success refuses the client's request."""
+        is_quota = self._dialect.is_quota_in_success(body)
+        if is_quota:
             self._governor.own.refused(collection)
+        return not is_quota and self._dialect.refusal_in_success(body) is not None
 
     def prepare(self, exchange: Exchange[A], known: object | None = None) -> Source | Reason | Bypass:
         """Parse the request and plan its pools, or return why the search is bypassed. ``known``: as ``Needs.known``."""

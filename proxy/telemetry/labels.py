@@ -66,6 +66,7 @@ class Bypass(LabelEnum):
     SHADOW_NOT_SAMPLED = "shadow_not_sampled"
     BUDGET = "budget"  # this month's egress budget is spent
     QUOTA = "quota"  # the database recently refused for lack of quota
+    REFUSED = "refused"  # the database refused the client's own search, too
 
 
 BypassReason = Bypass | Reason

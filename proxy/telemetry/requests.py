@@ -10,6 +10,7 @@ from vecsieve.adapters.contract import Operation
 
 from .labels import (
     OTHER,
+    Bypass,
     BypassReason,
     FailOpen,
     LocalError,
@@ -34,6 +35,7 @@ Watch = Callable[[int | None, float, Report | None], None]
 class RequestRecord:
     """One request until its end.
 
+    ``is_refused``: the database refused the client's own search as the client's error, so there was nothing to improve.
     ``request_id``: its random id in the log, used nowhere else and not derived from the client. ``watch``: called at its end; None for most.
     """
 
@@ -48,6 +50,7 @@ class RequestRecord:
     fail_open: FailOpen | None = None
     report: Report | None = None
     watch: Watch | None = None
+    is_refused: bool = False
 
     def classified(self, operation: Operation) -> None:
         """The request is a ranked search."""
@@ -66,6 +69,14 @@ class RequestRecord:
         self.outcome, self.report = report.outcome, report
         if self.trace is not None:
             self.trace.staged(report.marks)
+
+    def settle(self) -> None:
+        """A search that its database refuses did not fall back, whatever became of the widened one; an error of ours stays one."""
+        reason = self.fail_open if self.report is None else self.report.fail_open
+        if self.is_refused and reason not in {None, FailOpen.INTERNAL}:
+            self.bypassed(Bypass.REFUSED)
+            self.fail_open, report = None, self.report
+            self.report = report and report._replace(outcome=self.outcome, bypass=self.bypass, fail_open=None)
 
     def shadowed(self) -> None:
         """Upstream's own answer was sent; the measurement is counted separately."""
@@ -113,6 +124,7 @@ class RequestRecorder:
 
     def end(self, record: RequestRecord, ended: Ended) -> None:
         self.requests_in_flight -= 1
+        record.settle()
         seconds, metrics, report = self.clock() - record.started, self.metrics, record.report
         operation = OTHER if record.operation is None else record.operation.name
         metrics.request_done(

@@ -116,15 +116,18 @@ async def test_a_refusal_that_names_no_limit_halves_what_the_next_search_asks_fo
         assert proxy.count("bypass_total", backend="qdrant", reason="window_too_large") == 1
 
 
-async def test_a_mistake_of_the_clients_own_teaches_nothing() -> None:
+async def test_a_mistake_of_the_clients_own_teaches_nothing_and_is_no_fallback() -> None:
     async def refuses(talk: Talk) -> None:
         while await talk.request() is not None:
-            await talk.send(reply(b'{"status":{"error":"wrong dimension"},"time":0.0}', status=b"400 Bad Request"))
+            await talk.send(reply(b'{"status":{"error":"no such collection"},"time":0}', status=b"404 Not Found"))
 
+    asked = 10  # more than the budget for second requests
     async with FaultyUpstream(refuses) as upstream, running(upstream.url) as proxy:
-        for _ in range(2):
-            assert (await raw_exchange(proxy.port, request(search()))).startswith(b"HTTP/1.1 400 ")
-        assert [json.loads(received.content)["limit"] for received in upstream.requests] == [24, 3, 24, 3]
+        for _ in range(asked):
+            assert (await raw_exchange(proxy.port, request(search()))).startswith(b"HTTP/1.1 404 ")
+        assert [json.loads(received.content)["limit"] for received in upstream.requests][:4] == [24, 3, 24, 3]
+        assert proxy.failed_open() == {}
+        assert proxy.count("bypass_total", backend="qdrant", reason="refused") == asked
 
 
 async def test_a_search_as_large_as_the_learned_limit_passes_through() -> None:

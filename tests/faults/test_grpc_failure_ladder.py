@@ -187,6 +187,18 @@ async def test_a_refusal_that_may_be_about_the_size_halves_what_the_next_search_
         assert [parsed(message).limit for message in messages(database)] == [24, 3, 12, 3, 6, 3, 3]
 
 
+@pytest.mark.parametrize(("code", "is_a_fallback"), [("NOT_FOUND", False), ("UNKNOWN", False), ("INTERNAL", True)])
+async def test_a_search_that_its_database_refuses_is_no_fallback(code: str, is_a_fallback: bool) -> None:
+    async def refuses(call: Arrived, context: Context) -> None:
+        await call.read(context)
+        await context.abort(grpc.StatusCode[code], "no such collection")
+
+    async with grpc_upstream(Query=refuses) as database, before(database.address) as proxy:
+        assert (await query(proxy.port)).code is grpc.StatusCode[code]
+        assert proxy.failed_open() == ({"overfetch_status": 1.0} if is_a_fallback else {})
+        assert proxy.count("bypass_total", backend="qdrant", reason="refused") == (not is_a_fallback)
+
+
 async def test_a_refusal_of_another_kind_teaches_nothing() -> None:
     async with in_front(refusing(grpc.StatusCode.PERMISSION_DENIED)) as (database, proxy):
         for _ in range(2):

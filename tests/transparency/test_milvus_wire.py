@@ -204,6 +204,43 @@ async def rest_server() -> AsyncIterator[tuple[str, list[tuple[str, dict[str, st
         await runner.cleanup()
 
 
+async def test_a_search_that_is_refused_with_status_200_is_no_fallback_in_any_mode() -> None:
+    refusal = {
+        "code": 1100,
+        "message": "fail to search: vector dimension mismatch, expected vector size(byte) 64, actual 32",
+    }
+    described = {"code": 0, "data": {"fields": [{"name": "id", "type": "Int64", "primaryKey": True}, {"name": "vec", "type": "FloatVector"}]}}  # fmt: skip
+    body = {"collectionName": "docs", "data": [VECTORS[0].tolist()], "annsField": "vec", "limit": TOP_K}
+    async with answering_each({"collections/describe": described, "entities/search": refusal}) as url:
+        for mode, reason in (("on", "refused"), ("shadow", "shadow_not_sampled")):
+            async with running(url, backend="milvus", mode=mode) as proxy, ClientSession() as session:
+                target = f"http://127.0.0.1:{proxy.port}/v2/vectordb/entities/search"
+                async with session.post(target, json=body) as answer:
+                    assert await answer.json() == refusal
+                await proxy.process.shadow.settled()
+                assert proxy.failed_open() == {}
+                assert not proxy.process.shadow.rows
+                assert proxy.count("bypass_total", backend="milvus", reason=reason) == 1
+
+
+@asynccontextmanager
+async def answering_each(answers: dict[str, object]) -> AsyncIterator[str]:
+    """The URL of a server that has one answer for each path of version 2."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(answers[request.match_info["path"]])
+
+    app = web.Application()
+    app.router.add_post("/v2/vectordb/{path:.+}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
 @pytest.mark.parametrize(("mode", "expected"), [("on", ["0", "3", "6", "9"]), ("off", ["0", "1", "2", "3"])])
 async def test_searches_over_rest_come_in_on_the_same_port(mode: str, expected: list[str]) -> None:
     async with (

@@ -73,6 +73,9 @@ class ToyDialect:
     def is_quota(self, status: int, body: bytes) -> bool:
         return status == TOO_MANY
 
+    def refusal_in_success(self, body: bytes) -> bytes | None:
+        return body if self.is_quota_in_success(body) else None
+
     def is_quota_in_success(self, body: bytes) -> bool:
         return body == OUT_OF_QUOTA
 

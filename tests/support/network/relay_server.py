@@ -39,6 +39,9 @@ class PlainDialect:
     def is_quota(self, status: int, body: bytes) -> bool:
         return False
 
+    def refusal_in_success(self, body: bytes) -> bytes | None:
+        return None
+
     def is_quota_in_success(self, body: bytes) -> bool:
         return False
 

@@ -27,7 +27,7 @@ from vecsieve.proxy.telemetry.labels import (
 )
 from vecsieve.proxy.telemetry.log import Access, Ended
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.reports import Figures
+from vecsieve.proxy.telemetry.reports import Figures, Report
 from vecsieve.proxy.telemetry.requests import RequestRecorder
 
 SEARCH = Operation(backend="qdrant", name="query", collection="secret")
@@ -130,6 +130,29 @@ def test_a_server_error_is_upstreams_where_upstream_spoke(
     counting.recorder.end(counting.recorder.begin(), FINE._replace(status=status, origin=origin))
     assert counting.count("upstream_errors_total", backend="qdrant", kind="5xx") == errors
     assert (counting.log[0].ended.status, counting.log[0].ended.origin) == (status, origin)
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+@pytest.mark.parametrize("reason", FailOpen)
+def test_a_search_that_its_database_refuses_did_not_fall_back_unless_the_error_is_ours(
+    counting: Counting, reason: FailOpen, is_sent: bool
+) -> None:
+    record, ended = counting.recorder.begin(), list[Report | None]()
+    record.watch = lambda _status, _seconds, report: ended.append(report)
+    record.classified(SEARCH)
+    record.failed_open(reason)
+    if is_sent:
+        record.reported(REPORT._replace(outcome=Outcome.FAIL_OPEN, fail_open=reason, figures=()))
+    record.is_refused = True
+    counting.recorder.end(record, FINE._replace(status=404))
+    is_ours = reason is FailOpen.INTERNAL
+    assert counting.count("fail_open_total", backend="qdrant", reason=reason) == is_ours
+    assert counting.count("bypass_total", backend="qdrant", reason="refused") == (not is_ours)
+    (entry,) = counting.log
+    assert entry.report is not None
+    assert entry.report.reason == ("internal" if is_ours else "refused")
+    assert ended == [entry.report]
+    assert entry.is_trouble is is_ours
 
 
 @pytest.mark.parametrize("reason", [*Bypass, Reason.ORDERING_CHOSEN])
