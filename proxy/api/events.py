@@ -267,7 +267,7 @@ class Webhook:
                 self._queue.drop(len(events))
 
     async def _sent(self, body: bytes, token: str) -> bool:
-        """Whether the receiver accepted the batch. Raises UpstreamExchangeError and ReplyTooLargeError."""
+        """Whether the receiver accepted the batch. Raises UpstreamExchangeError and LostReplyError."""
         fields = {"content-type": "application/json", **signed(self._key, body, id=token, seconds=int(self._now()))}
         reply = await self._sender.open(
             method="POST",

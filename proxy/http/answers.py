@@ -20,7 +20,7 @@ from vecsieve.adapters.contract import Dialect, NativeAnswer
 from ..search.errors import ORIGIN, WORDING, Trouble
 from .body import WINDOWS, decoded
 from .headers import Headers, RawHeaders, around_other_bytes, replaced, values
-from .upstream import UpstreamReply
+from .upstream_connection import Exchange
 
 if TYPE_CHECKING:
     from aiohttp.http import StreamWriter
@@ -209,7 +209,7 @@ class Editing:
     change: Callable[[bytes], bytes]
     limit_bytes: int
 
-    def answer(self, reply: UpstreamReply, body: bytes) -> RawResponse | None:
+    def answer(self, reply: Exchange, body: bytes) -> RawResponse | None:
         """The changed answer; None if it is sent unchanged. ``body``: the whole raw body."""
         if not 200 <= reply.status < 300:
             return None
@@ -229,11 +229,11 @@ def readable(raw: RawHeaders) -> RawHeaders:
     return raw if names <= _UNDONE else replaced(raw, b"accept-encoding", b"identity")
 
 
-async def hold(reply: UpstreamReply, limit_bytes: int) -> tuple[list[bytes], bool]:
+async def hold(reply: Exchange, limit_bytes: int) -> tuple[list[bytes], bool]:
     """The body's first pieces, and whether they are complete. Raises UpstreamExchangeError when it ends early."""
     pieces: list[bytes] = []
     size = 0
-    async for chunk in reply.iter():
+    while chunk := await reply.read():
         pieces.append(chunk)
         size += len(chunk)
         if size > limit_bytes:

@@ -55,7 +55,9 @@ from .headers import (
 from .protocol import ClientConnection
 from .relay import Relay, ReplyObserver
 from .routes import Classified, Heads, Routes
-from .upstream import Upstream, UpstreamReply, any_size, fetched, success_of
+from .upstream import Upstream, fetched, success_of
+from .upstream_connection import Exchange as Reply
+from .upstream_connection import any_size
 
 LOOPBACK = frozenset({"127.0.0.1", "::1"})
 REFUSAL_BYTES = 2048  # longer successes contain no refusal
@@ -299,7 +301,7 @@ class HttpExchange(ClientExchange[RawResponse]):
         method: str = "",
         fits: Fits = any_size,
         is_search: bool = True,
-    ) -> Awaitable[tuple[UpstreamReply, bytes]]:
+    ) -> Awaitable[tuple[Reply, bytes]]:
         """A request of ours to the client's upstream. ``method``: "" for the client's."""
         return fetched(
             self._http.upstream,

@@ -22,7 +22,7 @@ from aiohttp import web
 from .answers import RawResponse
 from .connections import Events
 from .pools import Loan, Loans
-from .upstream import UpstreamReply
+from .upstream_connection import Exchange, UpstreamConnection
 
 # The bound per answer, of the bound for all: 2 MiB of 64. A hundred results with vectors of 1,536 numbers are 1.9 MB of text.
 ANSWER_SHARE = 32
@@ -130,6 +130,7 @@ class Outflow:
         "_is_cut",
         "_leave",
         "_length",
+        "_lent",
         "_next_look",
         "_reply",
         "_request",
@@ -143,7 +144,7 @@ class Outflow:
         self,
         request: web.BaseRequest,
         response: RawResponse,
-        reply: UpstreamReply,
+        reply: Exchange,
         *,
         backlog: Backlog,
         events: Events,
@@ -157,6 +158,7 @@ class Outflow:
         self._events = events
         self._stall_seconds = stall_seconds
         self._leave = leave
+        self._lent: UpstreamConnection | None = None
         self._reserved = 0
         self._next_look: asyncio.TimerHandle | None = None
         self._length = reply.content_length
@@ -210,7 +212,9 @@ class Outflow:
             slow.cancel()
             if self._next_look is not None:
                 self._next_look.cancel()
-            self._reply.keep_connection()
+            if self._lent is not None:
+                self._lent.owner.take_back(self._lent)
+                self._lent = None
             self._backlog.take_back(self)
         self._release()
 
@@ -228,7 +232,9 @@ class Outflow:
             return (left - self._left_bytes()) / (clock() - since)
 
         self._leave()
-        self._reply.lend_connection(speed, self._cut)
+        if (connection := self._reply.connection) is not None:  # else the whole reply has been received
+            self._lent = connection
+            connection.owner.lend(connection, speed, self._cut)
         self._backlog.lend(self, Loan(None, speed, self._cut))
 
     def _waiting_bytes(self) -> int:
@@ -253,6 +259,7 @@ class Outflow:
             return
         self._is_cut = True
         self._events.connection_rejected("slow_reader")
+        self._reply.abandon()
         if self._request.transport is not None:
             self._request.transport.abort()
         self._release()

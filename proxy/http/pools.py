@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 
 from aiohappyeyeballs import AddrInfoType, pop_addr_infos_interleave, start_connection
 from aiohttp import ThreadedResolver
@@ -17,11 +16,11 @@ from aiohttp import ThreadedResolver
 from vecsieve.config.schema import UpstreamSettings
 
 from ..runtime.addresses import Origin
-from ..search.errors import FailureKind, words_of_tls
-from .connections import Ages
+from ..search.errors import FailureKind, UpstreamExchangeError, cause_of, words_of_tls
+from .connections import Ages, Events
 from .names import Addresses
 from .tls import upstream_context
-from .upstream_connection import BrokenExchangeError, UpstreamConnection
+from .upstream_connection import UpstreamConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +101,11 @@ class Census:
 class _Host:
     """The connections of a pool to one host. It owns them. ``others``: how many of those in use are not for searches."""
 
-    __slots__ = ("_pool", "busy", "idle", "name", "opening", "others", "port", "tls")
+    __slots__ = ("_origin", "_pool", "busy", "idle", "name", "opening", "others", "port", "tls")
 
     def __init__(self, pool: Pool, origin: Origin, tls: Callable[[], ssl.SSLContext]) -> None:
         url = origin.url("/")
-        self._pool = pool
+        self._pool, self._origin = pool, origin
         self.name = url.raw_host or ""
         self.port = url.port or 0
         self.tls = tls() if origin.scheme == "https" else None
@@ -122,6 +121,20 @@ class _Host:
     def use(self, connection: UpstreamConnection, is_search: bool) -> None:
         self.busy[connection] = is_search
         self.others += not is_search
+
+    def failed(self, kind: FailureKind, number: int | None = None, words: str = "") -> UpstreamExchangeError:
+        return self._pool.failed(self._origin, kind, number, words)
+
+    def lend(self, connection: UpstreamConnection, speed: Callable[[], float], end: Callable[[], None]) -> None:
+        def ended() -> None:
+            self._pool.ending.add(connection)
+            end()
+
+        self._pool.loans.add(connection, Loan(self, speed, ended))
+        self._pool.call_in(self)
+
+    def take_back(self, connection: UpstreamConnection) -> None:
+        self._pool.loans.take_back(connection)
 
     def freed(self, connection: UpstreamConnection) -> None:
         self._left(connection)
@@ -157,6 +170,7 @@ class Pool:
         self,
         settings: UpstreamSettings,
         *,
+        events: Events,
         idle_seconds: float,
         tls: ssl.SSLContext | None,
         may_be_private: Callable[[str], bool] | None = None,
@@ -169,6 +183,8 @@ class Pool:
             timeout_seconds=settings.connect_timeout_seconds,
             may_be_private=may_be_private,
         )
+        self._events = events
+        self._origin = Origin.of(settings.url)
         self._loop = asyncio.get_running_loop()
         # Read for the first https host.
         self._tls = partial(upstream_context, settings) if tls is None else lambda: tls
@@ -185,7 +201,7 @@ class Pool:
         # Requests without a connection, by host and whether they are searches: these queues take turns, oldest request first. They get an
         # idle connection, or None: then they may open one.
         self._waiting: dict[tuple[_Host, bool], dict[asyncio.Future[UpstreamConnection | None], None]] = {}
-        self._loans = Loans()
+        self.loans = Loans()
         # Their loans were ended; they are in use for some turns of the loop.
         self.ending: set[UpstreamConnection] = set()
         self._sweeping: asyncio.TimerHandle | None = None
@@ -199,6 +215,14 @@ class Pool:
         waiting = sum(map(len, self._waiting.values()))
         return Census(self._in_use, idle, waiting=waiting, opened=0 if self._is_closed else self._opened)
 
+    def failed(
+        self, origin: Origin, kind: FailureKind, number: int | None = None, words: str = ""
+    ) -> UpstreamExchangeError:
+        """Count a failure, and describe it for the log: without a host that a request named."""
+        self._events.upstream_failed(kind.value)
+        place = origin.authority if origin == self._origin else "the index's host"
+        return UpstreamExchangeError(kind, cause_of(kind, place, number=number, words=words))
+
     @property
     def _in_use(self) -> int:
         return sum(host.in_use for host in self._hosts.values())
@@ -211,10 +235,10 @@ class Pool:
     async def connection(self, origin: Origin, *, is_search: bool = True) -> UpstreamConnection:
         """A connection for one exchange. ``is_search``: it may be one of those that are kept for searches.
 
-        Raises BrokenExchangeError.
+        Raises UpstreamExchangeError.
         """
         if self._is_closed:
-            raise BrokenExchangeError(FailureKind.CONNECT)
+            raise self.failed(origin, FailureKind.CONNECT)
         host = self._hosts.get(origin)
         if host is None:
             host = self._hosts[origin] = _Host(self, origin, self._tls)
@@ -249,14 +273,14 @@ class Pool:
         """Wait for a connection, or for the right to open one. The wait is bounded like a silent stream."""
         waiter: asyncio.Future[UpstreamConnection | None] = self._loop.create_future()
         self._waiting.setdefault((host, is_search), {})[waiter] = None
-        self._call_in(host)
+        self.call_in(host)
         try:
             async with asyncio.timeout(self._stall_seconds):
                 return await waiter
         except (TimeoutError, asyncio.CancelledError) as left:
             self._give_back(waiter, host, is_search)
             if isinstance(left, TimeoutError):
-                raise BrokenExchangeError(FailureKind.CONNECT) from None
+                raise host.failed(FailureKind.CONNECT) from None
             raise
 
     def _give_back(self, waiter: asyncio.Future[UpstreamConnection | None], host: _Host, is_search: bool) -> None:
@@ -310,7 +334,7 @@ class Pool:
         host.use(made, is_search)
         if self._is_closed or not made.is_open:
             made.abort()
-            raise BrokenExchangeError(FailureKind.RESET)
+            raise host.failed(FailureKind.RESET)
         return made
 
     def _make_room(self) -> None:
@@ -323,7 +347,7 @@ class Pool:
         try:
             addresses = await self._addresses.of(host.name, host.port)
         except OSError as error:
-            raise BrokenExchangeError(FailureKind.DNS, error.errno) from None
+            raise host.failed(FailureKind.DNS, error.errno) from None
         while True:
             try:
                 async with asyncio.timeout(self._connect_seconds):
@@ -332,8 +356,8 @@ class Pool:
                 pop_addr_infos_interleave(addresses)
                 if not addresses:
                     if isinstance(error, ssl.SSLError):
-                        raise BrokenExchangeError(FailureKind.TLS, words=words_of_tls(error)) from None
-                    raise BrokenExchangeError(FailureKind.CONNECT, error.errno) from None
+                        raise host.failed(FailureKind.TLS, words=words_of_tls(error)) from None
+                    raise host.failed(FailureKind.CONNECT, error.errno) from None
 
     async def _dialled(self, host: _Host, addresses: list[AddrInfoType]) -> UpstreamConnection:
         def protocol() -> UpstreamConnection:
@@ -370,29 +394,14 @@ class Pool:
         if next_at is not None:
             self._sweeping = self._loop.call_at(next_at + self._idle_seconds, self._sweep)
 
-    def lend(self, connection: UpstreamConnection, speed: Callable[[], float], end: Callable[[], None]) -> None:
-        """Offer a connection to requests that lack one, after ``end`` was called. ``speed``: of its client, bytes per
-        second.
-        """
-
-        def ended() -> None:
-            self.ending.add(connection)
-            end()
-
-        self._loans.add(connection, Loan(connection.owner, speed, ended))
-        self._call_in(connection.owner)
-
-    def take_back(self, connection: UpstreamConnection) -> None:
-        self._loans.take_back(connection)
-
-    def _call_in(self, host: object) -> None:
+    def call_in(self, host: object) -> None:
         """End as many loans as requests to a host wait for a connection, without those that are ending already: thirty requests that come in
         one turn would end 465.
         """
         is_full = bool(self._most) and self._in_use >= self._most  # any loan that ends makes room
         waiting = sum(len(queue) for (each, _), queue in self._waiting.items() if each is host)
         for _ in range(waiting - sum(is_full or each.owner is host for each in self.ending)):
-            if not self._loans.call_in(None if is_full else host):
+            if not self.loans.call_in(None if is_full else host):
                 return
 
     async def close(self) -> None:
@@ -400,9 +409,10 @@ class Pool:
         if self._sweeping is not None:
             self._sweeping.cancel()
         waiting, self._waiting = self._waiting, {}
-        for waiter in chain.from_iterable(waiting.values()):
-            if not waiter.done():
-                waiter.set_exception(BrokenExchangeError(FailureKind.CONNECT))
+        for (host, _), queue in waiting.items():
+            for waiter in queue:
+                if not waiter.done():
+                    waiter.set_exception(host.failed(FailureKind.CONNECT))
         for host in self._hosts.values():
             for connection in [*host.idle, *host.busy]:
                 connection.abort()

@@ -32,7 +32,8 @@ from .body import RequestBody, decoded
 from .connections import Events
 from .headers import Headers, Target, for_client, traced, values
 from .outflow import Backlog, Outflow
-from .upstream import Upstream, UpstreamReply
+from .upstream import Upstream
+from .upstream_connection import Exchange
 
 # A list of a thousand Chroma collections; reading it takes a few milliseconds.
 OBSERVED_BYTES = 2 * 1024 * 1024
@@ -54,7 +55,7 @@ class ReplyObserver:
         self._expected: int | None = None
         self._coding = b""
 
-    def begin(self, reply: UpstreamReply) -> None:
+    def begin(self, reply: Exchange) -> None:
         if not 200 <= reply.status < 300:
             return
         self._pieces = []
@@ -174,7 +175,7 @@ class Relay:
     async def _answer(
         self,
         request: web.BaseRequest,
-        reply: UpstreamReply,
+        reply: Exchange,
         buffered: tuple[list[bytes], RawResponse | None] | None,
         observer: ReplyObserver | None,
         leg: Leg,
@@ -194,7 +195,7 @@ class Relay:
         return response
 
     def _sent_at_once(
-        self, request: web.BaseRequest, response: RawResponse, reply: UpstreamReply, observer: ReplyObserver | None
+        self, request: web.BaseRequest, response: RawResponse, reply: Exchange, observer: ReplyObserver | None
     ) -> bool:
         """Whether nothing of the answer is left to send: it was complete, and was sent in one write."""
         if request.protocol.writing_paused or (body := reply.at_once(AT_ONCE_BYTES)) is None:
@@ -214,7 +215,7 @@ class Relay:
         request: web.BaseRequest,
         response: RawResponse,
         begun: list[bytes],
-        reply: UpstreamReply,
+        reply: Exchange,
         observer: ReplyObserver | None,
         leg: Leg,
         leave: Callable[[], None],
@@ -234,7 +235,7 @@ class Relay:
             await response.prepare(request)
             for chunk in begun:
                 await flow.send(chunk)
-            async for chunk in reply.iter():
+            while chunk := await reply.read():
                 if observer is not None:
                     observer.receive(chunk)
                 await flow.send(chunk)
@@ -250,7 +251,7 @@ class Relay:
             flow.close()
 
 
-async def _buffered(reply: UpstreamReply, editing: Editing) -> tuple[list[bytes], RawResponse | None]:
+async def _buffered(reply: Exchange, editing: Editing) -> tuple[list[bytes], RawResponse | None]:
     """The arrived part of the answer, and the changed one; None if it is not changed."""
     begun, is_whole = await hold(reply, editing.limit_bytes)
     return begun, editing.answer(reply, b"".join(begun)) if is_whole else None

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol, cast
 
 from aiohttp.base_protocol import BaseProtocol
@@ -19,8 +18,17 @@ from aiohttp.http import HttpResponseParser, RawResponseMessage
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import StreamReader
 
-from ..search.errors import ClientBodyError, ClientFault, FailureKind, words_of_tls
-from .headers import is_forwardable, is_reply_sound
+from ..search.errors import (
+    ClientBodyError,
+    ClientFault,
+    FailureKind,
+    LostReplyError,
+    UpstreamExchangeError,
+    words_of_tls,
+)
+from ..search.hedge import Fits
+from ..telemetry.labels import FailOpen
+from .headers import RawHeaders, Shape, is_forwardable, is_reply_sound, shape_of, without_identity
 
 # A larger reply field is refused; aiohttp's 8190 is less than Qdrant's own clients accept.
 REPLY_FIELD_BYTES = 65_536
@@ -31,90 +39,48 @@ UNREAD_BYTES = 64 * 1024
 # A body up to this size is sent in one write with its head; a larger one in slices, so that a database that stops reading is noticed within
 # one of them.
 SLICE_BYTES = 256 * 1024
-
-
-class BrokenExchangeError(Exception):
-    """Why there is no reply, or no complete one. ``number``: the system's error number, if there is one. ``words``: as for `cause_of`."""
-
-    def __init__(self, kind: FailureKind, number: int | None = None, words: str = "") -> None:
-        super().__init__(kind.value)
-        self.kind = kind
-        self.number = number
-        self.words = words
-
-
-@dataclass(slots=True)
-class Upload:
-    """A request body that is sent once, with a deadline for each slice that the database must take.
-
-    ``is_sent``: the whole body was handed to the connection. ``fault``: the client's failure, if it ended the source.
-    """
-
-    source: bytes | AsyncIterator[bytes]
-    length_bytes: int | None
-    stall_seconds: float
-    is_sent: bool = False
-    fault: ClientBodyError | None = None
-
-    async def send(self, connection: UpstreamConnection, *, is_chunked: bool) -> None:
-        """Send the body after its head.
-
-        Raises TimeoutError when the database stops reading, ClientBodyError as the source does, ConnectionError.
-        """
-        written = 0
-        async for piece in self._pieces():
-            written += len(piece)
-            self._check(written, is_last=False)
-            if not connection.write_all((b"%x\r\n" % len(piece), piece, b"\r\n") if is_chunked else (piece,)):
-                raise ConnectionResetError
-            await self.taken(connection)
-        self._check(written, is_last=True)
-        self.is_sent = not is_chunked or connection.write_all((LAST_CHUNK,))
-
-    async def taken(self, connection: UpstreamConnection) -> None:
-        """Wait until the connection accepts more. Raises TimeoutError, ConnectionError."""
-        if connection.is_writing_paused:
-            async with asyncio.timeout(self.stall_seconds):
-                await connection.drained()
-
-    async def _pieces(self) -> AsyncIterator[bytes]:
-        if isinstance(self.source, bytes):
-            for piece in _slices(self.source):
-                yield piece
-        else:
-            async for piece in self.source:
-                if piece:  # an empty chunk would be the last one
-                    yield piece
-
-    def _check(self, written: int, *, is_last: bool) -> None:
-        """Refuse more or fewer bytes than declared, because the rest would be read as the next request."""
-        length = self.length_bytes
-        if length is not None and (written > length or (is_last and written < length)):
-            raise ClientBodyError(ClientFault.MALFORMED)
-
-
 LAST_CHUNK = b"0\r\n\r\n"
 
 
-def _slices(body: bytes) -> Iterator[bytes]:
+def any_size(_size: int) -> bool:
+    return True
+
+
+async def _slices(body: bytes) -> AsyncIterator[bytes]:
     view = memoryview(body)
     for start in range(0, len(view), SLICE_BYTES):
         yield bytes(view[start : start + SLICE_BYTES])
 
 
 class Exchange:
-    """One request and its reply.
+    """One request and its reply. Close it.
 
-    The parser uses it as the protocol of an aiohttp connection: the reply's reader pauses and resumes it.
+    ``source``: the body, which is sent once; the database must take each slice of it within the connection's ``stall_seconds``. ``length_bytes``:
+    of the body, if it was declared. ``fault``: the client's failure, if it ended the source. ``status``, ``reason``, ``raw_headers``, ``shape``,
+    ``content_length``: of the reply, after `head`. The parser uses it as the protocol of an aiohttp connection: the reply's reader pauses and resumes it.
     """
 
+    status: int
+    reason: str
+    raw_headers: RawHeaders
+    shape: Shape
+    content_length: int | None
+
     def __init__(
-        self, connection: UpstreamConnection, upload: Upload | None, *, is_head: bool, deadline_at: float | None
+        self,
+        connection: UpstreamConnection,
+        source: bytes | AsyncIterator[bytes] | None,
+        length_bytes: int | None = None,
+        *,
+        is_head: bool,
+        deadline_at: float | None,
     ) -> None:
         """``is_head``: the reply to HEAD has no body, whatever its head says."""
-        self._connection: UpstreamConnection | None = connection
+        self.connection: UpstreamConnection | None = connection  # None once the reply is complete, or lost
         self._loop = loop = connection.loop
-        self._upload = upload
+        self._owner = connection.owner
+        self._source = source
+        self._length_bytes = length_bytes
         self._sending: asyncio.Task[None] | None = None
         self._message: RawResponseMessage | None = None
         self._payload: StreamReader | None = None
@@ -122,7 +88,9 @@ class Exchange:
         self._is_paused = False
         self._is_clean = True
         self._late = None if deadline_at is None else loop.call_at(deadline_at, self.fail, FailureKind.TIMEOUT)
-        self.failure: BrokenExchangeError | None = None
+        self.is_upload_over = source is None  # the request body was sent whole; False when the database answered early
+        self.fault: ClientBodyError | None = None
+        self.failure: tuple[FailureKind, int | None, str] | None = None  # and its number and words, as for `cause_of`
         self._parser: HttpResponseParser | None = HttpResponseParser(
             cast(BaseProtocol, self),
             loop,
@@ -137,24 +105,13 @@ class Exchange:
         connection.begin(self)
 
     @property
-    def connection(self) -> UpstreamConnection | None:
-        """None once the reply is complete, or lost."""
-        return self._connection
-
-    @property
-    def is_upload_over(self) -> bool:
-        """Whether the request body was sent whole."""
-        return self._upload is None or self._upload.is_sent
-
-    @property
     def is_owed(self) -> bool:
         """Whether the database must send something now, so that its silence counts."""
         return not self._is_paused and (self._message is not None or self.is_upload_over)
 
     def send(self, head: bytes, *, is_chunked: bool) -> None:
         """Send the request, in one write if its body is available; otherwise the rest of it while waiting for the reply."""
-        connection, upload = self._connection, self._upload
-        source = None if upload is None else upload.source
+        connection, source = self.connection, self._source
         body = source if isinstance(source, bytes) and len(source) <= SLICE_BYTES else None
         parts: tuple[bytes, ...] = (head,) if body is None else (head, body)
         if body is not None and is_chunked:
@@ -162,55 +119,90 @@ class Exchange:
         if connection is None or not connection.write_all(parts):
             self.fail(FailureKind.RESET)
             return
-        if upload is None:
-            return
-        upload.is_sent = body is not None and not connection.is_writing_paused
-        if not upload.is_sent:
-            rest = self._sent(upload, connection, is_chunked=is_chunked, is_written=body is not None)
+        self.is_upload_over = source is None or (body is not None and not connection.is_writing_paused)
+        if not self.is_upload_over:
+            pieces = _slices(source) if body is None and isinstance(source, bytes) else source
+            rest = self._sent(connection, None if isinstance(pieces, bytes) else pieces, is_chunked=is_chunked)
             self._sending = self._loop.create_task(rest, name="vecsieve-upload")
 
     async def _sent(
-        self, upload: Upload, connection: UpstreamConnection, *, is_chunked: bool, is_written: bool
+        self, connection: UpstreamConnection, pieces: AsyncIterator[bytes] | None, *, is_chunked: bool
     ) -> None:
-        """Send the body, or wait until the written part has been accepted. A truncated body ends the connection."""
+        """Send the body, or wait until the written part has been accepted (None). A truncated body ends the connection."""
         try:
-            if is_written:
-                await upload.taken(connection)
-                upload.is_sent = True
+            if pieces is None:
+                await connection.drained()
             else:
-                await upload.send(connection, is_chunked=is_chunked)
+                await self._send_pieces(connection, pieces, is_chunked=is_chunked)
+            self.is_upload_over = True
             connection.heard_at = self._loop.time()  # from now on the reply is waited for
         except ClientBodyError as error:
-            upload.fault = error
+            self.fault = error
             self.fail(FailureKind.RESET)
         except TimeoutError:
             self.fail(FailureKind.TIMEOUT)
         except ConnectionError:
             self.fail(FailureKind.RESET)
         finally:
-            if not upload.is_sent:
+            if not self.is_upload_over:
                 connection.abort()
 
-    async def head(self) -> tuple[RawResponseMessage, StreamReader]:
-        """Wait for the head of the final reply, and return it with its body that is arriving; interim ones are dropped. Raises
-        BrokenExchangeError.
+    async def _send_pieces(
+        self, connection: UpstreamConnection, pieces: AsyncIterator[bytes], *, is_chunked: bool
+    ) -> None:
+        """Raises TimeoutError when the database stops reading, ClientBodyError as the source does, ConnectionError. More or fewer bytes than
+        declared are refused, because the rest would be read as the next request.
         """
-        while self._message is None or self._payload is None:
-            if self.failure is not None:
-                raise self.failure
+        length, written = self._length_bytes, 0
+        async for piece in pieces:
+            if not piece:  # an empty chunk would be the last one
+                continue
+            written += len(piece)
+            if length is not None and written > length:
+                raise ClientBodyError(ClientFault.MALFORMED)
+            connection.write_all((b"%x\r\n" % len(piece), piece, b"\r\n") if is_chunked else (piece,))
+            await connection.drained()
+        if length is not None and written < length:
+            raise ClientBodyError(ClientFault.MALFORMED)
+        if is_chunked and not connection.write_all((LAST_CHUNK,)):
+            raise ConnectionResetError
+
+    async def head(self) -> None:
+        """Wait for the head of the final reply; interim ones are dropped. Raises UpstreamExchangeError, or the client's failure."""
+        while self._payload is None:
+            if self.fault is not None:
+                raise self.fault
             await self._woken()
-        return self._message, self._payload
 
     async def read(self) -> bytes:
-        """The next bytes of the body, after its head; empty at its end. Raises BrokenExchangeError once what arrived has been read."""
+        """The next bytes of the raw body, after its head; empty at its end. Raises UpstreamExchangeError once what arrived has been read."""
         payload = cast(StreamReader, self._payload)
         while not (piece := payload.read_nowait()) and not payload.at_eof():
-            if self.failure is not None:
-                raise self.failure
             await self._woken()
         return piece
 
+    async def read_bounded(self, limit_bytes: int, *, fits: Fits = any_size) -> bytes:
+        """The whole raw body. Raises LostReplyError past the limit or without room, UpstreamExchangeError when it ends early.
+
+        ``fits``: whether so many bytes may be held, called for the announced length and as bytes arrive.
+        """
+        pieces, received, coming = list[bytes](), 0, self.content_length or 0
+        if (whole := self.at_once(limit_bytes)) is not None:
+            pieces, received, coming = [whole], len(whole), len(whole)
+        while True:
+            if coming > limit_bytes:
+                raise LostReplyError(FailOpen.TOO_LARGE, received_bytes=limit_bytes)
+            if not fits(coming):
+                raise LostReplyError(FailOpen.OVERLOAD, received_bytes=received)
+            if whole is not None or not (piece := await self.read()):
+                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pieces.append(piece)
+            received = coming = received + len(piece)
+
     async def _woken(self) -> None:
+        """Wait for more. Raises UpstreamExchangeError after a failure."""
+        if self.failure is not None:
+            raise self._owner.failed(*self.failure)
         waiter = self._waiter = self._loop.create_future()
         try:
             await waiter
@@ -220,6 +212,22 @@ class Exchange:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    @property
+    def received_bytes(self) -> int:
+        """Body bytes received from the database."""
+        return cast(StreamReader, self._payload).total_bytes
+
+    @property
+    def has_more_to_wait_for(self) -> bool:
+        """Whether a body is expected and none of it has arrived: the head should then not wait for it."""
+        payload = cast(StreamReader, self._payload)
+        return not payload.is_eof() and payload.total_bytes == 0
+
+    def at_once(self, limit_bytes: int) -> bytes | None:
+        """The whole body, if it has arrived and is no larger than ``limit_bytes``; it counts as read."""
+        payload = cast(StreamReader, self._payload)
+        return payload.read_nowait() if payload.is_eof() and payload.total_bytes <= limit_bytes else None
 
     def feed(self, data: bytes) -> None:
         """Read what arrived; called with b"" for the rest after reading paused."""
@@ -237,21 +245,28 @@ class Exchange:
                 if not _may_pass(message):
                     self.fail(FailureKind.PROTOCOL)
                     return
-                self._message, self._payload = message, payload
+                self._begin(message, payload)
         if self._payload is not None:
             if self._payload.is_eof():
                 self._whole()
             self._wake()
 
+    def _begin(self, message: RawResponseMessage, payload: StreamReader) -> None:
+        self._message, self._payload = message, payload
+        self.status, self.reason, self.raw_headers = message.code, message.reason, message.raw_headers
+        self.shape = shape_of(self.raw_headers)
+        if not self.shape.is_plain:
+            self.raw_headers = without_identity(self.raw_headers)
+            self.shape = shape_of(self.raw_headers)
+        length_at = self.shape.length_at
+        self.content_length = None if length_at is None else int(self.raw_headers[length_at][1])
+
     def lost(self, error: Exception | None) -> None:
         """The connection has ended: the end of a close-delimited body, or a failure."""
         if self._message is None:
-            if isinstance(
-                error, ssl.SSLError
-            ):  # with TLS 1.3 a server refuses the client's certificate after the handshake
-                self.fail(FailureKind.RESET, words=words_of_tls(error))
-            else:
-                self.fail(FailureKind.RESET, error.errno if isinstance(error, OSError) else None)
+            # With TLS 1.3 a server refuses the client's certificate after the handshake.
+            words = words_of_tls(error) if isinstance(error, ssl.SSLError) else ""
+            self.fail(FailureKind.RESET, error.errno if isinstance(error, OSError) else None, words)
             return
         if error is None and self._parser is not None and not self._is_paused:
             with suppress(HttpProcessingError):  # neither the announced length nor the last chunk has arrived
@@ -264,21 +279,21 @@ class Exchange:
 
     def fail(self, kind: FailureKind, number: int | None = None, words: str = "") -> None:
         """End the exchange and its connection, unless the reply is whole."""
-        if self.failure is None and self._connection is not None:
-            self.failure = BrokenExchangeError(kind, number, words)
+        if self.failure is None and self.connection is not None:
+            self.failure = (kind, number, words)
             self._leave(is_clean=False)
             self._wake()
 
     def _whole(self) -> None:
         message = cast(RawResponseMessage, self._message)
-        is_clean = self._is_clean and not message.should_close and (self._upload is None or self._upload.is_sent)
+        is_clean = self._is_clean and not message.should_close and self.is_upload_over
         if is_clean and self._parser is not None and self._parser.feed_eof() is not None:
             is_clean = False  # another reply has begun after it
         self._leave(is_clean=is_clean)
 
     def _leave(self, *, is_clean: bool) -> None:
         """Return the connection; close it unless the next request may use it."""
-        connection, self._connection = self._connection, None
+        connection, self.connection = self.connection, None
         self._parser = None  # it refers to this object, and a cycle costs a garbage collection
         if self._late is not None:
             self._late.cancel()
@@ -293,18 +308,17 @@ class Exchange:
 
     async def close(self) -> None:
         """End the connection unless the reply is complete; wait until the source of the body is no longer read."""
-        if self._connection is not None:
-            self.abandon()
+        self.abandon()
         self._payload = None
         if self._sending is not None and not self._sending.done():
             await asyncio.wait({self._sending})
 
     def pause_reading(self) -> None:
         """Pause: the reader has enough. Part of aiohttp's contract, as the next method."""
-        if not self._is_paused and self._parser is not None and self._connection is not None:
+        if not self._is_paused and self._parser is not None and self.connection is not None:
             self._is_paused = True
             self._parser.pause_reading()
-            self._connection.pause_reading()
+            self.connection.pause_reading()
 
     def resume_reading(self, resume_parser: bool = True) -> None:
         if not self._is_paused:
@@ -312,8 +326,8 @@ class Exchange:
         self._is_paused = False
         if resume_parser:
             self.feed(b"")
-        if not self._is_paused and self._connection is not None:
-            self._connection.resume_reading()
+        if not self._is_paused and self.connection is not None:
+            self.connection.resume_reading()
 
 
 def _may_pass(message: RawResponseMessage) -> bool:
@@ -327,9 +341,19 @@ def _may_pass(message: RawResponseMessage) -> bool:
 class Owner(Protocol):
     """The owner of connections: a pool."""
 
+    def failed(self, kind: FailureKind, number: int | None, words: str) -> UpstreamExchangeError:
+        """Count a failure. ``number``: the system's error number, if there is one. ``words``: as for `cause_of`."""
+        ...
+
     def freed(self, connection: UpstreamConnection) -> None:
         """The next request may use it."""
         ...
+
+    def lend(self, connection: UpstreamConnection, speed: Callable[[], float], end: Callable[[], None]) -> None:
+        """Offer it, until `take_back`, to requests that lack one, after ``end`` was called. ``speed``: of its client, bytes per second."""
+        ...
+
+    def take_back(self, connection: UpstreamConnection) -> None: ...
 
     def gone(self, connection: UpstreamConnection) -> None:
         """It has ended, or is about to. Called once."""
@@ -421,11 +445,12 @@ class UpstreamConnection(asyncio.Protocol):
         return True
 
     async def drained(self) -> None:
-        """Wait until writing is no longer paused. Raises ConnectionError."""
+        """Wait until writing is no longer paused. Raises ConnectionError, TimeoutError when the database takes nothing for too long."""
         if self.is_writing_paused and self._transport is not None:
             waiter = self._drain = self.loop.create_future()
             try:
-                await waiter
+                async with asyncio.timeout(self._stall_seconds):
+                    await waiter
             finally:
                 self._drain = None
         if not self.is_open:

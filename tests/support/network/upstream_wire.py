@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from vecsieve.proxy.http.upstream import Upstream, UpstreamReply
-from vecsieve.proxy.http.upstream_connection import (
-    BrokenExchangeError,
-    Exchange,
-    Upload,
-    UpstreamConnection,
-)
+from vecsieve.proxy.http.upstream import Upstream
+from vecsieve.proxy.http.upstream_connection import Exchange, UpstreamConnection
+from vecsieve.proxy.search.errors import ClientBodyError, FailureKind, UpstreamExchangeError
 
 HEAD = b"GET / HTTP/1.1\r\nHost: db\r\n\r\n"
 PUT = b"PUT / HTTP/1.1\r\nHost: db\r\n"
@@ -55,6 +51,15 @@ class Owner:
     freed_ones: int = 0
     gone_ones: int = 0
 
+    def failed(self, kind: FailureKind, number: int | None, words: str) -> UpstreamExchangeError:
+        return UpstreamExchangeError(kind)
+
+    def lend(self, connection: UpstreamConnection, speed: Callable[[], float], end: Callable[[], None]) -> None:
+        raise NotImplementedError
+
+    def take_back(self, connection: UpstreamConnection) -> None:
+        raise NotImplementedError
+
     def freed(self, connection: UpstreamConnection) -> None:
         self.freed_ones += 1
 
@@ -72,14 +77,16 @@ class Line:
 
     def ask(
         self,
-        upload: Upload | None = None,
+        source: bytes | AsyncIterator[bytes] | None = None,
         *,
+        length: int | None = None,
         head: bytes = HEAD,
         is_head: bool = False,
         is_chunked: bool = False,
         deadline_at: float | None = None,
     ) -> Exchange:
-        exchange = Exchange(self.connection, upload, is_head=is_head, deadline_at=deadline_at)
+        size = len(source) if isinstance(source, bytes) else length
+        exchange = Exchange(self.connection, source, size, is_head=is_head, deadline_at=deadline_at)
         exchange.send(head, is_chunked=is_chunked)
         return exchange
 
@@ -93,11 +100,6 @@ class Line:
         self.connection.connection_lost(error)
 
 
-def upload(source: bytes | AsyncIterator[bytes], *, length: int | None = None, stall: float = 60.0) -> Upload:
-    size = len(source) if isinstance(source, bytes) else length
-    return Upload(source, length_bytes=size, stall_seconds=stall)
-
-
 async def body_of(exchange: Exchange) -> bytes:
     pieces = []
     while piece := await exchange.read():
@@ -108,15 +110,15 @@ async def body_of(exchange: Exchange) -> bytes:
 async def outcome(exchange: Exchange) -> object:
     """Status, reason, fields and body; or the kind of failure, and how much of the body came before it."""
     try:
-        message, _ = await exchange.head()
-    except BrokenExchangeError as failure:
-        return failure.kind
-    seen = (message.code, message.reason, message.raw_headers)
+        await exchange.head()
+    except (UpstreamExchangeError, ClientBodyError) as failure:
+        return failure.kind if isinstance(failure, UpstreamExchangeError) else failure.fault
+    seen = (exchange.status, exchange.reason, exchange.raw_headers)
     pieces = []
     try:
         while piece := await exchange.read():
             pieces.append(piece)
-    except BrokenExchangeError as failure:
+    except UpstreamExchangeError as failure:
         return (*seen, b"".join(pieces), failure.kind)
     return (*seen, b"".join(pieces))
 
@@ -124,7 +126,7 @@ async def outcome(exchange: Exchange) -> object:
 @asynccontextmanager
 async def sending(
     upstream: Upstream, *, body: bytes | AsyncIterator[bytes] | None, content_length: int | None = None, **rest: Any
-) -> AsyncIterator[UpstreamReply]:
+) -> AsyncIterator[Exchange]:
     """A reply for the block; bytes are sent with their length."""
     length = len(body) if isinstance(body, bytes) else content_length
     reply = await upstream.open(body=body, content_length=length, **rest)

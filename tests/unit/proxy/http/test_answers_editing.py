@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import AsyncIterator
 from typing import cast
 
 import pytest
 
 from vecsieve.proxy.http.answers import Editing, hold, readable
 from vecsieve.proxy.http.headers import RawHeaders
-from vecsieve.proxy.http.upstream import UpstreamReply
+from vecsieve.proxy.http.upstream_connection import Exchange
 
 BIG = Editing(change=lambda body: body.replace(b"a", b"bb"), limit_bytes=1000)
 
@@ -23,14 +22,13 @@ class Canned:
         self.pieces = pieces
         self.taken = 0
 
-    async def iter(self) -> AsyncIterator[bytes]:
-        for piece in self.pieces:
-            self.taken += 1
-            yield piece
+    async def read(self) -> bytes:
+        self.taken += 1
+        return b"".join(self.pieces[self.taken - 1 : self.taken])
 
     @property
-    def as_reply(self) -> UpstreamReply:
-        return cast("UpstreamReply", self)
+    def as_reply(self) -> Exchange:
+        return cast("Exchange", self)
 
 
 def headers_of(reply: Canned, body: bytes) -> list[tuple[str, str]] | None:

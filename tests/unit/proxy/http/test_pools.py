@@ -12,11 +12,12 @@ import pytest
 from support.network.faulty_upstream import FaultyUpstream, Talk, answering, reply
 from support.network.known_names import Names
 from vecsieve.config.schema import UpstreamSettings
+from vecsieve.proxy.http.connections import Events
 from vecsieve.proxy.http.names import Addresses
 from vecsieve.proxy.http.pools import Census, Pool
-from vecsieve.proxy.http.upstream_connection import BrokenExchangeError, Exchange, UpstreamConnection
+from vecsieve.proxy.http.upstream_connection import Exchange, UpstreamConnection
 from vecsieve.proxy.runtime.addresses import Origin
-from vecsieve.proxy.search.errors import FailureKind
+from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError
 
 HEAD = b"GET / HTTP/1.1\r\nHost: db\r\n\r\n"
 OK = reply(b"ok")
@@ -26,7 +27,13 @@ OK = reply(b"ok")
 async def pool(
     url: str = "http://127.0.0.1:1", *, idle: float = 60.0, most: int = 0, **settings: float
 ) -> AsyncIterator[Pool]:
-    made = Pool(UpstreamSettings.model_validate({"url": url, **settings}), idle_seconds=idle, tls=None, most=most)
+    made = Pool(
+        UpstreamSettings.model_validate({"url": url, **settings}),
+        events=Events(),
+        idle_seconds=idle,
+        tls=None,
+        most=most,
+    )
     try:
         yield made
     finally:
@@ -196,7 +203,7 @@ async def test_the_wait_for_a_connection_is_bounded() -> None:
         pool(pool_connections=1, stream_idle_timeout_seconds=0.05) as connections,
     ):
         await connections.connection(at(upstream))
-        with pytest.raises(BrokenExchangeError) as caught:
+        with pytest.raises(UpstreamExchangeError) as caught:
             await connections.connection(at(upstream))
     assert caught.value.kind is FailureKind.CONNECT
 
@@ -234,7 +241,7 @@ async def test_a_host_that_cannot_be_reached_holds_no_room() -> None:
         origin = at(gone)
     async with pool(pool_connections=1) as connections:
         for _ in range(3):
-            with pytest.raises(BrokenExchangeError) as caught:
+            with pytest.raises(UpstreamExchangeError) as caught:
                 await connections.connection(origin)
             assert caught.value.kind is FailureKind.CONNECT
         assert connections.census().busy == 0
@@ -255,10 +262,10 @@ async def test_a_closed_pool_ends_its_connections_and_gives_none() -> None:
         waiting = asyncio.create_task(connections.connection(at(upstream)))
         await until(Census(busy=1, idle=0, waiting=1, opened=1), connections)
         await connections.close()
-        with pytest.raises(BrokenExchangeError):
+        with pytest.raises(UpstreamExchangeError):
             await exchange.head()
         for attempt in (waiting, connections.connection(at(upstream))):
-            with pytest.raises(BrokenExchangeError) as caught:
+            with pytest.raises(UpstreamExchangeError) as caught:
                 await attempt
             assert caught.value.kind is FailureKind.CONNECT
         assert connections.census() == Census(busy=0, idle=0, waiting=0, opened=0)
@@ -275,7 +282,7 @@ async def test_requests_that_come_together_end_one_slow_clients_answer_each() ->
     async with FaultyUpstream(answering(OK)) as upstream, pool(pool_connections=8) as connections:
         busy = [await connections.connection(at(upstream)) for _ in range(8)]
         for each in busy:
-            connections.lend(each, lambda: 0.0, partial(end, each))
+            each.owner.lend(each, lambda: 0.0, partial(end, each))
         await asyncio.gather(*(connections.connection(at(upstream)) for _ in range(3)))
         assert cut == busy[:3]
         await connections.connection(at(upstream))

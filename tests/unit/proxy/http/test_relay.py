@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.proxy.http.relay import ReplyObserver
-from vecsieve.proxy.http.upstream import UpstreamReply
+from vecsieve.proxy.http.upstream_connection import Exchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ def heard(
 ) -> list[bytes]:
     learned: list[bytes] = []
     observer = ReplyObserver(learned.append, limit_bytes=limit)
-    observer.begin(cast(UpstreamReply, Head(status, headers)))
+    observer.begin(cast(Exchange, Head(status, headers)))
     for piece in pieces:
         observer.receive(piece)
     if not cut:

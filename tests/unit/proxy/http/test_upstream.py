@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from support.network.faulty_upstream import FaultyUpstream, Talk, answering, reply
-from support.network.upstream_wire import sending
+from support.network.upstream_wire import body_of, sending
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.connections import Events
 from vecsieve.proxy.http.pools import Census
-from vecsieve.proxy.http.upstream import SAFE_METHODS, NoRoomError, ReplyTooLargeError, Upstream
+from vecsieve.proxy.http.upstream import SAFE_METHODS, Upstream
 from vecsieve.proxy.runtime.loop import Owner
+from vecsieve.proxy.search.errors import LostReplyError
+from vecsieve.proxy.telemetry.labels import FailOpen
 
 
 @pytest.fixture
@@ -121,10 +123,10 @@ async def test_whether_a_body_may_be_held_is_asked_when_it_is_announced_and_as_i
         return size < 10
 
     async with sending(upstream, method="GET", raw_target="/", headers=[], body=None) as got:
-        with pytest.raises(NoRoomError) as dropped:
+        with pytest.raises(LostReplyError) as dropped:
             await got.read_bounded(100, fits=fits)
     assert heard == asked
-    assert dropped.value.received_bytes == received
+    assert (dropped.value.reason, dropped.value.received_bytes) == (FailOpen.OVERLOAD, received)
 
 
 @pytest.mark.parametrize(
@@ -138,13 +140,14 @@ async def test_reading_is_bounded_by_declared_and_by_real_size(
     async with sending(upstream, method="GET", raw_target="/", headers=[], body=None) as got:
         assert await got.read_bounded(10) == b"0123456789"
     async with sending(upstream, method="GET", raw_target="/", headers=[], body=None) as got:
-        with pytest.raises(ReplyTooLargeError):
+        with pytest.raises(LostReplyError) as dropped:
             await got.read_bounded(9)
+        assert dropped.value.reason is FailOpen.TOO_LARGE
 
 
-async def test_a_body_can_be_iterated(upstream: Upstream) -> None:
+async def test_a_body_is_read_in_pieces(upstream: Upstream) -> None:
     async with sending(upstream, method="GET", raw_target="/", headers=[], body=None) as answer:
-        assert b"".join([piece async for piece in answer.iter()]) == b"0123456789"
+        assert await body_of(answer) == b"0123456789"
         assert answer.is_upload_over
 
 
