@@ -9,8 +9,7 @@ values          the types of settings
 addresses       addresses, URLs and host patterns
 load            file, environment and flags to Settings, validated as a whole
 yaml_core       YAML 1.2's core schema, read and written
-fields          every setting with its path, from the models; the models' errors as findings
+fields          every setting with its path, from the models; the models' errors as findings; the JSON Schema
 problems        errors in a user's settings, reported all at once
 contradictions  settings that are valid alone and invalid together
-document        docs/settings.md, generated from the models
 """

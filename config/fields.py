@@ -1,8 +1,9 @@
-"""The models' fields: every setting with its path and accepted values; and the models' errors as findings."""
+"""The models' fields: every setting with its path and accepted values; the models' errors as findings; and the JSON Schema of settings files."""
 
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -332,3 +333,25 @@ def _item(item: object, paths: list[Path] | None) -> object:
     if paths is None:
         return item
     return _without(item, paths) if all(paths) and isinstance(item, Mapping) else {}
+
+
+def schema_text() -> str:
+    """The JSON Schema of settings files. As in the files, `none` is accepted like null, and a URL for the upstream section."""
+    tree: dict[str, object] = Settings.model_json_schema(by_alias=True)
+    tree["$schema"], tree["title"] = "https://json-schema.org/draft/2020-12/schema", "VecSieve settings"
+    shaped = _with_none(tree)
+    upstream = shaped["properties"]["upstream"]  # type: ignore[index]  # - pydantic's own shape
+    upstream["anyOf"] = [{"$ref": upstream.pop("$ref")}, {"type": "string", "description": "its url alone"}]
+    return json.dumps(shaped, indent=2, ensure_ascii=False)
+
+
+def _with_none(tree: object) -> object:
+    if isinstance(tree, list):
+        return [_with_none(each) for each in tree]
+    if not isinstance(tree, dict):
+        return tree
+    node = {key: _with_none(value) for key, value in tree.items()}
+    choices = node.get("anyOf")
+    if isinstance(choices, list) and {"type": "null"} in choices:
+        node["anyOf"] = [*choices, {"const": "none"}]
+    return node

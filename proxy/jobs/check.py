@@ -23,7 +23,7 @@ import typer
 
 from vecsieve.config.addresses import parse_address
 from vecsieve.config.backends import DEFAULT_BACKEND, DOCUMENT_TEXT
-from vecsieve.config.document import schema_text
+from vecsieve.config.fields import schema_text
 from vecsieve.config.load import load
 from vecsieve.config.problems import one_line
 from vecsieve.config.schema import Settings

@@ -11,8 +11,8 @@ import yaml
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
-from vecsieve.config.document import page, schema_text
-from vecsieve.config.fields import leaves, members, models_in
+from deploy.settings import page
+from vecsieve.config.fields import leaves, members, models_in, schema_text
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.schema import RuleSettings, Settings
 
@@ -22,7 +22,7 @@ EXAMPLES = ROOT / "config" / "examples"
 
 def test_the_committed_page_is_the_generated_one() -> None:
     committed = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    assert committed == page(), "run: python -m vecsieve.config.document > docs/settings.md"
+    assert committed == page(), "run: python -m deploy.settings > docs/settings.md"
 
 
 def test_every_setting_stands_on_the_page_once() -> None:
