@@ -40,13 +40,11 @@ from .admin.access import has_token, token_in
 from .api.messages import OptimizeRequest, optimizing
 from .api.problems import ProblemError, decoded
 from .api.routes import schema_of
-from .jobs.analyze.command import USUAL_SOURCES
-from .jobs.analyze.reading import FieldNames
 from .jobs.analyze.run import AnalyzeOptions, analyze
 from .jobs.databases import BackendOption, KeyOption, SourceOptions, opened
 from .jobs.embeddings import Embeddings
 from .jobs.pages import as_json
-from .jobs.source import USUAL_FIELDS, SourceError
+from .jobs.source import SourceError
 from .runtime.addresses import binding
 from .runtime.files import bounded
 from .search.context.tokens import tokenizer
@@ -80,15 +78,10 @@ class Places:
     environment: Mapping[str, str]
     embeddings: Embeddings | None = None
 
-    def collection(self, name: str, vector: str | None) -> SourceOptions:
-        return SourceOptions(
-            backend=self.backend,
-            url=self.url,
-            collection=name,
-            vector=vector,
-            requests_per_second=20.0,
-            api_key_env=self.api_key_env,
-        )
+    @property
+    def access(self) -> dict[str, Any]:
+        """The options of a job that name the database."""
+        return {"backend": self.backend, "url": self.url, "api_key_env": self.api_key_env}
 
 
 class SearchArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -234,8 +227,9 @@ async def _found(places: Places, database: DatabaseCalls, body: bytes) -> bytes:
 def _search(places: Places, body: bytes) -> bytes:
     request = decoded(_SEARCH, body)
     vector = np.array([request.vector], np.float32)
+    options = SourceOptions(**places.access, collection=request.collection, vector=request.vector_name)
     try:
-        with closing(opened(places.collection(request.collection, request.vector_name), places.environment)) as source:
+        with closing(opened(options, places.environment)) as source:
             dimension = source.shape().dimension
             if dimension != vector.shape[1]:
                 raise ToolError(
@@ -253,11 +247,12 @@ def _search(places: Places, body: bytes) -> bytes:
 
 def _analyze(places: Places, body: bytes) -> bytes:
     request = decoded(_ANALYZE, body)
-    text = USUAL_FIELDS if request.text_field is None else (request.text_field,)
-    fields = FieldNames(text=text, source=USUAL_SOURCES)
-    options = AnalyzeOptions(collection=request.collection, fields=fields, limit=request.points, work=None)
+    options = AnalyzeOptions(
+        **places.access, collection=request.collection, vector=request.vector_name,
+        text_field=request.text_field, limit=request.points,
+    )  # fmt: skip
     try:
-        with closing(opened(places.collection(request.collection, request.vector_name), places.environment)) as source:
+        with closing(opened(options, places.environment)) as source:
             return as_json(analyze(source, options))
     except (SourceError, SettingsError) as error:
         raise ToolError(str(error)) from None

@@ -22,7 +22,7 @@ from .clients.pinecone import PineconeSource
 from .clients.qdrant import Qdrant
 from .clients.search_engine import SearchEngine
 from .clients.weaviate import WeaviatePoints
-from .source import Access, Points, Source, SourceError
+from .source import USUAL_FIELDS, Access, Points, Source, SourceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,13 @@ BackendOption = Annotated[
 KeyOption = Annotated[str | None, typer.Option(help="Variable with the key.", show_default="QDRANT_API_KEY and such")]
 RateOption = Annotated[float, typer.Option("--rate", help="Most requests per second.", min=0.1, max=10_000.0)]
 TextFieldOption = Annotated[str | None, typer.Option(help="Payload field with the text; dots for nested fields.")]
+
+
+def usual_or(field: str | None) -> tuple[str, ...]:
+    """The fields that may have the text."""
+    return USUAL_FIELDS if field is None else (field,)
+
+
 IdsOption = Annotated[
     Path | None,
     typer.Option(help="Write the removable points to this file, one JSON line each, with the point that stays."),

@@ -29,7 +29,7 @@ def main(count: int) -> None:
     wall, cpu = time.perf_counter(), time.process_time()
     leaving: list[Leaving] = []
     with TemporaryDirectory() as folder:
-        asked = AnalyzeOptions(collection="planted", fields=FIELDS, limit=None, work=Path(folder) / "work")
+        asked = AnalyzeOptions(url="", collection="planted", source_field="source", work=Path(folder) / "work")
         report = analyze(source, asked, bar=timed, take=leaving.append)
         disk = sum(each.stat().st_size for each in Path(folder).rglob("*") if each.is_file())
     said = [orjson.loads(line) for line in leaving[0].lines()]

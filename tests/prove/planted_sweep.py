@@ -104,7 +104,7 @@ def killed(source: MemorySource, asked: SweepOptions, seconds: float) -> None:
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, "it was over before it was killed"
-    read = (asked.work / "vectors.f32").stat().st_size // (4 * DIMENSION)
+    read = (asked.folder / "vectors.f32").stat().st_size // (4 * DIMENSION)
     print(f"killed after {seconds:.0f} s, with {read} points read", flush=True)
 
 
@@ -114,14 +114,7 @@ def main(count: int, keep: Keep, runners: Sequence[Runner], kills: int) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with TemporaryDirectory() as folder:
         work = Path(folder) / "read"
-        asked = SweepOptions(
-            collection="planted",
-            keep=keep,
-            text_fields=("text",),
-            time_fields=(),
-            tenants=(),
-            work=work,
-        )
+        asked = SweepOptions(url="", collection="planted", keep=keep, text_field="text", work=work)
         for _ in range(kills):
             killed(source, asked, LIFE_SECONDS * count)
         with suppress(HasReadError), opened_store(source, asked) as store:

@@ -16,34 +16,24 @@ from vecsieve.config.problems import Problem, SettingsError
 
 from ...runtime.files import check_output, output_console, write_output
 from ...runtime.lifecycle import ended_by_signals
-from ..databases import IdsOption, SourceOptions, TextFieldOption, opened
+from ..databases import IdsOption, opened
 from ..pages import as_html, as_json, in_terminal
 from ..pairs.store import ENGINE, StoreError
-from ..source import USUAL_FIELDS, SourceError
+from ..source import SourceError
 from .page import page
-from .reading import FieldNames
 from .report import Report
 from .run import AnalyzeOptions, Leaving, analyze
 
-USUAL_SOURCES = ("source", "metadata.source")  # the second is LangChain's
 STDOUT = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments(SourceOptions):
-    """The options of `analyze`. ``text_field``, ``source_field``: None for the usual ones. ``json``: a file or "-"."""
+class Arguments(AnalyzeOptions):
+    """The options of `analyze`. ``json``: a file or "-"."""
 
-    text_field: TextFieldOption = None
-    source_field: Annotated[str | None, typer.Option(help="Payload field with the source of a point.")] = None
-    limit: Annotated[
-        int | None, typer.Option(help="Examine only this many points, evenly spread, by searches.", min=1)
-    ] = None
     json: Annotated[str | None, typer.Option(help="Write the report as JSON; - prints it instead.")] = None
     html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None
     ids: IdsOption = None
-    work: Annotated[
-        Path | None, typer.Option(help="Folder for the data that is read; run again with it to continue.")
-    ] = None
 
 
 def run(arguments: Arguments) -> int:
@@ -55,7 +45,7 @@ def run(arguments: Arguments) -> int:
         with ended_by_signals():
             leaving: list[Leaving] = []
             with closing(opened(arguments, os.environ)) as source:
-                report = analyze(source, _options(arguments), take=leaving.append)
+                report = analyze(source, arguments, take=leaving.append)
             _publish(report, leaving, arguments)
     except (SourceError, StoreError) as error:
         sys.stderr.write(f"vecsieve analyze: {error}\n{_continuation(arguments.work)}")
@@ -71,18 +61,6 @@ def _continuation(work: Path | None) -> str:
     if work is None or not work.exists():
         return ""
     return f"the progress is saved in {work}; run the same command again to continue\n"
-
-
-def _options(arguments: Arguments) -> AnalyzeOptions:
-    text, source = arguments.text_field, arguments.source_field
-    return AnalyzeOptions(
-        collection=arguments.collection,
-        fields=FieldNames(
-            text=USUAL_FIELDS if text is None else (text,), source=USUAL_SOURCES if source is None else (source,)
-        ),
-        limit=arguments.limit,
-        work=arguments.work,
-    )
 
 
 def _publish(report: Report, leaving: list[Leaving], arguments: Arguments) -> None:

@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Annotated
 
 import numpy as np
 import orjson
+import typer
 
 from ...runtime.files import progress_bar
 from ...selection.values import FloatMatrix, Indices
+from ..databases import SourceOptions, TextFieldOption, usual_or
 from ..pairs.ids import NOWHERE, Ids, Places, spread
 from ..pairs.reading import PAGE, SAMPLE, Bar, listed_ids, sample
 from ..pairs.sketches import directions
@@ -25,6 +28,7 @@ from .pools import POOL, Pool, near_cut, overlap, pool, saving
 from .reading import FieldNames, Gathered, Known, gathered_sample, gathered_whole
 from .report import FORMAT, About, Families, Family, Member, Report, Sizes
 
+USUAL_SOURCES = ("source", "metadata.source")  # the second is LangChain's
 SIZES = ((2, 2), (3, 3), (4, 4), (5, 5), (6, 10), (11, 20), (21, 50), (51, 100), (101, None))
 
 
@@ -104,15 +108,22 @@ POOLS_PAGE = 10  # 10 x 50 candidates with their vectors are 4 MB at 768 dimensi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzeOptions:
-    """``limit``: the number of points to examine by searches, spread over the collection; None to examine all points. ``work``: the folder for the
-    data; None for a temporary folder.
-    """
+class AnalyzeOptions(SourceOptions):
+    """``text_field``, ``source_field``: None for the usual ones. ``limit``: None to examine all points. ``work``: None for a temporary folder."""
 
-    collection: str
-    fields: FieldNames
-    limit: int | None
-    work: Path | None
+    text_field: TextFieldOption = None
+    source_field: Annotated[str | None, typer.Option(help="Payload field with the source of a point.")] = None
+    limit: Annotated[
+        int | None, typer.Option(help="Examine only this many points, evenly spread, by searches.", min=1)
+    ] = None
+    work: Annotated[
+        Path | None, typer.Option(help="Folder for the data that is read; run again with it to continue.")
+    ] = None
+
+    @property
+    def fields(self) -> FieldNames:
+        source = USUAL_SOURCES if self.source_field is None else (self.source_field,)
+        return FieldNames(text=usual_or(self.text_field), source=source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 from ...runtime.files import check_output, output_console, progress_bar, write_output
 from ...runtime.lifecycle import ended_by_signals
 from ...search.collections.profiles import encoded
-from ..databases import SourceOptions, TextFieldOption, opened
+from ..databases import SourceOptions, TextFieldOption, opened, usual_or
 from ..pairs.reading import listed_ids
-from ..source import USUAL_FIELDS, Source, SourceError
+from ..source import Source, SourceError
 from .survey import (
     PAGE,
     Effect,
@@ -57,7 +57,10 @@ def run(arguments: Arguments) -> int:
         raise SettingsError([Problem("--out", repr(str(arguments.out)), expected)])
     check_output("--out", arguments.out)
     try:
-        with ended_by_signals(), closing(opened(arguments, os.environ, payload_fields=_fields(arguments))) as source:
+        with (
+            ended_by_signals(),
+            closing(opened(arguments, os.environ, payload_fields=usual_or(arguments.text_field))) as source,
+        ):
             _publish(calibrated(source, arguments), arguments)
     except SourceError as error:
         sys.stderr.write(f"vecsieve calibrate: {error}\n")
@@ -71,7 +74,7 @@ def run(arguments: Arguments) -> int:
 def calibrated(source: Source, arguments: Arguments) -> Findings:
     """Raises SourceError."""
     sample = Sample.of(listed_ids(source, arguments.collection, progress_bar), arguments.sample)
-    seen = survey(source, sample, fields=_fields(arguments), bar=progress_bar)
+    seen = survey(source, sample, fields=usual_or(arguments.text_field), bar=progress_bar)
     proposal = proposed(seen)
     return Findings(
         collection=arguments.collection,
@@ -88,10 +91,6 @@ def _publish(findings: Findings, arguments: Arguments) -> None:
         sys.stdout.write(orjson.dumps(as_json(findings), option=orjson.OPT_INDENT_2).decode() + "\n")
         return
     output_console().print(report(findings, written=arguments.out))
-
-
-def _fields(arguments: Arguments) -> tuple[str, ...]:
-    return USUAL_FIELDS if arguments.text_field is None else (arguments.text_field,)
 
 
 def report(findings: Findings, *, written: Path | None) -> RenderableType:

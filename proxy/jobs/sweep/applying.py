@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
 
 from ...writes.book import Book
 from ...writes.rows import Kind, LeftOut, State
@@ -34,11 +33,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """What is done with the points that stay: nothing. ``unites``: whether they take what they lack."""
+    """What is done with the points that stay: nothing."""
 
     book: Book
     collection: str
-    unites: ClassVar[bool] = False
 
     def is_as_compared(self, survivor: Whole, mark: int) -> bool:
         """``mark``: of the point that was compared."""

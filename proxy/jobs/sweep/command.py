@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -15,58 +14,31 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import xxhash
 
 from vecsieve.config.problems import Problem, SettingsError
 
 from ...runtime.files import check_output, output_console, progress_bar, write_output
 from ...runtime.lifecycle import ended_by_signals
-from ...search.collections.statements import ALL
 from ...writes.book import Book
 from ...writes.rows import JournalError
-from ..databases import IdsOption, SourceOptions, TextFieldOption, opened, points_opened
+from ..databases import IdsOption, opened, points_opened
 from ..pages import as_html, as_json, examples_table
-from ..pairs.joining import Runner
 from ..pairs.store import ENGINE, OutdatedError, Store, StoreError
-from ..source import USUAL_FIELDS, Shape, SourceError
+from ..source import Shape, SourceError
 from .applying import Deletion, Survivors, delete
-from .deciding import Keep, SweepOptions
+from .deciding import SweepOptions
 from .event import Receiver, line
 from .report import Report, page_of, parts_of, table_of
 from .run import lines, opened_store, sweep
 
-USUAL_TIMES = ("updated_at", "timestamp", "created_at", "createdAt", "date")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments(SourceOptions):
-    """The options of `sweep`. ``text_field``, ``time_field``: None for the usual ones."""
+class Arguments(SweepOptions):
+    """The options of `sweep`."""
 
-    work: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the data that is read; the same command continues there.",
-            show_default="one for each collection in ~/.cache/vecsieve",
-        ),
-    ] = None
-    ignore: Annotated[
-        list[str] | None, typer.Option(help="Payload field in which copies may differ, with all below it; repeatable.")
-    ] = None
-    ignore_metadata: Annotated[
-        bool, typer.Option("--ignore-metadata", help="Copies may differ in every payload field but the text.")
-    ] = False
-    keep: Annotated[Keep, typer.Option(help="Which of equal points stays.")] = Keep.NEWEST
-    text_field: TextFieldOption = None
-    time_field: Annotated[str | None, typer.Option(help="Payload field with the time, for --keep.")] = None
-    tenant_field: Annotated[
-        list[str] | None, typer.Option(help="Payload field in which copies must agree; repeatable.")
-    ] = None
     report: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None
     html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None
     ids: IdsOption = None
-    runner: Annotated[
-        Runner, typer.Option(help="Where hashes are joined: in this process, or on a Ray cluster (RAY_ADDRESS).")
-    ] = Runner.LOCAL
     apply: Annotated[bool, typer.Option("--apply", help="Delete the copies; needs --journal.")] = False
     journal: Annotated[
         Path | None, typer.Option(help="Each point is written here before it is deleted; `undo` stores it again.")
@@ -83,35 +55,37 @@ def run(arguments: Arguments, kind: type[Survivors] = Survivors, *, name: str = 
     if arguments.apply != (arguments.journal is not None):
         missing = "--apply" if arguments.journal else "--journal FILE"
         raise SettingsError([Problem("--apply", f"no {missing}", "both --apply and --journal FILE, or neither")])
-    work = arguments.work or usual_folder(arguments, os.environ)
     receiver = None if arguments.webhook is None else Receiver(arguments.webhook, arguments.webhook_secret)
-    options = _options(arguments, work, unites=kind.unites)
     try:
         with ended_by_signals():
             try:
-                report = _swept(arguments, options, kind)
+                report = _swept(arguments, kind)
             except OutdatedError:
                 if arguments.work is not None or arguments.apply:
                     raise
-                shutil.rmtree(work)  # the usual folder, with what an earlier run read: nothing that only it has
-                report = _swept(arguments, options, kind)
+                shutil.rmtree(
+                    arguments.folder
+                )  # the usual folder, with what an earlier run read: nothing that only it has
+                report = _swept(arguments, kind)
     except (SourceError, StoreError, JournalError) as error:
         sys.stderr.write(f"vecsieve {name}: {error}\n")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write(f"\nstopped: the progress is saved in {work}; run the same command again to continue\n")
+        sys.stderr.write(
+            f"\nstopped: the progress is saved in {arguments.folder}; run the same command again to continue\n"
+        )
         return 130
-    _publish(report, arguments, work)
+    _publish(report, arguments)
     if receiver is not None and (trouble := receiver.send(report)) is not None:
         sys.stderr.write(f"vecsieve {name}: the webhook's receiver did not accept the event: {trouble}\n")
     return 0
 
 
-def _swept(arguments: Arguments, options: SweepOptions, kind: type[Survivors]) -> Report:
-    with closing(opened(arguments, os.environ)) as source, opened_store(source, options) as store:
+def _swept(arguments: Arguments, kind: type[Survivors]) -> Report:
+    with closing(opened(arguments, os.environ)) as source, opened_store(source, arguments) as store:
         if arguments.work is None and not arguments.apply and store.deleted is not None:
-            raise OutdatedError(f"--work {options.work}: its points have been deleted")
-        report = sweep(source, options, store, bar=progress_bar, is_decided=arguments.apply)
+            raise OutdatedError(f"--work {arguments.folder}: its points have been deleted")
+        report = sweep(source, arguments, store, bar=progress_bar, is_decided=arguments.apply)
         if arguments.ids is not None:
             write_output("--ids", arguments.ids, b"".join(lines(store)))
         if arguments.journal is not None:
@@ -119,27 +93,16 @@ def _swept(arguments: Arguments, options: SweepOptions, kind: type[Survivors]) -
         return replace(report, applied=store.deleted)
 
 
-def _publish(report: Report, arguments: Arguments, work: Path) -> None:
+def _publish(report: Report, arguments: Arguments) -> None:
     if arguments.report is not None:
         write_output("--report", arguments.report, as_json(report))
     if arguments.html is not None:
         write_output("--html", arguments.html, as_html(page_of(report)))
     _print(report, arguments)
     if arguments.work is None:
-        output_console().print(f"what was read: {work}", style="dim", markup=False, soft_wrap=True)
+        output_console().print(f"what was read: {arguments.folder}", style="dim", markup=False, soft_wrap=True)
     if not sys.stderr.isatty():  # for a job's log; a terminal shows the same already
         sys.stderr.write(line(report, now=time.time()).decode())
-
-
-def usual_folder(options: Arguments, environment: Mapping[str, str]) -> Path:
-    """The folder of a collection without `--work`: one for each database, because equal names may be different collections, and for the
-    options on which what was read depends.
-    """
-    cache = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    fields = (options.text_field or "", options.time_field or "", *(options.tenant_field or ()))
-    of = "\n".join((options.backend, options.url, options.collection, options.vector or "", options.keep, *fields))
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", options.collection)[:40]
-    return cache / "vecsieve" / f"sweep-{name}-{xxhash.xxh64_hexdigest(of.encode())}"
 
 
 def _apply(arguments: Arguments, shape: Shape, store: Store, journal: Path, kind: type[Survivors]) -> None:
@@ -147,21 +110,6 @@ def _apply(arguments: Arguments, shape: Shape, store: Store, journal: Path, kind
     with closing(points_opened(options, os.environ)) as points, closing(Book(journal)) as book:
         by = Deletion(points=points, survivors=kind(book, name))
         delete(store, by, bar=progress_bar)
-
-
-def _options(arguments: Arguments, work: Path, *, unites: bool) -> SweepOptions:
-    text, time = arguments.text_field, arguments.time_field
-    return SweepOptions(
-        collection=arguments.collection,
-        keep=arguments.keep,
-        ignored=(ALL,) if arguments.ignore_metadata else tuple(arguments.ignore or ()),
-        text_fields=USUAL_FIELDS if text is None else (text,),
-        time_fields=USUAL_TIMES if time is None else (time,),
-        tenants=tuple(arguments.tenant_field or ()),
-        work=work,
-        runner=arguments.runner,
-        unites=unites,
-    )
 
 
 def _print(report: Report, arguments: Arguments) -> None:

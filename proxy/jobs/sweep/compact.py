@@ -24,7 +24,13 @@ from . import command
 from .applying import Survivors
 
 BUILT_FOR = "qdrant"  # undo compares payloads as Qdrant shows them
-Arguments = command.Arguments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments(command.Arguments):
+    """As of ``vecsieve sweep``."""
+
+    unites: ClassVar[bool] = True
 
 
 def run(arguments: Arguments) -> int:
@@ -39,8 +45,6 @@ def run(arguments: Arguments) -> int:
 @dataclass(frozen=True, slots=True)
 class United(Survivors):
     """Survivors get the values that they lack."""
-
-    unites: ClassVar[bool] = True
 
     def is_as_compared(self, survivor: Whole, mark: int) -> bool:
         """Or as an earlier batch changed it: families may have more than two members, and a run may have been killed."""

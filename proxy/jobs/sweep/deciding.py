@@ -7,6 +7,8 @@ pair is counted once, under the strictest that holds, and the report and a searc
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,16 +16,18 @@ from enum import StrEnum
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import typer
 import xxhash
 
 from ...search.collections.statements import ALL
 from ...selection.values import FloatMatrix, Indices
 from ...writes.facts import Facts, differing, unites
+from ..databases import SourceOptions, TextFieldOption
 from ..pairs.ids import Ids
 from ..pairs.joining import Runner
 from ..pairs.reading import PAGE
@@ -36,6 +40,7 @@ from .report import FORMAT, Family, Member, Report
 EXAMPLES = 12  # families shown, largest first
 MEMBERS = 4  # members shown of each
 FIELDS = 20  # fields named in which equal texts differ
+USUAL_TIMES = ("updated_at", "timestamp", "created_at", "createdAt", "date")
 
 Mask = npt.NDArray[np.bool_]
 
@@ -51,20 +56,56 @@ class Keep(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepOptions:
-    """``ignored``: names of payload fields in which copies may differ. ``unites``: whether survivors take what they lack. ``tenants``: payload fields in
-    which copies must agree, whatever is ignored. ``work``: the folder of the sweep.
-    """
+class SweepOptions(SourceOptions):
+    """``text_field``, ``time_field``: None for the usual ones. ``tenant_field``: whatever is ignored. ``unites``: whether survivors take what they lack."""
 
-    collection: str
-    keep: Keep
-    ignored: tuple[str, ...] = ()
-    unites: bool = False
-    text_fields: tuple[str, ...]
-    time_fields: tuple[str, ...]
-    tenants: tuple[str, ...]
-    work: Path
-    runner: Runner = Runner.LOCAL
+    unites: ClassVar[bool] = False
+    work: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the data that is read; the same command continues there.",
+            show_default="one for each collection in ~/.cache/vecsieve",
+        ),
+    ] = None
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="Payload field in which copies may differ, with all below it; repeatable.")
+    ] = None
+    ignore_metadata: Annotated[
+        bool, typer.Option("--ignore-metadata", help="Copies may differ in every payload field but the text.")
+    ] = False
+    keep: Annotated[Keep, typer.Option(help="Which of equal points stays.")] = Keep.NEWEST
+    text_field: TextFieldOption = None
+    time_field: Annotated[str | None, typer.Option(help="Payload field with the time, for --keep.")] = None
+    tenant_field: Annotated[
+        list[str] | None, typer.Option(help="Payload field in which copies must agree; repeatable.")
+    ] = None
+    runner: Annotated[
+        Runner, typer.Option(help="Where hashes are joined: in this process, or on a Ray cluster (RAY_ADDRESS).")
+    ] = Runner.LOCAL
+
+    @property
+    def folder(self) -> Path:
+        """Of the sweep."""
+        return self.work or usual_folder(self, os.environ)
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        return (ALL,) if self.ignore_metadata else tuple(self.ignore or ())
+
+    @property
+    def time_fields(self) -> tuple[str, ...]:
+        return USUAL_TIMES if self.time_field is None else (self.time_field,)
+
+
+def usual_folder(options: SweepOptions, environment: Mapping[str, str]) -> Path:
+    """The folder of a collection without `--work`: one for each database, because equal names may be different collections, and for the
+    options on which what was read depends.
+    """
+    cache = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    fields = (options.text_field or "", options.time_field or "", *(options.tenant_field or ()))
+    of = "\n".join((options.backend, options.url, options.collection, options.vector or "", options.keep, *fields))
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", options.collection)[:40]
+    return cache / "vecsieve" / f"sweep-{name}-{xxhash.xxh64_hexdigest(of.encode())}"
 
 
 def disagree(one: Facts, other: Facts, options: SweepOptions) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import xxhash
 from ...search.candidates import moment
 from ...selection.reading.text import Text
 from ...writes.facts import facts_of, packed
+from ..databases import usual_or
 from ..pairs.fingerprints import exact_hash
 from ..pairs.ids import Ids, spread
 from ..pairs.joining import Runner, by_daft
@@ -45,14 +46,14 @@ def lines(store: Store) -> Iterator[bytes]:
 def opened_store(source: Source, options: SweepOptions) -> Store:
     """The store in the folder of this sweep. Raises SourceError, StoreError."""
     return Store.of_job(
-        options.work,
+        options.folder,
         "sweep",
         options.collection,
         source.shape(),
         keep=options.keep.value,
-        text_fields=", ".join(options.text_fields),
+        text_fields=", ".join(usual_or(options.text_field)),
         time_fields=", ".join(options.time_fields),
-        tenants=", ".join(options.tenants),
+        tenants=", ".join(options.tenant_field or ()),
     )
 
 
@@ -87,7 +88,7 @@ def _decided(store: Store, options: SweepOptions) -> Report | None:
         return report
     if store.deleted is not None:
         raise OutdatedError(
-            f"--work {options.work}: points have been deleted with other fields ignored; name another folder"
+            f"--work {options.folder}: points have been deleted with other fields ignored; name another folder"
         )
     return None
 
@@ -98,11 +99,11 @@ def _read(source: Source, options: SweepOptions, ids: Ids, store: Store, bar: Ba
 
 
 def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, options: SweepOptions) -> Page:
-    paths = [text_path(point.payload, options.text_fields) for point in points]
+    paths = [text_path(point.payload, usual_or(options.text_field)) for point in points]
     texts = [text_of(point.payload, () if path is None else (path,)) for point, path in zip(points, paths, strict=True)]
     read = sketched(points, texts, places, ids, by)
     tenants = np.zeros(len(places), np.uint64)
-    tenants[read.there - places.start] = [_tenant(point.payload, options.tenants) for point in points]
+    tenants[read.there - places.start] = [_tenant(point.payload, options.tenant_field or ()) for point in points]
     tenants_of_points = tenants[read.there - places.start].tolist()
     numbers = [_number(*each) for each in zip(texts, read.texts, tenants_of_points, strict=True)]
     ranks = [_rank(*each, options) for each in zip(read.there.tolist(), points, texts, strict=True)]

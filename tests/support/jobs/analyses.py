@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
+from typing import Any
 
 from support.jobs.memory_source import families
 from support.jobs.searched_source import SearchedSource
@@ -40,9 +40,9 @@ def planted() -> list[Point]:
     return copied + alone
 
 
-def asked(*, limit: int | None = None, work: Path | None = None, fields: FieldNames = FIELDS) -> AnalyzeOptions:
-    """What the command would ask for."""
-    return AnalyzeOptions(collection="planted", fields=fields, limit=limit, work=work)
+def asked(**chosen: Any) -> AnalyzeOptions:
+    """The options of the command."""
+    return AnalyzeOptions(url="", collection="planted", **{"text_field": "text", **chosen})
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def report(points: list[Point] | None = None, **chosen: object) -> Report:
 
 
 def _analysed(points: list[Point], **chosen: object) -> Report:
-    return analyze(SearchedSource(points), asked(**chosen), bar=no_bar)  # type: ignore[arg-type]  # - passed through
+    return analyze(SearchedSource(points), asked(**chosen), bar=no_bar)
 
 
 @cache

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from support.jobs.analyses import planted, report
 from support.jobs.memory_source import families, points
-from vecsieve.proxy.jobs.analyze.reading import FieldNames
 from vecsieve.proxy.jobs.analyze.report import FEW, cautions, conclusions, percent
 from vecsieve.proxy.jobs.pages import as_json
 from vecsieve.proxy.jobs.source import Point
@@ -159,8 +158,7 @@ def test_a_good_reading_of_everything_calls_for_no_caution() -> None:
 
 
 def test_each_caution_says_what_is_missing_and_what_would_help() -> None:
-    fields = FieldNames(text=("body",), source=("origin",))
-    said = cautions(report(fields=fields))
+    said = cautions(report(text_field="body", source_field="origin"))
     assert said[0].startswith("No text under body")
     assert "--text-field" in said[0]
     assert said[1].startswith("No source under origin")

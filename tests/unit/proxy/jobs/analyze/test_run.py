@@ -12,7 +12,6 @@ from support.jobs.analyses import ALONE, COPIES, FAMILIES, asked, no_bar, plante
 from support.jobs.memory_source import families, points
 from support.jobs.searched_source import SearchedSource
 from vecsieve.proxy.jobs.analyze.families import Repeats
-from vecsieve.proxy.jobs.analyze.reading import FieldNames
 from vecsieve.proxy.jobs.analyze.run import analyze
 from vecsieve.proxy.jobs.pages import as_json
 from vecsieve.proxy.jobs.pairs import reading
@@ -42,8 +41,7 @@ def test_the_planted_families_and_sources_are_found() -> None:
 
 def test_a_sample_has_the_collections_shares_and_whole_families() -> None:
     payloads = [{"body": f"Rule {place // 3} is to be read by all."} for place in range(180)]
-    fields = FieldNames(text=("body",), source=("source",))
-    found = report(points(families(60, 3), payloads), limit=60, fields=fields)
+    found = report(points(families(60, 3), payloads), limit=60, text_field="body", source_field="source")
     assert (found.about.points, found.about.examined) == (180, 60)
     assert found.repeats.points == found.repeats.equal == 60  # whichever of three would stay
     assert found.families.count == 60
@@ -118,7 +116,7 @@ def test_a_folder_of_a_collection_that_has_changed_is_refused(tmp_path: Path) ->
         with pytest.raises(StoreError, match="begun for another job"):
             analyze(SearchedSource(changed), asked(work=tmp_path), bar=no_bar)
     with pytest.raises(StoreError, match=r"text fields: the folder has text, now it is body"):
-        analyze(SearchedSource(many()), asked(work=tmp_path, fields=FieldNames(text=("body",), source=())), bar=no_bar)
+        analyze(SearchedSource(many()), asked(work=tmp_path, text_field="body"), bar=no_bar)
 
 
 def test_without_a_folder_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

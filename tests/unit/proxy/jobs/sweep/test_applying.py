@@ -92,14 +92,7 @@ def swept(work: Path, there: Sequence[Point]) -> Iterator[Store]:
 
 
 def asked(work: Path) -> SweepOptions:
-    return SweepOptions(
-        collection="c",
-        keep=Keep.FIRST,
-        text_fields=("text",),
-        time_fields=(),
-        tenants=(),
-        work=work,
-    )
+    return SweepOptions(url="", collection="c", keep=Keep.FIRST, text_field="text", work=work)
 
 
 def applied(work: Path, held: Held) -> Mapping[str, int]:

@@ -36,12 +36,12 @@ def no_bar(_title: str, _total: int | None) -> Iterator[Advance]:
 
 def asked(work: Path, **changed: Any) -> SweepOptions:
     usual = SweepOptions(
+        url="",
         collection="planted",
         keep=Keep.FIRST,
-        text_fields=("text",),
-        time_fields=("at",),
-        ignored=("at", "tenant"),
-        tenants=(),
+        text_field="text",
+        time_field="at",
+        ignore=["at", "tenant"],
         work=work,
     )
     return replace(usual, **changed)
@@ -107,13 +107,13 @@ def of_one_vector(texts: Sequence[str]) -> list[Point]:
 
 
 def test_no_record_could_go_for_another_of_its_kind(tmp_path: Path) -> None:
-    report, said = swept(of_one_vector([text for texts in TWO_FACTS.values() for text in texts]), tmp_path, ignored=())
+    report, said = swept(of_one_vector([text for texts in TWO_FACTS.values() for text in texts]), tmp_path, ignore=None)
     assert (said, report.redundant, report.other_facts) == ([], 0, 0)
 
 
 def test_each_planted_copy_could_go_and_what_holds_it_stays(tmp_path: Path) -> None:
     points = of_one_vector([*(whole for _, whole in PLANTED), *(part for part, _ in PLANTED)])
-    _, said = swept(points, tmp_path, ignored=(), keep=Keep.FIRST)
+    _, said = swept(points, tmp_path, ignore=None, keep=Keep.FIRST)
     count = len(PLANTED)
     assert {line["id"] for line in said} == set(range(count, 2 * count))
     assert all(line["survivor"] < count for line in said)
@@ -181,14 +181,14 @@ def test_equal_vectors_make_copies_of_points_without_texts_alone(tmp_path: Path)
 
 
 def test_equal_texts_with_other_metadata_are_two_facts_and_the_report_names_the_fields(tmp_path: Path) -> None:
-    report, said = swept(without({2, 3, 4}), tmp_path, ignored=())
+    report, said = swept(without({2, 3, 4}), tmp_path, ignore=None)
     assert not said
     assert (report.repeats, report.redundant, report.other_facts) == (FAMILIES, 0, FAMILIES)
     assert report.fields == {"at": FAMILIES, "tenant": FAMILIES}
     assert report.left[0].members[0].differs == ("at", "tenant")
-    again, said = swept(without({2, 3, 4}), tmp_path, ignored=("at",))
+    again, said = swept(without({2, 3, 4}), tmp_path, ignore=["at"])
     assert (again.redundant, again.fields, said) == (0, {"tenant": FAMILIES}, [])
-    again, said = swept(without({2, 3, 4}), tmp_path, ignored=("*",))
+    again, said = swept(without({2, 3, 4}), tmp_path, ignore_metadata=True)
     assert (again.redundant, again.other_facts, len(said)) == (FAMILIES, 0, FAMILIES)
 
 
@@ -212,7 +212,7 @@ def test_every_other_value_of_a_payload_counts(
 ) -> None:
     payloads = [{**own, "text": "The same words of one page."}, {**other, "text": text}]
     points = [Point(id=number, vector=None, payload=payload) for number, payload in enumerate(payloads)]
-    report, said = swept(points, tmp_path, ignored=ignored)
+    report, said = swept(points, tmp_path, ignore=list(ignored))
     assert bool(said) == goes
     assert report.repeats == 1
 
@@ -229,7 +229,7 @@ def test_a_thousand_equal_texts_of_three_files_leave_three(tmp_path: Path) -> No
 
 
 def test_copies_of_two_tenants_both_stay(tmp_path: Path) -> None:
-    _, said = swept(without({3, 4}), tmp_path, tenants=("tenant",))
+    _, said = swept(without({3, 4}), tmp_path, tenant_field=["tenant"])
     assert {(line["id"] % 10, line["survivor"] % 10) for line in said} == {(2, 0)}
 
 
@@ -344,7 +344,7 @@ def test_what_was_decided_is_not_decided_again_unless_other_fields_are_ignored(t
     whole = swept(planted(), tmp_path)
     source = Ended(planted(), 0)  # reads nothing
     assert swept_by(source, tmp_path) == whole
-    assert swept_by(source, tmp_path, ignored=())[0].redundant < whole[0].redundant
+    assert swept_by(source, tmp_path, ignore=None)[0].redundant < whole[0].redundant
 
 
 def test_once_points_are_deleted_the_folder_keeps_what_is_ignored_and_does_not_look_at_the_ids(tmp_path: Path) -> None:
@@ -353,4 +353,4 @@ def test_once_points_are_deleted_the_folder_keeps_what_is_ignored_and_does_not_l
         store.progressed({"deleted": 1})
     assert swept(planted()[:50], tmp_path) == (report, said)
     with pytest.raises(StoreError, match="deleted with other fields ignored"):
-        swept(planted()[:50], tmp_path, ignored=())
+        swept(planted()[:50], tmp_path, ignore=None)
