@@ -155,19 +155,12 @@ def gathered_whole(
 def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, fields: FieldNames) -> Page:
     """The page to store: texts, keys and sketches, and vectors."""
     texts = [text_of(point.payload, fields.text) for point in points]
-    read = sketched(points, texts, places, ids, by)
-    keys = [_key(*each) for each in zip(points, texts, read.texts, strict=True)]
-    return Page(
-        start=places.start,
-        vectors=read.vectors,
-        there=read.there,
-        has_vector=read.has_direction,
+    read = list(map(readable, texts))
+    keys = [_key(*each) for each in zip(points, texts, read, strict=True)]
+    return replace(
+        sketched(points, texts, read, places, ids, by),
         numbers=np.array([number if kind is Known.TEXT else 0 for kind, number in keys], np.uint64).view(np.int64),
-        texts=texts,
-        rank=np.zeros(len(points)),
-        size=np.zeros(len(points), np.int64),
         marks=np.array([number for _, number in keys], np.uint64),
-        sketches=read.sketches,
         labels=[source_name(point, fields.source) for point in points],
     )
 

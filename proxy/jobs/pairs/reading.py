@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ...runtime.files import Advance
 from ...selection.reading.text import Text
 from ...selection.values import FloatMatrix
 from ..source import Point, PointId, Source, SourceError, Vectors
-from .fingerprints import TEXT_BANDS, bands_of, fingerprints, readable
+from .fingerprints import TEXT_BANDS, bands_of, fingerprints
 from .ids import Ids
 from .ids import Places as Placed
 from .sketches import VECTOR_BANDS, Directions, vector_bands
@@ -23,19 +21,6 @@ PAGE = 256  # points per request
 SAMPLE = 1000  # points from which the centre of the collection is computed
 
 Bar = Callable[[str, int | None], AbstractContextManager[Advance]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sketched:
-    """The existing points of consecutive places. ``there`` (m,), ``vectors`` and ``sketches``: as in Page. ``has_direction``: (m,) whether the point
-    has a nonzero vector. ``texts``: (m,) as the judge reads them; None for a text that is missing or not read.
-    """
-
-    there: Places
-    vectors: FloatMatrix
-    has_direction: npt.NDArray[np.bool_]
-    texts: Sequence[Text | None]
-    sketches: Sketches
 
 
 def listed_ids(source: Source, collection: str, bar: Bar) -> Ids:
@@ -72,24 +57,37 @@ def sample(source: Source, ids: Ids, places: Placed) -> FloatMatrix:
     return np.stack(vectors) if vectors else np.zeros((1, source.shape().dimension), np.float32)
 
 
-def sketched(points: Sequence[Point], texts: Sequence[str | None], places: range, ids: Ids, by: Directions) -> Sketched:
-    """The vectors of points without texts are sketched, since texts decide about the others."""
+def sketched(
+    points: Sequence[Point],
+    texts: Sequence[str | None],
+    read: Sequence[Text | None],
+    places: range,
+    ids: Ids,
+    by: Directions,
+) -> Page:
+    """The page of the existing points of consecutive places, for a job to complete. ``read``: the texts as the judge reads them; None for one that is
+    missing or not read. The vectors of points without texts are sketched, since texts decide about the others.
+    """
     there = ids.places([point.id for point in points]).astype(np.int64)
     vectors = np.zeros((len(places), len(by.centre)), np.float32)
     for place, point in zip(there.tolist(), points, strict=True):
         if point.vector is not None:
             vectors[place - places.start] = point.vector
-    read = [readable(text) for text in texts]
     rows = vectors[there - places.start]
     has_direction = np.asarray(rows.any(axis=1), np.bool_)
     has_text = np.array([text is not None for text in texts], np.bool_)
     by_vector = has_direction & ~has_text
     parts = [_of_texts(read, there), _of_vectors(rows[by_vector], there[by_vector], by)]
-    return Sketched(
-        there=there,
+    return Page(
+        start=places.start,
         vectors=vectors,
-        has_direction=has_direction,
-        texts=read,
+        there=there,
+        has_vector=has_direction,
+        texts=texts,
+        numbers=np.zeros(len(points), np.int64),
+        rank=np.zeros(len(points)),
+        size=np.zeros(len(points), np.int64),
+        marks=np.zeros(len(points), np.uint64),
         sketches=Sketches(
             hashes=np.concatenate([each.hashes for each in parts]),
             places=np.concatenate([each.places for each in parts]),

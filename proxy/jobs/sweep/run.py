@@ -15,7 +15,7 @@ from ...search.candidates import moment
 from ...selection.reading.text import Text
 from ...writes.facts import facts_of, packed
 from ..databases import usual_or
-from ..pairs.fingerprints import exact_hash
+from ..pairs.fingerprints import exact_hash, readable
 from ..pairs.ids import Ids, spread
 from ..pairs.joining import Runner, by_daft
 from ..pairs.reading import PAGE, SAMPLE, Bar, listed_ids, sample, sketched, stream
@@ -101,26 +101,23 @@ def _read(source: Source, options: SweepOptions, ids: Ids, store: Store, bar: Ba
 def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, options: SweepOptions) -> Page:
     paths = [text_path(point.payload, usual_or(options.text_field)) for point in points]
     texts = [text_of(point.payload, () if path is None else (path,)) for point, path in zip(points, paths, strict=True)]
-    read = sketched(points, texts, places, ids, by)
+    read = list(map(readable, texts))
+    page = sketched(points, texts, read, places, ids, by)
+    of_points = [_tenant(point.payload, options.tenant_field or ()) for point in points]
     tenants = np.zeros(len(places), np.uint64)
-    tenants[read.there - places.start] = [_tenant(point.payload, options.tenant_field or ()) for point in points]
-    tenants_of_points = tenants[read.there - places.start].tolist()
-    numbers = [_number(*each) for each in zip(texts, read.texts, tenants_of_points, strict=True)]
-    ranks = [_rank(*each, options) for each in zip(read.there.tolist(), points, texts, strict=True)]
+    tenants[page.there - places.start] = of_points
+    numbers = [_number(*each) for each in zip(texts, read, of_points, strict=True)]
+    ranks = [_rank(*each, options) for each in zip(page.there.tolist(), points, texts, strict=True)]
     facts = [packed(facts_of(point.payload, path)) for point, path in zip(points, paths, strict=True)]
     # Points of two tenants share no hash.
-    hashes = read.sketches.hashes ^ tenants[read.sketches.places - places.start]
-    return Page(
-        start=places.start,
-        vectors=read.vectors,
-        there=read.there,
-        has_vector=read.has_direction,
+    hashes = page.sketches.hashes ^ tenants[page.sketches.places - places.start]
+    return replace(
+        page,
         numbers=np.array(numbers, np.int64),
-        texts=texts,
         rank=np.array(ranks, np.float64),
         size=np.array([len(_json(point.payload)) + by.centre.nbytes for point in points], np.int64),
         marks=np.array([mark_of(point.vector, point.payload) for point in points], np.uint64),
-        sketches=replace(read.sketches, hashes=hashes),
+        sketches=replace(page.sketches, hashes=hashes),
         facts=[json.dumps(each, sort_keys=True) for each in facts],
     )
 
