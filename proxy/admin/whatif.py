@@ -8,24 +8,25 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import orjson
 
-from vecsieve.config.policy import MmrSettings, PolicySettings, RelativeThreshold
+from vecsieve.config.load import judged as settings_of
+from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import PRESETS, policy_of
 from vecsieve.config.schema import RuleSettings
 
-from ..search.policy import mmr_of, resolved, suited, threshold_of
-from ..selection.policy import Certain, Fixed, Linkage, Policy, Short, Strategy
+from ..search.policy import resolved, suited
+from ..selection.policy import Linkage, Policy, Short, Strategy
 from ..selection.values import Link, Selection, finished
 from .pools import KeptPool, Page, Sampled, choosing, page_of
 from .reasons import why_left
 
 MOST_EXAMPLES = 20
 PRESET_NAMES = tuple(PRESETS)
-MOST_OF_A_NAME = 100  # results of one document or source
 
 
 class ChangeError(ValueError):
@@ -39,33 +40,42 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "representative": tuple(each for each in Strategy if each is not Strategy.CHAIN),
     "short": tuple(Short),
 }
-CUTS = {"threshold": 2.0, "relative": 1.0, "certainty": 1.0}
+# The path in a policy of what a change may name.
+MEMBERS: Mapping[str, tuple[str, ...]] = {
+    "threshold": ("threshold", "fixed"),
+    "relative": ("threshold", "relative"),
+    "certainty": ("certainty",),
+    "linkage": ("linkage",),
+    "representative": ("representative",),
+    "short": ("short",),
+    "mmr_lambda": ("mmr", "lambda"),
+    "per_document": ("caps", "per_document"),
+    "per_source": ("caps", "per_source"),
+}
+CUTS = ("threshold", "relative", "certainty")
+# The members of a selection's policy that these settings decide.
+_DECIDED = {
+    "threshold": "threshold",
+    "certainty": "threshold",
+    "linkage": "linkage",
+    "representative": "representative",
+    "short": "short",
+    "mmr": "diversifier",
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Change:
-    """None leaves a member unchanged. ``preset`` comes first, the others change it. At most one of the cuts of vectors: ``threshold``, ``relative``,
-    ``certainty``.
-
-    ``mmr_lambda``: of MMR. ``per_document``, ``per_source``: the most results. ``collection``: only its pools.
+    """``given``: values as text, by the names of MEMBERS, of which at most one is a cut of vectors; "preset", which comes first; and "collection": only its
+    pools.
     """
 
-    preset: str | None = None
-    threshold: float | None = None
-    relative: float | None = None
-    certainty: float | None = None
-    linkage: str | None = None
-    representative: str | None = None
-    short: str | None = None
-    mmr_lambda: float | None = None
-    per_document: int | None = None
-    per_source: int | None = None
-    collection: str | None = None
+    given: Mapping[str, str]
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Change:
-        """Parse texts. Raises ChangeError."""
-        names = [field.name for field in fields(cls)]
+        """Raises ChangeError unless the values are those of a policy."""
+        names = ("preset", *MEMBERS, "collection")
         if unknown := sorted(given.keys() - set(names)):
             raise ChangeError(f"{unknown[0][:40]}: wanted one of {', '.join(names)}")
         cuts = [name for name in CUTS if name in given]
@@ -74,106 +84,61 @@ class Change:
         for name, choices in CHOICES.items():
             if name in given and given[name] not in choices:
                 raise ChangeError(f"{name}: wanted one of {', '.join(choices)}")
-        return cls(
-            preset=given.get("preset"),
-            linkage=given.get("linkage"),
-            representative=given.get("representative"),
-            short=given.get("short"),
-            collection=given.get("collection"),
-            threshold=_number("threshold", given, CUTS["threshold"]),
-            relative=_number("relative", given, CUTS["relative"]),
-            certainty=_number("certainty", given, CUTS["certainty"]),
-            mmr_lambda=_number("mmr_lambda", given, 1.0),
-            per_document=_count("per_document", given),
-            per_source=_count("per_source", given),
-        )
+        change = cls(given)
+        _, findings = settings_of({"rules": (change.rule,)}, ())
+        for finding in findings:
+            wrong = next((name for name, path in MEMBERS.items() if path == finding.path[3:]), "collection")
+            raise ChangeError(f"{wrong}: wanted {finding.expected}")
+        return change
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        """A rule of the settings that has the same effect."""
+        policy: dict[str, Any] = {}
+        for name, (member, *below) in MEMBERS.items():
+            if name in self.given:
+                value = _value(self.given[name])
+                policy[member] = {**policy.get(member, {}), below[0]: value} if below else value
+        if "certainty" in policy:
+            policy |= {"threshold": None, "linkage": "leader"}  # the calibrated rule has no other
+        elif "threshold" in policy:
+            policy["certainty"] = None
+        parts = {
+            "collection": self.given.get("collection") or "*",
+            "preset": self.given.get("preset"),
+            "policy": policy,
+        }
+        return {name: each for name, each in parts.items() if each}
 
     def as_yaml(self) -> str:
-        """A rule that has the same effect, for a settings file."""
-        members: dict[str, Any] = {
-            **self._cut_in_settings(),
-            # As in `_cut`.
-            "linkage": self.linkage if self.certainty is None else str(Linkage.LEADER),
-            "representative": self.representative,
-            "short": self.short,
-            "mmr": None if self.mmr_lambda is None else {"lambda": self.mmr_lambda},
-        }
-        caps = {"per_document": self.per_document, "per_source": self.per_source}
-        members["caps"] = {name: most for name, most in caps.items() if most is not None} or None
-        policy = {name: each for name, each in members.items() if each is not None}
-        parts = {"collection": self.collection or "*", "preset": self.preset, "policy": policy or None}
-        lines = [f"{name}: {json.dumps(each)}" for name, each in parts.items() if each is not None]  # JSON is YAML
+        """The rule, for a settings file."""
+        lines = [f"{name}: {json.dumps(each)}" for name, each in self.rule.items()]  # JSON is YAML
         return "rules:\n  - " + "\n    ".join(lines) + "\n"
-
-    def _cut_in_settings(self) -> dict[str, object]:
-        """One kind of cut, without the one of the preset or the default."""
-        if self.certainty is not None:
-            return {"certainty": self.certainty, "threshold": "none"}
-        if self.threshold is not None:
-            return {"threshold": {"fixed": self.threshold}, "certainty": "none"}
-        return {} if self.relative is None else {"threshold": {"relative": self.relative}, "certainty": "none"}
 
     def applied(self) -> Callable[[Policy], Policy]:
         """A function from the policy that selected to the changed one."""
-        whole = None
-        if self.preset is not None:
-            rule = RuleSettings.model_validate({"preset": self.preset})
-            whole = resolved(policy_of(PolicySettings(), rule), mode=None).selection
+        rule = RuleSettings.model_validate(self.rule)
+        whole = resolved(policy_of(PolicySettings(), rule), mode=None).selection
+        decided = {_DECIDED[name] for name in rule.policy if name in _DECIDED}
+        caps = {name: getattr(whole.caps, name) for name in ("per_document", "per_source") if name in self.given}
 
         def changed(policy: Policy) -> Policy:
-            result = self._cut(policy if whole is None else whole)
-            result = replace(result, **self._replaced())
-            caps = {name: most for name in ("per_document", "per_source") if (most := getattr(self, name)) is not None}
-            return replace(result, caps=replace(result.caps, **caps)) if caps else result
+            result = replace(policy, **{name: getattr(whole, name) for name in decided})
+            threshold = suited(result.threshold, result.linkage)
+            return replace(result, threshold=threshold, caps=replace(result.caps, **caps))
 
-        return changed
-
-    def _cut(self, policy: Policy) -> Policy:
-        """The policy with the cut of vectors and the linkage that it allows."""
-        linkage = policy.linkage if self.linkage is None else Linkage(self.linkage)
-        threshold = policy.threshold
-        if self.threshold is not None:
-            threshold = Fixed(value=self.threshold)
-        elif self.relative is not None:
-            threshold = threshold_of(RelativeThreshold.model_validate({"relative": self.relative}))
-        elif self.certainty is not None:
-            threshold, linkage = Certain(first=self.certainty, last=self.certainty), Linkage.LEADER
-        return replace(policy, threshold=suited(threshold, linkage), linkage=linkage)
-
-    def _replaced(self) -> dict[str, Any]:
-        """The other members of a policy that change."""
-        replaced: dict[str, Any] = {}
-        if self.representative is not None:
-            replaced["representative"] = Strategy(self.representative)
-        if self.short is not None:
-            replaced["short"] = Short(self.short)
-        if self.mmr_lambda is not None:
-            replaced["diversifier"] = mmr_of(MmrSettings.model_validate({"lambda": self.mmr_lambda}))
-        return replaced
+        return changed if rule.preset is None else lambda _: whole
 
 
-UNCHANGED = Change()
-
-
-def _number(name: str, given: Mapping[str, str], most: float) -> float | None:
-    if name not in given:
-        return None
+def _value(text: str) -> object:
+    """A number, else the text."""
     try:
-        number = float(given[name][:20])
-    except ValueError:
-        number = -1.0
-    if not 0.0 <= number <= most:
-        raise ChangeError(f"{name}: wanted a number from 0 to {most:g}")
-    return number
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
 
 
-def _count(name: str, given: Mapping[str, str]) -> int | None:
-    if name not in given:
-        return None
-    text = given[name]
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:4]) <= MOST_OF_A_NAME:
-        raise ChangeError(f"{name}: wanted a whole number from 1 to {MOST_OF_A_NAME}")
-    return int(text)
+UNCHANGED = Change({})
 
 
 COUNTED = (
@@ -197,7 +162,7 @@ def judged(pools: Iterable[Sampled], change: Change) -> dict[str, Any]:
     """JSON-ready: by collection the counts of COUNTED, and the searches that would differ most. Runs in a thread of its own."""
     apply, counts, examples = change.applied(), dict[str, list[int]](), list[dict[str, Any]]()
     for sampled in pools:
-        if change.collection is not None and sampled.collection != change.collection:
+        if change.given.get("collection", sampled.collection) != sampled.collection:
             continue
         time.sleep(0)  # other threads may run
         pool = sampled.pool

@@ -117,7 +117,7 @@ async def _judged() -> Finding:
     slowest = 0.0
     for name in PRESET_NAMES:
         begun = time.monotonic()
-        await asyncio.to_thread(judged, pools, Change(preset=name))
+        await asyncio.to_thread(judged, pools, Change.of({"preset": name}))
         slowest = max(slowest, time.monotonic() - begun)
     what = f"what if: {POOLS} pools of 40, each preset"
     return Finding("K", what, f"< {MOST_JUDGING:.0f} s", f"slowest {slowest:.2f} s", slowest < MOST_JUDGING)
