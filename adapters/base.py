@@ -127,7 +127,7 @@ class NotingAdapter(RestAdapter[RequestT, ReplyT]):
 
     def _note(self, answer: bytes, text: bytes, span: Span, note: bytes) -> list[Edit]:
         """In the object that has the payload's metadata, if there is one: frameworks show only this object."""
-        present = wire_json.members(text, span)
+        present = wire_json.members_of(text, span)
         if NODE in present:
             node = present[NODE].span
             noted = noted_node(answer[slice(*node)], note)
@@ -140,7 +140,7 @@ class NotingAdapter(RestAdapter[RequestT, ReplyT]):
 
 def _added(text: bytes, span: Span, value: bytes) -> list[Edit]:
     """The note at the end of an object, so that the other members keep their places. An object that has one is unchanged."""
-    present = wire_json.members(text, span)
+    present = wire_json.members_of(text, span)
     if NOTE in present:
         return []
     return [(span[1] - 1, span[1] - 1, b'%s"%s":%s' % (b"," if present else b"", NOTE.encode(), value))]
@@ -153,7 +153,7 @@ def noted_node(raw: bytes, note: bytes) -> bytes | None:
     try:
         node = json.loads(raw).encode()
         text = wire_json.without_surrogates(node)
-        span = wire_json.members(text, wire_json.whole(text))["metadata"].span
+        span = wire_json.members_of(text, wire_json.whole(text))["metadata"].span
         edits = _added(text, span, note)
     except (ValueError, KeyError):  # no object, no metadata, or a lone surrogate
         return None

@@ -33,7 +33,7 @@ from ..wire.json import (
     Span,
     check_members,
     elements,
-    members,
+    members_of,
     string,
     whole,
     without_surrogates,
@@ -172,7 +172,7 @@ class ReplyDocument:
 
 def _read(request: Document, needs: Needs, source: Shortened) -> tuple[tuple[Pool, ...], ReplyDocument]:
     text = without_surrogates(source.text)
-    found = members(text, whole(text))
+    found = members_of(text, whole(text))
     columns = read_columns(text, found)
     if len(columns[IDS].cells) != request.searches:
         raise ValueError(f"{len(columns[IDS].cells)} lists of ids, wanted {request.searches}")
@@ -287,7 +287,7 @@ class ChromaRest(NotingAdapter[Document, ReplyDocument]):
 
     def payloads(self, request: Document, text: bytes) -> tuple[tuple[Span | None, ...], ...]:
         """For each search the spans of the results' metadata, null included; None if the column is null. Raises ValueError."""
-        columns = read_columns(text, members(text, whole(text)))
+        columns = read_columns(text, members_of(text, whole(text)))
         if METADATAS in columns:
             return tuple(cells.spans for cells in columns[METADATAS].cells)
         return tuple((None,) * len(cells.spans) for cells in columns[IDS].cells)

@@ -31,7 +31,7 @@ from ..contract import (
     UnsupportedError,
 )
 from ..fusions import Divided, Ending, Fused, Part, Undivided, UndividedError
-from ..wire.json import members, object_of, whole
+from ..wire.json import members_of, object_of, whole
 from ..wire.schema import has_unknown, parsed, serialized
 from ..wire.vectors import without_vector
 from . import calls, grpc_request
@@ -204,14 +204,14 @@ def _payloads(fields: Sequence[Column], start: int, rows: Sequence[int]) -> tupl
         for found, row in zip(pairs, rows, strict=True):
             raw = values[start + row]
             if raw is not None:
-                found.extend(_members_of(raw) if column.is_dynamic else [(orjson.dumps(column.name), raw)])
+                found.extend(_pairs_of(raw) if column.is_dynamic else [(orjson.dumps(column.name), raw)])
     return tuple([object_of(found) for found in pairs])
 
 
-def _members_of(raw: bytes) -> list[tuple[bytes, bytes]]:
+def _pairs_of(raw: bytes) -> list[tuple[bytes, bytes]]:
     """The keys and values of an object, as JSON; none of anything else."""
     try:
-        found = members(raw, whole(raw))
+        found = members_of(raw, whole(raw))
     except ValueError:
         return []
     return [(orjson.dumps(key), raw[slice(*member.span)]) for key, member in found.items()]

@@ -24,7 +24,7 @@ from ..contract import (
     UnsupportedError,
 )
 from ..fusions import Divided, Ending, Fused, Part, Undivided, UndividedError
-from ..wire.json import Members, Span, cuts, members, whole
+from ..wire.json import Members, Span, cuts, members_of, whole
 from ..wire.json_requests import (
     integer,
     items_of,
@@ -105,7 +105,7 @@ def _part(body: bytes, span: Span) -> _Part:
 
 
 def _divided(call: SearchCall, request: Document, body: bytes) -> Divided:
-    root = members(body, whole(body))
+    root = members_of(body, whole(body))
     known = schema_of(call.needs)
     if known is None or not known.primary:
         raise UndividedError(Undivided.INEXACT)

@@ -34,7 +34,7 @@ from ..wire.json import (
     check_members,
     cuts,
     elements,
-    members,
+    members_of,
     splice,
     whole,
     without_surrogates,
@@ -163,7 +163,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 def collections_in(body: bytes) -> frozenset[str]:
     """The name of the collection, after the database's. Never raises."""
     try:
-        found = members(body, whole(body))
+        found = members_of(body, whole(body))
         database, name = (text_of(body, present(body, found, each)) for each in ("dbName", "collectionName"))
     except (ValueError, IndexError, UnsupportedError):
         return frozenset()
@@ -173,7 +173,7 @@ def collections_in(body: bytes) -> frozenset[str]:
 def describe(operation: Operation, body: bytes) -> Question | None:
     """The request for the description of the collection; None if the search names none. Never raises."""
     try:
-        found = members(body, whole(body))
+        found = members_of(body, whole(body))
         names = {name: text_of(body, present(body, found, name)) for name in ("dbName", "collectionName")}
     except (ValueError, IndexError, UnsupportedError):
         return None
@@ -262,20 +262,20 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
 
 def payloads_of(request: Document, text: bytes) -> tuple[tuple[Span, ...], ...]:
     """The rows: fields are their members. Raises ValueError."""
-    data = members(text, whole(text))["data"]
+    data = members_of(text, whole(text))["data"]
     return (tuple(elements(text, data.span)),)
 
 
 def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, ReplyDocument]:
     text = without_surrogates(source.text)
     check_members(text)
-    root = members(text, whole(text))
+    root = members_of(text, whole(text))
     _check_code(request, text, root)
     if "data" not in root or text[root["data"].value : root["data"].value + 1] != b"[":
         raise ValueError("no list of rows")
     array = root["data"].value, root["data"].end
     spans = tuple(elements(text, array))
-    rows = tuple(members(text, span) for span in spans)
+    rows = tuple(members_of(text, span) for span in spans)
     document = ReplyDocument(
         source=source, text=text, root=root, array=array, spans=spans, rows=rows, counts=_counts(text, root, len(rows))
     )

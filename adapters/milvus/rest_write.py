@@ -28,7 +28,7 @@ from ..contract import (
     UnsupportedError,
     may_be_json,
 )
-from ..wire.json import Members, Span, last_values, members, splice, string, whole
+from ..wire.json import Members, Span, last_values, members_of, splice, string, whole
 from ..wire.json_requests import items_of, member_edit, present, read_object, required, text_of
 from ..wire.json_vectors import Shortened, decode_matrix, edited
 from ..writes import (
@@ -262,7 +262,7 @@ class MilvusRestWrites(MilvusWrites, RestWrites):
         rows = items_of(text, array)
         if len(rows) > needs.most:
             raise UnsupportedError(Reason.TOO_MANY_PARTS)
-        objects = [members(text, row) for row in rows]
+        objects = [members_of(text, row) for row in rows]
         name = name_of([{key: None for key in row if key in schema.vectors} for row in objects], needs.vector_name)
         vectors = [present(text, row, name) for row in objects]
         matrix = decode_matrix([b"" if span is None else source.cut_value(span) for span in vectors])[0]

@@ -16,7 +16,7 @@ import orjson
 
 from ..contract import MalformedReplyError, Needs, Reason, UnsupportedError
 from ..fusions import Fusion, Method, Undivided, UndividedError
-from ..wire.json import Members, RepeatedKeyError, Span, members, whole
+from ..wire.json import Members, RepeatedKeyError, Span, members_of, whole
 from ..wire.vectors import usable
 from ..writes import Tenant
 from .fields import FIRST_VECTOR, JSON, VARCHAR, FieldType, RestField, bare, type_of
@@ -183,7 +183,7 @@ def read_inner(text: bytes, span: Span | None = None) -> Members:
     if not text.strip():
         return {}
     try:
-        found = members(text, whole(text) if span is None else span)
+        found = members_of(text, whole(text) if span is None else span)
     except RepeatedKeyError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:
@@ -384,7 +384,7 @@ def _named(params: bytes) -> dict[str, Any]:
     """Raises ValueError, also for a repeated name."""
     if not params.strip():
         return {}
-    members(params, whole(params))
+    members_of(params, whole(params))
     found: dict[str, Any] = orjson.loads(params)
     return found
 

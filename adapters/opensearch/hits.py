@@ -11,7 +11,7 @@ from typing import overload
 
 import msgspec
 
-from ..wire.json import Members, Span, elements, members, part, whole
+from ..wire.json import Members, Span, elements, members_of, part, whole
 from .selection import SOURCE
 
 ID, INDEX, SCORE = "_id", "_index", "_score"
@@ -86,7 +86,7 @@ class Hits:
 
 def answers(text: bytes, places: Sequence[int] | None, size: int | None) -> list[Members]:
     """The answers at these places of a batch of this size; without places the only one. Raises ValueError."""
-    root = members(text, whole(text))
+    root = members_of(text, whole(text))
     if places is None:
         return [root]
     if "responses" not in root:
@@ -94,7 +94,7 @@ def answers(text: bytes, places: Sequence[int] | None, size: int | None) -> list
     spans = elements(text, root["responses"].span)
     if len(spans) != size:
         raise ValueError(f"{len(spans)} responses, wanted {size}")
-    return [members(text, spans[place]) for place in places]
+    return [members_of(text, spans[place]) for place in places]
 
 
 def lean_hits(text: bytes, array: Span, spans: Sequence[Span]) -> LeanHits:
@@ -112,11 +112,11 @@ def read_hits(text: bytes, answer: Members, *, is_lean: bool = False) -> Hits:
     """``is_lean``: only texts are read of them. Raises ValueError for an answer that is incomplete, or none."""
     if not {"hits", "timed_out", "_shards"} <= answer.keys():
         raise ValueError("no hits")
-    shards = members(text, answer["_shards"].span)
+    shards = members_of(text, answer["_shards"].span)
     is_late = text[slice(*answer["timed_out"].span)] != b"false"
     if is_late or not _are_whole(text, shards):
         raise ValueError("an incomplete answer")
-    inside = members(text, answer["hits"].span)
+    inside = members_of(text, answer["hits"].span)
     if "hits" not in inside:
         raise ValueError("no list of hits")
     array = inside["hits"].span
@@ -134,8 +134,8 @@ def _are_whole(text: bytes, shards: Members) -> bool:
         return True
     if "failures" not in shards:
         return False
-    failures = [members(text, span) for span in elements(text, shards["failures"].span)]
-    reasons = [members(text, failure["reason"].span) for failure in failures if "reason" in failure]
+    failures = [members_of(text, span) for span in elements(text, shards["failures"].span)]
+    reasons = [members_of(text, failure["reason"].span) for failure in failures if "reason" in failure]
     types = [text[slice(*reason["type"].span)] for reason in reasons if "type" in reason]
     return len(types) == len(failures) and set(types) == {_REFUSED}
 
@@ -144,7 +144,7 @@ def _total(text: bytes, inside: Members) -> tuple[Span | None, Span | None]:
     """The spans of the number and of its relation. Raises ValueError."""
     total, relation = inside.get("total"), None
     if total is not None and text[total.value : total.value + 1] == b"{":
-        parts = members(text, total.span)
+        parts = members_of(text, total.span)
         total, relation = parts.get("value"), parts.get("relation")
     is_number = total is not None and text[slice(*total.span)].isdigit()
     return total.span if total is not None and is_number else None, None if relation is None else relation.span
@@ -152,7 +152,7 @@ def _total(text: bytes, inside: Members) -> tuple[Span | None, Span | None]:
 
 def read_hit(text: bytes, span: Span) -> Hit:
     """Raises ValueError."""
-    hit = Hit(span, members(text, span))
+    hit = Hit(span, members_of(text, span))
     identity, score, source = hit.value(ID), hit.value(SCORE), hit.value(SOURCE)
     if identity is None or text[identity[0] : identity[0] + 1] != b'"':
         raise ValueError(f"no id at byte {span[0]}")
@@ -165,7 +165,7 @@ def read_hit(text: bytes, span: Span) -> Hit:
 
 def at_path(text: bytes, span: Span, path: str) -> Span | None:
     """The value at a path in an object, whose names may have dots; None if there is none. Raises ValueError."""
-    found = members(text, span)
+    found = members_of(text, span)
     if path in found:
         return found[path].span
     head, dot, rest = path.partition(".")

@@ -75,7 +75,7 @@ def moved(values: Mapping[str, str], body: bytes, span: Span) -> bytes:
 def _check_replaced(body: bytes, span: Span, replaced: Mapping[str, str]) -> None:
     """Raises UnsupportedError for a member of the body that the server may refuse although the query string wins."""
     try:
-        root = wire_json.members(body, span)
+        root = wire_json.members_of(body, span)
     except ValueError:
         raise UnsupportedError(Reason.NOT_JSON) from None
     for name in replaced.keys() & root.keys():

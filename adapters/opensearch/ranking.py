@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ..contract import Reason, UnsupportedError
-from ..wire.json import Members, Span, members
+from ..wire.json import Members, Span, members_of
 from ..wire.json_requests import integer, items_of, present, read_object, required, text_of
 from ..wire.json_vectors import Edit
 
@@ -129,7 +129,7 @@ def _members(text: bytes, span: Span) -> Members:
     if text[span[0] : span[0] + 1] != b"{":
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     try:
-        return members(text, span)
+        return members_of(text, span)
     except ValueError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
 

@@ -15,7 +15,7 @@ import orjson
 
 from ..base import typed
 from ..contract import DeclinedError, MalformedReplyError
-from ..wire.json import elements, last_values, members, whole
+from ..wire.json import elements, last_values, members_of, whole
 from ..writes import NewPoints, Receipt
 from .bulk import STORING, Document
 
@@ -39,7 +39,7 @@ def read(points: NewPoints, copies: Mapping[int, int | None], query: str, body: 
     if len(read) < len(sent):  # documents that were sent alone have no others beside them
         sent = [place for place in sent if place in places]
     try:
-        array = members(body, whole(body))["items"].span
+        array = members_of(body, whole(body))["items"].span
         given = dict(zip(sent, zip(elements(body, array), read, strict=True), strict=True))
     except (LookupError, ValueError) as error:
         raise MalformedReplyError(f"answer to a batch: {type(error).__name__}") from None

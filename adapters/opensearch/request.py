@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from ..base import check_page
 from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
-from ..wire.json import Members, RepeatedKeyError, Span, members, splice, whole
+from ..wire.json import Members, RepeatedKeyError, Span, members_of, splice, whole
 from ..wire.json_requests import integer, present, read_object, text_of, texts_of, vector_of
 from ..wire.json_vectors import REMEMBERED, Edit, query_aside
 from ..wire.vectors import usable
@@ -127,7 +127,7 @@ def _single(backend: str, query: str, body: bytes, needs: Needs) -> tuple[Search
     try:
         body = parameters.moved(named, body, whole(body))
         span = whole(body)
-        root = members(body, span)
+        root = members_of(body, span)
     except RepeatedKeyError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:
@@ -256,7 +256,9 @@ def _item(
         if operation.collection and named not in {"", operation.collection}:
             return None  # what is learned of one index says nothing of another one
         span = trimmed(body, lines[1])
-        return _search(operation.backend, body, members(body, span), span[0], needs, index, has_pipeline=has_pipeline)
+        return _search(
+            operation.backend, body, members_of(body, span), span[0], needs, index, has_pipeline=has_pipeline
+        )
     except (UnsupportedError, ValueError):  # ValueError: no object, or a repeated key; the server answers
         return None
 

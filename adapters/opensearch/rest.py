@@ -24,7 +24,7 @@ from ..wire.json import (
     cuts,
     each_last_values,
     elements,
-    members,
+    members_of,
     value_spans,
     without_surrogates,
 )
@@ -162,7 +162,7 @@ def _vectors(document: ReplyDocument, plan: Plan, hits: Sequence[Hit]) -> npt.ND
 
 
 def _array(document: ReplyDocument, field: str, fields: Span | None) -> bytes:
-    return b"" if fields is None else _first(document, value_spans(members(document.text, fields)).get(field))
+    return b"" if fields is None else _first(document, value_spans(members_of(document.text, fields)).get(field))
 
 
 def _in_source(document: ReplyDocument, field: str, source: Span | None) -> bytes:
@@ -188,7 +188,9 @@ def _fields(document: ReplyDocument, hits: Sequence[Hit], needs: Needs) -> tuple
     spans = [hit.value(SOURCE) for hit in hits]
     return tuple(
         [
-            empty if span is None else field_values(document.source, members(document.text, span), must, may, allowance)
+            empty
+            if span is None
+            else field_values(document.source, members_of(document.text, span), must, may, allowance)
             for span in spans
         ]
     )
@@ -235,9 +237,9 @@ def _edits(reply: ReplyDocument, plan: Plan, hits: Sequence[Hit], index: int) ->
     inside: list[Span] = []
     source, fields = hit.value(SOURCE), hit.value(FIELDS)
     if plan.source.added and source is not None:
-        inside += cuts(members(reply.text, source), plan.source.added)
+        inside += cuts(members_of(reply.text, source), plan.source.added)
     if plan.vector.edit is not None and fields is not None:
-        values = members(reply.text, fields)
+        values = members_of(reply.text, fields)
         if values.keys() <= {plan.vector.field}:  # no server writes an empty object
             dropped.add(FIELDS)
         else:

@@ -27,7 +27,7 @@ from ..contract import (
     UnsupportedError,
     may_be_json,
 )
-from ..wire.json import Members, Span, last_values, members, value_spans, whole
+from ..wire.json import Members, Span, last_values, members_of, value_spans, whole
 from ..wire.json_requests import member_edit
 from ..wire.json_vectors import Shortened, decode_matrix, edited, guess_numbers
 from ..writes import Form, Inquiry, Neighbours, NewPoints, Receipt, Tenant, WriteNeeds, name_of, numbered
@@ -158,7 +158,7 @@ class OpenSearchWrites(RestWrites):
         schema = _check(write, actions, places, needs)
         lines = [span for place in places if (span := actions[place].source) is not None]
         spans = [trimmed(text, span) for span in lines]
-        documents = [value_spans(members(text, span)) for span in spans]
+        documents = [value_spans(members_of(text, span)) for span in spans]
         vectors = [
             {path: found for path in schema.vectors if (found := at_path(text, span, path)) is not None}
             for span in spans

@@ -22,7 +22,7 @@ from ..contract import (
     Touched,
     may_be_json,
 )
-from ..wire.json import Span, elements, members, splice, string, whole, without_surrogates
+from ..wire.json import Span, elements, members_of, splice, string, whole, without_surrogates
 from ..wire.protobuf import methods
 
 BACKEND = "pinecone"
@@ -169,7 +169,7 @@ def _hosts(text: bytes) -> Iterator[Span]:
     if text[span[0] : span[0] + 1] != _OBJECT:
         return
     yield from _of_one(text, span)
-    listed = members(text, span).get(INDEXES)
+    listed = members_of(text, span).get(INDEXES)
     if listed is None or text[listed.value : listed.value + 1] != _ARRAY:
         return
     for start, end in elements(text, listed.span):
@@ -178,7 +178,7 @@ def _hosts(text: bytes) -> Iterator[Span]:
 
 
 def _of_one(text: bytes, span: Span) -> Iterator[Span]:
-    found = members(text, span)
+    found = members_of(text, span)
     for name in HOSTS:
         member = found.get(name)
         if member is not None and text[member.value : member.value + 1] == _STRING:

@@ -39,7 +39,7 @@ from ..wire.json import (
     check_members,
     cuts,
     elements,
-    members,
+    members_of,
     string,
     whole,
     without_surrogates,
@@ -79,7 +79,7 @@ def array_of(text: bytes, path: Sequence[str]) -> Span:
     """The list at the path of members. Raises ValueError."""
     span = whole(text)
     for name in path:
-        member = members(text, span).get(name)
+        member = members_of(text, span).get(name)
         if member is None:
             raise ValueError(f"no {name}")
         span = member.value, member.end
@@ -107,7 +107,7 @@ def has_id(text: bytes, match: Match, layout: Layout, wanted: str) -> bool:
 
 
 def _read_members(text: bytes, span: Span, layout: Layout) -> Match:
-    found = members(text, span)
+    found = members_of(text, span)
     if not {layout.id, layout.score} <= found.keys() or text[found[layout.id].value] != ord('"'):
         raise ValueError(f"no id or no score at byte {span[0]}")
     if text[found[layout.score].value] not in _SCORE_STARTS:
@@ -119,7 +119,7 @@ def _payload(text: bytes, found: Members, name: str) -> Members:
     member = found.get(name)
     if member is None or text[member.value : member.end] == _NULL:
         return {}
-    return members(text, member.span)
+    return members_of(text, member.span)
 
 
 Matrix = npt.NDArray[np.float32]
@@ -263,8 +263,8 @@ def charged(document: ReplyDocument, read_units: int) -> ReplyDocument:
     """The document with ``read_units`` added to ``usage.read_units``; unchanged if that is no plain number."""
     text = document.text
     try:
-        usage = members(text, whole(text))["usage"]
-        span = members(text, usage.span)["read_units"].span
+        usage = members_of(text, whole(text))["usage"]
+        span = members_of(text, usage.span)["read_units"].span
     except (KeyError, ValueError):  # ValueError: it is no object
         return document
     written = text[slice(*span)]
@@ -308,11 +308,11 @@ def parameter(one: str) -> str:
 
 def _read_found(lookup: Lookup, source: Shortened) -> Found:
     # Surrogate escapes are not replaced: ids are compared.
-    root = members(source.text, whole(source.text))
+    root = members_of(source.text, whole(source.text))
     if "vectors" not in root:
         raise ValueError("no vectors")
-    entries = members(source.text, root["vectors"].span)
-    records = {one: members(source.text, entry.span) for one, entry in entries.items()}
+    entries = members_of(source.text, root["vectors"].span)
+    records = {one: members_of(source.text, entry.span) for one, entry in entries.items()}
     dense, sparse = _rows(source, _values(source, records, "values")), _values(source, records, "sparseValues")
     requested = frozenset(lookup.ids)
     return Found(
@@ -347,7 +347,7 @@ def _read_units(source: Shortened, root: Members, ids: int) -> int:
     """The read units charged, from the reply, or from the price list."""
     usage = root.get("usage")
     if usage is not None and source.text[usage.value : usage.value + 1] == b"{":
-        units = members(source.text, usage.span).get("readUnits")
+        units = members_of(source.text, usage.span).get("readUnits")
         if units is not None and _is_count(source.text[slice(*units.span)]):
             return int(source.text[slice(*units.span)])
     return max(1, -(-ids // IDS_PER_UNIT))
@@ -405,7 +405,7 @@ class PineconeRest(NotingAdapter[Document, ReplyDocument]):
         spans = elements(text, array_of(text, layout.path))
         if layout.payload is None:
             return (tuple(spans),)
-        found = [members(text, span).get(layout.payload) for span in spans]
+        found = [members_of(text, span).get(layout.payload) for span in spans]
         return (tuple(None if member is None else member.span for member in found),)
 
     def cut_reply(self, request: Document, reply: ReplyDocument, keep: Keep) -> bytes:

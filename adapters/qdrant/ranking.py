@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from ..contract import Needs, Reason, UnsupportedError
-from ..wire.json import Members, Span, elements, members, string
+from ..wire.json import Members, Span, elements, members_of, string
 from ..wire.json_requests import present
 
 
@@ -225,7 +225,7 @@ def of_search(text: bytes, found: Members, _nesting: int) -> Ranking:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     if text[span[0] : span[0] + 1] != b"{":
         return _legacy(text, span, "")
-    named = members(text, span)
+    named = members_of(text, span)
     inner = present(text, named, "vector")
     if inner is None:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
@@ -257,7 +257,7 @@ def _legacy(text: bytes, span: Span, name: str) -> Ranking:
 
 def _query(text: bytes, span: Span) -> tuple[Kind, Span | None]:
     """The kind of a ``query`` value, and the span of its dense vector. Raises UnsupportedError."""
-    found = members(text, span) if text[span[0] : span[0] + 1] == b"{" else {}
+    found = members_of(text, span) if text[span[0] : span[0] + 1] == b"{" else {}
     tags = [tag for tag in _TAGS if tag in found]
     if not tags:
         kind = _input(text, span)
@@ -287,7 +287,7 @@ def _input(text: bytes, span: Span) -> Kind:
         return Kind.REFERENCE
     if first != b"{":
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    found = members(text, span)
+    found = members_of(text, span)
     if found.keys() == {"indices", "values"}:
         return Kind.SPARSE
     if len(found.keys() & _INFERRED) == 1:
@@ -304,23 +304,23 @@ def _prefetched(text: bytes, root: Members, nesting: int) -> Iterator[Ranking]:
             raise UnsupportedError(Reason.TOO_DEEP)
         if text[span[0] : span[0] + 1] != b"{":
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-        found = members(text, span)
+        found = members_of(text, span)
         query = present(text, found, "query")
         if query is not None:
             kind, _ = _query(text, query)
             # A sample or order_by only feeds the ranking above it; MMR requests diversity.
-            if kind is not Kind.CHOSEN or not members(text, query).keys() & _CHOSEN:
+            if kind is not Kind.CHOSEN or not members_of(text, query).keys() & _CHOSEN:
                 yield Ranking(kind, name_of(text, found, "using"))
         waiting += [(inner, depth + 1) for inner in reversed(listed(text, found))]
 
 
 def is_inferred(text: bytes, query: Span) -> bool:
     """Whether a ``query`` value of the kind REFERENCE is a text, an image or an object, which refers to no stored point."""
-    found = members(text, query) if text[query[0] : query[0] + 1] == b"{" else {}
+    found = members_of(text, query) if text[query[0] : query[0] + 1] == b"{" else {}
     nearest = found.get("nearest")
     if nearest is not None:
         query = nearest.value, nearest.end
-        found = members(text, query) if text[query[0] : query[0] + 1] == b"{" else {}
+        found = members_of(text, query) if text[query[0] : query[0] + 1] == b"{" else {}
     return len(found.keys() & _INFERRED) == 1 and not found.keys() & _TAGS.keys()
 
 

@@ -22,7 +22,7 @@ from ..contract import (
     Needs,
     Pool,
 )
-from ..wire.json import Span, cuts, each_last_values, members
+from ..wire.json import Span, cuts, each_last_values, members_of
 from ..wire.json_vectors import Edit, kept_inside, set_aside
 from . import calls, rest_fusion, rest_reply, rest_request
 from .rest_reply import Point, Ranked, ReplyDocument, member_cut
@@ -198,7 +198,7 @@ def _member_edits(reply: ReplyDocument, point: Point, dropped: set[str]) -> list
         return [(*span, b"null") for _, span in present]
     found = [member_cut(reply.text, name, span) for name, span in present]
     if None in found:
-        found = [*cuts(members(reply.text, point.span), dropped)]
+        found = [*cuts(members_of(reply.text, point.span), dropped)]
     return [(*span, b"") for span in found if span is not None]
 
 
@@ -208,7 +208,7 @@ def _vector_edits(text: bytes, span: Span, names: tuple[str, ...]) -> list[Edit]
     first = text[start : start + 1]
     if first == b"[":
         return [] if "" in names else [(start, end, b"{}")]
-    found = members(text, span) if first == b"{" else {}
+    found = members_of(text, span) if first == b"{" else {}
     kept = [name for name in found if name in names]
     if len(kept) == len(found):
         return []
@@ -223,7 +223,7 @@ def _payload_edits(text: bytes, span: Span, added: tuple[str, ...]) -> list[Edit
     """Remove the added keys of a payload."""
     if text[span[0] : span[0] + 1] != b"{":
         return []
-    return [(start, end, b"") for start, end in cuts(members(text, span), added)]
+    return [(start, end, b"") for start, end in cuts(members_of(text, span), added)]
 
 
 class QdrantRest(NotingAdapter[Document, ReplyDocument]):

@@ -16,7 +16,7 @@ import orjson
 from ..base import typed
 from ..contract import Reply, Search, SearchCall, UnsupportedError
 from ..fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
-from ..wire.json import Members, Span, elements, members, splice, whole
+from ..wire.json import Members, Span, elements, members_of, splice, whole
 from ..wire.json_requests import present
 from ..wire.json_vectors import edited
 from .ranking import Kind, Payload, is_inferred, listed, of_query
@@ -38,7 +38,7 @@ def divided(call: SearchCall, body: bytes) -> Divided | None:
     if request.batch is not None or not request.in_object:
         return None
     try:
-        root = members(body, whole(body))
+        root = members_of(body, whole(body))
         fusion = _fusion(body, root)
         return None if fusion is None else _batch(call, request.plans[0], body, root, fusion)
     except ValueError:  # a repeated key, or one that is no text
@@ -50,7 +50,7 @@ def _fusion(body: bytes, root: Members) -> Fusion | None:
     query = present(body, root, "query")
     if query is None or body[query[0] : query[0] + 1] != b"{":
         return None
-    found = members(body, query)
+    found = members_of(body, query)
     if "formula" in found:
         raise UndividedError(Undivided.FORMULA)
     limit, threshold = present(body, root, "limit"), present(body, root, "score_threshold")
@@ -63,7 +63,7 @@ def _fusion(body: bytes, root: Members) -> Fusion | None:
         if found.keys() & {"fusion", "rrf"}:
             raise UndividedError(Undivided.MEMBER)
         return None
-    rrf = members(body, found["rrf"].span)
+    rrf = members_of(body, found["rrf"].span)
     if not rrf.keys() <= {"k", "weights"}:
         raise UndividedError(Undivided.MEMBER)
     given, listed = present(body, rrf, "k"), present(body, rrf, "weights")
@@ -87,7 +87,7 @@ def _batch(call: SearchCall, plan: Plan, body: bytes, root: Members, fusion: Fus
     condition = present(body, root, "filter")
     searches, plans, items = [], [], []
     for index, span in enumerate(prefetches):
-        found = members(body, span)
+        found = members_of(body, span)
         search, leaf = _leaf(body, found, plan, index, call.searches[0].partition)
         searches.append(search)
         plans.append(leaf)
@@ -152,7 +152,7 @@ def _both(body: bytes, one: Span, other: Span) -> bytes:
     """Two filters, both of which must hold. The server concatenates their lists of conditions, which is equivalent only for lists of
     conditions that must all hold. Raises UndividedError or ValueError.
     """
-    if not (members(body, one).keys() | members(body, other).keys()) <= _CONJUNCTIONS:
+    if not (members_of(body, one).keys() | members_of(body, other).keys()) <= _CONJUNCTIONS:
         raise UndividedError(Undivided.MEMBER)
     return b'{"must":[%s,%s]}' % (body[one[0] : one[1]], body[other[0] : other[1]])
 
@@ -175,7 +175,7 @@ def fused(_: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
     (reply,) = replies
     document = typed(reply.document, ReplyDocument)
     source, text = document.source, document.text
-    result = members(text, whole(text))["result"]
+    result = members_of(text, whole(text))["result"]
     pieces = [source.cut(0, result.value), b'{"points":[']
     for place, (index, row, score) in enumerate(ranked):
         point = document.lists[index].point(row)

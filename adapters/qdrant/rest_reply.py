@@ -20,7 +20,7 @@ from ..wire.json import (
     Span,
     check_members,
     elements,
-    members,
+    members_of,
     part,
     whole,
     without_surrogates,
@@ -140,7 +140,7 @@ def _read_compact(text: bytes, array: Span) -> list[Point] | None:
 
 def _read_any(text: bytes, span: Span) -> Point:
     """A point with any order and white space. Raises ValueError."""
-    found = members(text, span)
+    found = members_of(text, span)
     if not {"id", "score"} <= found.keys() or text[found["id"].value] not in _ID_STARTS:
         raise ValueError(f"no id or no score at byte {span[0]}")
     payload, vector, version = found.get("payload"), found.get("vector"), found.get("version")
@@ -175,7 +175,7 @@ def named(text: bytes, span: Span) -> dict[str, Span]:
     if first == b"[":
         return {"": span}
     if first == b"{":
-        return {name: (member.value, member.end) for name, member in members(text, span).items()}
+        return {name: (member.value, member.end) for name, member in members_of(text, span).items()}
     if text[span[0] : span[1]] == b"null":
         return {}
     raise ValueError(f"vector at byte {span[0]} is neither list, object nor null")
@@ -308,7 +308,7 @@ def payloads_of(request: Document, text: bytes) -> tuple[tuple[Span | None, ...]
 
 def _arrays(text: bytes, request: Document) -> list[Span]:
     """The array of points of each plan. Raises ValueError."""
-    result = members(text, whole(text)).get("result")
+    result = members_of(text, whole(text)).get("result")
     if result is None:
         raise ValueError("no result")
     spans = [(result.value, result.end)]
@@ -320,7 +320,7 @@ def _arrays(text: bytes, request: Document) -> list[Span]:
     for plan in request.plans:
         span = spans[plan.index]
         if request.in_object:
-            points = members(text, span).get("points")
+            points = members_of(text, span).get("points")
             if points is None:
                 raise ValueError("no points")
             span = points.value, points.end

@@ -25,7 +25,7 @@ from ..wire.json import (
     Span,
     check_dimensions,
     elements,
-    members,
+    members_of,
     splice,
     string,
     whole,
@@ -94,7 +94,7 @@ def _chosen(text: bytes, span: Span | None) -> tuple[bool, Span]:
     """Whether paths are included, or excluded, and their list. Raises UnsupportedError, or ValueError."""
     if span is not None and text[span[0]] == ord("["):
         return True, span
-    found = members(text, span) if span is not None and text[span[0]] == ord("{") else {}
+    found = members_of(text, span) if span is not None and text[span[0]] == ord("{") else {}
     if found.keys() not in ({"include"}, {"exclude"}):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     ((name, member),) = found.items()
@@ -259,7 +259,7 @@ def _read_aside(name: str, body: bytes, needs: Needs) -> _Read | None:
 def _read_request(name: str, body: bytes, needs: Needs) -> _Read:
     try:
         span = whole(body)
-        found = members(body, span)
+        found = members_of(body, span)
     except RepeatedKeyError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:
@@ -320,7 +320,7 @@ def _edits(body: bytes, plan: Plan, count: int) -> list[_Edit]:
 def _read_item(body: bytes, item: Span, endpoint: Endpoint, needs: Needs, index: int) -> _Supported | None:
     """One item of a batch; None for an unsupported one, which stays unchanged."""
     try:
-        return _read(body, members(body, item), endpoint, needs, (index, item[0]))
+        return _read(body, members_of(body, item), endpoint, needs, (index, item[0]))
     except (UnsupportedError, ValueError):  # ValueError: no object, or a repeated key; the server answers
         return None
 

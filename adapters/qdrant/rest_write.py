@@ -26,7 +26,7 @@ import orjson
 
 from ..base import NOTE, RestWrites, WrittenRows, payload_fields, typed, vectors_json
 from ..contract import NativeAnswer, Operation, Question, Reason, UnsupportedError
-from ..wire.json import Span, check_dimensions, last_values, members, string, value_spans, whole
+from ..wire.json import Span, check_dimensions, last_values, members_of, string, value_spans, whole
 from ..wire.json_requests import items_of, present, read_object, required
 from ..wire.json_vectors import Shortened, decode_matrix, edited, guess_numbers
 from ..writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
@@ -114,7 +114,7 @@ def _batch(source: Shortened, span: Span, most: int) -> _Listed:
     lists = [_List("ids", place, ids)]
     column = required(text, request, "vectors")
     vectors: list[dict[str, Span]] = [{} for _ in ids]
-    columns = members(text, column) if text[column[0] : column[0] + 1] == b"{" else None
+    columns = members_of(text, column) if text[column[0] : column[0] + 1] == b"{" else None
     named = {"": column} if columns is None else value_spans(columns)
     for name, place in named.items():
         items = items_of(text, place)
@@ -145,7 +145,9 @@ def _dense(source: Shortened, span: Span) -> dict[str, Span]:
     """The dense vectors of one point by their names, "" for a bare one. Raises ValueError."""
     text = source.text
     if text[span[0] : span[0] + 1] == b"{":
-        return {name: vector for name, vector in value_spans(members(text, span)).items() if _is_flat(source, vector)}
+        return {
+            name: vector for name, vector in value_spans(members_of(text, span)).items() if _is_flat(source, vector)
+        }
     return {"": span} if _is_flat(source, span) else {}
 
 

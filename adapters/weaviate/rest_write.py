@@ -29,7 +29,7 @@ from ..contract import (
     UnsupportedError,
     may_be_json,
 )
-from ..wire.json import Members, Span, elements, last_values, members, string, value_spans, whole
+from ..wire.json import Members, Span, elements, last_values, members_of, string, value_spans, whole
 from ..wire.json_requests import items_of, present, read_object, required, text_of
 from ..wire.json_vectors import Shortened, decode_matrix
 from ..writes import Form, Inquiry, Neighbours, NewPoints, Receipt, Tenant, WriteNeeds, name_of, numbered
@@ -310,7 +310,7 @@ _MEMBERS = (
 def _vectors(text: bytes, row: Members) -> dict[str, Span]:
     """The spans of an object's vectors by name. Raises ValueError, UnsupportedError."""
     named, bare = present(text, row, "vectors"), present(text, row, "vector")
-    spans = {} if named is None else value_spans(members(text, named))
+    spans = {} if named is None else value_spans(members_of(text, named))
     return spans if bare is None else {**spans, UNNAMED: bare}
 
 
@@ -327,7 +327,7 @@ def _fields(source: Shortened, span: Span | None, keys: tuple[str, ...]) -> tupl
     """The server stores names with their first letter in lower case. Raises ValueError."""
     if span is None or source.text[span[0] : span[0] + 1] != b"{":
         return (None,) * len(keys)
-    by_key = {spelled(name): member for name, member in members(source.text, span).items()}
+    by_key = {spelled(name): member for name, member in members_of(source.text, span).items()}
     selected = [by_key.get(spelled(key)) for key in keys]
     return tuple([None if each is None else source.cut(*each.span) for each in selected])
 
@@ -361,12 +361,12 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
         if write.collection:
             return described(write.collection)
         try:
-            span, request = whole(body), members(body, whole(body))
+            span, request = whole(body), members_of(body, whole(body))
             if write.name == MATCHING:
-                request = members(body, request["match"].span)
+                request = members_of(body, request["match"].span)
             if write.name == _BATCH:
                 span = elements(body, request["objects"].span)[0]
-                request = members(body, span)
+                request = members_of(body, span)
             return described(collection_name(text_of(body, present(body, request, "class"))))
         except (ValueError, IndexError, KeyError, UnsupportedError):
             return None

@@ -100,7 +100,7 @@ def _among(listed: bytes) -> npt.NDArray[np.bool_]:
     return found
 
 
-def members(text: bytes, span: Span) -> Members:
+def members_of(text: bytes, span: Span) -> Members:
     """The members of the object that fills ``span``, in document order. Raises RepeatedKeyError, and ValueError for too many.
 
     The walk is exact although a dict drops earlier values of a repeated key: JSON values are prefix-free (a number ends at the

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import orjson
 
 from ..contract import Reason, UnsupportedError
-from .json import Members, RepeatedKeyError, Span, check_dimensions, elements, members, string
+from .json import Members, RepeatedKeyError, Span, check_dimensions, elements, members_of, string
 from .json_vectors import Edit, decode_matrix
 
 _INTEGER = re.compile(rb"0|[1-9][0-9]{0,8}")  # servers read 32 bits
@@ -24,7 +24,7 @@ _SWITCHES = {b"true": True, b"false": False, b"null": False}
 def read_object(text: bytes, span: Span, known: Iterable[str], *, reason: Reason = Reason.UNSUPPORTED_FIELD) -> Members:
     """The members of an object with ``known`` keys only. ``reason``: of the error for any other value."""
     try:
-        found = members(text, span)
+        found = members_of(text, span)
     except RepeatedKeyError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:
@@ -118,7 +118,7 @@ def member_edit(text: bytes, span: Span, name: str, value: bytes) -> Edit:
     if text[span[0] : span[0] + 1] != b"{":
         return (*span, b"{%s}" % added)
     try:
-        found = members(text, span)
+        found = members_of(text, span)
     except ValueError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     if name in found:

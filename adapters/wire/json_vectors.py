@@ -19,7 +19,7 @@ import numpy.typing as npt
 import orjson
 
 from ..contract import Allowance
-from .json import Members, Span, check_dimensions, check_reply, last_values, members, object_of, part
+from .json import Members, Span, check_dimensions, check_reply, last_values, members_of, object_of, part
 from .vectors import union_matrix, usable
 
 T = TypeVar("T")
@@ -169,8 +169,8 @@ def payload_values(
     if span is None or text[span[0]] != _BRACE or not (must or may):
         return (None,) * (len(must) + len(may))
     if text is not source.text:
-        return field_values(source, members(text, span), must, may, allowance)
-    required = field_values(source, members(text, span), must, (), allowance) if must else ()
+        return field_values(source, members_of(text, span), must, may, allowance)
+    required = field_values(source, members_of(text, span), must, (), allowance) if must else ()
     return required + (last_values(part(text, span), may, allowance) if may else ())
 
 
@@ -366,7 +366,7 @@ def _sparse(value: bytes | None) -> tuple[npt.NDArray[np.int64], Row] | None:
     """Indices and values of a sparse vector; None for any other value, and for an empty one."""
     if value is None or not value.startswith(b"{"):
         return None
-    found = members(value, (0, len(value)))
+    found = members_of(value, (0, len(value)))
     if found.keys() != {"indices", "values"}:
         return None
     indices, weights = (numbers(value[found[key].value : found[key].end]) for key in ("indices", "values"))

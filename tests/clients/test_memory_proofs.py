@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from support.backends.shadowed import Corpus, Shadowed, raw_points, shadowed, zipf
-from vecsieve.adapters.wire.json import elements, members, whole
+from vecsieve.adapters.wire.json import elements, members_of, whole
 from vecsieve.adapters.wire.protobuf import fields
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.memory.points import FeatureMemory
@@ -99,13 +99,13 @@ def slices(transport: str, answer: bytes) -> tuple[list[bytes], bytes]:
         found = [answer[field.start : field.end] for field in fields(answer) if field.number == 1]
         around = b"".join(answer[field.start : field.end] for field in fields(answer) if field.number != 1)
         return found, around
-    array = members_of(answer)
+    array = points_of(answer)
     return [answer[start:end] for start, end in elements(answer, array)], answer[: array[0]] + answer[array[1] :]
 
 
-def members_of(answer: bytes) -> tuple[int, int]:
-    result = members(answer, whole(answer))["result"]
-    points = members(answer, (result.value, result.end))["points"]
+def points_of(answer: bytes) -> tuple[int, int]:
+    result = members_of(answer, whole(answer))["result"]
+    points = members_of(answer, (result.value, result.end))["points"]
     return points.value, points.end
 
 

@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.chroma.rest import Column, read_columns, read_echo
-from vecsieve.adapters.wire.json import members, whole
+from vecsieve.adapters.wire.json import members_of, whole
 
 
 def columns(text: bytes) -> dict[str, Column]:
-    return read_columns(text, members(text, whole(text)))
+    return read_columns(text, members_of(text, whole(text)))
 
 
 def said(text: bytes, *wanted: str) -> tuple[str, ...] | None:
-    echo = read_echo(text, members(text, whole(text)), wanted)
+    echo = read_echo(text, members_of(text, whole(text)), wanted)
     return None if echo is None else echo.columns
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.qdrant.ranking import Kind, Ranking, of_query, of_reference, of_search
-from vecsieve.adapters.wire.json import members, whole
+from vecsieve.adapters.wire.json import members_of, whole
 
 NESTING = 4
 SPARSE = {"indices": [1], "values": [0.5]}
@@ -15,7 +15,7 @@ SPARSE = {"indices": [1], "values": [0.5]}
 
 def ranking(body: dict[str, Any], read: Any = of_query) -> Ranking:
     text = json.dumps(body).encode()
-    found: Ranking = read(text, members(text, whole(text)), NESTING)
+    found: Ranking = read(text, members_of(text, whole(text)), NESTING)
     return found
 
 
@@ -156,7 +156,7 @@ def test_prefetches_are_followed_as_deep_as_they_may_be() -> None:
 
 def test_the_span_of_a_dense_query_is_its_list() -> None:
     text = b'{"query": {"nearest": [1, 2] }}'
-    found = of_query(text, members(text, whole(text)), NESTING)
+    found = of_query(text, members_of(text, whole(text)), NESTING)
     assert found.dense is not None
     assert text[found.dense[0] : found.dense[1]] == b"[1, 2]"
 

@@ -14,7 +14,7 @@ from vecsieve.adapters.qdrant.rest_reply import (
     read_points,
     score_of,
 )
-from vecsieve.adapters.wire.json import cuts, elements, members
+from vecsieve.adapters.wire.json import cuts, elements, members_of
 
 POINT = b'{"id":1,"version":2,"score":0.5,"payload":{"a":1},"vector":[1,2],"shard_key":"s","order_value":3}'
 
@@ -117,7 +117,7 @@ def test_a_member_that_stands_as_servers_write_it_is_cut_as_the_walk_would_cut_i
     (point,) = read_points(b"[" + POINT + b"]", (0, len(POINT) + 2))
     value = {"payload": point.payload, "vector": point.vector}[name]
     assert value is not None
-    assert [member_cut(b"[" + POINT + b"]", name, value)] == cuts(members(b"[" + POINT + b"]", point.span), {name})
+    assert [member_cut(b"[" + POINT + b"]", name, value)] == cuts(members_of(b"[" + POINT + b"]", point.span), {name})
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from vecsieve.adapters.wire.json import (
     cuts,
     elements,
     last_values,
-    members,
+    members_of,
     splice,
     string,
     whole,
@@ -50,7 +50,7 @@ def test_the_members_of_an_object_are_found_with_their_exact_bytes(
 ) -> None:
     # Invariant: decoding each span gives the member; the bytes before a value end in its key and a colon.
     text = around.encode() + dumped(document, style) + around.encode()
-    found = members(text, whole(text))
+    found = members_of(text, whole(text))
     assert list(found) == list(document)
     for key, member in found.items():
         assert text[member.value : member.end] == dumped(document[key], style) or "indent" in style
@@ -75,7 +75,7 @@ def test_an_object_without_some_members_is_still_the_object(
     # Invariant: cutting any set of members leaves an object of exactly the others, in order.
     text = dumped(document, style)
     dropped = {key for key in document if data.draw(st.booleans())}
-    left = splice(text, [(start, end, b"") for start, end in cuts(members(text, whole(text)), dropped)])
+    left = splice(text, [(start, end, b"") for start, end in cuts(members_of(text, whole(text)), dropped)])
     assert list(json.loads(left).items()) == [(key, value) for key, value in document.items() if key not in dropped]
 
 
@@ -94,29 +94,29 @@ def test_a_repeated_key_is_always_seen(
     pairs.insert(data.draw(st.integers(0, len(pairs))), (again, dumped(value, style).decode(errors="surrogatepass")))
     text = ("{" + ",".join(f"{key}:{item}" for key, item in pairs) + "}").encode(errors="surrogatepass")
     with pytest.raises(RepeatedKeyError):
-        members(without_surrogates(text), whole(text))
+        members_of(without_surrogates(text), whole(text))
 
 
 def test_a_key_repeated_in_another_spelling_is_seen() -> None:
     with pytest.raises(RepeatedKeyError):
-        members(b'{"a":1,"\\u0061":2}', (0, 18))
+        members_of(b'{"a":1,"\\u0061":2}', (0, 18))
 
 
 def test_a_repeated_key_cannot_hide_behind_a_value_of_equal_length() -> None:
     text = b'{"a":"11","b":",\\"a\\":","a":"22"}'
     with pytest.raises(RepeatedKeyError):
-        members(text, whole(text))
+        members_of(text, whole(text))
 
 
 @given(text=st.one_of(st.binary(max_size=40), st.text(alphabet='{}[]",:\\0a 1e-.tn', max_size=30).map(str.encode)))
 def test_arbitrary_bytes_raise_only_value_errors(text: bytes) -> None:
     # Invariant: either the bytes are JSON of the wanted kind, or ValueError; nothing else is raised.
-    for read in (members, elements):
+    for read in (members_of, elements):
         try:
             read(text, whole(text))
         except ValueError:
             continue
-        assert isinstance(json.loads(text), dict if read is members else list)
+        assert isinstance(json.loads(text), dict if read is members_of else list)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_arbitrary_bytes_raise_only_value_errors(text: bytes) -> None:
 )
 def test_what_is_no_json_object_is_a_value_error(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        members(text, whole(text))
+        members_of(text, whole(text))
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'])
@@ -156,7 +156,7 @@ def test_a_hundred_thousand_levels_are_refused_at_once(opening: bytes, is_closed
     text = b'{"a":' + opening * 100_000 + b"1" + closing + b"}"
     began = time.thread_time()
     with pytest.raises(ValueError, match=r"depth|truncated"):
-        members(text, whole(text))
+        members_of(text, whole(text))
     assert time.thread_time() - began < 1.0
 
 
@@ -164,7 +164,7 @@ def test_a_lone_surrogate_is_masked_without_moving_a_byte() -> None:
     text = b'{"a":"\\ud800","b":"\\\\ud800","c":"\\uDC00x","d":"\\u00e9"}'
     masked = without_surrogates(text)
     assert len(masked) == len(text)
-    found = members(masked, whole(masked))
+    found = members_of(masked, whole(masked))
     assert [text[member.value : member.end] for member in found.values()] == [
         b'"\\ud800"',
         b'"\\\\ud800"',
@@ -172,7 +172,7 @@ def test_a_lone_surrogate_is_masked_without_moving_a_byte() -> None:
         b'"\\u00e9"',
     ]
     with pytest.raises(ValueError, match=r"hex escape|truncated"):
-        members(text, whole(text))
+        members_of(text, whole(text))
 
 
 @given(
@@ -194,7 +194,7 @@ def test_surrogates_are_masked_as_a_pattern_would(pieces: list[str]) -> None:
 def test_an_object_of_many_members_is_not_walked() -> None:
     text = b"{" + b",".join(b'"%d":1' % number for number in range(MOST_MEMBERS + 1)) + b"}"
     with pytest.raises(ValueError, match="members"):
-        members(text, whole(text))
+        members_of(text, whole(text))
     check_members(text)
     with pytest.raises(ValueError, match="members in all"):
         check_members(text * 2)
@@ -243,7 +243,7 @@ def test_a_string_is_decoded_and_nothing_else_is() -> None:
 @pytest.mark.parametrize("text", [b' {"a":1}', b'{"a":1} '])
 def test_an_object_must_fill_its_span(text: bytes) -> None:
     with pytest.raises(ValueError, match="byte"):
-        members(text, (0, len(text)))
+        members_of(text, (0, len(text)))
 
 
 def test_an_array_must_begin_where_its_span_does() -> None:
