@@ -22,16 +22,15 @@ from vecsieve.config.load import CONFIG_VARIABLE, load
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 
-from .admin.access import token_in
-from .admin.inspector import TOKEN_FILE, InForce, Inspector
+from .admin.inspector import InForce, Inspector
 from .admin.knowledge import Ask, Knowledge, ask_of_workers, open_to_admin
 from .admin.server import AdminServer, Pages
 from .admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
 from .admin.verdicts import hourly, last_words, leave_rows, left_rows
-from .http.tls import context_of, upstream_context
 from .process import descriptors, talk
 from .process.assembly import Process
 from .process.descriptors import Budget
+from .process.files import read_files
 from .process.workers import Worker, Workers, run_workers
 from .runtime.addresses import DataPort, binding, data_ports_of
 from .runtime.files import Watched
@@ -49,8 +48,6 @@ from .telemetry.exposition import Scrape, WorkerFiles, exposition, process_regis
 from .telemetry.labels import Telemetry
 from .telemetry.log import AccessLog, LineSink, Logging, PollingSink, ThreadedSink, set_up
 from .telemetry.metrics import Metrics
-from .telemetry.otel import headers_of
-from .writes.events import SECRET_FILE
 from .writes.lock import locked
 
 LOGGER = logging.getLogger("vecsieve.instance")
@@ -461,12 +458,7 @@ def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[s
     """Serve until told to stop. Returns the exit status. Raises SettingsError, or OSError for an address in use."""
     source = Source(config, environment, flags)
     settings = source.load()
-    context_of(settings)  # report an unusable certificate before the first fork
-    if settings.upstream.ca_file is not None or settings.upstream.client_certificate is not None:
-        upstream_context(settings.upstream)
-    headers_of(settings.tracing.headers_file)  # and the other unusable files
-    token_in(settings.explain.token_file, TOKEN_FILE)
-    token_in(settings.webhook.secret_file, SECRET_FILE)
+    read_files(settings)  # before the first fork
     keep_freed_blocks(glibc_mallopt())
     journal = settings.journal.path
     with locked(None if journal is None else Path(journal)):  # before the fork: workers inherit it

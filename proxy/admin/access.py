@@ -9,7 +9,9 @@ import hmac
 import re
 from pathlib import Path
 
-from vecsieve.config.problems import Problem, SettingsError, one_line
+from vecsieve.config.problems import Problem, SettingsError
+
+from ..runtime.files import read_input
 
 _THIS_MACHINE = re.compile(r"(localhost|\[::1\]|127(\.[0-9]{1,3}){3})(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
 SHORTEST_TOKEN = 16
@@ -27,14 +29,13 @@ def has_token(token: bytes, authorization: str | None) -> bool:
 
 
 def token_in(file: str | None, setting: str) -> bytes | None:
-    """The content of a token file; None without one. ``setting``: the setting that names the file. Raises SettingsError."""
+    """The content of a token file; None without one. ``setting``: the setting that names the file.
+
+    Raises SettingsError, which never shows a part of the token.
+    """
     if file is None:
         return None
-    try:
-        token = Path(file).read_bytes().strip()
-    except OSError as error:
-        seen = f"{one_line(file)}: {(error.strerror or 'an error').lower()}"
-        raise SettingsError([Problem(setting, seen, "a readable file with a token")]) from error
+    token = read_input(Path(file), setting=setting, expected="a readable file with a token").strip()
     if len(token) < SHORTEST_TOKEN:
         expected = f"a token of at least {SHORTEST_TOKEN} characters"
         raise SettingsError([Problem(setting, f"{len(token)} characters", expected)])

@@ -31,6 +31,7 @@ from vecsieve.config.yaml_core import effective
 
 from ..http.tls import upstream_context
 from ..process import talk
+from ..process.files import read_files
 from ..runtime.files import bounded, reason
 from ..search.collections.paths import judged, strings_of
 from ..search.collections.profiles import Profiles
@@ -184,6 +185,7 @@ def run(arguments: Arguments) -> int:
 def _read(config: Path | None, flags: Mapping[str, object]) -> Settings:
     """As `serve` does, and each reload. Raises SettingsError."""
     settings = load(file=config, environment=os.environ, flags=flags)
+    read_files(settings)
     Rules.of(settings)
     return settings
 

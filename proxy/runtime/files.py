@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console  # 1.5 MB: `serve` reads this module for the words of errors alone
 
 UNFINISHED = ".unfinished"  # a temporary file's ending: readers of *.json do not load one that was left behind
+LONGEST_NAME = 4096  # characters of a path, as the system allows
 PLAIN_WIDTH = 120  # columns of an output that is not a terminal
 
 
@@ -45,12 +46,17 @@ def write_output(option: str, path: Path, content: bytes) -> None:
         raise SettingsError([Problem(option, reason(error), f"to write {path}")]) from error
 
 
-def read_input(path: Path, *, place: str, expected: str) -> bytes:
-    """The content of a file. Raises SettingsError for ``place``."""
+def read_input(path: Path, *, setting: str = "", expected: str) -> bytes:
+    """The content of a file. ``setting``: that names it; "" for an argument. Raises SettingsError."""
     try:
         return path.read_bytes()
     except OSError as error:
-        raise SettingsError([Problem(place, reason(error), expected)]) from error
+        seen = f"{_whole_name(path)}: {reason(error)}" if setting else reason(error)
+        raise SettingsError([Problem(setting or str(path), seen, expected)]) from error
+
+
+def _whole_name(path: Path) -> str:
+    return one_line(str(path), LONGEST_NAME)  # not cut like a value: its end says which file it is
 
 
 LOOK_SECONDS = 1.0

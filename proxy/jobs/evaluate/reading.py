@@ -292,7 +292,7 @@ def _extra(folder: Path, name: str | None) -> Path | None:
 
 
 def _content(path: Path) -> bytes:
-    return read_input(path, place=str(path), expected="a readable file")
+    return read_input(path, expected="a readable file")
 
 
 def _geometry_of(folder: Path, geometry: Path | None) -> Path:

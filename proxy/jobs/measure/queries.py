@@ -37,7 +37,7 @@ class Query:
 
 def read_queries(file: Path, backend: str, *, target: str | None) -> tuple[Query, ...]:
     """``target``: of every line; None: each line has its own. Raises SettingsError that names each wrong line, up to twenty."""
-    content = read_input(file, place=str(file), expected="a readable file of searches")
+    content = read_input(file, expected="a readable file of searches")
     adapter = BACKENDS[backend].rest.adapter()
     found: list[Query] = []
     problems: list[Problem] = []

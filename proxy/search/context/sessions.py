@@ -19,9 +19,10 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from vecsieve.config.problems import Problem, SettingsError, shown
+from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.schema import SessionStoreSettings
 
+from ...runtime.files import read_input
 from ...selection.values import Fate
 from ...telemetry.labels import Outcome
 from ...telemetry.reports import Report
@@ -185,20 +186,25 @@ def _bounded(kind: type[Any], most_bytes: int) -> type[Any]:
     return Bounded
 
 
+def password_of(settings: SessionStoreSettings) -> str | None:
+    """Of the store; None without a file. Raises SettingsError."""
+    if settings.password_file is None:
+        return None
+    setting, expected = "sessions.password_file", "a readable file with a password"
+    content = read_input(Path(settings.password_file), setting=setting, expected=expected)
+    try:
+        return content.decode().strip()
+    except UnicodeDecodeError as error:
+        raise SettingsError([Problem(setting, "a file that is not UTF-8 text", expected)]) from error
+
+
 def store_of(settings: SessionStoreSettings, clock: Clock, *, results: int = RESULTS) -> Store:
     """Raises SettingsError for a password file that cannot be read."""
     if settings.url is None:
         return InProcess(sessions=settings.sessions, clock=clock, results=results)
     from redis.asyncio import Redis  # an extra; the settings check that it is there
 
-    password = None
-    if settings.password_file is not None:
-        try:
-            password = Path(settings.password_file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            at, wanted = "sessions.password_file", "a readable file with a password"
-            raise SettingsError([Problem(at, shown(settings.password_file), wanted)]) from error
-    seconds = settings.timeout_seconds
+    seconds, password = settings.timeout_seconds, password_of(settings)
     client = Redis.from_url(settings.url, password=password, socket_timeout=seconds, socket_connect_timeout=seconds)
     pool = client.connection_pool
     pool.connection_class = _bounded(pool.connection_class, LEAST_REPLY_BYTES + results * RESULT_BYTES)

@@ -16,6 +16,7 @@ import pytest
 from qdrant_client import QdrantClient
 
 from support.chroma import server as chroma_server
+from support.network.certificates import make_certificates
 from support.network.ports import free_ports
 from support.network.streams import serving
 from support.pinecone.loading import KEY as PINECONE_KEY
@@ -404,6 +405,52 @@ def test_a_failed_attempt_is_one_line_and_exit_1(tmp_path: Path) -> None:
     done = command_line("check", "--config", str(file), "--connect")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("VecSieve cannot reach the database at 127.0.0.1:9: connection refused")
+
+
+# For each file that a setting may name: the other settings that it needs, and what should be there.
+FILES: dict[str, tuple[dict[str, Any], str]] = {
+    "tls.certificate": (
+        {"tls": {"key": "absent.key"}},
+        "a readable PEM file with the certificate, its issuers after it",
+    ),
+    "upstream.ca_file": ({"upstream": {"url": "https://db"}}, "a readable PEM file with certificates of authorities"),
+    "upstream.client_certificate": (
+        {"upstream": {"url": "https://db", "client_key": "absent.key"}},
+        "a readable PEM file with the certificate, its issuers after it",
+    ),
+    "tracing.headers_file": (
+        {"tracing": {"endpoint": "http://collector:4318"}},
+        "a readable file with one `name: value` per line",
+    ),
+    "sessions.password_file": ({"sessions": {"url": "redis://db"}}, "a readable file with a password"),
+    "explain.token_file": ({}, "a readable file with a token"),
+    "api.token_file": ({"api": {"listen": "0.0.0.0:9466"}}, "a readable file with a token"),
+    "webhook.secret_file": ({"webhook": {"url": "https://receiver"}}, "a readable file with a token"),
+}
+
+
+@pytest.mark.parametrize("setting", FILES)
+def test_a_file_that_is_not_there_is_named_with_its_setting(setting: str, tmp_path: Path) -> None:
+    settings, expected = FILES[setting]
+    section, name = setting.split(".")
+    file, absent = tmp_path / "x.yaml", tmp_path / "absent.pem"
+    file.write_text(json.dumps({**settings, section: {**settings.get(section, {}), name: str(absent)}}))
+    done = command_line("check", "--config", str(file))
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert line.startswith(f"{setting}: wanted {expected}; saw "), line
+    assert str(absent) in line
+
+
+def test_a_missing_key_is_reported_beside_other_missing_files(tmp_path: Path) -> None:
+    made, file, absent = make_certificates(tmp_path), tmp_path / "x.yaml", tmp_path / "absent"
+    tls = {"certificate": str(made.leaf), "key": str(absent)}
+    file.write_text(json.dumps({"tls": tls, "explain": {"token_file": str(absent)}}))
+    done = command_line("check", "--config", str(file))
+    assert done.stderr.splitlines() == [
+        f"tls.key: wanted a readable PEM file with the certificate's private key; saw {absent}: No such file or directory",
+        f"explain.token_file: wanted a readable file with a token; saw {absent}: no such file or directory",
+    ]
 
 
 @pytest.mark.parametrize(("least", "is_told"), [(0.0, True), (60.0, False)])
