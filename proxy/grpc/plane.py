@@ -91,10 +91,9 @@ class Plane(grpc.GenericRpcHandler):
                 answering = partial(shared.pipeline.answer, exchange)
                 outcome = await first_success([answering], partial(self._fell, record)) or _FELL
             finally:
-                failure = outcome if isinstance(outcome, Failure) else None
                 sizes = len(exchange.message or b""), 0 if outcome is None else outcome.body_bytes
                 is_relayed = outcome is exchange.answered
-                self._ended(record, failure, sizes, has_status=outcome is not None, is_relayed=is_relayed)
+                self._ended(record, outcome, sizes, has_status=outcome is not None, is_relayed=is_relayed)
             self._count_unsent(context)
             return await answer(context, outcome)
 
@@ -148,18 +147,19 @@ class Plane(grpc.GenericRpcHandler):
     def _ended(
         self,
         record: RequestRecord,
-        failure: Failure | None,
+        outcome: Outcome | None,
         sizes: tuple[int, int],
         *,
         has_status: bool,
         is_relayed: bool,
     ) -> None:
         """``sizes``: bytes of the messages of the request and of the response."""
+        failure = outcome if isinstance(outcome, Failure) else None
         code, status = (Code.OK, 200) if failure is None else (failure.code, http_status(failure.code))
         ended = Ended(
             method="POST",
             status=status if has_status else None,
-            origin=speaker(failure),
+            origin=speaker(outcome),
             request_bytes=sizes[0],
             response_bytes=sizes[1],
             is_relayed=is_relayed,

@@ -93,11 +93,12 @@ UNSENDABLE_WORDS = "A metadata value is not printable ASCII text, which cannot b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One message and status 0. ``initial``, ``trailing``: metadata for the client."""
+    """One message and status 0. ``initial``, ``trailing``: metadata for the client. ``is_local``: the message is ours."""
 
     message: bytes
     initial: Pairs = ()
     trailing: Pairs = ()
+    is_local: bool = False
 
     @property
     def body_bytes(self) -> int:
@@ -189,7 +190,7 @@ def local_answer(native: NativeAnswer | None) -> Answer | Failure:
         return no_message()
     if native.status != Code.OK:
         return local_failure(native.status, native.body.decode(errors="replace"))
-    return Answer(message=native.body, trailing=(ORIGIN,))
+    return Answer(message=native.body, trailing=(ORIGIN,), is_local=True)
 
 
 def local_failure(code: int, words: str, kind: FailureKind | None = None) -> Failure:
@@ -240,10 +241,10 @@ def answered_locally(metrics: Metrics, failure: Failure) -> None:
         metrics.local_errors_total.labels(LocalError.BAD_REQUEST).inc()
 
 
-def speaker(failure: Failure | None) -> Origin:
+def speaker(outcome: Answer | Failure | None) -> Origin:
     """Who ended the call: a broken connection counts as ours, whatever words the core has for it."""
-    is_ours = failure is not None and (failure.is_local or failure.kind is not None)
-    return Origin.PROXY if is_ours else Origin.UPSTREAM
+    is_broken = isinstance(outcome, Failure) and outcome.kind is not None
+    return Origin.PROXY if is_broken or (outcome is not None and outcome.is_local) else Origin.UPSTREAM
 
 
 def http_status(code: int) -> int:

@@ -4,10 +4,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from support.deploy.expositions import value
+from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.proxy.grpc.status import (
+    Answer,
     Failure,
     answered_locally,
     http_status,
+    local_answer,
     local_failure,
     no_message,
     speaker,
@@ -71,17 +74,22 @@ def test_every_way_to_fail_has_a_name_in_the_metrics() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "origin"),
+    ("outcome", "origin"),
     [
         (None, Origin.UPSTREAM),
+        (Answer(message=b"the database's"), Origin.UPSTREAM),
+        (
+            local_answer(NativeAnswer(status=Code.OK, content_type="", body=b"a write of which nothing is left")),
+            Origin.PROXY,
+        ),
         (REFUSED, Origin.UPSTREAM),
         (BROKEN, Origin.PROXY),
         (no_message(), Origin.PROXY),
         (unsendable(), Origin.PROXY),
     ],
 )
-def test_the_database_speaks_only_where_it_was_heard(failure: Failure | None, origin: Origin) -> None:
-    assert speaker(failure) is origin
+def test_the_database_speaks_only_where_it_was_heard(outcome: Answer | Failure | None, origin: Origin) -> None:
+    assert speaker(outcome) is origin
 
 
 @pytest.mark.parametrize(("failure", "number"), [(None, 200), (REFUSED, 404), (BROKEN, 503), (unsendable(), 400)])
