@@ -198,7 +198,9 @@ def summary(registry: CollectorRegistry, verdict: str = "") -> str:
         reason = max(reasons, key=lambda name: (reasons[name], name))
         parts.append(f"{left:,} answered plainly (most often {reason})")
     sentence = ", ".join(parts) + "."
-    if not verdict and unsampled:
+    if not verdict and outcomes.get(Outcome.SHADOW):
+        verdict = "None was measured since the last reload."
+    elif not verdict and unsampled:
         verdict = "None was measured; shadow.sample sets the share."
     return f"{sentence} {verdict}".rstrip()
 

@@ -246,10 +246,8 @@ class SearchService:
         withheld = self._governor.withheld(operation)
         if withheld is not None:
             return withheld
-        try:
-            self._adapter.check_size(
-                operation, exchange.plain, self._services.bounds
-            )  # before anything else parses the body
+        try:  # before anything else parses the body
+            self._adapter.check_size(operation, exchange.plain, self._services.bounds)
         except UnsupportedError as verdict:
             return verdict.reason
         if len(exchange.plain) > TURN_BYTES:
@@ -273,7 +271,8 @@ class SearchService:
             record.shadowed()
         else:
             _grant(source.planned).close()
-            record.bypassed(Bypass.QUOTA if is_due else Bypass.SHADOW_NOT_SAMPLED)
+            why = Bypass.QUOTA if is_due else Bypass.SHADOW_NOT_SAMPLED
+            record.bypassed(Bypass.REFUSED if record.is_refused else why)
         return answer
 
     def original_answered(self, operation: Operation, status: int, body: bytes = b"", *, seconds: float) -> None:

@@ -111,6 +111,12 @@ def test_shadow_that_measured_nothing_says_so(registry: CollectorRegistry, metri
     assert summary(registry) == "1 search. None was measured; shadow.sample sets the share."
 
 
+def test_shadow_does_not_deny_what_it_measured_before_a_reload(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.search_done(report(Outcome.SHADOW, collapsed=10))
+    metrics.search_done(report(Outcome.BYPASS, bypass=Bypass.SHADOW_NOT_SAMPLED))
+    assert summary(registry) == "2 searches. None was measured since the last reload."
+
+
 @pytest.mark.parametrize(("mode", "words"), [("on", "x-vecsieve"), ("shadow", "Ctrl-C"), ("off", "--mode shadow")])
 def test_the_banner_says_what_runs_and_what_to_do_next(mode: str, words: str) -> None:
     settings = Settings.model_validate({"mode": mode, "upstream": {"url": "http://db:6333"}})
