@@ -23,7 +23,7 @@ from vecsieve.adapters.contract import MalformedReplyError, Operation, Question,
 from vecsieve.adapters.wire.json_vectors import decode_arrays
 from vecsieve.config.backends import DEFAULT_BACKEND
 
-from ..http.upstream import OwnQuestions
+from ..http.headers import RawHeaders
 from ..search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeError
 from ..search.policy import ResolvedPolicy
 from ..telemetry.instruments import PREFIX
@@ -123,11 +123,14 @@ class _Counted(Struct):
 _ONE, _SEVERAL = msgspec.json.Decoder(PointRequest), msgspec.json.Decoder(PointsRequest)
 
 
+Send = Callable[[RawHeaders, Question, float], Awaitable[bytes]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """An upsert built here, and the reads for it. ``questions``: makes a client of the database from ``headers`` and ``seconds``."""
+    """An upsert built here, and the reads for it. ``send``: to the database, with credentials, within seconds."""
 
-    questions: Callable[..., OwnQuestions]
+    send: Send
     operation: Operation
     plain: bytes
     key: str | None
@@ -135,7 +138,7 @@ class _Write:
 
     async def ask(self, question: Question, *, seconds: float) -> bytes:
         headers = () if self.key is None else ((b"api-key", self.key.encode(errors="surrogateescape")),)
-        return await self.questions(headers=headers, seconds=seconds).ask(question)
+        return await self.send(headers, question, seconds)
 
     async def again(self, body: bytes, *, seconds: float) -> bytes:
         """As in the protocol."""
@@ -145,10 +148,10 @@ class _Write:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """The endpoints. ``gate``: judges REST upserts of the backend. ``questions``: as in `_Write`."""
+    """The endpoints. ``gate``: judges REST upserts of the backend. ``send``: as in `_Write`."""
 
     gate: WriteGate
-    questions: Callable[..., OwnQuestions]
+    send: Send
     clock: Callable[[], float]
 
     async def check(self, body: bytes, key: str | None) -> bytes:
@@ -171,7 +174,7 @@ class Points:
         seconds = self.gate.any_policy_of(operation).write.deadline_seconds
         target = f"/collections/{quote(collection, safe='')}/points/count"
         question = Question(method="POST", target=target, body=b'{"exact":false}')
-        body = await _answered(_Write(self.questions, operation, b"", key).ask(question, seconds=seconds))
+        body = await _answered(_Write(self.send, operation, b"", key).ask(question, seconds=seconds))
         try:
             return msgspec.json.decode(body, type=_Counted).result.count
         except msgspec.DecodeError:
@@ -192,7 +195,7 @@ class Points:
         operation = Operation(backend=DEFAULT_BACKEND, name="upsert", collection=request.collection)
         policy = self.gate.any_policy_of(operation)
         plain = await self.gate.in_thread(partial(_upsert, points, request.vector_name))
-        return _Write(self.questions, operation, plain, key), policy
+        return _Write(self.send, operation, plain, key), policy
 
     async def _added(
         self, request: PointRequest | PointsRequest, points: Sequence[Point], key: str | None, began: float

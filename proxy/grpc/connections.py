@@ -7,12 +7,9 @@ without it.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import secrets
 import socket
-import struct
 import tempfile
-import termios
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from pathlib import Path
@@ -117,7 +114,7 @@ class SharedConnection(ABC):
 
 
 class SharedConnections:
-    """Registers connections, owns their tasks, and ends them. One for all ports of a listener."""
+    """Registers connections of a port, owns their tasks, and ends them."""
 
     def __init__(self, ledger: Connections) -> None:
         self.ledger = ledger
@@ -206,9 +203,3 @@ class SharedConnections:
         if self._open:
             await asyncio.wait({waiting := asyncio.ensure_future(self._is_empty.wait())}, timeout=seconds)
             waiting.cancel()
-
-
-def unacknowledged_bytes(descriptor: int) -> int:
-    """Bytes of a TCP connection in the kernel that the peer has not acknowledged."""
-    (count,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))
-    return int(count)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
-import struct
+from dataclasses import dataclass, field
 from typing import Protocol, cast
 
-from .connections import unacknowledged_bytes
+from ..http.connections import reset, unacknowledged_bytes
 from .messages import Buffer
 
 # gRPC always reads its sockets, and slows its peer down by HTTP/2's own windows: a peer that reads nothing for this long is gone or
@@ -19,7 +18,6 @@ ON_ITS_WAY_SECONDS = 0.5
 READ_BYTES = 65536
 MOST_CHECKS = 100  # then the frames are forwarded in any case
 CHECK_SECONDS = 0.002  # seconds between checks whether calls still wait
-RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 
 
 class Joint(Protocol):
@@ -37,37 +35,22 @@ class Joint(Protocol):
     def break_off(self) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
 class End(asyncio.Protocol):
     """One of the two connections. Before it is made and after it is lost, its methods do nothing."""
 
-    __slots__ = (
-        "_checks",
-        "_given_at",
-        "_has_finished",
-        "_is_next",
-        "_splice",
-        "_stalled",
-        "has_ended",
-        "is_full",
-        "is_lost",
-        "other",
-        "rest",
-        "transport",
-    )
-    other: End
-
-    def __init__(self, splice: Joint) -> None:
-        self._splice = splice
-        self.transport: asyncio.Transport | None = None
-        self._stalled: asyncio.TimerHandle | None = None
-        self._given_at = 0.0
-        self.rest: memoryview | None = None  # data that was read but not forwarded yet
-        self._checks = 0  # checks in a row at which calls still waited
-        self._is_next = False  # to be forwarded at the next turn
-        self.is_full = False
-        self.has_ended = False
-        self._has_finished = False  # nothing more may be written to it
-        self.is_lost = False
+    _splice: Joint
+    other: End = field(init=False)
+    transport: asyncio.Transport | None = None
+    rest: memoryview | None = None  # data that was read but not forwarded yet
+    is_full: bool = False
+    has_ended: bool = False
+    is_lost: bool = False
+    _has_finished: bool = False  # nothing more may be written to it
+    _stalled: asyncio.TimerHandle | None = None
+    _given_at: float = 0.0
+    _checks: int = 0  # checks in a row at which calls still waited
+    _is_next: bool = False  # to be forwarded at the next turn
 
     @property
     def is_gone(self) -> bool:
@@ -87,7 +70,7 @@ class End(asyncio.Protocol):
             return False
         if asyncio.get_running_loop().time() < self._given_at + ON_ITS_WAY_SECONDS or open_.get_write_buffer_size() > 0:
             return True
-        return unacknowledged_bytes(open_.get_extra_info("socket").fileno()) > 0
+        return unacknowledged_bytes(open_) > 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -187,11 +170,8 @@ class End(asyncio.Protocol):
 
     def reset(self) -> None:
         """Close so that the peer's next read fails instead of ending."""
-        if self.transport is None or self.is_lost:
-            return
-        if not self.transport.is_closing():
-            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
-        self.transport.abort()
+        if self.transport is not None and not self.is_lost:
+            reset(self.transport)
 
     @property
     def _open(self) -> asyncio.Transport | None:

@@ -28,7 +28,7 @@ from ..search.errors import (
 )
 from ..search.hedge import Fits, Gate
 from ..search.policy import is_override
-from ..search.report import plain_headers, report_headers
+from ..search.report import report_headers
 from ..search.service import ProcessServices, SearchService
 from ..telemetry.labels import AttemptKind, Bypass, FailOpen
 from ..telemetry.reports import Report
@@ -41,8 +41,7 @@ from ..writes.settling import ChangedWrite
 from .frames import Calls
 from .relay import Context, received, send
 from .status import (
-    Answer,
-    Failure,
+    Outcome,
     Pairs,
     answered_locally,
     for_upstream,
@@ -65,7 +64,6 @@ SERVER_ERRORS = frozenset({Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.INTERNAL
 _TOO_LONG_FOR_US = "Received message larger than max"
 LOST_BY = {FailureKind.TIMEOUT: FailOpen.OVERFETCH_TIMEOUT}
 
-Outcome = Answer | Failure
 AskOverRest = Callable[[Pairs, Question, float], Awaitable[bytes]]
 """Sends a read to the database's REST, with the metadata of a call and within this many seconds."""
 
@@ -102,8 +100,7 @@ class GrpcExchange(ClientExchange[Outcome]):
     message: bytes | None = None
     answered: Outcome | None = None
     _is_read: bool = False
-    _success: Answer | None = None
-    _refusal: Failure | None = None
+    _success: Outcome | None = None
 
     @property
     def is_search(self) -> bool:
@@ -113,7 +110,7 @@ class GrpcExchange(ClientExchange[Outcome]):
             known = self._grpc.searched[path] = self._grpc.adapter.classify(self._head) is not None
         return known
 
-    async def gathered(self) -> Failure | None:
+    async def gathered(self) -> Outcome | None:
         """Read the message; returns the failure if it is late."""
         seconds = self._grpc.services.limits.body_timeout_seconds if self.is_search else MESSAGE_SECONDS
         try:
@@ -124,7 +121,7 @@ class GrpcExchange(ClientExchange[Outcome]):
         self._is_read = True
         return None
 
-    async def classify(self) -> Failure | None:
+    async def classify(self) -> Outcome | None:
         if not self._is_read and (late := await self.gathered()) is not None:
             return late
         grpc, message = self._grpc, self.message
@@ -160,16 +157,16 @@ class GrpcExchange(ClientExchange[Outcome]):
         """Behind our own socket the address of the connection is unknown."""
         return Client.of([(key, str(value)) for key, value in self._metadata], None)
 
-    def overloaded(self) -> Failure:
+    def overloaded(self) -> Outcome:
         return overloaded()
 
-    def invalid(self, words: str) -> Failure:
+    def invalid(self, words: str) -> Outcome:
         return local_failure(Code.INVALID_ARGUMENT, words)
 
     def native(self, native: NativeAnswer) -> Outcome:
         return local_answer(native)
 
-    def unreachable(self, failure: UpstreamExchangeError) -> Failure:
+    def unreachable(self, failure: UpstreamExchangeError) -> Outcome:
         return unreachable(failure.kind)
 
     # A search.
@@ -181,7 +178,7 @@ class GrpcExchange(ClientExchange[Outcome]):
         """As in the protocol."""
         path = ending.of(self._head.path)
         outcome = await self._sent(path, body, AttemptKind.OVERFETCH, seconds=seconds, is_search=True)
-        if isinstance(outcome, Failure):
+        if not outcome.is_success:
             error = refused(outcome)
             if isinstance(error, RefusedReplyError):
                 self._refusal = outcome
@@ -196,12 +193,7 @@ class GrpcExchange(ClientExchange[Outcome]):
         if self._success is None:
             raise RejectedReplyError(FailOpen.INTERNAL)
         initial = (*self._success.initial, *report_headers(report, is_wanted=self.rules.report_header))
-        return Answer(message=body, initial=initial, trailing=self._success.trailing)
-
-    def refusal(self) -> Outcome:
-        if self._refusal is None:
-            raise RejectedReplyError(FailOpen.INTERNAL)
-        return self._refusal
+        return Outcome(message=body, initial=initial, trailing=self._success.trailing)
 
     async def original(self, kind: AttemptKind = AttemptKind.ORIGINAL, gate: Gate | None = None) -> Outcome:
         """As in the protocol."""
@@ -215,9 +207,7 @@ class GrpcExchange(ClientExchange[Outcome]):
                 await gate(answered.is_success)
         finally:
             services.metrics.upstream_done(kind, services.clock() - started)
-        is_on = self.rules.report_header and self.policy.mode == "on"
-        added = plain_headers(self.record.bypass, self.record.fail_open, is_on=is_on)
-        if added and isinstance(answered, Answer):
+        if (added := self.plain_headers()) and answered.is_success:
             answered = replace(answered, initial=(*answered.initial, *added))
         return self._as_answered(answered)
 
@@ -249,7 +239,7 @@ class GrpcExchange(ClientExchange[Outcome]):
         return self.plain if len(self.plain) <= limit_bytes else None
 
     def is_deleted(self, answer: Outcome, deletions: Deletions) -> bool | None:
-        if isinstance(answer, Answer):
+        if answer.is_success:
             return deletions.is_done(Code.OK, is_grpc=True, body=answer.message)
         return None if answer.kind is not None else deletions.is_done(answer.code, is_grpc=True, body=None)
 
@@ -263,7 +253,7 @@ class GrpcExchange(ClientExchange[Outcome]):
         observe_reply(self._grpc, self._grpc.transport.collection_of(self._head), answered)
         if changed is None:
             return answered
-        if isinstance(answered, Answer):
+        if answered.is_success:
             answered = replace(answered, message=changed.edited(answered.message))
         await changed.settle(is_success=answered.is_success)
         self.answered = answered
@@ -271,8 +261,7 @@ class GrpcExchange(ClientExchange[Outcome]):
 
     def _as_answered(self, answered: Outcome) -> Outcome:
         self.answered = answered
-        if isinstance(answered, Failure):
-            answered_locally(self._grpc.services.metrics, answered)
+        answered_locally(self._grpc.services.metrics, answered)
         return answered
 
     async def _sent(
@@ -292,11 +281,11 @@ class GrpcExchange(ClientExchange[Outcome]):
                 deadline_seconds=seconds,
                 is_search=is_search,
             )
-            leg.code = outcome.code if isinstance(outcome, Failure) else Code.OK
+            leg.code = outcome.code
         finally:
             if trace is not None:
                 trace.ended(leg)
-        if isinstance(outcome, Failure):
+        if not outcome.is_success:
             upstream_failed(grpc.services.metrics, outcome)
         elif len(outcome.message) >= LARGE_MESSAGE_BYTES:
             grpc.calls.freed(len(outcome.message))  # the core's own copy
@@ -308,13 +297,13 @@ def _first(metadata: Pairs, name: str) -> str:
     return next((str(value) for key, value in metadata if key == name), "")
 
 
-def overloaded() -> Failure:
+def overloaded() -> Outcome:
     return local_failure(Code.UNAVAILABLE, WORDING[Trouble.OVERLOADED][1])
 
 
 def observe_reply(grpc: GrpcServices, collection: str, answered: Outcome) -> bool:
     """Learn from the answer to a client's own call. Whether it is a refusal for an error of the client."""
-    if not isinstance(answered, Failure):
+    if answered.is_success:
         return grpc.searches.success_received(collection, answered.message)
     if answered.kind is not None:
         return False
@@ -322,7 +311,7 @@ def observe_reply(grpc: GrpcServices, collection: str, answered: Outcome) -> boo
     return answered.code not in SERVER_ERRORS | {Code.RESOURCE_EXHAUSTED}
 
 
-def refused(failure: Failure) -> LostReplyError | RefusedReplyError:
+def refused(failure: Outcome) -> LostReplyError | RefusedReplyError:
     """The exception for a failed request of ours."""
     if failure.kind is not None:
         return LostReplyError(LOST_BY.get(failure.kind, FailOpen.OVERFETCH_RESET))
@@ -339,6 +328,6 @@ def refused(failure: Failure) -> LostReplyError | RefusedReplyError:
 
 def message_of(outcome: Outcome) -> bytes:
     """The message of a success. Raises LostReplyError or RefusedReplyError."""
-    if isinstance(outcome, Failure):
+    if not outcome.is_success:
         raise refused(outcome)
     return outcome.message

@@ -10,6 +10,7 @@ first that is none; a call with such a name gets no answer (1.85). No other text
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from .messages import Buffer
@@ -40,6 +41,7 @@ class _Step(Enum):
     VALUE = auto()
 
 
+@dataclass(slots=True)
 class Fields:
     """Follows the field blocks of one direction, in pieces of any size. ``decoded``: bytes that the current block decodes to so far, at most: the
     length of a Huffman code is at least 5 bits. A new size of the table counts like an entry without content: it takes as much time. ``count``:
@@ -47,36 +49,20 @@ class Fields:
     fields; no more is followed.
     """
 
-    __slots__ = (
-        "_adds",
-        "_entries",
-        "_front",
-        "_is_coded",
-        "_is_path",
-        "_name",
-        "_rest",
-        "_skip",
-        "_step",
-        "_text",
-        "count",
-        "decoded",
-        "is_lost",
-    )
-
-    def __init__(self) -> None:
-        self.count = self.decoded = 0
-        self.is_lost = False
-        # The latest first: bytes of the name, and of the entry; whether it is a path.
-        self._entries = deque[tuple[int, int, bool]](maxlen=MOST_ENTRIES)
-        self._rest = b""  # the beginning of an integer
-        self._skip = 0  # bytes of a string that are left
-        self._step = _Step.FIELD
-        self._name = 0
-        self._is_path = False
-        self._text: bytearray | None = None  # of a name or a path, as far as it has arrived
-        self._is_coded = False  # by Huffman's code
-        self._adds = False
-        self._front = 0  # bytes before the fragment of the current frame
+    count: int = 0
+    decoded: int = 0
+    is_lost: bool = False
+    # The latest first: bytes of the name, and of the entry; whether it is a path.
+    _entries: deque[tuple[int, int, bool]] = field(default_factory=lambda: deque(maxlen=MOST_ENTRIES))
+    _rest: bytes = b""  # the beginning of an integer
+    _skip: int = 0  # bytes of a string that are left
+    _step: _Step = _Step.FIELD
+    _name: int = 0
+    _is_path: bool = False
+    _text: bytearray | None = None  # of a name or a path, as far as it has arrived
+    _is_coded: bool = False  # by Huffman's code
+    _adds: bool = False
+    _front: int = 0  # bytes before the fragment of the current frame
 
     def begin(self, flags: int, length: int, *, is_first: bool) -> None:
         """A frame of a block begins. ``is_first``: HEADERS; else CONTINUATION."""

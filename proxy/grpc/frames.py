@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from .fields import Fields
 from .messages import Buffer, Inflated, Messages, Unfinished
@@ -21,6 +22,12 @@ _FIELDS = frozenset({HEADERS, 0x5, CONTINUATION})  # and PUSH_PROMISE
 _WITH_CONTENT = frozenset({DATA, HEADERS, CONTINUATION})
 _END_OF_FIELDS = 0x4
 _STREAM = 0x7FFF_FFFF  # without the reserved bit
+_GOAWAY = 0x7
+
+
+def frame(kind: int, flags: int, stream: int, content: bytes = b"") -> bytes:
+    return len(content).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + content
+
 
 Description = Callable[[int, int, int, int], int]
 """Called for every frame when its head is complete: type, flags, stream, length. Returns its additional cost, in frames."""
@@ -160,9 +167,10 @@ HASTY_RESETS = (
 SHORT_SECONDS = 0.1
 
 
+@dataclass(slots=True)
 class Allowance:
-    """Limits frames without effect that one client may send: empty frames, and calls that are reset at once. ``now``: monotonic seconds.
-    ``frames``, ``resets``: how many it may still send.
+    """Limits frames without effect that one client may send: empty frames, and calls that are reset at once. ``_at``: monotonic seconds of the
+    last refill. ``frames``, ``resets``: how many it may still send.
 
     Each frame costs time here and in the gRPC core, and most kinds need no flow control credit: empty DATA, SETTINGS, PING, PRIORITY,
     WINDOW_UPDATE, CONTINUATION, calls opened and reset (CVE-2023-44487). Clients need some of them with their calls: a WINDOW_UPDATE for an
@@ -170,12 +178,9 @@ class Allowance:
     may be sent at any time.
     """
 
-    __slots__ = ("_at", "frames", "resets")
-
-    def __init__(self, now: float) -> None:
-        self._at = now
-        self.frames: float = FRAMES
-        self.resets: float = RESETS
+    _at: float
+    frames: float = FRAMES
+    resets: float = RESETS
 
     @property
     def is_spent(self) -> bool:
@@ -201,16 +206,15 @@ class Allowance:
 # A first GOAWAY that refuses nothing (RFC 9113 6.8): the largest possible stream, NO_ERROR. When grpcio's server is stopped, its core
 # cancels every call that reaches it before it sends its own GOAWAY (1.85), and no client retries a cancelled call. The frame may be
 # inserted between any two of the server's, but not within a block of fields.
-GOAWAY = b"\x00\x00\x08\x07\x00" + bytes(4) + b"\x7f\xff\xff\xff" + bytes(4)
+GOAWAY = frame(_GOAWAY, 0, 0, _STREAM.to_bytes(4) + bytes(4))
 # Seconds for the frame to reach the client, and for what it had sent by then to arrive here: allows for a long route and a busy loop.
 GOAWAY_SECONDS = 0.5
 _ENHANCE_YOUR_CALM = 0xB
-_NO_SETTINGS = b"\x00\x00\x00\x04\x00" + bytes(4)
 
 
 def reset_stream(stream: int) -> bytes:
     """Ends one call whose message is too large; gRPC's libraries report RESOURCE_EXHAUSTED."""
-    return b"\x00\x00\x04\x03\x00" + stream.to_bytes(4) + _ENHANCE_YOUR_CALM.to_bytes(4)
+    return frame(RST_STREAM, 0, stream, _ENHANCE_YOUR_CALM.to_bytes(4))
 
 
 def goaway_flood(last: int, *, is_first: bool) -> bytes:
@@ -218,10 +222,9 @@ def goaway_flood(last: int, *, is_first: bool) -> bytes:
 
     ``is_first``: nothing was sent yet, and SETTINGS must be the first frame (RFC 9113 3.4).
     """
-    reason = b"too many frames without content"
-    length = (8 + len(reason)).to_bytes(3)
-    goaway = length + b"\x07\x00" + bytes(4) + last.to_bytes(4) + _ENHANCE_YOUR_CALM.to_bytes(4) + reason
-    return _NO_SETTINGS + goaway if is_first else goaway
+    reason = _ENHANCE_YOUR_CALM.to_bytes(4) + b"too many frames without content"
+    goaway = frame(_GOAWAY, 0, 0, last.to_bytes(4) + reason)
+    return frame(SETTINGS, 0, 0) + goaway if is_first else goaway
 
 
 # The most calls waiting in the core's one queue for all connections: the number that a loop handles in some 30 ms. A client with open calls
@@ -235,6 +238,7 @@ CALL_BYTES = 25_000
 _BYTES_OF_A_FIELDS_BYTE = 4
 
 
+@dataclass(slots=True)
 class Calls:
     """The calls of all ports of a process.
 
@@ -244,22 +248,12 @@ class Calls:
     that are held for calls whose messages have not ended.
     """
 
-    __slots__ = ("freed", "heads", "inflated", "open", "taken", "unfinished")
-
-    def __init__(
-        self,
-        inflated: Inflated | None = None,
-        unfinished: Unfinished | None = None,
-        *,
-        freed: Callable[[int], object] = lambda _: None,
-        heads_bytes: int = HEADS_BYTES,
-    ) -> None:
-        self.open = 0
-        self.taken = 0
-        self.inflated = Inflated(sys.maxsize, sys.maxsize) if inflated is None else inflated
-        self.unfinished = Unfinished() if unfinished is None else unfinished
-        self.heads = Unfinished(heads_bytes)
-        self.freed = freed
+    inflated: Inflated = field(default_factory=lambda: Inflated(sys.maxsize, sys.maxsize))
+    unfinished: Unfinished = field(default_factory=Unfinished)
+    freed: Callable[[int], object] = lambda _: None
+    heads: Unfinished = field(default_factory=lambda: Unfinished(HEADS_BYTES))
+    open: int = 0
+    taken: int = 0
 
     @property
     def is_crowded(self) -> bool:
@@ -270,45 +264,35 @@ class Calls:
         return max(0, self.open - self.taken)
 
 
+@dataclass(slots=True, eq=False)
 class OpenStreams:
     """The calls of one connection, by the frames of both sides. Data that is no HTTP/2 is left to the gRPC server.
 
     ``last``: the highest stream opened. ``is_resting``: the client resets calls as it opens them, so its next frames wait for a moment.
     """
 
-    __slots__ = (
-        "_calls",
-        "_clock",
-        "_fields",
-        "_fields_bytes",
-        "_heads",
-        "_heads_bytes",
-        "_heads_counted",
-        "_is_read",
-        "_now",
-        "_open",
-        "_silent",
-        "allowance",
-        "is_resting",
-        "last",
-        "messages",
-    )
+    _calls: Calls
+    _clock: Callable[[], float]
+    allowance: Allowance = field(init=False)
+    messages: Messages = field(init=False)
+    is_resting: bool = False
+    last: int = 0
+    _now: float = field(init=False)
+    _open: dict[int, float] = field(default_factory=dict)  # the time of opening
+    _fields: Fields = field(default_factory=Fields)
+    _fields_bytes: int = 0  # of the current block of fields
+    _heads: dict[int, int] = field(
+        default_factory=dict
+    )  # bytes held for each call whose message has not ended, oldest first
+    _heads_bytes: int = 0  # of all of them
+    _heads_counted: int = 0  # what the process has been told
+    _is_read: bool = False  # frames of this client are being followed
+    _silent: list[int] = field(default_factory=list)
 
-    def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
-        self._calls = calls
-        self._clock = clock
-        self._now = clock()
-        self._open: dict[int, float] = {}  # the time of opening
+    def __post_init__(self) -> None:
+        self._now = self._clock()
         self.allowance = Allowance(self._now)
-        self.messages = Messages(calls.inflated, calls.unfinished)
-        self.is_resting = False
-        self.last = 0
-        self._fields = Fields()
-        self._fields_bytes = 0  # of the current block of fields
-        self._heads: dict[int, int] = {}  # bytes held for each call whose message has not ended, oldest first
-        self._heads_bytes = self._heads_counted = 0  # of all of them; what the process has been told
-        self._is_read = False  # frames of this client are being followed
-        self._silent: list[int] = []
+        self.messages = Messages(self._calls.inflated, self._calls.unfinished)
 
     def client_read(self) -> None:
         """Read the clock once for the client's next frames."""

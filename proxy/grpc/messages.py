@@ -42,6 +42,7 @@ class Holder(Protocol):
         """
 
 
+@dataclass(slots=True)
 class Unfinished:
     """The bytes that a process holds for incomplete messages, or for their calls' heads. ``most``: of all together.
 
@@ -49,12 +50,9 @@ class Unfinished:
     may take. Above the bound, the connection with most bytes loses the message that has waited longest for its next bytes.
     """
 
-    __slots__ = ("_of", "most", "total")
-
-    def __init__(self, most: int = sys.maxsize) -> None:
-        self.most = most
-        self.total = 0
-        self._of: dict[Holder, int] = {}
+    most: int = sys.maxsize
+    total: int = 0
+    _of: dict[Holder, int] = field(default_factory=dict)
 
     def change(self, holder: Holder, more: int) -> None:
         """Add ``more`` bytes of a connection; negative for fewer."""
@@ -80,6 +78,7 @@ class _Stream:
     engine: zlib._Decompress | None = field(default=None)
 
 
+@dataclass(slots=True, eq=False)
 class Messages:
     """Counts the size of one connection's messages as they pass: arrived bytes of incomplete ones, inflated bytes of compressed ones.
     ``refused``: streams whose messages are too large. ``shed``: called when one is refused while no data of this connection is followed.
@@ -89,15 +88,12 @@ class Messages:
     Uncompressed messages are skipped by their length.
     """
 
-    __slots__ = ("_inflated", "_is_followed", "_streams", "_unfinished", "refused", "shed")
-
-    def __init__(self, inflated: Inflated, unfinished: Unfinished | None = None) -> None:
-        self._inflated = inflated
-        self._unfinished = Unfinished() if unfinished is None else unfinished
-        self._streams: dict[int, _Stream] = {}  # the first is the one that waited longest for DATA
-        self._is_followed = False
-        self.refused: list[int] = []
-        self.shed: Callable[[], None] = _nothing
+    _inflated: Inflated
+    _unfinished: Unfinished = field(default_factory=Unfinished)
+    refused: list[int] = field(default_factory=list)
+    shed: Callable[[], None] = lambda: None
+    _streams: dict[int, _Stream] = field(default_factory=dict)  # the first is the one that waited longest for DATA
+    _is_followed: bool = False
 
     def follow(self, stream: int, data: Buffer, start: int, stop: int) -> int:
         """Follow DATA of a stream; returns the cost in frames."""
@@ -189,7 +185,3 @@ class Messages:
         if total > max(ANY_RATIO_BYTES, MOST_RATIO * known.taken):
             return False
         return self._inflated.has_room(size, own=known.inflated)
-
-
-def _nothing() -> None:
-    pass

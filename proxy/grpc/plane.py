@@ -17,12 +17,12 @@ from ..telemetry.log import Ended
 from ..telemetry.requests import RequestRecord
 from ..telemetry.spans import Code
 from ..telemetry.tracing import Leg
-from .exchange import GrpcExchange, GrpcServices, Outcome, observe_reply, overloaded
-from .relay import Context, Relayed, answer, end_with, relay
+from .exchange import GrpcExchange, GrpcServices, observe_reply, overloaded
+from .relay import Context, Sizes, answer, end_with, relay
 from .status import (
-    Failure,
+    HTTP_STATUSES,
+    Outcome,
     answered_locally,
-    http_status,
     local_failure,
     speaker,
     trace_parents,
@@ -66,14 +66,13 @@ class Plane(grpc.GenericRpcHandler):
         async def stream(_messages: object, context: Context) -> None:
             if self._shared.gate is not None:
                 self._shared.gate.streamed(head)
-            record, done = self._begun(context), None
+            record, sizes, outcome = self._begun(context), Sizes(), None
             try:
-                answer = partial(self._relayed, head, context, record)
-                done = await first_success([answer], partial(self._fell, record)) or end_with(context, _FELL, Relayed())
+                answering = partial(self._relayed, head, context, record, sizes)
+                outcome = await first_success([answering], partial(self._fell, record)) or _FELL
+                end_with(context, outcome)
             finally:
-                relayed = Relayed() if done is None else done
-                sizes = relayed.request_bytes, relayed.response_bytes
-                self._ended(record, relayed.failure, sizes, has_status=done is not None, is_relayed=True)
+                self._ended(record, outcome, sizes, is_relayed=True)
             self._count_unsent(context)
 
         return grpc.stream_stream_rpc_method_handler(stream)
@@ -91,36 +90,39 @@ class Plane(grpc.GenericRpcHandler):
                 answering = partial(shared.pipeline.answer, exchange)
                 outcome = await first_success([answering], partial(self._fell, record)) or _FELL
             finally:
-                sizes = len(exchange.message or b""), 0 if outcome is None else outcome.body_bytes
-                is_relayed = outcome is exchange.answered
-                self._ended(record, outcome, sizes, has_status=outcome is not None, is_relayed=is_relayed)
+                sizes = Sizes(len(exchange.message or b""), 0 if outcome is None else outcome.body_bytes)
+                self._ended(record, outcome, sizes, is_relayed=outcome is exchange.answered)
             self._count_unsent(context)
             return await answer(context, outcome)
 
         return grpc.stream_unary_rpc_method_handler(single)
 
-    async def _relayed(self, head: RequestHead, context: Context, record: RequestRecord) -> Relayed:
-        shared = self._shared
+    async def _relayed(self, head: RequestHead, context: Context, record: RequestRecord, sizes: Sizes) -> Outcome:
+        shared, trace = self._shared, record.trace
         place = await shared.pipeline.enter(record, is_search=False)
         if place is None:
-            return end_with(context, overloaded(), Relayed())
-        trace = record.trace
+            return overloaded()
         leg = Leg() if trace is None else trace.leg(AttemptKind.ORIGINAL, "POST", self._origin)
         try:
             with shared.write_invalidation.passing(head):
-                passed = await relay(
-                    shared.channels, context, method=head.path, origin=self._origin, traceparent=leg.traceparent
+                outcome = await relay(
+                    shared.channels,
+                    context,
+                    method=head.path,
+                    origin=self._origin,
+                    traceparent=leg.traceparent,
+                    sizes=sizes,
                 )
-                leg.code = Code.OK if passed.failure is None else passed.failure.code
+                leg.code = outcome.code
         finally:
             place.leave()
             if trace is not None:
                 trace.ended(leg)
-        if passed.failure is not None:
-            observe_reply(shared, "", passed.failure)
-            upstream_failed(self._metrics, passed.failure)
-            answered_locally(self._metrics, passed.failure)
-        return passed
+        if not outcome.is_success:
+            observe_reply(shared, "", outcome)
+            upstream_failed(self._metrics, outcome)
+            answered_locally(self._metrics, outcome)
+        return outcome
 
     def _count_unsent(self, context: Context) -> None:
         """Count the answer as unsent until grpcio has sent it."""
@@ -144,28 +146,17 @@ class Plane(grpc.GenericRpcHandler):
         )
         self._metrics.local_errors_total.labels(LocalError.INTERNAL).inc()
 
-    def _ended(
-        self,
-        record: RequestRecord,
-        outcome: Outcome | None,
-        sizes: tuple[int, int],
-        *,
-        has_status: bool,
-        is_relayed: bool,
-    ) -> None:
-        """``sizes``: bytes of the messages of the request and of the response."""
-        failure = outcome if isinstance(outcome, Failure) else None
-        code, status = (Code.OK, 200) if failure is None else (failure.code, http_status(failure.code))
+    def _ended(self, record: RequestRecord, outcome: Outcome | None, sizes: Sizes, *, is_relayed: bool) -> None:
         ended = Ended(
             method="POST",
-            status=status if has_status else None,
+            status=None if outcome is None else HTTP_STATUSES.get(outcome.code, 500),
             origin=speaker(outcome),
-            request_bytes=sizes[0],
-            response_bytes=sizes[1],
+            request_bytes=sizes.request_bytes,
+            response_bytes=sizes.response_bytes,
             is_relayed=is_relayed,
             is_loopback=None,  # every call arrives through the socket between our port and the gRPC server
-            code=code if has_status else None,
-            cause="" if failure is None or failure.kind is None else cause_of(failure.kind, self._origin.authority),
+            code=None if outcome is None else outcome.code,
+            cause="" if outcome is None or outcome.kind is None else cause_of(outcome.kind, self._origin.authority),
         )
         self._shared.calls.taken -= 1
         self._shared.services.recorder.end(record, ended)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from .frames import ACK, END_STREAM, HEADERS, PREFACE_BYTES, SETTINGS, Frames
+from .frames import ACK, END_STREAM, HEADERS, PREFACE_BYTES, SETTINGS, Frames, frame
 
 LOGGER = logging.getLogger("vecsieve.grpc")
 MOST_CALLS = 64  # of one connection that are answered
@@ -45,7 +45,7 @@ class _Refused:
     def __init__(self, block: bytes) -> None:
         self._block = block
         self._calls = 0
-        self._answers = [_frame(SETTINGS, 0, 0)]
+        self._answers = [frame(SETTINGS, 0, 0)]
         self._frames = Frames(self._read, skip=PREFACE_BYTES)
 
     def answer(self, data: bytes) -> bytes:
@@ -56,17 +56,13 @@ class _Refused:
     def _read(self, kind: int, flags: int, stream: int, _length: int) -> int:
         if self._calls < MOST_CALLS and kind == HEADERS:
             self._calls += 1
-            self._answers.append(_frame(HEADERS, END_STREAM | _END_OF_FIELDS, stream, self._block))
+            self._answers.append(frame(HEADERS, END_STREAM | _END_OF_FIELDS, stream, self._block))
         elif kind == SETTINGS and not flags & ACK and self._calls < MOST_CALLS:
             self._calls += 1  # a flood of either is answered no longer
-            self._answers.append(_frame(SETTINGS, ACK, 0))
+            self._answers.append(frame(SETTINGS, ACK, 0))
         return 0
 
 
 def _literal(name: bytes, value: bytes) -> bytes:
     """A field that HPACK does not index (RFC 7541 6.2.2), of at most 126 bytes: a longer length takes more than one byte."""
     return b"".join((b"\x00", bytes([len(name)]), name, bytes([len(value)]), value))
-
-
-def _frame(kind: int, flags: int, stream: int, content: bytes = b"") -> bytes:
-    return len(content).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + content

@@ -16,8 +16,7 @@ import grpc
 
 from ..runtime.addresses import Origin
 from .status import (
-    Answer,
-    Failure,
+    Outcome,
     Pairs,
     failure_of,
     for_client,
@@ -51,41 +50,41 @@ HEAD_PAUSE_SECONDS = 0.02
 
 
 @dataclass(slots=True)
-class Relayed:
-    """How a relayed call ended, and the bytes of messages each way."""
+class Sizes:
+    """The bytes of the messages each way."""
 
-    failure: Failure | None = None
     request_bytes: int = 0
     response_bytes: int = 0
 
 
 async def relay(
-    channels: Channels, context: Context, *, method: str, origin: Origin, traceparent: str | None = None
-) -> Relayed:
-    """Relay a call to its end, for a stream-stream handler, which then returns: the context has the status."""
-    passing, relayed = for_upstream(context.invocation_metadata() or ()), Relayed()
+    channels: Channels, context: Context, *, method: str, origin: Origin, traceparent: str | None, sizes: Sizes
+) -> Outcome:
+    """Relay a call to its end, except its status."""
+    passing = for_upstream(context.invocation_metadata() or ())
     if traceparent is not None:
         passing = traced(passing, traceparent)
     if not is_sendable(passing):
-        return end_with(context, unsendable(), relayed)
+        return unsendable()
     with channels.lease(origin, is_search=False) as channel:
         call: UpstreamCall = channel.stream_stream(method)(timeout=context.time_remaining(), metadata=passing)
-        upload = asyncio.create_task(_upload(context, call, relayed), name="gRPC upload")
+        upload = asyncio.create_task(_upload(context, call, sizes), name="gRPC upload")
         try:
-            failure = await _download(call, context, channel, relayed)
+            return await _download(call, context, sizes)
+        except grpc.aio.AioRpcError as error:
+            return failure_of(error, is_connected=channel.get_state() is grpc.ChannelConnectivity.READY)
         finally:
             call.cancel()
             upload.cancel()
             await asyncio.wait({upload})
-    return relayed if failure is None else end_with(context, failure, relayed)
 
 
-async def _upload(context: Context, call: UpstreamCall, relayed: Relayed) -> None:
+async def _upload(context: Context, call: UpstreamCall, sizes: Sizes) -> None:
     """Forward the client's messages and their end. A call that is over reports its own status."""
     try:
         await call.wait_for_connection()
         while isinstance(message := await context.read(), bytes):
-            relayed.request_bytes += len(message)
+            sizes.request_bytes += len(message)
             # call.write() would report a call that has ended as INTERNAL and hide its real status (grpcio 1.85).
             await call._cython_call.send_serialized_message(message)  # type: ignore[attr-defined] # noqa: SLF001 - above
         await hold_end()
@@ -94,21 +93,14 @@ async def _upload(context: Context, call: UpstreamCall, relayed: Relayed) -> Non
         return
 
 
-async def _download(
-    call: UpstreamCall, context: Context, channel: grpc.aio.Channel, relayed: Relayed
-) -> Failure | None:
-    """Forward everything from upstream except the status."""
-    try:
-        message = await _first(call, context)
-        while isinstance(message, bytes):
-            relayed.response_bytes += len(message)
-            await context.write(message)
-            message = await call.read()
-    except grpc.aio.AioRpcError as error:
-        return failure_of(error, is_connected=channel.get_state() is grpc.ChannelConnectivity.READY)
-    context.set_details(await call.details())
-    context.set_trailing_metadata(for_client(await call.trailing_metadata()))
-    return None
+async def _download(call: UpstreamCall, context: Context, sizes: Sizes) -> Outcome:
+    """Forward everything from upstream except the status. Raises AioRpcError."""
+    message = await _first(call, context)
+    while isinstance(message, bytes):
+        sizes.response_bytes += len(message)
+        await context.write(message)
+        message = await call.read()
+    return Outcome(details=await call.details(), trailing=for_client(await call.trailing_metadata()))
 
 
 async def _first(call: UpstreamCall, context: Context) -> object:
@@ -136,13 +128,11 @@ async def _read(call: UpstreamCall) -> object:
     return await call.read()
 
 
-def end_with(context: Context, failure: Failure, relayed: Relayed) -> Relayed:
+def end_with(context: Context, outcome: Outcome) -> None:
     """Set the status with which the handler ends."""
-    context.set_code(failure.status_code)
-    context.set_details(failure.details)
-    context.set_trailing_metadata(failure.trailing)
-    relayed.failure = failure
-    return relayed
+    context.set_code(outcome.status_code)
+    context.set_details(outcome.details)
+    context.set_trailing_metadata(outcome.trailing)
 
 
 # Calls of one message each way cost two thirds of a relayed stream. Their handler is registered as stream-unary, because grpcio's own unary
@@ -168,7 +158,7 @@ async def send(
     metadata: Pairs,
     deadline_seconds: float | None,
     is_search: bool,
-) -> Answer | Failure:
+) -> Outcome:
     """Send one call once. ``metadata``: the client's own; hop-by-hop keys are removed here.
 
     ``deadline_seconds``: the client's, or less; None if it set none. Cancelling this coroutine cancels the call upstream.
@@ -190,18 +180,18 @@ async def send(
             return failure_of(error, is_connected=channel.get_state() is grpc.ChannelConnectivity.READY)
         if answered is None:
             return no_message()
-        return Answer(
+        return Outcome(
             message=answered,
             initial=for_client(await call.initial_metadata()),
             trailing=for_client(await call.trailing_metadata()),
         )
 
 
-async def answer(context: Context, outcome: Answer | Failure) -> bytes:
+async def answer(context: Context, outcome: Outcome) -> bytes:
     """Send the outcome to the client; a handler returns the result. A failure ends the call here."""
     if outcome.initial:
         await context.send_initial_metadata(outcome.initial)
-    if isinstance(outcome, Failure):
+    if not outcome.is_success:
         await context.abort(outcome.status_code, outcome.details, outcome.trailing)
     context.set_trailing_metadata(outcome.trailing)
     return outcome.message

@@ -12,7 +12,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
-from enum import Enum
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -24,6 +24,7 @@ from .splice import CLOSING_SECONDS, Splice
 LOGGER = logging.getLogger("vecsieve.tls")
 
 
+@dataclass(slots=True, eq=False)
 class Handshake(SharedConnection, asyncio.Protocol):
     """A new connection on a TLS port, until its handshake is done. ``secured``: makes the next protocol, as on a plain port.
 
@@ -31,21 +32,12 @@ class Handshake(SharedConnection, asyncio.Protocol):
     outside every limit. So a connection is accepted plain, takes its place, and its socket is handed to a TLS transport.
     """
 
-    __slots__ = ("_connections", "_context", "_own", "_rules", "_secured", "_task")
-
-    def __init__(
-        self,
-        rules: ConnectionRules,
-        connections: SharedConnections,
-        context: ssl.SSLContext,
-        secured: Callable[[], asyncio.Protocol],
-    ) -> None:
-        self._rules = rules
-        self._connections = connections
-        self._context = context
-        self._secured = secured
-        self._own: socket.socket | None = None  # until a TLS transport has it
-        self._task: asyncio.Task[None] | None = None
+    _rules: ConnectionRules
+    _connections: SharedConnections
+    _context: ssl.SSLContext
+    _secured: Callable[[], asyncio.Protocol]
+    _own: socket.socket | None = None  # until a TLS transport has it
+    _task: asyncio.Task[None] | None = None
 
     def cut(self) -> None:
         if self._task is not None:
@@ -88,34 +80,19 @@ class Handshake(SharedConnection, asyncio.Protocol):
         protocol.connection_made(transport)
 
 
+@dataclass(slots=True, eq=False)
 class _Secured(asyncio.Protocol):
-    __slots__ = ("_goes_on",)
-
-    def __init__(self, goes_on: Callable[[asyncio.Transport], None]) -> None:
-        self._goes_on = goes_on
+    _goes_on: Callable[[asyncio.Transport], None]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._goes_on(cast(asyncio.Transport, transport))
 
 
+# Every HTTP/2 connection begins with these bytes, which no HTTP/1.x request can have (RFC 9113 3.4). POST, PUT and PATCH begin like it.
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
-class HttpVersion(Enum):
-    HTTP_1 = 1
-    HTTP_2 = 2
-
-
-def version_of(first: bytes) -> HttpVersion | None:
-    """The protocol version indicated by ``first``; None while POST, PUT, PATCH and the preface are all possible.
-
-    Every HTTP/2 connection begins with 24 bytes that no HTTP/1.x request can have (RFC 9113 3.4).
-    """
-    if not PREFACE.startswith(first[: len(PREFACE)]):
-        return HttpVersion.HTTP_1
-    return HttpVersion.HTTP_2 if len(first) >= len(PREFACE) else None
-
-
+@dataclass(slots=True, eq=False)
 class Detecting(SharedConnection, asyncio.Protocol):
     """A new connection on a shared port, until its first bytes show its protocol. ``inner``: the destination of HTTP/2. ``http``: makes the
     protocol that serves HTTP/1.
@@ -124,22 +101,13 @@ class Detecting(SharedConnection, asyncio.Protocol):
     connections are closed without an answer, as on a port of HTTP/1 only.
     """
 
-    __slots__ = ("_connections", "_deadline", "_http", "_inner", "_read", "_rules", "_transport")
-
-    def __init__(
-        self,
-        rules: ConnectionRules,
-        connections: SharedConnections,
-        inner: InnerSocket,
-        http: Callable[[], asyncio.Protocol],
-    ) -> None:
-        self._rules = rules
-        self._connections = connections
-        self._inner = inner
-        self._http = http
-        self._read = b""
-        self._transport: asyncio.Transport | None = None  # None again once another object owns it
-        self._deadline: asyncio.TimerHandle | None = None
+    _rules: ConnectionRules
+    _connections: SharedConnections
+    _inner: InnerSocket
+    _http: Callable[[], asyncio.Protocol]
+    _read: bytes = b""
+    _transport: asyncio.Transport | None = None  # None again once another object owns it
+    _deadline: asyncio.TimerHandle | None = None
 
     def cut(self) -> None:
         if self._transport is not None:
@@ -158,11 +126,10 @@ class Detecting(SharedConnection, asyncio.Protocol):
         if self._transport is None:
             return
         self._read += data
-        match version_of(self._read):
-            case HttpVersion.HTTP_1:
-                self._to_http(self._transport)
-            case HttpVersion.HTTP_2:
-                self._to_grpc(self._transport)
+        if not PREFACE.startswith(self._read[: len(PREFACE)]):
+            self._to_http(self._transport)
+        elif len(self._read) >= len(PREFACE):
+            self._to_grpc(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._let_go()
@@ -218,8 +185,8 @@ def _deliver(read: bytes, served: asyncio.Protocol, transport: asyncio.Transport
 Factory = Callable[[], asyncio.Protocol]
 
 
-class SharedPort:
-    """The connections of a listener's ports before aiohttp takes them.
+class SharedPort(SharedConnections):
+    """The connections of a port before aiohttp takes them.
 
     ``inner``: the socket on which the gRPC server listens; None if no gRPC is served. ``tls``: None: plaintext.
     """
@@ -227,31 +194,12 @@ class SharedPort:
     def __init__(
         self, rules: ConnectionRules, *, inner: InnerSocket | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
+        super().__init__(rules.connections)
         self._rules = rules
-        self._connections = SharedConnections(rules.connections)
         self._inner = inner
         self._tls = tls
 
-    def __len__(self) -> int:
-        return len(self._connections)
-
-    @property
-    def unsent(self) -> int:
-        """The number of gRPC clients that have not received all of their answers."""
-        return self._connections.unsent
-
     def before(self, http: Factory) -> Factory:
         """The factory for ``loop.create_server``, without its ``ssl``: TLS is done here. ``http``: serves HTTP/1."""
-        plain = http if self._inner is None else partial(Detecting, self._rules, self._connections, self._inner, http)
-        return plain if self._tls is None else partial(Handshake, self._rules, self._connections, self._tls, plain)
-
-    def send_goaway(self) -> None:
-        """Ask gRPC clients to reconnect elsewhere. Close the listening sockets first."""
-        self._connections.send_goaway()
-
-    async def close(self, *, grace_seconds: float) -> None:
-        """Wait for gRPC connections, which end with the gRPC server, then cut what remains.
-
-        Close the listening sockets first, and stop the gRPC server at the same time: its GOAWAY passes through here.
-        """
-        await self._connections.close(grace_seconds=grace_seconds)
+        plain = http if self._inner is None else partial(Detecting, self._rules, self, self._inner, http)
+        return plain if self._tls is None else partial(Handshake, self._rules, self, self._tls, plain)

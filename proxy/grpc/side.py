@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 
 import grpc
@@ -77,27 +78,21 @@ def side_of(
     return GrpcSide(partial(Plane, shared), channels, calls, options)
 
 
+@dataclass(slots=True)
 class GrpcSide:
-    """Create and end it inside the event loop. ``plane_of``: for calls to an origin; the text is the index of the port, "" for backends with
-    one upstream. ``options``: of the servers.
+    """Create and end it inside the event loop. ``_plane_of``: for calls to an origin; the text is the index of the port, "" for backends with
+    one upstream. ``_options``: of the servers.
     """
 
-    def __init__(
-        self,
-        plane_of: Callable[[Origin, str], Plane],
-        channels: Channels,
-        calls: Calls,
-        options: list[Option],
-    ) -> None:
-        self._plane_of = plane_of
-        self._channels = channels
-        self._calls = calls
-        self._options = options
-        self._sockets: dict[tuple[Origin, str], InnerSocket] = {}
-        self._servers: list[grpc.aio.Server] = []
-        self._planes: list[Plane] = []
-        self._stopping: list[asyncio.Task[None]] = []
-        self._is_ending = asyncio.Event()
+    _plane_of: Callable[[Origin, str], Plane]
+    _channels: Channels
+    _calls: Calls
+    _options: list[Option]
+    _sockets: dict[tuple[Origin, str], InnerSocket] = field(default_factory=dict)
+    _servers: list[grpc.aio.Server] = field(default_factory=list)
+    _planes: list[Plane] = field(default_factory=list)
+    _stopping: list[asyncio.Task[None]] = field(default_factory=list)
+    _is_ending: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def inner_socket(self, data_port: DataPort) -> InnerSocket | None:
         """The socket for calls on this port; None if the port has no gRPC."""

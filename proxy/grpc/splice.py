@@ -16,6 +16,7 @@ import asyncio
 import logging
 import socket
 import time
+from dataclasses import InitVar, dataclass, field
 
 from .connections import InnerSocket, SharedConnection, SharedConnections
 from .ends import End
@@ -47,50 +48,40 @@ ENDED_AT_ONCE = 16
 ENDING_SECONDS = 0.01
 
 
+@dataclass(slots=True, eq=False)
 class Splice(SharedConnection):
     """One client connection joined to ``inner``. Create it, register it, then ``begin``. It is never idle: only the gRPC server knows, and it
     sends GOAWAY itself.
     """
 
-    __slots__ = (
-        "_client",
-        "_closing",
-        "_connecting",
-        "_connections",
-        "_frames_due",
-        "_from_client",
-        "_from_server",
-        "_goaway_at",
-        "_has_frame",
-        "_inner",
-        "_is_ending",
-        "_is_orderly",
-        "_resets_due",
-        "_socket",
-        "_streams",
-        "is_cut",
-    )
     may_finish = True
 
-    def __init__(self, client: asyncio.Transport, connections: SharedConnections, inner: InnerSocket) -> None:
-        self._connections = connections
-        self._socket = inner
+    client: InitVar[asyncio.Transport]
+    _connections: SharedConnections
+    _socket: InnerSocket
+    is_cut: bool = False
+    _client: End = field(init=False)
+    _inner: End = field(init=False)
+    _streams: OpenStreams = field(init=False)
+    _from_client: Frames = field(init=False)
+    _from_server: Frames = field(init=False)
+    _connecting: asyncio.Task[None] | None = None
+    _closing: asyncio.TimerHandle | None = None
+    _goaway_at: float | None = None
+    _frames_due: bytes = b""
+    _resets_due: bytes = b""
+    _has_frame: bool = False  # for a client that was cut, the server has an incomplete frame
+    _is_ending: bool = False
+    _is_orderly: bool = True
+
+    def __post_init__(self, client: asyncio.Transport) -> None:
         self._client, self._inner = End(self), End(self)
         self._client.other, self._inner.other = self._inner, self._client
         self._client.transport = client
-        self._connecting: asyncio.Task[None] | None = None
-        self._closing: asyncio.TimerHandle | None = None
-        self._streams = OpenStreams(inner.calls, time.monotonic)
-        self._streams.messages.shed = self._shed
-        self._from_client = Frames(self._streams.client_frame, skip=PREFACE_BYTES, content=self._streams.client_content)
-        self._from_server = Frames(self._streams.server_frame)
-        self._goaway_at: float | None = None
-        self._frames_due = b""
-        self._resets_due = b""
-        self._has_frame = False  # for a client that was cut, the server has an incomplete frame
-        self._is_ending = False
-        self._is_orderly = True
-        self.is_cut = False
+        self._streams = streams = OpenStreams(self._socket.calls, time.monotonic)
+        streams.messages.shed = self._shed
+        self._from_client = Frames(streams.client_frame, skip=PREFACE_BYTES, content=streams.client_content)
+        self._from_server = Frames(streams.server_frame)
 
     @property
     def is_unsent(self) -> bool:

@@ -92,12 +92,18 @@ UNSENDABLE_WORDS = "A metadata value is not printable ASCII text, which cannot b
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """One message and status 0. ``initial``, ``trailing``: metadata for the client. ``is_local``: the message is ours."""
+class Outcome:
+    """How a call ended: one message and status 0, or another status. ``initial``, ``trailing``: metadata for the client.
 
-    message: bytes
+    ``kind``: how the exchange failed, as far as the words show; None if the status is the database's own. ``is_local``: the message or the words are ours.
+    """
+
+    message: bytes = b""
+    code: int = Code.OK
+    details: str = ""
     initial: Pairs = ()
     trailing: Pairs = ()
+    kind: FailureKind | None = None
     is_local: bool = False
 
     @property
@@ -106,30 +112,7 @@ class Answer:
 
     @property
     def is_success(self) -> bool:
-        return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """A status other than 0.
-
-    ``kind``: how the exchange failed, as far as the words show; None if the status is the database's own. ``is_local``: the words are ours.
-    """
-
-    code: int
-    details: str
-    initial: Pairs = ()
-    trailing: Pairs = ()
-    kind: FailureKind | None = None
-    is_local: bool = False
-
-    @property
-    def body_bytes(self) -> int:
-        return 0
-
-    @property
-    def is_success(self) -> bool:
-        return False
+        return self.code == Code.OK
 
     @property
     def status_code(self) -> grpc.StatusCode:
@@ -155,7 +138,7 @@ _WORDS: tuple[tuple[grpc.StatusCode, str, FailureKind], ...] = (
 _HANDSHAKE = ("handshake", "certificate", "verification")
 
 
-def failure_of(error: grpc.aio.AioRpcError, *, is_connected: bool) -> Failure:
+def failure_of(error: grpc.aio.AioRpcError, *, is_connected: bool) -> Outcome:
     """``is_connected``: whether there is a connection, so that the words are a peer's."""
     details = error.details() or ""
     kind = _kind_of(error.code(), details)
@@ -165,36 +148,36 @@ def failure_of(error: grpc.aio.AioRpcError, *, is_connected: bool) -> Failure:
         kind = None
     code: int = error.code().value[0]
     initial, trailing = for_client(error.initial_metadata() or ()), for_client(error.trailing_metadata() or ())
-    return Failure(code=code, details=details, initial=initial, trailing=trailing, kind=kind)
+    return Outcome(code=code, details=details, initial=initial, trailing=trailing, kind=kind)
 
 
-def unreachable(kind: FailureKind) -> Failure:
+def unreachable(kind: FailureKind) -> Outcome:
     """No connection, in our own words: the core's name the addresses that were tried."""
     return local_failure(Code.UNAVAILABLE, WORDING[trouble_of(kind)][1], kind)
 
 
-def no_message() -> Failure:
+def no_message() -> Outcome:
     """Status 0 without a message, which no client accepts as an answer."""
     kind = FailureKind.PROTOCOL
     return local_failure(Code.INTERNAL, WORDING[trouble_of(kind)][1], kind)
 
 
-def unsendable() -> Failure:
+def unsendable() -> Outcome:
     """The request's metadata cannot be forwarded unchanged."""
     return local_failure(Code.INVALID_ARGUMENT, UNSENDABLE_WORDS)
 
 
-def local_answer(native: NativeAnswer | None) -> Answer | Failure:
+def local_answer(native: NativeAnswer | None) -> Outcome:
     """An answer of ours: its status is a code, its body the message, or the details of a failure."""
     if native is None:
         return no_message()
     if native.status != Code.OK:
         return local_failure(native.status, native.body.decode(errors="replace"))
-    return Answer(message=native.body, trailing=(ORIGIN,), is_local=True)
+    return Outcome(message=native.body, trailing=(ORIGIN,), is_local=True)
 
 
-def local_failure(code: int, words: str, kind: FailureKind | None = None) -> Failure:
-    return Failure(code=code, details=words, trailing=(ORIGIN,), kind=kind, is_local=True)
+def local_failure(code: int, words: str, kind: FailureKind | None = None) -> Outcome:
+    return Outcome(code=code, details=words, trailing=(ORIGIN,), kind=kind, is_local=True)
 
 
 def _kind_of(code: grpc.StatusCode, details: str) -> FailureKind | None:
@@ -204,7 +187,8 @@ def _kind_of(code: grpc.StatusCode, details: str) -> FailureKind | None:
     return kind
 
 
-_HTTP: Mapping[int, int] = MappingProxyType(
+# The equivalent HTTP statuses, for counting.
+HTTP_STATUSES: Mapping[int, int] = MappingProxyType(
     {
         Code.OK: 200,
         Code.CANCELLED: 499,
@@ -227,26 +211,21 @@ _HTTP: Mapping[int, int] = MappingProxyType(
 )
 
 
-def upstream_failed(metrics: Metrics, failure: Failure) -> None:
+def upstream_failed(metrics: Metrics, outcome: Outcome) -> None:
     """Count a failed exchange with the database; a status of the database's own is none."""
-    if failure.kind is not None:
-        metrics.upstream_errors_total.labels(failure.kind).inc()
+    if outcome.kind is not None:
+        metrics.upstream_errors_total.labels(outcome.kind).inc()
 
 
-def answered_locally(metrics: Metrics, failure: Failure) -> None:
+def answered_locally(metrics: Metrics, outcome: Outcome) -> None:
     """Count a failure that the client gets and that is not the database's own status."""
-    if failure.kind is not None:
+    if outcome.kind is not None:
         metrics.local_errors_total.labels(LocalError.NO_UPSTREAM).inc()
-    elif failure.is_local:
+    elif outcome.is_local and not outcome.is_success:
         metrics.local_errors_total.labels(LocalError.BAD_REQUEST).inc()
 
 
-def speaker(outcome: Answer | Failure | None) -> Origin:
+def speaker(outcome: Outcome | None) -> Origin:
     """Who ended the call: a broken connection counts as ours, whatever words the core has for it."""
-    is_broken = isinstance(outcome, Failure) and outcome.kind is not None
-    return Origin.PROXY if is_broken or (outcome is not None and outcome.is_local) else Origin.UPSTREAM
-
-
-def http_status(code: int) -> int:
-    """The equivalent HTTP status, for counting."""
-    return _HTTP.get(code, 500)
+    is_ours = outcome is not None and (outcome.is_local or outcome.kind is not None)
+    return Origin.PROXY if is_ours else Origin.UPSTREAM

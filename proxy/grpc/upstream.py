@@ -10,7 +10,8 @@ import asyncio
 import os
 import re
 import ssl
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,8 +118,9 @@ class Channels:
         if self._closing:
             await asyncio.wait(self._closing)
 
-    def lease(self, origin: Origin, *, is_search: bool) -> AbstractContextManager[grpc.aio.Channel]:
-        """A channel for one call, open for a block that is entered at once: the first with few calls, else the one with the fewest."""
+    @contextmanager
+    def lease(self, origin: Origin, *, is_search: bool) -> Iterator[grpc.aio.Channel]:
+        """A channel for one call: the first with few calls, else the one with the fewest."""
         key = (origin, is_search)
         pool = self._pools.get(key)
         if pool is None:
@@ -135,7 +137,12 @@ class Channels:
                 place = earlier
                 break
         calls[place] += 1
-        return _Lease(self, pool, place)
+        try:
+            yield pool.channels[place]
+        finally:
+            calls[place] -= 1
+            if pool.is_retired:
+                self._end_if_idle(pool)
 
     async def _replace(self, key: tuple[Origin, bool], old: _Pool) -> None:
         """Connect anew beside an old pool, which serves until the new one is ready."""
@@ -147,7 +154,7 @@ class Channels:
             if self._pools.get(key) is old:
                 self._pools[key] = fresh
                 old.is_retired = is_taken = True
-                self.end_if_idle(old)
+                self._end_if_idle(old)
         except TimeoutError:  # keep the old pool for another lifetime
             old.end, old.is_renewing = self._ages.end(), False
         finally:
@@ -191,29 +198,12 @@ class Channels:
             ("grpc.service_config_disable_resolution", 1),  # nor in a TXT record
         ]
 
-    def end_if_idle(self, pool: _Pool) -> None:
+    def _end_if_idle(self, pool: _Pool) -> None:
         """Close a retired pool once its calls are over."""
         if not any(pool.calls):
             task = asyncio.create_task(pool.close(), name="close gRPC channels")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
-
-
-@dataclass(frozen=True, slots=True)
-class _Lease(AbstractContextManager[grpc.aio.Channel]):
-    """One call on a pool's channel, until the end of the block."""
-
-    _channels: Channels
-    _pool: _Pool
-    _place: int
-
-    def __enter__(self) -> grpc.aio.Channel:
-        return self._pool.channels[self._place]
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.calls[self._place] -= 1
-        if self._pool.is_retired:
-            self._channels.end_if_idle(self._pool)
 
 
 @dataclass(slots=True)

@@ -199,6 +199,12 @@ def _head(native: NativeAnswer) -> Headers:
 _UNDONE = frozenset({b"identity", *WINDOWS})
 
 
+def plain_of(reply: Exchange, body: bytes, *, limit_bytes: int) -> bytes | None:
+    """The whole body of a success without its coding; None if it is none, or cannot be read."""
+    coding = b",".join(values(reply.raw_headers, b"content-encoding"))
+    return decoded(body, coding, limit_bytes=limit_bytes) if 200 <= reply.status < 300 else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Editing:
     """Changes a small document on its way; one that cannot be held or read is sent unchanged.
@@ -211,10 +217,7 @@ class Editing:
 
     def answer(self, reply: Exchange, body: bytes) -> RawResponse | None:
         """The changed answer; None if it is sent unchanged. ``body``: the whole raw body."""
-        if not 200 <= reply.status < 300:
-            return None
-        coding = b",".join(values(reply.raw_headers, b"content-encoding"))
-        plain = decoded(body, coding, limit_bytes=self.limit_bytes)
+        plain = plain_of(reply, body, limit_bytes=self.limit_bytes)
         changed = None if plain is None else self.change(plain)
         if changed is None or changed == plain:
             return None

@@ -50,20 +50,14 @@ class RequestBody:
         """
         if (self.content_length or 0) > limit_bytes:
             return None
-        if (body := self.arrived()) is not None:
-            return body if len(body) <= limit_bytes else None
-        size = sum(map(len, self._buffered))
-        try:
-            async with asyncio.timeout(deadline_seconds):
-                await self._short()
-                while not self._is_over and size <= limit_bytes:
-                    size += await self._buffer()
-        except TimeoutError:
-            return None
-        if size > limit_bytes:
-            return None
-        self._buffered = [b"".join(self._buffered)]
-        return self._buffered[0]
+        body = self.arrived()
+        if body is None:
+            try:
+                async with asyncio.timeout(deadline_seconds):
+                    body = await self.gathered(limit_bytes + 1)
+            except TimeoutError:
+                return None
+        return body if body is not None and len(body) <= limit_bytes else None
 
     def replace(self, content: bytes) -> None:
         """Send this instead of a body that was read whole."""
@@ -90,12 +84,15 @@ class RequestBody:
         else:
             self._kept.append(piece)
 
-    async def gathered(self) -> None:
-        """Wait until the body has arrived, or GATHERED_BYTES of it. Raises ClientBodyError."""
+    async def gathered(self, most_bytes: int = GATHERED_BYTES) -> bytes | None:
+        """Wait until the body has arrived, or this much of it; return it if all of it has. Raises ClientBodyError."""
         await self._short()
         size = sum(map(len, self._buffered))
-        while not self._is_over and size < GATHERED_BYTES and self.arrived() is None:
-            size += await self._buffer()
+        while (body := self.arrived()) is None and not self._is_over and size < most_bytes:
+            piece = await self._read()
+            self._buffered.append(piece)
+            size += len(piece)
+        return body
 
     def arrived(self) -> bytes | None:
         """The whole body if all of it has arrived; None if it has not, or failed."""
@@ -147,11 +144,6 @@ class RequestBody:
                 return  # `_read` raises it
         if silent == LOOKS:
             raise ClientBodyError(ClientFault.TOO_SLOW)
-
-    async def _buffer(self) -> int:
-        piece = await self._read()
-        self._buffered.append(piece)
-        return len(piece)
 
     async def _read(self) -> bytes:
         """The next bytes; empty at the end."""

@@ -8,7 +8,13 @@ accepted and closed at once: the client knows immediately, while one left in the
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import itertools
+import socket
+import struct
+import sys
+import termios
 import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -180,3 +186,26 @@ _LOCAL: Mapping[str, LocalError] = MappingProxyType(
         Trouble.OVERLOADED: LocalError.SHED,
     }
 )
+
+
+# On, 0 seconds: closing sends a reset.
+LINGER_RESET = struct.pack("ii", 1, 0)
+
+
+def reset(transport: asyncio.Transport) -> None:
+    """Close a connection so that the peer's next read fails instead of ending."""
+    raw: socket.socket | None = transport.get_extra_info("socket")
+    if raw is not None and not transport.is_closing():
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
+    transport.abort()
+
+
+def unacknowledged_bytes(transport: asyncio.Transport) -> int:
+    """Bytes in the kernel that the peer has not acknowledged; 0 if unknown."""
+    raw: socket.socket | None = transport.get_extra_info("socket")
+    try:
+        return (
+            0 if raw is None else int.from_bytes(fcntl.ioctl(raw.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+        )
+    except (OSError, ValueError):  # not Linux, or closed
+        return 0

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Collection
+from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -29,7 +29,7 @@ from ..search.errors import (
 )
 from ..search.hedge import Fits, Gate
 from ..search.pools.source import TURN_BYTES
-from ..search.report import plain_headers, report_headers
+from ..search.report import report_headers
 from ..search.service import ProcessServices, SearchService
 from ..telemetry.labels import AttemptKind, Bypass, FailOpen, Origin
 from ..telemetry.log import Ended
@@ -52,12 +52,11 @@ from .headers import (
     shape_of,
     values,
 )
+from .outflow import ReplyObserver
 from .protocol import ClientConnection
-from .relay import Relay, ReplyObserver
+from .relay import Passage, Relay
 from .routes import Classified, Heads, Routes
-from .upstream import Upstream, fetched, success_of
-from .upstream_connection import Exchange as Reply
-from .upstream_connection import any_size
+from .upstream import Upstream, success_of
 
 LOOPBACK = frozenset({"127.0.0.1", "::1"})
 REFUSAL_BYTES = 2048  # longer successes contain no refusal
@@ -121,7 +120,6 @@ class HttpExchange(ClientExchange[RawResponse]):
     _classified: Classified
     is_search: bool
     _head: tuple[int, str, RawHeaders] | None = None  # of the last success: status, reason, fields
-    _refusal: RawResponse | None = None
     _success: bytes | None = None  # the database's answer to a deletion, where it may be a refusal
 
     async def gathered(self) -> RawResponse | None:
@@ -198,7 +196,17 @@ class HttpExchange(ClientExchange[RawResponse]):
         target = self._classified.target
         is_same = ending == SAME and self.operation.query is None
         raw_target = target.raw if is_same else target.ending(ending, self.operation.query)
-        reply, body = await self._fetched(AttemptKind.OVERFETCH, raw_target, headers, body, seconds, fits=fits)
+        reply, body = await self._http.upstream.fetch(
+            AttemptKind.OVERFETCH,
+            self._request.method,
+            raw_target,
+            headers,
+            body,
+            seconds=seconds,
+            trace=self._trace,
+            origin=target.origin,
+            fits=fits,
+        )
         if not 200 <= reply.status < 300:
             whole = framed(for_client(reply.raw_headers), length=len(body))
             self._refusal = RawResponse(reply.status, reply.reason, whole, body=body)
@@ -214,11 +222,6 @@ class HttpExchange(ClientExchange[RawResponse]):
         answered = around_other_bytes(headers, len(body))
         answered += report_headers(report, is_wanted=self.rules.report_header)
         return RawResponse(status, reason, answered, body=body)
-
-    def refusal(self) -> RawResponse:
-        if self._refusal is None:
-            raise RejectedReplyError(FailOpen.INTERNAL)
-        return self._refusal
 
     async def original(self, kind: AttemptKind = AttemptKind.ORIGINAL, gate: Gate | None = None) -> RawResponse:
         """Send the client's own bytes and stream upstream's own answer."""
@@ -237,11 +240,8 @@ class HttpExchange(ClientExchange[RawResponse]):
         observer = None
         if http.backend.refuses_in_success:
             observer = ReplyObserver(received, limit_bytes=REFUSAL_BYTES)
-        is_reported = self.rules.report_header and self.policy.mode == "on"
         try:
-            return await http.relay.relay(
-                self._request,
-                self._body,
+            passage = Passage(
                 is_search=True,
                 target=target,
                 observer=observer,
@@ -249,8 +249,9 @@ class HttpExchange(ClientExchange[RawResponse]):
                 kind=kind,
                 gate=passing,
                 leave=self.place.leave,
-                added=lambda: list(plain_headers(self.record.bypass, self.record.fail_open, is_on=is_reported)),
+                added=self.plain_headers,
             )
+            return await http.relay.relay(self._request, self._body, passage)
         finally:
             http.services.metrics.upstream_done(kind, http.services.clock() - started)
 
@@ -263,9 +264,18 @@ class HttpExchange(ClientExchange[RawResponse]):
         headers = replaced(kept, b"accept-encoding", b"identity")
         if question.body:
             headers = replaced(headers, b"content-type", b"application/json")
-        raw_target = self._classified.target.sibling(question.target)
-        body, method = question.body or None, question.method
-        return success_of(*await self._fetched(AttemptKind.LOOKUP, raw_target, headers, body, seconds, method=method))
+        target = self._classified.target
+        reply = await self._http.upstream.fetch(
+            AttemptKind.LOOKUP,
+            question.method,
+            target.sibling(question.target),
+            headers,
+            question.body or None,
+            seconds=seconds,
+            trace=self._trace,
+            origin=target.origin,
+        )
+        return success_of(*reply)
 
     # Any other request.
 
@@ -286,37 +296,19 @@ class HttpExchange(ClientExchange[RawResponse]):
     async def again(self, body: bytes, *, seconds: float) -> bytes:
         """As in the protocol."""
         headers = replaced(self._request.raw_headers, b"accept-encoding", b"identity")
-        raw_target = self._classified.target.raw
-        reply = await self._fetched(AttemptKind.LOOKUP, raw_target, headers, body, seconds, is_search=False)
-        return success_of(*reply)
-
-    def _fetched(  # noqa: PLR0913 - a request has so many parts
-        self,
-        kind: AttemptKind,
-        target: str,
-        headers: RawHeaders,
-        body: bytes | None,
-        seconds: float,
-        *,
-        method: str = "",
-        fits: Fits = any_size,
-        is_search: bool = True,
-    ) -> Awaitable[tuple[Reply, bytes]]:
-        """A request of ours to the client's upstream. ``method``: "" for the client's."""
-        return fetched(
-            self._http.upstream,
-            self._trace,
-            kind,
-            method or self._request.method,
-            target,
+        target = self._classified.target
+        reply = await self._http.upstream.fetch(
+            AttemptKind.LOOKUP,
+            self._request.method,
+            target.raw,
             headers,
             body,
             seconds=seconds,
-            most_bytes=self._http.services.limits.reply_body_bytes,
-            origin=self._classified.target.origin,
-            fits=fits,
-            is_search=is_search,
+            trace=self._trace,
+            origin=target.origin,
+            is_search=False,
         )
+        return success_of(*reply)
 
     async def body_of(self, limit_bytes: int) -> bytes | None:
         coding, plain = self._coding() if self._shape.codings else b"", await self._whole(limit_bytes)
@@ -347,9 +339,7 @@ class HttpExchange(ClientExchange[RawResponse]):
         naming = http.names.passing(classified.head) if classified.is_routed else nullcontext()
         with http.write_invalidation.passing(classified.head), naming as learn:
             observer = observer if learn is None else ReplyObserver(learn)
-            answer = await http.relay.relay(
-                request,
-                self._body,
+            passage = Passage(
                 target=target,
                 editing=editing,
                 observer=observer,
@@ -357,6 +347,7 @@ class HttpExchange(ClientExchange[RawResponse]):
                 gate=gate,
                 leave=self.place.leave,
             )
+            answer = await http.relay.relay(request, self._body, passage)
         if classified.is_routed:
             http.searches.status_received(classified.collection, answer.status)
         return answer

@@ -71,15 +71,11 @@ CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _VALUE = itemgetter(1)
 
 
-def is_forwardable(raw: RawHeaders) -> bool:
-    """Whether every field can be forwarded byte for byte: UTF-8 without control characters.
+def are_forwardable(parts: Sequence[bytes]) -> bool:
+    """Whether these names or values can be forwarded byte for byte: UTF-8 without control characters.
 
     Other bytes are legal in HTTP (obs-text), but aiohttp's serializer would drop them silently.
     """
-    return shape_of(raw).are_names_forwardable and _are_forwardable(tuple(map(_VALUE, raw)))
-
-
-def _are_forwardable(parts: Sequence[bytes]) -> bool:
     whole = b"".join(parts)
     if CONTROL.search(whole) is not None:
         return False
@@ -259,7 +255,7 @@ class Shape:
                 if (kind := _kind(name)) not in _OF_ONE_CONNECTION
             ),
             are_names_trimmed=all(name and name == name.strip() for name in names),
-            are_names_forwardable=_are_forwardable(names),
+            are_names_forwardable=are_forwardable(names),
             is_plain=len(lengths) <= 1 and low.count(b"host") <= 1 and b"transfer-encoding" not in low,
             has_overrides=any(name.isascii() and is_override(name.decode("ascii")) for name in low),
             is_exacting=not (EXACTING | VOUCHING).isdisjoint(low),
@@ -370,34 +366,25 @@ def objection(method: str, target: str, version: HttpVersion, raw: RawHeaders) -
         return Trouble.CONNECT_METHOD
     if FORWARDABLE.fullmatch(target) is None:
         return Trouble.TARGET
-    if not is_forwardable(raw):
-        return Trouble.HEADER_BYTES
     shape = shape_of(raw)
-    if not shape.is_plain:
-        return _framing_objection(version, raw)
-    return None if shape.length_at is None or raw[shape.length_at][1].isdigit() else Trouble.MALFORMED
+    if not (shape.are_names_forwardable and are_forwardable(tuple(map(_VALUE, raw)))):
+        return Trouble.HEADER_BYTES
+    return _framing_objection(shape, version, raw)
 
 
-def is_reply_sound(status: int, version: HttpVersion, raw: RawHeaders) -> bool:
-    """Whether every reader of a reply's head finds the same end of its body.
+def is_reply_sound(status: int, version: HttpVersion, raw: RawHeaders, reason: bytes = b"") -> bool:
+    """Whether a reply's head can be forwarded unchanged, and every reader of it finds the same end of its body.
 
     aiohttp's client parses replies leniently. A transfer coding that is not decoded here would be forwarded without its framing. aiohttp
     3.14.5 accepts blanks before the colon of framing fields; RFC 9112 5.1 tells a proxy to remove them, but by then the parser has read the
     body by another rule, so the answer is 502, as with nginx.
     """
-    if version not in {HttpVersion10, HttpVersion11} or not 100 <= status <= 999:
-        return False
     shape = shape_of(raw)
-    if not shape.are_names_trimmed:
-        return False
-    if shape.is_plain:
-        return shape.length_at is None or raw[shape.length_at][1].isdigit()
-    codings, lengths = values(raw, b"transfer-encoding"), values(raw, b"content-length")
-    if len(codings) + len(lengths) > 1:
-        return False
-    if codings and (version == HttpVersion10 or codings[0].strip().lower() not in {b"chunked", IDENTITY}):
-        return False  # RFC 9112 6.1: the framing of an HTTP/1.0 message with a transfer coding is faulty
-    return all(map(bytes.isdigit, lengths))
+    is_known = version in {HttpVersion10, HttpVersion11} and 100 <= status <= 999
+    is_spelled = (
+        shape.are_names_trimmed and shape.are_names_forwardable and are_forwardable((reason, *map(_VALUE, raw)))
+    )
+    return is_known and is_spelled and _framing_objection(shape, version, raw, is_reply=True) is None
 
 
 def without_identity(raw: RawHeaders) -> RawHeaders:
@@ -406,16 +393,19 @@ def without_identity(raw: RawHeaders) -> RawHeaders:
     return replaced(raw, b"transfer-encoding", None) if codings and codings[0].strip().lower() == IDENTITY else raw
 
 
-def _framing_objection(version: HttpVersion, raw: RawHeaders) -> Trouble | None:
+def _framing_objection(
+    shape: Shape, version: HttpVersion, raw: RawHeaders, *, is_reply: bool = False
+) -> Trouble | None:
+    if shape.is_plain:
+        return None if shape.length_at is None or raw[shape.length_at][1].isdigit() else Trouble.MALFORMED
     codings, lengths, hosts = values(raw, b"transfer-encoding"), values(raw, b"content-length"), values(raw, b"host")
+    names = [coding.strip().lower() for coding in codings]
     if codings and lengths:
         return Trouble.TWO_FRAMINGS  # RFC 9112 6.1: both together may be request smuggling
-    if codings and [coding.strip().lower() for coding in codings] != [b"chunked"]:
+    if codings and names != [b"chunked"] and not (is_reply and names == [IDENTITY]):
         return Trouble.TRANSFER_CODING  # aiohttp accepts `gzip, chunked` and would treat the inner coding as content
     if codings and version == HttpVersion10:
         return Trouble.OLD_CHUNKED  # RFC 9112 6.1: the framing of an HTTP/1.0 message with it is faulty
-    if len(lengths) > 1 or not all(map(bytes.isdigit, lengths)):
-        return Trouble.MALFORMED
-    if len(hosts) > 1:
+    if len(lengths) > 1 or not all(map(bytes.isdigit, lengths)) or (len(hosts) > 1 and not is_reply):
         return Trouble.MALFORMED
     return None

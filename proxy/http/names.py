@@ -10,6 +10,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from aiohappyeyeballs import AddrInfoType
 from aiohttp.abc import AbstractResolver
@@ -47,6 +48,7 @@ def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
 KNOWN_NAMES = 1000
 
 
+@dataclass(slots=True)
 class Addresses:
     """Cached addresses of names, for ``seconds``. Each use starts with the next address, so that all are used equally.
 
@@ -55,20 +57,12 @@ class Addresses:
     addresses.
     """
 
-    def __init__(
-        self,
-        resolver: AbstractResolver,
-        *,
-        seconds: float,
-        timeout_seconds: float,
-        may_be_private: Callable[[str], bool] | None = None,
-    ) -> None:
-        self._resolver = resolver
-        self._seconds = seconds
-        self._timeout_seconds = timeout_seconds
-        self._may_be_private = may_be_private
-        self._known: OrderedDict[tuple[str, int], tuple[float, deque[AddrInfoType]]] = OrderedDict()
-        self._requests: dict[tuple[str, int], asyncio.Task[None]] = {}
+    _resolver: AbstractResolver
+    seconds: float = field(kw_only=True)
+    timeout_seconds: float = field(kw_only=True)
+    may_be_private: Callable[[str], bool] | None = field(default=None, kw_only=True)
+    _known: OrderedDict[tuple[str, int], tuple[float, deque[AddrInfoType]]] = field(default_factory=OrderedDict)
+    _requests: dict[tuple[str, int], asyncio.Task[None]] = field(default_factory=dict)
 
     async def of(self, name: str, port: int) -> list[AddrInfoType]:
         """Raises OSError, also for a timeout or a refused name."""
@@ -93,13 +87,13 @@ class Addresses:
 
     async def _look_up(self, key: tuple[str, int]) -> None:
         try:
-            async with asyncio.timeout(self._timeout_seconds):
+            async with asyncio.timeout(self.timeout_seconds):
                 results = await self._resolver.resolve(*key, family=socket.AF_UNSPEC)
         finally:
             del self._requests[key]
         if not results:
             raise OSError("the name has no address")
-        may_be_private = self._may_be_private is None or self._may_be_private(key[0])
+        may_be_private = self.may_be_private is None or self.may_be_private(key[0])
         if not may_be_private and not all(is_public(each["host"]) for each in results):
             LOGGER.warning(
                 "a host that a request named has an address that is not public: no connection. If it is yours, write its "
@@ -107,7 +101,7 @@ class Addresses:
             )
             raise OSError("the name has an address that is not public")
         self._known[key] = (
-            time.monotonic() + self._seconds,
+            time.monotonic() + self.seconds,
             deque(_address(each["host"], each["port"]) for each in results),
         )
         self._known.move_to_end(key)

@@ -10,17 +10,15 @@ Large answers share a bound on the bytes sent per turn of the loop, so that they
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import socket
-import struct
-import termios
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from .answers import RawResponse
-from .connections import Events
+from ..search.errors import UpstreamExchangeError
+from .answers import AT_ONCE_BYTES, RawResponse, plain_of
+from .connections import Events, reset, unacknowledged_bytes
 from .pools import Loan, Loans
 from .upstream_connection import Exchange, UpstreamConnection
 
@@ -40,6 +38,7 @@ TURN_BYTES = 128 * 1024
 LOOKS = 4  # checks whether a client has read anything, within the time allowed
 
 
+@dataclass(slots=True)
 class LargeAnswers:
     """Sends the pieces of large answers, TURN_BYTES per turn of the loop; twice as much in a turn that other work begins.
 
@@ -47,12 +46,9 @@ class LargeAnswers:
     as slow. A piece that waits stops reading from its connection to the database.
     """
 
-    __slots__ = ("_is_next", "_spent", "_waiting")
-
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
-        self._spent = 0  # in this turn
-        self._is_next = False
+    _waiting: deque[tuple[asyncio.Future[None], int]] = field(default_factory=deque)
+    _spent: int = 0  # in this turn
+    _is_next: bool = False
 
     async def take(self, size: int) -> None:
         """Wait for a turn. An answer that had one waits behind the others."""
@@ -79,21 +75,18 @@ class LargeAnswers:
                 self._spend(size)
 
 
+@dataclass(slots=True)
 class Backlog:
-    """The bytes of answers that wait in memory for their clients. ``limit_bytes``: for all of them. ``large``: their turns."""
+    """The bytes of answers that wait in memory for their clients. ``_limit``: for all of them. ``large``: their turns."""
 
-    __slots__ = ("_limit", "_loans", "each_bytes", "large", "total_bytes")
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._limit = limit_bytes
-        self._loans = Loans()
-        self.each_bytes = limit_bytes // ANSWER_SHARE
-        self.total_bytes = 0
-        self.large = LargeAnswers()
+    _limit: int
+    _loans: Loans = field(default_factory=Loans)
+    large: LargeAnswers = field(default_factory=LargeAnswers)
+    total_bytes: int = 0
 
     def grew(self, reserved: int, size: int) -> bool:
         """Let an answer that holds ``reserved`` bytes hold ``size``, to be read ahead; False, without a change, if they do not fit."""
-        if size > self.each_bytes or self.total_bytes + size - reserved > AHEAD_SHARE * self._limit:
+        if size > self._limit // ANSWER_SHARE or self.total_bytes + size - reserved > AHEAD_SHARE * self._limit:
             return False
         self.total_bytes += size - reserved
         return True
@@ -117,60 +110,119 @@ class Backlog:
             self._loans.call_in()
 
 
+# A list of a thousand Chroma collections; reading it takes a few milliseconds.
+OBSERVED_BYTES = 2 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class ReplyObserver:
+    """Reads one reply while it passes, without delaying or changing it.
+
+    Oversized, truncated, failed or undecodable replies are ignored. ``learn``: total; gets the whole decoded body, at most once.
+    """
+
+    _learn: Callable[[bytes], None]
+    limit_bytes: int = OBSERVED_BYTES
+    _reply: Exchange | None = None
+    _pieces: list[bytes] = field(default_factory=list)
+    _size: int = 0
+
+    def begin(self, reply: Exchange) -> None:
+        self._reply = reply if 200 <= reply.status < 300 else None
+
+    def receive(self, piece: bytes) -> None:
+        """Add a piece before it is sent. After the last piece the body is read first, because a client that has a collection's document may
+        search it at once.
+        """
+        if self._reply is None:
+            return
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > self.limit_bytes:
+            self._reply = None
+        elif self._size == self._reply.content_length:
+            self.end()
+
+    def end(self) -> None:
+        reply, self._reply = self._reply, None
+        plain = None if reply is None else plain_of(reply, b"".join(self._pieces), limit_bytes=self.limit_bytes)
+        if plain is not None:
+            self._learn(plain)
+
+
+@dataclass(slots=True, eq=False)
 class Outflow:
-    """One upstream reply on its way to a client. Close it.
+    """One upstream reply on its way to a client.
 
     ``stall_seconds``: how long the client may take nothing. ``leave``: gives the request's place back, early for a slow
     client.
     """
 
-    __slots__ = (
-        "_backlog",
-        "_events",
-        "_is_cut",
-        "_leave",
-        "_length",
-        "_lent",
-        "_next_look",
-        "_reply",
-        "_request",
-        "_reserved",
-        "_response",
-        "_sent",
-        "_stall_seconds",
-    )
+    _request: web.BaseRequest
+    _response: RawResponse
+    _reply: Exchange
+    _observer: ReplyObserver | None
+    _backlog: Backlog
+    _events: Events
+    _stall_seconds: float
+    _leave: Callable[[], None]
+    _sent: int = 0
+    _reserved: int = 0  # bytes in the backlog
+    _next_look: asyncio.TimerHandle | None = None
+    _lent: UpstreamConnection | None = None
+    _is_cut: bool = False
 
-    def __init__(
-        self,
-        request: web.BaseRequest,
-        response: RawResponse,
-        reply: Exchange,
-        *,
-        backlog: Backlog,
-        events: Events,
-        stall_seconds: float,
-        leave: Callable[[], None],
-    ) -> None:
-        self._request = request
-        self._response = response
-        self._reply = reply
-        self._backlog = backlog
-        self._events = events
-        self._stall_seconds = stall_seconds
-        self._leave = leave
-        self._lent: UpstreamConnection | None = None
-        self._reserved = 0
-        self._next_look: asyncio.TimerHandle | None = None
-        self._length = reply.content_length
-        self._sent = 0
-        self._is_cut = False
+    async def send(self, begun: list[bytes] | None = None) -> bool:
+        """Send the answer; return False, with the client's connection ended, if the reply ended early. ``begun``: its pieces that were read; None:
+        none was.
+        """
+        request, response = self._request, self._response
+        try:
+            await self._passed(begun)
+        except UpstreamExchangeError:
+            if response.is_close_delimited and request.transport is not None:
+                reset(request.transport)  # the only sign by which a close-delimited body can show that it was cut
+            request.protocol.force_close()
+            return False
+        except (TimeoutError, ConnectionError):  # the client is too slow, or gone: an orderly close could wait forever
+            if request.transport is not None:
+                request.transport.abort()
+            request.protocol.force_close()
+        finally:
+            if self._reserved:
+                self._release()
+        return True
 
-    async def send(self, piece: bytes) -> None:
+    async def _passed(self, begun: list[bytes] | None) -> None:
+        request, reply, observer = self._request, self._reply, self._observer
+        if observer is not None:
+            observer.begin(reply)
+        is_free = begun is None and not request.protocol.writing_paused
+        if is_free and (whole := reply.at_once(AT_ONCE_BYTES)) is not None:
+            if observer is not None:
+                observer.receive(whole)
+                observer.end()
+            self._response.send_whole(request, whole)
+            return
+        await self._response.prepare(request)
+        for piece in begun or ():
+            await self._send(piece)
+        while piece := await reply.read():
+            if observer is not None:
+                observer.receive(piece)
+            await self._send(piece)
+        if observer is not None:
+            observer.end()
+        if request.protocol.writing_paused:
+            await self._emptied()  # `write_eof` adds at most an empty chunk
+        await self._response.write_eof()
+
+    async def _send(self, piece: bytes) -> None:
         """Send a piece; wait while the client reads nothing and the answer finds no room in memory.
 
         Raises TimeoutError when the client reads nothing for too long, ConnectionError when it is gone.
         """
-        if max(self._length or 0, self._sent + len(piece)) > LARGE_BYTES:
+        if max(self._reply.content_length or 0, self._sent + len(piece)) > LARGE_BYTES:
             await self._backlog.large.take(len(piece))
         await self._response.put(piece)
         self._sent += len(piece)
@@ -180,18 +232,9 @@ class Outflow:
         elif self._reserved:
             self._release()
 
-    async def end(self) -> None:
-        """End the body and wait until the client has read it. Raises as `send`."""
-        if self._request.protocol.writing_paused:
-            await self._emptied()  # `write_eof` adds at most an empty chunk
-        await self._response.write_eof()
-
-    def close(self) -> None:
-        self._release()
-
     def _has_room(self) -> bool:
         """Whether to read more. The whole rest is counted at once: half an answer would free no connection."""
-        coming = 0 if self._length is None else self._length - self._sent
+        coming = 0 if self._reply.content_length is None else self._reply.content_length - self._sent
         size = self._waiting_bytes() + coming
         if not self._backlog.grew(self._reserved, size):
             return False
@@ -244,14 +287,7 @@ class Outflow:
     def _left_bytes(self) -> int:
         """Unsent bytes here and in the kernel; the kernel's change long before ours do."""
         transport = self._request.transport
-        raw: socket.socket | None = None if transport is None else transport.get_extra_info("socket")
-        if raw is None:
-            return 0
-        try:
-            (queued,) = struct.unpack("i", fcntl.ioctl(raw.fileno(), termios.TIOCOUTQ, bytes(4)))
-        except (OSError, ValueError):  # not Linux, or closed
-            queued = 0
-        return self._waiting_bytes() + int(queued)
+        return 0 if transport is None else self._waiting_bytes() + unacknowledged_bytes(transport)
 
     def _cut(self) -> None:
         """Called by either of the two that this answer is lent to, or by both."""

@@ -7,11 +7,12 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from aiohappyeyeballs import AddrInfoType, pop_addr_infos_interleave, start_connection
 from aiohttp import ThreadedResolver
+from yarl import URL
 
 from vecsieve.config.schema import UpstreamSettings
 
@@ -40,13 +41,11 @@ class Loan:
 LOOKED_AT = 4
 
 
+@dataclass(slots=True)
 class Loans:
     """By holder, the oldest first."""
 
-    __slots__ = ("_lent",)
-
-    def __init__(self) -> None:
-        self._lent: dict[object, Loan] = {}
+    _lent: dict[object, Loan] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._lent)
@@ -98,21 +97,21 @@ class Census:
         )
 
 
+@dataclass(slots=True, eq=False)
 class _Host:
     """The connections of a pool to one host. It owns them. ``others``: how many of those in use are not for searches."""
 
-    __slots__ = ("_origin", "_pool", "busy", "idle", "name", "opening", "others", "port", "tls")
+    _pool: Pool
+    _origin: Origin
+    tls: ssl.SSLContext | None
+    busy: dict[UpstreamConnection, bool] = field(default_factory=dict)  # for a search?
+    idle: deque[UpstreamConnection] = field(default_factory=deque)  # the first is the one that has been idle longest
+    opening: int = 0
+    others: int = 0
 
-    def __init__(self, pool: Pool, origin: Origin, tls: Callable[[], ssl.SSLContext]) -> None:
-        url = origin.url("/")
-        self._pool, self._origin = pool, origin
-        self.name = url.raw_host or ""
-        self.port = url.port or 0
-        self.tls = tls() if origin.scheme == "https" else None
-        self.busy: dict[UpstreamConnection, bool] = {}  # for a search?
-        self.idle: deque[UpstreamConnection] = deque()  # the first is the one that has been idle longest
-        self.opening = 0
-        self.others = 0
+    @property
+    def url(self) -> URL:
+        return self._origin.url("/")
 
     @property
     def in_use(self) -> int:
@@ -187,7 +186,7 @@ class Pool:
         self._origin = Origin.of(settings.url)
         self._loop = asyncio.get_running_loop()
         # Read for the first https host.
-        self._tls = partial(upstream_context, settings) if tls is None else lambda: tls
+        self._tls: Callable[[], ssl.SSLContext] = partial(upstream_context, settings) if tls is None else lambda: tls
         # Per host, so that an index that has stopped answering cannot hold the connections of the others.
         self._most_each = settings.pool_connections
         self._search_share = SEARCH_SHARE if has_searches else 0.0
@@ -241,7 +240,7 @@ class Pool:
             raise self.failed(origin, FailureKind.CONNECT)
         host = self._hosts.get(origin)
         if host is None:
-            host = self._hosts[origin] = _Host(self, origin, self._tls)
+            host = self._hosts[origin] = _Host(self, origin, self._tls() if origin.scheme == "https" else None)
         if not self._has_room(host, is_search):
             found = await self._turn(host, is_search)
         elif (found := self._idle(host, is_search)) is None:
@@ -345,7 +344,7 @@ class Pool:
 
     async def _connected(self, host: _Host) -> UpstreamConnection:
         try:
-            addresses = await self._addresses.of(host.name, host.port)
+            addresses = await self._addresses.of(host.url.raw_host or "", host.url.port or 0)
         except OSError as error:
             raise host.failed(FailureKind.DNS, error.errno) from None
         while True:
@@ -364,7 +363,7 @@ class Pool:
             return UpstreamConnection(host, stall_seconds=self._stall_seconds, ends_at=self._ages.end())
 
         # The names in a certificate have no final dot.
-        server_hostname = None if host.tls is None else host.name.rstrip(".")
+        server_hostname = None if host.tls is None else (host.url.raw_host or "").rstrip(".")
         family, _, _, _, (address, port, *_) = addresses[0]
         if len(addresses) == 1 and family == socket.AF_INET:
             # Without a socket of Python's: 65 µs of CPU instead of 160. An IPv6 address may have a scope, which this loses.

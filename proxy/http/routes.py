@@ -14,11 +14,12 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from vecsieve.adapters.backends import Backend
+from vecsieve.adapters.backends import Backend, Transport
 from vecsieve.adapters.contract import Adapter, IndexRules, Operation, RequestHead
+from vecsieve.adapters.writes import WriteAdapter
 from vecsieve.config.addresses import HTTPS_PORT, Host, parse_pattern, read_host
 from vecsieve.config.schema import PineconeSettings, Settings
 
@@ -100,35 +101,29 @@ MOST_REMEMBERED = 1024
 REMEMBERED_CHARACTERS = 512
 
 
+@dataclass(slots=True)
 class Heads:
     """Reads the heads of requests, and caches the results, because the same few paths repeat.
 
     The key is method, path, content type and version. Targets with a query string, which may hold a key, are not cached.
     """
 
-    __slots__ = (
-        "_adapter",
-        "_has_warned",
-        "_is_signature_known",
-        "_known",
-        "_rest",
-        "_routes",
-        "_version_field",
-        "_writes",
-    )
+    _routes: Routes
+    _adapter: Adapter
+    _backend: Backend
+    _rest: Transport = field(init=False)
+    _writes: WriteAdapter | None = field(init=False)
+    _known: dict[tuple[str, str, str, str], Classified] = field(default_factory=dict)
+    _has_warned: bool = False
+    _is_signature_known: bool = False
 
-    def __init__(self, routes: Routes, adapter: Adapter, backend: Backend) -> None:
-        self._routes = routes
-        self._adapter = adapter
-        self._version_field = backend.version_field
-        self._rest = rest = backend.rest
+    def __post_init__(self) -> None:
+        self._rest = rest = self._backend.rest
         self._writes = None if rest.writes is None else rest.writes()
-        self._known: dict[tuple[str, str, str, str], Classified] = {}
-        self._has_warned = self._is_signature_known = False
 
     def read(self, method: str, raw_target: str, headers: Mapping[str, str], index: Origin | None) -> Classified:
         """``index``: of the port that was used."""
-        version = "" if self._version_field is None else headers.get(self._version_field, "")
+        version = "" if self._backend.version_field is None else headers.get(self._backend.version_field, "")
         key = (method, raw_target, headers.get("Content-Type", ""), version)
         known = self._known.get(key)
         if known is not None:

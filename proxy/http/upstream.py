@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 from vecsieve.adapters.contract import Question
@@ -39,7 +39,7 @@ class Upstream:
     """One database. Create it inside the event loop and close it there.
 
     ``tls``: how to verify an https upstream; None: as the settings say. ``may_be_private``: whether a host
-    name may have a private address; None if no request names hosts. ``most``: connections of each pool to all hosts; 0 is unbounded.
+    name may have a private address; None if no request names hosts. ``most``: connections of each pool to all hosts; 0 is unbounded. ``reply_bytes``: the largest body that is read here.
     """
 
     def __init__(
@@ -50,7 +50,10 @@ class Upstream:
         tls: ssl.SSLContext | None = None,
         may_be_private: Callable[[str], bool] | None = None,
         most: int = 0,
+        reply_bytes: int = sys.maxsize,
     ) -> None:
+        self._prefix = settings.prefix
+        self._reply_bytes = reply_bytes
         self._origin = Origin.of(settings.url)
         pool = partial(Pool, settings, events=events or Events(), tls=tls, may_be_private=may_be_private, most=most)
         reads, writes = settings.pool_idle_seconds, min(settings.pool_idle_seconds, WRITE_IDLE_SECONDS)
@@ -114,6 +117,72 @@ class Upstream:
             raise
         return exchange
 
+    async def fetch(  # noqa: PLR0913 - a request has so many parts
+        self,
+        kind: AttemptKind,
+        method: str,
+        target: str,
+        headers: RawHeaders,
+        body: bytes | None,
+        *,
+        seconds: float,
+        trace: Trace | None = None,
+        origin: Origin | None = None,
+        fits: Fits = any_size,
+        is_search: bool = True,
+    ) -> tuple[Exchange, bytes]:
+        """One reply to a request of ours, and its whole body. Raises LostReplyError."""
+        leg = Leg() if trace is None else trace.leg(kind, method, origin)
+        try:
+            reply = await self.open(
+                method=method,
+                raw_target=target,
+                headers=headers if leg.traceparent is None else traced(headers, leg.traceparent),
+                body=body,
+                content_length=None if body is None else len(body),
+                is_search=is_search,
+                deadline_seconds=seconds,
+                origin=origin,
+            )
+            leg.status = reply.status
+            try:
+                return reply, await reply.read_bounded(self._reply_bytes, fits=fits)
+            except (UpstreamExchangeError, LostReplyError):
+                leg.is_cut = True
+                raise
+            finally:
+                await reply.close()
+        except UpstreamExchangeError as failure:
+            is_late = failure.kind is FailureKind.TIMEOUT
+            raise LostReplyError(FailOpen.OVERFETCH_TIMEOUT if is_late else FailOpen.OVERFETCH_RESET) from failure
+        finally:
+            if trace is not None:
+                trace.ended(leg)
+
+    async def ask(self, credentials: RawHeaders, question: Question, seconds: float) -> bytes:
+        """Send a request of our own, without a client; return the body of a successful reply. Raises LostReplyError or RefusedReplyError."""
+        headers = (*credentials, (b"accept-encoding", b"identity"), (b"content-type", b"application/json"))
+        reply, body = await self.fetch(
+            AttemptKind.LOOKUP,
+            question.method,
+            f"{self._prefix}{question.target}",
+            headers,
+            question.body or None,
+            seconds=seconds,
+            is_search=question.method != "PUT",  # a write is never sent twice
+        )
+        return success_of(reply, body)
+
+    async def ask_for_call(
+        self, metadata: Iterable[tuple[str, str | bytes]], question: Question, seconds: float
+    ) -> bytes:
+        """`ask` beside a gRPC call, of databases that answer over REST only. ``metadata``: of the call. Its credentials, and the address of a
+        cluster, become header fields of the same names; nothing else is sent.
+        """
+        texts = [(key, str(value)) for key, value in metadata if not key.endswith("-bin")]
+        credentials = [pair for pair in texts if pair[0] == "authorization" or pair[0].startswith("x-")]
+        return await self.ask([(key.encode(), value.encode()) for key, value in credentials], question, seconds)
+
 
 async def _finished(exchange: Exchange) -> None:
     try:
@@ -136,95 +205,3 @@ def success_of(reply: Exchange, body: bytes) -> bytes:
     if codings and any(reply.raw_headers[place][1].strip().lower() != IDENTITY for place in codings):
         raise LostReplyError(FailOpen.MALFORMED, received_bytes=len(body))  # identity was requested
     return body
-
-
-async def fetched(  # noqa: PLR0913 - a request has so many parts
-    upstream: Upstream,
-    trace: Trace | None,
-    kind: AttemptKind,
-    method: str,
-    target: str,
-    headers: RawHeaders,
-    body: bytes | None,
-    *,
-    seconds: float,
-    most_bytes: int,
-    origin: Origin | None = None,
-    fits: Fits = any_size,
-    is_search: bool = True,
-) -> tuple[Exchange, bytes]:
-    """One reply to a request of ours, and its whole body, of at most ``most_bytes``. Raises LostReplyError."""
-    leg = Leg() if trace is None else trace.leg(kind, method, origin)
-    try:
-        reply = await upstream.open(
-            method=method,
-            raw_target=target,
-            headers=headers if leg.traceparent is None else traced(headers, leg.traceparent),
-            body=body,
-            content_length=None if body is None else len(body),
-            is_search=is_search,
-            deadline_seconds=seconds,
-            origin=origin,
-        )
-        leg.status = reply.status
-        try:
-            return reply, await reply.read_bounded(most_bytes, fits=fits)
-        except (UpstreamExchangeError, LostReplyError):
-            leg.is_cut = True
-            raise
-        finally:
-            await reply.close()
-    except UpstreamExchangeError as failure:
-        is_late = failure.kind is FailureKind.TIMEOUT
-        raise LostReplyError(FailOpen.OVERFETCH_TIMEOUT if is_late else FailOpen.OVERFETCH_RESET) from failure
-    finally:
-        if trace is not None:
-            trace.ended(leg)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnQuestions:
-    """Requests of our own, without a client. ``prefix``: before the database's own paths. ``headers``: our credential."""
-
-    upstream: Upstream
-    prefix: str
-    headers: RawHeaders
-    reply_body_bytes: int
-    seconds: float
-
-    async def ask(self, question: Question) -> bytes:
-        """Send a read; return the body of a successful reply. Raises LostReplyError or RefusedReplyError."""
-        headers = (*self.headers, (b"accept-encoding", b"identity"), (b"content-type", b"application/json"))
-        reply, body = await fetched(
-            self.upstream,
-            None,
-            AttemptKind.LOOKUP,
-            question.method,
-            f"{self.prefix}{question.target}",
-            headers,
-            question.body or None,
-            seconds=self.seconds,
-            most_bytes=self.reply_body_bytes,
-            is_search=question.method != "PUT",  # a write is never sent twice
-        )
-        return success_of(reply, body)
-
-
-def questions_over_rest(
-    questions: Callable[..., OwnQuestions],
-) -> Callable[[Iterable[tuple[str, str | bytes]], Question, float], Awaitable[bytes]]:
-    """Additional REST reads beside gRPC calls, for databases that answer them over REST only."""
-
-    async def ask(metadata: Iterable[tuple[str, str | bytes]], question: Question, seconds: float) -> bytes:
-        """``metadata``: of the call. Its credentials become header fields of the same names; nothing else is sent."""
-        kept = [
-            (key.encode(), str(value).encode()) for key, value in metadata if key == "authorization" or _is_own(key)
-        ]
-        return await questions(headers=kept, seconds=seconds).ask(question)
-
-    return ask
-
-
-def _is_own(key: str) -> bool:
-    """Whether metadata with this key is text for a database or a cloud: a credential, or the address of a cluster."""
-    return key.startswith("x-") and not key.endswith("-bin")

@@ -28,7 +28,7 @@ from ..search.errors import (
 )
 from ..search.hedge import Fits
 from ..telemetry.labels import FailOpen
-from .headers import RawHeaders, Shape, is_forwardable, is_reply_sound, shape_of, without_identity
+from .headers import RawHeaders, Shape, is_reply_sound, shape_of, without_identity
 
 # A larger reply field is refused; aiohttp's 8190 is less than Qdrant's own clients accept.
 REPLY_FIELD_BYTES = 65_536
@@ -241,17 +241,19 @@ class Exchange:
         for message, payload in messages:
             if self._message is not None:
                 self._is_clean = False  # two replies to one request
-            elif message.code == 101 or not 100 <= message.code <= 199:
-                if not _may_pass(message):
-                    self.fail(FailureKind.PROTOCOL)
-                    return
-                self._begin(message, payload)
+            elif (message.code == 101 or not 100 <= message.code <= 199) and not self._begin(message, payload):
+                self.fail(FailureKind.PROTOCOL)
+                return
         if self._payload is not None:
             if self._payload.is_eof():
                 self._whole()
             self._wake()
 
-    def _begin(self, message: RawResponseMessage, payload: StreamReader) -> None:
+    def _begin(self, message: RawResponseMessage, payload: StreamReader) -> bool:
+        """Whether the head can be forwarded unchanged. A 101 that nobody requested cannot."""
+        reason = message.reason.encode("utf-8", "surrogateescape")
+        if message.code == 101 or not is_reply_sound(message.code, message.version, message.raw_headers, reason):
+            return False
         self._message, self._payload = message, payload
         self.status, self.reason, self.raw_headers = message.code, message.reason, message.raw_headers
         self.shape = shape_of(self.raw_headers)
@@ -260,6 +262,7 @@ class Exchange:
             self.shape = shape_of(self.raw_headers)
         length_at = self.shape.length_at
         self.content_length = None if length_at is None else int(self.raw_headers[length_at][1])
+        return True
 
     def lost(self, error: Exception | None) -> None:
         """The connection has ended: the end of a close-delimited body, or a failure."""
@@ -308,7 +311,8 @@ class Exchange:
 
     async def close(self) -> None:
         """End the connection unless the reply is complete; wait until the source of the body is no longer read."""
-        self.abandon()
+        if self.connection is not None:
+            self.abandon()
         self._payload = None
         if self._sending is not None and not self._sending.done():
             await asyncio.wait({self._sending})
@@ -328,14 +332,6 @@ class Exchange:
             self.feed(b"")
         if not self._is_paused and self.connection is not None:
             self.connection.resume_reading()
-
-
-def _may_pass(message: RawResponseMessage) -> bool:
-    """Whether the head can be forwarded unchanged. A 101 that nobody requested cannot."""
-    raw, reason = message.raw_headers, message.reason.encode("utf-8", "surrogateescape")
-    if message.code == 101 or not is_reply_sound(message.code, message.version, raw):
-        return False
-    return is_forwardable(raw) and (reason == b"OK" or is_forwardable([(b"", reason)]))
 
 
 class Owner(Protocol):

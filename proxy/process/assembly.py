@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from ..http.outflow import Backlog
 from ..http.relay import Relay
 from ..http.routes import Heads, IndexRoutes, OneUpstream, Routes
 from ..http.tls import context_of, renew
-from ..http.upstream import OwnQuestions, Upstream, questions_over_rest
+from ..http.upstream import Upstream
 from ..runtime.addresses import DataPort
 from ..runtime.lifecycle import Board
 from ..runtime.loop import LongWork, Owner
@@ -103,7 +102,6 @@ class Process:
         self._owner, self._seed = Owner(), seed
         routes = _routes(settings, self._backend)
         self._upstream = _upstream(settings, events, routes, descriptors)
-        self._questions = _questions(settings, self._upstream)
         self.learned = Learned(clock)
         self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
         self.own_reads = OwnReads(limits.own_reads_share, metrics=metrics, clock=clock)
@@ -238,7 +236,7 @@ class Process:
         gate = None
         if settings.backend in SUPPORTED_BACKENDS:
             gate = self._write_gate(rest, rest.dialect())
-        points = None if gate is None else Points(gate, self._questions, self._services.clock)
+        points = None if gate is None else Points(gate, self._upstream.ask, self._services.clock)
         statistics = None if registry is None else Statistics(registry, points)
         routes = routes_of(settings.api, points, statistics=statistics, feed=self._feed)
         return Api(settings, routes, metrics=metrics, memory=self._services.memory)
@@ -268,7 +266,7 @@ class Process:
             from ..grpc.side import side_of  # loads grpc: 20 MB that nobody else needs
 
             gate = self._write_gate(spoken, spoken.dialect())
-            over_rest = questions_over_rest(self._questions)
+            over_rest = self._upstream.ask_for_call
             self._grpc = side_of(self._settings, self._backend, spoken, self._services, gate, over_rest)
         proxied = [data_port for data_port in data_ports if not data_port.is_for_api]
         fronts = {data_port: front for data_port in proxied if (front := await self._front(data_port)) is not None}
@@ -379,12 +377,13 @@ def _http2(settings: Settings) -> Callable[[], Callable[[bytes], bytes]]:
 
 def _upstream(settings: Settings, events: Events, routes: Routes, descriptors: Budget | None) -> Upstream:
     most = 0 if descriptors is None else descriptors.pool_total
-    return Upstream(settings.upstream, events=events, may_be_private=routes.may_be_private, most=most)
-
-
-def _questions(settings: Settings, upstream: Upstream) -> partial[OwnQuestions]:
-    prefix, most = settings.upstream.prefix, settings.limits.reply_body_bytes
-    return partial(OwnQuestions, upstream=upstream, prefix=prefix, reply_body_bytes=most)
+    return Upstream(
+        settings.upstream,
+        events=events,
+        may_be_private=routes.may_be_private,
+        most=most,
+        reply_bytes=settings.limits.reply_body_bytes,
+    )
 
 
 def _feed(metrics: Metrics) -> Feed:

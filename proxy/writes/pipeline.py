@@ -11,7 +11,7 @@ The transports implement ``ClientExchange``; each step that differs between them
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -20,10 +20,12 @@ from vecsieve.adapters.contract import Operation
 from ..runtime.memory import Pressure
 from ..search.context.clients import Client
 from ..search.context.overrides import OverrideError
+from ..search.errors import RejectedReplyError
 from ..search.exchange import Exchange, TransportAnswer
 from ..search.hedge import Gate
 from ..search.limits import Place
 from ..search.policy import ResolvedPolicy, Rules
+from ..search.report import plain_headers
 from ..search.service import ProcessServices, SearchService
 from ..telemetry.labels import AttemptKind, Bypass, FailOpen, Shed
 from ..telemetry.requests import RequestRecord
@@ -60,6 +62,17 @@ class ClientExchange(Exchange[A], WriteExchange[A]):
     ruled_by: str = field(default="", init=False)
     policy: ResolvedPolicy = field(init=False)
     rules: Rules = field(init=False)
+    _refusal: A | None = field(default=None, init=False)
+
+    def refusal(self) -> A:
+        if self._refusal is None:
+            raise RejectedReplyError(FailOpen.INTERNAL)
+        return self._refusal
+
+    def plain_headers(self) -> Sequence[tuple[str, str]]:
+        """Fields of ours for the database's own answer to a search."""
+        is_on = self.rules.report_header and self.policy.mode == "on"
+        return plain_headers(self.record.bypass, self.record.fail_open, is_on=is_on)
 
     def failed_open(self, reason: FailOpen) -> None:
         self.record.failed_open(reason)

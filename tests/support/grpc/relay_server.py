@@ -10,9 +10,9 @@ from pathlib import Path
 import grpc
 
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.grpc.relay import answer, received, relay, send
+from vecsieve.proxy.grpc.relay import Sizes, answer, end_with, received, relay, send
 from vecsieve.proxy.grpc.side import server_options
-from vecsieve.proxy.grpc.status import Answer, Failure
+from vecsieve.proxy.grpc.status import Outcome
 from vecsieve.proxy.grpc.upstream import Channels
 from vecsieve.proxy.runtime.addresses import Origin
 
@@ -27,13 +27,18 @@ class BareHandler(grpc.GenericRpcHandler):
     origin: Origin
     is_unary: bool
     is_search: bool
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[Outcome] = field(default_factory=list)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:
         method = handler_call_details.method
 
         async def stream(_: object, context: Context) -> None:
-            self._count((await relay(self.channels, context, method=method, origin=self.origin)).failure)
+            sizes = Sizes()
+            outcome = await relay(
+                self.channels, context, method=method, origin=self.origin, traceparent=None, sizes=sizes
+            )
+            self._count(outcome)
+            end_with(context, outcome)
 
         async def unary(_: object, context: Context) -> bytes:
             outcome = await send(
@@ -55,8 +60,8 @@ class BareHandler(grpc.GenericRpcHandler):
         )
         return made
 
-    def _count(self, outcome: Answer | Failure | None) -> None:
-        if isinstance(outcome, Failure):
+    def _count(self, outcome: Outcome) -> None:
+        if not outcome.is_success:
             self.failures.append(outcome)
 
 

@@ -17,7 +17,7 @@ from vecsieve.proxy.http.connections import Events
 from vecsieve.proxy.http.headers import Target
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.outflow import Backlog
-from vecsieve.proxy.http.relay import Relay
+from vecsieve.proxy.http.relay import Passage, Relay
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.runtime.addresses import DataPort
 from vecsieve.proxy.runtime.loop import Owner
@@ -105,7 +105,7 @@ async def bare_relay(
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         body = RequestBody(request, idle_seconds=limits.stream_idle_timeout_seconds)
         target = Target(request.raw_path, request.raw_path)
-        return await relay.relay(request, body, target=target, is_search=searches)
+        return await relay.relay(request, body, Passage(target=target, is_search=searches))
 
     server = DataServer(handler, limits, answers, heard)
     listener = await listen(server, limits, DataPort("127.0.0.1", 0))

@@ -12,8 +12,8 @@ from support.jobs.reports import REPORT
 from vecsieve.adapters.base import GrpcDialect
 from vecsieve.adapters.contract import Question, RequestHead
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
-from vecsieve.proxy.grpc.status import Answer, Failure, no_message, unreachable
+from vecsieve.proxy.grpc.exchange import GrpcExchange
+from vecsieve.proxy.grpc.status import Outcome, no_message, unreachable
 from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import FailureKind, LostReplyError, RefusedReplyError, RejectedReplyError
 from vecsieve.proxy.search.exchange import Exchange
@@ -23,8 +23,8 @@ from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 from vecsieve.proxy.telemetry.spans import Code
 
 INITIAL, TRAILING = (("date", "now"),), (("t-bin", b"\0"),)
-SUCCESS = Answer(message=b"upstream's", initial=INITIAL, trailing=TRAILING)
-OWN = Answer(message=b"to the client's own message")
+SUCCESS = Outcome(message=b"upstream's", initial=INITIAL, trailing=TRAILING)
+OWN = Outcome(message=b"to the client's own message")
 
 
 METHOD = "/a.Service/Search"
@@ -68,8 +68,8 @@ def exchange(outcome: Outcome = SUCCESS, *, report_header: bool = True) -> Scrip
 QUESTION = Question(method="POST", target="/a.Service/Describe", body=b"what")
 
 
-def failing(code: int, details: str = "", kind: FailureKind | None = None) -> Failure:
-    return Failure(code=code, details=details, kind=kind, trailing=(("retry-after", "7"),))
+def failing(code: int, details: str = "", kind: FailureKind | None = None) -> Outcome:
+    return Outcome(code=code, details=details, kind=kind, trailing=(("retry-after", "7"),))
 
 
 async def test_it_is_what_the_ladder_and_the_first_step_take() -> None:
@@ -81,7 +81,7 @@ async def test_a_success_gives_its_message_and_its_metadata_stands_around_ours()
     made = exchange()
     assert await made.send(b"widened", seconds=2.0, fits=lambda _: True) == b"upstream's"
     answer = made.answer(b"ours", REPORT)
-    assert answer == Answer(
+    assert answer == Outcome(
         message=b"ours", initial=(*INITIAL, ("x-vecsieve", header_value(REPORT))), trailing=TRAILING
     )
     assert (answer.is_success, answer.body_bytes) == (True, 4)
@@ -111,7 +111,7 @@ def test_without_a_success_there_is_no_answer_and_without_a_refusal_none_of_thos
         (no_message(), FailOpen.OVERFETCH_RESET),
     ],
 )
-async def test_what_broke_on_the_way_is_lost(failure: Failure, reason: FailOpen) -> None:
+async def test_what_broke_on_the_way_is_lost(failure: Outcome, reason: FailOpen) -> None:
     made = exchange(failure)
     with pytest.raises(LostReplyError) as lost:
         await made.send(b"widened", seconds=2.0, fits=lambda _: True)

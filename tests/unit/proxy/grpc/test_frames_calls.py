@@ -14,6 +14,7 @@ from support.network.shared_ports import ALONE, both_servers, called
 from support.network.streams import listening, serving_at
 from vecsieve.proxy.grpc.connections import InnerSocket, SharedConnections
 from vecsieve.proxy.grpc.frames import CALL_BYTES, HASTY_RESETS, MOST_WAITING, Calls, OpenStreams
+from vecsieve.proxy.grpc.messages import Unfinished
 from vecsieve.proxy.grpc.shared_port import PREFACE
 from vecsieve.proxy.grpc.splice import Splice
 from vecsieve.proxy.http.connections import Connections
@@ -174,7 +175,7 @@ def test_heads_are_held_until_their_messages_end(said: list[tuple[bool, int, int
 
 
 def test_beyond_the_bound_the_connection_with_most_heads_loses_its_oldest_call() -> None:
-    calls, shed = Calls(heads_bytes=5 * CALL_BYTES), list[str]()
+    calls, shed = Calls(heads=Unfinished(5 * CALL_BYTES)), list[str]()
     one, other = OpenStreams(calls, float), OpenStreams(calls, float)
     one.messages.shed = lambda: shed.append("one")
     for number in (1, 3, 5, 7):
@@ -187,7 +188,7 @@ def test_beyond_the_bound_the_connection_with_most_heads_loses_its_oldest_call()
 
 
 def test_one_call_alone_may_have_a_head_above_the_bound() -> None:
-    calls = Calls(heads_bytes=1)
+    calls = Calls(heads=Unfinished(1))
     streams = OpenStreams(calls, float)
     assert read(streams, 1) == []
     assert read(streams, 3) == [1]
@@ -201,7 +202,7 @@ def read(streams: OpenStreams, number: int) -> list[int]:
 
 
 async def test_calls_without_messages_are_reset_in_the_core_and_for_their_client() -> None:
-    calls = Calls(heads_bytes=20 * CALL_BYTES)
+    calls = Calls(heads=Unfinished(20 * CALL_BYTES))
     async with asyncio.timeout(60), both_servers(calls=calls) as both:
         reader, writer = await asyncio.open_connection(*both.address.rsplit(":", 1))
         writer.write(BEGUN + b"".join(head_of(number) for number in range(1, 61, 2)))

@@ -6,10 +6,9 @@ from prometheus_client import CollectorRegistry
 from support.deploy.expositions import value
 from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.proxy.grpc.status import (
-    Answer,
-    Failure,
+    HTTP_STATUSES,
+    Outcome,
     answered_locally,
-    http_status,
     local_answer,
     local_failure,
     no_message,
@@ -23,8 +22,8 @@ from vecsieve.proxy.telemetry.labels import LocalError, Origin, UpstreamError
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.spans import Code
 
-REFUSED = Failure(code=Code.NOT_FOUND, details="no collection")
-BROKEN = Failure(code=Code.UNAVAILABLE, details="Socket closed", kind=FailureKind.RESET)
+REFUSED = Outcome(code=Code.NOT_FOUND, details="no collection")
+BROKEN = Outcome(code=Code.UNAVAILABLE, details="Socket closed", kind=FailureKind.RESET)
 
 
 def counts(registry: CollectorRegistry, name: str, kinds: type[LocalError | UpstreamError]) -> dict[str, float]:
@@ -43,7 +42,7 @@ def counts(registry: CollectorRegistry, name: str, kinds: type[LocalError | Upst
         *((unreachable(kind), {kind.value: 1}) for kind in (FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS)),
     ],
 )
-def test_what_broke_on_the_way_is_an_error_of_upstreams(failure: Failure, kinds: dict[str, float]) -> None:
+def test_what_broke_on_the_way_is_an_error_of_upstreams(failure: Outcome, kinds: dict[str, float]) -> None:
     upstream_failed(Metrics(registry := CollectorRegistry(), backend="qdrant"), failure)
     assert counts(registry, "upstream_errors_total", UpstreamError) == kinds
     assert counts(registry, "local_errors_total", LocalError) == {}
@@ -59,7 +58,7 @@ def test_what_broke_on_the_way_is_an_error_of_upstreams(failure: Failure, kinds:
         (unsendable(), {"bad_request": 1}),
     ],
 )
-def test_what_a_client_gets_instead_of_an_answer_is_an_error_of_ours(failure: Failure, kinds: dict[str, float]) -> None:
+def test_what_a_client_gets_instead_of_an_answer_is_an_error_of_ours(failure: Outcome, kinds: dict[str, float]) -> None:
     answered_locally(Metrics(registry := CollectorRegistry(), backend="qdrant"), failure)
     assert counts(registry, "local_errors_total", LocalError) == kinds
 
@@ -68,7 +67,7 @@ def test_every_way_to_fail_has_a_name_in_the_metrics() -> None:
     for kind in FailureKind:
         upstream_failed(
             Metrics(registry := CollectorRegistry(), backend="qdrant"),
-            Failure(code=Code.UNAVAILABLE, details="", kind=kind),
+            Outcome(code=Code.UNAVAILABLE, details="", kind=kind),
         )
         assert sum(counts(registry, "upstream_errors_total", UpstreamError).values()) == 1, kind
 
@@ -77,7 +76,7 @@ def test_every_way_to_fail_has_a_name_in_the_metrics() -> None:
     ("outcome", "origin"),
     [
         (None, Origin.UPSTREAM),
-        (Answer(message=b"the database's"), Origin.UPSTREAM),
+        (Outcome(message=b"the database's"), Origin.UPSTREAM),
         (
             local_answer(NativeAnswer(status=Code.OK, content_type="", body=b"a write of which nothing is left")),
             Origin.PROXY,
@@ -88,10 +87,10 @@ def test_every_way_to_fail_has_a_name_in_the_metrics() -> None:
         (unsendable(), Origin.PROXY),
     ],
 )
-def test_the_database_speaks_only_where_it_was_heard(outcome: Answer | Failure | None, origin: Origin) -> None:
+def test_the_database_speaks_only_where_it_was_heard(outcome: Outcome | None, origin: Origin) -> None:
     assert speaker(outcome) is origin
 
 
 @pytest.mark.parametrize(("failure", "number"), [(None, 200), (REFUSED, 404), (BROKEN, 503), (unsendable(), 400)])
-def test_a_call_counts_under_the_status_that_http_would_give(failure: Failure | None, number: int) -> None:
-    assert http_status(Code.OK if failure is None else failure.code) == number
+def test_a_call_counts_under_the_status_that_http_would_give(failure: Outcome | None, number: int) -> None:
+    assert HTTP_STATUSES[Code.OK if failure is None else failure.code] == number

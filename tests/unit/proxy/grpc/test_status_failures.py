@@ -3,7 +3,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from vecsieve.proxy.grpc.status import STATUS_CODES, Answer, Failure, failure_of, no_message, unreachable, unsendable
+from vecsieve.proxy.grpc.status import STATUS_CODES, Outcome, failure_of, no_message, unreachable, unsendable
 from vecsieve.proxy.search.errors import FailureKind
 
 ORIGIN = (("x-vecsieve-origin", "proxy"),)
@@ -67,7 +67,7 @@ def test_a_status_without_details_has_empty_ones() -> None:
 
 def test_every_code_is_known_by_its_number() -> None:
     assert {code.value[0]: code for code in grpc.StatusCode} == STATUS_CODES
-    assert Failure(code=5, details="").status_code is grpc.StatusCode.NOT_FOUND
+    assert Outcome(code=5, details="").status_code is grpc.StatusCode.NOT_FOUND
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_every_code_is_known_by_its_number() -> None:
         (unsendable(), grpc.StatusCode.INVALID_ARGUMENT, None),
     ],
 )
-def test_our_own_answers_say_whose_they_are(failure: Failure, code: grpc.StatusCode, kind: FailureKind | None) -> None:
+def test_our_own_answers_say_whose_they_are(failure: Outcome, code: grpc.StatusCode, kind: FailureKind | None) -> None:
     assert (failure.status_code, failure.kind, failure.trailing, failure.is_local) == (code, kind, ORIGIN, True)
     assert failure.details
 
 
 def test_success_and_size_are_read_alike_from_answers_and_failures() -> None:
-    assert (Answer(message=b"12").is_success, Answer(message=b"12").body_bytes) == (True, 2)
+    assert (Outcome(message=b"12").is_success, Outcome(message=b"12").body_bytes) == (True, 2)
     assert (no_message().is_success, no_message().body_bytes) == (False, 0)

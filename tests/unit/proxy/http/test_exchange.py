@@ -28,7 +28,7 @@ LIMIT = 100
 
 @pytest.fixture
 async def upstream() -> AsyncIterator[Upstream]:
-    made = Upstream(UpstreamSettings(url="http://127.0.0.1:9"))
+    made = Upstream(UpstreamSettings(url="http://127.0.0.1:9"), reply_bytes=LIMIT)
     yield made
     await made.close()
 

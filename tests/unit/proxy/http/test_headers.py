@@ -10,10 +10,10 @@ from vecsieve.proxy.http.headers import (
     EXACTING,
     HOP_BY_HOP,
     VOUCHING,
+    are_forwardable,
     around_other_bytes,
     for_client,
     framed,
-    is_forwardable,
     is_reply_sound,
     objection,
     replaced,
@@ -135,7 +135,7 @@ def test_forwardable_is_what_survives_the_serializer(value: bytes) -> None:
         fine = not any((ord(char) < 0x20 and char != "\t") or ord(char) == 0x7F for char in text)
     except UnicodeDecodeError:
         fine = False
-    assert is_forwardable([(b"x", value)]) is fine
+    assert are_forwardable((b"x", value)) is fine
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.http.relay import ReplyObserver
+from vecsieve.proxy.http.outflow import ReplyObserver
 from vecsieve.proxy.http.upstream_connection import Exchange
 
 
@@ -16,6 +16,10 @@ from vecsieve.proxy.http.upstream_connection import Exchange
 class Head:
     status: int = 200
     raw_headers: tuple[tuple[bytes, bytes], ...] = field(default=())
+
+    @property
+    def content_length(self) -> int | None:
+        return next((int(value) for name, value in self.raw_headers if name.lower() == b"content-length"), None)
 
 
 def heard(
