@@ -1,17 +1,10 @@
 """Any search on any collection of the real engine, as properties: off and shadow say what a direct call says, on says a
 part of it.
-
-Ties: where scores are equal the engine's order depends on the limit (its heap is unstable), so that two direct calls with
-different limits disagree as well. The laws about order therefore speak of runs of equal scores, not of places in one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,35 +12,16 @@ from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 
 from support.exchanges.any_collection import Collection, collections, random_vector
-from support.exchanges.any_request import UNORDERED, Request, missing, requests
+from support.exchanges.any_ranking import EVERYONE, Point, Ranking, is_unordered, loaded, report_of, widest
+from support.exchanges.any_request import Request, missing, requests
 from support.process.stack import Answer, exchange
 from support.qdrant import planted
 
-EVERYONE = 400  # more than any collection here holds
 PAGED_EXAMPLES = settings().max_examples // 6  # each asks for a hundred pages
-APART = 32  # dimensions from which no two of forty random vectors are near each other
-
-
-@contextmanager
-def loaded(engine: str, collection: Collection) -> Iterator[None]:
-    made = exchange(engine, "PUT", collection.path, collection.creation())
-    assert made.status == 200, made.body
-    try:
-        if collection.points:
-            filled = exchange(engine, "PUT", f"{collection.path}/points?wait=true", collection.upsert())
-            assert filled.status == 200, filled.body
-        yield
-    finally:
-        exchange(engine, "DELETE", collection.path)
 
 
 def ask(url: str, collection: Collection, request: Request) -> Answer:
     return exchange(url, "POST", collection.path + request.path, request.text)
-
-
-def is_unordered(request: Request) -> bool:
-    """Whether two equal direct calls may differ."""
-    return any(f'"{word}"' in json.dumps(item.get("query")) for item in request.items for word in UNORDERED)
 
 
 def same(one: Answer, other: Answer, collection: Collection, request: Request) -> bool:
@@ -100,7 +74,7 @@ def check(engine: str, collection: Collection, request: Request, *, direct: Answ
         return
     assert envelope(through) == envelope(direct)
     lists = [request.results(answer.body) for answer in (direct, through)]
-    report = reported(through)
+    report = report_of(through.header("x-vecsieve"))
     assert missing(*lists) == report.get("short", 0), "as many as a direct call gives, or said to be short"
     if is_unordered(request):
         return
@@ -109,84 +83,19 @@ def check(engine: str, collection: Collection, request: Request, *, direct: Answ
         if everyone.status != 200:  # an unknown vector is an error only where there is a point to look for it
             assert own == found == []
             continue
-        ranking = Ranking.of(request.of(item).results(everyone.body)[0])
-        is_part(found, ranking, own=own, offset=item.get("offset"), is_shuffled=collection.shuffles)
-        if report.get("clusters") == report.get("pool"):
-            assert [ranking.runs[id_of(point)] for point in found] == [ranking.runs[id_of(point)] for point in own]
-        elif not request.is_batch and not item.get("offset"):
-            is_distinct(found, ranking, item, collection, pool=int(report["pool"]))
+        ranking = Ranking.of(request.of(item).results(everyone.body)[0], read)
+        ranking.check(found, item, collection, own=own, report=report, is_batch=request.is_batch)
 
 
-def reported(answer: Answer) -> dict[str, float]:
-    """The report header's figures; empty without it, and for a search that was left alone."""
-    value = answer.header("x-vecsieve")
-    return (
-        {}
-        if value is None or value.startswith(("bypass=", "fail_open="))
-        else {name: float(number) for name, _, number in (p.partition("=") for p in value.split(";"))}
-    )
-
-
-def widest(item: dict[str, Any]) -> dict[str, Any]:
-    return {**{name: value for name, value in item.items() if name not in {"top", "offset"}}, "limit": EVERYONE}
+def read(point: bytes) -> Point:
+    value = json.loads(point)
+    return Point(value["id"], value["score"], value)
 
 
 def envelope(answer: Answer) -> list[tuple[str, Any]]:
     """All members but the result and the time, in their order."""
     whole = json.loads(answer.timeless)
     return [(name, None if name == "result" else value) for name, value in whole.items()]
-
-
-def id_of(point: bytes) -> Any:
-    return json.loads(point)["id"]
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """Everyone in upstream's order. ``runs``: id -> number of its run of equal scores. ``texts``: id -> its bytes."""
-
-    runs: dict[Any, int]
-    texts: dict[Any, bytes]
-    scores: list[float]
-
-    @classmethod
-    def of(cls, points: list[bytes]) -> Ranking:
-        read = [json.loads(point) for point in points]
-        scores = [point["score"] for point in read]
-        steps = [0, *(one != other for one, other in pairwise(scores))][: len(scores)]
-        ids = [point["id"] for point in read]
-        runs = dict(zip(ids, np.cumsum(steps).tolist(), strict=True))
-        return cls(runs, dict(zip(ids, points, strict=True)), scores)
-
-
-def is_part(found: list[bytes], ranking: Ranking, *, own: list[bytes], offset: int | None, is_shuffled: bool) -> None:
-    """The laws of one list. ``own``: the direct answer's."""
-    ids = [id_of(point) for point in found]
-    assert len(set(ids)) == len(ids), "nobody twice"
-    for identifier, point in zip(ids, found, strict=True):
-        assert point == ranking.texts[identifier] or (
-            is_shuffled and json.loads(point) == json.loads(ranking.texts[identifier])
-        ), "upstream's own bytes"
-    order = [ranking.runs[identifier] for identifier in ids]
-    assert order == sorted(order), "in upstream's order"
-    if own and not offset:
-        assert order[0] == 0, "the first is upstream's first"
-
-
-def is_distinct(
-    found: list[bytes], ranking: Ranking, item: dict[str, Any], collection: Collection, *, pool: int
-) -> None:
-    """Copies come only when there is nobody else left in the pool. Judged where random vectors are never near."""
-    dense = item.get("query", item.get("vector"))
-    if isinstance(dense, dict) and "nearest" in dense:
-        dense = dense["nearest"]
-    if not (isinstance(dense, list) and len(dense) >= APART and collection.vector_names == ("",)) or "prefetch" in item:
-        return
-    family = {point["id"]: json.dumps(point["vector"]) for point in collection.points}
-    there = {family[identifier] for identifier in list(ranking.runs)[:pool]}
-    kept = {family[id_of(point)] for point in found}
-    event("distinct")
-    assert len(kept) == min(len(found), len(there))
 
 
 @settings(max_examples=PAGED_EXAMPLES)
@@ -201,7 +110,7 @@ def test_pages_of_every_size_are_slices_of_one_sequence_of_everyone(
     query = random_vector(rng, size, multi=name in collection.multi)
     item = {"query": query, **({"using": name} if name else {})}
     with loaded(engine, collection):
-        everyone = Ranking.of(pages(engine, collection, item, step=EVERYONE, total=EVERYONE))
+        everyone = Ranking.of(pages(engine, collection, item, step=EVERYONE, total=EVERYONE), read)
         count = len(everyone.scores)
         # The proxy may know another collection of this name, and what it knows costs one search its improvement.
         pages(on, collection, item, step=2, total=2)

@@ -1,34 +1,28 @@
 """Any search on any collection of the real engine, said in gRPC, as properties: off and shadow say what a direct call says, on
-says a part of it. The collections and requests are those of REST's test, with its word on ties.
+says a part of it. The collections and requests are those of REST's test, judged by the same laws.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from support.exchanges.any_collection import Collection, collections
-from support.exchanges.any_request import UNORDERED, Request, missing, requests
+from support.exchanges.any_ranking import Point, Ranking, is_unordered, loaded, report_of, widest
+from support.exchanges.any_request import Request, missing, requests
 from support.grpc.calls import Pairs, Seen
 from support.grpc.stack import Asker
 from support.process import stack
-from support.process.stack import exchange
 from support.qdrant.embedded import start_embedded_grpc_process
 from support.qdrant.grpc_searches import Said, id_of, point_of, said
 
-EVERYONE = 400  # more than any collection here holds
 EXAMPLES = max(1, settings().max_examples // 2)  # the other half of the laws is tested over REST
-APART = 32  # dimensions from which no two of forty random vectors are near each other
 SHADOW: Pairs = (("x-vecsieve-mode", "shadow"),)
 OFF: Pairs = (("x-vecsieve-mode", "off"),)
 
@@ -50,31 +44,12 @@ def world() -> Iterator[World]:
         yield World(url, opened.enter_context(Asker(rpc)), opened.enter_context(Asker(proxy)))
 
 
-@contextmanager
-def loaded(url: str, collection: Collection) -> Iterator[None]:
-    made = exchange(url, "PUT", collection.path, collection.creation())
-    assert made.status == 200, made.body
-    try:
-        if collection.points:
-            filled = exchange(url, "PUT", f"{collection.path}/points?wait=true", collection.upsert())
-            assert filled.status == 200, filled.body
-        yield
-    finally:
-        exchange(url, "DELETE", collection.path)
-
-
 def call_of(collection: Collection, request: Request) -> Said | None:
     """The request in gRPC; None where it cannot be said there."""
     try:
         return said(request.operation, collection.name, request.items, is_batch=request.is_batch)
     except (ValidationError, ValueError, TypeError):
         return None
-
-
-def is_unordered(request: Request) -> bool:
-    """Whether two equal direct calls may differ."""
-    words = [f'"{word}"' for word in UNORDERED]
-    return any(word in json.dumps(item.get("query")) for item in request.items for word in words)
 
 
 def same(one: Seen, other: Seen, collection: Collection, request: Request, call: Said) -> bool:
@@ -132,73 +107,20 @@ def check(world: World, collection: Collection, request: Request, call: Said, *,
     if is_unordered(request):
         return
     for own, found, item in zip(*lists, request.items, strict=True):
-        widest = request.of(
-            {**{name: it for name, it in item.items() if name not in {"top", "offset"}}, "limit": EVERYONE}
-        )
-        asked = call_of(collection, widest)
+        asked = call_of(collection, request.of(widest(item)))
         assert asked is not None
         everyone = world.engine.ask(asked)
         if not everyone.messages:  # an unknown vector is an error only where there is a point to look for it
             assert own == found == []
             continue
-        ranking = Ranking.of(asked.results(everyone.messages[0])[0])
-        is_part(found, ranking, own=own, offset=item.get("offset"), is_shuffled=collection.shuffles)
-        if report.get("clusters") == report.get("pool"):
-            assert [ranking.runs[id_of(point)] for point in found] == [ranking.runs[id_of(point)] for point in own]
-        elif not request.is_batch and not item.get("offset"):
-            is_distinct(found, ranking, item, collection, pool=int(report["pool"]))
+        ranking = Ranking.of(asked.results(everyone.messages[0])[0], read)
+        ranking.check(found, item, collection, own=own, report=report, is_batch=request.is_batch)
+
+
+def read(point: bytes) -> Point:
+    value = point_of(point)
+    return Point(id_of(point), value.score, value)
 
 
 def reported(seen: Seen) -> dict[str, float]:
-    """The report's figures; empty without it, and where it says why the search was left alone."""
-    values = [
-        str(value)
-        for name, value in seen.initial
-        if name == "x-vecsieve" and not str(value).startswith(("bypass=", "fail_open="))
-    ]
-    pairs = [pair.partition("=") for pair in (values[0].split(";") if values else ())]
-    return {name: float(number) for name, _, number in pairs}
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """Everyone in upstream's order. ``runs``: id -> number of its run of equal scores. ``texts``: id -> its bytes."""
-
-    runs: dict[Any, int]
-    texts: dict[Any, bytes]
-
-    @classmethod
-    def of(cls, points: list[bytes]) -> Ranking:
-        scores = [point_of(point).score for point in points]
-        steps = [0, *(one != other for one, other in pairwise(scores))][: len(scores)]
-        ids = [id_of(point) for point in points]
-        runs = dict(zip(ids, np.cumsum(steps).tolist(), strict=True))
-        return cls(runs, dict(zip(ids, points, strict=True)))
-
-
-def is_part(found: list[bytes], ranking: Ranking, *, own: list[bytes], offset: int | None, is_shuffled: bool) -> None:
-    """The laws of one list. ``own``: the direct answer's."""
-    ids = [id_of(point) for point in found]
-    assert len(set(ids)) == len(ids), "nobody twice"
-    for identifier, point in zip(ids, found, strict=True):
-        there = ranking.texts[identifier]
-        assert point == there or (is_shuffled and point_of(point) == point_of(there)), "upstream's own bytes"
-    order = [ranking.runs[identifier] for identifier in ids]
-    assert order == sorted(order), "in upstream's order"
-    if own and not offset:
-        assert order[0] == 0, "the first is upstream's first"
-
-
-def is_distinct(
-    found: list[bytes], ranking: Ranking, item: dict[str, Any], collection: Collection, *, pool: int
-) -> None:
-    """Copies come only when there is nobody else left in the pool. Judged where random vectors are never near."""
-    dense = item.get("query", item.get("vector"))
-    if isinstance(dense, dict) and "nearest" in dense:
-        dense = dense["nearest"]
-    if not (isinstance(dense, list) and len(dense) >= APART and collection.vector_names == ("",)) or "prefetch" in item:
-        return
-    family = {point["id"]: json.dumps(point["vector"]) for point in collection.points}
-    there = {family[identifier] for identifier in list(ranking.runs)[:pool]}
-    event("distinct")
-    assert len({family[id_of(point)] for point in found}) == min(len(found), len(there))
+    return report_of(next((str(value) for name, value in seen.initial if name == "x-vecsieve"), None))

@@ -3,6 +3,7 @@
 conversation     one request, and a server that answers any version of it
 any_collection   collections as a stranger would have them
 any_message      HTTP messages as a stranger would word them
+any_ranking      the laws of an answer to any search
 any_request      requests as a stranger would send them
 fused_requests   fusions of several searches, drawn from numbers
 hostile_bodies   bodies that are cheap to send and costly to read
