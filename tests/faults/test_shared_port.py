@@ -11,7 +11,7 @@ import pytest
 
 from support.network.certificates import Certificates, make_certificates
 from support.network.faulty_upstream import RawClient
-from support.network.loops import LoopFactory, both_loops, run
+from support.network.loops import on_both_loops
 from support.network.shared_ports import ALONE, BothServers, as_it_came, both_servers, called
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.grpc.shared_port import PREFACE
@@ -136,84 +136,75 @@ async def test_handshakes_count_too_and_have_a_deadline(files: Certificates) -> 
             await each.close()
 
 
-@both_loops
-def test_a_failed_or_cut_handshake_leaves_nothing_open(loop: LoopFactory, files: Certificates) -> None:
-    async def story() -> None:
-        tls = server_context(files.leaf, files.key, with_grpc=True)
-        async with both_servers(tls=tls) as both:
-            before = _descriptors()
-            for _ in range(5):
-                client = await RawClient.connect(both.port)
-                await client.send(b"GET / HTTP/1.1\r\nHost: plain\r\n\r\n")
-                await ended(client)
-                await client.close()
-                with pytest.raises(ssl.SSLError):
-                    await asyncio.open_connection("localhost", both.port, ssl=ssl.create_default_context())
-                gone = await RawClient.connect(both.port)
-                gone.reset()
-            await emptied(both)
-            await asyncio.sleep(0.05)
-            assert _descriptors() <= before
-            late = await RawClient.connect(both.port)
-            await asyncio.sleep(0.05)
-            await both.shared.close(grace_seconds=SECONDS)
-            await late.close()
-            await asyncio.sleep(0.05)
-            assert both.connections == 0
-            assert _descriptors() <= before
-
-    run(loop, story())
+@on_both_loops
+async def test_a_failed_or_cut_handshake_leaves_nothing_open(files: Certificates) -> None:
+    tls = server_context(files.leaf, files.key, with_grpc=True)
+    async with both_servers(tls=tls) as both:
+        before = _descriptors()
+        for _ in range(5):
+            client = await RawClient.connect(both.port)
+            await client.send(b"GET / HTTP/1.1\r\nHost: plain\r\n\r\n")
+            await ended(client)
+            await client.close()
+            with pytest.raises(ssl.SSLError):
+                await asyncio.open_connection("localhost", both.port, ssl=ssl.create_default_context())
+            gone = await RawClient.connect(both.port)
+            gone.reset()
+        await emptied(both)
+        await asyncio.sleep(0.05)
+        assert _descriptors() <= before
+        late = await RawClient.connect(both.port)
+        await asyncio.sleep(0.05)
+        await both.shared.close(grace_seconds=SECONDS)
+        await late.close()
+        await asyncio.sleep(0.05)
+        assert both.connections == 0
+        assert _descriptors() <= before
 
 
 def _descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-@both_loops
-def test_draining_lets_a_call_finish_and_ends_the_connection_by_goaway(loop: LoopFactory) -> None:
-    async def story() -> None:
-        begun, may_end = asyncio.Event(), asyncio.Event()
+@on_both_loops
+async def test_draining_lets_a_call_finish_and_ends_the_connection_by_goaway() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
 
-        async def waits(message: bytes) -> bytes:
-            begun.set()
-            await may_end.wait()
-            return message
+    async def waits(message: bytes) -> bytes:
+        begun.set()
+        await may_end.wait()
+        return message
 
-        async with both_servers(echo=waits) as both, channel(both) as through:
-            call = asyncio.ensure_future(called(through, b"in flight"))
-            await begun.wait()
-            both.listening.close()
-            ending = asyncio.gather(both.grpc_server.stop(SECONDS), both.shared.close(grace_seconds=SECONDS))
-            await asyncio.sleep(0.1)
-            assert not ending.done()
-            may_end.set()
-            assert await call == b"in flight"
-            await asyncio.wait_for(ending, SECONDS)
-            assert both.connections == 0
-
-    run(loop, story())
+    async with both_servers(echo=waits) as both, channel(both) as through:
+        call = asyncio.ensure_future(called(through, b"in flight"))
+        await begun.wait()
+        both.listening.close()
+        ending = asyncio.gather(both.grpc_server.stop(SECONDS), both.shared.close(grace_seconds=SECONDS))
+        await asyncio.sleep(0.1)
+        assert not ending.done()
+        may_end.set()
+        assert await call == b"in flight"
+        await asyncio.wait_for(ending, SECONDS)
+        assert both.connections == 0
 
 
-@both_loops
-def test_after_the_grace_a_call_is_cut(loop: LoopFactory) -> None:
-    async def story() -> None:
-        async def never(message: bytes) -> bytes:
-            await asyncio.sleep(600)
-            return message
+@on_both_loops
+async def test_after_the_grace_a_call_is_cut() -> None:
+    async def never(message: bytes) -> bytes:
+        await asyncio.sleep(600)
+        return message
 
-        async with both_servers(echo=never) as both, channel(both) as through:
-            call = asyncio.ensure_future(called(through, b"too long"))
-            async with asyncio.timeout(SECONDS):
-                while not len(both.shared):
-                    await asyncio.sleep(0.01)
-            both.listening.close()
-            await asyncio.wait_for(both.shared.close(grace_seconds=0.1), SECONDS)
-            with pytest.raises(grpc.aio.AioRpcError) as cut:
-                await call
-            assert cut.value.code() is grpc.StatusCode.UNAVAILABLE
-            assert both.connections == 0
-
-    run(loop, story())
+    async with both_servers(echo=never) as both, channel(both) as through:
+        call = asyncio.ensure_future(called(through, b"too long"))
+        async with asyncio.timeout(SECONDS):
+            while not len(both.shared):
+                await asyncio.sleep(0.01)
+        both.listening.close()
+        await asyncio.wait_for(both.shared.close(grace_seconds=0.1), SECONDS)
+        with pytest.raises(grpc.aio.AioRpcError) as cut:
+            await call
+        assert cut.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert both.connections == 0
 
 
 async def test_a_client_that_vanishes_gives_its_place_back() -> None:

@@ -16,7 +16,7 @@ from support.network.faulty_upstream import (
     raw_exchange,
     reply,
 )
-from support.network.loops import LoopFactory, both_loops, run
+from support.network.loops import on_both_loops
 from support.network.relay_server import bare_relay
 from vecsieve.config.schema import LimitSettings
 
@@ -46,17 +46,14 @@ async def _dribble(client: RawClient, data: bytes) -> None:
         await asyncio.sleep(0.02)
 
 
-@both_loops
-def test_a_head_whose_beginning_came_before_the_connection_was_served_gets_408_too(loop: LoopFactory) -> None:
-    async def story() -> None:
-        async with FaultyUpstream(answering(reply())) as upstream, bare_relay(upstream.url, limits=HURRIED) as relay:
-            with socket.create_connection(("127.0.0.1", relay.port)) as client:
-                client.sendall(GET[:-4])  # in the kernel before the loop looks at either
-                answer = await asyncio.to_thread(client.recv, 65_536)
-            assert answer.startswith(b"HTTP/1.1 408 ")
-            assert relay.heard.rejected == ["head_timeout"]
-
-    run(loop, story())
+@on_both_loops
+async def test_a_head_whose_beginning_came_before_the_connection_was_served_gets_408_too() -> None:
+    async with FaultyUpstream(answering(reply())) as upstream, bare_relay(upstream.url, limits=HURRIED) as relay:
+        with socket.create_connection(("127.0.0.1", relay.port)) as client:
+            client.sendall(GET[:-4])  # in the kernel before the loop looks at either
+            answer = await asyncio.to_thread(client.recv, 65_536)
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert relay.heard.rejected == ["head_timeout"]
 
 
 async def test_a_later_head_that_stops_gets_408_too() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from support.network.certificates import Certificates, make_certificates
 from support.network.faulty_upstream import RawClient
-from support.network.loops import LoopFactory, both_loops, run
+from support.network.loops import on_both_loops, run
 from support.network.shared_ports import ALONE, METHOD, MIB, BothServers, both_servers, called
 from vecsieve.proxy.grpc.shared_port import PREFACE
 from vecsieve.proxy.http.tls import server_context
@@ -59,37 +59,30 @@ async def asked(files: Certificates, *, secured: bool) -> AsyncIterator[Clients]
         yield Clients(both, files if secured else None)
 
 
+@on_both_loops
 @SECURED
-@both_loops
-def test_both_are_answered_at_once(loop: LoopFactory, files: Certificates, secured: bool) -> None:
-    async def story() -> None:
-        async with asked(files, secured=secured) as clients, aiohttp.ClientSession() as session:
-            channel = clients.channel()
-            messages = [bytes([number]) * 1000 for number in range(40)]
-            answers = await asyncio.gather(
-                *(called(channel, message) for message in messages),
-                *(clients.post(session, message) for message in messages),
-            )
-            assert answers == messages * 2
-            assert len(clients.both.shared) == 1, "one gRPC connection"
-            assert len(clients.both.served) == 40
-            await channel.close()
-
-    run(loop, story())
+async def test_both_are_answered_at_once(files: Certificates, secured: bool) -> None:
+    async with asked(files, secured=secured) as clients, aiohttp.ClientSession() as session:
+        channel = clients.channel()
+        messages = [bytes([number]) * 1000 for number in range(40)]
+        answers = await asyncio.gather(
+            *(called(channel, message) for message in messages),
+            *(clients.post(session, message) for message in messages),
+        )
+        assert answers == messages * 2
+        assert len(clients.both.shared) == 1, "one gRPC connection"
+        assert len(clients.both.served) == 40
+        await channel.close()
 
 
+@on_both_loops
 @SECURED
-@both_loops
-def test_8_mib_go_both_ways(loop: LoopFactory, files: Certificates, secured: bool) -> None:
+async def test_8_mib_go_both_ways(files: Certificates, secured: bool) -> None:
     message = bytes(range(256)) * 4096 * 8
-
-    async def story() -> None:
-        async with asked(files, secured=secured) as clients, aiohttp.ClientSession() as session:
-            answers = await asyncio.gather(clients.call(message), clients.post(session, b"meanwhile"))
-            assert tuple(answers) == (message, b"meanwhile")
-
     assert len(message) == 8 * MIB
-    run(loop, story())
+    async with asked(files, secured=secured) as clients, aiohttp.ClientSession() as session:
+        answers = await asyncio.gather(clients.call(message), clients.post(session, b"meanwhile"))
+        assert tuple(answers) == (message, b"meanwhile")
 
 
 @SECURED

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import wraps
 from typing import cast
 
 import pytest
 from hypothesis import strategies as st
 
 from support.grpc.http2_frames import frame
-from support.network.loops import LoopFactory, run
+from support.network.loops import on_both_loops
 from support.network.relay_server import Invalidation
 from support.network.streams import listening, serving_at
 from vecsieve.proxy.grpc.connections import InnerSocket, SharedConnections
@@ -94,15 +96,17 @@ async def spliced() -> AsyncIterator[Spliced]:
     inner.close()
 
 
-Case = Callable[[Spliced], Awaitable[None]]
+def of_a_splice(case: Callable[..., Coroutine[None, None, None]]) -> Callable[..., None]:
+    """A test of a splice, which is its first argument, on each loop."""
 
-
-def on(loop: LoopFactory, case: Case) -> None:
-    async def story() -> None:
+    @wraps(case)
+    async def story(**arguments: object) -> None:
         async with spliced() as both:
-            await case(both)
+            await case(both, **arguments)
 
-    run(loop, story())
+    own = list(inspect.signature(case).parameters.values())[1:]
+    story.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]  # what pytest reads
+    return on_both_loops(story)
 
 
 CONTENT = st.binary(min_size=1, max_size=3000).map(lambda data: frame(0, 0, data))

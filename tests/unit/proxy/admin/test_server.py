@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from support.network.loops import LoopFactory, both_loops, run
+from support.network.loops import on_both_loops
 from support.selection.inspections import inspector
 from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.server import CONNECTIONS, AdminServer, Pages, page_file
@@ -220,15 +220,12 @@ async def test_a_page_that_fails_is_a_500_in_fixed_words(caplog: pytest.LogCaptu
     assert CANARY not in caplog.text
 
 
-@both_loops
-def test_a_client_that_never_finishes_its_request_is_let_go(loop: LoopFactory, content: Content) -> None:
-    async def story() -> None:
-        server = AdminServer(content.pages(), life_seconds=0.05)
-        await server.start(("127.0.0.1", 0))
-        assert (await unfinished(server.port)) == b""
-        await server.close()
-
-    run(loop, story())
+@on_both_loops
+async def test_a_client_that_never_finishes_its_request_is_let_go(content: Content) -> None:
+    server = AdminServer(content.pages(), life_seconds=0.05)
+    await server.start(("127.0.0.1", 0))
+    assert (await unfinished(server.port)) == b""
+    await server.close()
 
 
 async def unfinished(port: int) -> bytes:
