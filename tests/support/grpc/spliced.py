@@ -105,7 +105,7 @@ def of_a_splice(case: Callable[..., Coroutine[None, None, None]]) -> Callable[..
             await case(both, **arguments)
 
     own = list(inspect.signature(case).parameters.values())[1:]
-    story.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]  # what pytest reads
+    story.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]  # - what pytest reads
     return on_both_loops(story)
 
 
