@@ -173,6 +173,7 @@ def absent() -> Iterator[str]:
 async def test_a_collector_that_fails_changes_nothing_for_clients(
     broken: Callable[[], AbstractContextManager[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert otel.Handover.__init__.__kwdefaults__ is not None
     monkeypatch.setitem(otel.Handover.__init__.__kwdefaults__, "queue_spans", 32)
     monkeypatch.setattr(otel, "BATCH_SPANS", 32)
     async with FaultyUpstream(scripted(honestly)) as upstream:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from hypothesis import strategies as st
-from laws import test_adapters as rest
-from laws import test_grpc_adapters as grpc
 from laws import test_milvus as milvus
 
+from support.backends.grpc_dialects import GRPC_DIALECTS
+from support.backends.rest_dialects import REST_DIALECTS, exact
 from support.backends.transports import GRPC, REST
+from support.exchanges.adapter_laws import Dialect, size
 from support.exchanges.conversation import Conversation
 from support.exchanges.drawing import drawn
 from support.milvus.bodies import Talk, talks
@@ -51,75 +51,28 @@ class Invalidation:
 def heard() -> tuple[Invalidation, ...]:
     """Of every dialect that has searches."""
     found: list[Invalidation] = []
-    for name, words in rest.DIALECTS.items():
-        found += _of_rest(name, words)
-    for name, told in grpc.DIALECTS.items():
-        found += _of_grpc(name, told)
+    for name, dialect in REST_DIALECTS.items():
+        found += _of(REST[name].adapter(), dialect)
+    for name, other in GRPC_DIALECTS.items():
+        found += _of(GRPC[name].adapter(), other, is_text=False)
     return (*found, *map(_of_milvus, drawn(talks(), EACH)), *_of_milvus_rest())
 
 
-def _of_rest(name: str, words: rest.Dialect) -> list[Invalidation]:
-    def hidden(body: bytes) -> object:
-        document = rest.exact(body)
-        words.hidden(document)
-        return document
-
-    adapter, kind = REST[name].adapter(), words.conversations
-    laws: dict[str, Any] = {"read": rest.exact, "rest": lambda body: rest.undeclared(rest.exact(body), words)}
-    return [
-        *_fetched(adapter, kind(), Needs(), laws),
-        *_fetched(adapter, kind(), Needs(optional_fields=("text", "größe", "a.b")), laws),
-        *_fetched(
-            adapter,
-            kind(operation="query", extra=words.content),
-            Needs(),
-            {**laws, "hits": lambda body: words.results(rest.exact(body))},
-        ),
-        *_fetched(adapter, kind(operation="query", extra=words.plain), Needs(), {**laws, "whole": hidden}),
-    ]
-
-
-def _of_grpc(name: str, words: grpc.Dialect) -> list[Invalidation]:
-    def read(body: bytes) -> object:
-        return words.reply.FromString(body).SerializeToString(deterministic=True)
-
-    def hidden(body: bytes) -> object:
-        message = words.reply.FromString(body)
-        for result in words.results(message):
-            words.hide(result)
-        return message.SerializeToString(deterministic=True)
-
-    adapter, kind = GRPC[name].adapter(), words.conversations
-    laws: dict[str, Any] = {"read": read, "is_text": False}
+def _of(adapter: Adapter, dialect: Dialect, *, is_text: bool = True) -> list[Invalidation]:
+    laws: dict[str, Any] = {"read": dialect.seen, "is_text": is_text}
     found: list[Invalidation] = []
     for needs, extra, more in (
         (Needs(), None, {}),
-        (Needs(optional_fields=("text", "größe")), None, {}),
-        (Needs(), words.content, {"hits": partial(_results, number=words.result)}),
-        (Needs(), words.plain, {"whole": hidden}),
+        (Needs(optional_fields=("text", "größe", "a.b")), None, {}),
+        (Needs(), dialect.content, {"hits": lambda body: dialect.listed(body)[0]}),
+        (Needs(), dialect.plain, {"whole": partial(dialect.seen, hides=True)}),
     ):
-        made = kind() if extra is None else kind(operation="query", extra=extra)
+        made = dialect.conversations() if extra is None else dialect.conversations(operation="query", extra=extra)
         for one in drawn(made, EACH):
             call = _parsed(adapter, one, needs)
-            if call is None:
-                continue
-            left = partial(grpc.undeclared, operation=call.operation.name, dialect=words)
-            found.append(_answered(adapter, call, one.body, one.answer, {**laws, **more, "rest": left}))
-    return found
-
-
-def _results(body: bytes, number: int) -> list[bytes]:
-    return grpc.results(body, number)
-
-
-def _fetched(
-    adapter: Adapter, kind: st.SearchStrategy[Conversation], needs: Needs, laws: dict[str, Any]
-) -> list[Invalidation]:
-    found = []
-    for one in drawn(kind, EACH):
-        call = _parsed(adapter, one, needs)
-        if call is not None:
-            found.append(_answered(adapter, call, one.body, one.answer, laws))
+            if call is not None:
+                rest = partial(dialect.undeclared, operation=call.operation.name)
+                found.append(_answered(adapter, call, one.body, one.answer, {**laws, **more, "rest": rest}))
     return found
 
 
@@ -136,7 +89,7 @@ def _parsed(adapter: Adapter, one: Conversation, needs: Needs) -> SearchCall | N
 def _answered(
     adapter: Adapter, call: SearchCall, body: bytes, answer: Callable[[bytes], bytes], laws: dict[str, Any]
 ) -> Invalidation:
-    wide = adapter.widen(call, [rest.size(search, 3) for search in call.searches])
+    wide = adapter.widen(call, [size(search, 3) for search in call.searches])
     return Invalidation(adapter=adapter, call=call, body=body, answer=answer(wide), **laws)
 
 
@@ -183,6 +136,6 @@ def _of_milvus_rest() -> list[Invalidation]:
             rows = [{"distance": 1 - n / 8, "id": f"4{n}", "text": f"é {n}", "vector": [n, 1, 0.5]} for n in range(5)]
             said = {"code": 200 if own == "vector" else 0, "data": rows}
             answer = json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
-            hits: Hits | None = (lambda raw: rest.exact(raw)["data"]) if "vector" in listed else None
-            found.append(Invalidation(adapter=adapter, call=call, body=body, answer=answer, read=rest.exact, hits=hits))
+            hits: Hits | None = (lambda raw: exact(raw)["data"]) if "vector" in listed else None
+            found.append(Invalidation(adapter=adapter, call=call, body=body, answer=answer, read=exact, hits=hits))
     return found

@@ -1,6 +1,8 @@
 """What several databases are tested with.
 
 transports     each backend's transports by its name
+rest_dialects  what the laws of the adapters know of each backend over REST
+grpc_dialects  the same over gRPC
 writes         one write of each transport that the write gate reads, with its answers
 write_gates    vectors, texts and settings of write gates, and `vecsieve undo`
 text_rankings  one ranking of texts in each database, over each transport
