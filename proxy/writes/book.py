@@ -96,11 +96,13 @@ _PARTS = {"points", "unseen", "going", "points_by_id", "points_by_at", "going_by
 _LATEST = "SELECT coalesce(max(at), 0) FROM points"
 # If the clock is behind the latest row, a new row is one microsecond after that row.
 _AT = f"max(?, ({_LATEST}) + 1e-6)"
-# Columns added later. Files without them are upgraded; older programs can still use the file.
+_OF_EVERY_PARTITION = f"INSERT INTO unseen SELECT collection, CAST('{ANY.decode()}' AS BLOB), id, at FROM noted"  # noqa: S608 - a constant
+# Columns added later, and how. Older programs can still use the file, if it had partitions.
 _ADDED = {
-    ("points", "kind"): "TEXT NOT NULL DEFAULT 'left_out'",
-    ("points", "became"): "BLOB",
-    ("going", "is_ours"): "INTEGER NOT NULL DEFAULT 0",
+    ("points", "kind"): ("ALTER TABLE points ADD COLUMN kind TEXT NOT NULL DEFAULT 'left_out'",),
+    ("points", "became"): ("ALTER TABLE points ADD COLUMN became BLOB",),
+    ("going", "is_ours"): ("ALTER TABLE going ADD COLUMN is_ours INTEGER NOT NULL DEFAULT 0",),
+    ("unseen", "partition"): ("ALTER TABLE unseen RENAME TO noted", _UNSEEN, _OF_EVERY_PARTITION, "DROP TABLE noted"),
 }
 # A repeated point reuses its row. A DONE or DOUBTED row keeps its state until the new write was carried out. A restored or refused point is left
 # out again.
@@ -186,24 +188,22 @@ class Book:
         run = self._connection.execute
         (version,) = run("PRAGMA user_version").fetchone()
         if version not in {0, FORMAT}:
-            raise JournalError(
-                f"{self._path}: saw a journal of format {version}, wanted {FORMAT}: a newer version wrote it"
-            )
+            seen = f"saw a journal of format {version}, wanted {FORMAT}"
+            raise JournalError(f"{self._path}: {seen}: a newer version wrote it")
         parts = {name for (name,) in run("SELECT name FROM sqlite_master")}
         return (_PARTS - parts) | {f"{table}.{name}" for table, name in self._lacking_columns()}
 
     def _lacking_columns(self) -> list[tuple[str, str]]:
-        columns = {
-            (table, name) for table, _ in _ADDED for _, name, *_ in self._queried(f"PRAGMA table_info({table})", ())
-        }
-        return [column for column in _ADDED if column not in columns]
+        names = "SELECT name FROM pragma_table_info(?)"
+        return [(table, name) for table, name in _ADDED if (name,) not in self._queried(names, [table])]
 
     def _upgrade(self) -> None:
         run = self._connection.execute
         for statement in (_SCHEMA, _UNSEEN, _DELETIONS, _BY_ID, _BY_AT, _DELETIONS_BY_ID):
             run(statement)
-        for table, name in self._lacking_columns():
-            run(f"ALTER TABLE {table} ADD COLUMN {name} {_ADDED[table, name]}")
+        for column in self._lacking_columns():
+            for statement in _ADDED[column]:
+                run(statement)
         run(f"PRAGMA user_version = {FORMAT}")
 
     def latest(self) -> float:

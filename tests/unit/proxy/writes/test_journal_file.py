@@ -73,6 +73,17 @@ def test_deletions_of_an_earlier_version_are_doubts_and_it_may_go_on_with_the_fi
             assert book.doubted(collection=None, since=0.0, ids=None, steady=None) == 2
 
 
+def test_ids_noted_by_an_earlier_version_count_for_every_partition(path: Path) -> None:
+    written(path, EARLIER + ";CREATE TABLE unseen (collection, id, at, PRIMARY KEY (collection, id)) WITHOUT ROWID")
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("INSERT INTO unseen VALUES ('docs', CAST('5' AS BLOB), 1.0)")
+    with closing(Book(path)) as book:
+        book.note("docs", b"tenant", [b"6"], at=2.0)
+        assert book.unseen("docs", b"tenant", [b"5", b"6"], at=2.0) == {b"5", b"6"}
+        assert book.unseen("docs", b"", [b"5", b"6"], at=2.0) == {b"5"}
+        assert len(book.heads()) == 1
+
+
 def test_an_upgrade_that_fails_half_way_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(path, EARLIER)
     monkeypatch.setattr("vecsieve.proxy.writes.book._BY_AT", "CREATE INDEX points_by_at ON nothing (at)")
