@@ -181,7 +181,7 @@ LARGEST_FILE_BYTES = 1024 * 1024  # a ConfigMap's own limit
 
 
 def load(*, file: File | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> Settings:
-    """``flags``: those given, by dotted path such as ``upstream.url``. ``file``: None for that of VECSIEVE_CONFIG, if set.
+    """``flags``: by dotted path such as ``upstream.url``; None: not given. ``file``: None for that of VECSIEVE_CONFIG, if set.
 
     Raises SettingsError, nothing else.
     """
@@ -195,7 +195,7 @@ def load(*, file: File | None, environment: Mapping[str, str], flags: Mapping[st
     except SettingsError as error:
         unread = error.problems  # the other sources are checked nevertheless
     variables, misread = from_environment(environment)
-    given: dict[Path, object] = {tuple(path.split(".")): value for path, value in flags.items()}
+    given: dict[Path, object] = {tuple(path.split(".")): value for path, value in flags.items() if value is not None}
     tree = _overlaid(_overlaid(written.tree, variables), given)
     settings, wrong = judged(tree, (*written.findings, *misread))
     sources: dict[Path, str] = {

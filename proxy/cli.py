@@ -228,8 +228,8 @@ class Arguments:
     online: Annotated[bool | None, typer.Option("--online", help="Learn typical distances from traffic.")] = None
 
     def settings(self) -> dict[str, object]:
-        """The settings that the options set, by their paths."""
-        paths: dict[str, object] = {
+        """The settings that the options set, by their paths; None: not given."""
+        return {
             "backend": self.backend,
             "upstream.url": self.upstream,
             "pinecone.index_host": self.index_host,
@@ -244,7 +244,6 @@ class Arguments:
             "profiles.directory": None if self.profiles is None else str(self.profiles),
             "profiles.online": self.online,
         }
-        return {path: value for path, value in paths.items() if value is not None}
 
 
 def run(arguments: Arguments) -> int:

@@ -161,9 +161,8 @@ def run(arguments: Arguments) -> int:
     if arguments.schema:
         typer.echo(schema_text())
         return 0
-    flags: dict[str, object] = {"backend": arguments.backend, "upstream.url": arguments.upstream}
-    given = {path: value for path, value in flags.items() if value is not None}
-    settings = _timed("the settings", lambda: _read(arguments.config, given))
+    flags = {"backend": arguments.backend, "upstream.url": arguments.upstream}
+    settings = _timed("the settings", lambda: _read(arguments.config, flags))
     if settings.profiles.directory is not None:
         profiles = Profiles(Path(settings.profiles.directory))
         _timed(f"the profiles in {settings.profiles.directory}", profiles.reload_if_changed)

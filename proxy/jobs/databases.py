@@ -27,12 +27,12 @@ from .source import USUAL_FIELDS, Access, Points, Source, SourceError
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """``variable``: the usual variable with its key. ``made``: from its access and the payload fields to read at least, None for all; loads its client.
+    """``variable``: the usual variable with its key. ``made``: from its access; loads its client.
     ``package``: of the official client, "" if none is used. ``is_read``: whether jobs read it; else only its points are known, for `undo`.
     """
 
     variable: str
-    made: Callable[..., Any]
+    made: Callable[[Access], Any]
     package: str = ""
     is_read: bool = True
 
@@ -85,9 +85,8 @@ def opened(
     options: SourceOptions, environment: Mapping[str, str], *, payload_fields: tuple[str, ...] | None = None
 ) -> Source:
     """``payload_fields``: the fields to read at least, None for all. Raises SettingsError for an option, SourceError."""
-    source: Source = _opened(
-        options, environment, [name for name, each in DATABASES.items() if each.is_read], payload_fields
-    )
+    names = [name for name, each in DATABASES.items() if each.is_read]
+    source: Source = _opened(options, environment, names, payload_fields)
     return source
 
 
@@ -109,9 +108,10 @@ def _opened(
         vector_name=options.vector,
         api_key=key_from(environment, options.api_key_env, usual=database.variable),
         requests_per_second=options.requests_per_second,
+        payload_fields=payload_fields,
     )
     try:
-        return database.made(access, payload_fields)
+        return database.made(access)
     except ModuleNotFoundError as error:
         if error.name != database.package:
             raise

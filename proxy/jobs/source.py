@@ -149,11 +149,18 @@ class Points(Protocol):
         return
 
 
+def matrix_of(points: Sequence[Point], dimension: int) -> Vectors:
+    """(n, d) zero for a point without a vector, which is infinitely far from all others."""
+    missing = np.zeros(dimension, np.float32)
+    return np.stack([missing if point.vector is None else point.vector for point in points])
+
+
 def measured(vector: Vectors, pool: Sequence[Point], *, magnitude: bool) -> list[tuple[Point, float]]:
     """The pool with selection's distances to ``vector`` (d,)."""
-    missing = np.zeros(len(vector), np.float32)  # infinitely far from all others
-    rows = np.stack([vector, *(missing if point.vector is None else point.vector for point in pool)])
-    distances = across(rows_of(rows[:1]), rows_of(rows[1:]), magnitude=magnitude)[0]
+    if not pool:
+        return []
+    others = rows_of(matrix_of(pool, len(vector)))
+    distances = across(rows_of(vector[None, :]), others, magnitude=magnitude)[0]
     return [(point, float(distance)) for point, distance in zip(pool, distances, strict=True)]
 
 
@@ -189,7 +196,7 @@ class Pace:
 class Access:
     """The arguments for opening a source. ``vector_name``: None for the only one. ``api_key``: None without one.
 
-    ``timeout_seconds``: of each request. ``requests_per_second``: None for no limit.
+    ``timeout_seconds``: of each request. ``requests_per_second``: None for no limit. ``payload_fields``: to be read at least; None for all.
     """
 
     url: str
@@ -198,6 +205,7 @@ class Access:
     api_key: str | None = None
     timeout_seconds: int = 30
     requests_per_second: float | None = None
+    payload_fields: tuple[str, ...] | None = None
 
 
 class DatabaseSource(ABC):

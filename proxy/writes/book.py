@@ -391,11 +391,6 @@ class Book:
         names = _COLUMNS.split(", ")
         return [Row(**dict(zip(names, row, strict=True))) for row in self._queried(question, [*numbers, *values])]
 
-    def left_out(self, *, collection: str | None = None, since: float = 0.0, id: bytes | None = None) -> list[Row]:  # noqa: A002 - as the option
-        """The points that are DONE, oldest first. ``id``: JSON."""
-        heads = self.heads(collection=collection, since=since, ids=None if id is None else [id])
-        return [row for some in _parts(heads) for row in self.rows([head.number for head in some])]
-
     def _queried(self, question: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         with self._fenced():
             return self._connection.execute(question, values).fetchall()

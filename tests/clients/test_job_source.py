@@ -95,7 +95,7 @@ def test_a_point_finds_itself_and_its_copies_at_the_proxys_distances(copied: Qdr
 def test_only_the_wanted_part_of_a_payload_is_asked_for(
     engine: str, fields: tuple[str, ...] | None, keys: set[str]
 ) -> None:
-    with closing(Qdrant(Access(url=engine, collection="copied_cosine"), payload_fields=fields)) as source:
+    with closing(Qdrant(Access(url=engine, collection="copied_cosine", payload_fields=fields))) as source:
         (point,) = source.read([20])
         assert point.vector is not None
         (pool,) = source.neighbours(point.vector[None], count=3)

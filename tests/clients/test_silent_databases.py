@@ -57,7 +57,7 @@ def silent() -> Iterator[str]:
 def described(backend: str, url: str) -> None:
     """Ask for a collection's shape. Raises SourceError."""
     access = Access(url=url, collection="docs", api_key="a key", timeout_seconds=SECONDS)
-    with closing(DATABASES[backend].made(access, None)) as opened:
+    with closing(DATABASES[backend].made(access)) as opened:
         opened.shape()
 
 

@@ -17,6 +17,7 @@ from prove.search_nodes import started
 from servers.opensearch.store import Product
 
 from support.backends.write_gates import SIZE, said, undone, vector, writing
+from support.exchanges.journals import rows_left_out
 from support.process import real_servers
 from support.process.stack import exchange, serve
 from vecsieve.proxy.writes.book import Book
@@ -62,7 +63,7 @@ def stored(direct: Any, name: str) -> dict[str, Document]:
 def left_out(journal: Path) -> dict[str, str]:
     """By id the original of what is in the journal, and done."""
     with closing(Book(journal)) as book:
-        rows = [(row.id, row.survivor) for row in book.left_out()]
+        rows = [(row.id, row.survivor) for row in rows_left_out(book)]
     return {json.loads(one): json.loads(other) for one, other in rows}
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from support.backends.lagging import lagging
 from support.backends.write_gates import SIZE, said, ten_minutes_later, vector
+from support.exchanges.journals import rows_left_out
 from support.pinecone.loading import HEADERS, index_url, loaded
 from support.process.running import running
 from support.process.stack import exchange
@@ -41,7 +42,7 @@ class Site:
             return []
         book = Book(self.journal)
         try:
-            texts = [row.point.decode() for row in book.left_out()]
+            texts = [row.point.decode() for row in rows_left_out(book)]
         finally:
             book.close()
         return [word for text in texts for word in ("alpha", "beta", "gamma") if said(word) in text]

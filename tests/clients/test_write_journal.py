@@ -14,6 +14,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from support.backends.write_gates import said, writing
+from support.exchanges.journals import rows_left_out
 from support.process import stack
 from support.process.stack import Answer, exchange
 from support.qdrant.embedded import start_embedded_process
@@ -60,7 +61,7 @@ def left_out(journal: Path, collection: str) -> dict[bytes, bytes]:
     """Id -> survivor."""
     book = Book(journal, must_exist=True)
     try:
-        return {row.id: row.survivor for row in book.left_out(collection=collection)}
+        return {row.id: row.survivor for row in rows_left_out(book, collection=collection)}
     finally:
         book.close()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from support.exchanges.journals import rows_left_out
 from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
 from support.process import stack
 from support.process.running import Running, running
@@ -329,8 +330,8 @@ def test_of_an_id_that_is_restored_no_older_content_is_left_to_be_restored(tmp_p
         for at, row in enumerate(rows):
             book.enter([row], State.PENDING, at=float(at))
             book.settle([row], State.DONE, at=float(at))
-        newest = next(row.number for row in book.left_out() if row.point == b"new")
+        newest = next(row.number for row in rows_left_out(book) if row.point == b"new")
         book.undone([newest])
-        assert [row.point for row in book.left_out()] == [b"other", b"x", b"y"]
-        book.undone([next(row.number for row in book.left_out() if row.point == b"y")])
-        assert [row.point for row in book.left_out()] == [b"other", b"x"], "points without ids are not one another"
+        assert [row.point for row in rows_left_out(book)] == [b"other", b"x", b"y"]
+        book.undone([next(row.number for row in rows_left_out(book) if row.point == b"y")])
+        assert [row.point for row in rows_left_out(book)] == [b"other", b"x"], "points without ids are not one another"

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...selection.reading.text import Text
-from ...selection.values import FloatMatrix, Indices
+from ...selection.values import Indices
 from ..pairs.fingerprints import exact_hash, readable
 from ..pairs.ids import NOWHERE, Ids, Places
 from ..pairs.reading import Bar, sketched, stream
 from ..pairs.sketches import Directions
 from ..pairs.store import Page, Store
-from ..source import Point, Source, Vectors, shortened, text_of, value_at
+from ..source import Point, Source, Vectors, matrix_of, shortened, text_of, value_at
 from ..sweep.families import Coverings, compared, coverings
 from ..sweep.judging import Evidence, Judged, distances, judged
 
@@ -243,11 +243,9 @@ def _compare(
     texts = [text_of(point.payload, fields.text) for point in points]
     rows = np.stack((np.zeros(len(points) - 1, np.intp), np.arange(1, len(points))), axis=1)
     shape = source.shape()
-    missing: Vectors = np.zeros(shape.dimension, np.float32)
-    vectors: FloatMatrix = np.stack([missing if point.vector is None else point.vector for point in points])
-    has_vector = np.array([point.vector is not None and bool(point.vector.any()) for point in points], np.bool_)
+    vectors = matrix_of(points, shape.dimension)
     of_text = np.ones(len(rows), np.bool_)
-    seen = judged(rows, vectors, has_vector, texts, of_text, magnitude=shape.magnitude)
+    seen = judged(rows, vectors, np.asarray(vectors.any(axis=1), np.bool_), texts, of_text, magnitude=shape.magnitude)
     found = coverings(places[rows], rows, _with_near(seen, rows, texts, cut))
     sample.parts.append(found)
     sample.gathered.full[row] = len(rows) == NEIGHBOURS == len(np.unique(found.pairs)) - 1

@@ -21,7 +21,7 @@ from ..pairs.ids import NOWHERE, Ids, Places, spread
 from ..pairs.reading import PAGE, SAMPLE, Bar, listed_ids, sample
 from ..pairs.sketches import directions
 from ..pairs.store import Store
-from ..source import Point, Source, Vectors, shortened, text_of
+from ..source import Point, Source, matrix_of, shortened, text_of
 from ..sweep.judging import Evidence
 from .families import Grouped, grouped, name_of, repeats, sources
 from .pools import POOL, Pool, near_cut, overlap, pool, saving
@@ -243,8 +243,7 @@ def _around(source: Source, fields: FieldNames, vectors: FloatMatrix, bar: Bar) 
 
 def _pool(neighbours: Sequence[tuple[Point, float]], source: Source, fields: FieldNames) -> Pool:
     shape, points = source.shape(), [point for point, _ in neighbours]
-    missing: Vectors = np.zeros(shape.dimension, np.float32)
-    vectors = np.stack([missing if point.vector is None else point.vector for point in points])
+    vectors = matrix_of(points, shape.dimension)
     texts = [text_of(point.payload, fields.text) for point in points]
     return pool(vectors, texts, [point.payload for point in points], shape.metric, magnitude=shape.magnitude)
 

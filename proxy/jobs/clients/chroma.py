@@ -33,7 +33,7 @@ class ChromaSource(DatabaseSource, Points):
 
     form: Form = FORM
 
-    def __init__(self, access: Access, _fields: tuple[str, ...] | None = None) -> None:
+    def __init__(self, access: Access) -> None:
         super().__init__(access)
         self.refuse_vector_name("Chroma")
         written = _WRITTEN_DOWN.fullmatch(access.collection)

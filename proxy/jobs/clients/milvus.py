@@ -29,7 +29,7 @@ _MILVUS_DISTANCES = {"COSINE": "Cosine", "IP": "Dot", "L2": "Euclid"}
 class MilvusSource(DatabaseSource, Points):
     """``vector_name``: the vector field."""
 
-    def __init__(self, access: Access, _fields: tuple[str, ...] | None = None) -> None:
+    def __init__(self, access: Access) -> None:
         from pymilvus import DataType, MilvusClient
         from pymilvus.exceptions import MilvusException
 

@@ -28,7 +28,7 @@ class PineconeSource(DatabaseSource, Points):
 
     form: Form = FORM
 
-    def __init__(self, access: Access, _fields: tuple[str, ...] | None = None) -> None:
+    def __init__(self, access: Access) -> None:
         url = access.url.rstrip("/") if "://" in access.url else f"https://{access.url}"
         super().__init__(replace(access, url=url))
         self.refuse_vector_name("Pinecone")

@@ -89,19 +89,18 @@ T = TypeVar("T")
 
 
 class Qdrant(DatabaseSource, Points):
-    """``payload_fields``: the fields to read at least, None for all."""
-
     form: Form = PLAIN
 
-    def __init__(self, access: Access, payload_fields: tuple[str, ...] | None = None) -> None:
+    def __init__(self, access: Access) -> None:
         super().__init__(access)
         self._server = with_port(access.url)
         self._path = f"/collections/{quote(access.collection, safe='')}"
         key = {} if access.api_key is None else {"api-key": access.api_key}
         self._rest = Rest(access, self._server, key, self._names)
         # Everything if a field has dots: Qdrant reads them only as a path, but a key may contain dots.
-        is_whole = payload_fields is None or any("." in field for field in payload_fields)
-        self._payload: bool | list[str] = True if is_whole else list(payload_fields or ())
+        fields = access.payload_fields
+        is_whole = fields is None or any("." in field for field in fields)
+        self._payload: bool | list[str] = True if is_whole else list(fields or ())
 
     def described(self) -> Shape:
         info = self._requested(_Described, "GET", self._path).result

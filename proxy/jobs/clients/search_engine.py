@@ -36,7 +36,7 @@ _DISTANCES = {
 class SearchEngine(DatabaseSource, Points):
     """``collection``: the name of the index, or an alias of one. ``api_key``: of Elasticsearch; of OpenSearch the whole field `Authorization`."""
 
-    def __init__(self, backend: str, access: Access, _fields: tuple[str, ...] | None = None) -> None:
+    def __init__(self, backend: str, access: Access) -> None:
         super().__init__(access)
         self._is_opensearch = backend == OPENSEARCH
         self._verbs = WRITES[backend]()

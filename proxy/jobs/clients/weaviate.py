@@ -34,7 +34,7 @@ class WeaviatePoints(Points):
 
     form = FORM
 
-    def __init__(self, access: Access, _fields: tuple[str, ...] | None = None) -> None:
+    def __init__(self, access: Access) -> None:
         self._collection = access.collection
         key = {} if access.api_key is None else {"Authorization": f"Bearer {access.api_key}"}
         self._rest = Rest(access, access.url.rstrip("/"), key)

@@ -34,24 +34,33 @@ class Estimate:
 Sums = Mapping[str, FloatVector]
 
 
+SUMMED = (
+    *("redundancy", "recall", "strict", "dropped", "wrong_label", "wrong_text"),
+    *("walked", "walked_wrong_label", "walked_wrong_text"),
+)
+# Of a set's queries.
+MEANS = (
+    "redundancy",
+    "recall",
+    "perfect",
+    "group_ndcg",
+    "collapsed",
+    "documents",
+    "alpha_ndcg",
+    "ndcg",
+    "hit",
+    "returned",
+)
+
+
 def resampled(name: str, own: Columns, plain: Columns, *, draws: int, seed: int) -> Sums:
     """For the sample and for ``draws`` draws. ``plain_…``: of the plain answers. ``answered``: queries whose plain answer has a relevant item."""
     has_answer = ~np.isnan(own.retained)
     measures = {
         "retained": np.where(has_answer, own.retained, 0.0),
         "answered": has_answer.astype(np.float64),
-        "redundancy": own.redundancy,
-        "plain_redundancy": plain.redundancy,
-        "recall": own.recall,
-        "plain_recall": plain.recall,
-        "strict": own.strict,
-        "plain_strict": plain.strict,
-        "dropped": own.dropped,
-        "wrong_label": own.wrong_label,
-        "wrong_text": own.wrong_text,
-        "walked": own.walked,
-        "walked_wrong_label": own.walked_wrong_label,
-        "walked_wrong_text": own.walked_wrong_text,
+        **{f"plain_{name}": getattr(plain, name) for name in ("redundancy", "recall", "strict")},
+        **{name: getattr(own, name) for name in SUMMED},
     }
     matrix = np.stack(list(measures.values())).T
     weights = _weights(name, len(has_answer), draws=draws, seed=seed)
@@ -204,7 +213,6 @@ def _set_summary(outcome: SetOutcome, name: str, drawn: Sums) -> SetSummary:
         name=outcome.name,
         repeats=outcome.repeats,
         queries=queries,
-        redundancy=_mean(own.redundancy),
         plain_redundancy=plain_redundancy,
         reduction=estimate(_reduction(drawn)) if plain_redundancy > REDUNDANT else None,
         strict=int(drawn["strict"][0]),
@@ -212,16 +220,8 @@ def _set_summary(outcome: SetOutcome, name: str, drawn: Sums) -> SetSummary:
         strict_cut=estimate(_strict_cut(drawn)) if drawn["plain_strict"][0] else None,
         retention=estimate(_share(drawn, "retained", "answered")),
         retained_subtopics=float(own.kept.sum()) / met if met else float("nan"),
-        recall=_mean(own.recall),
-        perfect=_mean(own.perfect),
-        group_ndcg=_mean(own.group_ndcg),
         gain=estimate(_gain(drawn, queries)),
-        collapsed=_mean(own.collapsed),
-        documents=_mean(own.documents),
-        alpha_ndcg=_mean(own.alpha_ndcg),
-        ndcg=_mean(own.ndcg),
-        hit=_mean(own.hit),
-        returned=_mean(own.returned),
+        **{name: _mean(getattr(own, name)) for name in MEANS},
         page=_wrong(drawn, "dropped", "wrong"),
         walked=_wrong(drawn, "walked", "walked_wrong"),
         added_ms=float(np.median(own.added_seconds)) * MILLISECONDS,

@@ -54,11 +54,7 @@ def run(arguments: Arguments) -> int:
     """The exit code: 0, 1 if a search cannot be measured, 130 on Ctrl-C. Raises SettingsError for arguments, settings and the file."""
     _check(arguments)
     flags = {"backend": arguments.backend, "upstream.url": arguments.upstream}
-    settings = load(
-        file=arguments.config,
-        environment=os.environ,
-        flags={path: value for path, value in flags.items() if value is not None},
-    )
+    settings = load(file=arguments.config, environment=os.environ, flags=flags)
     queries = read_queries(arguments.file, settings.backend, target=arguments.path)
     state = State(
         arguments.html.with_name(arguments.html.name + STATE), digest_of(queries, settings, arguments.through)

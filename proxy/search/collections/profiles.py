@@ -75,13 +75,6 @@ class Reload:
     problems: tuple[Problem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    signature: Signature
-    profile: Profile | None
-    problems: tuple[Problem, ...]
-
-
 def encoded(profile: Profile) -> bytes:
     """JSON, one member per line."""
     return orjson.dumps(profile.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
@@ -106,54 +99,49 @@ class Profiles:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._files: dict[str, _Held] = {}
-        self._unreadable: tuple[Problem, ...] | None = None
+        self._seen: tuple[dict[str, Signature], tuple[Problem, ...]] | None = None
+        self._files: dict[str, Profile | None] = {}
         self._profiles: dict[tuple[str, str], Profile] = {}
 
     def reload_if_changed(self) -> Reload | None:
-        """Read changed files; None when nothing changed. Never raises: problems are part of the result.
+        """Read the files again if one has changed; None when nothing has. Never raises: problems are part of the result.
 
         Costs one `stat` per file, so it can run every few seconds.
         """
-        seen, unreadable = self._look()
-        if unreadable == self._unreadable and seen == {name: held.signature for name, held in self._files.items()}:
+        seen = self._look()
+        if seen == self._seen:
             return None
-        self._files = {name: self._current(name, signature) for name, signature in seen.items()}
-        self._unreadable = unreadable
-        problems = (*unreadable, *self._rebuild())
-        return Reload(profiles=len(self._profiles), problems=problems)
+        self._seen = signatures, unreadable = seen
+        problems = [*unreadable]
+        self._files = {name: self._read(name, problems) for name in signatures}
+        self._profiles = self._by_vector(problems)  # at once: searches read it meanwhile
+        return Reload(profiles=len(self._profiles), problems=tuple(problems))
 
     def profile(self, collection: str, vector_name: str) -> Profile | None:
         return self._profiles.get((collection, vector_name))
 
-    def _current(self, name: str, signature: Signature) -> _Held:
-        before = self._files.get(name)
-        if before is not None and before.signature == signature:
-            return before
+    def _read(self, name: str, problems: list[Problem]) -> Profile | None:
+        """A file's profile; of an invalid one its last valid content, None if there was none."""
         try:
-            return _Held(signature, decoded(_content(self._directory / name), name=name), ())
+            return decoded(_content(self._directory / name), name=name)
         except SettingsError as error:
-            return _Held(signature, None if before is None else before.profile, error.problems)
+            problems += error.problems
+            return self._files.get(name)
 
-    def _rebuild(self) -> tuple[Problem, ...]:
-        """Rebuild the index by collection and vector. If two files are for one vector, the first by file name is used. Returns the problems
-        of all files.
-        """
-        problems: list[Problem] = []
+    def _by_vector(self, problems: list[Problem]) -> dict[tuple[str, str], Profile]:
+        """The profiles by collection and vector. If two files are for one vector, the first by file name is used."""
         owners: dict[tuple[str, str], str] = {}
-        found: dict[tuple[str, str], Profile] = {}
-        for name, held in self._files.items():
-            problems.extend(held.problems)
-            if held.profile is None:
+        profiles: dict[tuple[str, str], Profile] = {}
+        for name, profile in self._files.items():
+            if profile is None:
                 continue
-            key = (held.profile.collection, held.profile.vector_name)
+            key = (profile.collection, profile.vector_name)
             owner = owners.setdefault(key, name)
             if owner == name:
-                found[key] = held.profile
+                profiles[key] = profile
             else:
                 problems.append(Problem(name, f"the vector that {owner} is for", "one file for each vector"))
-        self._profiles = found  # at once: searches read it meanwhile
-        return tuple(problems)
+        return profiles
 
     def _look(self) -> tuple[dict[str, Signature], tuple[Problem, ...]]:
         """Signatures by file name. A directory that cannot be listed, as during a remount, counts as unchanged."""
@@ -161,7 +149,7 @@ class Profiles:
             paths = sorted(path for path in self._directory.iterdir() if path.suffix == ".json")
         except OSError as error:
             seen = (error.strerror or "an error").lower()
-            before = {name: held.signature for name, held in self._files.items()}
+            before = {} if self._seen is None else self._seen[0]
             return before, (Problem(str(self._directory), seen, "a directory of profiles"),)
         return {path.name: _signature(path) for path in paths}, ()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.exchanges.journals import rows_left_out
 from vecsieve.proxy.writes.book import Book
 from vecsieve.proxy.writes.journal import Journal
 from vecsieve.proxy.writes.rows import NO_ID, Kind, LeftOut, State
@@ -43,7 +44,7 @@ def states(path: Path) -> list[str]:
 def test_a_point_comes_back_byte_for_byte(path: Path) -> None:
     book = Book(path)
     book.enter([POINT], State.DONE, at=5.0)
-    (row,) = book.left_out()
+    (row,) = rows_left_out(book)
     assert (row.point, row.id, row.survivor, row.at, row.collection) == (POINT.point, b"7", b"1", 5.0, "docs")
     book.close()
 
@@ -51,10 +52,10 @@ def test_a_point_comes_back_byte_for_byte(path: Path) -> None:
 def test_only_points_that_were_acknowledged_are_listed(path: Path) -> None:
     book = Book(path)
     book.enter([POINT, OTHER], State.PENDING, at=1.0)
-    assert book.left_out() == []
+    assert rows_left_out(book) == []
     book.settle([POINT], State.DONE, at=2.0)
     book.settle([OTHER], State.REFUSED, at=2.0)
-    assert [row.id for row in book.left_out()] == [b"7"]
+    assert [row.id for row in rows_left_out(book)] == [b"7"]
     assert states(path) == ["done", "refused"]
     book.close()
 
@@ -76,7 +77,7 @@ def test_a_point_that_was_stored_or_refused_may_be_left_out_anew(path: Path, bef
     book.enter([POINT], before, at=1.0)
     book.enter([LATER], State.PENDING, at=2.0)
     book.settle([LATER], State.DONE, at=2.0)
-    assert [(row.survivor, round(row.at, 3)) for row in book.left_out()] == [(b"2", 2.0)]
+    assert [(row.survivor, round(row.at, 3)) for row in rows_left_out(book)] == [(b"2", 2.0)]
     book.close()
 
 
@@ -86,7 +87,7 @@ def test_a_point_that_is_left_out_again_has_its_latest_survivor(path: Path) -> N
     book.enter([POINT], State.DONE, at=1.0)
     book.enter([LATER], State.PENDING, at=2.0)
     book.settle([LATER], State.DONE, at=3.0)
-    assert [(row.survivor, row.at) for row in book.left_out()] == [(b"2", 3.0)]
+    assert [(row.survivor, row.at) for row in rows_left_out(book)] == [(b"2", 3.0)]
     book.close()
 
 
@@ -95,7 +96,7 @@ def test_a_survivor_that_was_not_stored_takes_no_place_of_one_that_was(path: Pat
     book.enter([POINT], State.PENDING, at=1.0)
     book.settle([POINT], State.DONE, at=1.0)
     book.enter([replace(LATER, kind=Kind.REMOVED)], State.PENDING, at=2.0)
-    assert [(row.survivor, row.kind) for row in book.left_out()] == [(b"1", Kind.LEFT_OUT)]
+    assert [(row.survivor, row.kind) for row in rows_left_out(book)] == [(b"1", Kind.LEFT_OUT)]
     book.close()
 
 
@@ -109,7 +110,7 @@ def test_of_two_writes_for_which_a_point_goes_the_one_that_was_carried_out_count
         book.enter([(POINT, LATER)[at]], State.PENDING, at=1.0)
     book.settle([POINT], State.REFUSED, at=2.0)
     book.settle([LATER], State.DONE, at=3.0)
-    assert [(row.survivor, row.at) for row in book.left_out()] == [(b"2", 3.0)]
+    assert [(row.survivor, row.at) for row in rows_left_out(book)] == [(b"2", 3.0)]
     book.close()
 
 
@@ -133,25 +134,25 @@ def test_points_that_were_removed_or_changed_are_told_apart_and_come_by_time(pat
     book = Book(path)
     book.enter([replace(OTHER, kind=Kind.CHANGED, became=b"{}")], State.DONE, at=1.0)
     book.enter([replace(POINT, kind=Kind.REMOVED)], State.DONE, at=9.0)
-    assert [(row.kind, row.became) for row in book.left_out()] == [(Kind.CHANGED, b"{}"), (Kind.REMOVED, None)]
+    assert [(row.kind, row.became) for row in rows_left_out(book)] == [(Kind.CHANGED, b"{}"), (Kind.REMOVED, None)]
     book.close()
 
 
 def test_copies_of_refused_writes_are_listed_where_they_are_asked_for(path: Path) -> None:
     book = Book(path)
     book.enter([POINT], State.REJECTED, at=1.0)
-    assert book.left_out() == []
+    assert rows_left_out(book) == []
     assert [head.id for head in book.heads(also=[State.REJECTED])] == [b"7"]
     book.enter([POINT], State.PENDING, at=2.0)  # the mode became skip, and the client came again
     book.settle([POINT], State.DONE, at=2.0)
-    assert len(book.left_out()) == 1
+    assert len(rows_left_out(book)) == 1
     book.close()
 
 
 def test_the_same_content_under_two_ids_or_in_two_collections_is_two_rows(path: Path) -> None:
     book = Book(path)
     book.enter([POINT, OTHER, replace(POINT, collection="b"), replace(POINT, partition=b'"eu"')], State.DONE, at=1.0)
-    assert len(book.left_out()) == 4
+    assert len(rows_left_out(book)) == 4
     book.close()
 
 
@@ -159,11 +160,11 @@ def test_rows_are_chosen_by_collection_moment_and_id(path: Path) -> None:
     book = Book(path)
     book.enter([POINT], State.DONE, at=1.0)
     book.enter([OTHER, replace(POINT, collection="b")], State.DONE, at=9.0)
-    assert [row.id for row in book.left_out(collection="docs")] == [b"7", b"8"]
-    assert [row.collection for row in book.left_out(since=5.0)] == ["docs", "b"]
-    assert [row.collection for row in book.left_out(id=b"7")] == ["docs", "b"]
-    book.undone([row.number for row in book.left_out(collection="b")])
-    assert len(book.left_out()) == 2
+    assert [row.id for row in rows_left_out(book, collection="docs")] == [b"7", b"8"]
+    assert [row.collection for row in rows_left_out(book, since=5.0)] == ["docs", "b"]
+    assert [row.collection for row in rows_left_out(book, id=b"7")] == ["docs", "b"]
+    book.undone([row.number for row in rows_left_out(book, collection="b")])
+    assert len(rows_left_out(book)) == 2
     book.close()
 
 
@@ -208,7 +209,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", program], check=False)
     book = Book(path)
-    assert [row.point for row in book.left_out()] == [b"%d" % n for n in range(50)]
+    assert [row.point for row in rows_left_out(book)] == [b"%d" % n for n in range(50)]
     book.close()
 
 
@@ -216,7 +217,7 @@ def test_two_writers_share_the_file(path: Path) -> None:
     one, other = Book(path), Book(path)
     one.enter([POINT], State.DONE, at=1.0)
     other.enter([OTHER], State.DONE, at=1.0)
-    assert len(one.left_out()) == len(other.left_out()) == 2
+    assert len(rows_left_out(one)) == len(rows_left_out(other)) == 2
     one.close()
     other.close()
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.exchanges.journals import rows_left_out
 from support.jobs.memory_source import MemorySource, points
 from vecsieve.adapters.writes import PLAIN
 from vecsieve.proxy.jobs.pairs.store import Store
@@ -104,7 +105,7 @@ def applied(work: Path, held: Held) -> Mapping[str, int]:
 
 def journalled(work: Path) -> dict[bytes, tuple[bytes, str, bytes]]:
     with closing(Book(work / "journal.db", must_exist=True)) as book:
-        return {row.id: (row.survivor, row.tier, row.point) for row in book.left_out(collection="c")}
+        return {row.id: (row.survivor, row.tier, row.point) for row in rows_left_out(book, collection="c")}
 
 
 COPIED = [place for place in range(FAMILIES * COPIES) if place % COPIES]
