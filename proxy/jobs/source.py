@@ -1,5 +1,5 @@
 """A collection as jobs read it: its shape, its points, and the contracts to read them, and to delete and store them. The modules of `clients` implement
-them through DatabaseSource, tests in memory.
+them, tests in memory.
 """
 
 from __future__ import annotations
@@ -95,28 +95,6 @@ class Shape:
         return self.distance != "Cosine"
 
 
-class Source(Protocol):
-    """Every method raises SourceError, and no other error of the network."""
-
-    def shape(self) -> Shape:
-        """Requested once, then cached."""
-
-    def listed(self) -> Iterator[Sequence[PointId]]:
-        """Every id of the collection, in pages and in any order."""
-
-    def read(self, ids: Sequence[PointId]) -> list[Point]:
-        """These points in this order, with vectors and payloads, without deleted ones."""
-
-    def neighbours(self, vectors: Vectors, *, count: int) -> list[list[tuple[Point, float]]]:
-        """For each row of ``vectors`` (m, d) the ``count`` nearest points by the database's index, with distances.
-
-        Distances are selection's (selection/geometry.py), not the database's scores; infinite without a vector. A stored
-        vector finds itself too, before or after its exact copies.
-        """
-
-    def close(self) -> None: ...
-
-
 class Points(Protocol):
     """Complete points of a database: read, deleted, and stored again byte for byte. ``form``: of a single point. Every method raises SourceError, and no
     other error of the network.
@@ -208,8 +186,8 @@ class Access:
     payload_fields: tuple[str, ...] | None = None
 
 
-class DatabaseSource(ABC):
-    """What the sources of all databases have in common."""
+class Source(ABC):
+    """A collection, read. Every method raises SourceError, and no other error of the network."""
 
     def __init__(self, access: Access) -> None:
         self.access = access
@@ -221,26 +199,35 @@ class DatabaseSource(ABC):
 
     @abstractmethod
     def listed(self) -> Iterator[list[PointId]]:
-        """As of Source. Each page is one request."""
+        """Every id of the collection, in any order. Each page is one request."""
 
     @abstractmethod
     def fetched(self, ids: Sequence[PointId]) -> Iterable[Point]:
-        """These points in any order, without deleted ones."""
+        """These points in any order, with vectors and payloads, without deleted ones."""
 
     @abstractmethod
     def nearest(self, vectors: Vectors, count: int) -> Iterable[list[Point]]:
         """For each row of ``vectors`` (m, d) the nearest points by the database's index, with vectors and payloads."""
 
+    def close(self) -> None:
+        """Nothing is kept open, unless a class says otherwise."""
+        return
+
     def shape(self) -> Shape:
+        """Requested once, then cached."""
         if self._shape is None:
             self._shape = self.described()
         return self._shape
 
     def read(self, ids: Sequence[PointId]) -> list[Point]:
+        """These points in this order, without deleted ones."""
         there = {point.id: point for point in self.fetched(ids)}
         return [there[each] for each in ids if each in there]
 
     def neighbours(self, vectors: Vectors, *, count: int) -> list[list[tuple[Point, float]]]:
+        """``nearest`` with distances, which are selection's (selection/geometry.py), not the database's scores; infinite without a vector. A stored
+        vector finds itself too, before or after its exact copies.
+        """
         magnitude = self.shape().magnitude
         pools = zip(vectors, self.nearest(vectors, count), strict=True)
         return [measured(row, pool, magnitude=magnitude) for row, pool in pools]

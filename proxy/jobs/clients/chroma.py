@@ -17,7 +17,7 @@ from vecsieve.adapters.chroma.write import FORM
 from vecsieve.adapters.writes import Form
 
 from ..rest import Rest
-from ..source import Access, DatabaseSource, Point, PointId, Points, Shape, SourceError, Vectors, Whole
+from ..source import Access, Point, PointId, Points, Shape, Source, SourceError, Vectors, Whole
 
 _DISTANCES = {"l2": "Euclid", "cosine": "Cosine", "ip": "Dot"}
 _IDS = 5000  # ids per page, which are small
@@ -28,7 +28,7 @@ _WRITTEN_DOWN = re.compile(rf"(?:([^/]+)/([^/]+)/)?({_HEX}{{8}}(?:-{_HEX}{{4}}){
 DOCUMENT = "document"  # the payload member that holds the document; one of the usual text fields
 
 
-class ChromaSource(DatabaseSource, Points):
+class ChromaSource(Source, Points):
     """The collection by its name in the default tenant and database, or in the write gate's spelling, `tenant/database/ID`."""
 
     form: Form = FORM

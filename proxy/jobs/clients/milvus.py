@@ -17,7 +17,7 @@ from vecsieve.adapters.milvus.calls import DEFAULT_DATABASE
 from vecsieve.adapters.milvus.fields import FieldType, Row
 from vecsieve.config.problems import masked, one_line
 
-from ..source import Access, DatabaseSource, Pace, Point, PointId, Points, Shape, SourceError, Vectors, Whole
+from ..source import Access, Pace, Point, PointId, Points, Shape, Source, SourceError, Vectors, Whole
 
 T = TypeVar("T")
 _IDS = 5000  # ids per page, which are small
@@ -26,7 +26,7 @@ _IDS = 5000  # ids per page, which are small
 _MILVUS_DISTANCES = {"COSINE": "Cosine", "IP": "Dot", "L2": "Euclid"}
 
 
-class MilvusSource(DatabaseSource, Points):
+class MilvusSource(Source, Points):
     """``vector_name``: the vector field."""
 
     def __init__(self, access: Access) -> None:

@@ -14,14 +14,14 @@ from vecsieve.adapters.pinecone.rest_write import FORM
 from vecsieve.adapters.writes import Form
 
 from ..rest import Rest
-from ..source import Access, DatabaseSource, Point, PointId, Points, Shape, SourceError, Vectors, Whole
+from ..source import Access, Point, PointId, Points, Shape, Source, SourceError, Vectors, Whole
 
 _DISTANCES = {"cosine": "Cosine", "dotproduct": "Dot", "euclidean": "Euclid"}
 _FETCHED = 100  # ids of one fetch: they are part of the URL
 DEFAULT_NAMESPACE = "__default__"
 
 
-class PineconeSource(DatabaseSource, Points):
+class PineconeSource(Source, Points):
     """The URL is the index's own host; only serverless indexes list their ids. ``collection``: the namespace; for the write gate's journal,
     whose partitions are namespaces, the index.
     """

@@ -16,7 +16,7 @@ from vecsieve.adapters.writes import PLAIN, Form
 from vecsieve.config.problems import one_line
 
 from ..rest import Rest
-from ..source import Access, DatabaseSource, Point, PointId, Points, Shape, SourceError, Vectors, Whole, mark_of
+from ..source import Access, Point, PointId, Points, Shape, Source, SourceError, Vectors, Whole, mark_of
 
 _IDS = 10_000  # per page: ids alone are small
 _MOST_NAMED = 20  # collections that an error lists
@@ -88,7 +88,7 @@ class _Described(msgspec.Struct):
 T = TypeVar("T")
 
 
-class Qdrant(DatabaseSource, Points):
+class Qdrant(Source, Points):
     form: Form = PLAIN
 
     def __init__(self, access: Access) -> None:

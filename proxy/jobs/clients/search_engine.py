@@ -23,7 +23,7 @@ from vecsieve.adapters.opensearch.write import WRITES, stored_in
 from vecsieve.config.problems import one_line
 
 from ..rest import Rest
-from ..source import Access, DatabaseSource, Point, PointId, Points, Shape, SourceError, Vectors, Whole, key_of, mark_of
+from ..source import Access, Point, PointId, Points, Shape, Source, SourceError, Vectors, Whole, key_of, mark_of
 
 _IDS = 5000  # per page, which are small
 _KEEP_ALIVE = "5m"
@@ -33,7 +33,7 @@ _DISTANCES = {
 }  # fmt: skip
 
 
-class SearchEngine(DatabaseSource, Points):
+class SearchEngine(Source, Points):
     """``collection``: the name of the index, or an alias of one. ``api_key``: of Elasticsearch; of OpenSearch the whole field `Authorization`."""
 
     def __init__(self, backend: str, access: Access) -> None:

@@ -6,49 +6,47 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from vecsieve.proxy.jobs.source import Point, PointId, Shape, Vectors
+from vecsieve.proxy.jobs.source import Access, Point, PointId, Shape, Source, Vectors
 from vecsieve.proxy.selection.geometry import Rows, across, rows_of
 
 
-class MemorySource:
-    """Implements Source over ``points``, which are given in ascending order of ids."""
+class MemorySource(Source):
+    """Over ``points``, which are given in ascending order of ids."""
 
     def __init__(self, points: Sequence[Point], *, distance: str = "Cosine", page_limit: int = 10_000) -> None:
+        super().__init__(Access(url="", collection=""))
         self._points = {point.id: point for point in points}
         self._order = [point.id for point in points]
         self._limit = page_limit
         self._vectors = [point for point in points if point.vector is not None]
         dimension = max((len(point.vector) for point in points if point.vector is not None), default=1)
-        self._shape = Shape(points=len(points), dimension=dimension, distance=distance, vector_name="")
+        self._known = Shape(points=len(points), dimension=dimension, distance=distance, vector_name="")
         self._rows: Rows | None = None
         self.requests = 0
 
-    def shape(self) -> Shape:
-        return self._shape
+    def described(self) -> Shape:
+        return self._known
 
     def listed(self) -> Iterator[list[PointId]]:
         for start in range(0, len(self._order), self._limit):
             self.requests += 1
             yield self._order[start : start + self._limit]
 
-    def read(self, ids: Sequence[PointId]) -> list[Point]:
+    def fetched(self, ids: Sequence[PointId]) -> list[Point]:
         self.requests += 1
         return [self._points[each] for each in ids if each in self._points]
 
-    def neighbours(self, vectors: Vectors, *, count: int) -> list[list[tuple[Point, float]]]:
+    def nearest(self, vectors: Vectors, count: int) -> list[list[Point]]:
         self.requests += 1
         if self._rows is None:
             self._rows = rows_of(np.stack([point.vector for point in self._vectors if point.vector is not None]))
         found = []
-        for row in across(rows_of(vectors), self._rows, magnitude=self._shape.magnitude):
+        for row in across(rows_of(vectors), self._rows, magnitude=self._known.magnitude):
             # Sorted are only those that may be among them: of a million points a sort of all takes a tenth of a second.
             near = np.flatnonzero(row <= np.partition(row, min(count, len(row)) - 1)[min(count, len(row)) - 1])
             order = near[np.argsort(row[near], kind="stable")][:count]
-            found.append([(self._vectors[at], float(row[at])) for at in order.tolist()])
+            found.append([self._vectors[at] for at in order.tolist()])
         return found
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def points(vectors: Vectors, payloads: Sequence[Mapping[str, object]] | None = None) -> list[Point]:

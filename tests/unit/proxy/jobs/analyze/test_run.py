@@ -18,7 +18,7 @@ from vecsieve.proxy.jobs.pairs import reading
 from vecsieve.proxy.jobs.pairs.store import StoreError
 from vecsieve.proxy.jobs.source import Point, PointId, SourceError
 
-READING = {"shape", "listed", "read", "neighbours"}
+READING = {"shape", "described", "listed", "read", "fetched", "neighbours", "nearest"}
 
 
 def test_the_planted_families_and_sources_are_found() -> None:
