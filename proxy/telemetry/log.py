@@ -27,6 +27,7 @@ from typing import NamedTuple, Protocol
 
 from .labels import Origin, Outcome
 from .reports import Report
+from .spans import known_method
 
 # Sinks: a reader that stalls or disappears costs lines, never a request and never a crash.
 
@@ -226,7 +227,6 @@ def _dump(fields: Mapping[str, Field]) -> bytes:
 
 
 SUCCESS_SHARE = 0.01  # all errors and fallbacks are logged, and one in a hundred other requests as a sample
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"})
 
 
 class Ended(NamedTuple):
@@ -315,7 +315,7 @@ def _fields(access: Access) -> dict[str, Field]:
         "level": "warning" if access.is_trouble else "info",
         "msg": "access",
         "request_id": access.request_id,
-        "method": ended.method if ended.method in METHODS else "_OTHER",
+        "method": known_method(ended.method),
         "operation": access.operation,
         "backend": access.backend,
         "status": ended.status,

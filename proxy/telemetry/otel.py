@@ -13,7 +13,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,7 +21,7 @@ from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.schema import Settings, TracingSettings
 
 from ..runtime.addresses import Origin
-from .spans import Kind, Method, Span
+from .spans import Kind, Span
 from .tracing import Clock, Tracing
 
 # The file with the header fields for the collector: read at the start, never shown.
@@ -48,42 +47,6 @@ def _fields(file: str) -> Iterator[tuple[str, str]]:
             yield match[1], match[2]
         elif line.strip():
             raise SettingsError([Problem(SETTING, f"{file}: something else in line {number}", EXPECTED)])
-
-
-@dataclass(frozen=True, slots=True)
-class SpanWords:
-    """Names and attributes of spans. ``hosts``: those of the settings, without ports, in the order of `Span.host`."""
-
-    backend: str
-    hosts: tuple[str, ...]
-
-    def name(self, span: Span) -> str:
-        """The span name, of low cardinality as the conventions demand."""
-        if span.stage is not None:
-            return span.stage.value
-        method = "HTTP" if span.method in {None, Method.OTHER} else str(span.method)
-        about: str | None = span.attempt if span.kind is Kind.LEG else span.operation
-        return method if about is None else f"{method} {about}"
-
-    def attributes(self, span: Span) -> dict[str, str | int]:
-        """The known attributes, named by the conventions."""
-        if span.stage is not None:
-            return {}
-        is_leg = span.kind is Kind.LEG
-        values: dict[str, str | int | None] = {
-            "http.request.method": None if span.method is None else span.method.value,
-            "http.response.status_code": span.status,
-            "rpc.grpc.status_code": None if span.code is None else int(span.code),
-            "server.address": None if span.host is None else self.hosts[span.host],
-            "url.scheme": None if span.is_tls is None else "https" if span.is_tls else "http",
-            "db.system.name": self.backend if is_leg else None,
-            "db.operation.name": span.operation,
-            "vecsieve.outcome": None if span.outcome is None else span.outcome.value,
-            "vecsieve.candidates": span.candidates,
-            "vecsieve.collapsed": span.collapsed,
-            "vecsieve.fail_open.reason": None if span.fail_open is None else span.fail_open.value,
-        }
-        return {key: value for key, value in values.items() if value is not None}
 
 
 LOGGER = logging.getLogger("vecsieve.tracing")
@@ -114,14 +77,13 @@ class Exporter(Protocol):
 
 def tracing_of(settings: Settings, *, clock: Clock, dropped: Dropped) -> Tracing:
     """Tracing according to the settings; ``tracing.endpoint`` must be set. Raises SettingsError for an unreadable file."""
-    origins = origins_of(settings)
-    words = SpanWords(settings.backend, tuple(origin.host for origin in origins))
     # The SDK's log lines quote the collector's answers, once per batch.
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)
     return Tracing(
-        exporting=Handover(exporter_of(settings.tracing), words, dropped=dropped),
+        exporting=Handover(exporter_of(settings.tracing), dropped=dropped),
         ratio=settings.tracing.sample_ratio,
-        origins=origins,
+        backend=settings.backend,
+        origins=origins_of(settings),
         clock=clock,
         wall=time.time_ns,
         chance=random.Random(),  # noqa: S311 - ids and a sample, no secrets; seeded by the system in every process
@@ -146,9 +108,7 @@ def exporter_of(tracing: TracingSettings) -> Exporter:
 class Handover:
     """Passes spans to the SDK's thread. Spans beyond the queue and spans that the collector refuses are dropped and counted."""
 
-    def __init__(
-        self, exporter: Exporter, words: SpanWords, *, dropped: Dropped, queue_spans: int = QUEUE_SPANS
-    ) -> None:
+    def __init__(self, exporter: Exporter, *, dropped: Dropped, queue_spans: int = QUEUE_SPANS) -> None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         self._taken = _Taken(dropped)
@@ -156,7 +116,7 @@ class Handover:
         self._dropped = dropped
         self._most = queue_spans
         self._given = 0
-        self._readable = _readable(words)
+        self._readable = _readable()
         self._processor = BatchSpanProcessor(
             _watched(exporter, self._taken.batch),
             max_queue_size=queue_spans,
@@ -206,7 +166,7 @@ class _Taken:
             LOGGER.warning("the collector accepts no spans: they are dropped")
 
 
-def _readable(words: SpanWords) -> Callable[[Span], Readable]:
+def _readable() -> Callable[[Span], Readable]:
     """The function that makes the SDK's spans."""
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
@@ -219,11 +179,11 @@ def _readable(words: SpanWords) -> Callable[[Span], Readable]:
         ids, flags = span.ids, TraceFlags(span.ids.flags)
         is_remote = span.kind is Kind.REQUEST
         return ReadableSpan(
-            name=words.name(span),
+            name=span.name,
             context=SpanContext(ids.trace_id, ids.span_id, is_remote=False, trace_flags=flags),
             parent=None if ids.parent_id is None else SpanContext(ids.trace_id, ids.parent_id, is_remote, flags),
             resource=resource,
-            attributes=words.attributes(span),
+            attributes=span.attributes,
             kind=kinds[span.kind],
             status=failed if span.is_failed else fine,
             start_time=span.started_ns,

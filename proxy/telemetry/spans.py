@@ -1,17 +1,15 @@
 """The values of a span.
 
-No field of a span holds text: spans are numbers, flags and members of closed sets. Names and addresses are looked up in tables made from
-the settings. So no path, collection, key, query or exception message can be exported.
+Its name and the texts of its attributes are members of closed sets, operations of the backend's row, or addresses of the settings (tracing.py). So no
+path, collection, key, query or exception message can be exported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, IntEnum, StrEnum
+from enum import Enum, IntEnum
 from typing import Protocol
-
-from .labels import AttemptKind, FailOpen, Outcome, Stage
 
 
 class Code(IntEnum):
@@ -44,27 +42,9 @@ class Kind(Enum):
     STAGE = "stage"  # a stage of a search
 
 
-class Method(StrEnum):
-    """HTTP methods, the closed set of OpenTelemetry (RFC 9110, and PATCH of RFC 5789)."""
-
-    GET = "GET"
-    HEAD = "HEAD"
-    POST = "POST"
-    PUT = "PUT"
-    DELETE = "DELETE"
-    CONNECT = "CONNECT"
-    OPTIONS = "OPTIONS"
-    TRACE = "TRACE"
-    PATCH = "PATCH"
-    OTHER = "_OTHER"
-
-    @classmethod
-    def of(cls, name: str) -> Method:
-        """OTHER for every name outside the set."""
-        return _METHODS.get(name, cls.OTHER)
-
-
-_METHODS: Mapping[str, Method] = {member.value: member for member in Method}
+# HTTP methods, the closed set of OpenTelemetry (RFC 9110, and PATCH of RFC 5789).
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"})
+OTHER_METHOD = "_OTHER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +59,19 @@ class Ids:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """One span. ``host``: the index of its address among those of the settings; None for every other."""
+    """One span. ``attributes``: named by OpenTelemetry's conventions."""
 
     kind: Kind
+    name: str
     ids: Ids
     started_ns: int
     ended_ns: int
     is_failed: bool = False
-    method: Method | None = None
-    operation: str | None = None
-    attempt: AttemptKind | None = None
-    stage: Stage | None = None
-    status: int | None = None
-    code: Code | None = None
-    host: int | None = None
-    is_tls: bool | None = None
-    outcome: Outcome | None = None
-    fail_open: FailOpen | None = None
-    candidates: int | None = None
-    collapsed: int | None = None
+    attributes: Mapping[str, str | int]
+
+
+def known_method(name: str) -> str:
+    return name if name in METHODS else OTHER_METHOD
 
 
 def known_status(status: int | None) -> int | None:

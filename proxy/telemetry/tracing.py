@@ -14,12 +14,23 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..runtime.addresses import Origin
 from .labels import AttemptKind, FailOpen, Outcome, Stage
-from .spans import SERVER_FAILURES, Code, Exporting, Ids, Kind, Method, Span, known_code, known_status
+from .spans import (
+    OTHER_METHOD,
+    SERVER_FAILURES,
+    Code,
+    Exporting,
+    Ids,
+    Kind,
+    Span,
+    known_code,
+    known_method,
+    known_status,
+)
 
 # W3C's traceparent. The header is forwarded untouched unless this process records a span between client and database. Exemplars take ids of sampled traces only, so that each leads to a recorded trace.
 
@@ -100,14 +111,15 @@ MOST_MARKS = 64  # a batch of a hundred searches enters four hundred stages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracing:
-    """Records requests. ``ratio``: the sampled share of requests without a parent. ``origins``: those of the settings; other
-    addresses are not exported.
+    """Records requests. ``ratio``: the sampled share of requests without a parent. ``origins``: those of the settings, the upstream first; the hosts of
+    others are not exported: they may contain the name of an index.
 
     ``clock``: monotonic seconds, as for stages; ``wall``: nanoseconds since the epoch.
     """
 
     exporting: Exporting
     ratio: float
+    backend: str
     origins: tuple[Origin, ...]
     clock: Clock
     wall: Callable[[], int]
@@ -141,7 +153,7 @@ class _RecordedLeg(Leg):
 
     ids: Ids
     kind: AttemptKind
-    method: Method
+    method: str
     origin: Origin
     started: float
 
@@ -171,7 +183,7 @@ class Trace:
             written(ids.trace_id, ids.span_id, ids.flags) if self.is_propagated else None,
             ids=ids,
             kind=kind,
-            method=Method.of(method),
+            method=known_method(method),
             origin=tracing.origins[0] if origin is None else origin,
             started=tracing.clock(),
         )
@@ -181,21 +193,26 @@ class Trace:
         assert isinstance(leg, _RecordedLeg)  # noqa: S101 - `leg` has made it
         status, code = known_status(leg.status), known_code(leg.code)
         is_fine = (status is not None and status < 400) or code is Code.OK
-        origins = self._tracing.origins
-        self._tracing.exporting.emit(
+        tracing, origin = self._tracing, leg.origin
+        tracing.exporting.emit(
             Span(
                 kind=Kind.LEG,
+                name=_name(leg.method, leg.kind),
                 ids=leg.ids,
                 started_ns=self.at(leg.started),
-                ended_ns=self.at(self._tracing.clock()),
+                ended_ns=self.at(tracing.clock()),
                 is_failed=leg.is_cut or not is_fine,
-                method=leg.method,
-                operation=self.operation,
-                attempt=leg.kind,
-                status=status,
-                code=code,
-                host=origins.index(leg.origin) if leg.origin in origins else None,
-                is_tls=leg.origin.scheme == "https",
+                attributes=_attributes(
+                    leg.method,
+                    status,
+                    code,
+                    {
+                        "server.address": origin.host if origin in tracing.origins else None,
+                        "url.scheme": "https" if origin.scheme == "https" else "http",
+                        "db.system.name": tracing.backend,
+                        "db.operation.name": self.operation,
+                    },
+                ),
             )
         )
 
@@ -207,10 +224,11 @@ class Trace:
             self._tracing.exporting.emit(
                 Span(
                     kind=Kind.STAGE,
+                    name=stage.value,
                     ids=self._tracing.below(self.ids),
                     started_ns=self.at(started),
                     ended_ns=self.at(ended),
-                    stage=stage,
+                    attributes={},
                 )
             )
 
@@ -229,21 +247,41 @@ class Trace:
         ``code``: of gRPC.
         """
         is_unanswered = status is None and code is None
-        known, known_as = known_status(status), known_code(code)
+        known, known_as, known_by = known_status(status), known_code(code), known_method(method)
         self._tracing.exporting.emit(
             Span(
                 kind=Kind.REQUEST,
+                name=_name(known_by, self.operation),
                 ids=self.ids,
                 started_ns=self._ns,
                 ended_ns=self.at(self._tracing.clock()),
                 is_failed=is_unanswered or (known or 0) >= 500 or known_as in SERVER_FAILURES,
-                method=Method.of(method),
-                operation=self.operation,
-                status=known,
-                code=known_as,
-                outcome=outcome,
-                fail_open=fail_open,
-                candidates=candidates,
-                collapsed=collapsed,
+                attributes=_attributes(
+                    known_by,
+                    known,
+                    known_as,
+                    {
+                        "db.operation.name": self.operation,
+                        "vecsieve.outcome": outcome.value,
+                        "vecsieve.candidates": candidates,
+                        "vecsieve.collapsed": collapsed,
+                        "vecsieve.fail_open.reason": None if fail_open is None else fail_open.value,
+                    },
+                ),
             )
         )
+
+
+def _name(method: str, about: str | None) -> str:
+    """Of low cardinality, as the conventions demand."""
+    known = "HTTP" if method == OTHER_METHOD else method
+    return known if about is None else f"{known} {about}"
+
+
+def _attributes(
+    method: str, status: int | None, code: Code | None, others: Mapping[str, str | int | None]
+) -> dict[str, str | int]:
+    """Those that are known."""
+    answer = {"http.response.status_code": status, "rpc.grpc.status_code": None if code is None else int(code)}
+    values = {"http.request.method": method, **answer, **others}
+    return {name: value for name, value in values.items() if value is not None}
