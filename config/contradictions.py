@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from .addresses import Address, origin_of, parse_address, parse_upstream
 from .backends import INDEXES, TRAITS
-from .policy import CHANGING, CertaintySettings, PolicySettings, RelativeThreshold, WriteSettings
+from .policy import CHANGING, CertaintySettings, PolicySettings, ThresholdSettings, WriteSettings
 from .problems import Contradiction, Finding, Path, comes_with, contradiction, dotted, shown
 from .schema import PineconeSettings, RuleSettings, Settings
 from .values import alternatives
@@ -213,7 +213,9 @@ def _rules_of_policy(policy: PolicySettings) -> Iterator[Rule]:
     fetch, threshold, metadata = policy.fetch, policy.threshold, policy.metadata
     yield (fetch.floor > fetch.cap, "fetch.floor", f"at most fetch.cap ({fetch.cap})", "fetch.cap")
     yield (fetch.page_cap < fetch.cap, "fetch.page_cap", f"at least fetch.cap ({fetch.cap})", "fetch.cap")
-    if isinstance(threshold, RelativeThreshold):
+    if threshold is not None:
+        is_mixed = threshold.fixed is not None and threshold != ThresholdSettings(fixed=threshold.fixed)
+        yield (is_mixed, "threshold", "fixed alone, or relative with min and max", "threshold.fixed")
         is_crossed = threshold.min > threshold.max
         yield (is_crossed, "threshold.min", f"at most max ({threshold.max:g})", "threshold.max")
     has_both = policy.certainty is not None and threshold is not None

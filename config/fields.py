@@ -10,11 +10,11 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, Tag, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from .policy import FixedThreshold, PolicySettings, RelativeThreshold
+from .policy import PolicySettings
 from .problems import Finding, Path, dotted, shown
 from .schema import RuleSettings, Settings
 from .values import Phrase, PresetName, alternatives
@@ -39,7 +39,7 @@ def members(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
 
 
 def models_in(annotation: object) -> tuple[type[BaseModel], ...]:
-    """The settings models in an annotation, in order; more than one for alternatives."""
+    """The settings models in an annotation, in order."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return (annotation,)
     if get_origin(annotation) is Literal:
@@ -206,8 +206,7 @@ def _located(
 ) -> tuple[Path, tuple[type[BaseModel], ...], FieldInfo | None]:
     """The path in the user's file, the models that its last key belongs to, and the field there.
 
-    For a field with alternative models, pydantic's location continues with the tag of the chosen one. For a field with free keys, every
-    later part is a key.
+    For a field with free keys, every later part of pydantic's location is a key.
     """
     path: list[str | int] = []
     candidates: tuple[type[BaseModel], ...] = (model,)
@@ -216,9 +215,6 @@ def _located(
         if info is not None and is_mapping(info):
             path += [part] if part != _OF_THE_KEY else []
             continue
-        if len(candidates) > 1:
-            candidates = tuple(each for each in candidates if part in _tag(info, each))
-            continue
         path.append(part)
         if isinstance(part, int):
             continue
@@ -226,18 +222,6 @@ def _located(
         info = members(parents[0]).get(part) if parents else None
         candidates = () if info is None else models_in(info.annotation)
     return tuple(path), parents, info
-
-
-def _tag(info: FieldInfo | None, model: type[BaseModel]) -> tuple[str, ...]:
-    """The tags of the choices that contain ``model``, at any depth of the annotation."""
-    return () if info is None else tuple(_tags(info.annotation, model))
-
-
-def _tags(annotation: object, model: type[BaseModel]) -> Iterator[str]:
-    for choice in get_args(annotation):
-        if model in models_in(choice):
-            yield from (entry.tag for entry in get_args(choice) if isinstance(entry, Tag))
-            yield from _tags(choice, model)
 
 
 def _of_an_unknown_key(
@@ -249,9 +233,8 @@ def _of_an_unknown_key(
         example = f'rules: [{{collection: "*", preset: {value if value in presets else presets[0]}}}]'
         words = f"{dotted(path)}: presets belong in a rule: {example}"
         return Finding(path, seen, "it in a rule", words=words)
-    expected = _instead(key, parents)
-    if expected is not None:
-        return Finding(path, seen, expected)
+    if key == "<<":
+        return Finding(path, seen, "a known key (YAML 1.2 has no merge keys: write the alias where it belongs)")
     known = members(RuleSettings)
     is_strange = parents == (RuleSettings,) and key not in members(PolicySettings)
     if is_strange and not (is_guessed and closest(key, known)):
@@ -268,20 +251,9 @@ def _and(names: Iterable[str]) -> str:
     return f"{', '.join(others)} and {last}"
 
 
-def _instead(key: str, parents: tuple[type[BaseModel], ...]) -> str | None:
-    """What is wanted instead of an unknown key whose cause is known."""
-    if key == "<<":
-        return "a known key (YAML 1.2 has no merge keys: write the alias where it belongs)"
-    if parents == (FixedThreshold,) and key in {"relative", "min", "max"}:
-        return "fixed alone, or relative with min and max"
-    return None
-
-
 def _guess(key: str, parents: tuple[type[BaseModel], ...]) -> str | None:
     if parents == (RuleSettings,) and key in members(PolicySettings):
         return f"policy.{key}"
-    if parents == (RelativeThreshold,):
-        parents = (FixedThreshold, RelativeThreshold)
     return suggestion(key, [name for parent in parents for name in members(parent)])
 
 

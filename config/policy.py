@@ -9,9 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import (
     BeforeValidator,
-    Discriminator,
     Field,
-    Tag,
 )
 
 from .backends import KNOWN_TEXTS
@@ -63,15 +61,12 @@ class FetchSettings(Model):
     )
 
 
-class FixedThreshold(Model):
-    """One cut for every pool: candidates at cosine distance ≤ fixed merge."""
+class ThresholdSettings(Model):
+    """Candidates merge at cosine distance ≤ fixed; or ≤ relative × the pool's median pairwise distance, clipped to [min, max]."""
 
-    fixed: CosineDistance = Field(description="0.15 is usual; no value fits all embedding models")
-
-
-class RelativeThreshold(Model):
-    """Candidates at distance ≤ relative × the pool's median pairwise distance merge, clipped to [min, max]."""
-
+    fixed: OrNone[CosineDistance] = setting(
+        None, "one cut for every pool; 0.15 is usual, no value fits all embedding models. none: the relative one"
+    )
     relative: Share = setting(0.20, "keeps the answer in ≥ 98 % of queries on eleven labelled sets")
     min: CosineDistance = setting(
         0.0, "absolute minimum; above 0 it merges non-copies of models whose distances are all small"
@@ -95,22 +90,6 @@ def even(value: object) -> object:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 <= value <= 1.0:
         return {"first": float(value), "last": float(value)}
     return value
-
-
-def _threshold_kind(value: object) -> str | None:
-    """The kind of threshold that a value describes: fixed if it has that member, relative for every other mapping; None: not a
-    threshold.
-    """
-    if isinstance(value, FixedThreshold) or (isinstance(value, dict) and "fixed" in value):
-        return "fixed"
-    return "relative" if isinstance(value, (RelativeThreshold, dict)) else None
-
-
-Threshold = Annotated[
-    Annotated[FixedThreshold, Tag("fixed")] | Annotated[RelativeThreshold, Tag("relative")],
-    Discriminator(_threshold_kind),
-    Phrase("{fixed: …} or {relative: …, min: …, max: …}"),
-]
 
 
 class MmrSettings(Model):
@@ -323,7 +302,9 @@ class PolicySettings(Model):
         BeforeValidator(even),
         Phrase("none, a number from 0 to 1, or {first: …, last: …}"),
     ] = setting(None, "the calibrated rule for results without texts; none: only nearly equal vectors merge")
-    threshold: Annotated[Threshold | None, NoneWord] = setting(
+    threshold: Annotated[
+        ThresholdSettings | None, NoneWord, Phrase("{fixed: …} or {relative: …, min: …, max: …} or none")
+    ] = setting(
         None,
         "a distance within which results without texts merge, in place of the certainty; none: only nearly equal vectors",
     )

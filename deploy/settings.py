@@ -85,7 +85,7 @@ def _subsections(model: type[BaseModel], above: str) -> Iterator[str]:
     for name, info in members(model).items():
         inner = models_in(info.annotation)
         for each in inner:
-            either = f" ({expected_of(info)})" if len(inner) > 1 or NoneType in get_args(info.annotation) else ""
+            either = f" ({expected_of(info)})" if NoneType in get_args(info.annotation) else ""
             yield f"\n### {above}.{name}{either}\n\n{inspect.getdoc(each)}\n\n"
             yield from _table(each, f"{above}.{name}.")
             yield from _subsections(each, f"{above}.{name}")

@@ -11,12 +11,11 @@ from functools import lru_cache
 from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
 from vecsieve.config.policy import (
     FetchSettings,
-    FixedThreshold,
     MetadataSettings,
     MmrSettings,
     PolicySettings,
-    RelativeThreshold,
     SessionSettings,
+    ThresholdSettings,
     WriteSettings,
 )
 from vecsieve.config.presets import policy_of
@@ -265,9 +264,9 @@ def mmr_of(settings: MmrSettings) -> Mmr:
     return Mmr(weight=settings.lambda_, is_scaled=settings.scaled)
 
 
-def threshold_of(settings: FixedThreshold | RelativeThreshold) -> Threshold:
+def threshold_of(settings: ThresholdSettings) -> Threshold:
     """The threshold in selection's form."""
-    if isinstance(settings, FixedThreshold):
+    if settings.fixed is not None:
         return Fixed(value=settings.fixed)
     return Relative(factor=settings.relative, minimum=settings.min, maximum=settings.max)
 
@@ -275,7 +274,7 @@ def threshold_of(settings: FixedThreshold | RelativeThreshold) -> Threshold:
 def suited(threshold: Threshold | None, linkage: Linkage) -> Threshold | None:
     """The threshold under this linkage: only ``leader`` supports the calibrated rule; others get the relative default."""
     if isinstance(threshold, Certain) and linkage is not Linkage.LEADER:
-        return threshold_of(RelativeThreshold())
+        return threshold_of(ThresholdSettings())
     return threshold
 
 

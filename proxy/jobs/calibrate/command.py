@@ -16,7 +16,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from vecsieve.config.policy import RelativeThreshold
+from vecsieve.config.policy import ThresholdSettings
 from vecsieve.config.problems import Problem, SettingsError, one_line
 
 from ...runtime.files import check_output, output_console, progress_bar, write_output
@@ -148,7 +148,7 @@ def _density(proposal: Proposal) -> Table:
 
 
 def _decision(proposal: Proposal) -> Text:
-    rule = RelativeThreshold()
+    rule = ThresholdSettings()
     text = Text.assemble(("Proposed cut ", "bold"), (f"{proposal.cut:.4f}", "bold green"), ": ")
     return text.append(
         f"{rule.relative:.2f} × the pools' mean median distance ({proposal.mean_median:.3f}), never below {rule.min:.2f} "

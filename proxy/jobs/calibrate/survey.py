@@ -14,7 +14,7 @@ from typing import Literal, TypeVar, cast
 
 import numpy as np
 
-from vecsieve.config.policy import PolicySettings, RelativeThreshold
+from vecsieve.config.policy import PolicySettings, ThresholdSettings
 from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import RuleSettings
 
@@ -343,7 +343,7 @@ def proposed(survey: Survey) -> Proposal:
 
 def by_rule(median: float) -> float:
     """The cut of the usual relative threshold for this median distance."""
-    rule = RelativeThreshold()
+    rule = ThresholdSettings()
     return min(max(rule.relative * median, rule.min), rule.max)
 
 

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar, get_args
 
-from vecsieve.config.policy import MmrSettings, RelativeThreshold
+from vecsieve.config.policy import MmrSettings, ThresholdSettings
 from vecsieve.config.values import Mode, Representative
 
 from ...selection.diversifiers.mmr import Mmr
@@ -109,7 +109,7 @@ def _relative_threshold(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
     """Keeps the policy's bounds. A policy with a fixed cut has none and gets the defaults."""
     number = _number(OverrideName.RELATIVE_THRESHOLD, value, most=1.0)
     current = policy.selection.threshold
-    bounds = current if isinstance(current, Relative) else threshold_of(RelativeThreshold())
+    bounds = current if isinstance(current, Relative) else threshold_of(ThresholdSettings())
     assert isinstance(bounds, Relative)  # noqa: S101 - relative settings make a relative threshold
     threshold = replace(bounds, factor=number)
     return replace(policy, selection=replace(policy.selection, threshold=threshold), is_profiled=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vecsieve.config.load import load
-from vecsieve.config.policy import FixedThreshold, PolicySettings
+from vecsieve.config.policy import PolicySettings, ThresholdSettings
 from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import Settings
 from vecsieve.config.yaml_core import effective
@@ -62,7 +62,7 @@ def test_the_collections_example_gives_each_collection_its_own() -> None:
     assert made["manuals-*"].overlap == "exchange"
     assert made["manuals-*"].text_fields == ("text", "content")
     assert (made["products-*"].vector, made["products-*"].mmr) == ("image", None)
-    assert made["news-*"].threshold == FixedThreshold(fixed=0.20)
+    assert made["news-*"].threshold == ThresholdSettings(fixed=0.20)
     assert (made["statutes-*"].texts, made["statutes-*"].certainty) == ("exact", None)
     assert made["audit-*"].mode == "off"
 

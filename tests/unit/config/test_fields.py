@@ -8,10 +8,9 @@ from vecsieve.config.fields import closest, expected_of, is_mapping, leaves, mem
 from vecsieve.config.policy import (
     CertaintySettings,
     FetchSettings,
-    FixedThreshold,
     MmrSettings,
     PolicySettings,
-    RelativeThreshold,
+    ThresholdSettings,
 )
 from vecsieve.config.schema import LimitSettings, PineconeSettings, RuleSettings, Settings, UpstreamSettings
 
@@ -25,7 +24,7 @@ def test_leaves_are_scalars_with_their_kinds() -> None:
     assert kinds["limits.drain_seconds"] == ("float", False)
     assert kinds["policy.mmr"] == ("none", True)
     assert kinds["policy.mmr.lambda"] == ("float", False)
-    assert kinds["policy.threshold.fixed"] == ("float", False)
+    assert kinds["policy.threshold.fixed"] == ("float", True)
     assert kinds["policy.threshold"] == ("none", True)
     assert kinds["policy.certainty"] == ("none", True)
     assert kinds["policy.certainty.first"] == kinds["policy.certainty.last"] == ("float", False)
@@ -39,7 +38,7 @@ def test_members_have_the_names_that_users_write() -> None:
 
 def test_the_models_of_a_choice_are_found_in_order() -> None:
     threshold = members(PolicySettings)["threshold"].annotation
-    assert models_in(threshold) == (FixedThreshold, RelativeThreshold)
+    assert models_in(threshold) == (ThresholdSettings,)
     assert models_in(members(PolicySettings)["certainty"].annotation) == (CertaintySettings,)
     assert models_in(members(Settings)["rules"].annotation) == (RuleSettings,)
     assert models_in(members(PolicySettings)["mmr"].annotation) == (MmrSettings,)

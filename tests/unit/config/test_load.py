@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from vecsieve.config.fields import MOST_GUESSED, leaves
 from vecsieve.config.load import LARGEST_FILE_BYTES, load
-from vecsieve.config.policy import CertaintySettings, FixedThreshold, RelativeThreshold
+from vecsieve.config.policy import CertaintySettings, ThresholdSettings
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 
@@ -82,7 +82,7 @@ def test_whole_numbers_are_good_for_fractions(tmp_path: Path) -> None:
     assert settings.limits.head_timeout_seconds == 5.0
     assert settings.policy.mmr is not None
     assert settings.policy.mmr.lambda_ == 1.0
-    assert settings.policy.threshold == FixedThreshold(fixed=0.0)
+    assert settings.policy.threshold == ThresholdSettings(fixed=0.0)
 
 
 @pytest.mark.parametrize("word", ["none", "null", "~", ""])
@@ -126,14 +126,14 @@ def test_a_certainty_that_cannot_be_one_is_told_beside_a_variable_of_its_member(
 def test_a_threshold_is_relative_unless_it_says_fixed(tmp_path: Path) -> None:
     file = written(tmp_path, "policy: {threshold: {max: 0.2}}")
     threshold = load(file=file, environment={}, flags={}).policy.threshold
-    assert threshold == RelativeThreshold(relative=0.20, min=0.0, max=0.2)
+    assert threshold == ThresholdSettings(relative=0.20, min=0.0, max=0.2)
 
 
 def test_variables_of_one_threshold_make_one_threshold_that_replaces_the_files(tmp_path: Path) -> None:
     file = written(tmp_path, "policy: {threshold: {fixed: 0.1}}")
     environment = {"VECSIEVE_POLICY_THRESHOLD_MIN": "0.05", "VECSIEVE_POLICY_THRESHOLD_MAX": "0.2"}
     threshold = load(file=file, environment=environment, flags={}).policy.threshold
-    assert threshold == RelativeThreshold(relative=0.20, min=0.05, max=0.2)
+    assert threshold == ThresholdSettings(relative=0.20, min=0.05, max=0.2)
 
 
 def test_a_variable_beneath_a_none_of_the_file_switches_mmr_on_again(tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ from pydantic import ValidationError
 from vecsieve.config.policy import (
     CertaintySettings,
     FetchSettings,
-    FixedThreshold,
     MmrSettings,
     PolicySettings,
-    RelativeThreshold,
+    ThresholdSettings,
 )
 from vecsieve.config.presets import PRESETS, merged, policy_of, rule_members
 from vecsieve.config.schema import RuleSettings
@@ -37,7 +36,7 @@ DECIDERS = {
     "exact": ("exact", None, None, None),
     "meaning": ("edited", 0.36, CertaintySettings(first=0.85, last=0.4), None),
     "vectors": (None, None, CertaintySettings(first=0.85, last=0.4), None),
-    "classical": (None, None, None, FixedThreshold(fixed=0.15)),
+    "classical": (None, None, None, ThresholdSettings(fixed=0.15)),
 }
 
 
@@ -67,7 +66,7 @@ def test_the_default_is_the_policy_without_any_setting() -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_rule_of_a_preset_keeps_to_the_members_that_it_gives(name: str) -> None:
     made = policy_of(PolicySettings(), rule(preset=name, policy={"certainty": 0.7, "threshold": {"fixed": 0.07}}))
-    assert (made.certainty, made.threshold) == (CertaintySettings(first=0.7, last=0.7), FixedThreshold(fixed=0.07))
+    assert (made.certainty, made.threshold) == (CertaintySettings(first=0.7, last=0.7), ThresholdSettings(fixed=0.07))
 
 
 @pytest.mark.parametrize("number", [0, 0.0, 0.5, 1, 1.0])
@@ -138,8 +137,8 @@ def test_members_of_mmr_and_fetch_are_laid_on_one_by_one() -> None:
 
 def test_a_threshold_is_replaced_whole() -> None:
     policy = base(threshold={"relative": 0.5, "min": 0.1, "max": 0.2})
-    assert policy_of(policy, rule(policy={"threshold": {"max": 0.4}})).threshold == RelativeThreshold(max=0.4)
-    assert policy_of(policy, rule(policy={"threshold": {"fixed": 0.4}})).threshold == FixedThreshold(fixed=0.4)
+    assert policy_of(policy, rule(policy={"threshold": {"max": 0.4}})).threshold == ThresholdSettings(max=0.4)
+    assert policy_of(policy, rule(policy={"threshold": {"fixed": 0.4}})).threshold == ThresholdSettings(fixed=0.4)
 
 
 @pytest.mark.parametrize("none", [None, "none"])
