@@ -34,25 +34,6 @@ class Estimate:
 Sums = Mapping[str, FloatVector]
 
 
-SUMMED = (
-    *("redundancy", "recall", "strict", "dropped", "wrong_label", "wrong_text"),
-    *("walked", "walked_wrong_label", "walked_wrong_text"),
-)
-# Of a set's queries.
-MEANS = (
-    "redundancy",
-    "recall",
-    "perfect",
-    "group_ndcg",
-    "collapsed",
-    "documents",
-    "alpha_ndcg",
-    "ndcg",
-    "hit",
-    "returned",
-)
-
-
 def resampled(name: str, own: Columns, plain: Columns, *, draws: int, seed: int) -> Sums:
     """For the sample and for ``draws`` draws. ``plain_…``: of the plain answers. ``answered``: queries whose plain answer has a relevant item."""
     has_answer = ~np.isnan(own.retained)
@@ -60,7 +41,15 @@ def resampled(name: str, own: Columns, plain: Columns, *, draws: int, seed: int)
         "retained": np.where(has_answer, own.retained, 0.0),
         "answered": has_answer.astype(np.float64),
         **{f"plain_{name}": getattr(plain, name) for name in ("redundancy", "recall", "strict")},
-        **{name: getattr(own, name) for name in SUMMED},
+        "redundancy": own.redundancy,
+        "recall": own.recall,
+        "strict": own.strict,
+        "dropped": own.dropped,
+        "wrong_label": own.wrong_label,
+        "wrong_text": own.wrong_text,
+        "walked": own.walked,
+        "walked_wrong_label": own.walked_wrong_label,
+        "walked_wrong_text": own.walked_wrong_text,
     }
     matrix = np.stack(list(measures.values())).T
     weights = _weights(name, len(has_answer), draws=draws, seed=seed)
@@ -221,7 +210,16 @@ def _set_summary(outcome: SetOutcome, name: str, drawn: Sums) -> SetSummary:
         retention=estimate(_share(drawn, "retained", "answered")),
         retained_subtopics=float(own.kept.sum()) / met if met else float("nan"),
         gain=estimate(_gain(drawn, queries)),
-        **{name: _mean(getattr(own, name)) for name in MEANS},
+        redundancy=_mean(own.redundancy),
+        recall=_mean(own.recall),
+        perfect=_mean(own.perfect),
+        group_ndcg=_mean(own.group_ndcg),
+        collapsed=_mean(own.collapsed),
+        documents=_mean(own.documents),
+        alpha_ndcg=_mean(own.alpha_ndcg),
+        ndcg=_mean(own.ndcg),
+        hit=_mean(own.hit),
+        returned=_mean(own.returned),
         page=_wrong(drawn, "dropped", "wrong"),
         walked=_wrong(drawn, "walked", "walked_wrong"),
         added_ms=float(np.median(own.added_seconds)) * MILLISECONDS,
