@@ -38,13 +38,11 @@ def members(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
     return {info.alias if info.alias is not None else name: info for name, info in model.model_fields.items()}
 
 
-def models_in(annotation: object) -> tuple[type[BaseModel], ...]:
-    """The settings models in an annotation, in order."""
+def model_in(annotation: object) -> type[BaseModel] | None:
+    """The settings model in an annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return (annotation,)
-    if get_origin(annotation) is Literal:
-        return ()
-    return tuple(model for argument in get_args(annotation) for model in models_in(argument))
+        return annotation
+    return next(filter(None, map(model_in, get_args(annotation))), None)
 
 
 @cache
@@ -56,17 +54,16 @@ def leaves() -> tuple[Leaf, ...]:
 def _leaves(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[Leaf]:
     for name, info in members(model).items():
         path = (*above, name)
-        inner = models_in(info.annotation)
+        inner = model_in(info.annotation)
         nullable = NoneType in get_args(info.annotation)
         if is_list(info):
             continue
-        if not inner:
+        if inner is None:
             yield Leaf(path=path, kind=_kind(info.annotation), nullable=nullable, expected=expected_of(info))
             continue
         if nullable:
             yield Leaf(path=path, kind="none", nullable=True, expected="none")
-        for each in inner:
-            yield from _leaves(each, path)
+        yield from _leaves(inner, path)
 
 
 def is_list(info: FieldInfo) -> bool:
@@ -96,7 +93,7 @@ def _phrase(info: FieldInfo) -> str:
     bare = _bare(info.annotation)
     if get_origin(bare) is tuple:
         return "a list"
-    if models_in(bare) or get_origin(bare) is dict:
+    if model_in(bare) or get_origin(bare) is dict:
         return "a mapping"
     names = {bool: "true or false", int: f"a whole number{_range(info)}", float: f"a number{_range(info)}"}
     return names.get(bare, "text") if isinstance(bare, type) else "text"
@@ -175,13 +172,13 @@ def validated(model: type[AnyModel], tree: object, *, at: Path = ()) -> tuple[An
 
 
 def _finding(model: type[BaseModel], details: ErrorDetails, at: Path, *, is_guessed: bool) -> Finding:
-    path, parents, info = _located(model, details["loc"])
+    path, parent, info = _located(model, details["loc"])
     name = next((part for part in reversed(path) if isinstance(part, str)), "")
     whole, seen = (*at, *path), shown(details["input"], name=name)
     if details["type"] != "extra_forbidden":
         hint = _nearest(details["input"], info) if is_guessed else ""
         return Finding(whole, seen, _expected(path, info), hint=hint)
-    return _of_an_unknown_key(parents, whole, details, seen, is_guessed=is_guessed)
+    return _of_an_unknown_key(parent, whole, details, seen, is_guessed=is_guessed)
 
 
 def _nearest(value: object, info: FieldInfo | None) -> str:
@@ -203,14 +200,14 @@ def words_of(info: FieldInfo) -> tuple[str, ...]:
 
 def _located(
     model: type[BaseModel], location: tuple[str | int, ...]
-) -> tuple[Path, tuple[type[BaseModel], ...], FieldInfo | None]:
-    """The path in the user's file, the models that its last key belongs to, and the field there.
+) -> tuple[Path, type[BaseModel] | None, FieldInfo | None]:
+    """The path in the user's file, the model that its last key belongs to, and the field there.
 
     For a field with free keys, every later part of pydantic's location is a key.
     """
     path: list[str | int] = []
-    candidates: tuple[type[BaseModel], ...] = (model,)
-    parents, info = candidates, None
+    inner: type[BaseModel] | None = model
+    parent, info = inner, None
     for part in location:
         if info is not None and is_mapping(info):
             path += [part] if part != _OF_THE_KEY else []
@@ -218,17 +215,17 @@ def _located(
         path.append(part)
         if isinstance(part, int):
             continue
-        parents = candidates
-        info = members(parents[0]).get(part) if parents else None
-        candidates = () if info is None else models_in(info.annotation)
-    return tuple(path), parents, info
+        parent = inner
+        info = None if parent is None else members(parent).get(part)
+        inner = None if info is None else model_in(info.annotation)
+    return tuple(path), parent, info
 
 
 def _of_an_unknown_key(
-    parents: tuple[type[BaseModel], ...], path: Path, details: ErrorDetails, seen: str, *, is_guessed: bool
+    parent: type[BaseModel] | None, path: Path, details: ErrorDetails, seen: str, *, is_guessed: bool
 ) -> Finding:
     key = str(path[-1])
-    if key == "preset" and parents in {(PolicySettings,), (Settings,)}:
+    if key == "preset" and parent in {PolicySettings, Settings}:
         value, presets = details["input"], get_args(PresetName)
         example = f'rules: [{{collection: "*", preset: {value if value in presets else presets[0]}}}]'
         words = f"{dotted(path)}: presets belong in a rule: {example}"
@@ -236,10 +233,10 @@ def _of_an_unknown_key(
     if key == "<<":
         return Finding(path, seen, "a known key (YAML 1.2 has no merge keys: write the alias where it belongs)")
     known = members(RuleSettings)
-    is_strange = parents == (RuleSettings,) and key not in members(PolicySettings)
+    is_strange = parent is RuleSettings and key not in members(PolicySettings)
     if is_strange and not (is_guessed and closest(key, known)):
         return Finding(path, seen, "a known key", words=f"{dotted(path)}: a rule has {_and(known)}; there is no {key}")
-    guess, name = _guess(key, parents) if is_guessed else None, dotted(path)
+    guess, name = _guess(key, parent) if is_guessed else None, dotted(path)
     words = f"unknown setting {name}" if '"' in name else f'unknown setting "{name}"'
     if guess is None:
         return Finding(path, seen, "a known key", words=words)
@@ -251,10 +248,10 @@ def _and(names: Iterable[str]) -> str:
     return f"{', '.join(others)} and {last}"
 
 
-def _guess(key: str, parents: tuple[type[BaseModel], ...]) -> str | None:
-    if parents == (RuleSettings,) and key in members(PolicySettings):
+def _guess(key: str, parent: type[BaseModel] | None) -> str | None:
+    if parent is RuleSettings and key in members(PolicySettings):
         return f"policy.{key}"
-    return suggestion(key, [name for parent in parents for name in members(parent)])
+    return None if parent is None else suggestion(key, list(members(parent)))
 
 
 def _expected(path: Path, info: FieldInfo | None) -> str:
@@ -264,8 +261,8 @@ def _expected(path: Path, info: FieldInfo | None) -> str:
         element = next(iter(get_args(_bare(info.annotation))), None)
         phrases = (entry.phrase for entry in get_args(element) if isinstance(entry, Phrase))
         words = words_of(info)
-        if models_in(info.annotation) or words:
-            return "a mapping" if models_in(info.annotation) else alternatives(words)
+        if model_in(info.annotation) or words:
+            return "a mapping" if model_in(info.annotation) else alternatives(words)
         return next(phrases, "text that is not empty")
     return expected_of(info)
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from vecsieve.config.backends import TRAITS
-from vecsieve.config.fields import expected_of, members, models_in
+from vecsieve.config.fields import expected_of, members, model_in
 from vecsieve.config.load import PREFIX
 from vecsieve.config.presets import PRESETS
 from vecsieve.config.schema import RuleSettings, Settings
@@ -73,28 +73,28 @@ def _sections() -> Iterator[str]:
     yield "\n## At the top\n\n"
     yield from _table(Settings, "")
     for name, info in members(Settings).items():
-        for model in models_in(info.annotation):
-            if model is not RuleSettings:
-                yield f"\n## {name}\n\n{inspect.getdoc(model)}\n\n"
-                yield from _table(model, f"{name}.")
-                yield from _subsections(model, name)
+        model = model_in(info.annotation)
+        if model is not None and model is not RuleSettings:
+            yield f"\n## {name}\n\n{inspect.getdoc(model)}\n\n"
+            yield from _table(model, f"{name}.")
+            yield from _subsections(model, name)
     yield "\n"
 
 
 def _subsections(model: type[BaseModel], above: str) -> Iterator[str]:
     for name, info in members(model).items():
-        inner = models_in(info.annotation)
-        for each in inner:
+        inner = model_in(info.annotation)
+        if inner is not None:
             either = f" ({expected_of(info)})" if NoneType in get_args(info.annotation) else ""
-            yield f"\n### {above}.{name}{either}\n\n{inspect.getdoc(each)}\n\n"
-            yield from _table(each, f"{above}.{name}.")
-            yield from _subsections(each, f"{above}.{name}")
+            yield f"\n### {above}.{name}{either}\n\n{inspect.getdoc(inner)}\n\n"
+            yield from _table(inner, f"{above}.{name}.")
+            yield from _subsections(inner, f"{above}.{name}")
 
 
 def _table(model: type[BaseModel], above: str) -> Iterator[str]:
     yield "| setting | default | accepts | why |\n|---|---|---|---|\n"
     for name, info in members(model).items():
-        if not models_in(info.annotation):
+        if not model_in(info.annotation):
             yield f"| `{above}{name}` | {_default(info)} | {expected_of(info)} | {info.description} |\n"
 
 

@@ -35,7 +35,7 @@ from support.sources import (
 )
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.config.backends import INDEXES
-from vecsieve.config.fields import models_in
+from vecsieve.config.fields import model_in
 from vecsieve.config.schema import Settings
 from vecsieve.config.values import Override
 from vecsieve.proxy.cli import COMMANDS
@@ -243,14 +243,14 @@ SETTINGS_MODULES = {"vecsieve.config.schema", "vecsieve.config.policy"}
 
 
 def models_of(model: type[BaseModel]) -> set[type[BaseModel]]:
-    below = {each for info in model.model_fields.values() for each in models_in(info.annotation)}
-    return {model}.union(*(models_of(each) for each in below))
+    below = {model_in(info.annotation) for info in model.model_fields.values()}
+    return {model}.union(*(models_of(each) for each in below if each))
 
 
 def read_as_settings() -> set[str]:
     """The attributes that `proxy/` reads of settings: in a module that takes a settings model, or of a section of its name."""
     fields = [pair for model in models_of(Settings) for pair in model.model_fields.items()]
-    sections = {"settings", *(name for name, info in fields if models_in(info.annotation))}
+    sections = {"settings", *(name for name, info in fields if model_in(info.annotation))}
     return {
         node.attr
         for module, tree in product().items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vecsieve.config.fields import closest, expected_of, is_mapping, leaves, members, models_in, suggestion
+from vecsieve.config.fields import closest, expected_of, is_mapping, leaves, members, model_in, suggestion
 from vecsieve.config.policy import (
     CertaintySettings,
     FetchSettings,
@@ -36,13 +36,13 @@ def test_members_have_the_names_that_users_write() -> None:
     assert list(members(MmrSettings)) == ["lambda", "scaled"]
 
 
-def test_the_models_of_a_choice_are_found_in_order() -> None:
+def test_the_model_of_a_choice_is_found() -> None:
     threshold = members(PolicySettings)["threshold"].annotation
-    assert models_in(threshold) == (ThresholdSettings,)
-    assert models_in(members(PolicySettings)["certainty"].annotation) == (CertaintySettings,)
-    assert models_in(members(Settings)["rules"].annotation) == (RuleSettings,)
-    assert models_in(members(PolicySettings)["mmr"].annotation) == (MmrSettings,)
-    assert models_in(members(Settings)["mode"].annotation) == ()
+    assert model_in(threshold) is ThresholdSettings
+    assert model_in(members(PolicySettings)["certainty"].annotation) is CertaintySettings
+    assert model_in(members(Settings)["rules"].annotation) is RuleSettings
+    assert model_in(members(PolicySettings)["mmr"].annotation) is MmrSettings
+    assert model_in(members(Settings)["mode"].annotation) is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 from deploy.settings import page
-from vecsieve.config.fields import leaves, members, models_in, schema_text
+from vecsieve.config.fields import leaves, members, model_in, schema_text
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.schema import RuleSettings, Settings
 
@@ -38,9 +38,10 @@ def test_every_setting_says_why() -> None:
     silent: list[str] = []
     while pending:
         for name, info in members(pending.pop()).items():
-            inner = models_in(info.annotation)
-            pending += inner
-            if not inner and not info.description:
+            inner = model_in(info.annotation)
+            if inner is not None:
+                pending.append(inner)
+            elif not info.description:
                 silent.append(name)
     assert not silent
 
