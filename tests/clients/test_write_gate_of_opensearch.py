@@ -17,7 +17,7 @@ from prove.search_nodes import started
 from servers.opensearch.store import Product
 
 from support.backends.write_gates import SIZE, said, undone, vector, writing
-from support.exchanges.journals import rows_left_out
+from support.jobs.journals import rows_left_out
 from support.process import real_servers
 from support.process.stack import exchange, serve
 from vecsieve.proxy.writes.book import Book

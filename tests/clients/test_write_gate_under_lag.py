@@ -15,7 +15,7 @@ import pytest
 
 from support.backends.lagging import lagging
 from support.backends.write_gates import SIZE, said, ten_minutes_later, vector
-from support.exchanges.journals import rows_left_out
+from support.jobs.journals import rows_left_out
 from support.pinecone.loading import HEADERS, index_url, loaded
 from support.process.running import running
 from support.process.stack import exchange

@@ -14,7 +14,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from support.backends.write_gates import said, writing
-from support.exchanges.journals import rows_left_out
+from support.jobs.journals import rows_left_out
 from support.process import stack
 from support.process.stack import Answer, exchange
 from support.qdrant.embedded import start_embedded_process

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from support.exchanges.journals import rows_left_out
+from support.jobs.journals import rows_left_out
 from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
 from support.process import stack
 from support.process.running import Running, running

@@ -12,7 +12,6 @@ mixed_load       every kind of request that a proxy sees, over and over
 odd_answers      answers that are whole and unusual
 widened_faults   misbehaviours of widened requests, by name
 drawing          values of a strategy outside a test
-journals         what a journal has of points that were left out
 captures         recorded requests of real clients
 foreign_plan     what the programs of tests/foreign_clients store and ask
 foreign_calls    their recorded calls with the engine's answers

@@ -6,6 +6,7 @@ analyses         a planted collection of two sources, read and judged
 calibrations     a finished calibration
 profiles         a profile as `vecsieve calibrate` writes it
 reports          reports with everything filled in
+journals         what a journal has of points that were left out
 chunks           chunks for the optimizer
 labelled_folders a labelled set that can be worked out by hand
 eval_data        where the labelled sets are on this machine

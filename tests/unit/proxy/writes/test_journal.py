@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.exchanges.journals import rows_left_out
+from support.jobs.journals import rows_left_out
 from vecsieve.proxy.writes.book import Book
 from vecsieve.proxy.writes.journal import Journal
 from vecsieve.proxy.writes.rows import NO_ID, Kind, LeftOut, State

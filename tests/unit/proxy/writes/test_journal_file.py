@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.exchanges.journals import rows_left_out
+from support.jobs.journals import rows_left_out
 from support.process.clocks import ManualClock
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.writes import lock

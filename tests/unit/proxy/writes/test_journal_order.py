@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.exchanges.journals import rows_left_out
+from support.jobs.journals import rows_left_out
 from support.process.clocks import ManualClock
 from vecsieve.adapters.writes import Deletion
 from vecsieve.proxy.writes.book import MOST_IDS, Book

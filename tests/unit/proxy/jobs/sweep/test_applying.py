@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.exchanges.journals import rows_left_out
+from support.jobs.journals import rows_left_out
 from support.jobs.memory_source import MemorySource, points
 from vecsieve.adapters.writes import PLAIN
 from vecsieve.proxy.jobs.pairs.store import Store
