@@ -11,10 +11,10 @@ import secrets
 import socket
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
 from pathlib import Path
 
 from ..http.connections import Connections
+from ..runtime.loop import Owner
 from .frames import Calls
 
 LONGEST_PATH_BYTES = 107  # sun_path has 108 bytes with its terminator, on Linux
@@ -119,7 +119,7 @@ class SharedConnections:
     def __init__(self, ledger: Connections) -> None:
         self.ledger = ledger
         self._open: dict[SharedConnection, None] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks = Owner()
         self._is_empty = asyncio.Event()
         self._is_leaving = False
         self._is_closed = False
@@ -145,7 +145,7 @@ class SharedConnections:
 
     def cut_flood(self, address: str) -> None:
         """A connection was cut: the next ones of this address begin later, one after another."""
-        self.ledger.cut_flood()
+        self.ledger.events.connection_rejected("flood")
         now = asyncio.get_running_loop().time()
         if len(self._pauses) >= MOST_ADDRESSES:
             self._pauses = {each: until for each, until in self._pauses.items() if until > now}
@@ -177,13 +177,6 @@ class SharedConnections:
         if not self._open:
             self._is_empty.set()
 
-    def start(self, work: Coroutine[None, None, None], *, name: str) -> asyncio.Task[None]:
-        """Run a task for a connection."""
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
     async def close(self, *, grace_seconds: float) -> None:
         """Cut connections with unknown protocol, wait for the others, then cut these too. Afterwards none is registered."""
         self._is_closed = True
@@ -191,9 +184,7 @@ class SharedConnections:
         await self._emptied(grace_seconds)
         self._cut(list(self._open))
         await self._emptied(CUT_SECONDS)
-        for task in (left := list(self._tasks)):
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await self.tasks.close()
 
     def _cut(self, connections: list[SharedConnection]) -> None:
         for each in connections:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.base import is_oversized
@@ -41,6 +41,7 @@ from ..writes.settling import ChangedWrite
 from .frames import Calls
 from .relay import Context, received, send
 from .status import (
+    OVERLOADED,
     Outcome,
     Pairs,
     answered_locally,
@@ -71,7 +72,7 @@ AskOverRest = Callable[[Pairs, Question, float], Awaitable[bytes]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrpcServices:
     """What the calls on all gRPC ports share. ``database_key``: the metadata key in which clients name a database. ``over_rest``: sends the
-    reads beside writes, for databases that answer them over REST only. ``searched``: by its path, whether a method is a search.
+    reads beside writes, for databases that answer them over REST only.
     """
 
     services: ProcessServices
@@ -85,7 +86,6 @@ class GrpcServices:
     gate: WriteGate | None
     pipeline: Pipeline
     over_rest: AskOverRest | None
-    searched: dict[str, bool] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -97,18 +97,11 @@ class GrpcExchange(ClientExchange[Outcome]):
     _origin: Origin
     _context: Context
     _metadata: Pairs
+    is_search: bool
     message: bytes | None = None
     answered: Outcome | None = None
     _is_read: bool = False
     _success: Outcome | None = None
-
-    @property
-    def is_search(self) -> bool:
-        path = self._head.path
-        known = self._grpc.searched.get(path)
-        if known is None:
-            known = self._grpc.searched[path] = self._grpc.adapter.classify(self._head) is not None
-        return known
 
     async def gathered(self) -> Outcome | None:
         """Read the message; returns the failure if it is late."""
@@ -158,7 +151,7 @@ class GrpcExchange(ClientExchange[Outcome]):
         return Client.of([(key, str(value)) for key, value in self._metadata], None)
 
     def overloaded(self) -> Outcome:
-        return overloaded()
+        return OVERLOADED
 
     def invalid(self, words: str) -> Outcome:
         return local_failure(Code.INVALID_ARGUMENT, words)
@@ -178,7 +171,7 @@ class GrpcExchange(ClientExchange[Outcome]):
         """As in the protocol."""
         path = ending.of(self._head.path)
         outcome = await self._sent(path, body, AttemptKind.OVERFETCH, seconds=seconds, is_search=True)
-        if not outcome.is_success:
+        if outcome.code != Code.OK:
             error = refused(outcome)
             if isinstance(error, RefusedReplyError):
                 self._refusal = outcome
@@ -285,7 +278,7 @@ class GrpcExchange(ClientExchange[Outcome]):
         finally:
             if trace is not None:
                 trace.ended(leg)
-        if not outcome.is_success:
+        if outcome.code != Code.OK:
             upstream_failed(grpc.services.metrics, outcome)
         elif len(outcome.message) >= LARGE_MESSAGE_BYTES:
             grpc.calls.freed(len(outcome.message))  # the core's own copy
@@ -295,10 +288,6 @@ class GrpcExchange(ClientExchange[Outcome]):
 def _first(metadata: Pairs, name: str) -> str:
     """The first value of a key; "" without one."""
     return next((str(value) for key, value in metadata if key == name), "")
-
-
-def overloaded() -> Outcome:
-    return local_failure(Code.UNAVAILABLE, WORDING[Trouble.OVERLOADED][1])
 
 
 def observe_reply(grpc: GrpcServices, collection: str, answered: Outcome) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from .fields import Fields
 from .messages import Buffer, Inflated, Messages, Unfinished
@@ -37,42 +37,29 @@ Content = Callable[[int, int, Buffer, int, int], int]
 """Called with part of the content of a frame with DATA or fields: type, stream, data, start, stop. Returns its additional cost, in frames."""
 
 
+@dataclass(slots=True)
 class Frames:
     """Follows the frames of one direction, in pieces of any size.
 
-    ``skip``: bytes before the first frame. ``content``: receives the payload of frames with DATA or fields. ``place``: the first place in the last data
+    ``left``: bytes of the current frame that are left; at first those before the first one. ``content``: receives the payload of frames with DATA or fields. ``place``: the first place in the last data
     where a frame may be inserted, None without one. ``begun_at``: where the last frame begins in it, None if before.
     """
 
-    __slots__ = (
-        "_content",
-        "_head",
-        "_is_in_fields",
-        "_left",
-        "_on_frame",
-        "_shown",
-        "begun_at",
-        "has_begun",
-        "place",
-    )
-
-    def __init__(self, on_frame: Description, *, skip: int = 0, content: Content | None = None) -> None:
-        self._on_frame = on_frame
-        self._content = content
-        self._shown: tuple[int, int] | None = (
-            None  # type and stream of the frame that has begun, if its content is followed
-        )
-        self.begun_at: int | None = None
-        self._head = b""
-        self._left = skip
-        self._is_in_fields = False
-        self.has_begun = False
-        self.place: int | None = None
+    _on_frame: Description
+    _: KW_ONLY
+    left: int = 0
+    content: Content | None = None
+    begun_at: int | None = None
+    place: int | None = None
+    has_begun: bool = False
+    _head: bytes = b""
+    _is_in_fields: bool = False
+    _shown: tuple[int, int] | None = None  # type and stream of the frame that has begun, if its content is followed
 
     @property
     def is_between(self) -> bool:
         """Whether a frame may be inserted here. Not at the start, where SETTINGS must come first."""
-        return self.has_begun and not (self._head or self._left or self._is_in_fields)
+        return self.has_begun and not (self._head or self.left or self._is_in_fields)
 
     def follow(self, data: Buffer, *, most: int = sys.maxsize) -> int:
         """Follow ``data`` until frames of cost ``most`` have begun; return the position, which is the end of the data or of a frame."""
@@ -84,7 +71,7 @@ class Frames:
         end = len(data)
         last_head, unpack, on_frame = end - _HEAD_BYTES, _HEAD.unpack_from, self._on_frame
         # A peer can send 29,000 empty frames in one read: the buffer is walked once, with a single call per frame.
-        while at <= last_head and most > 0 and not self._left:
+        while at <= last_head and most > 0 and not self.left:
             high, low, kind, flags, stream = unpack(data, at)
             left = high << 8 | low
             most -= 1 + on_frame(kind, flags, stream & _STREAM, left)
@@ -92,12 +79,12 @@ class Frames:
                 self._is_in_fields = not flags & _END_OF_FIELDS
             self.begun_at, at = at, at + _HEAD_BYTES
             self._shown = None
-            if self._content is not None and kind in _WITH_CONTENT:
+            if self.content is not None and kind in _WITH_CONTENT:
                 self._shown = (kind, stream & _STREAM)
-                most -= self._content(kind, stream & _STREAM, data, at, min(at + left, end))
+                most -= self.content(kind, stream & _STREAM, data, at, min(at + left, end))
             self.has_begun, at = True, at + left
             if at > end:
-                self._left, at = at - end, end
+                self.left, at = at - end, end
             elif self.place is None and not self._is_in_fields:
                 self.place = at
         if most > 0 and at < end:
@@ -113,15 +100,15 @@ class Frames:
             if len(self._head) < _HEAD_BYTES:
                 return len(data), 0
             high, low, kind, flags, stream = _HEAD.unpack(self._head)
-            self._head, self._left, self.has_begun = b"", high << 8 | low, True
+            self._head, self.left, self.has_begun = b"", high << 8 | low, True
             if kind in _FIELDS:
                 self._is_in_fields = not flags & _END_OF_FIELDS
-            cost = 1 + self._on_frame(kind, flags, stream & _STREAM, self._left)
+            cost = 1 + self._on_frame(kind, flags, stream & _STREAM, self.left)
             self._shown = (kind, stream & _STREAM) if kind in _WITH_CONTENT else None
-        step = min(self._left, len(data) - at)
-        if step and self._shown is not None and self._content is not None:
-            cost += self._content(*self._shown, data, at, at + step)
-        self._left -= step
+        step = min(self.left, len(data) - at)
+        if step and self._shown is not None and self.content is not None:
+            cost += self.content(*self._shown, data, at, at + step)
+        self.left -= step
         return at + step, cost
 
 

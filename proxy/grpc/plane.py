@@ -17,10 +17,11 @@ from ..telemetry.log import Ended
 from ..telemetry.requests import RequestRecord
 from ..telemetry.spans import Code
 from ..telemetry.tracing import Leg
-from .exchange import GrpcExchange, GrpcServices, observe_reply, overloaded
+from .exchange import GrpcExchange, GrpcServices, observe_reply
 from .relay import Context, Sizes, answer, end_with, relay
 from .status import (
     HTTP_STATUSES,
+    OVERLOADED,
     Outcome,
     answered_locally,
     local_failure,
@@ -80,17 +81,18 @@ class Plane(grpc.GenericRpcHandler):
     def _unary(self, head: RequestHead) -> grpc.RpcMethodHandler[Any, Any]:
         """For a call of one message each way."""
         shared, origin = self._shared, self._origin
+        is_search = shared.adapter.classify(head) is not None
 
         async def single(_messages: object, context: Context) -> bytes:
             record = self._begun(context)
             metadata = tuple(context.invocation_metadata() or ())
-            exchange = GrpcExchange(record, record.trace, shared, head, origin, context, metadata)
+            exchange = GrpcExchange(record, record.trace, shared, head, origin, context, metadata, is_search)
             outcome: Outcome | None = None
             try:
                 answering = partial(shared.pipeline.answer, exchange)
                 outcome = await first_success([answering], partial(self._fell, record)) or _FELL
             finally:
-                sizes = Sizes(len(exchange.message or b""), 0 if outcome is None else outcome.body_bytes)
+                sizes = Sizes(len(exchange.message or b""), 0 if outcome is None else len(outcome.message))
                 self._ended(record, outcome, sizes, is_relayed=outcome is exchange.answered)
             self._count_unsent(context)
             return await answer(context, outcome)
@@ -101,7 +103,7 @@ class Plane(grpc.GenericRpcHandler):
         shared, trace = self._shared, record.trace
         place = await shared.pipeline.enter(record, is_search=False)
         if place is None:
-            return overloaded()
+            return OVERLOADED
         leg = Leg() if trace is None else trace.leg(AttemptKind.ORIGINAL, "POST", self._origin)
         try:
             with shared.write_invalidation.passing(head):

@@ -46,7 +46,7 @@ class _Refused:
         self._block = block
         self._calls = 0
         self._answers = [frame(SETTINGS, 0, 0)]
-        self._frames = Frames(self._read, skip=PREFACE_BYTES)
+        self._frames = Frames(self._read, left=PREFACE_BYTES)
 
     def answer(self, data: bytes) -> bytes:
         self._frames.follow(data)

@@ -15,16 +15,17 @@ from dataclasses import dataclass
 import grpc
 
 from ..runtime.addresses import Origin
+from ..telemetry.spans import Code
 from .status import (
+    NO_MESSAGE,
+    UNSENDABLE,
     Outcome,
     Pairs,
     failure_of,
     for_client,
     for_upstream,
     is_sendable,
-    no_message,
     traced,
-    unsendable,
 )
 from .upstream import Channels
 
@@ -65,7 +66,7 @@ async def relay(
     if traceparent is not None:
         passing = traced(passing, traceparent)
     if not is_sendable(passing):
-        return unsendable()
+        return UNSENDABLE
     with channels.lease(origin, is_search=False) as channel:
         call: UpstreamCall = channel.stream_stream(method)(timeout=context.time_remaining(), metadata=passing)
         upload = asyncio.create_task(_upload(context, call, sizes), name="gRPC upload")
@@ -165,7 +166,7 @@ async def send(
     """
     passing = for_upstream(metadata)
     if not is_sendable(passing):
-        return unsendable()
+        return UNSENDABLE
     with channels.lease(origin, is_search=is_search) as channel:
         call: UnaryCall
         if message is None:
@@ -179,7 +180,7 @@ async def send(
         except grpc.aio.AioRpcError as error:
             return failure_of(error, is_connected=channel.get_state() is grpc.ChannelConnectivity.READY)
         if answered is None:
-            return no_message()
+            return NO_MESSAGE
         return Outcome(
             message=answered,
             initial=for_client(await call.initial_metadata()),
@@ -191,7 +192,7 @@ async def answer(context: Context, outcome: Outcome) -> bytes:
     """Send the outcome to the client; a handler returns the result. A failure ends the call here."""
     if outcome.initial:
         await context.send_initial_metadata(outcome.initial)
-    if not outcome.is_success:
+    if outcome.code != Code.OK:
         await context.abort(outcome.status_code, outcome.details, outcome.trailing)
     context.set_trailing_metadata(outcome.trailing)
     return outcome.message

@@ -17,7 +17,6 @@ from functools import partial
 from typing import cast
 
 from ..http.protocol import ConnectionRules
-from ..search.errors import Trouble
 from .connections import InnerSocket, SharedConnection, SharedConnections
 from .splice import CLOSING_SECONDS, Splice
 
@@ -48,7 +47,7 @@ class Handshake(SharedConnection, asyncio.Protocol):
         plain = cast(asyncio.Transport, transport)
         if self._connections.enter(self):
             self._own = socket.socket(fileno=os.dup(plain.get_extra_info("socket").fileno()))
-            self._task = self._connections.start(self._secure(self._own), name="vecsieve-tls-handshake")
+            self._task = self._connections.tasks.start(self._secure(self._own))
             self._task.add_done_callback(self._is_over)
         plain.abort()
 
@@ -157,16 +156,14 @@ class Detecting(SharedConnection, asyncio.Protocol):
             transport.abort()
 
     def _is_late(self) -> None:
-        events = self._rules.events
-        if self._transport is not None and self._read:
-            events.connection_rejected("head_timeout")
-            events.answered_locally(Trouble.HEAD_TIMEOUT.value)
-            self._transport.write(self._rules.answers.wire(Trouble.HEAD_TIMEOUT))
+        if self._transport is None:
+            return
+        self._rules.refuse_late(self._transport, has_begun=bool(self._read))
+        if self._read:
             self._transport.close()
-            self._let_go()
         else:
-            events.connection_rejected("silent")
-            self.cut()
+            self._transport.abort()
+        self._let_go()
 
     def _let_go(self) -> None:
         if self._deadline is not None:

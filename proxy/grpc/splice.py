@@ -18,6 +18,7 @@ import socket
 import time
 from dataclasses import InitVar, dataclass, field
 
+from ..search.errors import Trouble
 from .connections import InnerSocket, SharedConnection, SharedConnections
 from .ends import End
 from .frames import (
@@ -80,7 +81,7 @@ class Splice(SharedConnection):
         self._client.transport = client
         self._streams = streams = OpenStreams(self._socket.calls, time.monotonic)
         streams.messages.shed = self._shed
-        self._from_client = Frames(streams.client_frame, skip=PREFACE_BYTES, content=streams.client_content)
+        self._from_client = Frames(streams.client_frame, left=PREFACE_BYTES, content=streams.client_content)
         self._from_server = Frames(streams.server_frame)
 
     @property
@@ -171,7 +172,7 @@ class Splice(SharedConnection):
     def _reset(self, calls: list[int]) -> bytes:
         """End calls for the client. Returns the frames for the gRPC server."""
         resets = b"".join(map(reset_stream, calls))
-        self._connections.ledger.refused_message()
+        self._connections.ledger.events.answered_locally(Trouble.INFLATES.value)
         self._say(resets)
         return resets
 
@@ -255,7 +256,7 @@ class Splice(SharedConnection):
         client.transport.set_protocol(client)
         # A client that vanishes without closing would keep its place forever; aiohttp does the same for HTTP/1.
         client.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._connecting = self._connections.start(self._connect(read), name="vecsieve-splice")
+        self._connecting = self._connections.tasks.start(self._connect(read))
 
     async def _connect(self, read: bytes) -> None:
         loop = asyncio.get_running_loop()

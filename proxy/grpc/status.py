@@ -19,7 +19,7 @@ import grpc
 
 from vecsieve.adapters.contract import NativeAnswer
 
-from ..search.errors import ORIGIN, WORDING, FailureKind, trouble_of
+from ..search.errors import ORIGIN, WORDING, FailureKind, Trouble, trouble_of
 from ..search.policy import is_override
 from ..telemetry.labels import LocalError, Origin
 from ..telemetry.metrics import Metrics
@@ -156,28 +156,24 @@ def unreachable(kind: FailureKind) -> Outcome:
     return local_failure(Code.UNAVAILABLE, WORDING[trouble_of(kind)][1], kind)
 
 
-def no_message() -> Outcome:
-    """Status 0 without a message, which no client accepts as an answer."""
-    kind = FailureKind.PROTOCOL
-    return local_failure(Code.INTERNAL, WORDING[trouble_of(kind)][1], kind)
+def local_failure(code: int, words: str, kind: FailureKind | None = None) -> Outcome:
+    return Outcome(code=code, details=words, trailing=(ORIGIN,), kind=kind, is_local=True)
 
 
-def unsendable() -> Outcome:
-    """The request's metadata cannot be forwarded unchanged."""
-    return local_failure(Code.INVALID_ARGUMENT, UNSENDABLE_WORDS)
+# Status 0 without a message, which no client accepts as an answer.
+NO_MESSAGE = local_failure(Code.INTERNAL, WORDING[trouble_of(FailureKind.PROTOCOL)][1], FailureKind.PROTOCOL)
+# The request's metadata cannot be forwarded unchanged.
+UNSENDABLE = local_failure(Code.INVALID_ARGUMENT, UNSENDABLE_WORDS)
+OVERLOADED = local_failure(Code.UNAVAILABLE, WORDING[Trouble.OVERLOADED][1])
 
 
 def local_answer(native: NativeAnswer | None) -> Outcome:
     """An answer of ours: its status is a code, its body the message, or the details of a failure."""
     if native is None:
-        return no_message()
+        return NO_MESSAGE
     if native.status != Code.OK:
         return local_failure(native.status, native.body.decode(errors="replace"))
     return Outcome(message=native.body, trailing=(ORIGIN,), is_local=True)
-
-
-def local_failure(code: int, words: str, kind: FailureKind | None = None) -> Outcome:
-    return Outcome(code=code, details=words, trailing=(ORIGIN,), kind=kind, is_local=True)
 
 
 def _kind_of(code: grpc.StatusCode, details: str) -> FailureKind | None:

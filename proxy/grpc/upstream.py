@@ -12,7 +12,7 @@ import re
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 import grpc
@@ -21,6 +21,7 @@ from vecsieve.config.schema import UpstreamSettings
 
 from ..http.connections import Ages
 from ..runtime.addresses import Origin
+from ..runtime.loop import Owner
 
 _HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")  # the names made by `openssl rehash`; OpenSSL reads no others in a folder
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
@@ -76,6 +77,7 @@ UNLIMITED = -1
 _ONLY_IDENTITY = 1  # a set of bits: identity 1, deflate 2, gzip 4
 
 
+@dataclass(slots=True)
 class Channels:
     """Leases channels. Create it inside the event loop and close it there. Origins come from the settings; gRPC resolves their names.
 
@@ -83,23 +85,19 @@ class Channels:
     with RESOURCE_EXHAUSTED before it is held.
     """
 
-    def __init__(
-        self,
-        settings: UpstreamSettings,
-        *,
-        connections: int,
-        message_bytes: int = UNLIMITED,
-        pool_bytes: int = UNLIMITED,
-    ) -> None:
-        self._settings = settings
-        self._message_bytes = message_bytes
-        self._pool_bytes = pool_bytes
-        self._connections = connections
-        self._credentials: grpc.ChannelCredentials | None = None
-        self._pools: dict[tuple[Origin, bool], _Pool] = {}
-        self._closing: set[asyncio.Task[None]] = set()
-        self._renewing: set[asyncio.Task[None]] = set()
-        self._ages = Ages(settings.pool_age_seconds, clock=asyncio.get_running_loop().time)
+    _settings: UpstreamSettings
+    _: KW_ONLY
+    connections: int
+    message_bytes: int = UNLIMITED
+    pool_bytes: int = UNLIMITED
+    _credentials: grpc.ChannelCredentials | None = None
+    _pools: dict[tuple[Origin, bool], _Pool] = field(default_factory=dict)
+    _closing: set[asyncio.Task[None]] = field(default_factory=set)
+    _renewing: Owner = field(default_factory=Owner)
+    _ages: Ages = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._ages = Ages(self._settings.pool_age_seconds, clock=asyncio.get_running_loop().time)
 
     @property
     def connected(self) -> int:
@@ -109,10 +107,7 @@ class Channels:
 
     async def close(self) -> None:
         """Close every channel; calls on them are cancelled. Close the listener first."""
-        renewing = list(self._renewing)
-        for task in renewing:
-            task.cancel()
-        await asyncio.gather(*renewing, return_exceptions=True)
+        await self._renewing.close()
         for key in list(self._pools):
             await self._pools.pop(key).close()
         if self._closing:
@@ -127,9 +122,7 @@ class Channels:
             pool = self._pools[key] = self._made(*key)
         if not pool.is_renewing and asyncio.get_running_loop().time() >= pool.end:
             pool.is_renewing = True
-            task = asyncio.create_task(self._replace(key, pool), name="renew gRPC channels")
-            self._renewing.add(task)
-            task.add_done_callback(self._renewing.discard)
+            self._renewing.start(self._replace(key, pool))
         calls = pool.calls
         place = calls.index(min(calls))
         for earlier in range(place):
@@ -163,10 +156,10 @@ class Channels:
 
     def _made(self, origin: Origin, is_search: bool) -> _Pool:
         options = self._options(origin)
-        options.append(("grpc.max_receive_message_length", self._pool_bytes if is_search else self._message_bytes))
+        options.append(("grpc.max_receive_message_length", self.pool_bytes if is_search else self.message_bytes))
         if is_search:
             options.append(("grpc.compression_enabled_algorithms_bitset", _ONLY_IDENTITY))
-        channels = [self._open(origin, options) for _ in range(self._connections)]
+        channels = [self._open(origin, options) for _ in range(self.connections)]
         return _Pool(channels, self._ages.end(), [0] * len(channels))
 
     def _open(self, origin: Origin, options: list[Option]) -> grpc.aio.Channel:

@@ -7,12 +7,12 @@ body         a request's body: whole up to a limit, or streamed; its content cod
 answers      answers exactly as given, our own answers, and answers edited on their way
 routes       where requests go: one upstream, or Pinecone's many hosts
 listener     the data ports, and how connections are taken
-connections  the open client connections; what the data plane reports to the metrics
+connections  the open client connections; what the data plane reports to the metrics; what the kernel says of a connection
 protocol     one client connection: deadlines, limits, trailers, chunks
-outflow      answers on their way to slow clients
-upstream     sends requests to the database, reads its replies; questions of our own
+outflow      an answer from its reply to its client, who may be slow
+upstream     sends requests to the database: a client's, and our own
 pools        which connection a request gets
 names        the addresses of database names
-upstream_connection  one connection to the database
+upstream_connection  one connection to the database; one request and its reply
 tls          certificates of the data ports
 """

@@ -158,9 +158,9 @@ RETRY_AFTER = (
 )  # seconds: the queue is full only for moments, but SDKs that read the field wait a whole second
 
 
+@dataclass(frozen=True, slots=True)
 class LocalAnswers:
-    def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
+    _dialect: Dialect
 
     def response(self, trouble: Trouble, path: str) -> RawResponse:
         """``path``: of the request; it affects at most the format of the body."""

@@ -17,6 +17,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
@@ -74,7 +75,7 @@ class Connections:
     def __init__(self, *, limit: int, events: Events, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit = limit
         self._crowd = max(1, int(limit * CROWDED_SHARE))
-        self._events = events
+        self.events = events
         self._clock = clock
         # A dict for its order, oldest first.
         self._open: dict[Connection, None] = {}
@@ -94,7 +95,7 @@ class Connections:
         if len(self._open) >= self._limit:
             self._make_room()
         if len(self._open) >= self._limit:
-            self._events.connection_rejected("limit")
+            self.events.connection_rejected("limit")
             return False
         self._open[connection] = None
         self._new[connection] = self._clock()
@@ -110,13 +111,6 @@ class Connections:
         if connection in self._open:
             del self._open[connection]
             self._new.pop(connection, None)
-
-    def cut_flood(self) -> None:
-        self._events.connection_rejected("flood")
-
-    def refused_message(self) -> None:
-        """A gRPC message would be larger than the limit when decompressed."""
-        self._events.answered_locally(Trouble.INFLATES.value)
 
     def drain(self) -> None:
         """End every connection with its next answer.
@@ -147,21 +141,19 @@ class Connections:
             self._open[connection] = None
 
     def _dismiss(self, connection: Connection) -> None:
-        self._events.connection_rejected("crowded")
+        self.events.connection_rejected("crowded")
         self.forget(connection)
         connection.leave()
 
 
+@dataclass(slots=True)
 class Events:
-    """What the data plane reports to the metrics: labels of closed sets, never a path, header or message. Without ``metrics`` nothing is counted.
+    """What the data plane reports to the metrics: labels of closed sets, never a path, header or message. Without metrics nothing is counted.
 
     ``reason``: of ConnectionRejected. ``trouble``: of Trouble. ``kind``: of FailureKind.
     """
 
-    __slots__ = ("_metrics",)
-
-    def __init__(self, metrics: Metrics | None = None) -> None:
-        self._metrics = metrics
+    _metrics: Metrics | None = None
 
     def connection_rejected(self, reason: str) -> None:
         if self._metrics is not None:

@@ -166,7 +166,6 @@ class DataServer(web.Server):
     ) -> None:
         super().__init__(self._guarded, handler_cancellation=True)
         self._handler = handler
-        self.client_connections = Connections(limit=limits.connections, events=events)
         self._settings: dict[str, float | int | bool | None] = {
             "keepalive_timeout": limits.keep_alive_seconds,
             "max_line_size": limits.head_line_bytes,
@@ -179,7 +178,7 @@ class DataServer(web.Server):
         }
         self.rules = ConnectionRules(
             head_timeout_seconds=limits.head_timeout_seconds,
-            connections=self.client_connections,
+            connections=Connections(limit=limits.connections, events=events),
             answers=answers,
             events=events,
             ages=Ages(limits.connection_age_seconds, clock=time.monotonic),
@@ -200,24 +199,15 @@ class DataServer(web.Server):
 
 
 class Front(Protocol):
-    """Receives a port's connections before aiohttp gets the HTTP/1 ones."""
-
-    def before(self, http: Factory) -> Factory:
-        """Return the protocol factory for new connections."""
-        ...
+    """Receives a port's connections before aiohttp gets the HTTP/1 ones: makes their first protocols, and ends the other connections.
+    ``unsent``: clients that wait for the rest of their answers.
+    """
 
     @property
-    def unsent(self) -> int:
-        """How many clients have unsent answers."""
-        ...
-
-    def send_goaway(self) -> None:
-        """Ask clients to send nothing new."""
-        ...
-
-    async def close(self, *, grace_seconds: float) -> None:
-        """Wait for the connections that aiohttp does not own, then cut them."""
-        ...
+    def unsent(self) -> int: ...
+    def before(self, http: Factory) -> Factory: ...
+    def send_goaway(self) -> None: ...
+    async def close(self, *, grace_seconds: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,13 +237,13 @@ class Listener:
 
     def drain(self) -> None:
         """End every connection with its next answer."""
-        self.server.client_connections.drain()
+        self.server.rules.connections.drain()
 
     async def close(self, *, grace_seconds: float) -> None:
         """Stop accepting, let requests in flight finish for the grace period, then cut them."""
         self.stop_accepting()
         self.drain()
-        self.server.client_connections.dismiss()
+        self.server.rules.connections.dismiss()
         await asyncio.gather(*(each.opened() for each in self.sockets))
         await asyncio.gather(
             self.server.shutdown(max(grace_seconds, AT_ONCE_SECONDS)),

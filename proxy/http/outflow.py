@@ -139,7 +139,7 @@ class ReplyObserver:
         self._pieces.append(piece)
         self._size += len(piece)
         if self._size > self.limit_bytes:
-            self._reply = None
+            self._reply, self._pieces = None, []
         elif self._size == self._reply.content_length:
             self.end()
 

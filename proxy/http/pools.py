@@ -117,10 +117,6 @@ class _Host:
     def in_use(self) -> int:
         return len(self.busy) + self.opening
 
-    def use(self, connection: UpstreamConnection, is_search: bool) -> None:
-        self.busy[connection] = is_search
-        self.others += not is_search
-
     def failed(self, kind: FailureKind, number: int | None = None, words: str = "") -> UpstreamExchangeError:
         return self._pool.failed(self._origin, kind, number, words)
 
@@ -135,20 +131,14 @@ class _Host:
     def take_back(self, connection: UpstreamConnection) -> None:
         self._pool.loans.take_back(connection)
 
-    def freed(self, connection: UpstreamConnection) -> None:
-        self._left(connection)
-        self.idle.append(connection)
-        self._pool.changed(has_idle=True)
-
-    def gone(self, connection: UpstreamConnection) -> None:
-        self._left(connection)
-        if connection in self.idle:
-            self.idle.remove(connection)
-        self._pool.changed()
-
-    def _left(self, connection: UpstreamConnection) -> None:
+    def ended(self, connection: UpstreamConnection, *, is_free: bool) -> None:
         self.others -= not self.busy.pop(connection, True)
         self._pool.ending.discard(connection)
+        if is_free:
+            self.idle.append(connection)
+        elif connection in self.idle:
+            self.idle.remove(connection)
+        self._pool.changed(has_idle=is_free)
 
 
 # RFC 8305 5: how long one address may take before the next is tried beside it.
@@ -253,7 +243,8 @@ class Pool:
             connection, now = host.idle.pop(), self._loop.time()
             is_fresh = now - connection.idle_since <= self._idle_seconds and now < connection.ends_at
             if is_fresh and connection.is_open:
-                host.use(connection, is_search)
+                host.busy[connection] = is_search
+                host.others += not is_search
                 return connection
             connection.close()
         return None
@@ -330,7 +321,8 @@ class Pool:
             if made is None:
                 self.changed()
         self._opened += 1
-        host.use(made, is_search)
+        host.busy[made] = is_search
+        host.others += not is_search
         if self._is_closed or not made.is_open:
             made.abort()
             raise host.failed(FailureKind.RESET)

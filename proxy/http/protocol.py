@@ -137,6 +137,13 @@ class ConnectionRules:
     ages: Ages | None = None
     http2: Callable[[], Callable[[bytes], bytes]] | None = None
 
+    def refuse_late(self, transport: asyncio.Transport, *, has_begun: bool) -> None:
+        """Count a head that did not come in time, and answer it if it has begun. The connection is closed by the caller."""
+        self.events.connection_rejected("head_timeout" if has_begun else "silent")
+        if has_begun:
+            self.events.answered_locally(Trouble.HEAD_TIMEOUT.value)
+            transport.write(self.answers.wire(Trouble.HEAD_TIMEOUT))
+
 
 class ClientConnection(RequestHandler):
     """A connection on a data port. ``index``: of that port.
@@ -307,7 +314,7 @@ class ClientConnection(RequestHandler):
         """Stop reading; the request's handler gets a body error and answers 400."""
         self._is_cut = self._is_last = True
         self._rest = b""
-        self._rules.connections.cut_flood()
+        self._rules.events.connection_rejected("flood")
         self._pause_transport_reading()
         self._lingering_time = 0.0  # nothing waits
         if self._chunks.body is not None:
@@ -370,13 +377,8 @@ class ClientConnection(RequestHandler):
             return
         if not self._is_waiting or self._messages:
             self._start_head_timer()  # a pipelined head: its time begins when it could be served
-        elif self._is_in_head:
-            self._rules.events.connection_rejected("head_timeout")
-            self._rules.events.answered_locally(Trouble.HEAD_TIMEOUT.value)
-            self.transport.write(self._rules.answers.wire(Trouble.HEAD_TIMEOUT))
-            self.force_close()
         else:
-            self._rules.events.connection_rejected("silent")
+            self._rules.refuse_late(self.transport, has_begun=self._is_in_head)
             self.force_close()
 
     def handle_error(

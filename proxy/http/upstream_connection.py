@@ -11,6 +11,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol, cast
 
 from aiohttp.base_protocol import BaseProtocol
@@ -341,39 +342,36 @@ class Owner(Protocol):
         """Count a failure. ``number``: the system's error number, if there is one. ``words``: as for `cause_of`."""
         ...
 
-    def freed(self, connection: UpstreamConnection) -> None:
-        """The next request may use it."""
-        ...
-
     def lend(self, connection: UpstreamConnection, speed: Callable[[], float], end: Callable[[], None]) -> None:
         """Offer it, until `take_back`, to requests that lack one, after ``end`` was called. ``speed``: of its client, bytes per second."""
         ...
 
     def take_back(self, connection: UpstreamConnection) -> None: ...
 
-    def gone(self, connection: UpstreamConnection) -> None:
-        """It has ended, or is about to. Called once."""
+    def ended(self, connection: UpstreamConnection, *, is_free: bool) -> None:
+        """``is_free``: the next request may use it; else it has ended, or is about to. The latter is reported once."""
         ...
 
 
+@dataclass(slots=True, eq=False)
 class UpstreamConnection(asyncio.Protocol):
     """``stall_seconds``: how long the database may be silent while it owes a reply; ``heard_at``: since when it is. ``ends_at``: for the owner."""
 
-    def __init__(self, owner: Owner, *, stall_seconds: float, ends_at: float) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.owner = owner
-        self._stall_seconds = stall_seconds
-        self._transport: asyncio.Transport | None = None
-        self._exchange: Exchange | None = None
-        self._drain: asyncio.Future[None] | None = None
-        self.heard_at = 0.0
-        # One timer while the connection is used, instead of one for each read: it checks when something last arrived.
-        self._timer: asyncio.TimerHandle | None = None
-        self._is_gone = False
-        self._is_reading_paused = False
-        self.is_writing_paused = False
-        self.ends_at = ends_at
-        self.idle_since = 0.0
+    owner: Owner
+    _: KW_ONLY
+    stall_seconds: float
+    ends_at: float
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    heard_at: float = 0.0
+    idle_since: float = 0.0
+    is_writing_paused: bool = False
+    _is_reading_paused: bool = False
+    _is_gone: bool = False
+    _transport: asyncio.Transport | None = None
+    _exchange: Exchange | None = None
+    _drain: asyncio.Future[None] | None = None
+    # One timer while the connection is used, instead of one for each read: it checks when something last arrived.
+    _timer: asyncio.TimerHandle | None = None
 
     @property
     def is_open(self) -> bool:
@@ -385,7 +383,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._exchange = exchange
         self.heard_at = self.loop.time()
         if self._timer is None:
-            self._timer = self.loop.call_at(self.heard_at + self._stall_seconds, self._look)
+            self._timer = self.loop.call_at(self.heard_at + self.stall_seconds, self._look)
 
     def end(self, *, is_clean: bool) -> None:
         """The exchange is over. ``is_clean``: the connection can be used again."""
@@ -394,7 +392,7 @@ class UpstreamConnection(asyncio.Protocol):
             if self._is_reading_paused:
                 self.resume_reading()  # a large reply was complete before its reader had enough room
             self.idle_since = self.loop.time()
-            self.owner.freed(self)
+            self.owner.ended(self, is_free=True)
         else:
             self.abort()
 
@@ -406,10 +404,10 @@ class UpstreamConnection(asyncio.Protocol):
             return
         if not exchange.is_owed:
             self.heard_at = now
-        if now - self.heard_at >= self._stall_seconds:
+        if now - self.heard_at >= self.stall_seconds:
             exchange.fail(FailureKind.TIMEOUT)
         else:
-            self._timer = self.loop.call_at(self.heard_at + self._stall_seconds, self._look)
+            self._timer = self.loop.call_at(self.heard_at + self.stall_seconds, self._look)
 
     def abort(self) -> None:
         """End now: no complete data is left to deliver, and a peer that reads nothing is not waited for."""
@@ -429,7 +427,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._timer = None
         if not self._is_gone:
             self._is_gone = True
-            self.owner.gone(self)
+            self.owner.ended(self, is_free=False)
 
     def write_all(self, parts: tuple[bytes, ...]) -> bool:
         """Write in one piece; False if the connection has ended."""
@@ -445,7 +443,7 @@ class UpstreamConnection(asyncio.Protocol):
         if self.is_writing_paused and self._transport is not None:
             waiter = self._drain = self.loop.create_future()
             try:
-                async with asyncio.timeout(self._stall_seconds):
+                async with asyncio.timeout(self.stall_seconds):
                     await waiter
             finally:
                 self._drain = None

@@ -251,7 +251,7 @@ class Process:
             self.recorder,
             services.admission,
             services.governor.held,
-            lambda: len(self._server.client_connections),
+            lambda: len(self._server.rules.connections),
             self._upstream.census,
             shared,
             self._feed,

@@ -149,7 +149,7 @@ async def test_a_client_that_does_not_read_its_answer_is_let_go() -> None:
     ):
         client = await RawClient.connect(relay.port)
         await client.send(GET)
-        while len(relay.listener.server.client_connections):
+        while len(relay.listener.server.rules.connections):
             await asyncio.sleep(0.02)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await client.reply()
@@ -197,7 +197,7 @@ async def test_above_four_fifths_the_oldest_idle_connection_makes_room() -> None
         await clients[1].send(GET)
         assert (await clients[1].reply()).body == b"ok"
         assert relay.heard.rejected == ["crowded"]
-        assert len(relay.listener.server.client_connections) == 4
+        assert len(relay.listener.server.rules.connections) == 4
         for client in [*clients, newcomer]:
             await client.close()
 

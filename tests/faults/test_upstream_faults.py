@@ -286,4 +286,4 @@ async def test_the_proxy_stays_well_after_every_fault() -> None:
             await raw_exchange(relay.port, b"GET / HTTP/1.1\r\nHost: c\r\nConnection: close\r\n\r\n")
         await asyncio.sleep(0.1)
         assert len(asyncio.all_tasks()) <= before + 2
-        assert len(relay.listener.server.client_connections) == 0
+        assert len(relay.listener.server.rules.connections) == 0

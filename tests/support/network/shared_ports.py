@@ -68,7 +68,7 @@ class BothServers:
 
     @property
     def connections(self) -> int:
-        return len(self.http.client_connections)
+        return len(self.http.rules.connections)
 
 
 @asynccontextmanager
@@ -95,7 +95,7 @@ async def both_servers(
     server.add_insecure_port(inner.grpc)
     direct_port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    rules = ConnectionRules(limits.head_timeout_seconds, http.client_connections, answers, heard)
+    rules = ConnectionRules(limits.head_timeout_seconds, http.rules.connections, answers, heard)
     shared = SharedPort(rules, inner=inner if with_grpc else None, tls=tls)
     async with listening(shared.before(http), backlog=512) as front:
         port = front.sockets[0].getsockname()[1]

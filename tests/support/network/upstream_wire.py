@@ -60,11 +60,9 @@ class Owner:
     def take_back(self, connection: UpstreamConnection) -> None:
         raise NotImplementedError
 
-    def freed(self, connection: UpstreamConnection) -> None:
-        self.freed_ones += 1
-
-    def gone(self, connection: UpstreamConnection) -> None:
-        self.gone_ones += 1
+    def ended(self, connection: UpstreamConnection, *, is_free: bool) -> None:
+        self.freed_ones += is_free
+        self.gone_ones += not is_free
 
 
 class Line:

@@ -109,7 +109,7 @@ async def test_nobody_enters_a_closed_house() -> None:
 
 async def test_closing_with_nobody_there_takes_no_time_and_tasks_are_cancelled() -> None:
     here, _, _ = connections()
-    waiting = here.start(asyncio.sleep(60, None), name="waits")
+    waiting = here.tasks.start(asyncio.sleep(60, None))
     await here.close(grace_seconds=60)
     assert waiting.cancelled()
 

@@ -13,7 +13,7 @@ from vecsieve.adapters.base import GrpcDialect
 from vecsieve.adapters.contract import Question, RequestHead
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.grpc.exchange import GrpcExchange
-from vecsieve.proxy.grpc.status import Outcome, no_message, unreachable
+from vecsieve.proxy.grpc.status import NO_MESSAGE, Outcome, unreachable
 from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import FailureKind, LostReplyError, RefusedReplyError, RejectedReplyError
 from vecsieve.proxy.search.exchange import Exchange
@@ -56,7 +56,7 @@ def exchange(outcome: Outcome = SUCCESS, *, report_header: bool = True) -> Scrip
     context: Any = SimpleNamespace(time_remaining=lambda: 1.0)
     origin = Origin("http", "127.0.0.1:9")
     record = around.services.recorder.begin()
-    made = Scripted(record, record.trace, grpc, head, origin, context, ())
+    made = Scripted(record, record.trace, grpc, head, origin, context, (), is_search=True)
     made.outcome = outcome
     made.message = made.plain = b"the client's"
     made.operation = made.search = OPERATION
@@ -108,7 +108,7 @@ def test_without_a_success_there_is_no_answer_and_without_a_refusal_none_of_thos
         (failing(Code.DEADLINE_EXCEEDED, kind=FailureKind.TIMEOUT), FailOpen.OVERFETCH_TIMEOUT),
         (failing(Code.UNAVAILABLE, kind=FailureKind.RESET), FailOpen.OVERFETCH_RESET),
         (unreachable(FailureKind.CONNECT), FailOpen.OVERFETCH_RESET),
-        (no_message(), FailOpen.OVERFETCH_RESET),
+        (NO_MESSAGE, FailOpen.OVERFETCH_RESET),
     ],
 )
 async def test_what_broke_on_the_way_is_lost(failure: Outcome, reason: FailOpen) -> None:

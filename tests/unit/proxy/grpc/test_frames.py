@@ -54,7 +54,7 @@ def test_before_the_first_frame_and_within_a_block_of_fields_there_is_no_room() 
 def test_every_frame_behind_the_preface_is_told_once_and_in_order(wire: bytes, cuts: list[int], preface: bytes) -> None:
     """Invariant: however the bytes are cut, the frames told are those on the wire."""
     told: list[tuple[int, ...]] = []
-    frames = Frames(noted(told), skip=PREFACE_BYTES)
+    frames = Frames(noted(told), left=PREFACE_BYTES)
     for piece in pieces(preface + wire, cuts):
         frames.follow(piece)
     assert told == [(kind, flags, 1, len(payload)) for kind, flags, payload in frames_of(wire)]

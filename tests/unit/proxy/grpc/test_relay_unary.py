@@ -10,7 +10,7 @@ from support.grpc.raw import REPLY_HEAD, raw_upstream
 from support.grpc.relay_server import BareHandler, bare_grpc_relay
 from support.grpc.upstream import Arrived, Context, echo, ending, grpc_upstream
 from vecsieve.proxy.grpc.relay import send
-from vecsieve.proxy.grpc.status import Outcome, Pairs, no_message, unsendable
+from vecsieve.proxy.grpc.status import NO_MESSAGE, UNSENDABLE, Outcome, Pairs
 
 
 async def outcome(
@@ -66,12 +66,12 @@ async def test_an_empty_message_is_one() -> None:
 async def test_status_0_without_a_message_is_a_failure_of_ours() -> None:
     bare = [(b"grpc-status", b"0")]
     async with raw_upstream(REPLY_HEAD, bare) as upstream, bare_grpc_relay(upstream.address) as way:
-        assert await outcome(way.handler) == no_message()
+        assert await outcome(way.handler) == NO_MESSAGE
 
 
 async def test_metadata_that_cannot_be_sent_never_leaves() -> None:
     async with grpc_upstream(method=echo) as upstream, bare_grpc_relay(upstream.address) as way:
-        assert await outcome(way.handler, metadata=(("k", "grüße"),)) == unsendable()
+        assert await outcome(way.handler, metadata=(("k", "grüße"),)) == UNSENDABLE
     assert not upstream.calls
 
 

@@ -7,14 +7,14 @@ from support.deploy.expositions import value
 from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.proxy.grpc.status import (
     HTTP_STATUSES,
+    NO_MESSAGE,
+    UNSENDABLE,
     Outcome,
     answered_locally,
     local_answer,
     local_failure,
-    no_message,
     speaker,
     unreachable,
-    unsendable,
     upstream_failed,
 )
 from vecsieve.proxy.search.errors import FailureKind
@@ -36,8 +36,8 @@ def counts(registry: CollectorRegistry, name: str, kinds: type[LocalError | Upst
     [
         (REFUSED, {}),
         (BROKEN, {"reset": 1}),
-        (no_message(), {"protocol": 1}),
-        (unsendable(), {}),
+        (NO_MESSAGE, {"protocol": 1}),
+        (UNSENDABLE, {}),
         (local_failure(Code.INTERNAL, "ours"), {}),
         *((unreachable(kind), {kind.value: 1}) for kind in (FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS)),
     ],
@@ -53,9 +53,9 @@ def test_what_broke_on_the_way_is_an_error_of_upstreams(failure: Outcome, kinds:
     [
         (REFUSED, {}),
         (BROKEN, {"no_upstream": 1}),
-        (no_message(), {"no_upstream": 1}),
+        (NO_MESSAGE, {"no_upstream": 1}),
         (unreachable(FailureKind.CONNECT), {"no_upstream": 1}),
-        (unsendable(), {"bad_request": 1}),
+        (UNSENDABLE, {"bad_request": 1}),
     ],
 )
 def test_what_a_client_gets_instead_of_an_answer_is_an_error_of_ours(failure: Outcome, kinds: dict[str, float]) -> None:
@@ -83,14 +83,14 @@ def test_every_way_to_fail_has_a_name_in_the_metrics() -> None:
         ),
         (REFUSED, Origin.UPSTREAM),
         (BROKEN, Origin.PROXY),
-        (no_message(), Origin.PROXY),
-        (unsendable(), Origin.PROXY),
+        (NO_MESSAGE, Origin.PROXY),
+        (UNSENDABLE, Origin.PROXY),
     ],
 )
 def test_the_database_speaks_only_where_it_was_heard(outcome: Outcome | None, origin: Origin) -> None:
     assert speaker(outcome) is origin
 
 
-@pytest.mark.parametrize(("failure", "number"), [(None, 200), (REFUSED, 404), (BROKEN, 503), (unsendable(), 400)])
+@pytest.mark.parametrize(("failure", "number"), [(None, 200), (REFUSED, 404), (BROKEN, 503), (UNSENDABLE, 400)])
 def test_a_call_counts_under_the_status_that_http_would_give(failure: Outcome | None, number: int) -> None:
     assert HTTP_STATUSES[Code.OK if failure is None else failure.code] == number

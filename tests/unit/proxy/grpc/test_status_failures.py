@@ -3,7 +3,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from vecsieve.proxy.grpc.status import STATUS_CODES, Outcome, failure_of, no_message, unreachable, unsendable
+from vecsieve.proxy.grpc.status import NO_MESSAGE, STATUS_CODES, UNSENDABLE, Outcome, failure_of, unreachable
 from vecsieve.proxy.search.errors import FailureKind
 
 ORIGIN = (("x-vecsieve-origin", "proxy"),)
@@ -73,8 +73,8 @@ def test_every_code_is_known_by_its_number() -> None:
 @pytest.mark.parametrize(
     ("failure", "code", "kind"),
     [
-        (no_message(), grpc.StatusCode.INTERNAL, FailureKind.PROTOCOL),
-        (unsendable(), grpc.StatusCode.INVALID_ARGUMENT, None),
+        (NO_MESSAGE, grpc.StatusCode.INTERNAL, FailureKind.PROTOCOL),
+        (UNSENDABLE, grpc.StatusCode.INVALID_ARGUMENT, None),
     ],
 )
 def test_our_own_answers_say_whose_they_are(failure: Outcome, code: grpc.StatusCode, kind: FailureKind | None) -> None:
@@ -84,4 +84,4 @@ def test_our_own_answers_say_whose_they_are(failure: Outcome, code: grpc.StatusC
 
 def test_success_and_size_are_read_alike_from_answers_and_failures() -> None:
     assert (Outcome(message=b"12").is_success, Outcome(message=b"12").body_bytes) == (True, 2)
-    assert (no_message().is_success, no_message().body_bytes) == (False, 0)
+    assert (NO_MESSAGE.is_success, NO_MESSAGE.body_bytes) == (False, 0)

@@ -94,7 +94,7 @@ async def test_a_flood_of_chunks_is_answered_400_cut_and_counted(piece: bytes) -
         assert sent < 16 * 2**20
         assert relay.heard.rejected == ["flood"]
         assert not any(request.content for request in upstream.requests), "half a body is no write"
-        while len(relay.listener.server.client_connections) > 0:
+        while len(relay.listener.server.rules.connections) > 0:
             await asyncio.sleep(0.01)
 
 
