@@ -166,6 +166,9 @@ def run(arguments: Arguments) -> int:
     if settings.profiles.directory is not None:
         profiles = Profiles(Path(settings.profiles.directory))
         _timed(f"the profiles in {settings.profiles.directory}", profiles.reload_if_changed)
+    if (journal := settings.journal.path) is not None and not Path(journal).parent.is_dir():
+        unused = "no such folder, so `serve` would pass every write that skip, merge or reject should change"
+        typer.echo(f"journal      {one_line(journal, LONGEST_WORDS)}: {unused}", err=True)
     if arguments.show:
         typer.echo(effective(settings), nl=False)
     try:

@@ -453,6 +453,17 @@ def test_a_missing_key_is_reported_beside_other_missing_files(tmp_path: Path) ->
     ]
 
 
+@pytest.mark.parametrize(("folder", "has_warning"), [("there", False), ("absent", True)])
+def test_a_journal_whose_folder_does_not_exist_is_no_journal(tmp_path: Path, folder: str, has_warning: bool) -> None:
+    (tmp_path / "there").mkdir()
+    file, journal = tmp_path / "x.yaml", tmp_path / folder / "journal.db"
+    file.write_text(json.dumps({"journal": {"path": str(journal)}}))
+    done = command_line("check", "--config", str(file))
+    line = f"journal      {journal}: no such folder, so `serve` would pass every write that skip, merge or reject should change\n"
+    assert (done.returncode, done.stderr) == (0, line if has_warning else "")
+    assert not journal.exists()
+
+
 @pytest.mark.parametrize(("least", "is_told"), [(0.0, True), (60.0, False)])
 def test_what_is_slow_to_read_is_told_in_a_line_each(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, least: float, *, is_told: bool
