@@ -192,11 +192,9 @@ def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool,
 
 
 def _payloads(fields: Sequence[Column], start: int, rows: Sequence[int]) -> tuple[bytes, ...]:
-    """The texts, documents and truths of a query's rows, with the keys of ``$meta`` as in the client's own output."""
+    """The values of a query's rows, with the keys of ``$meta`` as in the client's own output."""
     pairs: list[list[tuple[bytes, bytes]]] = [[] for _ in rows]
     for column in fields:
-        if column.array not in {"string_data", "json_data", "bool_data"}:
-            continue
         try:
             values = column_values(column, Allowance(FIELD_BYTES))
         except ValueError:  # a text that is no UTF-8

@@ -1,8 +1,8 @@
 """What a payload says besides the text by which a result is judged. Pure and deterministic.
 
 A page shows whole payloads. A text that another result says is no reason to remove a result whose payload says something more: the question of an
-answer, a status, the sentences around a chunk. Numbers, and what loaders and splitters write beside a text, tell which copy a payload is, not what it
-says: identifiers, dates, files, links, releases, places in a document, titles. Any other string counts.
+answer, a status, a price, the sentences around a chunk. What loaders and splitters write beside a text tells which copy a payload is, not what it
+says: identifiers, dates, files, links, releases, places in a document, sizes, titles. Any other value counts.
 """
 
 from __future__ import annotations
@@ -37,12 +37,15 @@ LONGEST_PATH = 200
 _PROSE_LENGTH, _PROSE_WORDS = 16, 3
 _LOOKED_AT = 2000  # characters of a value
 _LONGEST_DATE = 40
+_FIRST_DATE, _LAST_DATE = 1e9, 2.5e9  # 2001 and 2049, in seconds since 1970
 _UNSPACED_LETTERS = 8
 
+# A number in a string: 12.99, $12.99, 09.01.2024.
+_NUMBER = re.compile(r"[\W_]*+\d[\d\W_]*")
 # File names, paths, links, media types, numbers, identifiers, digests and encoded bytes. Not marks alone: 🟢.
 _NAME = re.compile(
-    r"(?i)[^\n]{0,250}\.(?!\d+\Z)[a-z][a-z0-9]{0,4}|[a-z][a-z0-9+.-]*://\S*|[^\s/\\]*[/\\]\S*|[\W_]*+\d[\d\W_]*|[0-9a-f-]{16,}|\S{64,}"
-    r"|[^\W\d]\w*+(?:\.[^\W\d]\w*+)+"
+    r"(?i)[^\n]{0,250}\.(?!\d+\Z)[a-z][a-z0-9]{0,4}|[a-z][a-z0-9+.-]*://\S*|[^\s/\\]*[/\\]\S*|[0-9a-f-]{16,}|\S{64,}"
+    rf"|{_NUMBER.pattern}|[^\W\d]\w*+(?:\.[^\W\d]\w*+)+"
 )
 # What looks like a name, but may be a statement: Never run setup.exe, and/or, km/h.
 _STATEMENT = re.compile(r"\S+\s.*|[^\W\d_]+/[^\W\d_]+", re.DOTALL)
@@ -50,11 +53,17 @@ _STATEMENT = re.compile(r"\S+\s.*|[^\W\d_]+/[^\W\d_]+", re.DOTALL)
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
 # Keys under which loaders, splitters and stores write which copy a payload is: by their last word, or by their first one.
 _LAST_WORDS = word_set(
-    "id ids uuid guid hash digest checksum etag url uri file filename filepath source author authors creator producer publisher licence license "
-    "keywords tag tags language lang mimetype acl permissions page chunk version revision release branch commit date timestamp created updated "
+    "id ids uuid guid pk hash digest checksum etag url uri file filename filepath source author authors creator producer publisher licence license "
+    "keywords tag tags language lang mimetype acl permissions page chunk version revision rev release branch commit date timestamp created updated "
     "modified published creationdate moddate"
 )
 _FIRST_WORDS = word_set("file page chunk embedding")
+# Keys under which a number tells where a text stands, how long it is, or how well it was found.
+_LAST_WORDS_OF_NUMBERS = word_set(
+    "n i no num number index idx offset start end position pos rank order seq sequence ordinal part parts section chapter paragraph block line lines row "
+    "rows col column columns pages chunks depth loc bbox prov span charspan layout edition count len tokens words chars characters bytes distance "
+    "similarity relevance confidence probability hits views"
+)
 _WORD = re.compile("[A-Z]+(?![a-z])|[A-Z]?[^\\W\\d_A-Z]+|\\d+")
 _ASKING = ("?", "？", "؟")
 _SAYING = (*_ASKING, ".", "!", "。", "！")
@@ -63,18 +72,22 @@ _TITLES = frozenset({"title", "name", "heading"})
 _LAST_NAMES = frozenset((DOCUMENT_TEXT, *(path.rpartition(".")[2] for path in KNOWN_TEXTS)))
 
 
+Value = str | bool | int | float
+
+
 class Leaf(NamedTuple):
-    """A string or boolean of a payload."""
+    """A string, boolean or number of a payload."""
 
     path: str  # of keys, with dots between them
-    value: str | bool
+    value: Value
     spells: bool  # whether it is an object or a list in JSON
     is_inside: bool  # whether it is in one
 
 
 def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False) -> tuple[list[Leaf], int]:
-    """The strings and booleans at any depth, and those of objects that are spelled as strings: first those that a path leads to, outer ones first; a path
-    leads neither into a list nor through a key with a dot. And how many values of any kind were read: of more than ``most`` it is one more.
+    """The strings, booleans and numbers at any depth, and those of objects that are spelled as strings: first those that a path leads to, outer ones
+    first; a path leads neither into a list nor through a key with a dot. A number in a list, such as a vector, is not read. And how many values were
+    read: of more than ``most`` it is one more.
     """
     found: list[Leaf] = []
     count = 0
@@ -85,11 +98,12 @@ def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False
         if count > most:
             break
         spelled = _spelled(value)
-        if isinstance(value, bool) or (isinstance(value, str) and value.strip()):
+        if value.strip() if isinstance(value, str) else isinstance(value, int | float):
             found.append(Leaf(path, value, spelled is not None, is_inside))
         inside, is_inside = (value, is_inside) if spelled is None else (spelled, True)
         if isinstance(inside, list):
-            others += [(f"{path}[{place}]", member, False, is_inside) for place, member in enumerate(inside)]
+            members = [(place, member) for place, member in enumerate(inside) if type(member) not in (int, float)]
+            others += [(f"{path}[{place}]", member, False, is_inside) for place, member in members]
         elif isinstance(inside, dict):
             is_shallow = is_named and path.count(".") < MOST_DEPTH - 1
             for key, member in inside.items():
@@ -138,7 +152,7 @@ class PoolStatements:
         self._payloads: Payloads | None = payloads
         self._size, self._ignored = size, frozenset(ignored)
         self._leaves: dict[int, list[Leaf]] = {}
-        self._pairs: dict[int, frozenset[tuple[str, str | bool]]] = {}
+        self._pairs: dict[int, frozenset[tuple[str, Value]]] = {}
         self._stated: dict[tuple[int, str], tuple[Leaf, ...]] = {}
         self._unreadable: set[int] = set()
         self._digests: dict[int, int] = {}
@@ -235,15 +249,22 @@ def _is_statement(leaf: Leaf, text: str) -> bool:
 
 def _names_a_copy(leaf: Leaf) -> bool:
     """Whether a value tells which copy its payload is."""
-    value, is_text = leaf.value, isinstance(leaf.value, str)
-    if any(map(_is_name_of_copies, leaf.path.split("."))) and not (is_text and is_known_name(leaf.path)):
+    value, keys = leaf.value, leaf.path.split(".")
+    if any(map(_is_name_of_copies, keys)) and not (isinstance(value, str) and is_known_name(leaf.path)):
         return True
-    return isinstance(value, str) and (
-        _is_date(value) or (is_name(value) and _STATEMENT.fullmatch(value.strip()) is None)
-    )
+    if isinstance(value, bool):
+        return False
+    if _is_date(value):
+        return True
+    if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
+        return is_name(value) and _STATEMENT.fullmatch(value.strip()) is None
+    return any(_words_of(key)[1] in _LAST_WORDS_OF_NUMBERS for key in keys)
 
 
-def _is_date(value: str) -> bool:
+def _is_date(value: str | float) -> bool:
+    """In the form of ISO 8601, or as seconds, milliseconds or microseconds since 1970."""
+    if not isinstance(value, str):
+        return any(_FIRST_DATE <= value / unit < _LAST_DATE for unit in (1, 10**3, 10**6))
     try:
         return len(value) <= _LONGEST_DATE and datetime.fromisoformat(value) is not None
     except ValueError:

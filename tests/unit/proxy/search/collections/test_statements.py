@@ -62,6 +62,10 @@ def adds(one: object, other: object) -> bool:
         ({"note": "Never run setup.exe"}, {"note": "Always run setup.exe"}),
         ({"open": True}, {"open": False}),
         ({"passage": "up"}, {"note": "up"}),
+        ({"stars": 5}, {"stars": 1}),
+        ({"price": "$12.99"}, {"price": "$14.99"}),
+        ({"offer": {"dose_mg": 2.5}}, {"offer": {"dose_mg": 25}}),
+        ({"offers": [{"amount": 150}]}, {"offers": [{"amount": 15}]}),
         ({"frame": '{"data":[[120,340]]}'}, {"frame": '{"data":[[340,120]]}'}),
     ],
 )
@@ -78,6 +82,15 @@ def test_a_payload_says_what_another_one_lacks(one: object, other: object) -> No
         ({"source": "the wiki", "author": "Kim"}, {"source": "the handbook", "author": "Lee"}),
         ({"day": "2024-01-02", "at": "2024-01-02T03:04:05Z"}, {"day": "2025-01-02"}),
         ({"page": 1, "blank": " ", "none": None}, {"page": 2}),
+        (
+            {"start_index": 800, "loc": {"lines": {"from": 1}}, "index": "4"},
+            {"start_index": 0, "loc": {}, "index": "5"},
+        ),
+        (
+            {"created_at": 1_700_000_000, "seen": 1.7e12, "imported": 1_700_000_000_000_000},
+            {"created_at": 1_600_000_000},
+        ),
+        ({"vector": [0.1, 0.2], "box": [[1, 2], [3, 4]]}, {"vector": [0.3]}),
         ({"author": ["Kim", "Lee"], "source": ["the wiki"]}, {"author": ["Lee"], "source": ["the handbook"]}),
         ({}, {"passage": "up"}),
         ({"passage": "up"}, {"passage": "up", "note": "more"}),
@@ -238,7 +251,12 @@ def test_a_payload_with_more_values_than_are_read_says_what_no_other_one_says() 
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from(['{"a":"b c d"}', '["x"]', "[1,", "{}"]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.sampled_from(['{"a":"b c d"}', '["x"]', "[1,", "{}"]),
     lambda inner: (
         st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["text", "a.b", ""]) | st.text(), inner)
     ),
@@ -247,19 +265,21 @@ JSON = st.recursive(
 
 
 @given(value=st.dictionaries(st.text(), JSON))
-def test_every_string_is_read_once_and_those_with_a_path_first(value: dict[str, Any]) -> None:
-    """Invariant: the strings and booleans outside of spelled objects are all there; a named one is found by its path."""
+def test_every_value_is_read_once_and_those_with_a_path_first(value: dict[str, Any]) -> None:
+    """Invariant: the values outside of spelled objects are all there, but for numbers in lists; a named one is found by its path."""
     found, _ = leaves(value, 1 << 20)
     outside = sorted(str(leaf.value) for leaf in found if not leaf.is_inside)
 
-    def strings(inside: object) -> list[str]:
+    def values(inside: object) -> list[str]:
         if isinstance(inside, dict):
-            return [text for member in inside.values() for text in strings(member)]
+            return [text for member in inside.values() for text in values(member)]
         if isinstance(inside, list):
-            return [text for member in inside for text in strings(member)]
-        return [str(inside)] if isinstance(inside, bool) or (isinstance(inside, str) and inside.strip()) else []
+            return [
+                text for member in inside if isinstance(member, bool | str | list | dict) for text in values(member)
+            ]
+        return [str(inside)] if isinstance(inside, int | float) or (isinstance(inside, str) and inside.strip()) else []
 
-    assert outside == sorted(strings(value))
+    assert outside == sorted(values(value))
     named, _ = leaves(value, 1 << 20, named_only=True)
     assert found[: len(named)] == named
     for leaf in named:
