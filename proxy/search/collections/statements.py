@@ -98,7 +98,7 @@ def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False
         if count > most:
             break
         spelled = _spelled(value)
-        if value.strip() if isinstance(value, str) else isinstance(value, int | float):
+        if isinstance(value, int | float) or (isinstance(value, str) and value.strip()):
             found.append(Leaf(path, value, spelled is not None, is_inside))
         inside, is_inside = (value, is_inside) if spelled is None else (spelled, True)
         if isinstance(inside, list):
