@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.base import is_oversized
@@ -72,7 +72,7 @@ AskOverRest = Callable[[Pairs, Question, float], Awaitable[bytes]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrpcServices:
     """What the calls on all gRPC ports share. ``database_key``: the metadata key in which clients name a database. ``over_rest``: sends the
-    reads beside writes, for databases that answer them over REST only.
+    reads beside writes, for databases that answer them over REST only. ``searched``: by its path, whether a method is a search.
     """
 
     services: ProcessServices
@@ -86,6 +86,7 @@ class GrpcServices:
     gate: WriteGate | None
     pipeline: Pipeline
     over_rest: AskOverRest | None
+    searched: dict[str, bool] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -97,11 +98,19 @@ class GrpcExchange(ClientExchange[Outcome]):
     _origin: Origin
     _context: Context
     _metadata: Pairs
-    is_search: bool
     message: bytes | None = None
     answered: Outcome | None = None
     _is_read: bool = False
     _success: Outcome | None = None
+
+    @property
+    def is_search(self) -> bool:
+        """Within the fence of a request: an adapter that fails must not end the call without an answer."""
+        path = self._head.path
+        known = self._grpc.searched.get(path)
+        if known is None:
+            known = self._grpc.searched[path] = self._grpc.adapter.classify(self._head) is not None
+        return known
 
     async def gathered(self) -> Outcome | None:
         """Read the message; returns the failure if it is late."""

@@ -81,12 +81,11 @@ class Plane(grpc.GenericRpcHandler):
     def _unary(self, head: RequestHead) -> grpc.RpcMethodHandler[Any, Any]:
         """For a call of one message each way."""
         shared, origin = self._shared, self._origin
-        is_search = shared.adapter.classify(head) is not None
 
         async def single(_messages: object, context: Context) -> bytes:
             record = self._begun(context)
             metadata = tuple(context.invocation_metadata() or ())
-            exchange = GrpcExchange(record, record.trace, shared, head, origin, context, metadata, is_search)
+            exchange = GrpcExchange(record, record.trace, shared, head, origin, context, metadata)
             outcome: Outcome | None = None
             try:
                 answering = partial(shared.pipeline.answer, exchange)

@@ -56,7 +56,7 @@ def exchange(outcome: Outcome = SUCCESS, *, report_header: bool = True) -> Scrip
     context: Any = SimpleNamespace(time_remaining=lambda: 1.0)
     origin = Origin("http", "127.0.0.1:9")
     record = around.services.recorder.begin()
-    made = Scripted(record, record.trace, grpc, head, origin, context, (), is_search=True)
+    made = Scripted(record, record.trace, grpc, head, origin, context, ())
     made.outcome = outcome
     made.message = made.plain = b"the client's"
     made.operation = made.search = OPERATION
