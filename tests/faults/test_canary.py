@@ -19,7 +19,6 @@ from support.qdrant import scripted_grpc
 from support.qdrant.scripted import JSON, honest, request, search
 from support.qdrant.scripted_grpc import query, say
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.search.context.canary import BOUNDS
 from vecsieve.proxy.search.hedge import HEDGE_TIMES
 from vecsieve.proxy.telemetry.labels import CanaryState
 
@@ -184,17 +183,6 @@ async def test_a_database_that_goes_wrong_stops_it_and_each_client_changes_its_m
         there.modes.clear()
         await there.round()
         assert there.members <= members, "a reload starts it again, for the same clients"
-
-
-async def test_one_hiccup_does_not_stop_it() -> None:
-    async with behind(share=1.0) as there:
-        await there.round()
-        there.answer = failing
-        for client in range(min(BOUNDS.values()) - 1):
-            await there.page(client)
-        there.answer = good
-        await there.round()
-        assert there.state is CanaryState.ON
 
 
 async def test_named_collections_and_addresses_are_on_and_a_header_still_decides() -> None:

@@ -47,22 +47,6 @@ async def test_a_fault_of_the_batch_is_never_the_clients(name: str) -> None:
         assert len(upstream.requests) == 3
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"result":[{"points":[]}],"status":"ok","time":0}',
-        b'{"result":{"points":[]},"status":"ok","time":0}',
-        b'{"result":[{"points":[{"id":1}]},{"points":[]}],"status":"ok","time":0}',
-        b'{"result":[[],[]],"status":"ok","time":0}',
-    ],
-)
-async def test_a_reply_that_is_not_the_batchs_is_never_the_clients(body: bytes) -> None:
-    misbehaviour = answering(reply(body, headers=[JSON]))
-    async with FaultyUpstream(scripted(misbehaviour)) as upstream, running(upstream.url) as proxy:
-        expected = comparable(await raw_exchange(upstream.port, request(FUSION)))
-        assert comparable(await raw_exchange(proxy.port, request(FUSION, headers=DIVIDED))) == expected
-
-
 async def test_a_rate_limit_on_the_batch_is_the_answer_and_nothing_is_sent_on_top() -> None:
     refusal = reply(b'{"status":{"error":"slow down"},"time":0}', status=b"429 Too Many Requests", headers=[JSON])
     async with FaultyUpstream(scripted(answering(refusal))) as upstream, running(upstream.url) as proxy:

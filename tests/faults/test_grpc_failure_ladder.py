@@ -21,7 +21,6 @@ from support.qdrant.scripted_grpc import (
     answering,
     before,
     honest,
-    honestly,
     ids,
     in_front,
     messages,
@@ -160,16 +159,6 @@ async def test_a_database_that_is_gone_is_unavailable_and_says_who_spoke() -> No
         assert proxy.failed_open() == {"overfetch_reset": 1.0}
 
 
-async def test_a_named_limit_is_learned_and_the_next_search_asks_for_no_more() -> None:
-    async with in_front(refusing(grpc.StatusCode.INVALID_ARGUMENT, STRICT)) as (database, proxy):
-        for _ in range(2):
-            await query(proxy.port)
-        assert [parsed(message).limit for message in messages(database)] == [24, 3, 10, 3]
-        await query(proxy.port, search(10))
-        assert messages(database)[4:] == [search(10)], "as large as the limit: nothing to gain"
-        assert proxy.count("bypass_total", backend="qdrant", reason="window_too_large") == 1
-
-
 @pytest.mark.parametrize(
     ("code", "words"),
     [
@@ -197,22 +186,6 @@ async def test_a_search_that_its_database_refuses_is_no_fallback(code: str, is_a
         assert (await query(proxy.port)).code is grpc.StatusCode[code]
         assert proxy.failed_open() == ({"overfetch_status": 1.0} if is_a_fallback else {})
         assert proxy.count("bypass_total", backend="qdrant", reason="refused") == (not is_a_fallback)
-
-
-async def test_a_refusal_of_another_kind_teaches_nothing() -> None:
-    async with in_front(refusing(grpc.StatusCode.PERMISSION_DENIED)) as (database, proxy):
-        for _ in range(2):
-            await query(proxy.port)
-        assert [parsed(message).limit for message in messages(database)] == [24, 3, 24, 3]
-
-
-async def test_five_failures_in_a_row_stop_the_widening_and_searches_pass_through() -> None:
-    async with in_front(refusing(grpc.StatusCode.UNAVAILABLE)) as (database, proxy):
-        expected = await directly(database)
-        for _ in range(7):
-            assert (await query(proxy.port)).databases_own == expected
-        assert len(widened(database)) == 5
-        assert proxy.failed_open() == {"overfetch_status": 5.0, "breaker": 2.0}
 
 
 def stages() -> Iterator[tuple[str, bool]]:
@@ -273,11 +246,6 @@ async def test_without_faults_the_copies_are_gone_and_one_member_of_the_metadata
         assert report.startswith("pool=8;clusters=4;returned=3;collapsed=4;added_ms=")
         assert proxy.failed_open() == {}
         assert len(database.calls) == 1
-
-
-async def test_the_report_can_be_turned_off() -> None:
-    async with in_front(honestly, report_header=False) as (_, proxy):
-        assert (await query(proxy.port)).initial == INITIAL
 
 
 async def in_flight_ends(proxy: Running) -> int:

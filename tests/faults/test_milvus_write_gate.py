@@ -84,16 +84,6 @@ async def counted(proxy: Running, outcome: str) -> float:
     return 0.0
 
 
-async def test_annotate_tells_what_a_copy_is_a_copy_of() -> None:
-    async with gated(NEAR, mode="annotate") as (came, proxy):
-        assert await insert(proxy) == STORED
-        note = b',"_vecsieve":{"duplicate_of":9,"similarity":0.9900,"tier":"exact"}}]}'
-        assert written(came) == [BODY[:-3] + note]
-        assert [name for name, _ in came] == ["collections/describe"] * 2 + ["entities/search", "entities/insert"]
-        await insert(proxy)
-        assert [name for name, _ in came[4:]] == ["entities/search", "entities/insert"], "the description is kept"
-
-
 @pytest.mark.parametrize("mode", ["annotate", "observe"])
 @pytest.mark.parametrize(
     ("near", "outcome"),
@@ -189,12 +179,6 @@ async def test_an_unchanged_write_that_is_refused_with_a_success_replaces_nothin
         assert written(came) == [other]
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("SELECT state FROM points").fetchall() == [("done",)]
-
-
-async def test_a_write_of_which_nothing_is_left_is_not_sent(tmp_path: Path) -> None:
-    async with gated(NEAR, mode="skip", journal=tmp_path / "j.db") as (came, proxy):
-        assert (await insert(proxy))["data"] == {"insertCount": 0, "insertIds": []}
-        assert not written(came)
 
 
 FIELDS: Any = [

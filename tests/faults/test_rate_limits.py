@@ -7,13 +7,9 @@ import pytest
 
 from support.grpc.calls import Pairs, ask
 from support.grpc.upstream import Arrived, Context, grpc_upstream
-from support.network.faulty_upstream import FaultyUpstream, reply
-from support.process.running import running
 from support.qdrant import scripted_grpc
 from support.qdrant.limited import Limited, ended, limited, status, statuses
-from support.qdrant.scripted import answering, scripted
 from support.qdrant.scripted_grpc import before, in_front, query, search, widened
-from vecsieve.proxy.search.budgets import OVERDRAFT
 
 RETRY: Pairs = (("retry-after", "7"),)
 
@@ -68,30 +64,6 @@ async def test_a_refused_search_is_the_clients_answer_and_the_next_ones_go_as_th
     async with limited(database, mode="on") as (_, proxy):
         assert await statuses(proxy.port, 4) == [200, 429, 429, 429]
         assert (database.served, database.refused, database.widened) == (1, 3, 2)
-
-
-@pytest.mark.parametrize("mode", ["on", "shadow"])
-async def test_after_a_refusal_of_ours_the_client_has_the_database_to_itself(mode: str) -> None:
-    """The read that is refused is a growing pool or a measurement: what the client gets is whole either way."""
-    database = Limited(reads=1, copies=10)
-    async with limited(database, mode=mode, shadow={"sample": 1.0}) as (_, proxy):
-        assert await status(proxy.port) == 200
-        await ended(proxy)
-        assert database.refused == 1
-        database.reads = None
-        assert await statuses(proxy.port, 5) == [200] * 5
-        await ended(proxy)
-        assert (database.served, database.refused) == (6, 1)
-        assert proxy.count("bypass_total", backend="qdrant", reason="quota") == 5
-
-
-async def test_a_widened_request_that_is_always_refused_is_soon_not_sent() -> None:
-    """Whatever the reason: the search itself follows each time, and that is a read more."""
-    refusal = reply(b'{"status":{"error":"no"},"time":0}', status=b"403 Forbidden")
-    async with FaultyUpstream(scripted(answering(refusal))) as upstream, running(upstream.url) as proxy:
-        assert await statuses(proxy.port, 40) == [200] * 40
-        assert len(upstream.requests) <= 40 + 40 // 10 + 1 + OVERDRAFT + 1
-        assert proxy.failed_open()["budget"] > 0
 
 
 async def test_one_pool_grows_and_the_next_are_asked_for_at_once() -> None:

@@ -126,16 +126,6 @@ async def test_the_answer_has_the_searchs_head_and_says_what_was_spent() -> None
         assert proxy.failed_open() == {}
 
 
-async def test_every_byte_of_a_lookup_is_on_the_egress_account() -> None:
-    async with FaultyUpstream(pinecone()) as upstream, behind(upstream) as proxy:
-        answer = await raw_exchange(proxy.port, search())
-        searched, found = upstream.requests
-        received = len(SERVICE.answer("records_search", searched.content)) + len(vectors(found))
-        extra = json.loads(proxy.process.egress.as_json())["extra_bytes"]
-        assert extra == received - len(answer.split(b"\r\n\r\n", 1)[1])
-        assert proxy.count("overfetch_bytes_total", backend="pinecone") == received
-
-
 async def refused(talk: Talk, _: Received) -> bool:
     await talk.send(reply(b'{"code":8,"message":"quota","details":[]}', status=b"429 Too Many Requests"))
     return True
@@ -212,15 +202,6 @@ async def test_lookups_that_keep_failing_are_left_out_for_a_while_and_searches_g
         assert proxy.process.breaker.state is BreakerState.CLOSED
 
 
-async def test_after_a_lookup_that_is_refused_for_want_of_quota_searches_go_as_they_came() -> None:
-    async with FaultyUpstream(pinecone(refused)) as upstream, behind(upstream) as proxy:
-        assert told(await raw_exchange(proxy.port, search())) == (FIRSTS, OWN_UNITS)
-        for _ in range(3):
-            assert (await raw_exchange(proxy.port, search())).startswith(b"HTTP/1.1 200 ")
-        assert len(lookups(upstream)) == 1
-        assert proxy.count("bypass_total", backend="pinecone", reason="quota") == 3
-
-
 async def test_in_shadow_the_answer_is_upstreams_and_the_bill_is_shown() -> None:
     async with FaultyUpstream(pinecone()) as upstream, behind(upstream, mode="shadow", shadow={"sample": 1.0}) as proxy:
         assert told(await raw_exchange(proxy.port, search())) == (FIRSTS, OWN_UNITS)
@@ -229,13 +210,6 @@ async def test_in_shadow_the_answer_is_upstreams_and_the_bill_is_shown() -> None
                 break
             await asyncio.sleep(0.01)
         assert proxy.count("extra_read_units_total", backend="pinecone") == EXTRA_UNITS
-
-
-async def test_once_the_months_budget_is_spent_nothing_is_looked_up() -> None:
-    async with FaultyUpstream(pinecone()) as upstream, behind(upstream, budget=1, texts=None) as proxy:
-        assert told(await raw_exchange(proxy.port, search())) == (DISTINCT, OWN_UNITS + EXTRA_UNITS)
-        assert told(await raw_exchange(proxy.port, search())) == (FIRSTS, OWN_UNITS)
-        assert len(lookups(upstream)) == 1
 
 
 async def test_unless_asked_for_nothing_is_looked_up() -> None:

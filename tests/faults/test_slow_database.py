@@ -12,13 +12,13 @@ import grpc
 import pytest
 
 from support.grpc.upstream import Arrived, Context, grpc_upstream
-from support.network.faulty_upstream import FaultyUpstream, Talk, raw_exchange, reply
+from support.network.faulty_upstream import FaultyUpstream, Talk, raw_exchange
 from support.process.running import Running, running
-from support.qdrant.scripted import JSON, honest, is_widened, request, search
+from support.qdrant.scripted import honest, is_widened, request, search
 from support.qdrant.scripted_grpc import before, query
 from support.qdrant.scripted_grpc import honest as honest_message
 from support.qdrant.scripted_grpc import is_widened as is_widened_message
-from vecsieve.proxy.search.hedge import HEDGE_TIMES, HedgeTimes
+from vecsieve.proxy.search.hedge import HEDGE_TIMES
 from vecsieve.proxy.telemetry.labels import BreakerState
 
 CLIENT_SECONDS, SLOW = 6.0, 3.0  # a search is hedged after half a second: 2.5 s are left for a busy machine
@@ -93,45 +93,6 @@ async def test_a_hedge_that_is_first_is_the_answer_and_the_widened_request_is_le
         assert proxy.process.breaker.state is BreakerState.CLOSED
 
 
-async def test_a_widened_request_that_is_first_is_the_answer_and_says_that_it_was_hedged() -> None:
-    async with slow(lambda widened: 1.0 if widened else 30.0) as (_, proxy):
-        answer = await raw_exchange(proxy.port, request(search()))
-        assert re.search(rb"x-vecsieve: pool=8;[^\r]*;hedged=1\r\n", answer)
-        await idle(proxy)
-        assert proxy.failed_open() == {}
-        assert proxy.count("own_reads_total", kind="hedge") == 1
-
-
-async def test_a_hedge_that_is_refused_leaves_the_answer_to_the_widened_request() -> None:
-    """The refusal may be our own second read's: the client would not have seen it."""
-
-    async def script(talk: Talk) -> None:
-        while (received := await talk.request()) is not None:
-            if is_widened(received):
-                await asyncio.sleep(1.0)
-                await talk.send(honest(received))
-            else:
-                await talk.send(reply(b"{}", status=b"429 Too Many Requests", headers=[JSON]))
-
-    async with FaultyUpstream(script) as upstream, running(upstream.url, hedge_times=HEDGE_TIMES) as proxy:
-        answer = await raw_exchange(proxy.port, request(search()))
-        assert b";hedged=1\r\n" in answer
-        assert len(upstream.requests) == 2
-        await raw_exchange(proxy.port, request(search()))
-        assert not is_widened(upstream.requests[-1]), "and for a while nothing of ours is sent"
-
-
-async def test_where_both_fail_the_client_sees_what_the_original_was_answered() -> None:
-    async def script(talk: Talk) -> None:
-        while (received := await talk.request()) is not None:
-            await asyncio.sleep(1.0 if is_widened(received) else 0.0)
-            await talk.send(reply(b"{}", status=b"503 Service Unavailable", headers=[JSON]))
-
-    async with FaultyUpstream(script) as upstream, running(upstream.url, hedge_times=HEDGE_TIMES) as proxy:
-        assert (await raw_exchange(proxy.port, request(search()))).startswith(b"HTTP/1.1 503 ")
-        assert len(upstream.requests) == 2, "nothing is asked a third time"
-
-
 async def test_a_client_that_goes_away_ends_both() -> None:
     async with slow(lambda _: 30.0) as (upstream, proxy):
         asking = asyncio.create_task(raw_exchange(proxy.port, request(search())))
@@ -144,19 +105,6 @@ async def test_a_client_that_goes_away_ends_both() -> None:
         await idle(proxy)
         assert len(upstream.requests) == 2
         assert proxy.count("selection_bytes_in_flight") == 0
-
-
-async def test_the_timeout_that_a_client_names_brings_the_original_forward() -> None:
-    target = b"/collections/c/points/query?timeout=1"
-    alone, limits = (
-        HedgeTimes(attempt_least=60.0, hedge_least=0.25, hedge_most=60.0),
-        {"attempt_timeout_seconds": 120.0},
-    )
-    async with slow(lambda widened: 60.0 if widened else 0.6, hedge_times=alone, limits=limits) as (_, proxy):
-        begun = time.monotonic()
-        answer = await raw_exchange(proxy.port, request(search(), target=target))
-        assert answer.startswith(b"HTTP/1.1 200 ")
-        assert time.monotonic() - begun < 15.0, "without the name it is a minute"
 
 
 async def test_a_fast_database_sees_hedges_within_the_budget_alone() -> None:

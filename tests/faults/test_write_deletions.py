@@ -140,16 +140,6 @@ async def test_collections_and_lists_of_updates_delete_too(
         assert states(path) == {1: state}
 
 
-async def test_what_is_left_out_after_a_deletion_counts_again(tmp_path: Path) -> None:
-    path = tmp_path / "j.db"
-    async with Database() as upstream, skipping(upstream, path) as proxy:
-        await left_out(proxy, 1)
-        await delete(proxy, {"points": [1]})
-        assert states(path) == {1: "superseded"}
-        await left_out(proxy, 1)
-        assert states(path) == {1: "done"}
-
-
 async def test_a_deletion_in_doubt_outlives_a_write_that_fails(tmp_path: Path) -> None:
     """Else the acknowledged point would be neither stored nor listed."""
     path = tmp_path / "j.db"

@@ -78,13 +78,6 @@ async def test_annotate_tells_what_a_copy_is_a_copy_of() -> None:
         assert proxy.count("own_reads_total", kind="neighbours") == 1
 
 
-async def test_a_write_without_copies_is_sent_as_it_came() -> None:
-    async with database(finding((9, 0.2))) as upstream, running(upstream.url, policy=gate(mode="annotate")) as proxy:
-        await raw_exchange(proxy.port, put(upsert(1)))
-        assert written(upstream) == [upsert(1)]
-        assert await counted(proxy, "judged") == 1
-
-
 async def test_reads_of_the_gate_have_the_clients_credentials_and_the_description_is_kept() -> None:
     async with database(finding()) as upstream, running(upstream.url, policy=gate(mode="annotate")) as proxy:
         for _ in range(2):

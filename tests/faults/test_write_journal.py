@@ -15,14 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from support.jobs.journals import rows_left_out
 from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
 from support.process import stack
 from support.process.running import Running, running
 from support.qdrant.embedded import start_embedded_process
 from support.qdrant.gated_writes import DESCRIBED, JSON, STORED, found, put, upsert
 from vecsieve.proxy.writes.book import Book
-from vecsieve.proxy.writes.rows import UNSEEN_SECONDS, LeftOut, State
+from vecsieve.proxy.writes.rows import UNSEEN_SECONDS
 
 WRITES = int(os.environ.get("WRITES", "40"))  # `WRITES=1000` is the deep run
 
@@ -319,19 +318,3 @@ async def test_a_later_content_of_an_id_supersedes_what_was_left_out_under_it(tm
     assert states(path) == {b"1": "superseded", b"2": "done"}
     with closing(Book(path)) as book:
         assert [head.id for head in book.heads()] == [b"2"]
-
-
-def test_of_an_id_that_is_restored_no_older_content_is_left_to_be_restored(tmp_path: Path) -> None:
-    rows = [
-        LeftOut(collection="c", partition=b"", id=each, survivor=b"9", tier="exact", similarity=1.0, point=content)
-        for each, content in ((b"1", b"old"), (b"2", b"other"), (b"1", b"new"), (b"null", b"x"), (b"null", b"y"))
-    ]
-    with closing(Book(tmp_path / "j.db")) as book:
-        for at, row in enumerate(rows):
-            book.enter([row], State.PENDING, at=float(at))
-            book.settle([row], State.DONE, at=float(at))
-        newest = next(row.number for row in rows_left_out(book) if row.point == b"new")
-        book.undone([newest])
-        assert [row.point for row in rows_left_out(book)] == [b"other", b"x", b"y"]
-        book.undone([next(row.number for row in rows_left_out(book) if row.point == b"y")])
-        assert [row.point for row in rows_left_out(book)] == [b"other", b"x"], "points without ids are not one another"

@@ -91,12 +91,3 @@ async def test_a_point_that_was_changed_meanwhile_or_cannot_be_read_again_stays(
         assert len(upstream.sent(b"upsert")) == 1
         assert not upstream.sent(b"delete")
         assert removed == 0
-
-
-async def test_nothing_is_removed_for_a_write_that_the_database_refused(tmp_path: Path) -> None:
-    async with Index(STORED, STORED, status=b"400 Bad Request") as upstream:
-        answer, removed = await merged_by(upstream, tmp_path)
-        assert b" 400 " in answer.split(b"\r\n")[0]
-        assert len(upstream.sent(b"upsert")) == 1
-        assert not upstream.sent(b"delete")
-        assert removed == 0

@@ -12,7 +12,6 @@ from support.network.faulty_upstream import (
     FaultyUpstream,
     RawClient,
     RawReply,
-    Received,
     Talk,
     answering,
     raw_exchange,
@@ -92,25 +91,6 @@ async def test_descriptions_lead_to_the_url_the_client_used(line: bytes, body: b
     assert upstream.requests[0].body == content
 
 
-async def test_a_public_url_is_what_clients_are_told() -> None:
-    own = {"public_url": "https://vs.example.com/pc"}
-    async with (
-        FaultyUpstream(answering(reply(BODY))) as upstream,
-        in_front(upstream, pinecone=own) as proxy,
-    ):
-        answer = await one(proxy.port, b"GET /indexes/docs HTTP/1.1\r\nHost: inside:1\r\n\r\n")
-    assert answer.body == led_here(BODY, "https://vs.example.com/pc")
-
-
-async def test_a_packed_answer_is_unpacked_and_says_so() -> None:
-    packed = gzip.compress(BODY)
-    coded = reply(packed, headers=((b"Content-Encoding", b"gzip"), (b"Vary", b"Accept-Encoding")))
-    async with FaultyUpstream(answering(coded)) as upstream, in_front(upstream) as proxy:
-        answer = await one(proxy.port, b"GET /indexes/docs HTTP/1.1\r\nHost: vs\r\nAccept-Encoding: gzip\r\n\r\n")
-    assert answer.body == led_here(BODY, "http://vs")
-    assert answer.headers == [(b"Vary", b"Accept-Encoding"), (b"Content-Length", b"%d" % len(answer.body))]
-
-
 async def test_a_coding_that_could_not_be_read_is_not_asked_for_there_and_is_everywhere_else() -> None:
     head = b" HTTP/1.1\r\nHost: vs\r\nAccept-Encoding: gzip, br\r\nX: 1\r\n\r\n"
     async with FaultyUpstream(answering(reply(BODY))) as upstream, in_front(upstream) as proxy:
@@ -118,17 +98,6 @@ async def test_a_coding_that_could_not_be_read_is_not_asked_for_there_and_is_eve
         await one(proxy.port, b"GET /collections" + head)
     assert [received.header(b"accept-encoding") for received in upstream.requests] == [b"identity", b"gzip, br"]
     assert [name for name, _ in upstream.requests[0].headers] == [b"Host", b"Accept-Encoding", b"X"]
-
-
-async def test_chunks_are_put_together() -> None:
-    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    half = len(BODY) // 2
-    for piece in (BODY[:half], BODY[half:]):
-        chunked += b"%x\r\n%s\r\n" % (len(piece), piece)
-    async with FaultyUpstream(answering(chunked + b"0\r\n\r\n")) as upstream, in_front(upstream) as proxy:
-        answer = await one(proxy.port, b"GET /indexes/docs HTTP/1.1\r\nHost: vs\r\n\r\n")
-    assert answer.body == led_here(BODY, "http://vs")
-    assert answer.headers == [(b"Content-Length", b"%d" % len(answer.body))]
 
 
 NOTHING_TO_CHANGE = [
@@ -152,15 +121,6 @@ async def test_an_answer_without_a_host_to_change_is_the_services_own_bytes(answ
     async with FaultyUpstream(answering(answer)) as upstream, in_front(upstream) as proxy:
         got = await raw_exchange(proxy.port, b"GET /indexes/docs HTTP/1.1\r\nHost: vs\r\n" + CLOSE)
     assert got.replace(b"Connection: close\r\n", b"") == answer
-
-
-@pytest.mark.parametrize(
-    "path", [b"/assistant/assistants/a", b"/indexes/docs/backups", b"/collections", b"/backups/b", b"/models"]
-)
-async def test_other_documents_keep_their_hosts(path: bytes) -> None:
-    async with FaultyUpstream(answering(reply(BODY))) as upstream, in_front(upstream) as proxy:
-        answer = await one(proxy.port, b"GET " + path + b" HTTP/1.1\r\nHost: vs\r\n\r\n")
-    assert answer.body == BODY
 
 
 async def test_an_answer_past_the_limit_passes_whole_and_as_it_came() -> None:
@@ -246,25 +206,6 @@ async def test_each_index_is_searched_at_its_own_host_and_under_its_own_policy()
                 await one(proxy.port, searching(b"/_i/127.0.0.1:%d/query" % index.port))
     assert json.loads(one_index.requests[0].body)["topK"] > 3
     assert [received.content for received in other.requests] == [b'{"topK":3,"vector":[1.0,0.5]}']
-
-
-async def test_a_fixed_index_and_the_control_plane_share_the_listener() -> None:
-    def echo(received: Received) -> bytes:
-        return reply(received.line)
-
-    async with FaultyUpstream(answering(echo)) as index, FaultyUpstream(answering(echo)) as control:
-        own = {"index_host": index.url}
-        async with in_front(control, pinecone=own) as proxy:
-            for path in (b"/vectors/list?limit=3", b"//describe_index_stats"):
-                assert (await one(proxy.port, b"GET " + path + b" HTTP/1.1\r\nHost: vs\r\n\r\n")).body.split()[
-                    1
-                ] == path
-            await one(proxy.port, b"GET /collections HTTP/1.1\r\nHost: vs\r\n\r\n")
-    assert [received.line.split()[1] for received in index.requests] == [
-        b"/vectors/list?limit=3",
-        b"//describe_index_stats",
-    ]
-    assert [received.line.split()[1] for received in control.requests] == [b"/collections"]
 
 
 @pytest.mark.parametrize(

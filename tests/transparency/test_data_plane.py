@@ -339,16 +339,6 @@ async def test_shadow_answers_with_upstreams_bytes_and_measures_behind_them() ->
         assert [is_widened(received) for received in database.requests] == [False, True]
 
 
-async def test_shadow_measures_the_share_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vecsieve.proxy.search.exchange.FIRST", 0)
-    async with upstream() as database, running(database.url, mode="shadow", shadow={"sample": 0.25}) as proxy:
-        for _ in range(8):
-            await raw_exchange(proxy.port, request(search()))
-        await asyncio.sleep(0.1)
-        assert sum(received.content != search() for received in database.requests) == 2
-        assert await bypassed(proxy, "shadow_not_sampled") == 6
-
-
 async def test_more_searches_than_selection_takes_on_pass_through() -> None:
     async def slowly(talk: Talk, received: Received) -> bool:
         await asyncio.sleep(0.3)
@@ -395,20 +385,6 @@ async def test_policies_go_by_collection_and_a_reload_replaces_them_for_the_next
         assert ids(await raw_exchange(proxy.port, request(search()))) == [0, 2, 3]
 
 
-async def test_searches_are_explained_where_that_is_wanted_and_a_reload_may_want_it() -> None:
-    async with upstream() as database, running(database.url, explain={"keep": 1}) as proxy:
-        for _ in range(2):
-            await raw_exchange(proxy.port, request(search()))
-        (held,) = proxy.process.recent.newest()
-        record = held.seen.record()
-        assert [kept.id for kept in record.kept] == [0, 2, 3]
-        copies = [(each.id, each.copy.of) for each in record.left_out if each.copy]
-        assert copies == [(1, 0), (4, 3), (6, 2), (7, 5)]
-        proxy.process.reload(Settings.model_validate({"upstream": {"url": database.url}, "explain": {"keep": 0}}))
-        await raw_exchange(proxy.port, request(search()))
-        assert proxy.process.recent.newest() == []
-
-
 async def test_every_request_is_logged_once_without_what_the_client_sent() -> None:
     async with upstream() as database, running(database.url) as proxy:
         await raw_exchange(
@@ -449,18 +425,3 @@ def test_the_clients_own_timeout_is_read_from_the_query_string(raw: str, seconds
     assert target is not None
     match = TIMEOUT.search(target.raw, len(target.path))
     assert (None if match is None else float(match[1])) == seconds
-
-
-async def test_a_traced_search_goes_on_as_it_came_and_its_histogram_leads_to_the_trace() -> None:
-    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
-    parent = f"00-{trace}-00f067aa0ba902b7-01".encode()
-    async with upstream() as database, running(database.url) as proxy:
-        await raw_exchange(proxy.port, request(search(), headers=b"traceparent: " + parent + b"\r\n"))
-        assert {received.header(b"traceparent") for received in database.requests} == {parent}
-        leading = [
-            sample.exemplar.labels
-            for family in proxy.registry.collect()
-            for sample in family.samples
-            if sample.exemplar is not None
-        ]
-        assert leading == [{"trace_id": trace}] * 2

@@ -209,18 +209,6 @@ async def test_a_database_killed_in_mid_call_looks_as_it_does_without_the_relay(
 
 
 @WAYS
-async def test_a_database_that_is_not_there_is_unavailable_and_its_address_stays_here(*, is_unary: bool) -> None:
-    async with bare_grpc_relay("127.0.0.1:1", is_unary=is_unary) as way:
-        direct = await ask("127.0.0.1:1", "unary_unary")
-        through = await ask(way.address, "unary_unary")
-    assert through.code is direct.code is grpc.StatusCode.UNAVAILABLE
-    assert through.details == "The database cannot be reached"
-    assert through.trailing == (("x-vecsieve-origin", "proxy"),)
-    (failure,) = way.handler.failures
-    assert (failure.kind, failure.is_local) == ("connect", True)
-
-
-@WAYS
 async def test_a_database_that_does_not_greet_is_given_up_at_the_connect_timeout(*, is_unary: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel greets, nobody else does
         address = f"127.0.0.1:{silent.getsockname()[1]}"

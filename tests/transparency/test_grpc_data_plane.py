@@ -22,20 +22,17 @@ from support.qdrant.scripted import search as rest_search
 from support.qdrant.scripted_grpc import (
     INITIAL,
     QUERY,
-    TRAILING,
     UPSERT,
     before,
     ids,
     in_front,
     messages,
-    parsed,
     query,
     scripted,
     search,
     upsert,
     widened,
 )
-from vecsieve.config.schema import Settings
 
 CANARY = "s3cret-canary"
 
@@ -70,17 +67,6 @@ async def test_shadow_answers_with_upstreams_own_and_measures_behind_it() -> Non
         assert measured.own_metadata() == database.calls[0].own_metadata(), "asked as the client, whose call is over"
 
 
-async def test_shadow_measures_the_share_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vecsieve.proxy.search.exchange.FIRST", 0)
-    async with in_front(mode="shadow", shadow={"sample": 0.25}) as (database, proxy):
-        for _ in range(8):
-            await query(proxy.port)
-        await database.next_call(10)
-        await asyncio.sleep(0.05)
-        assert sum(message != search() for message in messages(database)) == 2
-        assert proxy.count("bypass_total", backend="qdrant", reason="shadow_not_sampled") == 6
-
-
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
@@ -103,12 +89,6 @@ async def test_an_override_holds_for_its_call_and_never_reaches_upstream(
         assert [call.own_metadata() for call in database.calls] == [(("x-own", "1"),)]
         assert ids(await query(proxy.port)) == [0, 2, 3], "the next call has the settings' policy"
         assert proxy.count("overrides_total", header=name.replace("-", "_")) == 1
-
-
-async def test_fetch_k_is_the_number_that_is_fetched() -> None:
-    async with in_front() as (database, proxy):
-        await query(proxy.port, metadata=(("x-vecsieve-fetch-k", "17"),))
-        assert parsed(messages(database)[0]).limit == 17
 
 
 @pytest.mark.parametrize(
@@ -184,27 +164,6 @@ async def test_of_a_number_that_is_set_twice_the_last_counts_as_for_every_reader
     async with in_front() as (_, proxy):
         twice, once = [await query(proxy.port, message) for message in (search() + b"\x40\x02", search(2))]
     assert ids(twice) == ids(once) == [0, 2]
-
-
-async def test_policies_go_by_the_collection_in_the_message_and_a_reload_replaces_them() -> None:
-    rules = ({"collection": "c", "policy": {"mode": "off"}},)
-    async with in_front(rules=rules) as (_, proxy):
-        assert ids(await query(proxy.port)) == [0, 1, 2]
-        assert ids(await query(proxy.port, search(collection="d"))) == [0, 2, 3]
-        proxy.process.reload(Settings.model_validate({"grpc": {"upstream": "127.0.0.1:1"}}))
-        assert ids(await query(proxy.port)) == [0, 2, 3]
-
-
-async def test_searches_are_explained_where_that_is_wanted() -> None:
-    async with in_front(explain={"keep": 1}) as (_, proxy):
-        for _ in range(2):
-            await query(proxy.port)
-        (held,) = proxy.process.recent.newest()
-        record = held.seen.record()
-        assert (record.operation, record.collection) == ("query", "c")
-        assert [kept.id for kept in record.kept] == [0, 2, 3]
-        copies = [(each.id, each.copy.of) for each in record.left_out if each.copy]
-        assert copies == [(1, 0), (4, 3), (6, 2), (7, 5)]
 
 
 def counted(proxy: Running) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -312,14 +271,6 @@ async def test_metadata_that_cannot_be_passed_on_is_refused_once_and_nothing_is_
         assert not database.calls
 
 
-async def test_a_port_of_its_own_answers_as_the_main_one() -> None:
-    async with in_front(grpc={"listen": "127.0.0.1:0"}) as (_, proxy):
-        assert proxy.grpc_port not in {0, proxy.port}
-        for port in (proxy.port, proxy.grpc_port):
-            through = await query(port)
-            assert (ids(through), through.trailing) == ([0, 2, 3], TRAILING)
-
-
 async def test_a_search_that_comes_compressed_is_read_as_any_other() -> None:
     async with in_front() as (database, proxy):
         through = await ask(
@@ -327,18 +278,3 @@ async def test_a_search_that_comes_compressed_is_read_as_any_other() -> None:
         )
         assert ids(through) == [0, 2, 3]
         assert len(widened(database)) == 1
-
-
-async def test_a_traced_call_goes_on_as_it_came_and_its_histogram_leads_to_the_trace() -> None:
-    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
-    parent = ("traceparent", f"00-{trace}-00f067aa0ba902b7-01")
-    async with in_front() as (database, proxy):
-        await query(proxy.port, metadata=(parent,))
-        assert all(parent in call.own_metadata() for call in database.calls)
-        leading = [
-            sample.exemplar.labels
-            for family in proxy.registry.collect()
-            for sample in family.samples
-            if sample.exemplar is not None
-        ]
-        assert leading == [{"trace_id": trace}] * 2

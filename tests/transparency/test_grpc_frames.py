@@ -65,15 +65,6 @@ async def test_status_0_without_a_message_is_no_answer(*, is_unary: bool) -> Non
     assert reply.last(b"grpc-status") == (b"13" if is_unary else b"0")
 
 
-@WAYS
-async def test_a_reply_of_trailers_alone_stays_one(*, is_unary: bool) -> None:
-    script = ending(grpc.StatusCode.NOT_FOUND, "gone", trailing=(("x", "1"),))
-    async with grpc_upstream(method=script) as upstream, bare_grpc_relay(upstream.address, is_unary=is_unary) as way:
-        direct, through = [await raw_call(port, []) for port in (upstream.port, way.port)]
-    assert len(direct.blocks) == len(through.blocks) == 1
-    assert sorted(through.blocks[0]) == sorted(direct.blocks[0])
-
-
 async def test_a_reply_of_trailers_alone_stays_one_on_a_busy_machine() -> None:
     """Its head and its status are told apart in time by whoever is busy; a client's retry policy knows the difference."""
     is_over = False

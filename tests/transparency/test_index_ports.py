@@ -94,36 +94,6 @@ async def test_a_search_at_a_port_is_widened_under_its_indexs_policy() -> None:
     assert [received.content for received in chat.requests] == [b'{"topK":3,"vector":[1.0,0.5]}']
 
 
-@pytest.mark.parametrize(("form", "scheme"), [("port_url", "http://"), ("port_authority", "")])
-async def test_descriptions_name_the_port_where_there_is_one_and_the_path_elsewhere(form: str, scheme: str) -> None:
-    (docs_port,) = free_ports(1)
-    async with FaultyUpstream(answering(reply(b"ok"))) as docs, FaultyUpstream(answering(reply(b"ok"))) as chat:
-        listed = {"indexes": [{"host": docs.url, "private_host": docs.url}, {"host": chat.url, "private_host": None}]}
-        async with (
-            FaultyUpstream(answering(reply(json.dumps(listed).encode()))) as control,
-            in_front(control, {docs_port: docs.url}, public_form=form) as proxy,
-        ):
-            told = json.loads(await answered(proxy.port, asking(b"/indexes")))
-            again = json.loads(await answered(docs_port, asking(b"/indexes")))
-    at_port, by_path = f"{scheme}vs:{docs_port}", f"http://vs:6343/_i/127.0.0.1:{chat.port}"
-    assert told == {"indexes": [{"host": at_port, "private_host": at_port}, {"host": by_path, "private_host": None}]}
-    assert again == told
-
-
-async def test_all_ports_stop_together() -> None:
-    ports = free_ports(2)
-    async with (
-        FaultyUpstream(answering(reply(b"ok"))) as index,
-        FaultyUpstream(answering(echo)) as control,
-        in_front(control, {ports[0]: index.url, ports[1]: control.url}) as proxy,
-    ):
-        assert await answered(ports[0], asking(b"/query")) == b"ok"
-        proxy.process.stop_accepting()
-        for port in ports:
-            with pytest.raises(ConnectionRefusedError):
-                await raw_exchange(port, asking(b"/query"))
-
-
 @pytest.mark.parametrize(
     ("path", "told"),
     [

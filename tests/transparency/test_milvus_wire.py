@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -155,16 +154,6 @@ async def test_the_servers_own_refusal_reaches_the_client() -> None:
         address = f"127.0.0.1:{proxy.port}"
         seen = await ask(address, "unary_unary", [search()], method=SERVICE + "Search")
         assert seen.messages == (found(search(), 3),)
-
-
-async def test_a_silent_describer_costs_half_a_second_and_no_answer() -> None:
-    async def silent(call: Arrived, context: Context) -> None:
-        await call.read(context)
-        await asyncio.sleep(30)
-
-    async with fronted(describe=silent) as (_, proxy):
-        async with asyncio.timeout(5):
-            assert await ids(proxy, search()) == [0, 1, 2, 3]
 
 
 @asynccontextmanager

@@ -165,14 +165,3 @@ async def test_a_failed_shard_is_left_to_the_clients_own_search() -> None:
     talk = await spoken("/docs/_search", body, script=lambda _: reply(partial, headers=JSON))
     assert talk.body == partial
     assert [sent.content == body for sent in talk.sent] == [False, True]
-
-
-async def test_an_unreachable_database_is_an_error_of_its_kind() -> None:
-    async with running("http://127.0.0.1:9", backend="opensearch") as proxy:
-        client = await RawClient.connect(proxy.port)
-        await client.send(b"GET /docs/_search HTTP/1.1\r\nHost: c\r\nContent-Length: 2\r\n\r\n{}")
-        got = await client.reply()
-        await client.close()
-    told = json.loads(got.body)
-    assert told["status"] == got.status
-    assert told["error"]["root_cause"] == [{key: told["error"][key] for key in ("type", "reason")}]

@@ -105,17 +105,6 @@ async def _empties(both: BothServers) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_an_error_of_the_server_keeps_its_code_and_words() -> None:
-    async def fails(message: bytes) -> bytes:
-        raise ValueError("on purpose")
-
-    async with both_servers(echo=fails) as both:
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await Clients(both, None).call(b"")
-        assert refused.value.code() is grpc.StatusCode.UNKNOWN
-        assert "on purpose" in str(refused.value.details())
-
-
 async def test_a_deadline_and_a_cancelled_call_leave_the_connection_usable() -> None:
     async def sleeps(message: bytes) -> bytes:
         await asyncio.sleep(60 if message == b"sleep" else 0)
