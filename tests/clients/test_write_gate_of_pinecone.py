@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from pinecone import Pinecone
 from pinecone.errors import ConflictError, PineconeError
 from pinecone.grpc import GrpcIndex
+from servers.pinecone.server import Emulator
 
-from support.backends.write_gates import SIZE, originals, said, settings, ten_minutes_later, undone, vector, writing
+from support.backends.write_gates import SIZE, originals, said, settings, ten_minutes_later, undone, vector
 from support.pinecone.loading import KEY, index_url, loaded, loaded_emulator
 from support.process.running import running
 from support.process.stack import exchange, serve
@@ -26,19 +28,7 @@ def eventually(found: Callable[[], Any], expected: Any) -> None:
     assert seen == expected
 
 
-def test_a_write_with_copies_is_refused_as_pinecone_refuses(control: str, tmp_path: Path) -> None:
-    with (
-        serve(control, "--backend", "pinecone", environment=writing("reject", tmp_path / "j.db")) as (url, _),
-        Pinecone(api_key=KEY, host=url) as client,
-        client.index("cosine") as index,
-    ):
-        same = [{"id": each, "values": vector(3), "metadata": {"text": said("t")}} for each in ("1", "2")]
-        with pytest.raises(ConflictError, match="1 of 2 points are copies"):
-            index.upsert(vectors=same, namespace="rejected")
-        assert index.upsert(vectors=same[:1], namespace="rejected").upserted_count == 1
-        eventually(lambda: sorted(index.fetch(ids=["1", "2"], namespace="rejected").vectors), ["1"])
-
-
+REFUSALS = {"rest": ConflictError, "grpc": PineconeError}
 METRICS = ("cosine", "euclidean", "dotproduct")
 
 
@@ -74,60 +64,6 @@ async def test_copies_in_pinecone_are_annotated_over_grpc_in_their_namespace_and
             assert proxy.count("write_copies_total", backend="pinecone") == 2
 
 
-async def test_copies_are_left_out_over_pinecones_grpc_and_undo_stores_all_that_came(tmp_path: Path) -> None:
-    journal = tmp_path / "j.db"
-    more: list[dict[str, Any]] = [
-        {
-            "id": "c",
-            "values": [0.1] * SIZE,
-            "metadata": {"text": said("alpha"), "n": 0.1, "tags": ["x", "ü"], "is": True},
-        },
-        {"id": "b", "values": [0.1] * SIZE, "metadata": {"text": said("alpha")}},  # an update
-        {"id": "d", "values": vector(2), "metadata": {"text": said("gamma")}},
-        {"id": "e", "values": vector(2), "metadata": {"text": said("Gamma")}},
-    ]
-
-    def fetched(index: Any, namespace: str) -> dict[str, Any]:
-        found = index.fetch(ids=list("abcde"), namespace=namespace).vectors
-        return {key: (list(each.values), each.metadata) for key, each in found.items()}
-
-    def store(index: Any, namespace: str) -> list[int]:
-        first = [
-            {"id": "a", "values": [0.1] * SIZE, "metadata": {"text": said("alpha")}},
-            {"id": "b", "values": vector(1)},
-        ]
-        counts = [index.upsert(vectors=first, namespace=namespace).upserted_count]
-        eventually(lambda: sorted(fetched(index, namespace)), ["a", "b"])
-        ten_minutes_later(journal)
-        return [*counts, index.upsert(vectors=more, namespace=namespace).upserted_count]
-
-    def left_out(url: str) -> None:
-        with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
-            assert store(index, "n") == [2, 2]
-            eventually(lambda: sorted(fetched(index, "n")), ["a", "b", "d"])
-            ten_minutes_later(journal)
-            assert index.upsert(vectors=more[3:], namespace="n").upserted_count == 0
-
-    def restored(url: str) -> None:
-        code, words = undone(journal, url, "pinecone")
-        assert code == 0, words
-        with Pinecone(api_key=KEY) as client, client.index(host=url) as index:
-            assert store(index, "plain") == [2, 4]
-            eventually(lambda: fetched(index, "n"), fetched(index, "plain"))
-
-    with loaded_emulator(plan(), grpc=True) as emulator, pytest.MonkeyPatch.context() as patched:
-        patched.setenv("PINECONE_API_KEY", KEY)
-        host = emulator.project.indexes["cosine"].host
-        own = {
-            "pinecone": {"index_host": host},
-            "journal": {"path": str(journal)},
-            "policy": {"ignore": ("n", "tags", "is"), "write": {"mode": "skip"}},
-        }
-        async with running(emulator.url, backend="pinecone", **own) as proxy:
-            await asyncio.to_thread(left_out, f"http://127.0.0.1:{proxy.port}")
-        await asyncio.to_thread(restored, index_url(emulator.url, "cosine"))
-
-
 FIRST: list[dict[str, Any]] = [
     {"id": "a", "values": [0.1] * SIZE, "metadata": {"text": said("alpha"), "n": 7, "tags": ["x"], "own": "ü"}},
     {"id": "b", "values": vector(1), "metadata": {"text": said("beta")}},
@@ -157,7 +93,7 @@ MERGED = {
 
 
 def whole_of(index: Any, namespace: str) -> dict[str, Any]:
-    found = index.fetch(ids=list("abdefg"), namespace=namespace).vectors
+    found = index.fetch(ids=list("abcdefg"), namespace=namespace).vectors
     return {key: (list(each.values), each.metadata, str(each.sparse_values)) for key, each in found.items()}
 
 
@@ -168,7 +104,85 @@ def store_in_two(index: Any, namespace: str, journal: Path) -> None:
     index.upsert(vectors=THEN, namespace=namespace)
 
 
-@pytest.mark.parametrize("transport", ["rest", "grpc"])
+TRANSPORTS = pytest.mark.parametrize("transport", ["rest", "grpc"])
+
+
+@contextmanager
+def connected(url: str, transport: str) -> Iterator[Any]:
+    if transport == "grpc":
+        with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
+            yield index
+    else:
+        with Pinecone(api_key=KEY) as client, client.index(host=url) as index:
+            yield index
+
+
+@asynccontextmanager
+async def gated(emulator: Emulator, metric: str, journal: Path, **policy: object) -> AsyncIterator[str]:
+    """The URL of a proxy before one index, until the block ends."""
+    own = {"index_host": emulator.project.indexes[metric].host}
+    settings: dict[str, Any] = {"pinecone": own, "journal": {"path": str(journal)}, "policy": policy}
+    async with running(emulator.url, backend="pinecone", **settings) as proxy:
+        yield f"http://127.0.0.1:{proxy.port}"
+
+
+def undo(journal: Path, host: str) -> str:
+    """What `vecsieve undo --apply` says."""
+    code, words = undone(journal, host, "pinecone")
+    assert code == 0, words
+    return words
+
+
+@pytest.mark.parametrize(("transport", "metric"), [("rest", "cosine"), ("rest", "dotproduct"), ("grpc", "cosine")])
+async def test_copies_are_left_out_of_pinecone_and_undo_stores_all_that_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transport: str, metric: str
+) -> None:
+    monkeypatch.setenv("PINECONE_API_KEY", KEY)
+    journal, third = tmp_path / "j.db", [0.1] * SIZE
+    first: list[dict[str, Any]] = [
+        {"id": "a", "values": third, "metadata": {"text": said("alpha")}},
+        {"id": "b", "values": vector(1), "metadata": {"text": said("beta")}},
+    ]
+    odd = {"n": 0.1, "tags": ["x", "ü"], "is": True}
+    more: list[dict[str, Any]] = [
+        {"id": "c", "values": third, "metadata": {"text": said("ALPHA"), **odd}},
+        {"id": "d", "values": vector(2), "metadata": {"text": said("delta")}},
+        {"id": "b", "values": third, "metadata": {"text": said("alpha")}},  # an update
+        {"id": "e", "values": vector(2), "metadata": {"text": said("Delta")}},
+    ]
+    if metric == "dotproduct":  # the others take none
+        more[-1]["sparse_values"] = {"indices": [3], "values": [0.5]}
+
+    def store(index: Any, namespace: str) -> list[int]:
+        counts = [index.upsert(vectors=first, namespace=namespace).upserted_count]
+        eventually(lambda: sorted(whole_of(index, namespace)), ["a", "b"])
+        ten_minutes_later(journal)
+        return [*counts, index.upsert(vectors=more, namespace=namespace).upserted_count]
+
+    def left_out(url: str) -> None:
+        with connected(url, transport) as index:
+            for namespace in ("skipped", ""):
+                assert store(index, namespace) == [2, 2]
+                eventually(lambda: sorted(whole_of(index, namespace)), ["a", "b", "d"])  # noqa: B023 - called at once
+            ten_minutes_later(journal)
+            assert index.upsert(vectors=more[3:], namespace="skipped").upserted_count == 0
+
+    def restored(url: str) -> None:
+        code, words = undone(journal, index_url(url, "euclidean"), "pinecone")
+        assert (code, "--collection" in words) == (1, True)
+        undo(journal, index_url(url, metric))
+        with connected(index_url(url, metric), "rest") as index:
+            assert store(index, "plain") == [2, 4]
+            for namespace in ("skipped", ""):
+                eventually(lambda: whole_of(index, namespace), whole_of(index, "plain"))  # noqa: B023 - the same
+
+    with loaded_emulator(plan(), grpc=transport == "grpc") as emulator:
+        async with gated(emulator, metric, journal, ignore=("n", "tags", "is"), write={"mode": "skip"}) as url:
+            await asyncio.to_thread(left_out, url)
+        await asyncio.to_thread(restored, emulator.url)
+
+
+@TRANSPORTS
 @pytest.mark.parametrize(("merge", "left"), [("keep-newest", "befg"), ("keep-oldest", "abdf"), ("merge", "befg")])
 async def test_of_copies_in_pinecone_one_stays_and_undo_stores_the_others_as_they_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, merge: str, left: str, transport: str
@@ -177,55 +191,41 @@ async def test_of_copies_in_pinecone_one_stays_and_undo_stores_the_others_as_the
     journal = tmp_path / "j.db"
 
     def store(url: str) -> None:
-        if transport == "grpc":
-            with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
-                store_in_two(index, "n", journal)
-        else:
-            with Pinecone(api_key=KEY) as client, client.index(host=url) as index:
-                store_in_two(index, "n", journal)
+        with connected(url, transport) as index:
+            store_in_two(index, "n", journal)
 
     def checked(host: str) -> None:
-        with Pinecone(api_key=KEY) as client, client.index(host=host) as index:
+        with connected(host, "rest") as index:
             store_in_two(index, "plain", journal)
             found = whole_of(index, "n")
             assert sorted(found) == sorted(left)
             if merge == "merge":
                 assert {key: found[key][1] for key in "eg"} == MERGED
             ten_minutes_later(journal)
-            code, words = undone(journal, host, "pinecone")
-            assert code == 0, words
+            undo(journal, host)
             assert whole_of(index, "n") == whole_of(index, "plain")
-            assert "0 points were left out" in undone(journal, host, "pinecone")[1]
+            assert "0 points were left out" in undo(journal, host)
 
     with loaded_emulator(plan(), grpc=transport == "grpc") as emulator:
-        own = {
-            "pinecone": {"index_host": emulator.project.indexes["cosine"].host},
-            "journal": {"path": str(journal)},
-            "policy": {"ignore": IGNORED[merge], "write": {"mode": "merge", "merge": merge}},
-        }
-        async with running(emulator.url, backend="pinecone", **own) as proxy:
-            await asyncio.to_thread(store, f"http://127.0.0.1:{proxy.port}")
+        write = {"mode": "merge", "merge": merge}
+        async with gated(emulator, "cosine", journal, ignore=IGNORED[merge], write=write) as url:
+            await asyncio.to_thread(store, url)
         await asyncio.to_thread(checked, index_url(emulator.url, "cosine"))
 
 
-async def test_a_write_with_copies_is_refused_over_pinecones_grpc(tmp_path: Path) -> None:
-    def store(url: str) -> list[str]:
-        with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
+@TRANSPORTS
+async def test_a_write_with_copies_is_refused_as_pinecone_refuses(tmp_path: Path, transport: str) -> None:
+    def store(url: str) -> None:
+        with connected(url, transport) as index:
             same = [{"id": each, "values": vector(0), "metadata": {"text": said("alpha")}} for each in "ab"]
-            with pytest.raises(PineconeError, match="1 of 2 points are copies"):
-                index.upsert(vectors=same)
-            assert index.upsert(vectors=same[:1]).upserted_count == 1
-            eventually(lambda: sorted(index.fetch(ids=["a", "b"]).vectors), ["a"])
-            return sorted(index.fetch(ids=["a", "b"]).vectors)
+            with pytest.raises(REFUSALS[transport], match="1 of 2 points are copies"):
+                index.upsert(vectors=same, namespace="n")
+            assert index.upsert(vectors=same[:1], namespace="n").upserted_count == 1
+            eventually(lambda: sorted(whole_of(index, "n")), ["a"])
 
-    with loaded_emulator(plan(), grpc=True) as emulator:
-        own = {
-            "pinecone": {"index_host": emulator.project.indexes["cosine"].host},
-            "journal": {"path": str(tmp_path / "j.db")},
-            "policy": {"write": {"mode": "reject"}},
-        }
-        async with running(emulator.url, backend="pinecone", **own) as proxy:
-            assert await asyncio.to_thread(store, f"http://127.0.0.1:{proxy.port}") == ["a"]
+    with loaded_emulator(plan(), grpc=transport == "grpc") as emulator:
+        async with gated(emulator, "cosine", tmp_path / "j.db", write={"mode": "reject"}) as url:
+            await asyncio.to_thread(store, url)
 
 
 def store_over_grpc(url: str) -> dict[str, Any]:
@@ -262,58 +262,6 @@ def originals_of_copies(index: Any) -> dict[str, Any]:
 
     eventually(seen, ORIGINALS)
     return seen()
-
-
-@pytest.mark.parametrize("metric", ["cosine", "dotproduct"])
-def test_copies_are_left_out_of_pinecone_and_undo_stores_all_that_came(
-    control: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str
-) -> None:
-    monkeypatch.setenv("PINECONE_API_KEY", KEY)
-    journal = tmp_path / "j.db"
-    first = [
-        {"id": each[0], "values": vector(axis), "metadata": {"text": said(each)}}
-        for axis, each in enumerate(("alpha", "beta"))
-    ]
-    more: list[dict[str, Any]] = [
-        {"id": "c", "values": vector(0), "metadata": {"text": said("ALPHA"), "n": 0.1, "tags": ["x", "ü"]}},
-        {"id": "d", "values": vector(2), "metadata": {"text": said("delta")}},
-        {"id": "b", "values": vector(0), "metadata": {"text": said("alpha")}},  # an update
-        {"id": "e", "values": vector(2), "metadata": {"text": said("Delta")}},
-    ]
-    if metric == "dotproduct":  # the others take none
-        more[-1]["sparse_values"] = {"indices": [3], "values": [0.5]}
-
-    def fetched(index: Any, namespace: str) -> dict[str, Any]:
-        found = index.fetch(ids=list("abcdef"), namespace=namespace).vectors
-        return {key: (list(each.values), each.metadata, str(each.sparse_values)) for key, each in found.items()}
-
-    def store(index: Any, namespace: str) -> None:
-        index.upsert(vectors=first, namespace=namespace)
-        eventually(lambda: sorted(fetched(index, namespace)), ["a", "b"])
-        ten_minutes_later(journal)
-        index.upsert(vectors=more, namespace=namespace)
-
-    with (
-        serve(control, "--backend", "pinecone", environment=writing("skip", journal, "n", "tags")) as (url, _),
-        Pinecone(api_key=KEY, host=url) as client,
-        client.index(metric) as index,
-    ):
-        for namespace in ("skipped", ""):
-            store(index, namespace)
-            eventually(lambda: sorted(fetched(index, namespace)), ["a", "b", "d"])  # noqa: B023 - called at once
-        ten_minutes_later(journal)
-        assert index.upsert(vectors=more[:1], namespace="skipped").upserted_count == 0
-    host = index_url(control, metric)
-    code, words = undone(journal, index_url(control, "euclidean"), "pinecone")
-    assert code == 1
-    assert "--collection" in words
-    code, words = undone(journal, host, "pinecone")
-    assert code == 0, words
-    with Pinecone(api_key=KEY) as client, client.index(host=host) as index:
-        store(index, "plain")
-        eventually(lambda: len(fetched(index, "plain")), 5)
-        for namespace in ("skipped", ""):
-            eventually(lambda: fetched(index, namespace), fetched(index, "plain"))  # noqa: B023 - the same
 
 
 def test_observing_counts_and_changes_nothing(control: str) -> None:
