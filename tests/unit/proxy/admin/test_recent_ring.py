@@ -62,14 +62,6 @@ def test_searches_with_texts_go_at_once_when_texts_are_switched_off() -> None:
     assert recent.newest() == []
 
 
-def test_a_search_is_found_by_its_number() -> None:
-    recent = Recent(3, now=lambda: 5.0)
-    recent.add(search(2))
-    (held,) = recent.newest()
-    assert recent.numbered(held.number) is held
-    assert recent.numbered(held.number + 1) is None
-
-
 COUNTED = ("results", "repeats", "collapsed", "changed")
 
 

@@ -137,13 +137,6 @@ def test_facts_and_numbers_come_together() -> None:
     assert status.index_ports == (8101,)
 
 
-@pytest.mark.parametrize("state", BreakerState)
-def test_the_breakers_state_is_read(state: BreakerState) -> None:
-    registry = process_registry()
-    Metrics(registry, backend="qdrant").breaker_is(state)
-    assert read_status(registry, FACTS, state=State.READY, uptime_seconds=0).breaker is state
-
-
 @pytest.mark.parametrize("state", CanaryState)
 def test_the_canarys_state_is_read_in_words(state: CanaryState) -> None:
     registry = process_registry()

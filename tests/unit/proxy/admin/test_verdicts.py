@@ -39,11 +39,6 @@ async def test_the_status_has_the_verdict_of_all_and_of_each_collection() -> Non
     assert json.loads(json.dumps(page))["details"] == [list(each) for each in verdict_of(ROWS).details]
 
 
-async def test_without_a_measurement_there_is_no_verdict() -> None:
-    assert await verdict_page(knowledge([]).ask) is None
-    assert last_words([]) == ""
-
-
 async def test_the_searches_of_all_workers_count(tmp_path: Path) -> None:
     servers = [await open_to_admin(tmp_path, place, knowledge(ROWS)) for place in range(2)]
     page = await verdict_page(ask_of_workers(tmp_path, 2))

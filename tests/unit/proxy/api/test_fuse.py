@@ -156,11 +156,6 @@ def test_what_is_beyond_the_target_is_told() -> None:
     assert answer["stats"]["removed_after"] == 0
 
 
-def test_the_answer_has_texts_and_metadata_as_they_came() -> None:
-    (only,) = asked([result(1, f" {RETURNS} ", metadata={"page": 4})])["results"]
-    assert (only["text"], only["metadata"]) == (f" {RETURNS} ", {"page": 4})
-
-
 TEXTS = st.sampled_from(["", "one", "One.", "two words", "three other words", "天気がいい", "天気がいい。"])
 LISTS = st.lists(
     st.lists(st.tuples(st.integers(0, 9), TEXTS, st.floats(-10, 10, width=32)), max_size=8), min_size=1, max_size=4

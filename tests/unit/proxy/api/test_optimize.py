@@ -69,11 +69,6 @@ def test_texts_without_a_common_word_and_vectors_that_are_apart_are_all_kept(tex
     assert found.clusters == len(own)
 
 
-def test_nothing_is_made_of_nothing() -> None:
-    found = outcome(of())
-    assert (found.kept, found.removed, found.clusters, found.input_tokens) == ((), (), 0, 0)
-
-
 # What texts decide
 
 

@@ -83,14 +83,6 @@ async def test_closing_cuts_the_undecided_at_once_and_lets_the_others_finish() -
     assert busy.cuts == 0
 
 
-async def test_after_the_grace_the_busy_are_cut_too() -> None:
-    here, ledger, _ = connections()
-    busy = Visitor(here, may_finish=True)
-    here.enter(busy)
-    await here.close(grace_seconds=0.01)
-    assert (busy.cuts, len(ledger)) == (1, 0)
-
-
 async def test_one_that_never_ends_does_not_hold_up_the_exit() -> None:
     here, _, _ = connections()
     stays = Visitor(here, ends=False)

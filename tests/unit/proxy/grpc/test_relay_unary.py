@@ -5,7 +5,6 @@ import asyncio
 import grpc
 import pytest
 
-from support.grpc.calls import ask
 from support.grpc.raw import REPLY_HEAD, raw_upstream
 from support.grpc.relay_server import BareHandler, bare_grpc_relay
 from support.grpc.upstream import Arrived, Context, echo, ending, grpc_upstream
@@ -98,9 +97,3 @@ async def test_cancelling_is_not_swallowed_and_reaches_the_database() -> None:
             await sending
         await asyncio.wait_for(arrived.over.wait(), 5)
         assert arrived.is_cancelled
-
-
-async def test_many_calls_at_once_keep_their_answers_apart() -> None:
-    async with grpc_upstream(method=echo) as upstream, bare_grpc_relay(upstream.address, is_unary=True) as way:
-        seen = await asyncio.gather(*(ask(way.address, "unary_unary", (b"%d" % n,)) for n in range(50)))
-    assert [each.messages for each in seen] == [(b"%d" % n,) for n in range(50)]

@@ -18,8 +18,3 @@ def test_the_codes_are_those_of_the_library() -> None:
 )
 def test_each_counts_as_the_status_that_says_the_same(code: int, status: int) -> None:
     assert HTTP_STATUSES[code] == status
-
-
-def test_every_code_has_a_status_and_only_ok_is_a_success() -> None:
-    assert [code for code in Code if HTTP_STATUSES[code] < 400] == [Code.OK]
-    assert all(400 <= HTTP_STATUSES[code] < 600 for code in Code if code is not Code.OK)

@@ -6,7 +6,6 @@ from prometheus_client import CollectorRegistry
 from support.deploy.expositions import value
 from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.proxy.grpc.status import (
-    HTTP_STATUSES,
     NO_MESSAGE,
     UNSENDABLE,
     Outcome,
@@ -89,8 +88,3 @@ def test_every_way_to_fail_has_a_name_in_the_metrics() -> None:
 )
 def test_the_database_speaks_only_where_it_was_heard(outcome: Outcome | None, origin: Origin) -> None:
     assert speaker(outcome) is origin
-
-
-@pytest.mark.parametrize(("failure", "number"), [(None, 200), (REFUSED, 404), (BROKEN, 503), (UNSENDABLE, 400)])
-def test_a_call_counts_under_the_status_that_http_would_give(failure: Outcome | None, number: int) -> None:
-    assert HTTP_STATUSES[Code.OK if failure is None else failure.code] == number

@@ -3,7 +3,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from vecsieve.proxy.grpc.status import NO_MESSAGE, STATUS_CODES, UNSENDABLE, Outcome, failure_of, unreachable
+from vecsieve.proxy.grpc.status import NO_MESSAGE, UNSENDABLE, Outcome, failure_of, unreachable
 from vecsieve.proxy.search.errors import FailureKind
 
 ORIGIN = (("x-vecsieve-origin", "proxy"),)
@@ -59,15 +59,6 @@ def test_everything_else_passes_as_it_came(code: grpc.StatusCode, details: str, 
     assert (failure.status_code, failure.details) == (code, details)
     assert (failure.initial, failure.trailing) == ((("i", "1"),), (("t", "1"), ("t-bin", b"\0")))
     assert not failure.is_local
-
-
-def test_a_status_without_details_has_empty_ones() -> None:
-    assert failure_of(error(grpc.StatusCode.ABORTED, None), is_connected=True).details == ""
-
-
-def test_every_code_is_known_by_its_number() -> None:
-    assert {code.value[0]: code for code in grpc.StatusCode} == STATUS_CODES
-    assert Outcome(code=5, details="").status_code is grpc.StatusCode.NOT_FOUND
 
 
 @pytest.mark.parametrize(

@@ -188,14 +188,6 @@ async def test_no_body_is_empty_and_does_not_exist(head: bytes) -> None:
     assert await looked_at(look, head) == (False, b"", b"")
 
 
-async def test_framing_is_known_before_reading() -> None:
-    async def look(body: RequestBody) -> tuple[bool, int | None, bool]:
-        return body.exists, body.content_length, body.is_chunked
-
-    assert await looked_at(look, LENGTH, b"0123456789") == (True, 10, False)
-    assert await looked_at(look, CHUNKED, b"0\r\n\r\n") == (True, None, True)
-
-
 async def test_what_is_here_already_needs_no_waiting_and_is_not_lost() -> None:
     async def look(body: RequestBody) -> tuple[bytes | None, bytes]:
         await asyncio.sleep(0.05)
@@ -204,13 +196,6 @@ async def test_what_is_here_already_needs_no_waiting_and_is_not_lost() -> None:
     assert await looked_at(look, LENGTH + b"0123456789") == (b"0123456789", b"0123456789")
     assert await looked_at(look, LENGTH + b"01234", *[b""] * 15, b"56789") == (None, b"0123456789")
     assert await looked_at(look, CHUNKED + b"3\r\nabc\r\n", b"zz\r\n") is ClientFault.MALFORMED
-
-
-async def test_a_body_read_whole_before_is_here_already() -> None:
-    async def look(body: RequestBody) -> tuple[bytes | None, bytes | None]:
-        return await body.whole(limit_bytes=100, deadline_seconds=5), body.arrived()
-
-    assert await looked_at(look, LENGTH, b"0123456789") == (b"0123456789", b"0123456789")
 
 
 async def whole_then_replaced(body: RequestBody) -> object:

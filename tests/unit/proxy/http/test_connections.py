@@ -37,15 +37,6 @@ def connected(ledger: Connections, *idle: bool) -> list[Line]:
     return lines
 
 
-def test_nothing_happens_below_four_fifths() -> None:
-    heard = Invalidation()
-    ledger = Connections(limit=10, events=heard)
-    lines = opened(ledger, *[True] * 8)
-    assert not ledger.must_close
-    assert not any(line.has_left for line in lines)
-    assert len(ledger) == 8
-
-
 def test_above_four_fifths_the_oldest_idle_one_goes_for_each_that_asks_something() -> None:
     heard = Invalidation()
     ledger = Connections(limit=10, events=heard)
@@ -112,14 +103,6 @@ def test_a_newcomer_makes_the_ledger_look_at_a_bounded_number_and_in_the_end_at_
     assert lines[-1].has_left
 
 
-def test_a_closed_one_is_forgotten_once() -> None:
-    ledger = Connections(limit=10, events=Invalidation())
-    (line,) = opened(ledger, False)
-    ledger.forget(line)
-    ledger.forget(line)
-    assert len(ledger) == 0
-
-
 def test_a_new_one_that_ends_is_forgotten_whole() -> None:
     clock = ManualClock()
     ledger = Connections(limit=1, events=Invalidation(), clock=clock)
@@ -138,10 +121,3 @@ def test_draining_marks_every_answer_and_only_a_dismissal_ends_the_idle_ones() -
     assert (idle.has_left, busy.has_left, ledger.must_close) == (False, False, True)
     ledger.dismiss()
     assert (idle.has_left, busy.has_left) == (True, False)
-
-
-def test_a_limit_of_one_serves_one() -> None:
-    ledger = Connections(limit=1, events=Invalidation())
-    opened(ledger, False)
-    assert not ledger.must_close
-    assert not ledger.admit(Line(idle=False))

@@ -76,12 +76,6 @@ def checking(resolver: Scripted, may_be_private: Callable[[str], bool]) -> Addre
     return Addresses(resolver, seconds=0.0, timeout_seconds=5.0, may_be_private=may_be_private)
 
 
-async def test_a_name_with_public_addresses_gives_exactly_those() -> None:
-    resolver = checking(Scripted(["8.8.8.8", "9.9.9.9"]), lambda _: False)
-    found = await resolver.of("idx.example.com", 443)
-    assert [each[4] for each in found] == [("8.8.8.8", 443), ("9.9.9.9", 443)]
-
-
 @pytest.mark.parametrize("answer", [["127.0.0.1"], ["8.8.8.8", "10.0.0.1"], ["10.0.0.1", "8.8.8.8"]])
 async def test_one_private_address_among_them_is_enough_to_refuse(answer: list[str]) -> None:
     resolver = checking(Scripted(answer), lambda _: False)

@@ -52,12 +52,6 @@ async def test_a_request_in_the_same_segment_stands_behind_it() -> None:
     assert Fed().feed(HEAD + b"0\r\n\r\n" + NEXT[:9]) == 0
 
 
-async def test_requests_with_a_length_are_never_suspected() -> None:
-    fed = Fed()
-    assert fed.feed(NEXT * 3) is None
-    assert fed.feed(b"POST / HTTP/1.1\r\nHost: c\r\nContent-Length: 8\r\n\r\nA: 1\r\n\r\n" + NEXT) is None
-
-
 @given(
     trailers=st.lists(st.sampled_from([b"A: 1", b"B: 0", b"C:", b"X: \t0"]), max_size=3),
     cuts=st.lists(st.integers(0, 120), max_size=6),

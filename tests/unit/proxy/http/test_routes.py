@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -29,11 +28,6 @@ def test_a_target_goes_where_everything_goes() -> None:
     assert one.find(TARGET, None) == (TARGET, "/db/collections/x/points/search")
     assert one.may_be_private is None
     assert one.editing("GET", (), TARGET) is None
-
-
-@pytest.mark.parametrize(("prefix", "path"), [("/db", "/collections/x/points/search"), ("/other", None)])
-def test_the_prefix_is_taken_off_or_excludes(prefix: str, path: str | None) -> None:
-    assert OneUpstream(prefix, None).find(TARGET, None) == (replace(TARGET, prefix=prefix if path else ""), path)
 
 
 class Counting:

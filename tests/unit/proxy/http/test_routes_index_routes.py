@@ -148,11 +148,6 @@ def test_an_index_without_a_port_is_told_of_by_path(form: str) -> None:
     assert changed(own, HOST, described("idx.elsewhere.example")) == described("idx.elsewhere.example")
 
 
-def test_ports_alone_do_not_change_what_clients_are_told() -> None:
-    own = routes(index_ports=PORTS)
-    assert changed(own, HOST, described(INDEX)) == described(f"http://127.0.0.1:6343/_i/{INDEX}")
-
-
 def test_a_plain_index_that_the_settings_name_is_told_of_by_its_port_as_it_is_written() -> None:
     own = routes(index_ports=PORTS, public_form="port_url")
     assert changed(own, HOST, described("http://127.0.0.1:5082")) == described("http://127.0.0.1:8102")

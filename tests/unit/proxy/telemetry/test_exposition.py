@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from support.deploy.expositions import exposed, value
+from support.deploy.expositions import exposed
 from support.jobs.reports import REPORT
 from vecsieve.proxy.admin.inspector import read_cost
 from vecsieve.proxy.telemetry.exposition import (
@@ -22,7 +22,7 @@ from vecsieve.proxy.telemetry.exposition import (
     scrape,
     shared_registry,
 )
-from vecsieve.proxy.telemetry.labels import Origin, Outcome, Shed
+from vecsieve.proxy.telemetry.labels import Origin, Outcome
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 
@@ -109,14 +109,6 @@ def test_a_bucket_leads_to_a_trace_in_open_metrics_alone() -> None:
         ("vecsieve_added_latency_seconds_bucket", {"trace_id": TRACE}, pytest.approx(REPORT.added_seconds)),
     ]
     assert TRACE.encode() not in exposition(registry)
-
-
-def test_a_sample_is_read_by_its_name_and_labels() -> None:
-    registry = process_registry()
-    metrics = Metrics(registry, backend="qdrant")
-    metrics.requests_shed_total.labels(Shed.MEMORY.value).inc(3)
-    assert value(registry, "requests_shed_total", reason="memory") == 3
-    assert value(registry, "requests_shed_total", reason="never") == 0
 
 
 def test_a_shared_registry_wants_its_directory(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any
 
@@ -134,16 +133,6 @@ def test_no_method_of_a_clients_invention_reaches_the_log(method: str) -> None:
     """Invariant: the method is one of eight words or _OTHER."""
     [line] = logged(changed(method=method))
     assert line["method"] in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "_OTHER"}
-
-
-def test_each_line_is_one_object_and_ends_in_a_newline() -> None:
-    sink = RememberedLines()
-    AccessLog(sink, share=1.0).write(ACCESS)
-    [line] = sink.lines
-    assert line.count(b"\n") == 1
-    assert line.endswith(b"}\n")
-    assert len(line) <= 2048
-    assert json.loads(line)["msg"] == "access"
 
 
 def test_no_line_can_grow_beyond_its_bound_by_what_a_request_is() -> None:

@@ -91,11 +91,6 @@ def test_metrics_cannot_be_exchanged_for_others(metrics: Metrics) -> None:
         metrics.requests_total = metrics.responses_total
 
 
-def test_there_are_at_most_640_series_at_the_start(metrics: Metrics, registry: CollectorRegistry) -> None:
-    assert metrics.backend == "qdrant"
-    assert 200 <= scrape(registry).series <= 640
-
-
 @pytest.mark.parametrize("backend", BACKEND.values)
 def test_there_are_at_most_640_series_and_100_kib_whatever_happens(backend: str) -> None:
     registry = process_registry()
@@ -304,14 +299,6 @@ def test_a_search_fetched_without_vectors_counts_what_became_of_it(
     assert found.total("vecsieve_memory_recalls_total") == 1
 
 
-def test_a_bypass_counts_its_reason_and_no_latency(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.search_done(REPORT._replace(outcome=Outcome.BYPASS, bypass=Reason.NOT_JSON, figures=()))
-    found = scrape(registry)
-    assert found.value("vecsieve_bypass_total", {"backend": "qdrant", "reason": "not_json"}) == 1
-    assert found.value("vecsieve_searches_total", {"backend": "qdrant", "outcome": "bypass"}) == 1
-    assert found.total("vecsieve_added_latency_seconds_count") == 0
-
-
 def test_a_failure_counts_its_reason_and_what_it_cost(metrics: Metrics, registry: CollectorRegistry) -> None:
     metrics.search_done(REPORT._replace(outcome=Outcome.FAIL_OPEN, fail_open=FailOpen.MALFORMED, figures=()))
     found = scrape(registry)
@@ -351,17 +338,6 @@ def test_the_breaker_is_in_exactly_one_state(
 def test_the_breaker_starts_closed(metrics: Metrics, registry: CollectorRegistry) -> None:
     assert metrics.backend == "qdrant"
     assert scrape(registry).value("vecsieve_breaker_state", {"state": "closed"}) == 1
-
-
-def test_the_bytes_held_for_selection_go_up_and_down_beside_their_limit(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    metrics.selection_bytes_in_flight_limit.set(1_000)
-    metrics.selection_bytes_in_flight.inc(700)
-    metrics.selection_bytes_in_flight.inc(-200)
-    found = scrape(registry)
-    assert found.value("vecsieve_selection_bytes_in_flight") == 500
-    assert found.value("vecsieve_selection_bytes_in_flight_limit") == 1_000
 
 
 def test_only_the_settings_in_force_are_shown(metrics: Metrics, registry: CollectorRegistry) -> None:

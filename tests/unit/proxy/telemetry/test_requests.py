@@ -104,13 +104,6 @@ def test_every_request_has_an_id_of_its_own_that_the_log_says(counting: Counting
     assert all(re.fullmatch(r"[0-9a-f]{16}", each) for each in ids)
 
 
-def test_what_is_no_search_passes_through(counting: Counting) -> None:
-    counting.recorder.end(counting.recorder.begin(), FINE)
-    assert counting.requests("other", "passthrough") == 1
-    assert counting.log[0].report is None
-    assert counting.log[0].operation == "other"
-
-
 @pytest.mark.parametrize("is_relayed", [True, False])
 def test_bytes_of_a_relayed_answer_came_from_upstream_and_others_are_counted_where_they_were_read(
     counting: Counting, is_relayed: bool
@@ -177,16 +170,6 @@ def test_a_search_that_failed_before_its_pool_counts_with_its_reason(counting: C
     counting.recorder.end(record, FINE)
     assert counting.count("fail_open_total", backend="qdrant", reason=reason.value) == 1
     assert counting.requests("query", "fail_open") == 1
-
-
-def test_an_improved_search_counts_by_its_report(counting: Counting) -> None:
-    record = counting.recorder.begin()
-    record.classified(SEARCH)
-    record.reported(REPORT)
-    counting.recorder.end(record, FINE._replace(is_relayed=False))
-    assert counting.requests("query", "dedup") == 1
-    assert counting.count("searches_total", backend="qdrant", outcome="dedup") == 1
-    assert counting.log[0].report is REPORT
 
 
 def test_a_shadowed_search_leaves_its_figures_to_the_measurement(counting: Counting) -> None:

@@ -68,13 +68,6 @@ def test_nearly_equal_vectors_of_points_without_texts_are_repeats() -> None:
     assert repeats(gathered, found) == Repeats(points=1, equal=0, contained=0, edited=0, vectors=1)
 
 
-def test_equal_vectors_without_texts_are_one_family() -> None:
-    gathered = gathered_of([None, None, None], np.array([[1, 0], [1, 0], [0, 1]], np.float32))
-    found = grouped(gathered)
-    assert found.heads.tolist() == [0, 0, 2]
-    assert found.evidence.tolist() == [Evidence.NONE, Evidence.EQUAL_VECTOR, Evidence.NONE]
-
-
 def test_a_repeat_of_a_repeat_is_no_member() -> None:
     """A window overlaps the next one: none is said by another alone."""
     sentences = LONG.split(". ")

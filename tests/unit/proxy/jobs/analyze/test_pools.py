@@ -67,11 +67,6 @@ def test_the_count_by_repeats_adds_up(pools: list[list[int]]) -> None:
     assert found.results - found.repeats <= found.filled <= found.results <= TOP_K * found.searches
 
 
-def test_without_searches_nothing_is_found() -> None:
-    found = saving([])
-    assert (found.searches, found.results, found.repeats, found.filled) == (0, 0, 0, 0)
-
-
 def test_vectors_are_nearly_equal_within_a_share_of_the_pools_median() -> None:
     pools = [made(*([None] * count), vectors=planted(count, 1, seed=count)) for count in (5, 9, 20)]
     expected = sorted(each.median for each in pools)[1]

@@ -45,11 +45,6 @@ def test_the_keys_are_these_and_in_this_order() -> None:
     assert tree["format"] == 2
 
 
-def test_the_same_collection_gives_the_same_bytes() -> None:
-    assert as_json(report()) == as_json(report(planted()))
-    assert as_json(report()).endswith(b"}\n")
-
-
 def test_what_is_unknown_is_null_and_never_zero() -> None:
     bare = [Point(id=each.id, vector=None, payload={}) for each in planted()]
     tree = json.loads(as_json(report(bare)))
@@ -185,7 +180,3 @@ def test_the_overlap_of_chunks_is_told_and_much_of_it_warned_of(step: int, share
     (said,) = [each for each in conclusions(report(chunks)) if "Neighbouring chunks" in each]
     assert said.startswith(f"Neighbouring chunks share {share} of the shorter one (39 pairs).")
     assert ("A smaller overlap" in said) is is_much
-
-
-def test_without_spans_nothing_is_said_of_overlaps() -> None:
-    assert not [each for each in conclusions(report(points(families(40, 1)))) if "Neighbouring chunks" in each]

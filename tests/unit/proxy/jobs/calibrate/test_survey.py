@@ -41,16 +41,6 @@ def test_nearest_neighbours_are_the_other_members_of_the_family() -> None:
     assert 0.0 < seen.nearest.max() < 0.01
 
 
-def test_of_unrelated_points_none_is_near() -> None:
-    seen = surveyed(MemorySource(points(families(60, 1))))
-    assert seen.nearest.min() > 0.2
-
-
-def test_exact_copies_are_at_distance_zero() -> None:
-    seen = surveyed(MemorySource(points(families(20, 3, noise=0.0))))
-    assert seen.nearest.max() == 0.0
-
-
 def test_a_pool_leaves_its_centre_out_and_holds_fifty_with_their_texts() -> None:
     seen = surveyed(MemorySource(points(families(80, 1))))
     assert len(seen.pools) == 80

@@ -42,10 +42,6 @@ def test_five_pairs_on_either_side_nearest_first() -> None:
     assert distances[9] == pytest.approx(0.14, abs=0.002)
 
 
-def test_what_lies_far_from_the_cut_is_not_shown() -> None:
-    assert borderline([pool([0.001, 0.01, 0.3, 0.5])], 0.1) == ()
-
-
 def test_the_same_pair_seen_in_two_pools_is_shown_once() -> None:
     made = pool([0.09])
     assert len(borderline([made, made, made], 0.1)) == 1
@@ -65,11 +61,6 @@ def test_a_big_family_does_not_fill_the_list() -> None:
     ids = [each for pair in borderline([crowd], 0.1) for each in pair.ids]
     assert len(ids) == 10
     assert len(set(ids)) == 10
-
-
-def test_a_pair_knows_its_texts() -> None:
-    (pair,) = borderline([pool([0.09], first=40)], 0.1)
-    assert (pair.ids, pair.texts) == ((40, 41), ("text 40", "text 41"))
 
 
 def test_around_a_cut_of_zero_lie_exact_copies_alone() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,20 +27,11 @@ def pool(vectors: Vectors) -> Pool:
 
 
 PAIRS = pool(families(25, 2))  # every second result repeats the one above
-CLEAN = pool(families(50, 1))
 
 
 def test_half_of_a_page_of_pairs_is_copies() -> None:
     assert effect([PAIRS], metric=Metric.COSINE, cut=0.1) == Effect(pages=1.0, copies=0.5)
     assert effect([PAIRS], metric=Metric.COSINE).copies == pytest.approx(0.5)
-
-
-def test_a_clean_pool_has_none() -> None:
-    assert effect([CLEAN], metric=Metric.COSINE, cut=0.1) == Effect(pages=0.0, copies=0.0)
-
-
-def test_pages_and_results_are_counted_over_all_pools() -> None:
-    assert effect([PAIRS, CLEAN, CLEAN, CLEAN], metric=Metric.COSINE, cut=0.1) == Effect(pages=0.25, copies=0.125)
 
 
 def test_a_cut_of_zero_takes_exact_copies_alone() -> None:
@@ -67,8 +57,3 @@ def test_shares_are_shares(families_count: int, copies: int, cut: float) -> None
     assert 0.0 <= found.copies <= (PAGE - 1) / PAGE
     assert found.pages in {0.0, 1.0}
     assert (found.pages > 0) is (found.copies > 0)
-
-
-def test_the_same_pools_have_the_same_effect() -> None:
-    made = pool(np.concatenate([families(10, 2), families(10, 1, seed=5)]))
-    assert len({effect([made], metric=Metric.COSINE) for _ in range(3)}) == 1

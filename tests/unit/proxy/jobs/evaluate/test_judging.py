@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.jobs.labelled_folders import COPY, CORPUS, QUERIES, A, B, C, D, labelled_folder
-from vecsieve.proxy.jobs.evaluate.judging import Judge, Judged, redundant, strict_repeats
+from vecsieve.proxy.jobs.evaluate.judging import Judge, Judged
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, read_set
 from vecsieve.proxy.jobs.evaluate.searching import TrialOutcome
 from vecsieve.proxy.jobs.evaluate.wording import Wordings
@@ -61,11 +61,6 @@ def test_an_answer_that_was_never_there_cannot_be_retained(tmp_path: Path) -> No
     assert math.isnan(own.collapsed)
 
 
-def test_an_empty_answer_is_judged_without_a_division_by_zero(tmp_path: Path) -> None:
-    own = judged(tmp_path, 0, found(A), found())
-    assert (own.returned, own.redundancy, own.documents, own.recall, own.retained) == (0, 0.0, 0.0, 0.0, 0.0)
-
-
 @pytest.mark.parametrize(
     ("dropped", "answer", "on_page", "walked"),
     [
@@ -88,11 +83,6 @@ def test_an_item_is_dropped_wrongly_if_fewer_than_half_of_its_labels_stand(
     own = judged(tmp_path, 0, found(A, COPY, B), found(*answer, dropped=dropped))
     assert (own.dropped, own.wrong_label) == on_page
     assert (own.walked, own.walked_wrong_label) == walked
-
-
-def test_what_is_gone_for_another_reason_is_no_drop(tmp_path: Path) -> None:
-    own = judged(tmp_path, 0, found(A, COPY, B), found(A, C, D))
-    assert (own.dropped, own.walked) == (0, 0)
 
 
 def test_an_item_without_labels_is_never_dropped_wrongly_by_label(tmp_path: Path) -> None:
@@ -125,8 +115,3 @@ def test_a_strict_repeat_has_no_label_of_its_own(tmp_path: Path, rows: tuple[int
     own = judged(tmp_path, 0, found(A), found(*rows))
     assert own.redundancy * max(len(rows), 1) == pytest.approx(old)
     assert own.strict == strict
-
-
-def test_an_item_that_repeats_most_of_its_labels_is_redundant_and_no_strict_repeat() -> None:
-    assert (redundant([["x", "y"], ["x", "y", "z"]]), strict_repeats([["x", "y"], ["x", "y", "z"]])) == (1, 0)
-    assert strict_repeats([["x"], ["y"], ["x", "y"], []]) == 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.jobs.evaluate.judging import discounts, met, ndcg, redundant
+from vecsieve.proxy.jobs.evaluate.judging import met, ndcg, redundant
 
 ATOMS = st.lists(st.lists(st.sampled_from("abcdef"), max_size=4), max_size=8)
 
@@ -49,11 +49,6 @@ def test_subtopics_are_met_by_any_of_their_items() -> None:
     assert met([5, 2], subtopics) == {"x"}
     assert met([3, 1], subtopics) == {"x", "y"}
     assert met([], subtopics) == frozenset()
-
-
-def test_discounts_are_those_of_the_ranks() -> None:
-    assert discounts(3).tolist() == pytest.approx([1.0, 1.0 / math.log2(3), 0.5])
-    assert discounts(0).tolist() == []
 
 
 @pytest.mark.parametrize(

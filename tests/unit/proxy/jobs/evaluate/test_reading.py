@@ -227,18 +227,6 @@ def test_a_folder_without_what_was_wanted_is_told(
     assert str(caught.value).endswith(message)
 
 
-def test_queries_come_back_in_the_file_s_order_of_subtopics(tmp_path: Path) -> None:
-    query = {"subtopics": {name: ["a"] for name in ("z", "m", "a")}}
-    labelled = read_set(labelled_folder(tmp_path / "tiny", queries=[json.loads(json.dumps(query)), QUERIES[1]]))
-    assert list(labelled.queries[0].subtopics) == ["z", "m", "a"]
-
-
-def test_the_folder_one_stands_in_may_be_the_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(labelled_folder(tmp_path / "tiny"))
-    (folder,) = set_folders(Path(), ["tiny"])
-    assert read_set(folder).name == "tiny"
-
-
 # Embeddings from files: rows of length one, and every file that cannot be used is named.
 
 
@@ -253,11 +241,6 @@ def test_rows_come_back_as_float32_of_length_one(tmp_path: Path, name: str, dtyp
     vectors = read_vectors(saved(tmp_path, np.array([[3.0, 4.0], [0.0, 2.0]], dtype), name), "corpus", rows=2)
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, [[0.6, 0.8], [0.0, 1.0]], rtol=1e-6)
-
-
-def test_a_row_of_zeros_stays_zero(tmp_path: Path) -> None:
-    vectors = read_vectors(saved(tmp_path, np.zeros((1, 3), np.float32)), "corpus", rows=1)
-    assert vectors.tolist() == [[0.0, 0.0, 0.0]]
 
 
 @given(arrays(np.float32, (3, 4), elements=st.floats(-1e3, 1e3, width=32)))

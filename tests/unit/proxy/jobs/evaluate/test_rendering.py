@@ -7,7 +7,6 @@ from io import StringIO
 from typing import Any
 
 import orjson
-import pytest
 from rich.console import Console
 
 from support.selection.outcomes import of, outcome
@@ -128,16 +127,6 @@ def test_what_does_not_arise_is_a_dash() -> None:
     text = shown(outcome("never", never, own=never))
     assert line(text, "own")[:4] == ["own", "-", "-", "-"]
     assert "nan" not in text
-
-
-def test_the_title_says_what_it_holds_for() -> None:
-    title = shown(HALF, pool=50).splitlines()[0].strip()
-    assert title == "1 set whose repeats are copies, 2 queries, top 8, 50 candidates"
-
-
-@pytest.mark.parametrize("width", [40, 80, 120, 200])
-def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    assert max(len(each) for each in shown(HALF, CLEAN, draws=20, width=width).splitlines()) <= width
 
 
 def test_names_are_shown_as_they_are_and_never_obeyed() -> None:

@@ -84,10 +84,6 @@ def searched(
     return asyncio.run(trial.search(chosen, labelled.query_vectors[query], upstream)), upstream
 
 
-def test_a_copy_gives_its_place_to_the_next_distinct_item(tmp_path: Path) -> None:
-    assert searched(tmp_path, policy(BY_VECTORS))[0].rows == (A, B, C)
-
-
 def test_a_policy_that_reads_texts_gets_them_through_the_adapter(tmp_path: Path) -> None:
     # `a` and `b` say the same word for word and stand far apart: nothing but the text can tell.
     corpus = [CORPUS[A], {**CORPUS[COPY], "text": "other"}, {**CORPUS[B], "text": "ALPHA"}, *CORPUS[C:]]
@@ -114,10 +110,6 @@ def test_a_page_that_is_short_reaches_the_whole_pool(tmp_path: Path) -> None:
     chosen = policy(BY_VECTORS.replace("short: fill", "short: allow"))
     found, _ = searched(tmp_path, chosen, vectors=vectors, top_k=5)
     assert (found.rows, found.dropped) == ((0, 1, 2, 3), (4,))
-
-
-def test_where_nothing_was_left_out_there_is_no_drop(tmp_path: Path) -> None:
-    assert searched(tmp_path, policy(BY_VECTORS), vectors=DISTINCT)[0].dropped == ()
 
 
 def test_the_pool_is_what_the_policy_fetches_or_exactly_what_was_said(tmp_path: Path) -> None:
@@ -182,13 +174,6 @@ def test_ties_are_broken_by_row(tmp_path: Path) -> None:
     assert found[1].first(5).tolist() == [D, B, A, COPY, C]
 
 
-def test_a_closed_list_is_all_there_is(tmp_path: Path) -> None:
-    queries = [{**QUERIES[0], "candidates": ["d", "c", "a2"]}, QUERIES[1]]
-    found = dict(neighbours(read_set(labelled_folder(tmp_path / "tiny", queries=queries)), every=1))
-    assert found[0].first(2).tolist() == [COPY, C]
-    assert found[0].first(9).tolist() == [COPY, C, D]
-
-
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=40), st.integers(0, 45), st.booleans())
 def test_the_first_few_are_the_head_of_a_full_sort(values: list[int], count: int, closed: bool) -> None:
     """Invariant: first(n) is the first n of sorted(rows, by falling similarity, then row), ties included."""
@@ -245,10 +230,6 @@ def test_floats_read_back_as_the_same_float32(values: list[float]) -> None:
     assert read.tobytes() == row.tobytes()
 
 
-def test_floats_of_one_float32_have_its_shortest_digits() -> None:
-    assert json_floats(np.array([0.1, 0.5], np.float32)) == b"[0.1,0.5]"
-
-
 # The in-memory server: the lists, the windows and the selections that Qdrant gives, and a refusal of all else.
 
 
@@ -266,13 +247,6 @@ def asked(upstream: Upstream, **members: object) -> list[dict[str, Any]]:
 
 def ids(points: list[dict[str, Any]]) -> list[int]:
     return [point["id"] for point in points]
-
-
-def test_points_are_ranked_with_their_scores(upstream: Upstream) -> None:
-    points = asked(upstream, limit=3)
-    assert ids(points) == [A, COPY, B]
-    assert [point["score"] for point in points] == pytest.approx([1.0, 1.0, 0.8], abs=1e-3)  # stored as float16
-    assert sorted(points[0]) == ["id", "score", "version"]
 
 
 @pytest.mark.parametrize(

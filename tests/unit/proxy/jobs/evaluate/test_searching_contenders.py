@@ -61,19 +61,10 @@ def test_given_policies_are_laid_on_the_base_in_their_order(tmp_path: Path) -> N
     assert [each.policy.selection.when for each in found] == [When.ALWAYS, When.ALWAYS, When.REDUNDANT]
 
 
-def test_the_settings_are_kept_beside_the_policy() -> None:
-    (found,) = contenders(given=["own={threshold: {fixed: 0.05}}"])
-    assert resolved(found.settings, mode=None).selection == found.policy.selection
-
-
 def test_a_pool_is_exact_beyond_the_policy_s_own_bounds() -> None:
     made = contenders(given=["own={fetch: {cap: 50}}"], pool=300)[0].policy
     assert (made.exact_fetch, made.fetch.cap) == (300, 300)
     assert contenders(given=["own={}"])[0].policy.exact_fetch is None
-
-
-def test_a_named_vector_is_of_no_account_here() -> None:
-    assert contenders(given=["own={vector: image}"])[0].policy.vector is None
 
 
 @pytest.mark.parametrize("given_", ["", "classical", "=classical", " ={}"])

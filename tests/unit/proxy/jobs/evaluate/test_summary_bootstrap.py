@@ -70,11 +70,6 @@ def test_the_interval_of_a_mean_is_as_wide_as_its_standard_error_says() -> None:
     assert (found.high + found.low) / 2.0 == pytest.approx(values.mean(), abs=0.1 * expected)
 
 
-def test_without_draws_there_is_a_value_and_no_interval() -> None:
-    assert estimate(np.array([0.25])) == summary.Estimate(value=0.25, low=None, high=None)
-    assert estimate(np.array([0.25, NAN, NAN])) == summary.Estimate(value=0.25, low=None, high=None)
-
-
 @given(st.lists(SHARES, min_size=2, max_size=30).map(np.array))
 def test_an_interval_lies_within_what_was_drawn(values: npt.NDArray[np.float64]) -> None:
     """Invariant: lowest draw ≤ low ≤ high ≤ highest draw; the sample's own value is not one of the draws."""

@@ -39,13 +39,6 @@ def pairs_of(store: Store) -> list[list[int]]:
     return [pair for each in store.candidates(store.stored()) for pair in each.pairs.tolist()]
 
 
-def test_points_that_share_a_band_are_candidates_once(tmp_path: Path) -> None:
-    with Store(tmp_path, 2, OF) as store:
-        store.add(page(0, [[1, 5], [1, 5], [2, 6]]))
-        store.add(page(3, [[2, 7], [3, 8], [0, 7]]))
-        assert pairs_of(store) == [[0, 1], [2, 3], [3, 5]]
-
-
 def test_candidates_come_with_their_vectors_and_texts(tmp_path: Path) -> None:
     with Store(tmp_path, 2, OF) as store:
         store.add(page(0, [[1], [2], [1]], texts=["one", None, None]))
@@ -93,12 +86,6 @@ def test_of_a_large_group_each_point_meets_the_first_and_the_ones_before_it(tmp_
     assert found == [
         [one, two] for one in range(count) for two in range(one + 1, count) if not one or two - one <= NEAREST
     ]
-
-
-def test_without_points_there_is_nothing(tmp_path: Path) -> None:
-    with Store(tmp_path, 2, OF) as store:
-        assert pairs_of(store) == []
-        assert len(store.stored().places) == 0
 
 
 def test_a_page_whose_vectors_alone_were_written_is_read_again(tmp_path: Path) -> None:
@@ -152,14 +139,6 @@ def test_a_page_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
         assert store.done == 0
     with Store(tmp_path, 2, OF) as store:
         assert len(store.stored().places) == 0
-
-
-def test_pairs_are_found_once_a_store(tmp_path: Path) -> None:
-    with Store(tmp_path, 2, OF) as store:
-        store.add(page(0, [[1], [1]]))
-        assert pairs_of(store) == [[0, 1]]
-    with Store(tmp_path, 2, OF) as store:
-        assert pairs_of(store) == [[0, 1]]
 
 
 def test_the_sample_of_the_first_run_is_kept(tmp_path: Path) -> None:

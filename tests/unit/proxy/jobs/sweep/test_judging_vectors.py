@@ -33,11 +33,6 @@ def test_without_a_vector_or_a_direction_points_are_infinitely_far_apart() -> No
     assert np.isinf(distances(found)).all()
 
 
-def test_equal_vectors_are_not_apart_at_all() -> None:
-    vectors = np.full((2, 1536), 0.1, np.float32)
-    assert distances(similarities(vectors, all_pairs(2), np.ones(2, np.bool_), magnitude=False)).tolist() == [0.0]
-
-
 @pytest.mark.parametrize(
     ("other", "magnitude", "is_equal"),
     [
