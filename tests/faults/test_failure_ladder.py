@@ -10,7 +10,7 @@ import pytest
 
 from support.exchanges.widened_faults import ERRORS, FAULTS, STAGES, STRICT, limits_of, points, resets, stays_silent
 from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
-from support.process.running import Running, running
+from support.process.running import running, until
 from support.qdrant.scripted import JSON, answering, honest, is_widened, request, scripted, search
 
 
@@ -21,15 +21,6 @@ async def direct(upstream: FaultyUpstream, body: bytes) -> bytes:
 def comparable(answer: bytes) -> bytes:
     """An answer without the field that is about the connection, and without the one that says why VecSieve did nothing."""
     return re.sub(rb"(Connection: close|x-vecsieve: fail_open=\w+)\r\n", b"", answer)
-
-
-async def until_counted(proxy: Running) -> dict[str, float]:
-    """The handler counts just after its answer has left."""
-    for _ in range(100):
-        if proxy.failed_open():
-            break
-        await asyncio.sleep(0.01)
-    return proxy.failed_open()
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -44,7 +35,7 @@ async def test_a_fault_of_the_widened_request_is_never_the_clients(name: str) ->
         assert comparable(answer) == expected
         is_success = answer.startswith(b"HTTP/1.1 200 ")
         assert re.findall(rb"x-vecsieve: (\S+)", answer) == [f"fail_open={reason}".encode()] * is_success
-        assert await until_counted(proxy) == {reason: 1.0}
+        assert await until(proxy.failed_open) == {reason: 1.0}
         widened = [received for received in upstream.requests if is_widened(received)]
         originals = [received for received in upstream.requests if received.content == search()]
         assert len(widened) == 1, "one attempt"
@@ -69,7 +60,7 @@ async def test_vectors_that_cannot_be_compared_leave_the_backends_own_page(
         found = json.loads(answer.split(b"\r\n\r\n", 1)[1])["result"]["points"]
         assert [point["id"] for point in found] == [0, 1]
         assert all(point.get("vector") is None for point in found), "what was asked for on our account is gone"
-        counted = await until_counted(proxy) if expected else proxy.failed_open()
+        counted = await until(proxy.failed_open) if expected else proxy.failed_open()
         assert counted == expected
 
 
@@ -127,11 +118,7 @@ async def test_a_client_that_goes_away_cancels_the_search_upstream() -> None:
         while not upstream.requests:
             await asyncio.sleep(0.01)
         writer.close()
-        for _ in range(100):
-            if not proxy.process.in_flight:
-                break
-            await asyncio.sleep(0.01)
-        assert proxy.process.in_flight == 0
+        assert await until(lambda: not proxy.process.in_flight)
         assert len(upstream.requests) == 1, "no replay for a client that is gone"
 
 
@@ -145,7 +132,7 @@ async def test_an_exception_of_our_own_at_any_stage_is_the_plain_answer(monkeypa
                     through = comparable(await raw_exchange(proxy.port, request(search())))
                 assert _body(through) == _body(expected), (place, error)
                 assert through.startswith(b"HTTP/1.1 200 OK"), (place, error)
-                assert sum((await until_counted(proxy)).values()) == 1, (place, error)
+                assert sum((await until(proxy.failed_open)).values()) == 1, (place, error)
                 assert len([received for received in upstream.requests if received.content == search()]) == 1 + replays
 
 

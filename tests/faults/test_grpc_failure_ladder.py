@@ -12,7 +12,7 @@ from qdrant_client import grpc as pb
 from support.exchanges.widened_faults import limits_of
 from support.grpc.calls import Pairs, Seen
 from support.grpc.upstream import Arrived, Context, GrpcUpstream, grpc_upstream
-from support.process.running import Running
+from support.process.running import until
 from support.qdrant.scripted_grpc import (
     INITIAL,
     QUERY,
@@ -248,14 +248,6 @@ async def test_without_faults_the_copies_are_gone_and_one_member_of_the_metadata
         assert len(database.calls) == 1
 
 
-async def in_flight_ends(proxy: Running) -> int:
-    for _ in range(100):
-        if not proxy.process.in_flight:
-            break
-        await asyncio.sleep(0.01)
-    return proxy.process.in_flight
-
-
 async def test_a_client_that_goes_away_cancels_the_search_upstream() -> None:
     async with (
         in_front(stays_silent) as (database, proxy),
@@ -267,7 +259,7 @@ async def test_a_client_that_goes_away_cancels_the_search_upstream() -> None:
         call.cancel()
         await asyncio.wait_for(arrived.over.wait(), 5)
         assert arrived.is_cancelled
-        assert await in_flight_ends(proxy) == 0
+        assert await until(lambda: not proxy.process.in_flight)
         assert len(database.calls) == 1, "no replay for a client that is gone"
         assert proxy.process.searches_in_flight == 0
         assert [entry.ended.status for entry in proxy.log] == [None]
@@ -287,7 +279,7 @@ async def test_a_deadline_that_passes_is_the_clients_own_with_the_same_code_as_d
         for call in database.calls:
             await asyncio.wait_for(call.over.wait(), 5)
         assert [call.is_cancelled for call in database.calls] == [True] * 3
-        assert await in_flight_ends(proxy) == 0
+        assert await until(lambda: not proxy.process.in_flight)
         _, attempt, replay = database.calls
         assert attempt.deadline_seconds is not None
         assert replay.deadline_seconds is not None

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from support.process.running import Running, running
+from support.process.running import Running, running, until
 
 DESCRIBED: Any = {
     "code": 0,
@@ -77,11 +77,7 @@ def written(came: Came) -> list[bytes]:
 
 
 async def counted(proxy: Running, outcome: str) -> float:
-    for _ in range(300):
-        if count := proxy.count("writes_total", backend="milvus", outcome=outcome):
-            return count
-        await asyncio.sleep(0.01)
-    return 0.0
+    return await until(lambda: proxy.count("writes_total", backend="milvus", outcome=outcome))
 
 
 @pytest.mark.parametrize("mode", ["annotate", "observe"])

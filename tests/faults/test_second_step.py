@@ -14,7 +14,7 @@ import pytest
 
 from support.network.faulty_upstream import FaultyUpstream, Received, Script, Talk, raw_exchange, reply
 from support.pinecone.model import Service, Stored
-from support.process.running import Running, running
+from support.process.running import Running, running, until
 from support.qdrant.scripted import JSON
 from vecsieve.proxy.search.hedge import HedgeTimes
 from vecsieve.proxy.search.limits import CONSECUTIVE
@@ -205,10 +205,7 @@ async def test_lookups_that_keep_failing_are_left_out_for_a_while_and_searches_g
 async def test_in_shadow_the_answer_is_upstreams_and_the_bill_is_shown() -> None:
     async with FaultyUpstream(pinecone()) as upstream, behind(upstream, mode="shadow", shadow={"sample": 1.0}) as proxy:
         assert told(await raw_exchange(proxy.port, search())) == (FIRSTS, OWN_UNITS)
-        for _ in range(200):
-            if looked(proxy, "found"):
-                break
-            await asyncio.sleep(0.01)
+        await until(lambda: looked(proxy, "found"))
         assert proxy.count("extra_read_units_total", backend="pinecone") == EXTRA_UNITS
 
 
@@ -234,9 +231,5 @@ async def test_a_client_that_leaves_during_a_lookup_leaves_nothing_behind() -> N
         await asyncio.wait_for(started.wait(), 10)
         assert proxy.process.searches_in_flight == 1
         writer.transport.abort()
-        for _ in range(500):
-            if not proxy.process.searches_in_flight:
-                break
-            await asyncio.sleep(0.01)
-        assert proxy.process.searches_in_flight == 0
+        assert await until(lambda: not proxy.process.searches_in_flight)
         assert len(upstream.requests) == 2

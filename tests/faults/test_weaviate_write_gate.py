@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from aiohttp import web
 from support.grpc.calls import Pairs, Seen, ask
 from support.grpc.raw import framed, raw_call
 from support.grpc.upstream import Arrived, Context, GrpcUpstream, grpc_upstream
-from support.process.running import Running, running
+from support.process.running import Running, running, until
 from support.weaviate.messages import message_type, packed
 
 SERVICE = "/weaviate.v1.Weaviate/"
@@ -82,11 +81,7 @@ async def send(
 
 
 async def counted(proxy: Running, outcome: str) -> float:
-    for _ in range(300):
-        if count := proxy.count("writes_total", backend="weaviate", outcome=outcome):
-            return count
-        await asyncio.sleep(0.01)
-    return 0.0
+    return await until(lambda: proxy.count("writes_total", backend="weaviate", outcome=outcome))
 
 
 async def test_a_copy_gets_a_note_and_the_reads_have_the_credentials_of_the_call_and_no_other_metadata() -> None:

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
-from support.process.running import Running, running
+from support.process.running import Running, running, until
 from support.qdrant.gated_writes import (
     DESCRIBED,
     JSON,
@@ -30,11 +30,7 @@ def gate(**write: object) -> dict[str, object]:
 
 
 async def counted(proxy: Running, outcome: str) -> float:
-    for _ in range(200):
-        if count := proxy.count("writes_total", backend="qdrant", outcome=outcome):
-            return count
-        await asyncio.sleep(0.01)
-    return 0.0
+    return await until(lambda: proxy.count("writes_total", backend="qdrant", outcome=outcome))
 
 
 def comparable(answer: bytes) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 
@@ -10,7 +9,7 @@ import aiohttp
 import pytest
 
 from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
-from support.process.running import Running, running
+from support.process.running import Running, running, until
 from support.qdrant.scripted import JSON, honest, is_widened, request, scripted, search
 from support.qdrant.scripted_grpc import in_front, query
 from vecsieve.proxy.telemetry.log import Access
@@ -29,10 +28,7 @@ async def answer_brokenly(talk: Talk, _: Received) -> bool:
 
 async def logged(proxy: Running, count: int) -> list[Access]:
     """So many entries: a request ends a moment after its answer."""
-    for _ in range(200):
-        if len(proxy.log) >= count:
-            break
-        await asyncio.sleep(0.01)
+    await until(lambda: len(proxy.log) >= count)
     assert len(proxy.log) == count
     return proxy.log
 

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from support.network.faulty_upstream import FaultyUpstream, Received, Talk, answering, header_list, raw_exchange, reply
-from support.process.running import Running, running
+from support.process.running import Running, running, until
 from support.qdrant.scripted import JSON, honest, is_widened, request, scripted, search
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.http.exchange import TIMEOUT
@@ -36,11 +36,7 @@ def error(answer: bytes) -> str:
 
 
 async def bypassed(proxy: Running, reason: str) -> float:
-    for _ in range(100):
-        if count := proxy.count("bypass_total", backend="qdrant", reason=reason):
-            return count
-        await asyncio.sleep(0.01)
-    return 0.0
+    return await until(lambda: proxy.count("bypass_total", backend="qdrant", reason=reason))
 
 
 async def test_mode_off_by_the_settings_sends_the_clients_bytes_and_adds_no_header() -> None:
@@ -325,11 +321,7 @@ async def test_shadow_answers_with_upstreams_bytes_and_measures_behind_them() ->
         answer = await raw_exchange(proxy.port, request(search()))
         assert ids(answer) == [0, 1, 2]
         assert b"vecsieve" not in answer
-        for _ in range(100):
-            if proxy.count("searches_total", backend="qdrant", outcome="shadow"):
-                break
-            await asyncio.sleep(0.01)
-        assert proxy.count("searches_total", backend="qdrant", outcome="shadow") == 1
+        assert await until(lambda: proxy.count("searches_total", backend="qdrant", outcome="shadow")) == 1
         assert proxy.count("answers_changed_total", backend="qdrant", outcome="shadow") == 1
         (row,) = proxy.process.shadow.rows
         assert (row.changed, row.arrived, row.added_ms is None) == (True, row.proven + row.judged, False)

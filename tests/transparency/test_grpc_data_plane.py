@@ -14,7 +14,7 @@ from support.grpc.calls import Pairs, ask
 from support.grpc.raw import framed, raw_call
 from support.grpc.upstream import Arrived, Context, echo, ending, grpc_upstream
 from support.network.faulty_upstream import FaultyUpstream, raw_exchange
-from support.process.running import Running, running
+from support.process.running import Running, running, until
 from support.qdrant.scripted import honest as honest_rest
 from support.qdrant.scripted import request as rest_request
 from support.qdrant.scripted import scripted as scripted_rest
@@ -54,11 +54,7 @@ async def test_shadow_answers_with_upstreams_own_and_measures_behind_it() -> Non
         direct = await query(database.port, metadata=metadata)
         assert await query(proxy.port, metadata=metadata) == direct
         measured = await database.next_call(3)
-        for _ in range(200):
-            if proxy.count("searches_total", backend="qdrant", outcome="shadow"):
-                break
-            await asyncio.sleep(0.01)
-        assert proxy.count("searches_total", backend="qdrant", outcome="shadow") == 1
+        assert await until(lambda: proxy.count("searches_total", backend="qdrant", outcome="shadow")) == 1
         assert proxy.count("answers_changed_total", backend="qdrant", outcome="shadow") == 1
         (row,) = proxy.process.shadow.rows
         assert (row.changed, row.arrived, row.added_ms is None) == (True, row.proven + row.judged, False)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry
 
@@ -20,6 +22,7 @@ from vecsieve.proxy.telemetry.metrics import Metrics
 UNHURRIED = HedgeTimes(attempt_least=60.0, hedge_least=30.0, hedge_most=60.0)
 UNHURRIED_ATTEMPT_SECONDS = 60.0
 UNHURRIED_WRITE_SECONDS = 30.0
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -51,6 +54,15 @@ class Running:
             for sample in metric.samples
             if sample.name == "vecsieve_fail_open_total" and sample.value
         }
+
+
+async def until(met: Callable[[], T]) -> T:
+    """What holds at last: a handler counts just after its answer has left. Given up after three seconds."""
+    for _ in range(300):
+        if seen := met():
+            return seen
+        await asyncio.sleep(0.01)
+    return met()
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from support.network.api import Served, served
 from support.network.faulty_upstream import RawClient
+from support.process.running import until
 from vecsieve.config.applications import ApiSettings
 from vecsieve.proxy.api import events as module
 from vecsieve.proxy.api.events import event
@@ -255,11 +256,7 @@ async def test_a_client_that_reads_no_events_is_not_read_from_and_loses_its_conn
         with pytest.raises(ConnectionError):
             await asyncio.wait_for(written(), 20)
         await client.close()
-        for _ in range(200):
-            if not api.api.in_flight:
-                break
-            await asyncio.sleep(0.02)
-        assert api.api.in_flight == 0
+        assert await until(lambda: not api.api.in_flight)
 
 
 async def test_a_stream_holds_a_place_until_it_ends() -> None:

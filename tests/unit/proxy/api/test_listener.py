@@ -13,6 +13,7 @@ import pytest
 
 from support.network.api import TOKEN, Served, served, token_file
 from support.network.faulty_upstream import RawClient, raw_exchange
+from support.process.running import until
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.api.problems import Kind, ProblemError
 from vecsieve.proxy.api.routes import Route
@@ -269,11 +270,7 @@ async def test_a_client_that_leaves_ends_its_request() -> None:
         await asyncio.sleep(0.05)
         client.reset()
         await client.close()
-        for _ in range(100):
-            if not api.api.in_flight:
-                break
-            await asyncio.sleep(0.01)
-        assert api.api.in_flight == 0
+        assert await until(lambda: not api.api.in_flight)
 
 
 async def test_a_client_that_reads_nothing_loses_its_connection() -> None:
@@ -286,10 +283,6 @@ async def test_a_client_that_reads_nothing_loses_its_connection() -> None:
         )
         await asyncio.sleep(0.1)
         assert api.api.in_flight == 1
-        for _ in range(100):
-            if not api.api.in_flight:
-                break
-            await asyncio.sleep(0.02)
-        assert api.api.in_flight == 0
+        assert await until(lambda: not api.api.in_flight)
         client.reset()
         await client.close()
