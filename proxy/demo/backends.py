@@ -100,8 +100,8 @@ QDRANT = Database(
     opened=QdrantCollection,
     instructions=qdrant_instructions,
     caution=(
-        "The embedded engine is for trying things out, it is not built for speed: fetching more results with their "
-        "vectors takes it longer than a Qdrant server."
+        "The embedded engine is for trying things out, it is not built for speed: fetching more results takes "
+        "it longer than a Qdrant server."
     ),
 )
 

@@ -319,7 +319,7 @@ def _fields(access: Access) -> dict[str, Field]:
         "operation": access.operation,
         "backend": access.backend,
         "status": ended.status,
-        "origin": ended.origin.value,
+        "origin": None if ended.status is None else ended.origin.value,
         "outcome": access.outcome.value,
         "duration_ms": _ms(access.seconds),
         "request_bytes": ended.request_bytes,

@@ -89,6 +89,11 @@ def test_what_nobody_knows_is_null() -> None:
     assert unknown == {"peer_is_loopback", "connection_is_reused", "searches", "top_k", "reason"}
 
 
+def test_a_request_whose_client_has_gone_was_answered_by_nobody() -> None:
+    [line] = logged(changed(status=None, report=None))
+    assert (line["status"], line["origin"]) == (None, None)
+
+
 @pytest.mark.parametrize(
     "trouble",
     [
