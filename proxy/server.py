@@ -70,6 +70,7 @@ FIXED = (
     "explain.judgements",
     "api",
     "webhook",
+    "sessions",
     "log",
     "journal",
     "memory",

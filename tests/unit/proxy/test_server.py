@@ -9,6 +9,7 @@ import pytest
 from vecsieve.config.schema import Settings, TlsSettings
 from vecsieve.proxy.process.talk import announce, announce_ports
 from vecsieve.proxy.runtime.addresses import DataPort, Origin
+from vecsieve.proxy.server import FIXED
 
 TEXT = Settings.model_validate({"log": {"format": "text"}})
 
@@ -53,3 +54,10 @@ def test_a_full_disk_is_no_reason_not_to_serve(monkeypatch: pytest.MonkeyPatch) 
     announce("listening", "127.0.0.1", 6333, is_text=True)
     with pytest.raises(OSError, match="No space left"):
         full.close()
+
+
+def test_every_setting_applies_at_once_or_is_named_after_a_reload() -> None:
+    applied = {"mode", "policy", "rules", "canary", "shadow", "forbidden_overrides", "report_header"}
+    fixed = {name.partition(".")[0] for name in FIXED}
+    assert applied | fixed == Settings.model_fields.keys()
+    assert not applied & fixed
