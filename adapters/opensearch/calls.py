@@ -25,7 +25,7 @@ from .parameters import without_moved
 OPENSEARCH, ELASTICSEARCH = "opensearch", "elasticsearch"
 SEARCH, MULTI_SEARCH = "search", "multi_search"
 EVERY_INDEX = "_all"
-PATTERN = frozenset("*?,")  # of a name that may be several
+PATTERN = frozenset("*?,")
 
 _SEARCH = re.compile(r"/(?:([^/]+)/)?_(search|msearch)")
 _LINES = re.compile(r"application/(?:[\w.-]+\+)?x-ndjson", re.IGNORECASE)
@@ -58,6 +58,11 @@ def index_named(segment: str | None) -> str | None:
     index = "" if segment is None else decoded(segment)
     is_index = index is not None and (not index.startswith("_") or index == EVERY_INDEX)
     return index if is_index and index not in {".", ".."} else None
+
+
+def may_be_several(name: str) -> bool:
+    """Whether a name as it is written may be that of several indices; an alias of several is not seen."""
+    return name == EVERY_INDEX or not PATTERN.isdisjoint(name)
 
 
 def decoded(segment: str) -> str | None:

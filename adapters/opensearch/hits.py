@@ -73,10 +73,11 @@ class LeanHits(Sequence[Hit]):
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The list of one search: its array, and its hits in order. ``total``: the span of their number, None if absent; ``relation``: the same of
+    """The list of one search: its answer's members, its array, and its hits in order. ``total``: the span of their number, None if absent; ``relation``: the same of
     whether there may be more. ``shards``: how many answered.
     """
 
+    answer: Members
     array: Span
     hits: Sequence[Hit]
     total: Span | None
@@ -123,7 +124,7 @@ def read_hits(text: bytes, answer: Members, *, is_lean: bool = False) -> Hits:
     successful = int(text[slice(*shards["successful"].span)])
     spans = elements(text, array)
     hits = lean_hits(text, array, spans) if is_lean else tuple([read_hit(text, span) for span in spans])
-    return Hits(array, hits, *_total(text, inside), successful)
+    return Hits(answer, array, hits, *_total(text, inside), successful)
 
 
 def _are_whole(text: bytes, shards: Members) -> bool:

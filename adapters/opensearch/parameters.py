@@ -11,9 +11,8 @@ from urllib.parse import parse_qsl, unquote_plus
 import orjson
 
 from ..contract import Reason, UnsupportedError
-from ..wire import json as wire_json
 from ..wire.json import Span, splice
-from ..wire.json_requests import member_edit
+from ..wire.json_requests import member_edit, read_object
 
 # These change neither the shape of an answer nor a member of the body that matters here.
 _HARMLESS = frozenset(
@@ -74,10 +73,7 @@ def moved(values: Mapping[str, str], body: bytes, span: Span) -> bytes:
 
 def _check_replaced(body: bytes, span: Span, replaced: Mapping[str, str]) -> None:
     """Raises UnsupportedError for a member of the body that the server may refuse although the query string wins."""
-    try:
-        root = wire_json.members_of(body, span)
-    except ValueError:
-        raise UnsupportedError(Reason.NOT_JSON) from None
+    root = read_object(body, span, reason=Reason.NOT_JSON)
     for name in replaced.keys() & root.keys():
         value = body[slice(*root[name].span)]
         is_plain = value in {b"true", b"false"} or value[:1] in {b'"', b"["}

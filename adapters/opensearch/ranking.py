@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from ..contract import Reason, UnsupportedError
-from ..wire.json import Members, Span, members_of
-from ..wire.json_requests import integer, items_of, present, read_object, required, text_of
+from ..wire.json import Members, Span
+from ..wire.json_requests import integer, items_of, one_or_more, present, read_object, required, text_of
 from ..wire.json_vectors import Edit
 
 DEFAULT_SIZE = 10  # of both servers: results, the window of a fusion, the neighbours of ``neural``
@@ -94,13 +95,12 @@ def ranking_of(reader: Reader, root: Members) -> Ranking:
         if query is None or parts["rank"] is not None:
             raise UnsupportedError(Reason.NOTHING_TO_DO)
         return of_query(reader, query)
-    clauses = items_of(text, knn) if text[knn[0] : knn[0] + 1] == b"[" else [knn]
-    rankings = [_of_named_knn(reader, clause) for clause in clauses]
+    rankings = [_of_named_knn(reader, clause) for clause in one_or_more(text, root, "knn")]
     if parts["rank"] is not None:  # Elasticsearch before retrievers
         name, fusion = _only_member(text, parts["rank"])
         if name != "rrf":
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-        return _windowed(reader, _members(text, fusion), _together(rankings))
+        return _windowed(reader, read_object(text, fusion), _together(rankings))
     if len(rankings) == 1 and query is None:
         return rankings[0]
     # The scores of the query's clauses are added: what of them follows the size must stay as well.
@@ -118,47 +118,44 @@ def of_query(reader: Reader, span: Span) -> Ranking:
 
 
 def _only_member(text: bytes, span: Span) -> tuple[str, Span]:
-    entries = list(_members(text, span).items())
+    entries = list(read_object(text, span).items())
     if len(entries) != 1:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     ((name, member),) = entries
     return name, member.span
 
 
-def _members(text: bytes, span: Span) -> Members:
-    if text[span[0] : span[0] + 1] != b"{":
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    try:
-        return members_of(text, span)
-    except ValueError:
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
-
-
 # Neighbours.
 
 _KNN_MEMBERS = (
-    "vector", "k", "filter", "min_score", "max_distance", "boost", "_name", "method_parameters", "rescore", "expand_nested_docs"
+    "vector", "query_text", "query_image", "model_id", "k", "filter", "min_score", "max_distance", "boost", "_name", "method_parameters",
+    "rescore", "expand_nested_docs", "semantic_field_search_analyzer",
 )  # fmt: skip
 _NAMED_KNN_MEMBERS = (
     "field", "query_vector", "query_vector_builder", "k", "num_candidates", "visit_percentage", "filter", "similarity", "boost",
     "_name", "rescore_vector", "inner_hits", "min_score",
 )  # fmt: skip
-_NEURAL_MEMBERS = (
-    "query_text", "query_image", "model_id", "k", "filter", "min_score", "max_distance", "boost", "_name", "method_parameters",
-    "rescore", "expand_nested_docs", "semantic_field_search_analyzer",
-)  # fmt: skip
 
 
 def _of_knn(reader: Reader, span: Span) -> Ranking:
     """The query ``knn`` of either server."""
-    inside = _members(reader.text, span)
-    if "field" in inside and reader.text[inside["field"].value : inside["field"].value + 1] == b'"':
-        return _of_named_knn(reader, span, is_global=False)
-    field, clause = _only_member(reader.text, span)
-    fields = read_object(reader.text, clause, _KNN_MEMBERS)
-    ranking = Ranking(field, _dense(reader.text, required(reader.text, fields, "vector")))
-    k = present(reader.text, fields, "k")  # absent from a search within a distance
-    return ranking if k is None else _neighbours(reader, ranking, _count(reader.text, k))
+    inside = read_object(reader.text, span)
+    is_named = "field" in inside and reader.text[inside["field"].value : inside["field"].value + 1] == b'"'
+    return _of_named_knn(reader, span, is_global=False) if is_named else _of_field(reader, span)
+
+
+def _of_field(reader: Reader, span: Span, *, is_embedded: bool = False) -> Ranking:
+    """OpenSearch's form. ``is_embedded``: the server makes the vector of a text or an image, and needs no ``k``."""
+    text = reader.text
+    field, clause = _only_member(text, span)
+    fields = read_object(text, clause, _KNN_MEMBERS)
+    ranking = Ranking(field, None if is_embedded else _dense(text, required(text, fields, "vector")))
+    if "min_score" in fields or "max_distance" in fields:  # all within a distance
+        return ranking
+    at = clause[0] + 1, clause[0] + 1
+    is_default = is_embedded and "k" not in fields
+    k = Lift(at, DEFAULT_SIZE, "k") if is_default else _count(text, required(text, fields, "k"))
+    return _neighbours(reader, ranking, k)
 
 
 def _of_named_knn(reader: Reader, span: Span, *, is_global: bool = True) -> Ranking:
@@ -181,19 +178,6 @@ def _of_named_knn(reader: Reader, span: Span, *, is_global: bool = True) -> Rank
     if present(text, fields, "inner_hits") is not None:  # the passages of a document depend on the count
         return ranking.among_others()
     return _neighbours(reader, ranking, neighbours, *examined)
-
-
-def _of_neural(reader: Reader, span: Span) -> Ranking:
-    """The server embeds a text or an image."""
-    field, clause = _only_member(reader.text, span)
-    fields = read_object(reader.text, clause, _NEURAL_MEMBERS)
-    if "min_score" in fields or "max_distance" in fields:
-        return Ranking(field)
-    k = present(reader.text, fields, "k")
-    if "k" in fields and k is None:
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    at = clause[0] + 1, clause[0] + 1
-    return _neighbours(reader, Ranking(field), Lift(at, DEFAULT_SIZE, "k") if k is None else _count(reader.text, k))
 
 
 def _count(text: bytes, span: Span) -> Lift:
@@ -225,11 +209,11 @@ def _of_script(reader: Reader, span: Span) -> Ranking:
     """Scores of all documents that its query finds, by a function of their vectors."""
     text = reader.text
     fields = read_object(text, span, ("query", "script", "min_score", "boost", "_name"))
-    script = _members(text, required(text, fields, "script"))
+    script = read_object(text, required(text, fields, "script"))
     source, params = present(text, script, "source"), present(text, script, "params")
     if not script.keys() <= set(_SCRIPT_MEMBERS) or source is None or params is None:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
-    values, words = _members(text, params), text_of(text, source)
+    values, words = read_object(text, params), text_of(text, source)
     if words == "knn_score":
         field, query = text_of(text, present(text, values, "field")), present(text, values, "query_value")
     else:
@@ -245,8 +229,8 @@ def _of_script(reader: Reader, span: Span) -> Ranking:
 
 
 def _of_bool(reader: Reader, span: Span) -> Ranking:
-    fields = _members(reader.text, span)
-    scoring = [clause for name in ("must", "should") for clause in _listed(reader.text, fields, name)]
+    fields = read_object(reader.text, span)
+    scoring = [clause for name in ("must", "should") for clause in one_or_more(reader.text, fields, name)]
     if len(scoring) > 1:
         return _first(reader, scoring)
     is_filtered = any(present(reader.text, fields, name) is not None for name in ("filter", "must_not"))
@@ -254,14 +238,6 @@ def _of_bool(reader: Reader, span: Span) -> Ranking:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     ranking = of_query(reader, scoring[0])
     return ranking.among_others() if is_filtered else ranking
-
-
-def _listed(text: bytes, fields: Members, name: str) -> list[Span]:
-    """One clause, or a list of them."""
-    span = present(text, fields, name)
-    if span is None:
-        return []
-    return items_of(text, span) if text[span[0] : span[0] + 1] == b"[" else [span]
 
 
 def _first(reader: Reader, clauses: list[Span]) -> Ranking:
@@ -291,7 +267,7 @@ def _within(name: str) -> Callable[[Reader, Span], Ranking]:
     """Of a clause that changes the scores of those in this member."""
 
     def read(reader: Reader, span: Span) -> Ranking:
-        return _first(reader, _listed(reader.text, _members(reader.text, span), name))
+        return _first(reader, one_or_more(reader.text, read_object(reader.text, span), name))
 
     return read
 
@@ -326,7 +302,7 @@ def _of_semantic(_reader: Reader, _span: Span) -> Ranking:
 
 _QUERIES: Mapping[str, Callable[[Reader, Span], Ranking]] = {
     "knn": _of_knn,
-    "neural": _of_neural,
+    "neural": partial(_of_field, is_embedded=True),
     "script_score": _of_script,
     "semantic": _of_semantic,
     "neural_sparse": _of_terms,
@@ -364,7 +340,7 @@ def _of_retriever(reader: Reader, span: Span) -> Ranking:
     if name not in _FUSING_MEMBERS:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     fields = read_object(reader.text, inside, (*_FUSING_MEMBERS[name], *_FUSING))
-    listed = [*_listed(reader.text, fields, "retrievers"), *_listed(reader.text, fields, "retriever")]
+    listed = [each for name in ("retrievers", "retriever") for each in one_or_more(reader.text, fields, name)]
     # A query beside ``fields`` ranks by words and by vectors; a reranker by a model that reads texts.
     is_ranked = "inference_text" in fields or "query" in fields
     parts = [*_ranked(_of_part, reader, listed), *([Ranking()] if is_ranked else [])]
@@ -372,7 +348,7 @@ def _of_retriever(reader: Reader, span: Span) -> Ranking:
 
 
 def _of_standard(reader: Reader, span: Span) -> Ranking:
-    fields = _members(reader.text, span)
+    fields = read_object(reader.text, span)
     if not _ORDERED.isdisjoint(fields):
         raise UnsupportedError(Reason.ORDERING_CHOSEN)
     if not fields.keys() <= set(_STANDARD_MEMBERS):
@@ -386,7 +362,7 @@ def _of_standard(reader: Reader, span: Span) -> Ranking:
 
 def _of_part(reader: Reader, span: Span) -> Ranking:
     """A retriever in a fusion, perhaps with a weight beside it."""
-    inside = _members(reader.text, span)
+    inside = read_object(reader.text, span)
     return _of_retriever(reader, inside["retriever"].span if "retriever" in inside else span)
 
 

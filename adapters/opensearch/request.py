@@ -13,8 +13,8 @@ from functools import lru_cache
 
 from ..base import check_page
 from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
-from ..wire.json import Members, RepeatedKeyError, Span, members_of, splice, whole
-from ..wire.json_requests import integer, present, read_object, text_of, texts_of, vector_of
+from ..wire.json import Members, Span, members_of, splice, whole
+from ..wire.json_requests import integer, one_or_more, present, read_object, text_of, vector_of
 from ..wire.json_vectors import REMEMBERED, Edit, query_aside
 from ..wire.vectors import usable
 from . import calls, parameters
@@ -47,7 +47,8 @@ _BY_SCORE = frozenset(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One supported search. ``index``: in the batch, else 0. ``start``: of its opening brace. ``query``: the span of a dense query vector.
-    ``size``, ``offset``: spans of these values; None if absent, and for an offset of 0. ``neighbours``, ``is_global``: as for Ranking. ``edits``: those of any widened version.
+    ``size``, ``offset``: spans of these values; None if absent, and for an offset of 0. ``neighbours``, ``is_global``: as for Ranking. ``is_sampled``:
+    whether a widened version counts the client's neighbours. ``edits``: those of any widened version.
     """
 
     index: int
@@ -58,6 +59,7 @@ class Plan:
     offset: Span | None
     neighbours: int | None
     is_global: bool
+    is_sampled: bool
     lifts: tuple[Lift, ...]
     edits: tuple[Edit, ...]
     source: Source
@@ -87,6 +89,10 @@ class Document:
     numbers: bytes = b""
 
 
+# Of the best ``k`` documents of each shard the number, which the wider search does not show where a shard has fewer. A sampler needs an
+# aggregation inside. OpenSearch examines the segments of a shard one by one beside it, so it is for several indices alone.
+_SAMPLE = b'"aggs":{"_vecsieve":{"sampler":{"shard_size":%d},"aggs":{"n":{"filter":{"match_all":{}}}}}},'
+
 # Before the query's vector.
 _VECTOR = re.compile(rb'"(?:vector|query_vector|query_value)"[ \t\r\n]*:[ \t\r\n]*(?=\[)')
 
@@ -97,20 +103,19 @@ def parse(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         searches, document = _batch(operation, body, needs)
     else:
         is_moved = operation.query is not None
-        head = operation.backend, operation.partition
-        search, document = (None if is_moved else _aside(*head, body, needs)) or _single(*head, body, needs)
+        search, document = (None if is_moved else _aside(operation, body, needs)) or _single(operation, body, needs)
         searches = (search,)
     return SearchCall(operation=operation, searches=searches, needs=needs, document=document)
 
 
-def _aside(backend: str, query: str, body: bytes, needs: Needs) -> tuple[Search, Document] | None:
-    """A search with one array of numbers; None for any other. Raises UnsupportedError. ``query``: the query string."""
+def _aside(operation: Operation, body: bytes, needs: Needs) -> tuple[Search, Document] | None:
+    """A search with one array of numbers; None for any other. Raises UnsupportedError."""
     match = _VECTOR.search(body)
     aside = None if match is None else query_aside(body, match.end())
     if aside is None:
         return None
     try:
-        search, document = _single_once(backend, query, aside.text, needs)
+        search, document = _single_once(operation, aside.text, needs)
     except UnsupportedError:
         return None  # the whole text may fail for another reason
     if document.plans[0].query != aside.span:
@@ -121,18 +126,13 @@ def _aside(backend: str, query: str, body: bytes, needs: Needs) -> tuple[Search,
     return replace(search, query=vector), replace(document, aside=aside.span, numbers=aside.numbers)
 
 
-def _single(backend: str, query: str, body: bytes, needs: Needs) -> tuple[Search, Document]:
+def _single(operation: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:
     """Raises UnsupportedError, nothing else."""
-    named = parameters.read(query, may_move=True)
-    try:
-        body = parameters.moved(named, body, whole(body))
-        span = whole(body)
-        root = members_of(body, span)
-    except RepeatedKeyError:
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
-    except ValueError:
-        raise UnsupportedError(Reason.NOT_JSON) from None
-    search, plan = _search(backend, body, root, span[0], needs, 0, has_pipeline=parameters.PIPELINE in named)
+    named = parameters.read(operation.partition, may_move=True)
+    body = parameters.moved(named, body, whole(body))
+    span = whole(body)
+    root = read_object(body, span, reason=Reason.NOT_JSON)
+    search, plan = _search(operation, body, root, span[0], needs, 0, has_pipeline=parameters.PIPELINE in named)
     return search, Document(body=body, plans=(plan,))
 
 
@@ -149,7 +149,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 
 
 def _search(
-    backend: str, body: bytes, root: Members, start: int, needs: Needs, index: int, *, has_pipeline: bool
+    operation: Operation, body: bytes, root: Members, start: int, needs: Needs, index: int, *, has_pipeline: bool
 ) -> tuple[Search, Plan]:
     """Raises UnsupportedError."""
     _check_root(body, root)
@@ -167,13 +167,15 @@ def _search(
     field = ranking.field if needs.vector_name is None else needs.vector_name
     vector = plan_vector(body, root, start, field, needs)
     # OpenSearch returns in ``fields`` only what ``_source`` selects.
-    is_opensearch = backend == calls.OPENSEARCH
+    is_opensearch = operation.backend == calls.OPENSEARCH
     is_of_source = vector.is_in_source or (is_opensearch and vector.edit is not None)
     shown = listed_fields(body, root, FIELDS)[1] if is_opensearch else ()
     source = plan_source(body, root, start, needs, field if is_of_source else "", shown)
+    is_sampled = ranking.neighbours is not None and not ranking.is_global and calls.may_be_several(operation.collection)
+    sample = ((start + 1, start + 1, _SAMPLE % ranking.neighbours),) if is_sampled else ()
     plan = Plan(
         index=index, start=start, query=ranking.query, top_k=top_k, size=size, offset=offset if skipped else None,
-        neighbours=ranking.neighbours, is_global=ranking.is_global, lifts=ranking.lifts, edits=ranking.edits, source=source, vector=vector,
+        neighbours=ranking.neighbours, is_global=ranking.is_global, is_sampled=is_sampled, lifts=ranking.lifts, edits=(*ranking.edits, *sample), source=source, vector=vector,
     )  # fmt: skip
     is_comparable = needs.query and field == ranking.field and ranking.query is not None
     search = Search(
@@ -256,9 +258,8 @@ def _item(
         if operation.collection and named not in {"", operation.collection}:
             return None  # what is learned of one index says nothing of another one
         span = trimmed(body, lines[1])
-        return _search(
-            operation.backend, body, members_of(body, span), span[0], needs, index, has_pipeline=has_pipeline
-        )
+        own = replace(operation, collection=named or operation.collection or calls.EVERY_INDEX)
+        return _search(own, body, members_of(body, span), span[0], needs, index, has_pipeline=has_pipeline)
     except (UnsupportedError, ValueError):  # ValueError: no object, or a repeated key; the server answers
         return None
 
@@ -274,11 +275,8 @@ def _named(body: bytes, line: Span) -> str:
     span = trimmed(body, line)
     if span[0] >= span[1]:
         return ""
-    index = present(body, fields := read_object(body, span, _HEADER), "index")
-    if index is None:
-        return ""
-    is_list = body[fields["index"].value : fields["index"].value + 1] == b"["
-    return ",".join(texts_of(body, index)) if is_list else text_of(body, index)
+    indices = one_or_more(body, read_object(body, span, _HEADER), "index")
+    return ",".join([text_of(body, index) for index in indices])
 
 
 def collections_in(body: bytes) -> frozenset[str]:

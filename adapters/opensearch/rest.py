@@ -44,6 +44,7 @@ from .request import Document, Plan
 from .selection import FIELDS, SOURCE, Product
 
 _MOST_GUESSES = 32_768
+AGGREGATIONS, COUNT = "aggregations", "doc_count"
 _GRAMMAR = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -218,14 +219,20 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
 
 
 def _counted(text: bytes, plan: Plan, hits: Hits) -> list[Edit]:
-    """The number of neighbours that the client's search finds: as many in each shard, or in all. It is too high only where a shard has fewer."""
-    if plan.neighbours is None or hits.total is None:
+    """The number of neighbours that the client's search finds: as many in each shard, or in all. It is too high only where a shard of a single
+    index has fewer. Raises ValueError.
+    """
+    if plan.neighbours is None:
         return []
-    most, total = plan.neighbours * (1 if plan.is_global else hits.shards), int(text[slice(*hits.total)])
-    if total < most:
-        return []
+    most, edits = plan.neighbours * (1 if plan.is_global else hits.shards), list[Edit]()
+    if plan.is_sampled and AGGREGATIONS in hits.answer:
+        (sample,) = members_of(text, hits.answer[AGGREGATIONS].span).values()
+        most = int(text[slice(*value_spans(members_of(text, sample.span)).get(COUNT, (0, 0)))])
+        edits = [(*span, b"") for span in cuts(hits.answer, {AGGREGATIONS})]
+    if hits.total is None or int(text[slice(*hits.total)]) < most:
+        return edits
     exact = [] if hits.relation is None else [(*hits.relation, b'"eq"')]
-    return [(*hits.total, b"%d" % most), *exact]
+    return [*edits, (*hits.total, b"%d" % most), *exact]
 
 
 def _edits(reply: ReplyDocument, plan: Plan, hits: Sequence[Hit], index: int) -> list[Edit]:

@@ -9,7 +9,7 @@ the members of ``_source`` in another order then. It does not for the values of 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ import orjson
 
 from ..contract import Needs, Reason, UnsupportedError
 from ..wire.json import Members, Span
-from ..wire.json_requests import items_of, present, read_object, text_of, texts_of
+from ..wire.json_requests import items_of, one_or_more, present, read_object, text_of
 from ..wire.json_vectors import Edit
 
 SOURCE, FIELDS, DOC_VALUES = "_source", "fields", "docvalue_fields"
@@ -45,19 +45,9 @@ class Source:
     is_cut: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patterns:
-    """Names with ``*`` for any characters, dots included."""
-
-    names: tuple[str, ...]
-
-    def select(self, field: str) -> bool:
-        """Whether one of them selects the whole field."""
-        return any(_matches(name, field) for name in self.names)
-
-    def touch(self, field: str) -> bool:
-        """Whether one of them may select the field, or a part of it."""
-        return any(_may_reach(name, field) for name in self.names)
+def _touch(patterns: Iterable[str], field: str) -> bool:
+    """Whether one of them may select the field, or a part of it. ``*`` is for any characters, dots included."""
+    return any(_may_reach(pattern, field) for pattern in patterns)
 
 
 def _matches(pattern: str, field: str) -> bool:
@@ -78,8 +68,8 @@ class Selected:
 
     wanted: bool
     listed: Span | None = None
-    includes: Patterns = Patterns(names=())
-    excludes: Patterns = Patterns(names=())
+    includes: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
     hidden: tuple[Span, ...] = ()
 
 
@@ -91,14 +81,14 @@ def plan_source(text: bytes, root: Members, start: int, needs: Needs, vector: st
     selected = read_source(text, root)
     revealed, edits = _revealed(selected, vector)
     required, optional = needs.payload_fields, needs.optional_fields
-    if selected.wanted and not selected.includes.names:
-        touched = [field for field in (*required, *optional) if selected.excludes.touch(field)]
+    if selected.wanted and not selected.includes:
+        touched = [field for field in (*required, *optional) if _touch(selected.excludes, field)]
         _check(touched, required)
         return Source(edits=edits, added=(vector,) if edits else (), is_cut=bool(touched))
     missing = [
         field
         for field in dict.fromkeys((*required, *optional))
-        if not selected.includes.select(field) or selected.excludes.touch(field)
+        if not any(_matches(pattern, field) for pattern in selected.includes) or _touch(selected.excludes, field)
     ]
     added = tuple([field for field in missing if _is_addable(field, selected)])
     _check([field for field in missing if field not in added], required)
@@ -129,16 +119,16 @@ def _forced(text: bytes, root: Members, start: int, names: Sequence[str], needs:
 
 def _revealed(selected: Selected, vector: str) -> tuple[Selected, tuple[Edit, ...]]:
     """The selection without the exclusion of the vector by its own name, and the edits for that."""
-    names = selected.excludes.names
-    others = Patterns(names=tuple([name for name in names if name != vector]))
-    if vector not in names or "." in vector or others.touch(vector):
+    names = selected.excludes
+    others = tuple([name for name in names if name != vector])
+    if vector not in names or "." in vector or _touch(others, vector):
         return selected, ()
     spans = [span for name, span in zip(names, selected.hidden, strict=True) if name == vector]
     return replace(selected, excludes=others), tuple([(*span, _NOTHING) for span in spans])
 
 
 def _is_addable(field: str, selected: Selected) -> bool:
-    is_touched = selected.includes.touch(field) or selected.excludes.touch(field)
+    is_touched = _touch(selected.includes, field) or _touch(selected.excludes, field)
     return _PLAIN.fullmatch(field) is not None and not is_touched
 
 
@@ -167,7 +157,7 @@ def read_source(text: bytes, root: Members) -> Selected:
     if value in {b"true", b"false"}:
         return Selected(wanted=value == b"true")
     if value[:1] in {b'"', b"["}:
-        return Selected(wanted=True, listed=span, includes=_patterns(text, span))
+        return Selected(wanted=True, listed=span, includes=_names(text, one_or_more(text, root, SOURCE)))
     if value[:1] != b"{":
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     fields = read_object(
@@ -176,35 +166,21 @@ def read_source(text: bytes, root: Members) -> Selected:
         ("includes", "include", "excludes", "exclude", "exclude_vectors"),
         reason=Reason.PAYLOAD_SELECTOR,
     )
-    listed, hidden = (_one_of(text, fields, names) for names in (("includes", "include"), ("excludes", "exclude")))
+    if {"includes", "include"} <= fields.keys() or {"excludes", "exclude"} <= fields.keys():
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    included, excluded = (name if name in fields else name[:-1] for name in ("includes", "excludes"))
+    hidden = tuple(one_or_more(text, fields, excluded))
     return Selected(
         wanted=True,
-        listed=listed,
-        includes=_patterns(text, listed),
-        excludes=_patterns(text, hidden),
-        hidden=_places(text, hidden),
+        listed=present(text, fields, included),
+        includes=_names(text, one_or_more(text, fields, included)),
+        excludes=_names(text, hidden),
+        hidden=hidden,
     )
 
 
-def _one_of(text: bytes, fields: Members, names: tuple[str, str]) -> Span | None:
-    if all(name in fields for name in names):
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    return next((span for name in names if (span := present(text, fields, name)) is not None), None)
-
-
-def _patterns(text: bytes, span: Span | None) -> Patterns:
-    if span is None:
-        return Patterns(names=())
-    if text[span[0] : span[0] + 1] == b'"':
-        return Patterns(names=(text_of(text, span),))
-    return Patterns(names=texts_of(text, span))
-
-
-def _places(text: bytes, span: Span | None) -> tuple[Span, ...]:
-    """Those of the names in `_patterns`."""
-    if span is None:
-        return ()
-    return (span,) if text[span[0] : span[0] + 1] == b'"' else tuple(items_of(text, span))
+def _names(text: bytes, spans: Iterable[Span]) -> tuple[str, ...]:
+    return tuple([text_of(text, span) for span in spans])
 
 
 # The vector.
@@ -227,7 +203,7 @@ def plan_vector(text: bytes, root: Members, start: int, field: str, needs: Needs
     if not needs.vectors or not field or "*" in field:
         return Vector(field=field)
     lists = {member: listed_fields(text, root, member) for member in (FIELDS, DOC_VALUES)}
-    if any(Patterns(names=names).touch(field) for _, names in lists.values()):
+    if any(_touch(names, field) for _, names in lists.values()):
         return Vector(field=field, is_read=True)
     if not (needs.whole or read_source(text, root).wanted):  # then nothing of ``fields`` changes
         return Vector(field=field, is_read=True, is_in_source=True)

@@ -131,9 +131,8 @@ class OpenSearchWrites(RestWrites):
     def describe(self, write: Operation, body: bytes) -> Question | None:
         """The request for the description of its index; None for several. Never raises."""
         names = {write.collection} if write.collection else bulk.collections_in(body)
-        targets = [f"/{quote(name, safe='')}" for name in names if name and calls.PATTERN.isdisjoint(name)]
-        is_one = len(names) == len(targets) == 1 and names != {calls.EVERY_INDEX}
-        return Question(method="GET", target=targets[0]) if is_one else None
+        targets = [f"/{quote(name, safe='')}" for name in names if name and not calls.may_be_several(name)]
+        return Question(method="GET", target=targets[0]) if len(names) == len(targets) == 1 else None
 
     def ask_metric(self, write: Operation, body: bytes) -> Question:
         question = self.describe(write, body)

@@ -21,15 +21,17 @@ _INTEGER = re.compile(rb"0|[1-9][0-9]{0,8}")  # servers read 32 bits
 _SWITCHES = {b"true": True, b"false": False, b"null": False}
 
 
-def read_object(text: bytes, span: Span, known: Iterable[str], *, reason: Reason = Reason.UNSUPPORTED_FIELD) -> Members:
-    """The members of an object with ``known`` keys only. ``reason``: of the error for any other value."""
+def read_object(
+    text: bytes, span: Span, known: Iterable[str] | None = None, *, reason: Reason = Reason.UNSUPPORTED_FIELD
+) -> Members:
+    """The members of an object, with ``known`` keys only where they are given. ``reason``: of the error for any other value."""
     try:
         found = members_of(text, span)
     except RepeatedKeyError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:
         raise UnsupportedError(reason) from None
-    if not found.keys() <= set(known):
+    if known is not None and not found.keys() <= set(known):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return found
 
@@ -93,6 +95,14 @@ def items_of(text: bytes, span: Span) -> list[Span]:
         return elements(text, span)
     except ValueError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
+
+
+def one_or_more(text: bytes, found: Members, name: str | None) -> list[Span]:
+    """The elements of a member that is a list, or its only value; none when absent."""
+    span = present(text, found, name)
+    if span is None:
+        return []
+    return items_of(text, span) if text[span[0] : span[0] + 1] == b"[" else [span]
 
 
 def texts_of(text: bytes, span: Span) -> tuple[str, ...]:

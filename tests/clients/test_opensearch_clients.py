@@ -144,6 +144,25 @@ def test_in_mode_on_pages_are_distinct_and_parts_of_the_servers_ranking(world: t
         assert [hit.keys() for hit in page["hits"]["hits"]] == [hit.keys() for hit in own["hits"]["hits"]]
 
 
+@pytest.mark.parametrize("bound", [None, True, False, 8, 200])
+@pytest.mark.parametrize("names", [COPIED, f"{CLEAN},{COPIED}", "c*", "_all"])
+def test_the_total_is_the_servers_own_also_of_several_indices(
+    world: tuple[Product, World], names: str, bound: int | bool | None
+) -> None:
+    """One of the indices has fewer documents than neighbours are requested."""
+    product, urls = world
+    clause: Any = {"field": "v", "query_vector": VECTOR, "k": 2 * BASES, "num_candidates": 200}
+    if product is Product.OPENSEARCH:
+        clause = {"v": {"vector": VECTOR, "k": 2 * BASES}}
+    body = {"query": {"knn": clause}, "size": TOP_K, **({} if bound is None else {"track_total_hits": bound})}
+    given: Any = {"body": body} if product is Product.OPENSEARCH else body
+    own, *others = (client(product, urls[place]).search(index=names, **given) for place in ("direct", *MODES))
+    assert len(set(families(own))) < TOP_K == len(set(families(others[-1])))
+    for other in others:
+        assert {**plain(other)["hits"], "hits": []} == {**plain(own)["hits"], "hits": []}
+        assert plain(other).keys() == plain(own).keys()
+
+
 def test_in_mode_on_pages_follow_each_other(world: tuple[Product, World]) -> None:
     product, urls = world
     on = client(product, urls["on"])

@@ -14,6 +14,7 @@ from typing import Any
 
 from prove.search_nodes import started
 from prove.search_requests import BASES, COPIES, bases, documents
+from servers.java_nodes.__main__ import fetch
 from servers.opensearch.store import Product
 
 from support.process.stack import serve
@@ -28,6 +29,11 @@ PYTHON = {
     "langchain": ("langchain-community==0.4.2", "langchain-elasticsearch==1.0.0", "opensearch-py==3.2.0"),
     "llamaindex": ("llama-index-vector-stores-opensearch==1.3.0", "llama-index-vector-stores-elasticsearch==0.7.0"),
 }
+JAVA = {
+    Product.OPENSEARCH: ("OpenSearch.java", "org.opensearch.client:opensearch-java:3.9.0"),
+    Product.ELASTICSEARCH: ("Elasticsearch.java", "co.elastic.clients:elasticsearch-java:9.5.6"),
+}
+NEEDS = {"js": "npm", "java": "Maven and a JDK"}
 JAVASCRIPT = ("@opensearch-project/opensearch@3.9.0", "@elastic/elasticsearch@9.5.1")
 
 
@@ -41,32 +47,45 @@ def plan() -> dict[str, Any]:
     return {"passages": passages, "query": [round(float(value), 5) for value in query], "count": COUNT}
 
 
-def interpreter(name: str, folder: Path) -> list[str]:
-    """A Python environment's, made once and kept for its versions."""
-    home, wanted = folder / f"search-{name}", "\n".join(PYTHON[name])
+def installed(home: Path, wanted: Sequence[str], *commands: Sequence[str]) -> None:
+    """An environment, made once by these commands and kept for its versions."""
     done = home / ".installed"
-    if not done.exists() or done.read_text() != wanted:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True, timeout=SECONDS)
-        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", *PYTHON[name]]
-        subprocess.run(pip, check=True, timeout=SECONDS)
-        done.write_text(wanted)
-    return [str(home / "bin" / "python"), str(HERE / "stores.py")]
+    if not done.exists() or done.read_text() != "\n".join(wanted):
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        for command in commands:
+            subprocess.run(command, cwd=home, check=True, timeout=SECONDS)
+        done.write_text("\n".join(wanted))
 
 
-def node(folder: Path) -> list[str]:
-    """The JavaScript clients', made once and kept; none without npm."""
-    home, wanted = folder / "search-js", "\n".join(JAVASCRIPT)
+def python(name: str, folder: Path) -> list[str]:
+    home = folder / f"search-{name}"
+    program = str(home / "bin" / "python")
+    pip = [program, "-m", "pip", "install", "--quiet", *PYTHON[name]]
+    installed(home, PYTHON[name], [sys.executable, "-m", "venv", "."], pip)
+    return [program, str(HERE / "stores.py")]
+
+
+def javascript(folder: Path) -> list[str]:
+    """Of both products. Empty without npm."""
     if shutil.which("npm") is None:
         return []
-    done = home / ".installed"
-    if not done.exists() or done.read_text() != wanted:
-        home.mkdir(parents=True, exist_ok=True)
-        (home / "package.json").write_text('{"private": true}\n')
-        npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", *JAVASCRIPT]
-        subprocess.run(npm, cwd=home, check=True, timeout=SECONDS)
-        done.write_text(wanted)
+    home = folder / "search-js"
+    npm = ["npm", "install", "--prefix", ".", "--silent", "--no-audit", "--no-fund", *JAVASCRIPT]
+    installed(home, JAVASCRIPT, npm)
     shutil.copy(HERE / "clients.mjs", home)  # imports are found from the file's own folder
     return ["node", str(home / "clients.mjs")]
+
+
+def java(product: Product, folder: Path) -> list[str]:
+    """Empty without Maven and a JDK, which compiles the source file itself."""
+    if shutil.which("mvn") is None or shutil.which("javac") is None:
+        return []
+    home, (source, artifact) = folder / f"search-java-{product.value}", JAVA[product]
+    installed(home, [artifact])
+    if not list(home.glob("*.jar")):
+        fetch([artifact], home)
+    return ["java", "-cp", f"{home}/*", str(HERE / source)]
 
 
 def faults(seen: Mapping[str, Seen]) -> list[str]:
@@ -96,8 +115,9 @@ def asked(command: Sequence[str], kind: str, url: str, index: str, plan_file: Pa
 def main() -> int:
     """Run; 1 when anything was seen that must not be."""
     folder, status = (ROOT / ".clients").resolve(), 0
-    commands = {f"{name}-{{}}": interpreter(name, folder) for name in PYTHON} | {"js-{}": node(folder)}
+    shared = {name: python(name, folder) for name in PYTHON} | {"js": javascript(folder)}
     for product in Product:
+        commands = {**shared, "java": java(product, folder)}
         with tempfile.TemporaryDirectory() as place, ExitStack() as opened:
             plan_file = Path(place, "plan.json")
             plan_file.write_text(json.dumps(plan()), encoding="utf-8")
@@ -105,10 +125,10 @@ def main() -> int:
             urls = {"direct": url} | {
                 mode: opened.enter_context(serve(url, "--backend", product.value, "--mode", mode))[0] for mode in MODES
             }
-            for pattern, command in commands.items():
-                kind = pattern.format(product.value)
+            for name, command in commands.items():
+                kind = f"{name}-{product.value}"
                 if not command:
-                    sys.stdout.write(f"{kind}: there is no npm here\n")
+                    sys.stdout.write(f"{kind}: SKIPPED, what it is installed with is not here ({NEEDS[name]})\n")
                     continue
                 seen = {
                     mode: asked(command, kind, address, f"{kind}-{mode}", plan_file) for mode, address in urls.items()
@@ -116,7 +136,7 @@ def main() -> int:
                 found = faults(seen)
                 copies = sum(len(set(texts)) < len(texts) for texts in seen["direct"].values())
                 sys.stdout.write(
-                    f"{kind}: {len(seen['direct'])} searches, {copies} with copies directly: {'; '.join(found) or 'as directly; distinct and full'}\n"
+                    f"{kind}: {len(seen['direct'])} calls, {copies} with copies directly: {'; '.join(found) or 'as directly; distinct and full'}\n"
                 )
                 status |= int(bool(found) or not copies)
     return status

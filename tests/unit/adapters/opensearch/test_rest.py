@@ -24,8 +24,8 @@ def hit(rank: int, **members: Any) -> Stored:
     )
 
 
-def talked(server: Server, members: Any, needs: Needs = NEEDS) -> tuple[SearchCall, Reply]:
-    operation = Operation(backend="elasticsearch", name="search", collection="docs")
+def talked(server: Server, members: Any, needs: Needs = NEEDS, index: str = "docs") -> tuple[SearchCall, Reply]:
+    operation = Operation(backend="elasticsearch", name="search", collection=index)
     call = ADAPTER.parse_request(operation, json.dumps({**KNN, **members}).encode(), needs)
     return call, ADAPTER.parse_reply(call, server.answer(ADAPTER.widen(call, [9])))
 
@@ -119,6 +119,31 @@ def test_the_total_is_that_of_the_clients_own_neighbours(
     answer = json.loads(ADAPTER.trim(call, reply, [np.arange(3)]))
     found = answer["hits"]["total"]
     assert (found if is_plain else found["value"]) == expected
+
+
+SEVERAL = ("a,b", "logs-*", "_all")
+
+
+@pytest.mark.parametrize("index", ["docs", *SEVERAL])
+@pytest.mark.parametrize(
+    ("total", "sample", "expected"), [(40, 14, (14, "eq")), (14, 14, (14, "eq")), (5, 14, (5, "gte"))]
+)
+def test_of_several_indices_the_server_counts_the_clients_neighbours(
+    index: str, total: int, sample: int, expected: tuple[int, str]
+) -> None:
+    call, _ = talked(Server(hits=()), {"knn": None, "query": {"knn": KNN["knn"]}}, index=index)
+    widened = json.loads(ADAPTER.widen(call, [9]))
+    assert widened.get("aggs", {}).get("_vecsieve", {}).get("sampler") == (
+        {"shard_size": 10} if index in SEVERAL else None
+    )
+    body = Server(hits=tuple(map(hit, range(9))), total=total).answer(b'{"size":9,"fields":["vec"]}')
+    body = body.replace(b'"eq"', b'"%s"' % expected[1].encode())
+    if index in SEVERAL:
+        counted = b'{"sampler#_vecsieve":{"doc_count":%d,"filter#n":{"doc_count":%d}}}' % (sample, sample)
+        body = body.replace(b'{"_id":{"hits":[]}}', counted)
+        answer = json.loads(ADAPTER.trim(call, ADAPTER.parse_reply(call, body), [np.arange(3)]))
+        assert "aggregations" not in answer
+        assert answer["hits"]["total"] == {"value": expected[0], "relation": expected[1]}
 
 
 def test_a_total_that_was_counted_to_a_bound_is_exact_below_it() -> None:
