@@ -103,7 +103,7 @@ other-words: .venv/.installed
 	PYTHONPATH=tests:.:$${PYTHONPATH:-.} $(BIN)/python -m quality.other_words $${EMBED:?names module:function} $(EMBEDDINGS)
 
 # Every major of Pinecone's Python and TypeScript clients, each in an environment of its own; needs npm. An older Chroma. Stores and
-# JavaScript clients of OpenSearch and Elasticsearch.
+# clients of OpenSearch and Elasticsearch; those for Java need Maven and a JDK of 17 or newer.
 clients: .venv/.installed
 	$(BIN)/python -m tests.pinecone_majors
 	$(BIN)/python -m tests.chroma_older
