@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -172,7 +173,7 @@ REST_DIALECTS = {
 REST_DIALECTS["elasticsearch"] = RestDialect(
     conversations=opensearch_bodies.conversations,
     path=opensearch_bodies.PATHS[0],
-    declared=frozenset({"size", "from", "_source", "fields", "k", "num_candidates", "pagination_depth"}),
+    declared=frozenset({"size", "from", "_source", "fields", "aggs", "k", "num_candidates", "pagination_depth"}),
     nested=frozenset({"query", "knn", "neural", "vec", "retriever", "hybrid"}),
     content={"size": 5, "from": "absent", "_source": True, "fields": ["vec"]},
     plain={"size": 5, "from": "absent", "_source": True, "fields": "absent", "stored_fields": "absent"},
@@ -185,6 +186,7 @@ REST_DIALECTS["elasticsearch"] = RestDialect(
     payload="_source",
     hidden=without_fields,
     by_get=True,
+    added=re.compile(rb',"aggregations":\{"_vecsieve":\{"doc_count":\d+,"n":\{"doc_count":\d+}}}'),
 )
 REST_DIALECTS["opensearch"] = replace(
     REST_DIALECTS["elasticsearch"], conversations=partial(opensearch_bodies.conversations, is_opensearch=True)

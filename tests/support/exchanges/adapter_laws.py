@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +31,7 @@ class Dialect:
 
     ``path``: one of its searches. ``declared``: the members or fields that widening may change in each search. ``content``: laid over a request
     of ``content_of`` (None: of any operation), it leaves nothing to widen. Over a ``query``: ``plain`` wants no vectors, ``bare`` no payload
-    either, ``payloads`` want some payload. ``noise``: pieces of replies.
+    either, ``payloads`` want some payload. ``noise``: pieces of replies. ``added``: what the reply to any widened search has in addition.
     """
 
     conversations: Callable[..., st.SearchStrategy[Conversation]]
@@ -42,6 +43,7 @@ class Dialect:
     bare: dict[str, Any]
     payloads: st.SearchStrategy[dict[str, Any]]
     noise: tuple[bytes, ...]
+    added: re.Pattern[bytes] = re.compile(rb"(?!)")
 
     def undeclared(self, body: bytes, operation: str) -> object:
         """What widening must leave of a request."""

@@ -60,8 +60,17 @@ class Server:
         return (
             f'{space}{{"took":5,"timed_out":false,"_shards":{{"total":1,"successful":1,"skipped":0,"failed":0}},'
             f'"hits":{{"total":{{"value":{self._total(request)},"relation":"eq"}},"max_score":{top},'
-            f'"hits":[{inside}]}},"aggregations":{{"_id":{{"hits":[]}}}}}}'
+            f'"hits":[{inside}]}}{self._sampled(request)},"suggest":{{"_id":{{"hits":[]}}}}}}'
         )
+
+    def _sampled(self, request: dict[str, Any]) -> str:
+        """Of an aggregation that samples a shard: no other is modelled."""
+        if "aggs" not in request:
+            return ""
+        ((name, sampled),) = request["aggs"].items()
+        total = len(self.hits) if self.total is None else self.total
+        count = min(total, sampled["sampler"]["shard_size"])
+        return f',"aggregations":{{"{name}":{{"doc_count":{count},"n":{{"doc_count":{count}}}}}}}'
 
     def _total(self, request: dict[str, Any]) -> int:
         total = len(self.hits) if self.total is None else self.total
