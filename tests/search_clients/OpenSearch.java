@@ -57,7 +57,7 @@ public final class OpenSearch {
             seen.put("count", List.of(String.valueOf(client.count(c -> c.index(index).query(PAGES)).count())));
             seen.put("scroll", scrolled(client, index));
             String pit = client.createPit(p -> p.index(index).keepAlive(MINUTE)).pitId();
-            seen.put("point in time", ids(client.search(s -> s.pit(Pit.of(p -> p.id(pit).keepAlive("1m"))).size(count)
+            seen.put("point in time", ids(client.search(s -> s.pit(Pit.of(p -> p.id(pit).keepAlive("1m"))).size(count).source(f -> f.fetch(false))
                 .sort(o -> o.field(f -> f.field("page").order(SortOrder.Asc))), JsonNode.class).hits()));
             client.deletePit(p -> p.pitId(pit));
         }
