@@ -65,12 +65,15 @@ class Ranking(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """``offset``: the rank before the first requested result; ``window``: of the last one. ``depth``: levels of clauses that may follow."""
+    """``offset``: the rank before the first requested result; ``window``: of the last one. ``depth``: levels of clauses that may follow.
+    ``is_moved``: whether the body has what the query string said, perhaps another size than its own.
+    """
 
     text: bytes
     offset: int
     window: int
     depth: int
+    is_moved: bool
 
     @property
     def size(self) -> int:
@@ -159,11 +162,15 @@ def _of_field(reader: Reader, span: Span, *, is_embedded: bool = False) -> Ranki
 
 
 def _of_named_knn(reader: Reader, span: Span, *, is_global: bool = True) -> Ranking:
-    """Elasticsearch's form: as a query, beside the query, and as a retriever. Without ``k`` it finds ``size`` neighbours."""
+    """Elasticsearch's form: as a query, beside the query, and as a retriever. Without ``k`` it finds ``size`` neighbours; beside the query as
+    many as the body says, whatever the query string does.
+    """
     text = reader.text
     fields = read_object(text, span, _NAMED_KNN_MEMBERS)
     vector = present(text, fields, "query_vector")
     k, candidates = (present(text, fields, name) for name in ("k", "num_candidates"))
+    if k is None and is_global and reader.is_moved:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     at = span[0] + 1, span[0] + 1
     ranking = Ranking(
         text_of(text, required(text, fields, "field")),

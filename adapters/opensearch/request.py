@@ -159,7 +159,7 @@ def _search(
     if not top_k:  # aggregations alone
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     check_page(top_k, skipped)
-    reader = Reader(body, skipped, skipped + top_k, needs.bounds.nesting)
+    reader = Reader(body, skipped, skipped + top_k, needs.bounds.nesting, operation.query is not None)
     ranking = ranking_of(reader, root)
     _check_pipeline(body, root, ranking, has_pipeline=has_pipeline)
     if any(present(body, root, name) is not None for name in _COUNTED):

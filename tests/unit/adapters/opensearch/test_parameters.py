@@ -91,6 +91,15 @@ def test_a_body_that_the_server_may_refuse_is_not_mended_by_the_query_string(mem
     assert caught.value.reason is Reason.AMBIGUOUS_FIELD
 
 
+def test_neighbours_that_follow_the_bodys_own_size_are_not_counted_by_the_query_strings() -> None:
+    """Elasticsearch reads them before the query string, but for the query `knn`."""
+    clause = {"field": "vec", "query_vector": [0.5]}
+    assert parsed("pretty", knn=clause).searches[0].top_k == 10
+    assert parsed("size=5", knn={**clause, "k": 9}).searches[0].top_k == 5
+    with pytest.raises(UnsupportedError):
+        parsed("size=5", size=3, knn=clause)
+
+
 def test_a_batch_has_no_members_that_move() -> None:
     assert len(parsed("typed_keys=true", "/docs/_msearch").searches) == 1
     with pytest.raises(UnsupportedError):
