@@ -119,28 +119,6 @@ async def test_a_fault_of_the_widened_call_is_never_the_clients(name: str) -> No
         assert messages(database).count(search()) == 2, "the direct one, and the replay: once"
 
 
-@pytest.mark.parametrize(
-    ("vectors", "reasons"),
-    [
-        ([[0.0] * 4] * 6, {}),
-        ([None] * 6, {"no_vectors": 1.0}),
-        ([[]] * 6, {"no_vectors": 1.0}),
-        ([[1.0] * 4, [1.0] * 3, [1.0] * 2, None, [1.0] * 4, [0.0] * 4], {}),
-        ([[float("nan")] * 4] * 6, {"no_vectors": 1.0}),
-    ],
-)
-async def test_vectors_that_cannot_be_compared_leave_the_backends_own_page(
-    vectors: list[list[float] | None], reasons: dict[str, float]
-) -> None:
-    async with in_front(answering(points(*vectors))) as (database, proxy):
-        through = await query(proxy.port, search(2))
-        assert ids(through) == [0, 1]
-        found = pb.QueryResponse.FromString(through.messages[0]).result
-        assert not any(point.HasField("vectors") for point in found), "what was asked for on our account is gone"
-        assert proxy.failed_open() == reasons
-        assert search(2) not in messages(database), "the plain page came from the pool"
-
-
 async def test_a_quota_that_is_spent_is_the_answer_and_the_original_is_not_sent_on_top() -> None:
     exhausted = refusing(grpc.StatusCode.RESOURCE_EXHAUSTED, "slow down, 100% ☃", RETRY)
     async with in_front(exhausted) as (database, proxy):

@@ -45,14 +45,6 @@ async def test_an_old_connection_answers_all_that_was_asked_at_once() -> None:
         await client.close()
 
 
-async def test_without_an_age_a_connection_stays() -> None:
-    async with FaultyUpstream(answering(reply(b"ok"))) as database, bare_relay(database.url) as relay:
-        client = await RawClient.connect(relay.port)
-        await asyncio.sleep(0.1)
-        assert not await asked(client)
-        await client.close()
-
-
 async def test_under_load_no_request_is_lost_to_the_age_of_its_connection() -> None:
     connections = 0
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from support.grpc.calls import Pairs, ask
+from support.grpc.calls import ask
 from support.grpc.upstream import Arrived, Context, grpc_upstream
 from support.qdrant import scripted_grpc
 from support.qdrant.limited import Limited, ended, limited, status, statuses
-from support.qdrant.scripted_grpc import before, in_front, query, search, widened
-
-RETRY: Pairs = (("retry-after", "7"),)
+from support.qdrant.scripted_grpc import before, query, search, widened
 
 
 @pytest.mark.parametrize("copies", [1, 10])
@@ -64,29 +62,6 @@ async def test_a_refused_search_is_the_clients_answer_and_the_next_ones_go_as_th
     async with limited(database, mode="on") as (_, proxy):
         assert await statuses(proxy.port, 4) == [200, 429, 429, 429]
         assert (database.served, database.refused, database.widened) == (1, 3, 2)
-
-
-async def test_one_pool_grows_and_the_next_are_asked_for_at_once() -> None:
-    database = Limited(reads=None, copies=10)
-    async with limited(database, mode="on") as (_, proxy):
-        await statuses(proxy.port, 20)
-        assert database.served == 21
-        assert proxy.count("own_reads_total", kind="grow") == 1
-        assert proxy.count("own_reads_withheld_total", reason="budget") == 0
-
-
-async def exhausted(_: Arrived, context: Context, __: bytes) -> None:
-    await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "Rate limiting exceeded", RETRY)
-
-
-async def test_over_grpc_a_refusal_is_the_clients_answer_and_the_next_calls_go_as_they_came() -> None:
-    async with in_front(exhausted) as (database, proxy):
-        refused = await query(proxy.port)
-        assert (refused.code, refused.trailing) == (grpc.StatusCode.RESOURCE_EXHAUSTED, RETRY)
-        for _ in range(3):
-            assert (await query(proxy.port)).code is grpc.StatusCode.OK
-        assert len(widened(database)) == 1
-        assert proxy.count("bypass_total", backend="qdrant", reason="quota") == 3
 
 
 async def test_over_grpc_a_refusal_of_another_call_to_the_collection_counts_as_well() -> None:

@@ -17,8 +17,6 @@ from support.pinecone.model import Service, Stored
 from support.process.running import Running, running, until
 from support.qdrant.scripted import JSON
 from vecsieve.proxy.search.hedge import HedgeTimes
-from vecsieve.proxy.search.limits import CONSECUTIVE
-from vecsieve.proxy.telemetry.labels import BreakerState
 
 Handler = Callable[[Talk, Received], Awaitable[bool]]
 """Answers a lookup; True when the connection may go on."""
@@ -190,16 +188,6 @@ async def test_whatever_a_lookup_ends_in_the_client_gets_what_texts_select(handl
         assert looked(proxy, result) == 1
         assert proxy.failed_open() == {}
         assert proxy.count("extra_read_units_total", backend="pinecone") == 0
-
-
-async def test_lookups_that_keep_failing_are_left_out_for_a_while_and_searches_go_on() -> None:
-    async with FaultyUpstream(pinecone(broken)) as upstream, behind(upstream) as proxy:
-        for _ in range(CONSECUTIVE + 2):
-            assert told(await raw_exchange(proxy.port, search())) == (FIRSTS, OWN_UNITS)
-        assert len(lookups(upstream)) == CONSECUTIVE
-        assert (looked(proxy, "status"), looked(proxy, "breaker")) == (CONSECUTIVE, 2)
-        assert proxy.failed_open() == {}
-        assert proxy.process.breaker.state is BreakerState.CLOSED
 
 
 async def test_in_shadow_the_answer_is_upstreams_and_the_bill_is_shown() -> None:

@@ -268,16 +268,6 @@ async def test_paths_are_matched_as_the_database_routes_them_and_forwarded_as_th
         assert database.requests[0].line == b"POST " + target + b" HTTP/1.1"
 
 
-async def test_a_deployment_prefix_is_looked_through() -> None:
-    async with upstream() as database, running(database.url, upstream={"path_prefix": "/db"}) as proxy:
-        assert ids(await raw_exchange(proxy.port, request(search(), target=b"/db/collections/c/points/query"))) == [
-            0,
-            2,
-            3,
-        ]
-        assert ids(await raw_exchange(proxy.port, request(search()))) == [0, 1, 2], "outside the prefix nothing is ours"
-
-
 @pytest.mark.parametrize(
     ("path", "prefix", "sent", "forwarded"),
     [

@@ -12,7 +12,7 @@ from qdrant_client import grpc as pb
 
 from support.grpc.calls import Pairs, ask
 from support.grpc.raw import framed, raw_call
-from support.grpc.upstream import Arrived, Context, echo, ending, grpc_upstream
+from support.grpc.upstream import echo, ending, grpc_upstream
 from support.network.faulty_upstream import FaultyUpstream, raw_exchange
 from support.process.running import Running, running, until
 from support.qdrant.scripted import honest as honest_rest
@@ -30,7 +30,6 @@ from support.qdrant.scripted_grpc import (
     query,
     scripted,
     search,
-    upsert,
     widened,
 )
 
@@ -107,25 +106,6 @@ async def test_a_bad_override_is_an_invalid_argument_that_repeats_nothing(metada
         assert refused.details
         assert not database.calls
         assert proxy.count("local_errors_total", backend="qdrant", kind="bad_request") == 1
-
-
-async def test_a_forbidden_override_is_refused() -> None:
-    async with in_front(forbidden_overrides=("mode",)) as (database, proxy):
-        refused = await query(proxy.port, metadata=(("x-vecsieve-mode", "off"),))
-        assert refused.code is grpc.StatusCode.INVALID_ARGUMENT
-        assert not database.calls
-
-
-@pytest.mark.parametrize("method", [UPSERT, "/no.Such/Method"])
-async def test_overrides_on_other_calls_are_stripped_and_change_nothing(method: str) -> None:
-    async with (
-        grpc_upstream(Upsert=echo, Method=echo) as database,
-        before(database.address) as proxy,
-    ):
-        metadata: Pairs = (("x-vecsieve-mode", "nonsense"), ("x-own", "1"))
-        seen = await ask(f"127.0.0.1:{proxy.port}", "unary_unary", (upsert(1),), method=method, metadata=metadata)
-        assert seen.messages == (upsert(1),)
-        assert database.calls[0].own_metadata() == (("x-own", "1"),)
 
 
 MMR = pb.Query(
@@ -243,21 +223,6 @@ async def test_every_call_is_logged_once_without_what_the_client_sent(caplog: py
         assert [entry.ended.response_bytes for entry in proxy.log][1:] == [1 + len(CANARY)] * 2
         assert CANARY not in repr(proxy.log)
         assert CANARY not in caplog.text
-
-
-async def test_a_call_without_a_message_is_the_databases_to_refuse() -> None:
-    async def refuse(call: Arrived, context: Context) -> None:
-        await call.read(context)
-        await context.abort(grpc.StatusCode.INTERNAL, "Missing request message.")
-
-    async with grpc_upstream(Query=refuse) as database, before(database.address) as proxy:
-        seen = [
-            await ask(f"127.0.0.1:{port}", "stream_unary", (), method="/qdrant.Points/Query")
-            for port in (database.port, proxy.port)
-        ]
-        assert seen[1] == seen[0]
-        assert seen[0].details == "Missing request message."
-        assert [call.messages for call in database.calls] == [[], []]
 
 
 async def test_metadata_that_cannot_be_passed_on_is_refused_once_and_nothing_is_sent() -> None:
