@@ -157,18 +157,10 @@ def _vectors(document: ReplyDocument, plan: Plan, hits: Sequence[Hit]) -> npt.ND
     """(n, d), NaN rows for hits without a usable vector."""
     if not plan.vector.is_read:
         return np.empty((len(hits), 0), np.float32)
-    read, member = (_in_source, SOURCE) if plan.vector.is_in_source else (_array, FIELDS)
-    arrays = [read(document, plan.vector.field, hit.value(member)) for hit in hits]
-    return decode_matrix(arrays)[0]
-
-
-def _array(document: ReplyDocument, field: str, fields: Span | None) -> bytes:
-    return b"" if fields is None else _first(document, value_spans(members_of(document.text, fields)).get(field))
-
-
-def _in_source(document: ReplyDocument, field: str, source: Span | None) -> bytes:
-    """Raises ValueError."""
-    return b"" if source is None else _first(document, at_path(document.text, source, field))
+    member = SOURCE if plan.vector.is_in_source else FIELDS  # in the latter a path is one name
+    spans = [hit.value(member) for hit in hits]
+    found = [None if span is None else at_path(document.text, span, plan.vector.field) for span in spans]
+    return decode_matrix([_first(document, span) for span in found])[0]
 
 
 def _first(document: ReplyDocument, span: Span | None) -> bytes:
