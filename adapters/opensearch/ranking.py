@@ -339,6 +339,7 @@ def _of_retriever(reader: Reader, span: Span) -> Ranking:
     name, inside = _only_member(reader.text, span)
     reader = reader.deeper()
     if name == "knn":
+        required(reader.text, read_object(reader.text, inside), "k")  # the server refuses the retriever without it
         return _of_named_knn(reader, inside)
     if name == "standard":
         return _of_standard(reader, inside)

@@ -209,6 +209,7 @@ def test_a_script_names_its_vectors(source: str, params: dict[str, Any], field: 
         ({"query": OS_KNN, "knn": ES_KNN, "retriever": {"knn": ES_KNN}}, Reason.UNSUPPORTED_FIELD),
         ({"query": OS_KNN, "size": None}, Reason.AMBIGUOUS_FIELD),
         ({"knn": {**ES_KNN, "num_candidates": 9}}, Reason.AMBIGUOUS_FIELD),
+        ({"retriever": {"knn": {"field": "v", "query_vector": QUERY, "num_candidates": 50}}}, Reason.AMBIGUOUS_FIELD),
         ({"query": {"bool": {"must": [{"semantic": {"field": "t", "query": "x"}}, MATCH]}}}, Reason.UNSUPPORTED_FIELD),
         ({"query": OS_KNN, "size": "5"}, Reason.AMBIGUOUS_FIELD),
         ({"query": {**OS_KNN, **MATCH}}, Reason.AMBIGUOUS_FIELD),
