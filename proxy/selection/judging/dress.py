@@ -1,7 +1,8 @@
 """What reading sets aside, and what counts nevertheless where two texts differ in it.
 
 Case within a sentence: china and China, AIDS and aids, `der Gefangene floh` and `der gefangene Floh`. Only of a heading whose words all begin with a
-capital it says nothing. Articles, brackets, and the files of relative links, where both texts have them: a second dose is not the second dose.
+capital it says nothing. Articles, brackets, emphasis, and the files of relative links, where both texts have them: a second dose is not the second
+dose, and of four answers one is bold.
 Points of Arabic and Hebrew, which most texts leave out: where both write them, they are part of the word.
 """
 
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..reading.marks import BRACKETS, POINTS, QUOTES, TATWEEL, linked_files
+from ..reading.marks import BRACKETS, POINTS, QUOTES, TATWEEL, linked_files, stressed
 from ..reading.text import OPENERS, Passage
 from ..reading.words import IS_SPACELESS
 from .covering import Run
@@ -45,12 +46,17 @@ def difference(
         words = _other_dress(mine, run, texts[run.text])
         if words is not None:
             return Difference(*words, run.text)
+    numbers = dict.fromkeys(run.text for run in runs)
+    for number in numbers:
+        phrases = _other_emphasis(raw, raws[number])
+        if phrases is not None:
+            return Difference(*phrases, number)
     own = _marked(raw)
     if not own:
         return None
     known: dict[str, tuple[str, int]] = {}
     forms: set[str] = set()
-    for number in dict.fromkeys(run.text for run in runs):
+    for number in numbers:
         for bare, words_ in _marked(raws[number]).items():
             forms |= words_
             known.setdefault(bare, (min(words_), number))
@@ -62,6 +68,14 @@ def difference(
         ),
         None,
     )
+
+
+def _other_emphasis(raw: str, other: str) -> tuple[str, str] | None:
+    """A phrase that is emphasised here alone, and one of the same text that is emphasised there alone."""
+    mine = stressed(raw)
+    theirs = stressed(other) if mine else mine
+    more, less = ([phrase for phrase in phrases if phrase in raw.lower()] for phrases in (mine - theirs, theirs - mine))
+    return (min(more), min(less)) if more and less else None
 
 
 def _marked(text: str) -> dict[str, set[str]]:

@@ -151,7 +151,7 @@ def lines_of(text: str, *, exact: bool = False) -> list[Line]:
                 row,
                 before,
                 is_after_blank=is_after_blank,
-                is_before_blank=place + 1 < len(rows) and not rows[place + 1].strip(),
+                after=rows[place + 1] if place + 1 < len(rows) else "#",
                 is_code=is_fenced or (has_settings and _is_setting(row)) or _goes_on(found, row, is_after_blank),
             )
         if line is None:
@@ -213,7 +213,7 @@ def _title(row: str, *, exact: bool) -> str | None:
     return " ".join(said)
 
 
-def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool, is_before_blank: bool = False) -> Line | None:
+def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool, after: str = "#") -> Line | None:
     """The line; None for a quote mark alone."""
     words = row.strip()
     cells = _cells(words) if "|" in words or ";" in words or "," in words or "\t" in words else ()
@@ -231,8 +231,8 @@ def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool, is_befo
         words = _QUOTED.sub("", words)
         if not words:
             return None
-    # One # alone before a line of text is a comment, or a setting that is off.
-    heading = _HEADING.match(words) if words[:2] == "##" or (words[:1] == "#" and is_before_blank) else None
+    # One # before a command or a setting is a comment, or a setting that is off.
+    heading = _HEADING.match(words) if words[:2] == "##" or (words[:1] == "#" and _is_text(after)) else None
     if heading is not None:
         return Line(Kind.PROSE, _lowered(heading[1].rstrip("#").rstrip()), breaks=True, is_quoted=is_quoted)
     bare = _BULLET.sub("", words)
@@ -241,6 +241,12 @@ def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool, is_befo
     return Line(
         Kind.PROSE, _lowered(bare), breaks=breaks, indent=indent if is_item else 0, is_quoted=is_quoted, is_item=is_item
     )
+
+
+def _is_text(row: str) -> bool:
+    """Whether a line is blank or prose, as behind a heading."""
+    is_prose = row[:1] != "#" and _WORDY.search(row) is not None
+    return not row.strip() or (is_prose and _STATEMENT.match(row) is None and _COMMAND.match(row) is None)
 
 
 def is_command(words: str) -> bool:

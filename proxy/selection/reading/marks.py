@@ -70,15 +70,20 @@ _METADATA = re.compile("\\A\\s*+<document_metadata>\\n((?:\\w{1,40}:[^\\n]{0,500
 _WHERE = re.compile(
     "^(?:sourceDocument|source|title|url|author|published|created|updated):.*\\n", re.MULTILINE | re.IGNORECASE
 )
-_STRUCK = re.compile("<(del|s|strike)>([^<>]{1,2000})</\\1>|~~([^~\\n]{1,2000})~~", re.IGNORECASE)
+_STRUCK = re.compile(
+    "<(del|s|strike)>([^<>]{1,2000})</\\1>|~~([^~\\n]{1,2000})~~|<span\\s[^<>]{0,300}?line-through[^<>]{0,300}+>([^<>]{1,2000})</span>",
+    re.IGNORECASE,
+)
 _ANCHOR = re.compile(
     "<a\\s[^<>]{0,300}?href\\s*+=\\s*+(?:\"([^\"<>]{0,2000})\"|'([^'<>]{0,2000})'|([^\\s\"'<>]{1,2000}+))[^<>]{0,300}+>([^<>]{0,2000}+)</a>",
     re.IGNORECASE,
 )
+_IMAGE = re.compile("<img\\s[^<>]{0,300}?src\\s*+=\\s*+[\"']?+([^\\s\"'<>]{1,2000}+)", re.IGNORECASE)
 _ANCHOR_TAG = re.compile(f"</?a{_ATTRIBUTES}", re.IGNORECASE)
 _LINK = re.compile('!?\\[([^\\[\\]\\n]{0,500})\\]\\(([^()\\s]{1,2000})(?:\\s+"[^"\\n]{0,200}")?\\)')
 _ABSOLUTE = re.compile("[a-zA-Z][a-zA-Z0-9+.-]*:")
 _EMPHASIS = re.compile("(?<![\\w*\\\\])(\\*{1,3})(?=[^\\s*])([^*\\n]{1,500}?)(?<=[^\\s*])\\1(?![\\w*])")
+_STRESSED = re.compile("<(b|strong|i|em|u|mark)>([^<>]{1,500})</\\1>", re.IGNORECASE)
 _UNDERSCORED = re.compile("(?<![\\w\\\\])(_{1,2})(?=[^\\s_])([^_\\n]{1,500}?)(?<=[^\\s_])\\1(?!\\w)")
 _BOX = re.compile("^([^\\S\\n]*+(?:[-*+][^\\S\\n]++)?)\\[([ xX])\\](?=\\s)", re.MULTILINE)
 _BREAK = re.compile("(?<=[^\\W\\d_])-[^\\S\\n]*+\\n[^\\S\\n]*+(?=[^\\W\\d_A-Z])")
@@ -205,7 +210,7 @@ def _spoken(found: re.Match[str]) -> str:
 
 
 def _struck(found: re.Match[str]) -> str:
-    return " ".join(STRUCK + word for word in (found[2] or found[3] or "").split())
+    return " ".join(STRUCK + word for word in (found[2] or found[3] or found[4]).split())
 
 
 def _with_target(words: str, target: str) -> str:
@@ -213,15 +218,29 @@ def _with_target(words: str, target: str) -> str:
 
 
 def linked_files(text: str) -> Iterator[tuple[str, str]]:
-    """The words of each relative link, and the name of the file that it leads to: folders differ where a page was moved."""
-    if "](" not in text and "href" not in text.lower():
+    """The words of each relative link, none of an image in HTML, and the name of the file that it leads to: folders differ where a page was moved. Its
+    query or place is a name of its own.
+    """
+    if "](" not in text and "<" not in text:
         return
     found = [(link[1], link[2]) for link in _LINK.finditer(text)]
     found += [(link[4], link[1] or link[2] or link[3] or "") for link in _ANCHOR.finditer(text)]
+    found += [("", image[1]) for image in _IMAGE.finditer(text)]
     for words, target in found:
-        name = re.split("[?#]", target, maxsplit=1)[0].rstrip("/").rpartition("/")[2]
-        if name and not _ABSOLUTE.match(target):
-            yield words, name
+        if _ABSOLUTE.match(target):
+            continue
+        path, mark, place = re.split("([?#])", f"{target}#", maxsplit=1)
+        for key, name in ((words, path.rstrip("/").rpartition("/")[2]), (words + mark, place.rstrip("#"))):
+            if name:
+                yield key, name
+
+
+def stressed(text: str) -> set[str]:
+    """What is emphasised, in small letters."""
+    if "*" not in text and "_" not in text and "<" not in text:
+        return set()
+    patterns = (_EMPHASIS, _UNDERSCORED, _STRESSED)
+    return {found[2].strip(" .,:;").lower() for pattern in patterns for found in pattern.finditer(text)}
 
 
 def _interval(found: re.Match[str]) -> str:

@@ -6,6 +6,7 @@ apart, no compounds, no spellings. So it never proves that a text leaves; it onl
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from array import array
@@ -16,6 +17,10 @@ from .words import IS_SPACELESS, SPACELESS
 _FOLDED = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for code in range(0x80)) + bytes(
     range(0x80, 0x100)
 )
+# Markup, and a word that a line's end divides, as reading removes them.
+_TAG = re.compile("<[^<>]{1,300}+>")
+_BROKEN = re.compile("(?<=[^\\W\\d_])-[ \\t]*+\\n[ \\t]*+(?=[^\\W\\d_A-Z])")
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 # Marks of prose beyond ASCII.
 _MARKS = re.compile("[\u2000-\u206f\u00a0«»·]")
 _WORD = re.compile(f"[{SPACELESS}]|[^\\W{SPACELESS}]+")
@@ -56,11 +61,17 @@ class Outline:
 
 
 def _words(raw: str) -> list[str]:
-    """The words in order, without case and English articles; characters of scripts without blanks."""
+    """The words in order, without case, markup and English articles; characters of scripts without blanks."""
+    if "<" in raw:
+        raw = _TAG.sub(" ", raw)
+    if "&" in raw:
+        raw = html.unescape(raw)
+    if "-" in raw and "\n" in raw:
+        raw = _BROKEN.sub("", raw)
     if raw.isascii():
         folded = raw.encode().translate(_FOLDED).decode()
     else:
-        folded = _MARKS.sub(" ", unicodedata.normalize("NFC", raw))
+        folded = _MARKS.sub(" ", _INVISIBLE.sub("", unicodedata.normalize("NFC", raw)))
         if IS_SPACELESS.search(folded):
             return _WORD.findall(folded.lower())
         folded = folded.encode().translate(_FOLDED).decode().lower()

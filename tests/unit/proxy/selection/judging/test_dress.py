@@ -59,6 +59,28 @@ def test_case_within_a_sentence_counts_unless_it_is_a_heading(kept: str, text: s
 @pytest.mark.parametrize(
     ("kept", "text", "leaves"),
     [
+        ("The leaf takes in **carbon dioxide** or oxygen.", "The leaf takes in carbon dioxide or **oxygen**.", False),
+        ("I <em>never</em> said she took it.", "I never said <em>she</em> took it.", False),
+        ("| **Ajax** | 2 |\n| Feyenoord | 2 |", "| Ajax | 2 |\n| **Feyenoord** | 2 |", False),
+        ("Open the **left** valve first.", "Open the left valve first.", True),
+        ("Open the **left** valve *first*.", "Open the <b>left</b> valve _first_.", True),
+        ("Open the **left** valve *first*.", "Open the **left** valve first.", True),
+        ("Get [the list](get?file=12) here.", "Get [the list](get?file=13) here.", False),
+        ("Read [the guide](guide.md#linux) first.", "Read [the guide](guide.md#windows) first.", False),
+        ("Read [the guide](guide.md#linux) first.", "Read [the guide](docs/guide.md) first.", True),
+        ('<p>Wiring of it</p><img src="/one.png">', '<p>Wiring of it</p><img src="/three.png">', False),
+        ('<p>Wiring of it</p><img src="/one.png">', '<p>Wiring of it</p><img src="one.png" alt="">', True),
+        ('<span style="text-decoration:line-through">5</span> 6 euros', "5 6 euros", False),
+    ],
+)
+def test_emphasis_and_targets_count_where_both_texts_have_others(kept: str, text: str, leaves: bool) -> None:
+    assert (link(kept, text) is not Link.NONE) == leaves
+    assert (link(text, kept) is not Link.NONE) == leaves
+
+
+@pytest.mark.parametrize(
+    ("kept", "text", "leaves"),
+    [
         ("يتحمل الموكِّل جميع المصاريف القضائية", "يتحمل الموكَّل جميع المصاريف القضائية", False),
         ("يتحمل الموكِّل جميع المصاريف القضائية", "يتحمل الموكل جميع المصاريف القضائية", True),
         ("כל הבוקר הוא חיפש סֵפֶר טוב", "כל הבוקר הוא חיפש סַפָּר טוב", False),

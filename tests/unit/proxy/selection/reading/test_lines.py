@@ -220,6 +220,21 @@ def test_a_fence_is_no_line_and_its_lines_are_code() -> None:
     assert kinds("```python\nthe words here\n```") == [Kind.CODE]
 
 
+@pytest.mark.parametrize(
+    ("after", "is_heading"),
+    [
+        ("The mill stands by the river.", True),
+        ("\nkubectl delete pod", True),
+        ("kubectl delete pod pump-0", False),
+        ("level: debug", False),
+        ("# and of the river", False),
+        ("return the_height_of(the, mill, by, metres)", False),
+    ],
+)
+def test_one_mark_is_a_heading_before_text_and_a_comment_before_a_command(after: str, is_heading: bool) -> None:
+    assert (lines_of(f"# Height of the mill\n{after}")[0].words == "Height of the mill") == is_heading
+
+
 def test_where_a_line_cannot_go_on_a_sentence_begins() -> None:
     assert [
         line.breaks for line in lines_of("A short heading\nThe text begins here and goes on\nin the next line")

@@ -39,6 +39,19 @@ def test_what_stands_in_another_text_is_read(script: str, data: st.DataObject) -
     assert part.shares_words(whole) if part.is_short else len({*part.grams} & {*whole.grams}) >= part.least
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("<p>The <b>pump</b> hums</p>", "The pump hums"),
+        ("Salt &amp; pepper at &lt; 60 &deg;C", "Salt & pepper at < 60 °C"),
+        ("the regu\u00adla\u00adtion applies", "the regulation applies"),
+        ("the regu-\n  lation applies", "the regulation applies"),
+    ],
+)
+def test_markup_is_no_part_of_an_outline(one: str, other: str) -> None:
+    assert Outline(one).grams == Outline(other).grams
+
+
 @pytest.mark.parametrize("script", WORDS)
 @given(data=st.data())
 def test_a_verdict_is_the_same_whether_it_was_made_before_or_not(script: str, data: st.DataObject) -> None:
