@@ -62,7 +62,7 @@ _FIRST_WORDS = word_set("file page chunk embedding")
 _LAST_WORDS_OF_NUMBERS = word_set(
     "n i no num number index idx offset start end position pos rank order seq sequence ordinal part parts section chapter paragraph block line lines row "
     "rows col column columns pages chunks depth loc bbox prov span charspan layout edition count len tokens words chars characters bytes distance "
-    "similarity relevance confidence probability hits views"
+    "similarity relevance confidence probability hits views copy"
 )
 _WORD = re.compile("[A-Z]+(?![a-z])|[A-Z]?[^\\W\\d_A-Z]+|\\d+")
 _ASKING = ("?", "？", "؟")
