@@ -206,7 +206,7 @@ class RestDialect:
 
     def is_quota_in_success(self, body: bytes) -> bool:
         words = (self.refusal_in_success(body) or b"").lower()
-        return any(each in words for each in self.quotas)
+        return any(quota in words for quota in self.quotas)
 
 
 class GrpcDialect(RestDialect):
@@ -370,7 +370,7 @@ class RestWrites(Writes):
             replaced = {row: [(*spans[row], point)] for row, point in merged.items()}
             return b"".join(kept_inside(source, array, spans, kept, lambda row: replaced.get(row, [])))
 
-        edits = [(at + 1, end - 1, inside((at, end), each)) for (at, end), each in arrays]
+        edits = [(at + 1, end - 1, inside((at, end), array)) for (at, end), array in arrays]
         return b"".join(edited(source, (0, len(source.text)), edits))
 
 

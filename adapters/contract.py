@@ -418,7 +418,7 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class LookupReply:
     """The reply to a lookup: its price in the backend's read units, and the adapter's parsed records."""
 
     read_units: int
@@ -432,10 +432,10 @@ class FetchesVectors(Protocol):
     def lookups(self, call: SearchCall, reply: Reply, known: Collection[str]) -> tuple[Lookup, ...]:
         """The requests for the vectors of the reply's candidates, except the ``known`` ids; () if the search returns vectors."""
 
-    def found(self, lookup: Lookup, body: bytes) -> Found:
+    def parse_lookup(self, lookup: Lookup, body: bytes) -> LookupReply:
         """Raises MalformedReplyError, nothing else."""
 
-    def joined(self, reply: Reply, found: Sequence[Found]) -> Reply:
+    def joined(self, reply: Reply, replies: Sequence[LookupReply]) -> Reply:
         """The reply with the vectors found, in any order; rows of NaN for candidates without one. Raises MalformedReplyError, nothing else."""
 
     def charged(self, reply: Reply, read_units: int) -> Reply:

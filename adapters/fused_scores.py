@@ -50,10 +50,10 @@ def rrf(
     the numbers of weights and lists differ.
     """
     _check_weights(weights, len(lists))
-    each, width = repeat(1.0) if weights is None else weights, _width(is_double)
+    factors, width = repeat(1.0) if weights is None else weights, _width(is_double)
     parts = (
         zip(keys, _of_ranks(len(keys), k, weight, width), strict=True)
-        for keys, weight in zip(lists, each, strict=False)
+        for keys, weight in zip(lists, factors, strict=False)
     )
     return _summed(parts, by=by)
 

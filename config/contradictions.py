@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from .addresses import Address, origin_of, parse_address, parse_upstream
 from .backends import INDEXES, TRAITS
 from .policy import CHANGING, CertaintySettings, PolicySettings, ThresholdSettings, WriteSettings
-from .problems import Contradiction, Finding, Path, comes_with, contradiction, dotted, shown
+from .problems import Contradiction, Finding, Path, comes_with, contradiction, dotted, excerpt
 from .schema import PineconeSettings, RuleSettings, Settings
 from .values import alternatives
 
@@ -41,7 +41,7 @@ def listen_ports(settings: Settings) -> tuple[ListenPort, ...]:
         texts["grpc", "listen"] = settings.grpc.listen
     if settings.api.listen is not None:
         texts["api", "listen"] = settings.api.listen
-    listening = tuple(ListenPort(place, parse_address(text), text, shown(text)) for place, text in texts.items())
+    listening = tuple(ListenPort(place, parse_address(text), text, excerpt(text)) for place, text in texts.items())
     if settings.indexes is None:
         return listening
     interface, host = settings.listen.rpartition(":")[0], listening[0].address.host
@@ -64,7 +64,7 @@ def of_ports(settings: Settings) -> Iterator[Contradiction]:
     for place, (url, what) in _destinations(settings).items():
         for port in ports:
             if parse_upstream(url).leads_to(port.address):
-                yield contradiction(place, shown(url), f"{what}: {port} is VecSieve itself", port.place)
+                yield contradiction(place, excerpt(url), f"{what}: {port} is VecSieve itself", port.place)
 
 
 def _destinations(settings: Settings) -> dict[Path, tuple[str, str]]:
@@ -104,10 +104,10 @@ def _seen(value: object) -> str:
         case None:
             return "none"
         case CertaintySettings(first=first, last=last):
-            return shown(first if first == last else value.model_dump())
+            return excerpt(first if first == last else value.model_dump())
         case BaseModel():
-            return shown(value.model_dump(exclude_defaults=True))
-    return shown(value)
+            return excerpt(value.model_dump(exclude_defaults=True))
+    return excerpt(value)
 
 
 def of_settings(settings: Settings) -> Iterator[Contradiction]:
@@ -201,7 +201,7 @@ def _shared_indexes(indexes: PineconeSettings) -> Iterator[Contradiction]:
         place = index_port(port)
         holder = first.setdefault(parse_upstream(url.lower()), place)
         if holder != place:
-            yield contradiction(place, shown(url), f"another index than {dotted(holder)} has", holder)
+            yield contradiction(place, excerpt(url), f"another index than {dotted(holder)} has", holder)
 
 
 def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
@@ -279,14 +279,14 @@ def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:
             named.setdefault(rule.name, index)
         if not any(fnmatchcase(backend, rule.backend) for backend in backends):
             expected = f"a pattern that matches {alternatives(backends)}"
-            yield contradiction((*at, "backend"), shown(rule.backend), expected)
-        hiding = [each for each in known.near(rule.collection) if _hides(rules[each], rule)]
+            yield contradiction((*at, "backend"), excerpt(rule.backend), expected)
+        hiding = [place for place in known.near(rule.collection) if _hides(rules[place], rule)]
         if not hiding:  # what a hidden rule hides, the earlier one hides as well
             known.add(rule.collection, index)
         else:
             earlier = min(hiding)
             expected = f"a rule that can be reached: rules[{earlier}] matches all that it matches"
-            seen = f"backend {shown(rule.backend)}, collection {shown(rule.collection)}"
+            seen = f"backend {excerpt(rule.backend)}, collection {excerpt(rule.collection)}"
             patterns = [("rules", place, name) for place in (index, earlier) for name in ("backend", "collection")]
             yield Contradiction(Finding(at, seen, expected), tuple(patterns))
 
@@ -321,14 +321,18 @@ def _hides(earlier: RuleSettings, rule: RuleSettings) -> bool:
 def _of_name(name: str, at: Path, named: Mapping[str, int]) -> Iterator[Contradiction]:
     """``named``: the names of earlier rules, and their numbers."""
     if name in RESERVED_NAMES:
-        yield contradiction((*at, "name"), shown(name), f"another name: {alternatives(RESERVED_NAMES)} have a meaning")
+        yield contradiction(
+            (*at, "name"), excerpt(name), f"another name: {alternatives(RESERVED_NAMES)} have a meaning"
+        )
     elif name in named:
         earlier = ("rules", named[name], "name")
         yield contradiction(
-            (*at, "name"), shown(name), f"a name of its own: rules[{named[name]}] has this one", earlier
+            (*at, "name"), excerpt(name), f"a name of its own: rules[{named[name]}] has this one", earlier
         )
     elif len(named) == MOST_NAMED:
-        yield contradiction((*at, "name"), shown(name), f"at most {MOST_NAMED} named rules: each has series of its own")
+        yield contradiction(
+            (*at, "name"), excerpt(name), f"at most {MOST_NAMED} named rules: each has series of its own"
+        )
 
 
 def _covers(wider: str, narrower: str) -> bool:

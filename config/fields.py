@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from .policy import PolicySettings
-from .problems import Finding, Path, dotted, shown
+from .problems import Finding, Path, dotted, excerpt
 from .schema import RuleSettings, Settings
 from .values import Phrase, PresetName, alternatives
 
@@ -168,13 +168,13 @@ def validated(model: type[AnyModel], tree: object, *, at: Path = ()) -> tuple[An
         return model.model_validate(tree), ()
     except ValidationError as error:
         errors = enumerate(error.errors(include_url=False))
-        return None, tuple(_finding(model, each, at, is_guessed=place < MOST_GUESSED) for place, each in errors)
+        return None, tuple(_finding(model, error, at, is_guessed=place < MOST_GUESSED) for place, error in errors)
 
 
 def _finding(model: type[BaseModel], details: ErrorDetails, at: Path, *, is_guessed: bool) -> Finding:
     path, parent, info = _located(model, details["loc"])
     name = next((part for part in reversed(path) if isinstance(part, str)), "")
-    whole, seen = (*at, *path), shown(details["input"], name=name)
+    whole, seen = (*at, *path), excerpt(details["input"], name=name)
     if details["type"] != "extra_forbidden":
         hint = _nearest(details["input"], info) if is_guessed else ""
         return Finding(whole, seen, _expected(path, info), hint=hint)

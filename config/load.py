@@ -20,7 +20,7 @@ from .contradictions import of_policy, of_rules, of_settings, of_write
 from .fields import Leaf, closest, leaves, pruned, validated
 from .policy import PolicySettings, even
 from .presets import composed, merged, rule_members
-from .problems import Contradiction, Finding, Path, Places, Problem, SettingsError, dotted, shown
+from .problems import Contradiction, Finding, Path, Places, Problem, SettingsError, dotted, excerpt
 from .schema import Settings
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
@@ -49,7 +49,7 @@ def judged(tree: Mapping[str, object], known: tuple[Finding, ...]) -> tuple[Sett
         policy, findings = _salvaged(PolicySettings, composed(settings.policy, rule), at=at)
         wrong += findings
         used.append(_Used(at, rule_members(rule), policy))
-    faults = Places(each.path for each in wrong)
+    faults = Places(finding.path for finding in wrong)
     sound = [
         contradiction.finding
         for contradiction in _contradictions(settings, used)
@@ -127,7 +127,7 @@ def from_environment(environment: Mapping[str, str]) -> tuple[dict[Path, object]
 
 
 def _setting(leaf: Leaf, text: str, values: dict[Path, object]) -> Finding | None:
-    seen = shown(text, name=str(leaf.path[-1]))
+    seen = excerpt(text, name=str(leaf.path[-1]))
     off = next((path for path in values if values[path] is None and leaf.path[: len(path)] == path), None)
     if off is not None:
         return Finding(leaf.path, seen, f"nothing while {variable(off)} is none")

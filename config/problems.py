@@ -97,7 +97,7 @@ def dotted(path: Path) -> str:
     return text
 
 
-def shown(value: object, *, name: str = "") -> str:
+def excerpt(value: object, *, name: str = "") -> str:
     """A value as quoted in a problem. ``name``: its key, which may show that it is a secret."""
     return one_line(json.dumps(masked(value, name=name), ensure_ascii=False, default=str))
 

@@ -16,7 +16,7 @@ import yaml
 from yaml.composer import Composer
 from yaml.resolver import Resolver
 
-from .problems import Finding, Path, masked, one_line, shown
+from .problems import Finding, Path, excerpt, masked, one_line
 from .schema import Settings
 
 DEEPEST = 32  # levels; the settings need six
@@ -184,8 +184,8 @@ def _measure(node: yaml.Node, known: dict[int, tuple[int, int]], above: set[int]
     above.add(key)
     below = [_measure(child, known, above) for child in _children(node)]
     above.discard(key)
-    nodes = 1 + sum(each for each, _ in below)
-    levels = 1 + max((each for _, each in below), default=0)
+    nodes = 1 + sum(count for count, _ in below)
+    levels = 1 + max((depth for _, depth in below), default=0)
     if nodes > MOST_NODES:
         raise NotYamlError(f"more than {MOST_NODES} values once aliases are followed", line=line)
     if levels > DEEPEST:
@@ -249,7 +249,7 @@ class _Builder:
         elif node.tag in {_INT, _FLOAT}:
             if len(text) <= LONGEST_NUMBER:
                 return _integer(text) if node.tag == _INT else _floating(text)
-            self._refuse(node, path, seen=shown(text), expected=f"a number of at most {LONGEST_NUMBER} characters")
+            self._refuse(node, path, seen=excerpt(text), expected=f"a number of at most {LONGEST_NUMBER} characters")
         return None
 
     def _refuse(self, node: yaml.Node, path: Path, *, seen: str, expected: str, stands: bool = False) -> None:

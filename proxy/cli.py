@@ -276,13 +276,13 @@ def _load_aiohttp() -> None:
 
 def _index_ports(texts: list[str]) -> dict[str, str]:
     """Hosts by port; the settings validate both. Raises BadParameter for a malformed pair or a repeated port."""
-    from vecsieve.config.problems import shown
+    from vecsieve.config.problems import excerpt
 
     pairs = [text.partition("=") for text in texts]
     ports = {port: host for port, _, host in pairs}
     if len(ports) < len(pairs) or not all(equals for _, equals, _ in pairs):
         wanted = "PORT=HOST such as 8101=docs-abc123.svc.aped-4627-b74a.pinecone.io, each port once"
-        raise typer.BadParameter(f"--index-port: wanted {wanted}; saw {shown(texts)}")
+        raise typer.BadParameter(f"--index-port: wanted {wanted}; saw {excerpt(texts)}")
     return ports
 
 

@@ -104,9 +104,9 @@ class ChromaNames:
             return ()
         documents = read if isinstance(read, list) else [read]
         return tuple(
-            Called(id=each.id.lower(), name=f"{each.tenant}/{each.database}/{each.name}")
-            for each in documents
-            if _ID.fullmatch(each.id)
+            Called(id=document.id.lower(), name=f"{document.tenant}/{document.database}/{document.name}")
+            for document in documents
+            if _ID.fullmatch(document.id)
         )
 
     def unsettles(self, head: RequestHead) -> Unsettled | None:
@@ -186,20 +186,20 @@ class Document:
 
 def parse(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
     span = whole(body)
-    found = read_object(body, span, _KNOWN, reason=Reason.NOT_JSON)
-    limit = present(body, found, "n_results")
+    root = read_object(body, span, _KNOWN, reason=Reason.NOT_JSON)
+    limit = present(body, root, "n_results")
     top_k = DEFAULT_RESULTS if limit is None else integer(body, limit)
     if top_k <= 1:
         raise UnsupportedError(Reason.SINGLE_RESULT if top_k else Reason.NOTHING_TO_DO)
-    spans = value_spans(found)
+    spans = value_spans(root)
     include = spans.get("include")
     requested = DEFAULT_INCLUDE if include is None else _columns(body, include)
-    vectors = _embeddings(body, found, needs.bounds.searches)
-    most = _most(body, found, most_candidates(searches=len(vectors), numbers=vectors.shape[1]), top_k)
+    vectors = _embeddings(body, root, needs.bounds.searches)
+    most = _most(body, root, most_candidates(searches=len(vectors), numbers=vectors.shape[1]), top_k)
     searches = tuple(Search(top_k=top_k, offset=0, pages=False, query=usable(vector), most=most) for vector in vectors)
     document = Document(
         body=body, opening=span[0] + 1, searches=len(searches), top_k=top_k,
-        limit=spans.get("n_results"), include=include, requested=requested, added=tuple(column for column in _wanted(needs) if column not in requested),
+        limit=spans.get("n_results"), include=include, requested=requested, added=tuple(column for column in _requested_columns(needs) if column not in requested),
     )  # fmt: skip
     return searches, document
 
@@ -233,14 +233,14 @@ def _included(document: Document) -> bytes:
     return inside + (b"," if document.requested else b"") + added + b"]"
 
 
-def _wanted(needs: Needs) -> tuple[str, ...]:
+def _requested_columns(needs: Needs) -> tuple[str, ...]:
     """The columns that the needs require."""
     fields = (*needs.payload_fields, *needs.optional_fields)
-    wanted = [EMBEDDINGS] if needs.vectors else []
-    wanted += [DISTANCES]
-    wanted += [DOCUMENTS] if DOCUMENT_KEY in fields else []
-    wanted += [METADATAS] if any(name != DOCUMENT_KEY for name in fields) else []
-    return tuple(wanted)
+    columns = [EMBEDDINGS] if needs.vectors else []
+    columns += [DISTANCES]
+    columns += [DOCUMENTS] if DOCUMENT_KEY in fields else []
+    columns += [METADATAS] if any(name != DOCUMENT_KEY for name in fields) else []
+    return tuple(columns)
 
 
 def _columns(body: bytes, span: Span) -> tuple[str, ...]:
@@ -250,9 +250,9 @@ def _columns(body: bytes, span: Span) -> tuple[str, ...]:
     return names
 
 
-def _embeddings(body: bytes, found: Members, searches: int) -> npt.NDArray[np.float32]:
+def _embeddings(body: bytes, root: Members, searches: int) -> npt.NDArray[np.float32]:
     """(n, d) float32, at most ``searches`` rows; NaN rows for unusable vectors."""
-    items = items_of(body, required(body, found, "query_embeddings"))
+    items = items_of(body, required(body, root, "query_embeddings"))
     if not items:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     if len(items) > searches:
@@ -265,9 +265,9 @@ def _embeddings(body: bytes, found: Members, searches: int) -> npt.NDArray[np.fl
     return rows
 
 
-def _most(body: bytes, found: Members, fitting: int, top_k: int) -> int:
+def _most(body: bytes, root: Members, fitting: int, top_k: int) -> int:
     """The most candidates: ``fitting``, or the number of records that the request names."""
-    named = present(body, found, "ids")
+    named = present(body, root, "ids")
     if named is None:
         return fitting
     count = len(items_of(body, named))

@@ -98,15 +98,15 @@ class Echo(Cells):
     columns: tuple[str, ...]
 
 
-def read_columns(text: bytes, found: Members) -> dict[str, Column]:
+def read_columns(text: bytes, members: Members) -> dict[str, Column]:
     """The columns that are not null, in the order of the text. Raises ValueError."""
-    unknown = found.keys() - {*NAMES, UNUSED, ECHO, OLD_ECHO}
-    if unknown or IDS not in found:
+    unknown = members.keys() - {*NAMES, UNUSED, ECHO, OLD_ECHO}
+    if unknown or IDS not in members:
         raise ValueError("members that are unknown, or no ids")
-    unused = found.get(UNUSED)
+    unused = members.get(UNUSED)
     if unused is not None and not _is_null(text, unused):
         raise ValueError("a data column, of which nothing is known")
-    columns = {name: _read_column(text, name, member) for name, member in found.items() if name in NAMES}
+    columns = {name: _read_column(text, name, member) for name, member in members.items() if name in NAMES}
     present = {name: column for name, column in columns.items() if column is not None}
     shape = [len(cells.spans) for cells in present[IDS].cells] if IDS in present else None
     for name, column in present.items():
@@ -115,16 +115,16 @@ def read_columns(text: bytes, found: Members) -> dict[str, Column]:
     return present
 
 
-def read_echo(text: bytes, found: Members, wanted: Sequence[str]) -> Echo | None:
-    """The list of included columns; None if there is none. Raises ValueError for another list than ``wanted``."""
-    names = [name for name in (ECHO, OLD_ECHO) if name in found]
+def read_echo(text: bytes, members: Members, expected: Sequence[str]) -> Echo | None:
+    """The list of included columns; None if there is none. Raises ValueError for another list than ``expected``."""
+    names = [name for name in (ECHO, OLD_ECHO) if name in members]
     if not names:
         return None
-    array = found[names[0]].value, found[names[0]].end
+    array = members[names[0]].value, members[names[0]].end
     spans = tuple(elements(text, array))
     listed = tuple(string(text[start:end]) for start, end in spans)
-    is_wanted = listed == tuple(wanted) if names == [ECHO] else set(listed) == set(wanted)
-    if len(names) > 1 or not is_wanted:
+    is_expected = listed == tuple(expected) if names == [ECHO] else set(listed) == set(expected)
+    if len(names) > 1 or not is_expected:
         raise ValueError("the list of included columns is not the requested one")
     return Echo(array, spans, listed)
 
@@ -172,11 +172,11 @@ class ReplyDocument:
 
 def _read(request: Document, needs: Needs, source: Shortened) -> tuple[tuple[Pool, ...], ReplyDocument]:
     text = without_surrogates(source.text)
-    found = members_of(text, whole(text))
-    columns = read_columns(text, found)
+    root = members_of(text, whole(text))
+    columns = read_columns(text, root)
     if len(columns[IDS].cells) != request.searches:
         raise ValueError(f"{len(columns[IDS].cells)} lists of ids, wanted {request.searches}")
-    echo = read_echo(text, found, (*request.requested, *request.added))
+    echo = read_echo(text, root, (*request.requested, *request.added))
     document = ReplyDocument(source=source, text=text, columns=columns, echo=echo)
     _all_in_place(document)
     if needs.payload_fields:
@@ -188,8 +188,8 @@ def _all_in_place(document: ReplyDocument) -> None:
     """Raises ValueError if a span that was set aside is no cell of the embeddings."""
     column = document.columns.get(EMBEDDINGS)
     cells = () if column is None else column.cells
-    found = sum(document.source.aside(span) is not None for each in cells for span in each.spans)
-    if found != len(document.source.spans):
+    vectors = sum(document.source.aside(span) is not None for cell in cells for span in cell.spans)
+    if vectors != len(document.source.spans):
         raise ValueError("a span that was set aside is no embedding")
 
 
@@ -225,12 +225,12 @@ def _fields(document: ReplyDocument, place: int, needs: Needs) -> tuple[tuple[by
     required key.
     """
     names, allowance = (needs.payload_fields, needs.optional_fields), Allowance(FIELD_BYTES)
-    must, may = [tuple(name for name in each if name != DOCUMENT_KEY) for each in names]
+    must, may = [tuple(name for name in listed if name != DOCUMENT_KEY) for listed in names]
     rows = []
     for text, metadata in zip(document.cells(DOCUMENTS, place), document.cells(METADATAS, place), strict=True):
-        found = iter(payload_values(document.source, document.text, metadata, must, may, allowance))
-        required = [_cut(document, text) if name == DOCUMENT_KEY else next(found) for name in names[0]]
-        optional = [_within(document, text, allowance) if name == DOCUMENT_KEY else next(found) for name in names[1]]
+        values = iter(payload_values(document.source, document.text, metadata, must, may, allowance))
+        required = [_cut(document, text) if name == DOCUMENT_KEY else next(values) for name in names[0]]
+        optional = [_within(document, text, allowance) if name == DOCUMENT_KEY else next(values) for name in names[1]]
         rows.append((*required, *optional))
     return tuple(rows)
 

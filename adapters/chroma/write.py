@@ -66,7 +66,7 @@ def _column(text: bytes, span: Span, count: int) -> list[Span]:
 def _matrix(values: Sequence[bytes]) -> npt.NDArray[np.float32]:
     if any(value[:1] == b'"' for value in values):
         packed = [b64decode(string(value), validate=True) if value[:1] == b'"' else b"" for value in values]
-        return stack([np.frombuffer(each, "<f4").astype(np.float64) if each else None for each in packed])
+        return stack([np.frombuffer(raw, "<f4").astype(np.float64) if raw else None for raw in packed])
     return decode_matrix(values)[0]
 
 
@@ -154,7 +154,7 @@ class ChromaWrites(RestWrites):
             raise UnsupportedError(Reason.TOO_MANY_PARTS)
         places = {name: place for name in _COLUMNS if (place := present(text, request, name))}
         columns = {name: _column(text, place, len(ids)) for name, place in places.items()}
-        matrix = _matrix([source.cut_value(each) for each in columns.get("embeddings", ())])
+        matrix = _matrix([source.cut_value(value) for value in columns.get("embeddings", ())])
         name = name_of([{"": row} for row in matrix], needs.vector_name)
         if not matrix.shape[1]:
             raise UnsupportedError(Reason.NOTHING_TO_DO)
@@ -168,7 +168,7 @@ class ChromaWrites(RestWrites):
             for row in range(len(ids))
         ]
         return NewPoints(
-            ids=tuple([orjson.dumps(string(source.cut(*each))) for each in ids]),
+            ids=tuple([orjson.dumps(string(source.cut(*span))) for span in ids]),
             vectors=matrix,
             vector_name=name,
             keys=needs.keys,
@@ -204,10 +204,10 @@ class ChromaWrites(RestWrites):
         rows: list[tuple[int, str, float | None, bytes, bytes, bytes]] = []
         for body, group in zip(bodies, by_tenant(inquiry).values(), strict=True):
             reply = _REPLY.decode(body)
-            none = [[msgspec.Raw(b"null")] * len(each) for each in reply.ids]
+            none = [[msgspec.Raw(b"null")] * len(listed) for listed in reply.ids]
             columns = (reply.ids, reply.distances, reply.metadatas, reply.documents, reply.embeddings or none)
             for row, *cells in zip(group, *columns, strict=True):
-                rows += [(row, *each) for each in zip(*cells, strict=True)]
+                rows += [(row, *candidate) for candidate in zip(*cells, strict=True)]
         return Neighbours(
             of=np.array([of for of, *_ in rows], np.intp),
             ids=tuple([orjson.dumps(identifier) for _, identifier, *_ in rows]),

@@ -170,5 +170,5 @@ class MilvusDialect(RestDialect):
 
     def refusal_in_success(self, body: bytes) -> bytes | None:
         """By the code."""
-        found = _REFUSAL.match(body)
-        return None if found is None else found[1]
+        refusal = _REFUSAL.match(body)
+        return None if refusal is None else refusal[1]

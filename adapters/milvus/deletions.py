@@ -54,7 +54,7 @@ def of_body(request: Operation, body: bytes, known: object | None) -> Sequence[D
     if content.id is not None:
         values = content.id if isinstance(content.id, list) else [content.id]
         # Numbers may be written as texts, and ids may be texts of digits.
-        listed = tuple(dict.fromkeys(each for value in values for each in _spelled(value)))
+        listed = tuple(dict.fromkeys(spelling for value in values for spelling in _spelled(value)))
     return deletion(request.name, calls.place(content.db_name, content.collection_name), content.partition_name, listed)
 
 
@@ -86,6 +86,6 @@ def ids_in(expression: str, known: object | None) -> tuple[bytes, ...] | None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     values = value if isinstance(value, list) else [value]
-    if not all(type(each) in {int, str} for each in values):
+    if not all(type(value) in {int, str} for value in values):
         return None
     return tuple(map(orjson.dumps, values))

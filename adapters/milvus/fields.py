@@ -51,7 +51,7 @@ class FieldType:
     def plain(self, value: object) -> object:
         """In the spelling in which values are compared: integers as numbers, numbers of 32 bits as their doubles."""
         if self.kind == ARRAY and isinstance(value, list):
-            return [_plain(each, self.element) for each in value]
+            return [_plain(element, self.element) for element in value]
         return _plain(value, self.kind)
 
     def holds(self, value: object) -> bool:
@@ -63,7 +63,7 @@ class FieldType:
         if self.kind == ARRAY:
             if not isinstance(value, list) or len(value) > self.most_elements:
                 return False
-            return all(self._holds(each, self.element) for each in value)
+            return all(self._holds(element, self.element) for element in value)
         return self._holds(value, self.kind)
 
     def _holds(self, value: object, kind: int) -> bool:
@@ -130,13 +130,13 @@ class Row(Form):
         return {name: value for name, value in point.items() if name in self.types and self.types[name].is_vector}
 
     def payload_of(self, point: Mapping[str, object]) -> dict[str, object]:
-        found: dict[str, object] = {}
+        payload: dict[str, object] = {}
         for name, value in point.items():
             kind = self.types.get(name)
             if name == self.key or (kind is not None and (kind.is_vector or value is None)):
                 continue
-            found[name] = value if kind is None else kind.plain(value)
-        return found
+            payload[name] = value if kind is None else kind.plain(value)
+        return payload
 
     def given(
         self, point: Mapping[str, object], payload: Mapping[str, object], vectors: Mapping[str, object]
@@ -154,12 +154,12 @@ def is_exact(value: object) -> bool:
     return not isinstance(value, int) or abs(value) <= _EXACT
 
 
-def differing(own: Payload, new: Payload) -> list[str]:
+def differing(old: Payload, new: Payload) -> list[str]:
     """The names whose values are not the same in both, or missing in one."""
     return [
         name
-        for name in dict.fromkeys((*own, *new))
-        if name not in own or name not in new or compared(own[name]) != compared(new[name])
+        for name in dict.fromkeys((*old, *new))
+        if name not in old or name not in new or compared(old[name]) != compared(new[name])
     ]
 
 
@@ -167,11 +167,11 @@ def compared(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def can_hold(types: Mapping[str, FieldType], own: Payload, new: Payload, *, is_dynamic: bool) -> bool:
-    """Whether a collection can store ``new`` in place of ``own``, the payloads of rows, as far as they differ. Names without a field are keys
+def can_hold(types: Mapping[str, FieldType], old: Payload, new: Payload, *, is_dynamic: bool) -> bool:
+    """Whether a collection can store ``new`` in place of ``old``, the payloads of rows, as far as they differ. Names without a field are keys
     of the dynamic field.
     """
-    changed = differing(own, new)
+    changed = differing(old, new)
     keys = {name: value for name, value in new.items() if name not in types}
     if not all(types[name].holds(new.get(name)) for name in changed if name in types):
         return False
@@ -232,5 +232,5 @@ def type_of(field: RestField) -> FieldType:
         element=_NAMES.get(field.elementType, 0),
         is_nullable=field.nullable,
         has_default=bytes(field.defaultValue) != _NULL,
-        **limits({each.key: each.value for each in params}),
+        **limits({param.key: param.value for param in params}),
     )

@@ -109,9 +109,9 @@ def _check_columns(request: Document, columns: Collection[Column], rows: int) ->
     if not rows:
         return
     chosen = request.chosen
-    wanted = (*chosen.columns, *(chosen.listed if chosen.keys else ()))
-    if missing := [name for name in wanted if name not in names]:
-        raise ValueError(f"no column for {len(missing)} of {len(wanted)} fields")
+    expected = (*chosen.columns, *(chosen.listed if chosen.keys else ()))
+    if missing := [name for name in expected if name not in names]:
+        raise ValueError(f"no column for {len(missing)} of {len(expected)} fields")
 
 
 def _ids(message: Any, rows: int) -> tuple[str, Sequence[Element]]:
@@ -138,9 +138,9 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
         getattr(results.ids, reply.ids[0]).data[:] = [reply.ids[1][row] for row in places]
     for column, message in zip(reply.columns, reply.messages, strict=True):
         if column.name not in added and not (column.is_dynamic and request.chosen.keys):
-            shown = results.fields_data.add()
-            shown.CopyFrom(message)
-            cut(shown, column, places)
+            added_column = results.fields_data.add()
+            added_column.CopyFrom(message)
+            cut(added_column, column, places)
     names = [name.encode() for name in added]
     results.output_fields[:] = [name for name in results.output_fields if name not in names]
     results.topks[:] = counts
@@ -199,24 +199,29 @@ def _payloads(fields: Sequence[Column], start: int, rows: Sequence[int]) -> tupl
             values = column_values(column, Allowance(FIELD_BYTES))
         except ValueError:  # a text that is no UTF-8
             continue
-        for found, row in zip(pairs, rows, strict=True):
+        for entries, row in zip(pairs, rows, strict=True):
             raw = values[start + row]
             if raw is not None:
-                found.extend(_pairs_of(raw) if column.is_dynamic else [(orjson.dumps(column.name), raw)])
-    return tuple([object_of(found) for found in pairs])
+                entries.extend(_pairs_of(raw) if column.is_dynamic else [(orjson.dumps(column.name), raw)])
+    return tuple([object_of(entries) for entries in pairs])
 
 
 def _pairs_of(raw: bytes) -> list[tuple[bytes, bytes]]:
     """The keys and values of an object, as JSON; none of anything else."""
     try:
-        found = members_of(raw, whole(raw))
+        object_members = members_of(raw, whole(raw))
     except ValueError:
         return []
-    return [(orjson.dumps(key), raw[slice(*member.span)]) for key, member in found.items()]
+    return [(orjson.dumps(key), raw[slice(*member.span)]) for key, member in object_members.items()]
 
 
 def _spelled_ids(reply: ReplyDocument) -> tuple[bytes, ...]:
-    return tuple([orjson.dumps(each.decode()) if isinstance(each, bytes) else b"%d" % each for each in reply.ids[1]])
+    return tuple(
+        [
+            orjson.dumps(point_id.decode()) if isinstance(point_id, bytes) else b"%d" % point_id
+            for point_id in reply.ids[1]
+        ]
+    )
 
 
 # A hybrid search as several searches: a part is ranked like a search with its parameters. Partitions, consistency and output fields are
@@ -299,7 +304,7 @@ class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
         answers = {index: parsed(proto.Reply, document.rest) for index, document in used.items()}
         answer = answers[rows[0][0]]
         try:
-            _fuse(answer.results, {index: each.results for index, each in answers.items()}, used, rows)
+            _fuse(answer.results, {index: reply.results for index, reply in answers.items()}, used, rows)
         except (ValueError, KeyError) as error:
             raise MalformedReplyError(f"lists of one search are not alike: {error}") from None
         answer.results.scores[:] = [np.array([score for _, _, score in ranked], "<f4").tobytes()]
@@ -310,13 +315,13 @@ class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
 
 
 def _fuse(
-    shown: Any, each: Mapping[int, Any], used: Mapping[int, ReplyDocument], rows: Sequence[tuple[int, int]]
+    results: Any, lists: Mapping[int, Any], used: Mapping[int, ReplyDocument], rows: Sequence[tuple[int, int]]
 ) -> None:
-    """Rows of several replies in place of those of one, but for the scores. ``each``: their results. Raises ValueError, KeyError."""
-    if shown.HasField("all_search_count"):
-        shown.all_search_count = sum(results.all_search_count for results in each.values())
+    """Rows of several replies in place of those of one, but for the scores. ``lists``: their results. Raises ValueError, KeyError."""
+    if results.HasField("all_search_count"):
+        results.all_search_count = sum(results.all_search_count for results in lists.values())
     (name,) = {document.ids[0] for document in used.values()}
-    getattr(shown.ids, name).data[:] = [used[index].ids[1][row] for index, row in rows]
+    getattr(results.ids, name).data[:] = [used[index].ids[1][row] for index, row in rows]
     places = {
         index: {column.name: at for at, column in enumerate(document.columns)} for index, document in used.items()
     }
@@ -324,7 +329,7 @@ def _fuse(
         theirs = {index: named[column.name] for index, named in places.items()}
         messages = {index: used[index].messages[place] for index, place in theirs.items()}
         columns = {index: used[index].columns[place] for index, place in theirs.items()}
-        shown.fields_data.append(gathered(messages, columns, rows))
-    shown.topks[:] = [len(rows)]
+        results.fields_data.append(gathered(messages, columns, rows))
+    results.topks[:] = [len(rows)]
     for of_one_list in ("distances", "recalls"):
-        shown.ClearField(of_one_list)
+        results.ClearField(of_one_list)

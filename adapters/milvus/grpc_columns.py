@@ -95,7 +95,7 @@ def _column(message: Any, rows: int, *, is_inner: bool) -> Column:
     if message.HasField("struct_arrays"):
         if is_inner:
             raise ValueError("a structure in a structure")
-        inner = tuple([_column(each, rows, is_inner=True) for each in content.fields])
+        inner = tuple([_column(field, rows, is_inner=True) for field in content.fields])
     else:
         array, listed, width = _array(content)
         places = _places(_size(listed, width), valid, rows)
@@ -122,10 +122,10 @@ def content_of(message: Any) -> Any:
 
 def _validity(message: Any, content: Any, rows: int) -> Sequence[bool]:
     """(rows,) which rows are not null, of the column and of its content; empty without."""
-    each = [level.valid_data for level in (message, content) if getattr(level, "valid_data", ())]
-    if any(len(valid) != rows for valid in each) or (len(each) > 1 and each[0] != each[1]):
+    levels = [level.valid_data for level in (message, content) if getattr(level, "valid_data", ())]
+    if any(len(valid) != rows for valid in levels) or (len(levels) > 1 and levels[0] != levels[1]):
         raise ValueError(f"validity is not one boolean for each of {rows} rows")
-    return list(each[0]) if each else ()
+    return list(levels[0]) if levels else ()
 
 
 def _array(content: Any) -> tuple[str, Any, int | None]:
@@ -209,8 +209,8 @@ def documents_column(documents: list[bytes]) -> Any:
 
 def cut(message: Any, column: Column, rows: Sequence[int]) -> None:
     """Keep these rows of a column, in their order."""
-    for each, inner in zip(message.struct_arrays.fields if column.inner else (), column.inner, strict=True):
-        cut(each, inner, rows)
+    for field, inner in zip(message.struct_arrays.fields if column.inner else (), column.inner, strict=True):
+        cut(field, inner, rows)
     put(message, column.array, column.elements(rows), column.validity(rows))
 
 
@@ -226,7 +226,7 @@ def gathered(messages: Mapping[int, Any], columns: Mapping[int, Column], rows: S
     if len(kinds) > 1 or any(len(column.inner) != len(model.inner) for column in columns.values()):
         raise ValueError(f"columns are of the kinds {kinds}")
     for at, part in enumerate(message.struct_arrays.fields if model.inner else ()):
-        parts = {reply: each.struct_arrays.fields[at] for reply, each in messages.items()}
+        parts = {reply: message.struct_arrays.fields[at] for reply, message in messages.items()}
         part.CopyFrom(gathered(parts, {reply: column.inner[at] for reply, column in columns.items()}, rows))
     elements = {reply: column.elements(range(column.rows)) for reply, column in columns.items()}
     valid = {reply: column.validity(range(column.rows)) for reply, column in columns.items()}
@@ -269,7 +269,7 @@ def values_of(columns: Collection[Column], name: str, rows: int, allowance: Allo
 
 def vectors_of(columns: Collection[Column], name: str, rows: int) -> npt.NDArray[np.float32]:
     """(rows, d) of a column; d is 0 without one of vectors."""
-    column = next((each for each in columns if each.name == name), None)
+    column = next((column for column in columns if column.name == name), None)
     if column is None or column.vector is None or not column.width:
         return np.full((rows, 0), np.nan, dtype=np.float32)
     places = np.array(column.places, dtype=np.intp) if column.valid else None
@@ -293,8 +293,8 @@ def value_of(column: Column, row: int) -> bytes:
         return b'"%s"' % b64encode(element)
     if column.array == "sparse_float_vector":
         pairs = np.frombuffer(element, dtype=[("index", "<u4"), ("value", "<f4")])
-        each = [b'"%d":%s' % (index, spelled_floats(value.tobytes())[1:-1]) for index, value in pairs]
-        return b"{%s}" % b",".join(each)
+        pairs_json = [b'"%d":%s' % (index, spelled_floats(value.tobytes())[1:-1]) for index, value in pairs]
+        return b"{%s}" % b",".join(pairs_json)
     return _elements_of(element) if column.array == "array_data" else _spelled(column.array, element)
 
 
@@ -305,8 +305,8 @@ def _elements_of(data: bytes) -> bytes:
     if has_unknown(content) or content.valid_data:
         raise ValueError("an array has nulls or unknown fields")
     packed = b"".join(listed) if width else b""
-    each = [packed[at : at + width] for at in range(0, len(packed), width)] if width else listed
-    return b"[%s]" % b",".join([_spelled(array, element) for element in each])
+    elements = [packed[at : at + width] for at in range(0, len(packed), width)] if width else listed
+    return b"[%s]" % b",".join([_spelled(array, element) for element in elements])
 
 
 def _spelled(array: str, element: Element) -> bytes:

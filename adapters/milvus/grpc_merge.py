@@ -52,19 +52,19 @@ Rows = Mapping[int, Payload]
 def merge(message: Any, columns: Sequence[Column], types: Types, kept: Sequence[int], rows: Rows) -> None:
     """Keep the rows ``kept`` of a write, of which ``rows`` have other values. Raises ValueError for what has no place, or not its type."""
     changed, documents = cells_of(columns, types, rows)
-    for each, column, cells in zip(message.fields_data, columns, changed, strict=True):
+    for field, column, cells in zip(message.fields_data, columns, changed, strict=True):
         if cells:
-            _replace(each, column, types.get(column.name, _DOCUMENT), kept, cells)
+            _replace(field, column, types.get(column.name, _DOCUMENT), kept, cells)
         else:
-            cut(each, column, kept)
+            cut(field, column, kept)
     if documents:
         message.fields_data.append(documents_column([documents.get(row, b"{}") for row in kept]))
 
 
-def check(columns: Sequence[Column], types: Types, own: Payload, new: Payload) -> None:
-    """Raises ValueError for a field that has another value than in ``own``, and no column."""
+def check(columns: Sequence[Column], types: Types, old: Payload, new: Payload) -> None:
+    """Raises ValueError for a field that has another value than in ``old``, and no column."""
     there = {column.name for column in columns if not column.is_dynamic}
-    if lost := [name for name in types if name not in there and own.get(name) != new.get(name)]:
+    if lost := [name for name in types if name not in there and old.get(name) != new.get(name)]:
         raise ValueError(f"no column for {lost}")
 
 
@@ -159,4 +159,4 @@ def _replace(message: Any, column: Column, kind: FieldType, kept: Sequence[int],
 
 def _dimension(vectors: Iterable[bytes | None]) -> int:
     """The least of sparse vectors."""
-    return max((int(np.frombuffer(each, "<u4")[::2].max()) + 1 for each in vectors if each), default=0)
+    return max((int(np.frombuffer(vector, "<u4")[::2].max()) + 1 for vector in vectors if vector), default=0)

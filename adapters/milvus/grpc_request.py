@@ -78,7 +78,7 @@ class Queries:
     def vectors(self) -> list[npt.NDArray[np.float32] | None]:
         """(d,) each, None for one that is empty or not finite. Raises UnsupportedError."""
         try:
-            return [as_query(each, self.kind) for each in self.packed]
+            return [as_query(vector, self.kind) for vector in self.packed]
         except ValueError:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
@@ -175,7 +175,7 @@ def _hybrid(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
     check_chosen(pairs)
     if not pairs.keys() <= _RANK_PARAMETERS or "limit" not in pairs:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    parts = [read_part(each) for each in message.requests]
+    parts = [read_part(request) for request in message.requests]
     counts = {len(part.queries.packed) for part in parts}
     fields = [part.pairs.get("anns_field", "") for part in parts if part.queries.is_comparable]
     top_k, offset = number(pairs["limit"]), number(pairs.get(OFFSET, "0"))

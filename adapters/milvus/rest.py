@@ -64,31 +64,31 @@ class _Part:
     """A parsed part. ``query``: of its vector, or of a text."""
 
     span: Span
-    found: Members
+    members: Members
     field: str
     query: Span
     is_dense: bool
     top_k: int
 
 
-def _number(body: bytes, found: Members, name: str) -> int:
+def _number(body: bytes, members: Members, name: str) -> int:
     """0 if absent. Raises UnsupportedError."""
-    span = present(body, found, name)
+    span = present(body, members, name)
     return 0 if span is None else integer(body, span)
 
 
-def _parts(body: bytes, found: Members) -> list[_Part]:
-    return [_part(body, span) for span in items_of(body, required(body, found, "search"))]
+def _parts(body: bytes, root: Members) -> list[_Part]:
+    return [_part(body, span) for span in items_of(body, required(body, root, "search"))]
 
 
 def _part(body: bytes, span: Span) -> _Part:
-    found = read_object(body, span, _PART)
-    if present(body, found, "groupingField"):
+    members = read_object(body, span, _PART)
+    if present(body, members, "groupingField"):
         raise UnsupportedError(Reason.ORDERING_CHOSEN)
-    queries = items_of(body, required(body, found, "data"))
+    queries = items_of(body, required(body, members, "data"))
     if len(queries) != 1:  # nothing separates their rows in the reply
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    params = present(body, found, "params")
+    params = present(body, members, "params")
     if params is not None:  # newer servers read index parameters here or one level below
         inner = read_inner(body, params)
         below = present(body, inner, "params")
@@ -96,11 +96,11 @@ def _part(body: bytes, span: Span) -> _Part:
     (query,) = queries
     return _Part(
         span=span,
-        found=found,
-        field=text_of(body, present(body, found, "annsField")),
+        members=members,
+        field=text_of(body, present(body, members, "annsField")),
         query=query,
         is_dense=body[query[0] : query[0] + 1] == b"[",
-        top_k=integer(body, required(body, found, "limit")),
+        top_k=integer(body, required(body, members, "limit")),
     )
 
 
@@ -115,8 +115,8 @@ def _divided(call: SearchCall, request: Document, body: bytes) -> Divided:
     shared = [b'"%s":%s' % (name.encode(), _value(body, root, name)) for name in _SHARED if name in root]
     searches, metrics = [], []
     for part in parts:
-        metric, named = known.metric_of(part.field), text_of(body, present(body, part.found, "metricType"))
-        if _number(body, part.found, "offset") or (named and named.upper() != metric):
+        metric, named = known.metric_of(part.field), text_of(body, present(body, part.members, "metricType"))
+        if _number(body, part.members, "offset") or (named and named.upper() != metric):
             raise UndividedError(Undivided.MEMBER)
         searches.append(_search(call, request, body, part, shared))
         metrics.append(metric)
@@ -132,14 +132,16 @@ def _divided(call: SearchCall, request: Document, body: bytes) -> Divided:
     return Divided(ending=Ending(old=call.operation.partition, new="search"), parts=tuple(searches), fusion=fusion)
 
 
-def _value(body: bytes, found: Members, name: str) -> bytes:
-    return body[found[name].value : found[name].end]
+def _value(body: bytes, members: Members, name: str) -> bytes:
+    return body[members[name].value : members[name].end]
 
 
 def _search(call: SearchCall, request: Document, body: bytes, part: _Part, shared: Sequence[bytes]) -> Part:
     """A part as a search. Raises UnsupportedError."""
     entries = [
-        b'"%s":%s' % (new.encode(), _value(body, part.found, name)) for name, new in _LEAF.items() if name in part.found
+        b'"%s":%s' % (new.encode(), _value(body, part.members, name))
+        for name, new in _LEAF.items()
+        if name in part.members
     ]
     text = b"{%s}" % b",".join((*shared, *entries))
     query = usable(vector_of(body, part.query)) if part.is_dense and part.field == request.vector else None
@@ -180,24 +182,24 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
         if operation.name == SEARCH:
             return rest_search.read_request(operation, body, needs)
         span = whole(body)
-        found = read_object(body, span, _ROOT, reason=Reason.NOT_JSON)
-        if any(present(body, found, name) for name in _CHOSEN):
+        root = read_object(body, span, _ROOT, reason=Reason.NOT_JSON)
+        if any(present(body, root, name) for name in _CHOSEN):
             raise UnsupportedError(Reason.ORDERING_CHOSEN)
-        if _number(body, found, "offset"):
+        if _number(body, root, "offset"):
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-        parts = _parts(body, found)
+        parts = _parts(body, root)
         dense = [part.field for part in parts if part.is_dense]
         if not dense:
             raise UnsupportedError(Reason.NOTHING_TO_DO)
-        limit = required(body, found, "limit")
+        limit = required(body, root, "limit")
         top_k = integer(body, limit)
         check_page(top_k, 0)
         vector = needs.vector_name or dense[0] or compared(None, needs)
-        listed, chosen = rest_search.outputs(body, found, vector, needs)
+        listed, chosen = rest_search.outputs(body, root, vector, needs)
         # A limit beyond the candidates of all parts is allowed; fewer results show that the list has ended.
         bound = most(LARGEST_WINDOW, dimension=0, queries=1)
         search = Search(
-            top_k=top_k, offset=0, pages=False, query=None, most=bound, partition=rest_search.partition_of(body, found)
+            top_k=top_k, offset=0, pages=False, query=None, most=bound, partition=rest_search.partition_of(body, root)
         )
         document = Document(
             body=body, version=VERSION_2, limit=limit, offset=None, listed=listed, top_k=top_k, skipped=0, end=span[1] - 1,

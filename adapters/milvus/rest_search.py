@@ -117,22 +117,22 @@ class Document:
 def read_request(operation: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:
     version = _VERSIONS[operation.partition]
     span = whole(body)
-    found = read_object(body, span, version.known, reason=Reason.NOT_JSON)
-    if any(present(body, found, name) for name in version.chosen):
+    root = read_object(body, span, version.known, reason=Reason.NOT_JSON)
+    if any(present(body, root, name) for name in version.chosen):
         raise UnsupportedError(Reason.ORDERING_CHOSEN)
-    limit, offset = required(body, found, "limit"), present(body, found, "offset")
+    limit, offset = required(body, root, "limit"), present(body, root, "offset")
     top_k, skipped = integer(body, limit), 0 if offset is None else integer(body, offset)
     check_page(top_k, skipped)
-    query = _query(body, found, version)
-    vector = compared(text_of(body, present(body, found, "annsField")), needs)
-    listed, chosen = outputs(body, found, vector, needs)
+    query = _query(body, root, version)
+    vector = compared(text_of(body, present(body, root, "annsField")), needs)
+    listed, chosen = outputs(body, root, vector, needs)
     search = Search(
         top_k=top_k,
         offset=skipped,
         pages=offset is not None,
         query=query,
-        partition=partition_of(body, found),
-        most=most(_bound(body, found), dimension=0 if query is None else len(query), queries=1),
+        partition=partition_of(body, root),
+        most=most(_bound(body, root), dimension=0 if query is None else len(query), queries=1),
     )
     document = Document(
         body=body, version=operation.partition, limit=limit, offset=offset, listed=listed,
@@ -163,8 +163,8 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 def collections_in(body: bytes) -> frozenset[str]:
     """The name of the collection, after the database's. Never raises."""
     try:
-        found = members_of(body, whole(body))
-        database, name = (text_of(body, present(body, found, each)) for each in ("dbName", "collectionName"))
+        root = members_of(body, whole(body))
+        database, name = (text_of(body, present(body, root, key)) for key in ("dbName", "collectionName"))
     except (ValueError, IndexError, UnsupportedError):
         return frozenset()
     return frozenset([place(database, name)] if name else [])
@@ -173,8 +173,8 @@ def collections_in(body: bytes) -> frozenset[str]:
 def describe(operation: Operation, body: bytes) -> Question | None:
     """The request for the description of the collection; None if the search names none. Never raises."""
     try:
-        found = members_of(body, whole(body))
-        names = {name: text_of(body, present(body, found, name)) for name in ("dbName", "collectionName")}
+        root = members_of(body, whole(body))
+        names = {name: text_of(body, present(body, root, name)) for name in ("dbName", "collectionName")}
     except (ValueError, IndexError, UnsupportedError):
         return None
     named = {name: value for name, value in names.items() if value}
@@ -185,9 +185,9 @@ def describe(operation: Operation, body: bytes) -> Question | None:
     return Question(method="POST", target="/v2/vectordb/collections/describe", body=json.dumps(named).encode())
 
 
-def _query(body: bytes, found: Members, version: _Version) -> npt.NDArray[np.float32] | None:
+def _query(body: bytes, root: Members, version: _Version) -> npt.NDArray[np.float32] | None:
     """The query vector. Raises UnsupportedError for several, for none, and for text."""
-    span = required(body, found, version.query)
+    span = required(body, root, version.query)
     if version.query == "data":
         items = items_of(body, span)
         if len(items) != 1:  # nothing separates their rows in the reply
@@ -198,25 +198,25 @@ def _query(body: bytes, found: Members, version: _Version) -> npt.NDArray[np.flo
     return usable(vector_of(body, span))
 
 
-def outputs(body: bytes, found: Members, vector: str, needs: Needs) -> tuple[Span | None, Chosen]:
+def outputs(body: bytes, root: Members, vector: str, needs: Needs) -> tuple[Span | None, Chosen]:
     """The span of the client's list of fields, and what it becomes. Raises UnsupportedError."""
-    listed = present(body, found, "outputFields")
+    listed = present(body, root, "outputFields")
     chosen = choose(() if listed is None else texts_of(body, listed), vector, needs, keys_apart=True)
-    if listed is None and "outputFields" in found and chosen.added:  # null: the member cannot be repeated
+    if listed is None and "outputFields" in root and chosen.added:  # null: the member cannot be repeated
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     return listed, chosen
 
 
-def partition_of(body: bytes, found: Members) -> bytes:
+def partition_of(body: bytes, root: Members) -> bytes:
     """The names of database, collection and partitions in the client's spelling, because the operation names no collection."""
-    spans = [present(body, found, name) for name in ("dbName", "collectionName", "partitionNames")]
+    spans = [present(body, root, name) for name in ("dbName", "collectionName", "partitionNames")]
     return b"\0".join(b"" if span is None else body[slice(*span)] for span in spans)
 
 
-def _bound(body: bytes, found: Members) -> int:
+def _bound(body: bytes, root: Members) -> int:
     """The most candidates that the parameters allow."""
-    inner: Span | None = present(body, found, "params")
-    outer = present(body, found, "searchParams")
+    inner: Span | None = present(body, root, "params")
+    outer = present(body, root, "searchParams")
     if outer is not None:
         inner = present(body, read_object(body, outer, _SEARCH_PARAMS), "params")
     return LARGEST_WINDOW if inner is None else bound(body, read_inner(body, inner))
@@ -340,19 +340,19 @@ def _ids(request: Document, document: ReplyDocument, needs: Needs) -> tuple[byte
     """
     schema = schema_of(needs)
     is_text = schema is None or schema.has_texts
-    found = [row.get(schema.primary) for row in document.rows] if schema is not None else []
-    ids = tuple(document.source.cut(*member.span) for member in found if member is not None)
+    identifiers = [row.get(schema.primary) for row in document.rows] if schema is not None else []
+    ids = tuple(document.source.cut(*member.span) for member in identifiers if member is not None)
     if len(ids) < len(document.rows):
         return ()
-    return tuple(each.strip(b'"') for each in ids) if request.is_part and not is_text else ids
+    return tuple(point_id.strip(b'"') for point_id in ids) if request.is_part and not is_text else ids
 
 
 def _vectors(request: Document, needs: Needs, document: ReplyDocument, text: bytes) -> npt.NDArray[np.float32]:
     """(n, d). Raises ValueError if a row lacks the requested vector, or a guess was wrong."""
-    found = [row.get(request.vector) for row in document.rows]
-    if not needs.vectors and None in found:
-        return np.full((len(found), 0), np.nan, dtype=np.float32)
-    spans = [None if member is None else member.span for member in found]
+    vectors = [row.get(request.vector) for row in document.rows]
+    if not needs.vectors and None in vectors:
+        return np.full((len(vectors), 0), np.nan, dtype=np.float32)
+    spans = [None if member is None else member.span for member in vectors]
     if any(span is None or text[span[0]] not in b"[n" for span in spans):
         raise ValueError(f"{spans.count(None)} rows have no vector, or one that is no list")
     return vectors_at(document.source, spans)

@@ -215,7 +215,7 @@ class MilvusRestWrites(MilvusWrites, RestWrites):
     def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
         """By the types of the fields. Queries show whole numbers under keys of the dynamic field as doubles: large ones are not exact."""
         schema, form = typed(points.document, Document).schema, self.form_of(points)
-        before, after = [form.payload_of(json.loads(each)) for each in (self.point(points, row), point)]
+        before, after = [form.payload_of(json.loads(row_json)) for row_json in (self.point(points, row), point)]
         added = [after[name] for name in differing(before, after) if name in after and name not in schema.fields]
         return is_exact(added) and can_hold(schema.fields, before, after, is_dynamic=schema.is_dynamic)
 

@@ -49,13 +49,17 @@ class Schema:
 
     def metric_of(self, field: str) -> str | None:
         """In capitals; None if unknown."""
-        found = {metric.upper() for name, metric in self.metrics if name == field}
-        return found.pop() if len(found) == 1 else None
+        metrics = {metric.upper() for name, metric in self.metrics if name == field}
+        return metrics.pop() if len(metrics) == 1 else None
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The fields that may have texts, but for the ids."""
-        return tuple(name for name, own in self.fields.items() if own.kind in {VARCHAR, JSON} and name != self.primary)
+        return tuple(
+            name
+            for name, field_type in self.fields.items()
+            if field_type.kind in {VARCHAR, JSON} and name != self.primary
+        )
 
     @property
     def only_vector(self) -> str | None:
@@ -142,12 +146,12 @@ def read_rest_description(body: bytes) -> Schema:
 
 def _kind(name: str) -> int:
     """A DataType, as far as it is needed."""
-    own = bare(name)
-    if own == _VECTOR:
+    base = bare(name)
+    if base == _VECTOR:
         return FLOAT
-    if own == "JSON":
+    if base == "JSON":
         return JSON
-    return _OTHER if "Vector" in own or "Struct" in own else _SCALAR
+    return _OTHER if "Vector" in base or "Struct" in base else _SCALAR
 
 
 # The server's limit on topk, and on offset and topk together.
@@ -183,15 +187,15 @@ def read_inner(text: bytes, span: Span | None = None) -> Members:
     if not text.strip():
         return {}
     try:
-        found = members_of(text, whole(text) if span is None else span)
+        parameters = members_of(text, whole(text) if span is None else span)
     except RepeatedKeyError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-    check_chosen(found)
-    if not found.keys().isdisjoint(_RANGES | _INNER_LIMITS):
+    check_chosen(parameters)
+    if not parameters.keys().isdisjoint(_RANGES | _INNER_LIMITS):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    return found
+    return parameters
 
 
 def bound(text: bytes, inner: Members) -> int:
@@ -256,8 +260,8 @@ def choose(listed: tuple[str, ...], vector: str, needs: Needs, *, keys_apart: bo
     keys = () if schema is None else _keys((*must, *may), () if keys_apart else listed, schema)
     if not {*columns, *keys}.issuperset(must):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-    wanted = columns if vector in listed or not needs.vectors else (vector, *columns)
-    return Chosen(listed=listed, columns=tuple(dict.fromkeys(wanted)), keys=keys)
+    needed = columns if vector in listed or not needs.vectors else (vector, *columns)
+    return Chosen(listed=listed, columns=tuple(dict.fromkeys(needed)), keys=keys)
 
 
 def compared(ranked_by: str | None, needs: Needs) -> str:
@@ -331,13 +335,13 @@ _NUMBERS, _TEXTS = re.compile(rb'"?(-?[0-9]{1,20})"?'), re.compile(rb'("[ !#-\[\
 
 def condition(tenant: Tenant) -> str:
     """The expression that these keys have these values; "" for none. Raises UnsupportedError for values without a safe spelling."""
-    each: list[str] = []
+    clauses: list[str] = []
     for key, value in tenant:
         spelled = orjson.loads(value)
         if not _PLAIN.fullmatch(key) or (isinstance(spelled, str) and not _SURE.fullmatch(spelled)):
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-        each.append(f"{key} == {value.decode()}")
-    return " and ".join(each)
+        clauses.append(f"{key} == {value.decode()}")
+    return " and ".join(clauses)
 
 
 def ids_among(schema: Schema, ids: Sequence[bytes]) -> str:
@@ -385,8 +389,8 @@ def _named(params: bytes) -> dict[str, Any]:
     if not params.strip():
         return {}
     members_of(params, whole(params))
-    found: dict[str, Any] = orjson.loads(params)
-    return found
+    parameters: dict[str, Any] = orjson.loads(params)
+    return parameters
 
 
 def _rrf(k: object, *, limit: int, is_lite: bool) -> Fusion:
@@ -403,7 +407,9 @@ def _weighted(named: dict[str, Any], metrics: Sequence[str | None], *, limit: in
     weights, is_normed = named["weights"], named["norm_score"]
     if not isinstance(weights, list) or not isinstance(is_normed, bool) or len(weights) != len(metrics):
         raise UndividedError(Undivided.MEMBER)
-    if any(isinstance(each, bool) or not isinstance(each, int | float) or not 0 <= each <= 1 for each in weights):
+    if any(
+        isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1 for weight in weights
+    ):
         raise UndividedError(Undivided.MEMBER)
     known = [metric.upper() for metric in metrics if metric is not None]
     if len(known) < len(metrics) or not (_LITE_METRICS if is_lite else _METRICS).issuperset(known):

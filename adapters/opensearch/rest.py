@@ -22,8 +22,8 @@ from ..wire.json import (
     Span,
     check_members,
     cuts,
-    each_last_values,
     elements,
+    last_values_of,
     members_of,
     value_spans,
     without_surrogates,
@@ -129,7 +129,7 @@ def _lean_pool(document: ReplyDocument, plan: Plan, hits: LeanHits, needs: Needs
     fields = needs.optional_fields
     rows: tuple[tuple[bytes | None, ...], ...] = ((),) * len(read)
     if fields:
-        rows = each_last_values([bytes(hit.source) or b"{}" for hit in read], fields, allowance)
+        rows = last_values_of([bytes(hit.source) or b"{}" for hit in read], fields, allowance)
     return Pool(
         scores=np.array([np.nan if hit.score is None else hit.score for hit in read], dtype=np.float64),
         vectors=np.empty((len(read), 0), np.float32),

@@ -178,9 +178,9 @@ def _hosts(text: bytes) -> Iterator[Span]:
 
 
 def _of_one(text: bytes, span: Span) -> Iterator[Span]:
-    found = members_of(text, span)
+    index = members_of(text, span)
     for name in HOSTS:
-        member = found.get(name)
+        member = index.get(name)
         if member is not None and text[member.value : member.value + 1] == _STRING:
             yield member.value, member.end
 

@@ -29,7 +29,7 @@ from ..contract import (
 )
 from ..wire.protobuf import Messages, check_count, methods
 from ..wire.schema import check_certain, checked, is_mistyped, parsed, serialized
-from ..wire.values import GOOGLE, Wanted, chosen_of
+from ..wire.values import GOOGLE, RequestedKeys, chosen_of
 from ..wire.vectors import SparseRow, matrix, row, union_matrix, usable, whole_floats, without_vector
 from . import rest_request
 from .calls import BACKEND, QUERY, index_of
@@ -111,14 +111,16 @@ def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, byte
     pool = Pool(
         scores=scores_of(matches),
         vectors=vectors,
-        fields=chosen_of([match.metadata for match in matches], Wanted(needs.payload_fields, needs.optional_fields)),
+        fields=chosen_of(
+            [match.metadata for match in matches], RequestedKeys(needs.payload_fields, needs.optional_fields)
+        ),
         payloads=partial(_payloads, body),
         # As over REST: both transports share remembered vectors.
         ids=tuple(map(orjson.dumps, ids)),
         compared_by="" if unusable < len(vectors) else None,
         unusable=unusable,
         # The record by which the search is made must not replace similar records.
-        alone=tuple([place for place, each in enumerate(ids) if each == request.self_id]),
+        alone=tuple([place for place, point_id in enumerate(ids) if point_id == request.self_id]),
     )
     return pool, body
 
@@ -178,14 +180,14 @@ def trim(request: Document, reply: bytes, keep: Keep) -> bytes:
     added = (("values", "sparse_values") if request.emptied else ()) + (("metadata",) if request.is_bare else ())
     answer = parsed(proto.Reply, reply)
     hits = answer.matches
-    shown = [_shown(hits[index], added) for index in kept.tolist()]
-    if len(shown) == len(hits) and shown == hits:  # fields that are not named keep their places
+    trimmed = [_restored(hits[index], added) for index in kept.tolist()]
+    if len(trimmed) == len(hits) and trimmed == hits:  # fields that are not named keep their places
         return reply
-    hits[:] = shown
+    hits[:] = trimmed
     return serialized(answer)
 
 
-def _shown(match: bytes, added: Sequence[str]) -> bytes:
+def _restored(match: bytes, added: Sequence[str]) -> bytes:
     """A match in the client's answer, without the ``added`` fields."""
     if not added:
         return match

@@ -19,7 +19,7 @@ from ..base_grpc import GrpcWrites
 from ..contract import NativeAnswer, Operation, Question, Reason, RequestHead, UnsupportedError
 from ..wire.protobuf import Messages, check_count
 from ..wire.schema import checked, parsed, read, serialized
-from ..wire.values import GOOGLE, Wanted, chosen_of
+from ..wire.values import GOOGLE, RequestedKeys, chosen_of
 from ..wire.vectors import matrix, spelled_floats, whole_floats
 from ..writes import Deletion, Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 from .calls import BACKEND, index_of
@@ -128,7 +128,7 @@ class PineconeGrpcWrites(GrpcWrites):
             vectors=matrix(values),
             vector_name=name_of([{"": packed} if packed else {} for packed in values], needs.vector_name),
             keys=needs.keys,
-            fields=chosen_of([vector.metadata for vector in vectors], Wanted(needs.keys)),
+            fields=chosen_of([vector.metadata for vector in vectors], RequestedKeys(needs.keys)),
             document=Document(data=body, points=written, namespace=b"".join(upsert.namespace)),
         )
 
@@ -152,7 +152,7 @@ class PineconeGrpcWrites(GrpcWrites):
             ids=tuple([orjson.dumps(match.id.decode()) for match in matches]),
             scores=scores_of(matches),
             vectors=dense_of(matches),
-            fields=chosen_of([match.metadata for match in matches], Wanted(points.keys)),
+            fields=chosen_of([match.metadata for match in matches], RequestedKeys(points.keys)),
         )
 
     def is_cosine(self, body: bytes, _: str) -> bool:

@@ -23,8 +23,8 @@ from ..base import Keep, NotingAdapter, typed
 from ..contract import (
     FIELD_BYTES,
     Allowance,
-    Found,
     Lookup,
+    LookupReply,
     MalformedReplyError,
     Needs,
     Operation,
@@ -98,25 +98,25 @@ def score_of(text: bytes, match: Match, layout: Layout) -> float:
     return float("nan") if value == _NULL else float(value)
 
 
-def has_id(text: bytes, match: Match, layout: Layout, wanted: str) -> bool:
+def has_id(text: bytes, match: Match, layout: Layout, expected: str) -> bool:
     member = match.members[layout.id]
     try:
-        return string(text[member.value : member.end]) == wanted
+        return string(text[member.value : member.end]) == expected
     except ValueError:  # invalid Unicode cannot be the id of a search
         return False
 
 
 def _read_members(text: bytes, span: Span, layout: Layout) -> Match:
-    found = members_of(text, span)
-    if not {layout.id, layout.score} <= found.keys() or text[found[layout.id].value] != ord('"'):
+    members = members_of(text, span)
+    if not {layout.id, layout.score} <= members.keys() or text[members[layout.id].value] != ord('"'):
         raise ValueError(f"no id or no score at byte {span[0]}")
-    if text[found[layout.score].value] not in _SCORE_STARTS:
-        raise ValueError(f"score at byte {found[layout.score].value} is no number")
-    return Match(span, found, found if layout.payload is None else _payload(text, found, layout.payload))
+    if text[members[layout.score].value] not in _SCORE_STARTS:
+        raise ValueError(f"score at byte {members[layout.score].value} is no number")
+    return Match(span, members, members if layout.payload is None else _payload(text, members, layout.payload))
 
 
-def _payload(text: bytes, found: Members, name: str) -> Members:
-    member = found.get(name)
+def _payload(text: bytes, members: Members, name: str) -> Members:
+    member = members.get(name)
     if member is None or text[member.value : member.end] == _NULL:
         return {}
     return members_of(text, member.span)
@@ -228,26 +228,26 @@ def lookups(namespace: str, ids: Sequence[bytes], known: Collection[str]) -> tup
     if len(ids) < 2:
         return ()
     tail = f"&namespace={quote(unquote_to_bytes(namespace), safe='')}" if namespace else ""
-    wanted = [one for one in dict.fromkeys(filter(None, map(_text, ids))) if one not in known]
-    return tuple(_lookup(chunk, tail) for chunk in chunks(wanted, TARGET_BYTES - len(PATH) - len(tail), MOST_IDS))
+    needed = [one for one in dict.fromkeys(filter(None, map(_text, ids))) if one not in known]
+    return tuple(_lookup(chunk, tail) for chunk in chunks(needed, TARGET_BYTES - len(PATH) - len(tail), MOST_IDS))
 
 
-def found(lookup: Lookup, body: bytes) -> Found:
+def parse_lookup(lookup: Lookup, body: bytes) -> LookupReply:
     try:
-        return read_aside(body, guess_arrays(body, "values"), lambda source: _read_found(lookup, source))
+        return read_aside(body, guess_arrays(body, "values"), lambda source: _read_lookup(lookup, source))
     except ValueError as error:
         raise MalformedReplyError(str(error)) from None
 
 
-def joined(pool: Pool, results: Sequence[Found]) -> Pool:
+def joined(pool: Pool, results: Sequence[LookupReply]) -> Pool:
     """The pool with the dense vectors of ``results``, or with the sparse ones if there are none. Raises MalformedReplyError."""
     dense: dict[str, Row] = {}
     sparse: dict[str, bytes] = {}
-    for each in results:
-        if not isinstance(each.document, Vectors):
+    for result in results:
+        if not isinstance(result.document, Vectors):
             raise TypeError("the lookup was read by another adapter")
-        dense |= each.document.dense
-        sparse |= each.document.sparse
+        dense |= result.document.dense
+        sparse |= result.document.sparse
     ids = [_text(raw) for raw in pool.ids]
     matrix = stack([dense.get(one) for one in ids])
     if not matrix.shape[1]:
@@ -306,7 +306,7 @@ def parameter(one: str) -> str:
     return "ids=" + quote(one, safe="")
 
 
-def _read_found(lookup: Lookup, source: Shortened) -> Found:
+def _read_lookup(lookup: Lookup, source: Shortened) -> LookupReply:
     # Surrogate escapes are not replaced: ids are compared.
     root = members_of(source.text, whole(source.text))
     if "vectors" not in root:
@@ -315,7 +315,7 @@ def _read_found(lookup: Lookup, source: Shortened) -> Found:
     records = {one: members_of(source.text, entry.span) for one, entry in entries.items()}
     dense, sparse = _rows(source, _values(source, records, "values")), _values(source, records, "sparseValues")
     requested = frozenset(lookup.ids)
-    return Found(
+    return LookupReply(
         read_units=_read_units(source, root, len(requested)),
         document=Vectors(
             dense={one: row for one, row in dense.items() if one in requested},
@@ -328,13 +328,13 @@ def _rows(source: Shortened, spans: Mapping[str, Span]) -> dict[str, Row]:
     """The non-empty vectors. Raises ValueError for an invalid vector, and for a wrong guess."""
     if sum(span in source.replaced for span in spans.values()) != len(source.spans):
         raise ValueError("a span that was set aside is no vector of a record")
-    found: dict[str, Row] = {}
+    rows: dict[str, Row] = {}
     for one, row in zip(spans, decode_arrays([source.cut_value(span) for span in spans.values()]), strict=True):
         if row is None:
             raise ValueError("values of a record are no array of numbers")
         if len(row):
-            found[one] = row
-    return found
+            rows[one] = row
+    return rows
 
 
 def _values(source: Shortened, records: Mapping[str, Members], name: str) -> dict[str, Span]:
@@ -385,7 +385,7 @@ class PineconeRest(NotingAdapter[Document, ReplyDocument]):
     widen_request = staticmethod(rest_request.widen)
     read_reply = staticmethod(parse_reply)
     is_flat = True  # metadata has strings, numbers, booleans, lists of strings
-    found = staticmethod(found)
+    parse_lookup = staticmethod(parse_lookup)
 
     def lookups(self, call: SearchCall, reply: Reply, known: Collection[str]) -> tuple[Lookup, ...]:
         """Requests for the vectors of a records search; none for other searches."""
@@ -393,8 +393,8 @@ class PineconeRest(NotingAdapter[Document, ReplyDocument]):
             return ()
         return lookups(call.operation.partition, reply.pools[0].ids, known)
 
-    def joined(self, reply: Reply, found: Sequence[Found]) -> Reply:
-        return replace(reply, pools=(joined(reply.pools[0], found),))
+    def joined(self, reply: Reply, replies: Sequence[LookupReply]) -> Reply:
+        return replace(reply, pools=(joined(reply.pools[0], replies),))
 
     def charged(self, reply: Reply, read_units: int) -> Reply:
         return replace(reply, document=charged(typed(reply.document, ReplyDocument), read_units))
@@ -405,8 +405,8 @@ class PineconeRest(NotingAdapter[Document, ReplyDocument]):
         spans = elements(text, array_of(text, layout.path))
         if layout.payload is None:
             return (tuple(spans),)
-        found = [members_of(text, span).get(layout.payload) for span in spans]
-        return (tuple(None if member is None else member.span for member in found),)
+        metadata = [members_of(text, span).get(layout.payload) for span in spans]
+        return (tuple(None if member is None else member.span for member in metadata),)
 
     def cut_reply(self, request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
         """The client's answer: the matches ``keep[0]`` in that order."""

@@ -75,7 +75,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 # Selections of fields. An absent selection means every field of records, and none of documents.
 
 EVERY = "*"
-OWN = frozenset({"_id", "_score"})  # members that are always present, and are no fields
+ALWAYS_PRESENT = frozenset({"_id", "_score"})  # members that are always present, and are no fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +117,11 @@ def _listed(
 ) -> Selected:
     if EVERY in names:
         return _all(required, optional)
-    wanted = (*required, *optional)
+    needed = (*required, *optional)
     # A pattern, if the service has any, may select a field that would be removed again.
-    added = _missing(wanted, names) if may_add and not any(EVERY in name for name in names) else ()
+    added = _missing(needed, names) if may_add and not any(EVERY in name for name in names) else ()
     inside = text[span[0] : span[1] - 1] + (b"," if names else b"")
-    readable = [name for name in wanted if name in names or name in added]
+    readable = [name for name in needed if name in names or name in added]
     return _selected((*span, inside + _array(added)[1:]), added, readable, required)
 
 
@@ -131,9 +131,9 @@ def _selected(edit: Edit, added: Sequence[str], readable: Sequence[str], require
     return Selected(edit if added else None, frozenset(added), frozenset(readable))
 
 
-def _missing(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+def _missing(needed: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     """The wanted names that are absent, except those that may be patterns."""
-    return tuple(dict.fromkeys(n for n in wanted if n not in names and n not in OWN and EVERY not in n))
+    return tuple(dict.fromkeys(n for n in needed if n not in names and n not in ALWAYS_PRESENT and EVERY not in n))
 
 
 def _array(names: Sequence[str]) -> bytes:
@@ -154,8 +154,8 @@ SPARSE_BYTES = 24_000  # the service's limit, 1,000 indices with their values
 
 def most_matches(*, numbers: int = 0, is_sparse: bool = False, has_texts: bool = False) -> int:
     """The number of matches that fit into a reply, with vectors of this many numbers."""
-    each = FIELDS_BYTES if has_texts else MATCH_BYTES
-    return min(REPLY_BYTES // (each + NUMBER_BYTES * numbers + SPARSE_BYTES * is_sparse), LARGEST_TOP_K)
+    size = FIELDS_BYTES if has_texts else MATCH_BYTES
+    return min(REPLY_BYTES // (size + NUMBER_BYTES * numbers + SPARSE_BYTES * is_sparse), LARGEST_TOP_K)
 
 
 def within(candidates: int | None, *, numbers: int, is_sparse: bool, has_texts: bool = False) -> int:
@@ -186,10 +186,10 @@ _NAMES = {spelling: name for name, other in _SPELLINGS.items() for spelling in (
 
 
 def parse_query(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
-    found = read_object(body, span, _NAMES, reason=Reason.NOT_JSON)
-    used = spelled_once(found, _NAMES)
-    value = {name: present(body, found, spelling) for name, spelling in used.items()}
-    limit = required(body, found, used.get("topK"))
+    root = read_object(body, span, _NAMES, reason=Reason.NOT_JSON)
+    used = spelled_once(root, _NAMES)
+    value = {name: present(body, root, spelling) for name, spelling in used.items()}
+    limit = required(body, root, used.get("topK"))
     top_k = integer(body, limit)
     check_page(top_k, 0)
     has_metadata = switch(body, value.get("includeMetadata"))
@@ -202,8 +202,8 @@ def parse_query(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document
     is_forced = not switch(body, value.get("includeValues")) and needs.vectors
     candidates, namespace = value.get("maxCandidates"), value.get("namespace")
     limited = None if candidates is None else integer(body, candidates)
-    edits = [_forced(found, used, span, "includeValues", "include_values")] if is_forced else []
-    edits += [_forced(found, used, span, "includeMetadata", "include_metadata")] if is_bare else []
+    edits = [_forced(root, used, span, "includeValues", "include_values")] if is_forced else []
+    edits += [_forced(root, used, span, "includeMetadata", "include_metadata")] if is_bare else []
     search = Search(
         top_k=top_k, offset=0, pages=False, query=usable(vector), partition=b"" if namespace is None else body[slice(*namespace)],
         most=within(limited, numbers=len(vector), is_sparse=is_sparse, has_texts=is_bare),
@@ -229,11 +229,11 @@ def _is_sparse(body: bytes, span: Span | None) -> bool:
     return span is not None
 
 
-def _forced(found: Members, used: Mapping[str, str], span: Span, name: str, other: str) -> Edit:
+def _forced(members: Members, used: Mapping[str, str], span: Span, name: str, other: str) -> Edit:
     """Switch values or metadata on: replaces the client's switch, or uses its spelling. ``name``, ``other``: both spellings."""
     spelling = used.get(name)
     if spelling is not None:
-        return found[spelling].value, found[spelling].end, b"true"
+        return members[spelling].value, members[spelling].end, b"true"
     spelling = name if used["topK"] == "topK" else other
     return span[0] + 1, span[0] + 1, b'"%s":true,' % spelling.encode()
 
@@ -331,20 +331,20 @@ def _ranking(body: bytes, span: Span | None) -> tuple[str | None, npt.NDArray[np
         return None, vector_of(body, None)
     if len(clauses) > 1:  # the service accepts only a single vector
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    found = read_object(body, dense[0], _CLAUSES[_DENSE])
-    vector = vector_of(body, present(body, found, "values"))
-    many = present(body, found, "fields")
-    names = [name for name in (text_of(body, present(body, found, "field")),) if name]
+    clause = read_object(body, dense[0], _CLAUSES[_DENSE])
+    vector = vector_of(body, present(body, clause, "values"))
+    many = present(body, clause, "fields")
+    names = [name for name in (text_of(body, present(body, clause, "field")),) if name]
     names += texts_of(body, many) if many is not None else ()
-    if len(names) != 1 or names[0] in OWN or EVERY in names[0]:
+    if len(names) != 1 or names[0] in ALWAYS_PRESENT or EVERY in names[0]:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return names[0], vector
 
 
 def _type(body: bytes, clause: Span) -> str:
     known = {name for names in _CLAUSES.values() for name in names}
-    found = read_object(body, clause, known)
-    name = text_of(body, present(body, found, "type"))
-    if not found.keys() <= set(_CLAUSES.get(name, ())):
+    fields = read_object(body, clause, known)
+    name = text_of(body, present(body, fields, "type"))
+    if not fields.keys() <= set(_CLAUSES.get(name, ())):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return name

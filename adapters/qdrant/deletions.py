@@ -75,10 +75,10 @@ def of_body(request: Operation, body: bytes, _: object | None) -> Sequence[Delet
     if request.name == calls.UPDATES:
         # Upserts of a list are noted by the gate.
         operations = msgspec.json.decode(body, type=_Updates).operations
-        each = [(name, one) for update in operations for name, one in update.items() if name != calls.UPSERT]
+        selections = [(name, one) for update in operations for name, one in update.items() if name != calls.UPSERT]
     else:
-        each = [(request.name, msgspec.json.decode(body, type=_Selected))]
-    listed = [(name != DELETE, one.shard_key, _ids(one)) for name, one in each]
+        selections = [(request.name, msgspec.json.decode(body, type=_Selected))]
+    listed = [(name != DELETE, one.shard_key, _ids(one)) for name, one in selections]
     return [
         d
         for is_change, key, ids in listed
@@ -89,8 +89,8 @@ def of_body(request: Operation, body: bytes, _: object | None) -> Sequence[Delet
 def _ids(selected: _Selected) -> tuple[bytes, ...] | None:
     if selected.points is None:
         return None
-    each = map(bytes, selected.points)
-    ids = [bytes(msgspec.json.decode(one, type=_Point).id) if one.startswith(b"{") else one for one in each]
+    points = map(bytes, selected.points)
+    ids = [bytes(msgspec.json.decode(one, type=_Point).id) if one.startswith(b"{") else one for one in points]
     return tuple(map(id_as_json, ids))
 
 

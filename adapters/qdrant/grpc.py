@@ -120,7 +120,7 @@ def _read(leaf: Any, root: Plan, index: int, partition: bytes) -> tuple[Search, 
     query = usable(row(b"".join(leaf.query.nearest.dense.data))) if is_dense else None
     search = Search(top_k=count, offset=0, pages=False, query=query, partition=partition)
     plan = Plan(
-        index=index, layout=_QUERY, top_k=count, offset=0, wanted=True, payload=Payload(is_cut=root.payload.is_cut),
+        index=index, layout=_QUERY, top_k=count, offset=0, selection=True, payload=Payload(is_cut=root.payload.is_cut),
         name=root.name, prefers=root.prefers, fetches=root.fetches,
     )  # fmt: skip
     return search, plan
@@ -136,10 +136,10 @@ def cut(plan: Plan, body: bytes, kept: Iterable[int]) -> bytes:
     """A list's message with the kept points, each without what was added."""
     reply = parsed(proto.Reply, body)
     hits = reply.result
-    shown = [hits[index] for index in kept]
-    if plan.payload.added or (plan.fetches and plan.wanted is not True):
-        shown = [_restored(plan, hit) for hit in shown]
-    hits[:] = shown
+    points = [hits[index] for index in kept]
+    if plan.payload.added or (plan.fetches and plan.selection is not True):
+        points = [_restored(plan, hit) for hit in points]
+    hits[:] = points
     return serialized(reply)
 
 
@@ -149,10 +149,10 @@ def _restored(plan: Plan, point: bytes) -> bytes:
         hit.ClearField("payload")
     elif plan.payload.added:
         _remove(hit.payload, lambda key: key in plan.payload.added)
-    if plan.wanted is False:
+    if plan.selection is False:
         hit.ClearField("vectors")
-    elif plan.wanted is not True and hit.HasField("vectors"):
-        _select(hit.vectors, plan.wanted)
+    elif plan.selection is not True and hit.HasField("vectors"):
+        _select(hit.vectors, plan.selection)
     return serialized(hit)
 
 
@@ -163,16 +163,16 @@ def _remove(entries: Any, is_added: Callable[[str], bool]) -> None:
             del entries[index]
 
 
-def _select(vectors: Any, wanted: tuple[str, ...]) -> None:
-    """Reduce a point's vectors to ``wanted``: the unnamed vector alone is shown bare."""
+def _select(vectors: Any, names: tuple[str, ...]) -> None:
+    """Reduce a point's vectors to ``names``: the unnamed vector alone is shown bare."""
     if not vectors.HasField("vectors"):
-        if vectors.vector and "" not in wanted:
+        if vectors.vector and "" not in names:
             vectors.ClearField("vector")
             vectors.vectors.SetInParent()
         return
     entries = vectors.vectors.vectors
     before = len(entries)
-    _remove(entries, lambda name: name not in wanted)
+    _remove(entries, lambda name: name not in names)
     if len(entries) == 1 < before and not entries[0].key:
         vectors.vector[:] = entries[0].value
         vectors.ClearField("vectors")
@@ -215,8 +215,8 @@ class QdrantGrpc(GrpcAdapter[Document, bytes]):
         if request.items is None:
             return _noted(answer, notes[0])
         whole = parsed(proto.Reply, answer)
-        for plan, each in zip(request.plans, notes, strict=True):
-            whole.result[plan.index] = _noted(whole.result[plan.index], each)
+        for plan, listed in zip(request.plans, notes, strict=True):
+            whole.result[plan.index] = _noted(whole.result[plan.index], listed)
         return serialized(whole)
 
     def divided(self, call: SearchCall, body: bytes) -> Divided | None:
@@ -234,7 +234,7 @@ class QdrantGrpc(GrpcAdapter[Document, bytes]):
         """As in the contract. Servers omit a score of 0."""
         (reply,) = replies
         answer = parsed(proto.Reply, typed(reply.document, bytes))
-        hits = [parsed(proto.Reply, each).result for each in answer.result]
+        hits = [parsed(proto.Reply, item).result for item in answer.result]
         answer.result[:] = [_scored(hits[index][row], float(score)) for index, row, score in ranked]
         return serialized(answer)
 

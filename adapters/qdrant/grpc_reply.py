@@ -17,7 +17,7 @@ from ..contract import Needs, Pool
 from ..wire.json_vectors import stack
 from ..wire.protobuf import REPLY_FIELDS, check_count
 from ..wire.schema import is_mistyped, parsed
-from ..wire.values import Wanted
+from ..wire.values import RequestedKeys
 from ..wire.vectors import Matrix, SparseRow, matrix, row, union_matrix, without_vector
 from .grpc_request import Document, Plan
 from .grpc_schema import COUNTED, VALUES, proto
@@ -65,8 +65,8 @@ def fields_of(points: Iterable[Any], needs: Needs) -> tuple[tuple[tuple[bytes | 
     """Per point the JSON of each wanted payload key, None where absent, and whether some were left out for their size. Raises ValueError
     for a required key without a JSON form.
     """
-    wanted = Wanted(needs.payload_fields, needs.optional_fields)
-    return tuple([VALUES.chosen(point.payload, wanted) for point in points]), wanted.is_cut
+    requested = RequestedKeys(needs.payload_fields, needs.optional_fields)
+    return tuple([VALUES.chosen(point.payload, requested) for point in points]), requested.is_cut
 
 
 # Servers up to 1.16 write a vector as numbers beside a list of indices (sparse) or a count of rows (multivector), since 1.17 as a message
@@ -148,7 +148,7 @@ def _sparse_row(vector: Any) -> SparseRow | None:
 
 
 def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], bytes]:
-    pools = [_pool(plan, each, needs) for plan, each in zip(request.plans, lists(request, body), strict=True)]
+    pools = [_pool(plan, points, needs) for plan, points in zip(request.plans, lists(request, body), strict=True)]
     return tuple(pools), body
 
 
@@ -191,7 +191,7 @@ def _compared(plan: Plan, points: Sequence[Any]) -> tuple[str | None, npt.NDArra
     name = plan.name
     if name is None:
         name = find_best([named(parsed(proto.Vectors, point.vectors)) for point in points], plan.prefers)
-    if name is None or not (plan.fetches or plan.wanted):
+    if name is None or not (plan.fetches or plan.selection):
         return name, np.empty((len(points), 0), np.float32)
     return name, vectors_of(points, name)
 

@@ -52,10 +52,10 @@ INFERRED = ("document", "image", "object")
 
 def choice(message: Any) -> tuple[str, Any]:
     """The name and the value of the only field that is set, of a message that is a oneof; "" for none. Raises UnsupportedError."""
-    found = known(message).ListFields()
-    if len(found) > 1:
+    fields = known(message).ListFields()
+    if len(fields) > 1:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    return (found[0][0].name, found[0][1]) if found else ("", None)
+    return (fields[0][0].name, fields[0][1]) if fields else ("", None)
 
 
 def of_query(message: Any, nesting: int) -> Ranking:
@@ -96,10 +96,10 @@ def _prefetched(prefetches: Sequence[Any], nesting: int) -> Iterator[Ranking]:
     """The rankings of all prefetches, depth first, each before its own. Raises UnsupportedError."""
     if prefetches and not nesting:
         raise UnsupportedError(Reason.TOO_DEEP)
-    return chain.from_iterable(_with_its_own(prefetch, nesting) for prefetch in prefetches)
+    return chain.from_iterable(_with_nested(prefetch, nesting) for prefetch in prefetches)
 
 
-def _with_its_own(prefetch: Any, nesting: int) -> Iterator[Ranking]:
+def _with_nested(prefetch: Any, nesting: int) -> Iterator[Ranking]:
     if known(prefetch).HasField("query"):
         kind = _kind(prefetch.query)
         if choice(prefetch.query)[0] not in _PLAIN_ORDERS:
@@ -117,9 +117,9 @@ def read_vectors(selector: Any) -> bool | tuple[str, ...]:
     return _names(value) if name == "include" else bool(value)
 
 
-def widen_vectors(wanted: bool | tuple[str, ...], name: str | None) -> dict[str, Any]:
+def widen_vectors(selection: bool | tuple[str, ...], name: str | None) -> dict[str, Any]:
     """The selector of ``name`` (None: of every vector), to be merged with the client's; empty if that includes it already."""
-    if wanted is True or (name is not None and wanted is not False and name in wanted):
+    if selection is True or (name is not None and selection is not False and name in selection):
         return {}
     return {"with_vectors": {"enable": True} if name is None else _include((name,))}
 
@@ -177,7 +177,7 @@ LAYOUTS: Mapping[str, Layout] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One supported search, and its additions. ``index``: in the batch, else 0. ``wanted``: the client's selection of vectors.
+    """One supported search, and its additions. ``index``: in the batch, else 0. ``selection``: the client's selection of vectors.
 
     ``name``: the vector to compare by; None fetches all, and ``prefers`` is the query's. ``fetches``: whether vectors are added.
     """
@@ -186,7 +186,7 @@ class Plan:
     layout: Layout
     top_k: int
     offset: int
-    wanted: bool | tuple[str, ...]
+    selection: bool | tuple[str, ...]
     payload: Payload
     name: str | None
     prefers: str
@@ -210,8 +210,8 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
     elif len(items) > needs.bounds.searches:
         raise UnsupportedError(Reason.TOO_MANY_SEARCHES)
     else:
-        each = [_read_item(item, name, needs, index) for index, item in enumerate(items)]
-        supported = [item for item in each if item is not None]
+        plans_read = [_read_item(item, name, needs, index) for index, item in enumerate(items)]
+        supported = [item for item in plans_read if item is not None]
     if not supported:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     searches, plans = zip(*supported, strict=True)
@@ -245,7 +245,7 @@ def _added(plan: Plan, count: int) -> bytes:
         plan.layout.kind(
             **({"limit": count} if count != plan.top_k else {}),
             **({"offset": 0} if plan.offset else {}),
-            **(widen_vectors(plan.wanted, plan.name) if plan.fetches else {}),
+            **(widen_vectors(plan.selection, plan.name) if plan.fetches else {}),
             **widen_payload(plan.payload),
         )
     )
@@ -287,15 +287,15 @@ def _skeleton(body: bytes, name: str, needs: Needs, index: int) -> tuple[Search,
     message = once(read(layout.kind, body))
     ranking = layout.ranking(message, needs.bounds.nesting)
     top_k, skipped = message.limit if message.HasField("limit") else layout.default_limit or 0, message.offset
-    wanted = read_vectors(message.with_vectors)
+    selection = read_vectors(message.with_vectors)
     payload = read_payload(message, needs)
     if not needs.values:
         payload = Payload(is_cut=payload.is_cut)
     check_page(top_k, skipped)
-    vector_name = compared(ranking, needs, wanted)
+    vector_name = compared(ranking, needs, selection)
     plan = Plan(
         index=index, layout=layout, top_k=top_k, offset=skipped,
-        wanted=wanted, payload=payload, name=vector_name, prefers=ranking.name, fetches=needs.vectors,
+        selection=selection, payload=payload, name=vector_name, prefers=ranking.name, fetches=needs.vectors,
     )  # fmt: skip
     search = Search(
         top_k=top_k,

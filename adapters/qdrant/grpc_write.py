@@ -24,7 +24,7 @@ from ..base_grpc import GrpcWrites
 from ..contract import NativeAnswer, Needs, Operation, Question, Reason, RequestHead, UnsupportedError
 from ..wire.protobuf import Messages
 from ..wire.schema import has_unknown, parsed, read, serialized
-from ..wire.values import Wanted
+from ..wire.values import RequestedKeys
 from ..wire.vectors import matrix, row
 from ..writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 from . import calls
@@ -227,7 +227,7 @@ class QdrantGrpcWrites(GrpcWrites):
         points = [read(proto.Written, point) for point in written]
         vectors = [_dense(point) for point in points]
         name = name_of(vectors, needs.vector_name)
-        fields = Wanted(needs.keys)
+        fields = RequestedKeys(needs.keys)
         ids = tuple([id_of(point.id) for point in points])
         document = Document(
             data=body,

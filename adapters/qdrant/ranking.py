@@ -43,21 +43,21 @@ def decided(root: Ranking, leaves: Sequence[Ranking]) -> Ranking:
         raise UnsupportedError(Reason.ORDERING_CHOSEN)
     if root.kind is not Kind.FUSED:
         return root
-    for wanted in (Kind.DENSE, Kind.REFERENCE, Kind.SPARSE, Kind.MULTI):
+    for kind in (Kind.DENSE, Kind.REFERENCE, Kind.SPARSE, Kind.MULTI):
         for leaf in leaves:
-            if leaf.kind is wanted:
+            if leaf.kind is kind:
                 return leaf
     return Ranking(Kind.REFERENCE, "")
 
 
-def compared(ranking: Ranking, needs: Needs, wanted: bool | tuple[str, ...]) -> str | None:
-    """The vector to compare by; None if all must be fetched to choose one. ``wanted``: the client's own selection."""
+def compared(ranking: Ranking, needs: Needs, selection: bool | tuple[str, ...]) -> str | None:
+    """The vector to compare by; None if all must be fetched to choose one. ``selection``: the client's own selection."""
     if needs.vector_name is not None:
         return needs.vector_name
     if ranking.kind in {Kind.DENSE, Kind.REFERENCE}:
         return ranking.name
     # Fetching all instead of a list would hide the server's error about an unknown name.
-    is_list = not isinstance(wanted, bool)
+    is_list = not isinstance(selection, bool)
     return ranking.name if needs.vector_hint is None and is_list else needs.vector_hint
 
 
@@ -134,7 +134,7 @@ def plan_payload(
     try:
         is_included, paths = chosen()
         if not is_included:
-            check_shown(paths, fields)
+            check_excluded(paths, fields)
         # Optional keys that are not excluded are returned in any case.
         added = missing(paths, fields, plain) if is_included else ()
         return Payload(added, is_cut=is_cut or is_touched(paths, plain, may_be_whole=is_included))
@@ -173,7 +173,7 @@ def is_touched(paths: Sequence[str], optional: Sequence[str], *, may_be_whole: b
     return any(not (may_be_whole and first[field]) for field in optional if field in first)
 
 
-def check_shown(hidden: Sequence[str], fields: Sequence[str]) -> None:
+def check_excluded(hidden: Sequence[str], fields: Sequence[str]) -> None:
     """Raises UnsupportedError if the paths excluded by the client affect one of ``fields``."""
     if _first_keys(hidden, fields).keys() & set(fields):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
@@ -181,13 +181,13 @@ def check_shown(hidden: Sequence[str], fields: Sequence[str]) -> None:
 
 def _first_keys(paths: Sequence[str], fields: Sequence[str]) -> dict[str, bool]:
     """First key of each path -> whether a path is that key alone. Raises UnsupportedError."""
-    found: dict[str, bool] = {}
+    keys: dict[str, bool] = {}
     for path in paths:
         first = _FIRST_KEY.match(path)
         if first is None or (path in fields and first[0] != path):  # quoted, or a key that looks like a path
             raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-        found[first[0]] = found.get(first[0], False) or first[0] == path
-    return found
+        keys[first[0]] = keys.get(first[0], False) or first[0] == path
+    return keys
 
 
 # The tags of a query object, and the other members allowed beside each.
@@ -208,19 +208,19 @@ _CHOSEN = {"order_by", "sample"}
 _INFERRED = {"text", "image", "object"}
 
 
-def of_query(text: bytes, found: Members, nesting: int) -> Ranking:
+def of_query(text: bytes, search: Members, nesting: int) -> Ranking:
     """Of a ``query`` body. ``nesting``: the greatest depth of its prefetches. Raises UnsupportedError."""
-    leaves = list(_prefetched(text, found, nesting))
-    root = present(text, found, "query")
+    leaves = list(_prefetched(text, search, nesting))
+    root = present(text, search, "query")
     if root is None:
         raise UnsupportedError(Reason.ORDERING_CHOSEN)
     kind, dense = _query(text, root)
-    return decided(Ranking(kind, name_of(text, found, "using"), dense), leaves)
+    return decided(Ranking(kind, name_of(text, search, "using"), dense), leaves)
 
 
-def of_search(text: bytes, found: Members, _nesting: int) -> Ranking:
+def of_search(text: bytes, search: Members, _nesting: int) -> Ranking:
     """Of a legacy ``search`` body: a bare list, or a named dense or sparse vector. Raises UnsupportedError."""
-    span = present(text, found, "vector")
+    span = present(text, search, "vector")
     if span is None:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     if text[span[0] : span[0] + 1] != b"{":
@@ -232,14 +232,14 @@ def of_search(text: bytes, found: Members, _nesting: int) -> Ranking:
     return _legacy(text, inner, name_of(text, named, "name"))
 
 
-def of_reference(text: bytes, found: Members, _nesting: int) -> Ranking:
+def of_reference(text: bytes, search: Members, _nesting: int) -> Ranking:
     """Of a legacy ``recommend`` or ``discover`` body. Raises UnsupportedError."""
-    return Ranking(Kind.REFERENCE, name_of(text, found, "using"))
+    return Ranking(Kind.REFERENCE, name_of(text, search, "using"))
 
 
-def name_of(text: bytes, found: Members, name: str) -> str:
+def name_of(text: bytes, members: Members, name: str) -> str:
     """The name in a member; "" if absent. Raises UnsupportedError."""
-    span = present(text, found, name)
+    span = present(text, members, name)
     if span is None:
         return ""
     try:
@@ -257,23 +257,23 @@ def _legacy(text: bytes, span: Span, name: str) -> Ranking:
 
 def _query(text: bytes, span: Span) -> tuple[Kind, Span | None]:
     """The kind of a ``query`` value, and the span of its dense vector. Raises UnsupportedError."""
-    found = members_of(text, span) if text[span[0] : span[0] + 1] == b"{" else {}
-    tags = [tag for tag in _TAGS if tag in found]
+    query = members_of(text, span) if text[span[0] : span[0] + 1] == b"{" else {}
+    tags = [tag for tag in _TAGS if tag in query]
     if not tags:
         kind = _input(text, span)
         return kind, span if kind is Kind.DENSE else None
     if len(tags) > 1:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     tag = tags[0]
-    if not found.keys() <= _TAGS[tag] | {tag}:
+    if not query.keys() <= _TAGS[tag] | {tag}:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    if tag in _CHOSEN or present(text, found, "mmr") is not None:
+    if tag in _CHOSEN or present(text, query, "mmr") is not None:
         return Kind.CHOSEN, None
     if tag in _FUSED:
         return Kind.FUSED, None
     if tag != "nearest":
         return Kind.REFERENCE, None
-    inner = found[tag].value, found[tag].end
+    inner = query[tag].value, query[tag].end
     kind = _input(text, inner)
     return kind, inner if kind is Kind.DENSE else None
 
@@ -287,10 +287,10 @@ def _input(text: bytes, span: Span) -> Kind:
         return Kind.REFERENCE
     if first != b"{":
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    found = members_of(text, span)
-    if found.keys() == {"indices", "values"}:
+    vector = members_of(text, span)
+    if vector.keys() == {"indices", "values"}:
         return Kind.SPARSE
-    if len(found.keys() & _INFERRED) == 1:
+    if len(vector.keys() & _INFERRED) == 1:
         return Kind.REFERENCE
     raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
 
@@ -304,29 +304,29 @@ def _prefetched(text: bytes, root: Members, nesting: int) -> Iterator[Ranking]:
             raise UnsupportedError(Reason.TOO_DEEP)
         if text[span[0] : span[0] + 1] != b"{":
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-        found = members_of(text, span)
-        query = present(text, found, "query")
+        prefetch = members_of(text, span)
+        query = present(text, prefetch, "query")
         if query is not None:
             kind, _ = _query(text, query)
             # A sample or order_by only feeds the ranking above it; MMR requests diversity.
             if kind is not Kind.CHOSEN or not members_of(text, query).keys() & _CHOSEN:
-                yield Ranking(kind, name_of(text, found, "using"))
-        waiting += [(inner, depth + 1) for inner in reversed(listed(text, found))]
+                yield Ranking(kind, name_of(text, prefetch, "using"))
+        waiting += [(inner, depth + 1) for inner in reversed(listed(text, prefetch))]
 
 
 def is_inferred(text: bytes, query: Span) -> bool:
     """Whether a ``query`` value of the kind REFERENCE is a text, an image or an object, which refers to no stored point."""
-    found = members_of(text, query) if text[query[0] : query[0] + 1] == b"{" else {}
-    nearest = found.get("nearest")
+    members = members_of(text, query) if text[query[0] : query[0] + 1] == b"{" else {}
+    nearest = members.get("nearest")
     if nearest is not None:
         query = nearest.value, nearest.end
-        found = members_of(text, query) if text[query[0] : query[0] + 1] == b"{" else {}
-    return len(found.keys() & _INFERRED) == 1 and not found.keys() & _TAGS.keys()
+        members = members_of(text, query) if text[query[0] : query[0] + 1] == b"{" else {}
+    return len(members.keys() & _INFERRED) == 1 and not members.keys() & _TAGS.keys()
 
 
-def listed(text: bytes, found: Members) -> list[Span]:
+def listed(text: bytes, search: Members) -> list[Span]:
     """``prefetch`` is one object or an array of them."""
-    span = present(text, found, "prefetch")
+    span = present(text, search, "prefetch")
     if span is None:
         return []
     return elements(text, span) if text[span[0] : span[0] + 1] == b"[" else [span]

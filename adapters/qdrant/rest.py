@@ -22,7 +22,7 @@ from ..contract import (
     Needs,
     Pool,
 )
-from ..wire.json import Span, cuts, each_last_values, members_of
+from ..wire.json import Span, cuts, last_values_of, members_of
 from ..wire.json_vectors import Edit, kept_inside, set_aside
 from . import calls, rest_fusion, rest_reply, rest_request
 from .rest_reply import Point, Ranked, ReplyDocument, member_cut
@@ -85,10 +85,10 @@ def parse_lean(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool
         points = _QUERIED.decode(body).result.points if request.in_object else _LISTED.decode(body).result
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    found = _walked(body, points, len(opening))
-    if found is None:
+    walked = _walked(body, points, len(opening))
+    if walked is None:
         return None
-    spans, heads = found
+    spans, heads = walked
     ids, versions = zip(*heads, strict=True)
     end = spans[-1][1] + 1
     array = len(opening) - 1, end
@@ -115,7 +115,7 @@ def _lean_fields(points: Sequence[_Point], fields: tuple[str, ...]) -> tuple[tup
     if not fields:
         return ((),) * len(points)
     payloads = [b"{}" if point.payload is _ABSENT else bytes(point.payload) for point in points]
-    return each_last_values(payloads, fields, Allowance(FIELD_BYTES))
+    return last_values_of(payloads, fields, Allowance(FIELD_BYTES))
 
 
 def _lean_payloads(points: Sequence[_Point], rows: Sequence[int]) -> tuple[bytes | None, ...]:
@@ -178,11 +178,11 @@ def _edits(reply: ReplyDocument, plan: Plan, point: Point) -> list[Edit]:
     """The edits of a point, disjoint, in any order."""
     edits: list[Edit] = []
     dropped: set[str] = set()
-    wanted = plan.vectors.wanted
-    if wanted is False:
+    selection = plan.vectors.selection
+    if selection is False:
         dropped.add("vector")
-    elif wanted is not True and point.vector is not None:
-        edits += _vector_edits(reply.text, point.vector, wanted)
+    elif selection is not True and point.vector is not None:
+        edits += _vector_edits(reply.text, point.vector, selection)
     if plan.payload.is_forced:
         dropped.add("payload")
     elif plan.payload.added and point.payload is not None:
@@ -196,10 +196,10 @@ def _member_edits(reply: ReplyDocument, point: Point, dropped: set[str]) -> list
     present = [(name, span) for name, span in values.items() if name in dropped and span is not None]
     if reply.is_null_style:
         return [(*span, b"null") for _, span in present]
-    found = [member_cut(reply.text, name, span) for name, span in present]
-    if None in found:
-        found = [*cuts(members_of(reply.text, point.span), dropped)]
-    return [(*span, b"") for span in found if span is not None]
+    spans = [member_cut(reply.text, name, span) for name, span in present]
+    if None in spans:
+        spans = [*cuts(members_of(reply.text, point.span), dropped)]
+    return [(*span, b"") for span in spans if span is not None]
 
 
 def _vector_edits(text: bytes, span: Span, names: tuple[str, ...]) -> list[Edit]:
@@ -208,15 +208,15 @@ def _vector_edits(text: bytes, span: Span, names: tuple[str, ...]) -> list[Edit]
     first = text[start : start + 1]
     if first == b"[":
         return [] if "" in names else [(start, end, b"{}")]
-    found = members_of(text, span) if first == b"{" else {}
-    kept = [name for name in found if name in names]
-    if len(kept) == len(found):
+    vectors = members_of(text, span) if first == b"{" else {}
+    kept = [name for name in vectors if name in names]
+    if len(kept) == len(vectors):
         return []
     if not kept:
         return [(start, end, b"{}")]
     if kept == [""]:
-        return [(start, found[""].value, b""), (found[""].end, end, b"")]
-    return [(cut, until, b"") for cut, until in cuts(found, found.keys() - set(kept))]
+        return [(start, vectors[""].value, b""), (vectors[""].end, end, b"")]
+    return [(cut, until, b"") for cut, until in cuts(vectors, vectors.keys() - set(kept))]
 
 
 def _payload_edits(text: bytes, span: Span, added: tuple[str, ...]) -> list[Edit]:

@@ -50,25 +50,25 @@ def _fusion(body: bytes, root: Members) -> Fusion | None:
     query = present(body, root, "query")
     if query is None or body[query[0] : query[0] + 1] != b"{":
         return None
-    found = members_of(body, query)
-    if "formula" in found:
+    query_members = members_of(body, query)
+    if "formula" in query_members:
         raise UndividedError(Undivided.FORMULA)
     limit, threshold = present(body, root, "limit"), present(body, root, "score_threshold")
     count = QUERY_LIMIT if limit is None else _integer(body, limit)
     least = None if threshold is None else _number(body, threshold)
-    if found.keys() == {"fusion"}:
-        method = Method(orjson.loads(body[found["fusion"].value : found["fusion"].end]))
+    if query_members.keys() == {"fusion"}:
+        method = Method(orjson.loads(body[query_members["fusion"].value : query_members["fusion"].end]))
         return Fusion(method=method, limit=count, k=DEFAULT_K, threshold=least)
-    if found.keys() != {"rrf"}:
-        if found.keys() & {"fusion", "rrf"}:
+    if query_members.keys() != {"rrf"}:
+        if query_members.keys() & {"fusion", "rrf"}:
             raise UndividedError(Undivided.MEMBER)
         return None
-    rrf = members_of(body, found["rrf"].span)
+    rrf = members_of(body, query_members["rrf"].span)
     if not rrf.keys() <= {"k", "weights"}:
         raise UndividedError(Undivided.MEMBER)
     given, listed = present(body, rrf, "k"), present(body, rrf, "weights")
     k = DEFAULT_K if given is None else _integer(body, given)
-    weights = None if listed is None else tuple(_number(body, each) for each in elements(body, listed))
+    weights = None if listed is None else tuple(_number(body, weight) for weight in elements(body, listed))
     if not k or any(weight < 0 for weight in weights or ()):
         raise UndividedError(Undivided.MEMBER)
     return Fusion(method=Method.RRF, limit=count, k=k, weights=weights, threshold=least)
@@ -87,33 +87,33 @@ def _batch(call: SearchCall, plan: Plan, body: bytes, root: Members, fusion: Fus
     condition = present(body, root, "filter")
     searches, plans, items = [], [], []
     for index, span in enumerate(prefetches):
-        found = members_of(body, span)
-        search, leaf = _leaf(body, found, plan, index, call.searches[0].partition)
+        prefetch = members_of(body, span)
+        search, leaf = _leaf(body, prefetch, plan, index, call.searches[0].partition)
         searches.append(search)
         plans.append(leaf)
-        items.append(_item(body, span, found, shared, condition))
+        items.append(_item(body, span, prefetch, shared, condition))
     text = b'{"searches":[%s]}' % b",".join(items)
     document = Document(body=text, plans=tuple(plans), batch=len(plans), in_object=True)
     read = SearchCall(operation=call.operation, searches=tuple(searches), needs=call.needs, document=document)
     return Divided(ending=Ending(new="/batch"), parts=(Part(text, read),), fusion=fusion)
 
 
-def _leaf(body: bytes, found: Members, root: Plan, index: int, partition: bytes) -> tuple[Search, Plan]:
+def _leaf(body: bytes, prefetch: Members, root: Plan, index: int, partition: bytes) -> tuple[Search, Plan]:
     """One prefetch as a search, and how its list is read. Raises UndividedError or ValueError."""
-    if listed(body, found):
+    if listed(body, prefetch):
         raise UndividedError(Undivided.NESTED)
-    query = present(body, found, "query")
+    query = present(body, prefetch, "query")
     if query is None:
         raise UndividedError(Undivided.UNRANKED)
-    if not found.keys() <= _LEAF | {"prefetch"}:
+    if not prefetch.keys() <= _LEAF | {"prefetch"}:
         raise UndividedError(Undivided.MEMBER)
     try:
-        ranking = of_query(body, found, 0)
+        ranking = of_query(body, prefetch, 0)
     except UnsupportedError:
         raise UndividedError(Undivided.UNRANKED) from None
     if ranking.kind is Kind.REFERENCE and not is_inferred(body, query):
         raise UndividedError(Undivided.POINTS)
-    limit = present(body, found, "limit")
+    limit = present(body, prefetch, "limit")
     count = QUERY_LIMIT if limit is None else _integer(body, limit)
     is_compared = ranking.name == root.name
     search = Search(
@@ -124,27 +124,27 @@ def _leaf(body: bytes, found: Members, root: Plan, index: int, partition: bytes)
         partition=partition,
     )
     plan = Plan(
-        index=index, start=0, top_k=count, limit=None, offset=None, vectors=Vectors(wanted=True, span=None),
+        index=index, start=0, top_k=count, limit=None, offset=None, vectors=Vectors(selection=True, span=None),
         selector=None, payload=Payload(is_cut=root.payload.is_cut), name=root.name, prefers=root.prefers, fetches=root.fetches,
     )  # fmt: skip
     return search, plan
 
 
-def _item(body: bytes, span: Span, found: Members, shared: list[bytes], condition: Span | None) -> bytes:
+def _item(body: bytes, span: Span, prefetch: Members, shared: list[bytes], condition: Span | None) -> bytes:
     """The search of a prefetch: its own bytes, with the root's filter, and the members that all searches get. Raises UndividedError or
     ValueError.
     """
     start, end = span
     added, edits = list(shared), []
     if condition is not None:
-        root, leaf = body[condition[0] : condition[1]], found.get("filter")
+        root, leaf = body[condition[0] : condition[1]], prefetch.get("filter")
         if leaf is None:
             added.append(b'"filter":' + root)
         else:
-            its_own = present(body, found, "filter")
-            both = root if its_own is None else _both(body, condition, its_own)
+            leaf_filter = present(body, prefetch, "filter")
+            both = root if leaf_filter is None else _both(body, condition, leaf_filter)
             edits.append((leaf.value - start, leaf.end - start, both))
-    edits += [(end - start - 1, end - start - 1, b"," + each) for each in added]
+    edits += [(end - start - 1, end - start - 1, b"," + member) for member in added]
     return splice(body[start:end], edits)
 
 

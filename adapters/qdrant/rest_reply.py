@@ -140,15 +140,15 @@ def _read_compact(text: bytes, array: Span) -> list[Point] | None:
 
 def _read_any(text: bytes, span: Span) -> Point:
     """A point with any order and white space. Raises ValueError."""
-    found = members_of(text, span)
-    if not {"id", "score"} <= found.keys() or text[found["id"].value] not in _ID_STARTS:
+    members = members_of(text, span)
+    if not {"id", "score"} <= members.keys() or text[members["id"].value] not in _ID_STARTS:
         raise ValueError(f"no id or no score at byte {span[0]}")
-    payload, vector, version = found.get("payload"), found.get("vector"), found.get("version")
-    shard_key = found.get("shard_key")
+    payload, vector, version = members.get("payload"), members.get("vector"), members.get("version")
+    shard_key = members.get("shard_key")
     return Point(
         span,
-        (found["id"].value, found["id"].end),
-        (found["score"].value, found["score"].end),
+        (members["id"].value, members["id"].end),
+        (members["score"].value, members["score"].end),
         None if payload is None else (payload.value, payload.end),
         None if vector is None else (vector.value, vector.end),
         None if version is None else (version.value, version.end),
@@ -285,8 +285,8 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[tuple[Poo
         is_null_style=any(has_null(text, point) for points in lists for point in points),
     )
     located = [_located(text, plan, points) for plan, points in zip(request.plans, lists, strict=True)]
-    found = [source.aside(span) for _, spans in located for span in spans if span is not None]
-    proven = sorted(span for span in found if span is not None)
+    aside = [source.aside(span) for _, spans in located for span in spans if span is not None]
+    proven = sorted(span for span in aside if span is not None)
     if len(proven) != len(source.spans):
         raise _UnprovenError(proven)
     pools = tuple(
@@ -316,7 +316,7 @@ def _arrays(text: bytes, request: Document) -> list[Span]:
         spans = elements(text, spans[0])
         if len(spans) != request.batch:
             raise ValueError(f"{len(spans)} results, wanted {request.batch}")
-    found: list[Span] = []
+    arrays: list[Span] = []
     for plan in request.plans:
         span = spans[plan.index]
         if request.in_object:
@@ -324,8 +324,8 @@ def _arrays(text: bytes, request: Document) -> list[Span]:
             if points is None:
                 raise ValueError("no points")
             span = points.value, points.end
-        found.append(span)
-    return found
+        arrays.append(span)
+    return arrays
 
 
 def _pool(
@@ -365,13 +365,13 @@ def _id(document: ReplyDocument, point: Point) -> bytes:
 
 def _versions(text: bytes, points: Sequence[Point]) -> tuple[bytes, ...]:
     """One per point, with its shard key; () if a point has none."""
-    found = tuple(text[point.version[0] : point.version[1]] for point in points if point.version is not None)
-    if len(found) != len(points) or not all(map(bytes.isdigit, found)):
+    versions = tuple(text[point.version[0] : point.version[1]] for point in points if point.version is not None)
+    if len(versions) != len(points) or not all(map(bytes.isdigit, versions)):
         return ()
     if all(point.shard_key is None for point in points):
-        return found
+        return versions
     parts = [b"" if point.shard_key is None else text[point.shard_key[0] : point.shard_key[1]] for point in points]
-    return tuple([b"%s %s" % pair for pair in zip(found, parts, strict=True)])
+    return tuple([b"%s %s" % pair for pair in zip(versions, parts, strict=True)])
 
 
 def _fields(document: ReplyDocument, points: Sequence[Point], needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:

@@ -41,7 +41,7 @@ from .ranking import Payload, Ranking, compared, plan_payload, without_known
 class Vectors:
     """The client's vector selector: nothing, everything, or these names. ``span``: None if the member is absent."""
 
-    wanted: bool | tuple[str, ...]
+    selection: bool | tuple[str, ...]
     span: Span | None
 
 
@@ -49,24 +49,24 @@ def read_vectors(text: bytes, span: Span | None) -> Vectors:
     """Parse ``with_vector``. Raises UnsupportedError."""
     value = b"null" if span is None else text[span[0] : span[1]]
     if value in {b"null", b"false"}:
-        return Vectors(wanted=False, span=span)
+        return Vectors(selection=False, span=span)
     if value == b"true":
-        return Vectors(wanted=True, span=span)
+        return Vectors(selection=True, span=span)
     names = _strings(text, span)
     if names is None:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    return Vectors(wanted=names, span=span)
+    return Vectors(selection=names, span=span)
 
 
 def widen_vectors(text: bytes, vectors: Vectors, name: str | None) -> bytes | None:
     """The selector with ``name`` (None: with every vector); None if the client's includes it already."""
-    if vectors.wanted is True:
+    if vectors.selection is True:
         return None
     if name is None:
         return b"true"
-    if vectors.wanted is False or vectors.span is None:
+    if vectors.selection is False or vectors.span is None:
         return _array([name])
-    return None if name in vectors.wanted else _appended(text, vectors.span, [name])
+    return None if name in vectors.selection else _appended(text, vectors.span, [name])
 
 
 def read_payload(text: bytes, span: Span | None, needs: Needs, *, may_force: bool = True) -> Payload:
@@ -94,10 +94,10 @@ def _chosen(text: bytes, span: Span | None) -> tuple[bool, Span]:
     """Whether paths are included, or excluded, and their list. Raises UnsupportedError, or ValueError."""
     if span is not None and text[span[0]] == ord("["):
         return True, span
-    found = members_of(text, span) if span is not None and text[span[0]] == ord("{") else {}
-    if found.keys() not in ({"include"}, {"exclude"}):
+    selector = members_of(text, span) if span is not None and text[span[0]] == ord("{") else {}
+    if selector.keys() not in ({"include"}, {"exclude"}):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-    ((name, member),) = found.items()
+    ((name, member),) = selector.items()
     return name == "include", member.span
 
 
@@ -259,19 +259,19 @@ def _read_aside(name: str, body: bytes, needs: Needs) -> _Read | None:
 def _read_request(name: str, body: bytes, needs: Needs) -> _Read:
     try:
         span = whole(body)
-        found = members_of(body, span)
+        root = members_of(body, span)
     except RepeatedKeyError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:
         raise UnsupportedError(Reason.NOT_JSON) from None
     name, _, is_batch = name.partition("_")
     endpoint, in_object = ENDPOINTS[name], name == "query"
-    batch = _batch_items(body, found, needs.bounds.searches) if is_batch else None
+    batch = _batch_items(body, root, needs.bounds.searches) if is_batch else None
     if batch is None:
-        supported = [_read(body, found, endpoint, needs, (0, span[0]))]
+        supported = [_read(body, root, endpoint, needs, (0, span[0]))]
     else:
         read = [_read_item(body, item, endpoint, needs, index) for index, item in enumerate(batch)]
-        supported = [each for each in read if each is not None]
+        supported = [item for item in read if item is not None]
     if not supported:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     searches, plans, dense = zip(*supported, strict=True)
@@ -282,11 +282,11 @@ def _read_request(name: str, body: bytes, needs: Needs) -> _Read:
 _read_once = lru_cache(maxsize=REMEMBERED)(_read_request)
 
 
-def _batch_items(body: bytes, found: Members, most: int) -> list[Span]:
-    items = present(body, found, "searches")
+def _batch_items(body: bytes, root: Members, most: int) -> list[Span]:
+    items = present(body, root, "searches")
     if items is None or body[items[0] : items[0] + 1] != b"[":
         raise UnsupportedError(Reason.NOT_JSON)
-    if found.keys() != {"searches"}:
+    if root.keys() != {"searches"}:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     spans = elements(body, items)
     if len(spans) > most:
@@ -304,13 +304,13 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 
 
 def _edits(body: bytes, plan: Plan, count: int) -> list[_Edit]:
-    wanted = [
+    members = [
         ("limit", plan.limit, None if count == plan.top_k else str(count).encode()),
         ("offset", plan.offset, None if plan.offset is None else b"0"),
         ("with_vector", plan.vectors.span, widen_vectors(body, plan.vectors, plan.name) if plan.fetches else None),
         ("with_payload", *widen_payload(body, plan.selector, plan.payload)),
     ]
-    changed = [(name, span, value) for name, span, value in wanted if value is not None]
+    changed = [(name, span, value) for name, span, value in members if value is not None]
     # Placed after the brace, each with a comma: the object has at least one member, its query.
     added = b"".join(b'"%s":%s,' % (name.encode(), value) for name, span, value in changed if span is None)
     edits = [(*span, value) for _, span, value in changed if span is not None]
@@ -325,17 +325,17 @@ def _read_item(body: bytes, item: Span, endpoint: Endpoint, needs: Needs, index:
         return None
 
 
-def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: tuple[int, int]) -> _Supported:
-    if not found.keys() <= endpoint.members:
+def _read(body: bytes, members: Members, endpoint: Endpoint, needs: Needs, place: tuple[int, int]) -> _Supported:
+    if not members.keys() <= endpoint.members:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     try:
-        ranking = endpoint.ranking(body, found, needs.bounds.nesting)
-        limit = _one_of(found, endpoint.limits)
+        ranking = endpoint.ranking(body, members, needs.bounds.nesting)
+        limit = _one_of(members, endpoint.limits)
         top_k = _integer(body, limit, default=endpoint.default_limit)
-        offset = present(body, found, "offset")
+        offset = present(body, members, "offset")
         skipped = _integer(body, offset, default=0)
-        vectors = read_vectors(body, _one_of(found, endpoint.selectors))
-        selector = _one_of(found, ("with_payload",))
+        vectors = read_vectors(body, _one_of(members, endpoint.selectors))
+        selector = _one_of(members, ("with_payload",))
         payload = read_payload(body, selector, needs, may_force=not endpoint.is_old)
     except RepeatedKeyError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
@@ -344,13 +344,13 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
     if not needs.values:
         payload = Payload(is_cut=payload.is_cut)
     check_page(top_k, skipped)
-    name = compared(ranking, needs, vectors.wanted)
+    name = compared(ranking, needs, vectors.selection)
     plan = Plan(
         index=place[0], start=place[1], top_k=top_k, limit=limit, offset=offset,
         vectors=vectors, selector=selector, payload=payload, name=name, prefers=ranking.name, fetches=needs.vectors,
     )  # fmt: skip
     dense = ranking.dense if name == ranking.name else None  # vectors of another name are not comparable
-    shard_key = present(body, found, "shard_key")
+    shard_key = present(body, members, "shard_key")
     partition = b"" if shard_key is None else body[shard_key[0] : shard_key[1]]
     search = Search(
         top_k=top_k,
@@ -371,9 +371,9 @@ def dense_at(body: bytes, span: Span | None) -> npt.NDArray[np.float32] | None:
     return usable(decode_matrix([body[span[0] : span[1]]])[0][0])
 
 
-def _one_of(found: Members, names: Sequence[str]) -> Span | None:
+def _one_of(members: Members, names: Sequence[str]) -> Span | None:
     """The span of the value under the only spelling used; the server refuses two."""
-    used = [found[name] for name in names if name in found]
+    used = [members[name] for name in names if name in members]
     if len(used) > 1:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return (used[0].value, used[0].end) if used else None

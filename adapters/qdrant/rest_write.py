@@ -280,7 +280,7 @@ class QdrantRestWrites(RestWrites):
         text = source.text
         span = whole(text) if write.name == calls.UPSERT else _only_upsert(text)
         request = read_object(text, span, _UPSERT, reason=Reason.NOT_JSON)
-        if [each for each in _CONDITIONS if present(text, request, each) is not None]:
+        if [condition for condition in _CONDITIONS if present(text, request, condition) is not None]:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
         points, batch = present(text, request, "points"), present(text, request, "batch")
         if (points is None) == (batch is None):
@@ -291,8 +291,8 @@ class QdrantRestWrites(RestWrites):
             else _batch(source, required(text, request, "batch"), needs.most)
         )
         named = name_of(listed.vectors, needs.vector_name)
-        vectors = [each.get(named) for each in listed.vectors]
-        arrays = [b"" if each is None else source.cut_value(each) for each in vectors]
+        vectors = [vector.get(named) for vector in listed.vectors]
+        arrays = [b"" if vector is None else source.cut_value(vector) for vector in vectors]
         for array in arrays:
             check_dimensions(array, 0, len(array))
         matrix = decode_matrix(arrays)[0]

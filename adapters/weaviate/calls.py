@@ -56,7 +56,7 @@ def _place(message: bytes) -> str:
 # The default limit of a search: 10, unless the operator set another. No request returns it, but a list of a collection without a limit has
 # that length. A list shorter than 10 may be the whole collection and does not show the limit.
 
-SERVERS_OWN = 10
+SERVER_DEFAULT = 10
 
 
 def spelled(name: str) -> str:
@@ -70,7 +70,7 @@ def default_limit(needs: Needs) -> int | None:
         return None
     if not isinstance(needs.known, int):
         raise TypeError("the list was read by another adapter")
-    return needs.known if needs.known >= SERVERS_OWN else None
+    return needs.known if needs.known >= SERVER_DEFAULT else None
 
 
 class WeaviateDialect(RestDialect):
@@ -173,7 +173,7 @@ def read_schema(body: bytes) -> Schema:
         named[UNNAMED] = read.vectorIndexConfig or _Index()
     return Schema(
         name=read.name,
-        types={each.name: each.dataType[0] for each in read.properties or () if len(each.dataType) == 1},
+        types={prop.name: prop.dataType[0] for prop in read.properties or () if len(prop.dataType) == 1},
         distances={name: index.distance for name, index in named.items()},
         replicas=1 if read.replicationConfig is None else read.replicationConfig.factor,
     )

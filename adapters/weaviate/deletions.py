@@ -33,8 +33,8 @@ def over_rest(head: RequestHead) -> Operation | None:
     of_method = {"DELETE": _REST, "PATCH": {_CHANGE: _ONE}, "PUT": {_CHANGE: _ONE}}
     for name, path in of_method.get(head.method, {}).items():
         if match := path.fullmatch(head.path):
-            found = match.groupdict()
-            collection, identifier = (unquote(found.get(each) or "") for each in ("name", "id"))
+            parts = match.groupdict()
+            collection, identifier = (unquote(parts.get(part) or "") for part in ("name", "id"))
             return Operation(backend=BACKEND, name=name, collection=collection_name(collection), id=identifier)
     return None
 
@@ -61,7 +61,7 @@ def of_body(request: Operation, body: bytes, _: object | None) -> Sequence[Delet
         return [Deletion(collection=collection)]
     if request.name == _TENANTS:
         tenants = msgspec.json.decode(body, type=list[str])
-        return [Deletion(collection=collection, partition=orjson.dumps(each)) for each in tenants]
+        return [Deletion(collection=collection, partition=orjson.dumps(tenant)) for tenant in tenants]
     content = msgspec.json.decode(body, type=_Body)
     return (
         [] if content.dryRun else [Deletion(collection=collection_name(content.match.name) or None, is_certain=False)]

@@ -21,30 +21,30 @@ from ..base_grpc import GrpcAdapter
 from ..contract import Needs, Pool
 from ..wire.protobuf import check_count
 from ..wire.schema import check_certain, has_unknown, is_mistyped, parsed, serialized
-from ..wire.values import Values, Wanted, only, whole
+from ..wire.values import RequestedKeys, Values, only, whole
 from ..wire.vectors import matrix, whole_floats, without_vector
 from . import calls, grpc_request
 from .calls import UNNAMED, spelled
-from .grpc_request import SINGLE_TYPES, Document, Ranking, Shown
+from .grpc_request import SINGLE_TYPES, Additions, Document, Ranking
 from .grpc_schema import COUNTED, MESSAGES, proto
 
 # A collection's unnamed vector is in two fields, its named ones in a list, all as little-endian floats. Multivectors are not compared.
 
 
-def compare(metadata: Sequence[Any], wanted: str | None) -> tuple[str | None, npt.NDArray[np.float32]]:
+def compare(metadata: Sequence[Any], requested: str | None) -> tuple[str | None, npt.NDArray[np.float32]]:
     """The name of the vector to compare by ("" is the unnamed one, None for none), and (n, d) the vectors, NaN rows for unusable ones.
-    ``metadata``: of each result. ``wanted``: the name; None chooses one. Raises ValueError.
+    ``metadata``: of each result. ``requested``: the name; None chooses one. Raises ValueError.
     """
-    if wanted == UNNAMED:
+    if requested == UNNAMED:
         return UNNAMED, matrix(list(map(_unnamed, metadata)))
-    if wanted is None:
+    if requested is None:
         unnamed = list(map(_unnamed, metadata))
         if any(unnamed):  # a search without a name uses the unnamed one, if there is one
             return UNNAMED, matrix(unnamed)
     named = list(map(named_vectors, metadata))
     # A search without a name uses the only vector; with several (keyword searches) the first by name is compared.
-    name = wanted if wanted is not None else min((name for each in named for name in each), default=None)
-    return name, matrix([None if name is None else each.get(name) for each in named])
+    name = requested if requested is not None else min((name for vectors in named for name in vectors), default=None)
+    return name, matrix([None if name is None else vectors.get(name) for vectors in named])
 
 
 def _unnamed(metadata: Any) -> bytes:
@@ -77,17 +77,17 @@ class _Values(Values):
         kind, elements = only(listed)
         if has_unknown(elements):
             raise ValueError("elements of a list have another wire type")
-        found: list[object]
+        values: list[object]
         match kind:
             case "object_values":
-                found = [self._object(serialized(each), depth) for each in elements.values]
+                values = [self._object(serialized(value), depth) for value in elements.values]
             case "number_values":
-                found = list(map(whole, np.frombuffer(elements.values, "<f8").tolist()))
+                values = list(map(whole, np.frombuffer(elements.values, "<f8").tolist()))
             case "int_values":
-                found = np.frombuffer(elements.values, "<i8").tolist()
+                values = np.frombuffer(elements.values, "<i8").tolist()
             case _:
-                found = [each.decode() if isinstance(each, bytes) else each for each in elements.values]
-        return found
+                values = [value.decode() if isinstance(value, bytes) else value for value in elements.values]
+        return values
 
 
 VALUES = _Values(MESSAGES)
@@ -114,23 +114,23 @@ def _results(body: bytes) -> Sequence[Any]:
 def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, bytes]:
     results = _results(body)
     metadata = [result.metadata for result in results]
-    name, vectors = compare(metadata, request.shown.compared)
+    name, vectors = compare(metadata, request.additions.compared)
     unusable = without_vector(vectors)
-    known = needs.vector_hint if request.shown.compared is None else request.shown.compared
+    known = needs.vector_hint if request.additions.compared is None else request.additions.compared
     missing = None if needs.vectors else known
-    ids = [each.id.decode() for each in metadata]
+    ids = [result.id.decode() for result in metadata]
     self_id = request.ranking.self_id
     pool = Pool(
-        scores=np.array([_score_of(each, request.ranking) for each in metadata], dtype=np.float64),
+        scores=np.array([_score_of(result, request.ranking) for result in metadata], dtype=np.float64),
         vectors=vectors,
         fields=_fields(results, needs),
         payloads=partial(_payloads, body),
-        ids=tuple([orjson.dumps(each) for each in ids]),
-        vector_name=name if request.shown.compared is None else None,
+        ids=tuple([orjson.dumps(object_id) for object_id in ids]),
+        vector_name=name if request.additions.compared is None else None,
         compared_by=name if unusable < len(results) else missing,
         unusable=unusable,
         # The object by which the search is made must not replace similar objects.
-        alone=tuple([place for place, each in enumerate(ids) if each == self_id]) if self_id else (),
+        alone=tuple([place for place, object_id in enumerate(ids) if object_id == self_id]) if self_id else (),
     )
     return pool, body
 
@@ -150,16 +150,20 @@ def _fields(results: Sequence[Any], needs: Needs) -> tuple[tuple[bytes | None, .
     """Per result the JSON of each wanted property, None if absent or null, as the server writes an absent one. Raises ValueError for a
     required one without a JSON form.
     """
-    wanted = Wanted(map(spelled, needs.payload_fields), map(spelled, needs.optional_fields))
-    if needs.payload_fields and any(getattr(each.properties, name) for each in results for name in _OLD_PROPERTIES):
+    requested = RequestedKeys(map(spelled, needs.payload_fields), map(spelled, needs.optional_fields))
+    if needs.payload_fields and any(getattr(result.properties, name) for result in results for name in _OLD_PROPERTIES):
         raise ValueError("a result has properties in a form of servers before 1.23")
-    return tuple([VALUES.chosen(_present(result), wanted) for result in results])
+    return tuple([VALUES.chosen(_present(result), requested) for result in results])
 
 
 def _present(result: Any) -> dict[str, Any]:
     """The properties that are not null."""
     members = _members(result)
-    return {each.key.decode(errors="replace"): each.value for each in members if not each.value.HasField("null_value")}
+    return {
+        member.key.decode(errors="replace"): member.value
+        for member in members
+        if not member.value.HasField("null_value")
+    }
 
 
 def _payloads(body: bytes, rows: Sequence[int]) -> tuple[bytes | None, ...]:
@@ -173,24 +177,24 @@ def trim(request: Document, reply: bytes, keep: Keep) -> bytes:
     (kept,) = keep
     answer = parsed(proto.Reply, reply)
     hits = answer.results
-    shown = [_shown(request.shown, hits[index]) for index in kept.tolist()]
-    if len(shown) == len(hits) and shown == hits:  # fields that are not named keep their places
+    trimmed = [_restored(request.additions, hits[index]) for index in kept.tolist()]
+    if len(trimmed) == len(hits) and trimmed == hits:  # fields that are not named keep their places
         return reply
-    hits[:] = shown
+    hits[:] = trimmed
     return serialized(answer)
 
 
-def _shown(shown: Shown, hit: bytes) -> bytes:
+def _restored(additions: Additions, hit: bytes) -> bytes:
     """A result in the client's answer."""
-    if not (shown.hidden or shown.properties or shown.listed is not None):
+    if not (additions.hidden or additions.properties or additions.listed is not None):
         return hit
     result = parsed(proto.Result, hit)
-    for name in shown.hidden:
+    for name in additions.hidden:
         result.metadata.ClearField(name)
-    if shown.listed is not None:
+    if additions.listed is not None:
         names = [vector.name.decode(errors="replace") for vector in result.metadata.vectors]
-        _remove(result.metadata.vectors, [place for place, name in enumerate(names) if name not in shown.listed])
-    added = {name.encode(errors="surrogatepass") for name in shown.properties}
+        _remove(result.metadata.vectors, [place for place, name in enumerate(names) if name not in additions.listed])
+    added = {name.encode(errors="surrogatepass") for name in additions.properties}
     places = [place for place, member in enumerate(_members(result)) if member.key in added]
     if places:
         _remove(_members(result), places)

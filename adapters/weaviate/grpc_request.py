@@ -87,9 +87,9 @@ def _query(near: Any) -> Vector | None:
         return _floats(near.vector_bytes)
     if near.vector:
         return _floats(b"".join(near.vector))
-    for each in near.vector_for_targets:
-        return _floats(_only_single(each.vectors) if each.vectors else each.vector_bytes)
-    return _floats(b"".join([each.value for each in near.vector_per_target]))
+    for target in near.vector_for_targets:
+        return _floats(_only_single(target.vectors) if target.vectors else target.vector_bytes)
+    return _floats(b"".join([target.value for target in near.vector_per_target]))
 
 
 def _only_single(vectors: Sequence[Any]) -> bytes:
@@ -111,7 +111,7 @@ def _floats(packed: bytes) -> Vector | None:
 # required, or that objects have had.
 
 # Switch -> fields of a result's metadata.
-_SHOWN_BY = {
+_FIELDS_OF_SWITCH = {
     "uuid": frozenset({"id", "id_as_bytes"}),
     "distance": frozenset({"distance", "distance_present"}),
     "score": frozenset({"score", "score_present"}),
@@ -121,7 +121,7 @@ _ALL_VECTORS = frozenset({"vector", "vector_bytes", NAMED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Additions:
     """``added``: the addition to the metadata request. ``hidden``: the fields of a result's metadata that it adds. ``listed``: the vectors
     named by the client, if another was added; else None. ``compared``: the vector to compare by, "" being the unnamed one; None chooses one
     of the reply. ``properties``: those added.
@@ -134,13 +134,13 @@ class Shown:
     properties: tuple[str, ...] = ()
 
 
-def plan_shown(request: Any, ranking: Ranking, needs: Needs) -> Shown:
+def plan_additions(request: Any, ranking: Ranking, needs: Needs) -> Additions:
     """The additions to a SearchRequest for what the needs require. Raises UnsupportedError."""
     metadata = request.metadata
     missing = [
         switch for switch in ("uuid", "distance" if ranking.is_measured else "score") if not getattr(metadata, switch)
     ]
-    hidden = frozenset[str]().union(*(_SHOWN_BY[switch] for switch in missing))
+    hidden = frozenset[str]().union(*(_FIELDS_OF_SWITCH[switch] for switch in missing))
     added: dict[str, Any] = dict.fromkeys(missing, True)
     compared = ranking.target if needs.vector_name is None else needs.vector_name
     listed = frozenset(map(text_of, metadata.vectors))
@@ -157,18 +157,20 @@ def plan_shown(request: Any, ranking: Ranking, needs: Needs) -> Shown:
             added["vector"] = True
             hidden |= _ALL_VECTORS
     names = _missing(request, needs.payload_fields, needs.seen_fields)
-    return Shown(added=added, hidden=hidden, listed=listed if is_added else None, compared=compared, properties=names)
+    return Additions(
+        added=added, hidden=hidden, listed=listed if is_added else None, compared=compared, properties=names
+    )
 
 
-def widen_shown(shown: Shown) -> Mapping[str, Any]:
+def added_fields(additions: Additions) -> Mapping[str, Any]:
     """The additions as fields of a SearchRequest."""
-    names = [name.encode() for name in shown.properties]
-    return ({"metadata": shown.added} if shown.added else {}) | (
+    names = [name.encode() for name in additions.properties]
+    return ({"metadata": additions.added} if additions.added else {}) | (
         {"properties": {"non_ref_properties": names}} if names else {}
     )
 
 
-def _missing(request: Any, wanted: Sequence[str], seen: Sequence[str]) -> tuple[str, ...]:
+def _missing(request: Any, needed: Sequence[str], seen: Sequence[str]) -> tuple[str, ...]:
     """The wanted properties that the client does not select, with those of ``seen`` that can be removed again. Raises UnsupportedError."""
     selected = request.properties
     if not request.HasField("properties") or selected.return_all_nonref_properties:  # all are returned
@@ -176,7 +178,7 @@ def _missing(request: Any, wanted: Sequence[str], seen: Sequence[str]) -> tuple[
     listed = {spelled(text_of(name)) for name in selected.non_ref_properties}
     references = [part.reference_property for part in selected.ref_properties]
     parts = {spelled(text_of(name)) for name in (*references, *[part.prop_name for part in selected.object_properties])}
-    names = tuple(dict.fromkeys(spelled(name) for name in wanted if spelled(name) not in listed))
+    names = tuple(dict.fromkeys(spelled(name) for name in needed if spelled(name) not in listed))
     if parts.intersection(names):  # a part of it is selected: the rest could not be removed
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     more = (spelled(name) for name in seen if spelled(name) not in listed | parts)
@@ -191,7 +193,7 @@ LARGEST_WINDOW = 10_000
 HYBRID_PARTS = 100
 # Limits the vectors of a reply; the server sends an unnamed one twice.
 _REPLY_BYTES = 64 * 1024 * 1024
-_SHOWN_BYTES = 8
+_NUMBER_BYTES = 8
 _MOST = 2**31 - 1
 
 
@@ -203,7 +205,7 @@ class Document:
     limit: int | None
     offset: int
     ranking: Ranking
-    shown: Shown
+    additions: Additions
 
 
 def read_request(_: Operation, body: bytes, needs: Needs) -> tuple[Search, Document]:
@@ -218,17 +220,17 @@ def read_request(_: Operation, body: bytes, needs: Needs) -> tuple[Search, Docum
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     if top_k + offset == 1:
         raise UnsupportedError(Reason.SINGLE_RESULT)
-    shown = plan_shown(request, ranking, needs)
+    additions = plan_additions(request, ranking, needs)
     search = Search(
         top_k=top_k,
         offset=offset,
         pages=request.HasField("offset"),
         # Vectors of another name are not comparable.
-        query=ranking.query if shown.compared == ranking.target else None,
+        query=ranking.query if additions.compared == ranking.target else None,
         partition=text_of(request.tenant).encode(),
         most=_most(ranking),
     )
-    return search, Document(body=body, limit=limit, offset=offset, ranking=ranking, shown=shown)
+    return search, Document(body=body, limit=limit, offset=offset, ranking=ranking, additions=additions)
 
 
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
@@ -239,7 +241,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     added = proto.Search(
         **({"limit": count} if count != document.limit else {}),
         **({"offset": 0} if document.offset else {}),
-        **widen_shown(document.shown),
+        **added_fields(document.additions),
     )
     return document.body + serialized(added)
 
@@ -277,4 +279,4 @@ def _most(ranking: Ranking) -> int:
     if ranking.way == HYBRID:
         return HYBRID_PARTS
     width = 0 if ranking.query is None else len(ranking.query)
-    return min(LARGEST_WINDOW, _REPLY_BYTES // (_SHOWN_BYTES * max(width, 1)))
+    return min(LARGEST_WINDOW, _REPLY_BYTES // (_NUMBER_BYTES * max(width, 1)))

@@ -19,7 +19,7 @@ from ..base_grpc import GrpcWrites
 from ..contract import MalformedReplyError, NativeAnswer, Operation, Question, Reason, RequestHead, UnsupportedError
 from ..wire.protobuf import Messages, text_at
 from ..wire.schema import check_certain, checked, is_mistyped, parsed, read, serialized
-from ..wire.values import GOOGLE, Wanted, chosen_of
+from ..wire.values import GOOGLE, RequestedKeys, chosen_of
 from ..wire.vectors import matrix, spelled_floats, whole_floats
 from ..writes import Deletion, NewPoints, Receipt, WriteNeeds, numbered
 from . import rest_write
@@ -198,7 +198,7 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         written = {row: parsed(proto.Object, _source(points).objects[row]) for row in notes}
         for row, note in notes.items():
             written[row].properties.non_ref_properties += GOOGLE.encoded({NOTE: note.decode()})
-        return self.rewritten(points, {row: serialized(each) for row, each in written.items()})
+        return self.rewritten(points, {row: serialized(message) for row, message in written.items()})
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The batch of a call, in the first object's collection; None for any other. Never raises."""
@@ -220,7 +220,7 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         vectors = [_vectors(written) for written in objects]
         places = [(written.collection.decode(), written.tenant.decode()) for written in objects]
         document, name = document_of(places, vectors, needs, source)
-        fields = Wanted([spelled(key) for key in needs.keys])
+        fields = RequestedKeys([spelled(key) for key in needs.keys])
         return NewPoints(
             has_ids=any(written.HasField("uuid") for written in objects),
             ids=_ids(objects, needs),

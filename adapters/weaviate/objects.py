@@ -36,8 +36,8 @@ class _Object(Form):
     vectors: tuple[str, ...] = ("vector", "vectors")
 
     def payload_of(self, point: Mapping[str, object]) -> dict[str, object]:
-        found = Form.payload_of(self, point)
-        return {spelled(name): value for name, value in found.items() if value is not None}
+        payload = Form.payload_of(self, point)
+        return {spelled(name): value for name, value in payload.items() if value is not None}
 
     def given(
         self, point: Mapping[str, object], payload: Mapping[str, object], vectors: Mapping[str, object]
@@ -92,11 +92,11 @@ def _moment(text: str) -> datetime | None:
         return None
 
 
-def can_hold(schema: Schema, own: Mapping[str, object], new: Mapping[str, object]) -> bool:
-    """Whether the server can store ``new`` in place of the properties ``own``: what differs must have a property, which the server would make
+def can_hold(schema: Schema, old: Mapping[str, object], new: Mapping[str, object]) -> bool:
+    """Whether the server can store ``new`` in place of the properties ``old``: what differs must have a property, which the server would make
     otherwise, and its type. Objects in objects, phone numbers and references cannot be changed.
     """
-    changed = [name for name in new if name not in own or _text(own[name]) != _text(new[name])]
+    changed = [name for name in new if name not in old or _text(old[name]) != _text(new[name])]
     return all(_holds(schema.types.get(name, ""), new[name]) for name in changed)
 
 
@@ -106,8 +106,8 @@ def _text(value: object) -> str:
 
 def _holds(kind: str, value: object) -> bool:
     if kind.endswith("[]"):
-        each = _HOLDS.get(kind[:-2])
-        return each is not None and isinstance(value, list) and all(map(each, value))
+        holds = _HOLDS.get(kind[:-2])
+        return holds is not None and isinstance(value, list) and all(map(holds, value))
     one = _HOLDS.get(kind) or _HOLDS_ALONE.get(kind)
     return one is not None and one(value)
 

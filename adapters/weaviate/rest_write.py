@@ -329,7 +329,7 @@ def _fields(source: Shortened, span: Span | None, keys: tuple[str, ...]) -> tupl
         return (None,) * len(keys)
     by_key = {spelled(name): member for name, member in members_of(source.text, span).items()}
     selected = [by_key.get(spelled(key)) for key in keys]
-    return tuple([None if each is None else source.cut(*each.span) for each in selected])
+    return tuple([None if member is None else source.cut(*member.span) for member in selected])
 
 
 _STORED = b'{"status":"SUCCESS"}'

@@ -78,26 +78,26 @@ def without_surrogates(text: bytes) -> bytes:
     first = _SURROGATE.search(text) if b"\\" in text else None
     if first is None:
         return text
-    found = bytearray(text)
+    masked = bytearray(text)
     for start in range(first.start(), len(text), _BLOCK):
-        _mask_surrogates(np.frombuffer(found, np.uint8)[start : start + _BLOCK + _ESCAPE_BYTES - 1])
-    return bytes(found)
+        _mask_surrogates(np.frombuffer(masked, np.uint8)[start : start + _BLOCK + _ESCAPE_BYTES - 1])
+    return bytes(masked)
 
 
 def _mask_surrogates(codes: npt.NDArray[np.uint8]) -> None:
     """In place, vectorized: a pattern takes 170 ns for each escape, and a reply of escaped emoji has a million."""
     starts = np.flatnonzero(codes[: 1 - _ESCAPE_BYTES] == _BACKSLASH)
-    for place, wanted in enumerate(_SURROGATE_BYTES, 1):
-        starts = starts[wanted[codes[starts + place]]]
+    for place, is_listed in enumerate(_SURROGATE_BYTES, 1):
+        starts = starts[is_listed[codes[starts + place]]]
     for place, code in enumerate(b"\\u0041"):
         codes[starts + place] = code
 
 
 def _among(listed: bytes) -> npt.NDArray[np.bool_]:
     """(256,) True for the listed bytes."""
-    found = np.zeros(256, np.bool_)
-    found[list(listed)] = True
-    return found
+    table = np.zeros(256, np.bool_)
+    table[list(listed)] = True
+    return table
 
 
 def members_of(text: bytes, span: Span) -> Members:
@@ -109,10 +109,10 @@ def members_of(text: bytes, span: Span) -> Members:
     """
     start, end = span
     raws = _parse(_OBJECT, part(text, span))
-    found: Members = {}
+    members: Members = {}
     position = start + 1
     if not raws:
-        return found
+        return members
     if len(raws) > MOST_MEMBERS:
         raise ValueError(f"{len(raws)} members at byte {start}")
     while True:
@@ -121,24 +121,24 @@ def members_of(text: bytes, span: Span) -> Members:
             raise ValueError(f"no key at byte {position}")
         key, value = _text(match[1]), match.end()
         raw = raws.get(key)
-        if key in found or raw is None:
+        if key in members or raw is None:
             raise RepeatedKeyError(f"repeated key at byte {position}")
         finish = value + len(raw)
         if not text.startswith(raw, value):
             raise RepeatedKeyError(f"repeated key at byte {position}")
-        found[key] = Member(match.start(1) - 1, value, finish)
+        members[key] = Member(match.start(1) - 1, value, finish)
         position = _delimiter(text, finish)
         if text[position] == _CLOSE_OBJECT:
             break
         position += 1
     if position != end - 1:
         raise ValueError(f"object ends at byte {position}, wanted {end - 1}")
-    return found
+    return members
 
 
-def value_spans(found: Members) -> dict[str, Span]:
+def value_spans(members: Members) -> dict[str, Span]:
     """The spans of the values by name, those of null too."""
-    return {name: member.span for name, member in found.items()}
+    return {name: member.span for name, member in members.items()}
 
 
 def check_members(text: bytes) -> None:
@@ -157,10 +157,10 @@ def last_values(
     """
     decoder = _reading(keys)
     try:
-        found = decoder.decode(text)
+        values_read = decoder.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return (None,) * len(keys)
-    values = map(found.get, keys) if isinstance(found, dict) else msgspec.structs.astuple(found)
+    values = map(values_read.get, keys) if isinstance(values_read, dict) else msgspec.structs.astuple(values_read)
     return tuple(
         [
             None
@@ -171,7 +171,7 @@ def last_values(
     )
 
 
-def each_last_values(
+def last_values_of(
     texts: Sequence[bytes], keys: tuple[str, ...], allowance: Allowance
 ) -> tuple[tuple[bytes | None, ...], ...]:
     """As ``last_values`` of each text."""
@@ -179,10 +179,10 @@ def each_last_values(
     if decoder is _OBJECT or len(keys) > 1 or sum(map(len, texts)) > allowance.left_bytes:
         return tuple([last_values(text, keys, allowance) for text in texts])
     try:
-        found = [decoder.decode(text).m0 for text in texts]
+        values = [decoder.decode(text).m0 for text in texts]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return tuple([last_values(text, keys, allowance) for text in texts])
-    return tuple([(None,) if value is _ABSENT else (bytes(value),) for value in found])
+    return tuple([(None,) if value is _ABSENT else (bytes(value),) for value in values])
 
 
 @lru_cache(maxsize=256)
@@ -191,29 +191,29 @@ def _reading(keys: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
     if any(not _UNNAMEABLE.isdisjoint(key) for key in keys) or len(set(keys)) < len(keys):
         return _OBJECT
     names = [f"m{place}" for place in range(len(keys))]
-    wanted = [(name, msgspec.Raw, _ABSENT) for name in names]
-    return msgspec.json.Decoder(msgspec.defstruct("Members", wanted, rename=dict(zip(names, keys, strict=True))))
+    fields = [(name, msgspec.Raw, _ABSENT) for name in names]
+    return msgspec.json.Decoder(msgspec.defstruct("Members", fields, rename=dict(zip(names, keys, strict=True))))
 
 
 def elements(text: bytes, span: Span) -> list[Span]:
     """The spans of the elements of the array that fills ``span``, in order: from their lengths, with commas and white space between them."""
-    found: list[Span] = []
+    spans: list[Span] = []
     position = span[0] + 1
     for raw in _parse(_ARRAY, part(text, span)):
         value = position if text[position] > 32 else _skip(text, position)
         finish = value + len(raw)
-        found.append((value, finish))
+        spans.append((value, finish))
         position = _delimiter(text, finish) + 1
-    return found
+    return spans
 
 
-def cuts(found: Members, dropped: Collection[str]) -> list[Span]:
+def cuts(members: Members, dropped: Collection[str]) -> list[Span]:
     """The spans to remove from an object, disjoint and ascending, so that it has no members ``dropped``.
 
     A member is removed with the comma before it, or with the one after it if no member before it is kept.
     """
     removed: list[Span] = []
-    entries = list(found.items())
+    entries = list(members.items())
     kept_before = False
     for index, (name, member) in enumerate(entries):
         if name not in dropped:
@@ -356,6 +356,6 @@ def check_dimensions(body: bytes, start: int, end: int) -> None:
         raise UnsupportedError(Reason.TOO_MANY_PARTS)
 
 
-def _counts(body: bytes, wanted: tuple[int, ...]) -> list[int]:
+def _counts(body: bytes, codes: tuple[int, ...]) -> list[int]:
     view = np.frombuffer(body, dtype=np.uint8)
-    return [int(np.count_nonzero(view == byte)) for byte in wanted]
+    return [int(np.count_nonzero(view == byte)) for byte in codes]

@@ -26,20 +26,20 @@ def read_object(
 ) -> Members:
     """The members of an object, with ``known`` keys only where they are given. ``reason``: of the error for any other value."""
     try:
-        found = members_of(text, span)
+        members = members_of(text, span)
     except RepeatedKeyError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:
         raise UnsupportedError(reason) from None
-    if known is not None and not found.keys() <= set(known):
+    if known is not None and not members.keys() <= set(known):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    return found
+    return members
 
 
-def spelled_once(found: Members, spellings: Mapping[str, str]) -> dict[str, str]:
+def spelled_once(members: Members, spellings: Mapping[str, str]) -> dict[str, str]:
     """Name -> spelling used, of the members present. ``spellings``: spelling -> name."""
     used: dict[str, str] = {}
-    for spelling in found:
+    for spelling in members:
         name = spellings[spelling]
         if name in used:
             raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
@@ -47,15 +47,15 @@ def spelled_once(found: Members, spellings: Mapping[str, str]) -> dict[str, str]
     return used
 
 
-def present(text: bytes, found: Members, name: str | None) -> Span | None:
+def present(text: bytes, members: Members, name: str | None) -> Span | None:
     """The span of a member's value; None when it is absent or null."""
-    member = None if name is None else found.get(name)
+    member = None if name is None else members.get(name)
     return None if member is None or text[member.value : member.end] == b"null" else (member.value, member.end)
 
 
-def required(text: bytes, found: Members, name: str | None) -> Span:
+def required(text: bytes, members: Members, name: str | None) -> Span:
     """As `present`; an absent member is an error."""
-    span = present(text, found, name)
+    span = present(text, members, name)
     if span is None:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return span
@@ -128,9 +128,9 @@ def member_edit(text: bytes, span: Span, name: str, value: bytes) -> Edit:
     if text[span[0] : span[0] + 1] != b"{":
         return (*span, b"{%s}" % added)
     try:
-        found = members_of(text, span)
+        members = members_of(text, span)
     except ValueError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
-    if name in found:
-        return found[name].value, found[name].end, value
-    return span[1] - 1, span[1] - 1, (b"," if found else b"") + added
+    if name in members:
+        return members[name].value, members[name].end, value
+    return span[1] - 1, span[1] - 1, (b"," if members else b"") + added

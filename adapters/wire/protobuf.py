@@ -57,10 +57,10 @@ class TooManyFieldsError(ValueError):
 def fields(data: bytes, span: Span | None = None, *, most: int = MOST_FIELDS) -> list[Field]:
     """The fields of a message, in the order of the wire. Raises ValueError; TooManyFieldsError for more than ``most``."""
     at, end = (0, len(data)) if span is None else span
-    found: list[Field] = []
+    read: list[Field] = []
     for _ in repeat(None, most + 1):  # as fast as an unbounded loop
         if at >= end:
-            return found
+            return read
         start = at
         tag = data[at]
         at += 1
@@ -86,7 +86,7 @@ def fields(data: bytes, span: Span | None = None, *, most: int = MOST_FIELDS) ->
             raise ValueError(f"wire type {wire} at byte {start}")
         if at > end or not number:
             raise ValueError(f"field {number} at byte {start} ends at {at}, its message at {end}")
-        found.append(_made(Field, (number, wire, start, value, at)))
+        read.append(_made(Field, (number, wire, start, value, at)))
     raise TooManyFieldsError(f"more than {most} fields before byte {at} of {end}")
 
 
@@ -162,16 +162,16 @@ def check_size(body: bytes, root: str, known: Messages, bounds: Bounds) -> None:
     while waiting:
         start, end, name = waiting.pop()
         try:
-            found = fields(body, (start, end), most=left)
+            parts = fields(body, (start, end), most=left)
         except TooManyFieldsError:
             raise UnsupportedError(Reason.TOO_MANY_PARTS) from None
         except ValueError:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-        left -= len(found)
+        left -= len(parts)
         inside = known[name]
         waiting += [
             (field.value, field.end, inside[field.number])
-            for field in found
+            for field in parts
             if field.number in inside and field.wire == LENGTH
         ]
 

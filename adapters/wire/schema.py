@@ -108,11 +108,11 @@ def is_exact(message: Any, data: bytes) -> bool:
     return bool(message.ByteSize() == len(data))
 
 
-def check_certain(messages: Iterable[Any], each: Iterable[bytes]) -> None:
+def check_certain(messages: Iterable[Any], packed: Iterable[bytes]) -> None:
     """Raises ValueError if a single field of a reply's messages is set twice, or a field has another wire type, at any depth. Fields that
-    their schema does not name are discarded. ``each``: their bytes.
+    their schema does not name are discarded. ``packed``: their bytes.
     """
-    for message, data in zip(messages, each, strict=True):
+    for message, data in zip(messages, packed, strict=True):
         message.DiscardUnknownFields()
         if not is_exact(message, data):
             again = parsed(type(message), data)

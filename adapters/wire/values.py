@@ -33,7 +33,7 @@ _LONG = 1 << 14
 _MAX_DEPTH = 100
 
 
-class Wanted:
+class RequestedKeys:
     """The wanted keys of a map, in this order. ``optional``: further ones, None beyond the allowances and without a JSON form. One instance
     serves one reply.
     """
@@ -83,10 +83,10 @@ class Allowances:
 
 def only(message: Any) -> tuple[str, Any]:
     """The name and the content of the only field; that of null for an empty message, as servers show it. Raises ValueError."""
-    found = message.ListFields()
-    if len(found) > 1 or has_unknown(message):
-        raise ValueError(f"a value has {len(found)} known kinds, expected one with a JSON form")
-    return (found[0][0].name, found[0][1]) if found else ("null_value", 0)
+    fields = message.ListFields()
+    if len(fields) > 1 or has_unknown(message):
+        raise ValueError(f"a value has {len(fields)} known kinds, expected one with a JSON form")
+    return (fields[0][0].name, fields[0][1]) if fields else ("null_value", 0)
 
 
 class Values:
@@ -112,24 +112,24 @@ class Values:
         members = {entry.key.decode(): self._plain(entry.value, _MAX_DEPTH) for entry in entries}
         return json.dumps(members, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
-    def readable(self, each: Iterable[Any], entries_of: Callable[[Any], Iterable[Any]]) -> tuple[bytes | None, ...]:
+    def readable(self, messages: Iterable[Any], entries_of: Callable[[Any], Iterable[Any]]) -> tuple[bytes | None, ...]:
         """What can be read of several maps, as JSON objects; None for a message that cannot be parsed. ``entries_of``: may raise ValueError."""
         allowances = Allowances()
-        found: list[bytes | None] = []
-        for message in each:
+        objects: list[bytes | None] = []
+        for message in messages:
             try:
                 entries = [(entry.key, allowances.read(entry.value, self)) for entry in entries_of(message)]
             except ValueError:
-                found.append(None)
+                objects.append(None)
                 continue
             members = {orjson.dumps(key.decode(errors="replace")): raw for key, raw in entries if raw is not None}
-            found.append(object_of(members.items()))
-        return tuple(found)
+            objects.append(object_of(members.items()))
+        return tuple(objects)
 
-    def chosen(self, members: Mapping[str, Any], wanted: Wanted) -> tuple[bytes | None, ...]:
+    def chosen(self, members: Mapping[str, Any], requested: RequestedKeys) -> tuple[bytes | None, ...]:
         """The JSON of each wanted key of a map, None if absent. Raises ValueError."""
-        found = [(key, None if key is None else members.get(key)) for key in wanted.keys]
-        return tuple([None if value is None else wanted.read(key, value, self) for key, value in found])
+        pairs = [(key, None if key is None else members.get(key)) for key in requested.keys]
+        return tuple([None if value is None else requested.read(key, value, self) for key, value in pairs])
 
     def entry(self, key: str, value: object) -> Any:
         """One entry of a map, from a JSON value."""
@@ -155,17 +155,17 @@ class Values:
                 return {"bool_value": value}
             case int() if "integer_value" in self._names:
                 is_short = -(2**63) <= value < 2**63
-                found: dict[str, object] = {"integer_value": value} if is_short else {"string_value": b"%d" % value}
+                fields: dict[str, object] = {"integer_value": value} if is_short else {"string_value": b"%d" % value}
             case int() | float():
-                found = {"double_value" if "double_value" in self._names else "number_value": value}
+                fields = {"double_value" if "double_value" in self._names else "number_value": value}
             case dict():
-                found = {"struct_value": self.encoded(value)}
+                fields = {"struct_value": self.encoded(value)}
             case list():
                 elements = self._list(values=[self._fields(element) for element in value])
-                found = {"list_value": serialized(elements)}
+                fields = {"list_value": serialized(elements)}
             case _:
-                found = {"string_value": str(value).encode()}
-        return found
+                fields = {"string_value": str(value).encode()}
+        return fields
 
     def _plain(self, value: Any, depth: int) -> object:
         name, content = only(value)
@@ -219,11 +219,11 @@ GOOGLE = Values(_STRUCTS)
 _MAP = _STRUCTS["Map"]
 
 
-def chosen_of(structs: Sequence[bytes], wanted: Wanted) -> tuple[tuple[bytes | None, ...], ...]:
+def chosen_of(structs: Sequence[bytes], requested: RequestedKeys) -> tuple[tuple[bytes | None, ...], ...]:
     """As ``Values.chosen`` of each."""
-    if not wanted.keys:
+    if not requested.keys:
         return ((),) * len(structs)
-    return tuple([GOOGLE.chosen(parsed(_MAP, struct).fields, wanted) for struct in structs])
+    return tuple([GOOGLE.chosen(parsed(_MAP, struct).fields, requested) for struct in structs])
 
 
 # What is counted of large messages.

@@ -46,11 +46,11 @@ def matrix(rows: Sequence[bytes | None]) -> Matrix:
     size = next((len(packed) for packed in rows if packed), 0)
     filler = b"\xff" * size  # NaN in every place
     joined = b"".join([packed if packed is not None and len(packed) == size else filler for packed in rows])
-    found = row(joined).reshape(len(rows), size // _SIZE)
-    if size and not np.isfinite(found).all():
-        found = found.copy()  # a view of bytes is read-only
-        found[~np.isfinite(found).all(axis=1)] = np.nan
-    return found
+    stacked = row(joined).reshape(len(rows), size // _SIZE)
+    if size and not np.isfinite(stacked).all():
+        stacked = stacked.copy()  # a view of bytes is read-only
+        stacked[~np.isfinite(stacked).all(axis=1)] = np.nan
+    return stacked
 
 
 def usable(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:

@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vecsieve.config.backends import DEFAULT_BACKEND
-from vecsieve.config.problems import shown
+from vecsieve.config.problems import excerpt
 from vecsieve.config.schema import Settings
 from vecsieve.config.values import alternatives
 
@@ -85,7 +85,7 @@ def run(arguments: Arguments) -> int:
     database = DATABASES.get(arguments.backend)
     if database is None:
         wanted = alternatives(tuple(DATABASES))
-        sys.stderr.write(f"vecsieve demo: --backend: wanted {wanted}; saw {shown(arguments.backend)}\n")
+        sys.stderr.write(f"vecsieve demo: --backend: wanted {wanted}; saw {excerpt(arguments.backend)}\n")
         return 2
     console = output_console(PLAIN_WIDTH)
     try:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from vecsieve.config.problems import Problem, SettingsError, shown
+from vecsieve.config.problems import Problem, SettingsError, excerpt
 
 from ..runtime.files import reason
 from .rows import BUSY_SECONDS, EXPECTED, JournalError
@@ -80,7 +80,7 @@ def _lock(handle: int, path: Path | None) -> None:
                 time.sleep(BUSY_SECONDS / 20)
                 continue
             expected = "a journal for each proxy: another proxy uses this one"
-            raise SettingsError([Problem("journal.path", shown(str(path)), expected)]) from None
+            raise SettingsError([Problem("journal.path", excerpt(str(path)), expected)]) from None
         except OSError as error:  # a file system without locks
             LOGGER.warning("the journal cannot be locked: saw %s, wanted a local disk", reason(error))
         return

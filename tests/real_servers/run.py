@@ -21,7 +21,7 @@ from real_servers.verdict import Verdict, explained, table
 from support.process import real_servers
 
 ROOT = Path(__file__).resolve().parents[2]
-_INSIDE = "REAL_SERVERS_OWN_NETWORK"
+_INSIDE = "REAL_SERVER_DEFAULT_NETWORK"
 
 
 @dataclass(frozen=True, slots=True)

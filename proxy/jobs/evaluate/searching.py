@@ -17,7 +17,7 @@ from vecsieve.adapters.contract import RequestHead
 from vecsieve.config.load import judged, load
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import PRESETS, policy_of
-from vecsieve.config.problems import Finding, Problem, SettingsError, dotted, one_line, shown
+from vecsieve.config.problems import Finding, Problem, SettingsError, dotted, excerpt, one_line
 from vecsieve.config.schema import RuleSettings
 from vecsieve.config.values import PresetName
 from vecsieve.config.yaml_core import NotYamlError, read
@@ -97,12 +97,12 @@ def _laid(base: PolicySettings, change: object, *, place: str) -> PolicySettings
     """``change`` over ``base``, validated like a rule of the settings file. Raises SettingsError."""
     if isinstance(change, str):
         if change not in PRESETS:
-            raise SettingsError([Problem(place, shown(change), WANTED)])
+            raise SettingsError([Problem(place, excerpt(change), WANTED)])
         rule: dict[str, object] = {"preset": change}
     elif isinstance(change, Mapping):
         rule = {"policy": dict(change)}
     else:
-        raise SettingsError([Problem(place, shown(change), WANTED)])
+        raise SettingsError([Problem(place, excerpt(change), WANTED)])
     settings, findings = judged({"policy": base.model_dump(by_alias=True), "rules": (rule,)}, ())
     _raise(place, findings)
     return policy_of(settings.policy, RuleSettings.model_validate(rule))

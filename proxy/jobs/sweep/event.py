@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 
 from vecsieve.config.addresses import hook_url
-from vecsieve.config.problems import Problem, SettingsError, shown
+from vecsieve.config.problems import Problem, SettingsError, excerpt
 
 from ...admin.access import token_in
 from ...telemetry.log import Field, encode, timestamp
@@ -52,7 +52,7 @@ class Receiver:
             hook_url(url)
         except ValueError:
             expected = "http or https, host, port and perhaps a path, without credentials or query"
-            raise SettingsError([Problem("--webhook", shown(url), expected)]) from None
+            raise SettingsError([Problem("--webhook", excerpt(url), expected)]) from None
         secret = token_in(None if secret_file is None else str(secret_file), SECRET_FILE)
         if secret is None:
             raise SettingsError([Problem(SECRET_FILE, "none", "a file with the secret, because --webhook is given")])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from vecsieve.config.problems import Problem, SettingsError, shown
+from vecsieve.config.problems import Problem, SettingsError, excerpt
 
 BYTES_A_TOKEN = 4
 # Characters that are tokenized at once: a million blanks in a row crash tiktoken 0.14 with a panic, and a million letters take 3 s. A token
@@ -46,10 +46,10 @@ def tokenizer(name: str | None, *, setting: str) -> Count:
         encoding = tiktoken.get_encoding(name)
     except ValueError:
         known = ", ".join(tiktoken.list_encoding_names())
-        raise SettingsError([Problem(setting, shown(name), f"one of {known}")]) from None
+        raise SettingsError([Problem(setting, excerpt(name), f"one of {known}")]) from None
     except OSError:
         wanted = "a vocabulary that can be loaded: tiktoken reads it from TIKTOKEN_CACHE_DIR or downloads it"
-        raise SettingsError([Problem(setting, shown(name), wanted)]) from None
+        raise SettingsError([Problem(setting, excerpt(name), wanted)]) from None
     return lambda text: sum(len(encoding.encode_ordinary(piece)) for piece in _pieces(text))
 
 

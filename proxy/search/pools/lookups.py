@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from vecsieve.adapters.contract import FetchesVectors, Found, Lookup, MalformedReplyError, Reply, SearchCall
+from vecsieve.adapters.contract import FetchesVectors, Lookup, LookupReply, MalformedReplyError, Reply, SearchCall
 
 from ...telemetry.labels import Stage, VectorFetchOutcome
 from ...telemetry.tracing import Stopwatch
@@ -28,7 +28,7 @@ class VectorFetches:
         self._look = look
         self._watch = watch
         self._asked: set[str] = set()
-        self._found: list[Found] = []
+        self._found: list[LookupReply] = []
         self.outcome: VectorFetchOutcome | None = None
         self.read_units = 0
         self.fetched_bytes = 0
@@ -63,7 +63,7 @@ class VectorFetches:
             finally:
                 self._watch.marks.append((Stage.UPSTREAM, since, self._watch.clock()))
             self.fetched_bytes += len(body)
-            found = self._step.found(lookup, body)
+            found = self._step.parse_lookup(lookup, body)
             self.read_units += found.read_units
             self._asked.update(lookup.ids)
             self._found.append(found)

@@ -14,9 +14,9 @@ from vecsieve.config.problems import (
     Problem,
     SettingsError,
     dotted,
+    excerpt,
     is_secret_name,
     masked,
-    shown,
 )
 
 
@@ -57,12 +57,12 @@ def test_a_path_is_dotted_with_indices(path: Path, text: str) -> None:
     ],
 )
 def test_a_value_is_shown_as_it_would_be_written(value: object, text: str) -> None:
-    assert shown(value) == text
+    assert excerpt(value) == text
 
 
 def test_a_long_value_is_cut() -> None:
-    assert len(shown("x" * 1000)) == LONGEST_VALUE
-    assert shown("x" * 1000).endswith("x…")
+    assert len(excerpt("x" * 1000)) == LONGEST_VALUE
+    assert excerpt("x" * 1000).endswith("x…")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_long_value_is_cut() -> None:
 )
 def test_names_that_tell_a_secret(name: str) -> None:
     assert is_secret_name(name) == (name != "authTokens")  # camel case is nobody's spelling in YAML settings
-    assert (shown("hunter2", name=name) == f'"{MASK}"') == is_secret_name(name)
+    assert (excerpt("hunter2", name=name) == f'"{MASK}"') == is_secret_name(name)
 
 
 @pytest.mark.parametrize("name", ["tenant_keys", "keep_alive_seconds", "tokenizer", "monkey", "report_header"])
@@ -117,7 +117,7 @@ def test_findings_touch_what_lies_above_and_below_them() -> None:
 )
 def test_any_value_is_shown_on_one_short_line(value: object) -> None:
     """Invariant: a value is shown on one printable line of at most LONGEST_VALUE characters."""
-    text = shown(value)
+    text = excerpt(value)
     assert text.isprintable()
     assert 0 < len(text) <= LONGEST_VALUE
 

@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.contract import Found, Lookup, MalformedReplyError, Needs, Pool, Reply, RequestHead, SearchCall
-from vecsieve.adapters.pinecone.rest import MOST_IDS, TARGET_BYTES, PineconeRest, found, joined, lookups
+from vecsieve.adapters.contract import (
+    Lookup,
+    LookupReply,
+    MalformedReplyError,
+    Needs,
+    Pool,
+    Reply,
+    RequestHead,
+    SearchCall,
+)
+from vecsieve.adapters.pinecone.rest import MOST_IDS, TARGET_BYTES, PineconeRest, joined, lookups, parse_lookup
 from vecsieve.adapters.wire.json_vectors import Matrix
 
 ADAPTER = PineconeRest()
@@ -44,7 +53,7 @@ def dense(**vectors: list[float]) -> dict[str, Any]:
 
 
 def vectors_of(ids: tuple[str, ...], *bodies: bytes) -> Matrix:
-    return joined(pool(*ids), [found(lookup(*ids), each) for each in bodies]).vectors
+    return joined(pool(*ids), [parse_lookup(lookup(*ids), each) for each in bodies]).vectors
 
 
 def call(path: str = "/records/namespaces/ns/search", needs: Needs = WIDE, **members: Any) -> SearchCall:
@@ -120,21 +129,21 @@ def test_a_thousand_ids_are_the_most_of_one_request() -> None:
 
 
 def test_dense_values_become_rows_in_the_pools_order() -> None:
-    filled = joined(pool("a", "b"), [found(lookup("a", "b"), body(dense(b=[0, -2], a=[1, 0.5])))])
+    filled = joined(pool("a", "b"), [parse_lookup(lookup("a", "b"), body(dense(b=[0, -2], a=[1, 0.5])))])
     assert filled.vectors.dtype == np.float32
     assert filled.vectors.tolist() == [[1, 0.5], [0, -2]]
     assert (filled.unusable, filled.compared_by) == (0, "")
 
 
 def test_who_is_gone_is_compared_with_nobody_and_counted() -> None:
-    filled = joined(pool("a", "b"), [found(lookup("a", "b"), body(dense(b=[0, -2])))])
+    filled = joined(pool("a", "b"), [parse_lookup(lookup("a", "b"), body(dense(b=[0, -2])))])
     assert np.isnan(filled.vectors[0]).all()
     assert filled.vectors[1].tolist() == [0, -2]
     assert filled.unusable == 1
 
 
 def test_where_nobody_is_left_nothing_is_compared() -> None:
-    filled = joined(pool("a", "b"), [found(lookup("a", "b"), body({}))])
+    filled = joined(pool("a", "b"), [parse_lookup(lookup("a", "b"), body({}))])
     assert (filled.unusable, filled.compared_by) == (2, None)
 
 
@@ -172,12 +181,12 @@ def test_metadata_that_looks_like_values_is_none() -> None:
 def test_the_price_is_what_the_service_says_else_what_its_price_list_does(
     usage: dict[str, Any], ids: int, units: int
 ) -> None:
-    assert found(lookup(*map(str, range(ids))), body({}, **usage)).read_units == units
+    assert parse_lookup(lookup(*map(str, range(ids))), body({}, **usage)).read_units == units
 
 
 @pytest.mark.parametrize("usage", [b"", b',"usage":null', b',"usage":[]', b',"usage":7'])
 def test_without_a_usage_the_price_list_counts(usage: bytes) -> None:
-    assert found(lookup("a", "b"), b'{"vectors":{}' + usage + b"}").read_units == 1
+    assert parse_lookup(lookup("a", "b"), b'{"vectors":{}' + usage + b"}").read_units == 1
 
 
 @pytest.mark.parametrize(
@@ -192,7 +201,7 @@ def test_without_a_usage_the_price_list_counts(usage: bytes) -> None:
 )  # fmt: skip
 def test_what_is_no_reply_to_a_fetch_is_malformed(damaged: bytes) -> None:
     with pytest.raises(MalformedReplyError):
-        found(lookup("a"), damaged)
+        parse_lookup(lookup("a"), damaged)
 
 
 def test_sparse_values_that_cannot_be_read_with_certainty_are_malformed() -> None:
@@ -216,8 +225,8 @@ def test_every_candidate_gets_its_own_vector_in_whatever_order_and_number_of_rep
     shuffle.shuffle(present)
     extra = {"\x00nobody's": {"values": [9.0, 9.0, 9.0, 9.0]}}
     runs = [present[start::chunks] for start in range(chunks)]
-    results: list[Found] = [
-        found(lookup(*ids), body({**{one: {"values": records[one]} for one in run}, **extra})) for run in runs
+    results: list[LookupReply] = [
+        parse_lookup(lookup(*ids), body({**{one: {"values": records[one]} for one in run}, **extra})) for run in runs
     ]
     filled = joined(pool(*ids), results)
     assert filled.unusable == len(ids) - len(present)
@@ -238,7 +247,7 @@ def test_arbitrary_damage_is_malformed_or_leaves_a_vector_for_each_candidate(
     """Invariant: nothing but MalformedReplyError is raised; what is read has a row for every candidate, of numbers or of NaN."""
     damaged = WHOLE[:start] + by + WHOLE[start + length :]
     try:
-        filled = joined(pool("a", "b", "c"), [found(lookup("a", "b", "c"), damaged)])
+        filled = joined(pool("a", "b", "c"), [parse_lookup(lookup("a", "b", "c"), damaged)])
     except MalformedReplyError:
         return
     assert len(filled.vectors) == 3
@@ -251,7 +260,7 @@ def test_arbitrary_damage_is_malformed_or_leaves_a_vector_for_each_candidate(
 def test_arbitrary_bytes_raise_nothing_but_malformed(garbage: bytes) -> None:
     """Invariant: `neighbours` is total but for MalformedReplyError."""
     try:
-        found(lookup("a"), garbage)
+        parse_lookup(lookup("a"), garbage)
     except MalformedReplyError:
         return
     assert garbage.strip().startswith(b"{")
@@ -299,4 +308,4 @@ def test_a_reply_of_another_adapter_is_a_mistake_of_ours() -> None:
     with pytest.raises(TypeError):
         ADAPTER.charged(Reply(pools=(), document=None), 1)
     with pytest.raises(TypeError):
-        joined(pool("a", "b"), [Found(read_units=1, document=None)])
+        joined(pool("a", "b"), [LookupReply(read_units=1, document=None)])

@@ -98,7 +98,7 @@ def test_what_is_set_twice_is_read_as_the_server_merges_it() -> None:
         + query(limit=5, offset=2, with_vectors=ALL).SerializeToString()[3:]
     )
     (search,), document = parsed("query", twice)
-    assert (search.top_k, search.offset, document.plans[0].wanted) == (5, 2, True)
+    assert (search.top_k, search.offset, document.plans[0].selection) == (5, 2, True)
     assert document.plans[0].name == "a"
     assert search.query is not None
     assert search.query.tolist() == [1.0, 2.0] * 2

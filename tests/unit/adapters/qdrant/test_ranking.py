@@ -41,15 +41,15 @@ def test_the_vector_of_a_policy_comes_before_all_others(kind: Kind, wanted: bool
 
 def test_a_hint_counts_only_where_the_request_does_not_tell() -> None:
     needs = Needs(vector_hint="learned")
-    assert compared(Ranking(Kind.DENSE, "a"), needs, wanted=False) == "a"
-    assert compared(Ranking(Kind.SPARSE, "a"), needs, wanted=False) == "learned"
-    assert compared(Ranking(Kind.MULTI, "a"), needs, wanted=("x",)) == "learned"
+    assert compared(Ranking(Kind.DENSE, "a"), needs, selection=False) == "a"
+    assert compared(Ranking(Kind.SPARSE, "a"), needs, selection=False) == "learned"
+    assert compared(Ranking(Kind.MULTI, "a"), needs, selection=("x",)) == "learned"
 
 
 def test_without_a_hint_all_vectors_are_asked_for_unless_the_client_named_some() -> None:
-    assert compared(Ranking(Kind.SPARSE, "a"), Needs(), wanted=False) is None
-    assert compared(Ranking(Kind.SPARSE, "a"), Needs(), wanted=True) is None
-    assert compared(Ranking(Kind.SPARSE, "a"), Needs(), wanted=("x",)) == "a"
+    assert compared(Ranking(Kind.SPARSE, "a"), Needs(), selection=False) is None
+    assert compared(Ranking(Kind.SPARSE, "a"), Needs(), selection=True) is None
+    assert compared(Ranking(Kind.SPARSE, "a"), Needs(), selection=("x",)) == "a"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import Reason, UnsupportedError
-from vecsieve.adapters.qdrant.ranking import askable, check_shown, forced, missing
+from vecsieve.adapters.qdrant.ranking import askable, check_excluded, forced, missing
 
 KEYS = st.sampled_from(["a", "b", "a.b", "b[]", '"a"', "größe", ""])
 
@@ -48,10 +48,10 @@ def test_a_part_beside_the_whole_is_the_whole() -> None:
 
 
 def test_what_the_client_hides_may_be_anything_but_what_is_needed() -> None:
-    check_shown(("b", "c.d"), ("a",))
+    check_excluded(("b", "c.d"), ("a",))
     for hidden in ("a", "a.b", '"a"'):
         with pytest.raises(UnsupportedError, match="payload_selector"):
-            check_shown(("b", hidden), ("a",))
+            check_excluded(("b", hidden), ("a",))
 
 
 @given(chosen=st.lists(KEYS, max_size=3), fields=st.lists(KEYS, max_size=2), optional=st.lists(KEYS, max_size=2))

@@ -107,7 +107,7 @@ def test_an_optional_key_that_could_not_be_restored_costs_itself_alone(
 )
 def test_vector_selectors_are_read(text: str | None, wanted: bool | tuple[str, ...]) -> None:
     body = (text or "").encode()
-    assert read_vectors(body, None if text is None else (0, len(body))).wanted == wanted
+    assert read_vectors(body, None if text is None else (0, len(body))).selection == wanted
 
 
 @pytest.mark.parametrize(

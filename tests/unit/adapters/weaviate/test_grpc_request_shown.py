@@ -10,10 +10,10 @@ from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
 from vecsieve.adapters.weaviate.calls import spelled
 from vecsieve.adapters.weaviate.grpc_request import (
     NEAR_VECTOR,
+    Additions,
     Ranking,
-    Shown,
-    plan_shown,
-    widen_shown,
+    added_fields,
+    plan_additions,
 )
 from vecsieve.adapters.weaviate.grpc_schema import proto
 from vecsieve.adapters.wire.schema import checked
@@ -22,12 +22,12 @@ NEAR = Ranking(way=NEAR_VECTOR)
 IDS, DISTANCES = {"id", "id_as_bytes"}, {"distance", "distance_present"}
 
 
-def plan(ranking: Ranking = NEAR, needs: Needs | None = None, **fields: Any) -> tuple[Shown, Any]:
+def plan(ranking: Ranking = NEAR, needs: Needs | None = None, **fields: Any) -> tuple[Additions, Any]:
     """The plan, and the request as the server reads it."""
     body = search(**fields)
-    shown = plan_shown(checked(proto.Search, body), ranking, needs or Needs())
+    shown = plan_additions(checked(proto.Search, body), ranking, needs or Needs())
     return shown, message_type("SearchRequest").FromString(
-        body + proto.Search(**widen_shown(shown)).SerializeToString()
+        body + proto.Search(**added_fields(shown)).SerializeToString()
     )
 
 

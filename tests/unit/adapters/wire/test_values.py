@@ -16,7 +16,7 @@ from vecsieve.adapters.qdrant.grpc_schema import MESSAGES
 from vecsieve.adapters.qdrant.grpc_schema import VALUES as QDRANT
 from vecsieve.adapters.wire.protobuf import FIXED64, encoded, length_field
 from vecsieve.adapters.wire.schema import parsed
-from vecsieve.adapters.wire.values import GOOGLE, Values, Wanted, chosen_of
+from vecsieve.adapters.wire.values import GOOGLE, RequestedKeys, Values, chosen_of
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
@@ -48,8 +48,8 @@ def google_map(payload: dict[str, Any]) -> bytes:
 def texts(data: bytes, names: list[str], schema: Values) -> tuple[bytes | None, ...]:
     """Of a point, or of a Struct."""
     if schema is GOOGLE:
-        return chosen_of([data], Wanted(names))[0]
-    return schema.chosen(parsed(MESSAGES["Point"], data).payload, Wanted(names))
+        return chosen_of([data], RequestedKeys(names))[0]
+    return schema.chosen(parsed(MESSAGES["Point"], data).payload, RequestedKeys(names))
 
 
 def as_json(data: bytes, schema: Values) -> bytes:
