@@ -50,7 +50,7 @@ class LeftOutBy(StrEnum):
 
 NOTHING: Mapping[int, str] = MappingProxyType({})
 _LEFT_OUT: Mapping[int, LeftOutBy] = {
-    Fate.SHOWN: LeftOutBy.SHOWN,
+    Fate.EARLIER: LeftOutBy.SHOWN,
     Fate.CAPPED: LeftOutBy.CAPPED,
     Fate.OVER_BUDGET: LeftOutBy.OVER_BUDGET,
 }

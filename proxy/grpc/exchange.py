@@ -194,7 +194,7 @@ class GrpcExchange(ClientExchange[Outcome]):
         """Send ``body`` with upstream's own metadata. Raises RejectedReplyError when there is none."""
         if self._success is None:
             raise RejectedReplyError(FailOpen.INTERNAL)
-        initial = (*self._success.initial, *report_headers(report, is_wanted=self.rules.report_header))
+        initial = (*self._success.initial, *report_headers(report, is_requested=self.rules.report_header))
         return Outcome(message=body, initial=initial, trailing=self._success.trailing)
 
     async def original(self, kind: AttemptKind = AttemptKind.ORIGINAL, gate: Gate | None = None) -> Outcome:

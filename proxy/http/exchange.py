@@ -220,7 +220,7 @@ class HttpExchange(ClientExchange[RawResponse]):
             raise RejectedReplyError(FailOpen.INTERNAL)
         status, reason, headers = self._head
         answered = around_other_bytes(headers, len(body))
-        answered += report_headers(report, is_wanted=self.rules.report_header)
+        answered += report_headers(report, is_requested=self.rules.report_header)
         return RawResponse(status, reason, answered, body=body)
 
     async def original(self, kind: AttemptKind = AttemptKind.ORIGINAL, gate: Gate | None = None) -> RawResponse:

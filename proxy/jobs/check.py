@@ -35,7 +35,7 @@ from ..process.files import read_files
 from ..runtime.files import bounded, reason
 from ..search.collections.paths import judged, strings_of
 from ..search.collections.profiles import Profiles
-from ..search.collections.texts import shown
+from ..search.collections.texts import readable_keys
 from ..search.errors import words_of_tls
 from ..search.policy import Policies, Rules
 from ..telemetry.verdict import Decision
@@ -306,7 +306,7 @@ def _texts(settings: Settings, searched: _Searched) -> str:
     found = (*policy.text_fields, *judged(payloads, None).paths)
     if found:
         return f"under {', '.join(map(one_line, found))}, as its first {len(payloads)} points show it"
-    keys = shown(dict.fromkeys(key for each in payloads for key in each))
+    keys = readable_keys(dict.fromkeys(key for each in payloads for key in each))
     return (
         f"none found in its first {len(payloads)} points, keys seen: {', '.join(keys) or 'none'}; only equal vectors are removed. "
         "policy.text_fields can name the text"

@@ -33,7 +33,7 @@ from ..runtime.memory import (
     cgroup_limit_bytes,
     resident_bytes,
 )
-from ..search.budgets import Egress, OwnReads
+from ..search.budgets import Egress, ReadBudget
 from ..search.collections.learned import Learned, Names
 from ..search.collections.profiles import Calibration
 from ..search.collections.texts import CollectionTexts
@@ -43,7 +43,7 @@ from ..search.exchange import Shadow, VectorFetcher
 from ..search.fetch import Depths
 from ..search.governor import Governor
 from ..search.hedge import HEDGE_TIMES, AttemptTimeout, HedgeTimes, Replays
-from ..search.limits import REFUSES_AT, TEXT_NUMBER_BYTES, Admission, Breaker, HeldBytes, Turns, spread
+from ..search.limits import REFUSES_AT, TEXT_NUMBER_BYTES, Admission, Breaker, BytesInFlight, Turns, spread
 from ..search.memory.points import FeatureMemory
 from ..search.policy import Rules, RulesInForce
 from ..search.service import ProcessServices, SearchService
@@ -104,7 +104,7 @@ class Process:
         self._upstream = _upstream(settings, events, routes, descriptors)
         self.learned = Learned(clock)
         self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
-        self.own_reads = OwnReads(limits.own_reads_share, metrics=metrics, clock=clock)
+        self.reads = ReadBudget(limits.own_reads_share, metrics=metrics, clock=clock)
         self._tracing = _tracing(settings, metrics)
         self.recorder = RequestRecorder(metrics, log=log, clock=clock, tracing=self._tracing)
         self.recent = Recent(kept_by(settings), now=time.time, texts=settings.keeps_texts, place=seed)
@@ -148,7 +148,7 @@ class Process:
             texts=self.texts,
             features=_feature_memory(settings, clock, workers=workers),
             depths=Depths(),
-            vector_fetcher=VectorFetcher(Breaker(clock, jitter=spread(self._seed)), self.own_reads, metrics, clock),
+            vector_fetcher=VectorFetcher(Breaker(clock, jitter=spread(self._seed)), self.reads, metrics, clock),
             shadow=self.shadow,
             canary=self._canary,
             work=self._work,
@@ -166,10 +166,10 @@ class Process:
         clock, longest = time.monotonic, limits.attempt_timeout_seconds
         return Governor(
             learned=self.learned,
-            held=HeldBytes(limits.bytes_in_flight, reply_bytes=limits.reply_body_bytes, clock=clock),
+            bytes_in_flight=BytesInFlight(limits.bytes_in_flight, reply_bytes=limits.reply_body_bytes, clock=clock),
             breaker=self.breaker,
             replays=Replays(lambda: self.recorder.requests_in_flight),
-            own=self.own_reads,
+            reads=self.reads,
             egress=self.egress,
             attempt_timeout=AttemptTimeout(longest_seconds=longest, clock=clock, hedge_times=hedge_times),
             metrics=metrics,

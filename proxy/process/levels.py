@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..http.pools import Census
 from ..search.context.canary import Canary
-from ..search.limits import Admission, HeldBytes
+from ..search.limits import Admission, BytesInFlight
 from ..search.memory.points import FeatureMemory
 from ..telemetry.labels import InFlight, Side, UpstreamConnection, Waiting
 from ..telemetry.metrics import Metrics
@@ -25,7 +25,7 @@ class Levels:
     metrics: Metrics
     recorder: RequestRecorder
     admission: Admission
-    reserved: HeldBytes
+    reserved: BytesInFlight
     clients: Callable[[], int]
     pools: Callable[[], Census]
     shared: Callable[[], int]
@@ -62,7 +62,7 @@ class Levels:
 
     def _look_at_memory(self, features: FeatureMemory) -> None:
         self.metrics.memory_points.set(features.points)
-        self.metrics.memory_bytes.set(features.held_bytes)
+        self.metrics.memory_bytes.set(features.stored_bytes)
         self.metrics.memory_evicted_total.inc(features.evicted - self._evicted)
         self.metrics.memory_score_failures_total.inc(features.score_failures - self._score_failures)
         self._evicted, self._score_failures = features.evicted, features.score_failures

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 
 from vecsieve.adapters.contract import Operation
 
-from ..telemetry.labels import FailOpen, OwnRead, Withheld
+from ..telemetry.labels import FailOpen, ReadKind, Withheld
 from ..telemetry.metrics import Metrics
 from ..telemetry.tracing import Clock
 from .collections.learned import LONGEST_NAME, Lru
@@ -44,7 +44,7 @@ ROUNDING = 1e-6  # ten times 0.1 is not exactly 1
 
 # Reads that a setting enables by name are not counted in the share: `shadow.sample`, Pinecone's `fetch.integrated: fetch`, `write.mode`,
 # `per_retriever`.
-_ASKED_FOR = frozenset({OwnRead.SHADOW, OwnRead.LOOKUP, OwnRead.NEIGHBOURS, OwnRead.RETRIEVERS})
+_ENABLED_BY_NAME = frozenset({ReadKind.SHADOW, ReadKind.LOOKUP, ReadKind.NEIGHBOURS, ReadKind.RETRIEVERS})
 
 
 @dataclass(slots=True)
@@ -84,10 +84,10 @@ class _Reads:
 
 
 @dataclass(slots=True)
-class HeldReads:
+class ReservedReads:
     """Reads of ours that the budget holds for one call. ``is_beyond``: beyond the budget, for what memory lacks and nothing else."""
 
-    own: OwnReads
+    budget: ReadBudget
     operation: Operation
     reads: int
     is_beyond: bool = False
@@ -96,39 +96,39 @@ class HeldReads:
         """Release all held reads; return how many they were."""
         reads, self.reads = self.reads, 0
         if reads:
-            self.own.give_back(self.operation, reads)
+            self.budget.give_back(self.operation, reads)
         return reads
 
 
-class OwnReads:
+class ReadBudget:
     """Bounds our own reads, per collection. ``share``: of the clients' reads. At most ``entries`` collections."""
 
-    __slots__ = ("_clock", "_everywhere", "_held", "_metrics", "_share")
+    __slots__ = ("_clock", "_collections", "_everywhere", "_metrics", "_share")
 
     def __init__(self, share: float, *, metrics: Metrics, clock: Clock, entries: int = ENTRIES) -> None:
         self._share = share
         self._metrics = metrics
         self._clock = clock
-        self._held = Lru[str, _Reads](entries)
+        self._collections = Lru[str, _Reads](entries)
         self._everywhere: float | None = None
 
-    def asked(self, operation: Operation, reads: int = 1) -> None:
+    def count(self, operation: Operation, reads: int = 1) -> None:
         """Count client reads; a batch counts as many reads as it has searches."""
-        held = self._of(operation)
-        held.slots[-1].clients += reads
-        held.clients += reads
+        counts = self._of(operation)
+        counts.slots[-1].clients += reads
+        counts.clients += reads
 
-    def take(self, operation: Operation, kind: OwnRead, reads: int = 1) -> bool:
+    def take(self, operation: Operation, kind: ReadKind, reads: int = 1) -> bool:
         """Count one of our reads and return True; return False when the budget has no room."""
-        held = self._of(operation)
-        why = self._withheld(held, kind, reads)
+        counts = self._of(operation)
+        why = self._withheld(counts, kind, reads)
         if why is not None:
             self._metrics.own_reads_withheld_total.labels(why).inc()
             return False
-        self._spend(held, kind, reads)
+        self._spend(counts, kind, reads)
         return True
 
-    def spend(self, operation: Operation, kind: OwnRead, reads: int = 1) -> None:
+    def spend(self, operation: Operation, kind: ReadKind, reads: int = 1) -> None:
         """Count a read that is never withheld, because the client would have sent it."""
         self._spend(self._of(operation), kind, reads)
 
@@ -136,32 +136,32 @@ class OwnReads:
         """Reserve a hedge. It may exceed the budget as a replay may, but not soon after a quota refusal. ``give_back``
         ends it.
         """
-        held = self._of(operation)
-        is_whole = self._risen(held) >= 1.0
-        if held.shared + reads > self._allowed(held) + (OVERDRAFT if is_whole else 0):
+        counts = self._of(operation)
+        is_whole = self._risen(counts) >= 1.0
+        if counts.shared + reads > self._allowed(counts) + (OVERDRAFT if is_whole else 0):
             self._metrics.own_reads_withheld_total.labels(Withheld.BUDGET if is_whole else Withheld.REFUSED).inc()
             return False
-        held.share(reads)
+        counts.share(reads)
         return True
 
-    def hold(self, operation: Operation, reads: int = 1, *, is_repeat: bool = False) -> HeldReads | None:
+    def hold(self, operation: Operation, reads: int = 1, *, is_repeat: bool = False) -> ReservedReads | None:
         """Reserve reads that ``take`` would allow, until they are released; counts nothing. None where there is no room. ``is_repeat``: whether
         memory had the points of the same request the last time.
         """
-        held = self._of(operation)
-        is_beyond = self._withheld(held, OwnRead.GROW, reads) is not None
-        if is_beyond and not (is_repeat and self._may_exceed(held, reads)):
+        counts = self._of(operation)
+        is_beyond = self._withheld(counts, ReadKind.GROW, reads) is not None
+        if is_beyond and not (is_repeat and self._may_exceed(counts, reads)):
             return None
-        held.share(reads)
-        return HeldReads(self, operation, reads, is_beyond)
+        counts.share(reads)
+        return ReservedReads(self, operation, reads, is_beyond)
 
     def give_back(self, operation: Operation, reads: int = 1) -> None:
         """Release a reservation."""
-        held = self._of(operation)
-        for slot in reversed(held.slots):
+        counts = self._of(operation)
+        for slot in reversed(counts.slots):
             given = min(reads, slot.shared)
             slot.shared -= given
-            held.shared -= given
+            counts.shared -= given
             reads -= given
 
     def refused(self, collection: str) -> None:
@@ -171,7 +171,7 @@ class OwnReads:
         if len(collection) > LONGEST_NAME:
             return
         if collection:
-            self._held.use(collection, _Reads).refused_at = self._clock()
+            self._collections.use(collection, _Reads).refused_at = self._clock()
         else:
             self._everywhere = self._clock()
 
@@ -186,68 +186,70 @@ class OwnReads:
 
     def is_overdrawn(self, operation: Operation) -> bool:
         """Whether too many reads exceeded the budget: then no search is widened that may cost another read."""
-        held = self._of(operation)
-        return held.shared > self._allowed(held) + OVERDRAFT
+        counts = self._of(operation)
+        return counts.shared > self._allowed(counts) + OVERDRAFT
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._collections)
 
-    def _withheld(self, held: _Reads, kind: OwnRead, reads: int) -> Withheld | None:
-        risen = self._risen(held)
-        if kind in _ASKED_FOR:
-            is_within = risen >= 1.0 or held.named + reads <= risen * held.clients + ROUNDING
+    def _withheld(self, counts: _Reads, kind: ReadKind, reads: int) -> Withheld | None:
+        risen = self._risen(counts)
+        if kind in _ENABLED_BY_NAME:
+            is_within = risen >= 1.0 or counts.named + reads <= risen * counts.clients + ROUNDING
             return None if is_within else Withheld.REFUSED
-        if held.shared + reads <= self._allowed(held):
+        if counts.shared + reads <= self._allowed(counts):
             return None
         return Withheld.BUDGET if risen >= 1.0 else Withheld.REFUSED
 
-    def _may_exceed(self, held: _Reads, reads: int) -> bool:
+    def _may_exceed(self, counts: _Reads, reads: int) -> bool:
         """Whether REPEATED has room, and no quota was refused lately."""
-        return self._risen(held) >= 1.0 and held.shared + reads <= self._allowed(held) + REPEATED
+        return self._risen(counts) >= 1.0 and counts.shared + reads <= self._allowed(counts) + REPEATED
 
-    def _allowed(self, held: _Reads) -> float:
+    def _allowed(self, counts: _Reads) -> float:
         """How many reads of ours the last minute may contain."""
-        risen = self._risen(held)
-        return (FREE if risen >= 1.0 else 0) + risen * self._share * held.clients + ROUNDING
+        risen = self._risen(counts)
+        return (FREE if risen >= 1.0 else 0) + risen * self._share * counts.clients + ROUNDING
 
-    def _risen(self, held: _Reads) -> float:
+    def _risen(self, counts: _Reads) -> float:
         """The fraction of the share in force: 0 for a minute after a refusal, then rising linearly to 1."""
-        if held.refused_at is None and self._everywhere is None:
+        if counts.refused_at is None and self._everywhere is None:
             return 1.0
-        moments = [moment for moment in (held.refused_at, self._everywhere) if moment is not None]
+        moments = [moment for moment in (counts.refused_at, self._everywhere) if moment is not None]
         return min(1.0, max(0.0, (self._clock() - max(moments) - QUIET_SECONDS) / RISE_SECONDS))
 
-    def _spend(self, held: _Reads, kind: OwnRead, reads: int) -> None:
-        if kind in _ASKED_FOR:
-            held.slots[-1].named += reads
-            held.named += reads
+    def _spend(self, counts: _Reads, kind: ReadKind, reads: int) -> None:
+        if kind in _ENABLED_BY_NAME:
+            counts.slots[-1].named += reads
+            counts.named += reads
         else:
-            held.share(reads)
+            counts.share(reads)
         self._metrics.own_reads_total.labels(kind).inc(reads)
 
     def _of(self, operation: Operation) -> _Reads:
         """The collection's reads, in the present slot."""
         name, number = operation.collection, int(self._clock() / SLOT_SECONDS)
-        held = self._held.get(name)
-        if held is None:
-            held = self._held.use(name, _Reads)
+        counts = self._collections.get(name)
+        if counts is None:
+            counts = self._collections.use(name, _Reads)
         else:
-            self._held.move_to_end(name)
-        if held.slots[-1].number != number:
-            held.turn(number)
-        return held
+            self._collections.move_to_end(name)
+        if counts.slots[-1].number != number:
+            counts.turn(number)
+        return counts
 
-    def grant(self, operation: Operation, kind: OwnRead, reads: int, *, held: HeldReads | None, is_paged: bool) -> None:
-        """Check the budget for a further widened request of a search. Raises RejectedReplyError. ``held``: reads reserved for it.
+    def grant(
+        self, operation: Operation, kind: ReadKind, reads: int, *, reserved: ReservedReads | None, is_paged: bool
+    ) -> None:
+        """Check the budget for a further widened request of a search. Raises RejectedReplyError. ``reserved``: reads reserved for it.
 
         A page with an offset would repeat or skip results if its pool were too small: its request may exceed the budget once.
         """
-        if held is not None and held.reads and (kind is OwnRead.RECALL or not held.is_beyond):
-            held.release()
+        if reserved is not None and reserved.reads and (kind is ReadKind.RECALL or not reserved.is_beyond):
+            reserved.release()
             self.spend(operation, kind, reads)
             return
-        if held is not None:
-            held.release()
+        if reserved is not None:
+            reserved.release()
         if self.take(operation, kind, reads):
             return
         if not is_paged or self.is_recovering(operation):
@@ -276,7 +278,17 @@ class Egress:
     not restart a month. Searches in progress when the budget is spent are finished.
     """
 
-    __slots__ = ("_budget_bytes", "_day", "_entries", "_has_warned", "_held", "_month", "_now", "_others", "_total")
+    __slots__ = (
+        "_budget_bytes",
+        "_collections",
+        "_day",
+        "_entries",
+        "_has_warned",
+        "_month",
+        "_now",
+        "_others",
+        "_total",
+    )
 
     def __init__(self, budget_bytes: int | None, *, now: Callable[[], float], entries: int = ENTRIES) -> None:
         self._budget_bytes = budget_bytes
@@ -291,11 +303,11 @@ class Egress:
         self._turn()
         extra = max(0, extra_bytes)
         self._total.add(extra)
-        held = self._held.setdefault((operation.backend, operation.collection), _Spent())
-        held.add(extra)
-        self._held.move_to_end((operation.backend, operation.collection))
-        while len(self._held) > self._entries:
-            _, oldest = self._held.popitem(last=False)
+        spent = self._collections.setdefault((operation.backend, operation.collection), _Spent())
+        spent.add(extra)
+        self._collections.move_to_end((operation.backend, operation.collection))
+        while len(self._collections) > self._entries:
+            _, oldest = self._collections.popitem(last=False)
             self._others.add(oldest.extra_bytes, oldest.searches)
         if self._budget_bytes is not None and not self._has_warned:
             self._warn()
@@ -321,7 +333,7 @@ class Egress:
     def as_json(self) -> bytes:
         """Figures of this month, the most expensive collection first, ties by name."""
         self._turn()
-        dearest = sorted(self._held.items(), key=lambda item: (-item[1].extra_bytes, item[0]))
+        dearest = sorted(self._collections.items(), key=lambda item: (-item[1].extra_bytes, item[0]))
         page = {
             "month": "{:04}-{:02}".format(*self._month),
             "budget_bytes": self._budget_bytes,
@@ -344,7 +356,7 @@ class Egress:
         if month > self._month:
             self._month = month
             self._total, self._others = _Spent(), _Spent()
-            self._held: OrderedDict[tuple[str, str], _Spent] = OrderedDict()
+            self._collections: OrderedDict[tuple[str, str], _Spent] = OrderedDict()
             self._has_warned = False
 
     def _warn(self) -> None:

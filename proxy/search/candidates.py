@@ -373,20 +373,21 @@ def _afforded(texts: tuple[Text | None, ...], spent: tuple[int, ...], allowance:
     if total <= POOL_BYTES and total <= allowance.left_bytes:
         allowance.covers(total)
         return texts
-    own = Allowance(POOL_BYTES)
+    pool_allowance = Allowance(POOL_BYTES)
     return tuple(
-        text if own.covers(size) and allowance.covers(size) else UNREAD for text, size in zip(texts, spent, strict=True)
+        text if pool_allowance.covers(size) and allowance.covers(size) else UNREAD
+        for text, size in zip(texts, spent, strict=True)
     )
 
 
 def _firsts(columns: Columns, paths: tuple[str, ...], read: Callable[[bytes], V | None]) -> list[V | None]:
     """For each candidate, the first value along the paths that ``read`` accepts."""
-    found: list[V | None] = [None] * columns.size
+    values: list[V | None] = [None] * columns.size
     for column in columns.present(paths):
         for row, raw in enumerate(column):
-            if raw is not None and found[row] is None:
-                found[row] = read(raw)
-    return found
+            if raw is not None and values[row] is None:
+                values[row] = read(raw)
+    return values
 
 
 def _texts(columns: Columns, paths: tuple[str, ...]) -> tuple[list[Text | None], list[int], list[bool]]:
@@ -395,14 +396,14 @@ def _texts(columns: Columns, paths: tuple[str, ...]) -> tuple[list[Text | None],
 
     A text that is too long is unknown; no other path's value replaces it.
     """
-    present, own = columns.present(paths), Allowance(POOL_BYTES)
+    present, pool_allowance = columns.present(paths), Allowance(POOL_BYTES)
     if len(present) == 1:
         sizes = [0 if raw is None or raw[:1] != QUOTE else len(raw) for raw in present[0]]
         if sum(sizes) <= POOL_BYTES and max(sizes) <= TEXT_BYTES:
             known = TEXTS.several(present[0])
             texts = [text or _text(raw) for text, raw in zip(known, present[0], strict=True)]
             return texts, sizes, [False] * len(sizes)
-    found: list[Text | None] = [None] * columns.size
+    readings: list[Text | None] = [None] * columns.size
     spent, is_cut = [0] * columns.size, [False] * columns.size
     for row in range(columns.size if present else 0):
         for column in present:
@@ -410,22 +411,22 @@ def _texts(columns: Columns, paths: tuple[str, ...]) -> tuple[list[Text | None],
             if raw is None or raw[:1] != QUOTE:
                 continue
             if len(raw) > TEXT_BYTES:
-                found[row] = UNREAD
+                readings[row] = UNREAD
                 break
             spent[row] += len(raw)
-            if not own.covers(len(raw)):
-                is_cut[row], found[row] = True, UNREAD
+            if not pool_allowance.covers(len(raw)):
+                is_cut[row], readings[row] = True, UNREAD
                 break
-            found[row] = _text(raw)
-            if found[row] is not None:
+            readings[row] = _text(raw)
+            if readings[row] is not None:
                 break
-    return found, spent, is_cut
+    return readings, spent, is_cut
 
 
 def _text(raw: bytes | None) -> Text | None:
-    found = None if raw is None else TEXTS.get(raw)
-    if found is not None or raw is None:
-        return found
+    known = None if raw is None else TEXTS.get(raw)
+    if known is not None or raw is None:
+        return known
     text = string(raw, most_bytes=TEXT_BYTES)
     return None if text is None else kept_text(raw, text)
 

@@ -23,13 +23,13 @@ from vecsieve.adapters.contract import (
 from vecsieve.adapters.fusions import SAME, Ending
 
 from ..runtime.memory import LARGE_MESSAGE_BYTES, TRIM_SECONDS
-from ..telemetry.labels import AttemptKind, FailOpen, OwnRead, VectorFetchOutcome
+from ..telemetry.labels import AttemptKind, FailOpen, ReadKind, VectorFetchOutcome
 from ..telemetry.metrics import Metrics
 from ..telemetry.reports import Report
 from ..telemetry.requests import RequestRecorder
 from ..telemetry.tracing import Clock
 from ..telemetry.verdict import Measured, Plain, measured_rows
-from .budgets import OwnReads
+from .budgets import ReadBudget
 from .collections.learned import Description, Expiring
 from .errors import (
     LookupFailedError,
@@ -246,7 +246,7 @@ class VectorFetcher:
     """
 
     breaker: Breaker
-    own: OwnReads
+    reads: ReadBudget
     metrics: Metrics
     clock: Clock
 
@@ -257,7 +257,7 @@ class VectorFetcher:
             raise LookupFailedError(VectorFetchOutcome.TIMEOUT)
         if not self.breaker.allow():
             raise LookupFailedError(VectorFetchOutcome.BREAKER)
-        if not self.own.take(exchange.operation, OwnRead.LOOKUP):
+        if not self.reads.take(exchange.operation, ReadKind.LOOKUP):
             self.breaker.abandoned()
             raise LookupFailedError(VectorFetchOutcome.WITHHELD)
         question = Question(method=lookup.method, target=lookup.target)
@@ -271,7 +271,7 @@ class VectorFetcher:
             received_bytes = len(refused.words)
             self.breaker.failed()
             if dialect.is_quota(refused.status, refused.words):
-                self.own.refused(exchange.operation.collection)
+                self.reads.refused(exchange.operation.collection)
             raise LookupFailedError(VectorFetchOutcome.STATUS) from refused
         except asyncio.CancelledError:
             self.breaker.abandoned()
@@ -297,21 +297,21 @@ QUESTION_BYTES = 4096
 class CollectionInfo:
     """Requests descriptions of collections for an adapter, with the client's own credentials.
 
-    ``held``: the cache. It holds shapes only, so clients with different credentials may share it. A client that may search but not describe
+    ``descriptions``: the cache. It holds shapes only, so clients with different credentials may share it. A client that may search but not describe
     triggers no new request while the entry lasts. A wrong or missing entry costs improvement, never a wrong answer. ``is_needed``: whether
     the adapter needs descriptions.
     """
 
-    __slots__ = ("_clock", "_describer", "_held", "_metrics", "is_needed")
+    __slots__ = ("_clock", "_describer", "_descriptions", "_metrics", "is_needed")
 
     def __init__(
-        self, adapter: object, metrics: Metrics, clock: Clock, held: Expiring[tuple[str, str], Description]
+        self, adapter: object, metrics: Metrics, clock: Clock, descriptions: Expiring[tuple[str, str], Description]
     ) -> None:
         self._describer = adapter if isinstance(adapter, DescribesCollections) else None
         self.is_needed = self._describer is not None
         self._metrics = metrics
         self._clock = clock
-        self._held = held
+        self._descriptions = descriptions
 
     async def of(self, exchange: Questioner) -> object | None:
         """What is known of the searched collection; None if unknown, or if the adapter needs no description."""
@@ -321,10 +321,10 @@ class CollectionInfo:
         if question is None or len(question.target) + len(question.body) > QUESTION_BYTES:
             return None
         key = (exchange.operation.collection, question.target + question.body.decode("latin-1"))
-        description = self._held.get(key)
+        description = self._descriptions.get(key)
         if description is None:
             description = Description(await self._ask(self._describer, exchange, question))
-            self._held.put(key, description, seconds=KNOWN_SECONDS)
+            self._descriptions.put(key, description, seconds=KNOWN_SECONDS)
         return description.known
 
     async def _ask(self, describer: DescribesCollections, exchange: Questioner, question: Question) -> object | None:

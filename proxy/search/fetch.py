@@ -43,15 +43,15 @@ def fetch_k(top_k: int, *, policy: ResolvedPolicy, cap: int | None) -> int:
     """
     fetch = policy.fetch
     least = BLOCK if policy.selection.overlap is Overlap.EXCHANGE else 1  # within which a chunk is exchanged
-    wanted = policy.exact_fetch or bucket(max(math.ceil(fetch.factor * top_k), fetch.floor, least))
-    return max(min(wanted, _ceiling(fetch.cap, cap)), top_k)
+    preferred = policy.exact_fetch or bucket(max(math.ceil(fetch.factor * top_k), fetch.floor, least))
+    return max(min(preferred, _ceiling(fetch.cap, cap)), top_k)
 
 
-def grown_fetch_k(size: int, *, policy: ResolvedPolicy, cap: int | None, wanted: int | None = None) -> int:
-    """The next pool after ``size`` was too small; ``size`` when it may not grow. ``wanted``: how many candidates will do, if that is known."""
+def grown_fetch_k(size: int, *, policy: ResolvedPolicy, cap: int | None, needed: int | None = None) -> int:
+    """The next pool after ``size`` was too small; ``size`` when it may not grow. ``needed``: how many candidates will do, if that is known."""
     if policy.exact_fetch is not None:
         return size
-    return max(min(bucket(wanted or _GROWTH * size), _ceiling(policy.fetch.cap, cap)), size)
+    return max(min(bucket(needed or _GROWTH * size), _ceiling(policy.fetch.cap, cap)), size)
 
 
 def page_fetch_k(top_k: int, offset: int, *, policy: ResolvedPolicy, cap: int | None) -> int | None:
@@ -61,14 +61,14 @@ def page_fetch_k(top_k: int, offset: int, *, policy: ResolvedPolicy, cap: int | 
     the client named is only a minimum here.
     """
     window = offset + top_k
-    wanted = _blocks(max(_PAGE_SHARE * window, policy.exact_fetch or 0, 1))
-    size = min(wanted, _block_ceiling(policy, cap))
+    preferred = _blocks(max(_PAGE_SHARE * window, policy.exact_fetch or 0, 1))
+    size = min(preferred, _block_ceiling(policy, cap))
     return size if size >= window else None
 
 
-def grown_page_fetch_k(size: int, *, policy: ResolvedPolicy, cap: int | None, wanted: int | None = None) -> int:
-    """The next paged pool after ``size``; ``size`` when it may not grow. ``wanted``: as for ``grown_fetch_k``."""
-    return max(min(_blocks(wanted or _GROWTH * size), _block_ceiling(policy, cap)), size)
+def grown_page_fetch_k(size: int, *, policy: ResolvedPolicy, cap: int | None, needed: int | None = None) -> int:
+    """The next paged pool after ``size``; ``size`` when it may not grow. ``needed``: as for ``grown_fetch_k``."""
+    return max(min(_blocks(needed or _GROWTH * size), _block_ceiling(policy, cap)), size)
 
 
 def fitted(searches: Sequence[Search], planned: tuple[int | None, ...], room: int) -> tuple[int | None, ...] | None:
@@ -89,33 +89,33 @@ def may_grow(search: Search, policy: ResolvedPolicy) -> bool:
     return search.pages or policy.selection.short in {Short.GROW_THEN_FILL, Short.GROW_THEN_REPEAT}
 
 
-def next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None, *, wanted: int | None = None) -> int:
-    """The pool after ``size``; ``size`` when it may not grow. ``wanted``: as for ``grown_fetch_k``."""
+def next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None, *, needed: int | None = None) -> int:
+    """The pool after ``size``; ``size`` when it may not grow. ``needed``: as for ``grown_fetch_k``."""
     if not may_grow(search, policy):
         return size
     grown = grown_page_fetch_k if search.pages else grown_fetch_k
-    return grown(size, policy=policy, cap=cap if search.most is None else _ceiling(search.most, cap), wanted=wanted)
+    return grown(size, policy=policy, cap=cap if search.most is None else _ceiling(search.most, cap), needed=needed)
 
 
-def bucket(wanted: int) -> int:
-    """The smallest step >= ``wanted`` (at least 1): …, 24, 32, 40, 50, 64, 80, 100, 128, …, 800, 1000, 1280, …"""
+def bucket(least: int) -> int:
+    """The smallest step >= ``least`` (at least 1): …, 24, 32, 40, 50, 64, 80, 100, 128, …, 800, 1000, 1280, …"""
     for step in _SMALL:
-        if step >= wanted:
+        if step >= least:
             return step
     scale = 1
-    while _DECADE[-1] * scale < wanted:
+    while _DECADE[-1] * scale < least:
         scale *= 10
-        if _DECADE[0] * scale >= wanted:
+        if _DECADE[0] * scale >= least:
             return _DECADE[0] * scale
-    return next(step * scale for step in _DECADE if step * scale >= wanted)
+    return next(step * scale for step in _DECADE if step * scale >= least)
 
 
-def _ceiling(own: int, backend: int | None) -> int:
-    return own if backend is None else min(own, backend)
+def _ceiling(configured: int, backend: int | None) -> int:
+    return configured if backend is None else min(configured, backend)
 
 
-def _blocks(wanted: int) -> int:
-    return -(-wanted // BLOCK) * BLOCK
+def _blocks(count: int) -> int:
+    return -(-count // BLOCK) * BLOCK
 
 
 def _block_ceiling(policy: ResolvedPolicy, cap: int | None) -> int:
@@ -200,10 +200,10 @@ class Depths:
     whole page (``ResolvedPolicy.is_by_rank``).
     """
 
-    __slots__ = ("_held",)
+    __slots__ = ("_entries",)
 
     def __init__(self, *, entries: int = ENTRIES) -> None:
-        self._held = Lru[Hashable, deque[Reach]](entries)
+        self._entries = Lru[Hashable, deque[Reach]](entries)
 
     def of(self, operation: Operation, policy: ResolvedPolicy, window: int) -> int:
         """How many candidates a page up to this place probably needs; 0 if that is not known.
@@ -211,7 +211,7 @@ class Depths:
         Copies of one text are as many for any page, copies of every text more for a longer one. So a shorter page may need as many
         candidates beyond its window as the deepest one did, and a longer page than all known ones more in proportion.
         """
-        reached = self._held.get((operation.collection, policy.demotes), ())
+        reached = self._entries.get((operation.collection, policy.demotes), ())
         if len(reached) < LEAST and not any(reach.is_deeper for reach in reached):
             return 0
         longest = max(reached)
@@ -238,7 +238,7 @@ class Depths:
             depth = self.of(call.operation, policy, window)
             first = size or 0
             if size is not None and depth > size:
-                first = next_size(search, size, policy, cap, wanted=depth)
+                first = next_size(search, size, policy, cap, needed=depth)
             elif size is not None and depth and may_be_less and not search.pages:
                 first = min(size, window if depth == window else bucket(depth + (depth - window) // MARGIN))
             planned.append(size or 0)
@@ -257,11 +257,11 @@ class Depths:
         deepest = max(_reaches(selected, cap), key=_extra)
         # Searches that demote results need other pools than searches that do not.
         key = (selected.pools.call.operation.collection, selected.pools.policy.demotes)
-        if deepest.extra or selected.pools.is_by_texts or key in self._held:
-            self._held.use(key, _recent).append(deepest)
+        if deepest.extra or selected.pools.is_by_texts or key in self._entries:
+            self._entries.use(key, _recent).append(deepest)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._entries)
 
 
 _extra = attrgetter("extra")
@@ -278,7 +278,7 @@ def _reaches(selected: Selected, cap: int | None) -> Iterator[Reach]:
     """
     pools = selected.pools
     is_by_rank = pools.is_by_texts and pools.policy.is_by_rank
-    rows = zip(pools.call.searches, selected.shown, pools.planned.plan, pools.sizes, strict=True)
+    rows = zip(pools.call.searches, selected.unbudgeted, pools.planned.plan, pools.sizes, strict=True)
     for place, (search, selection, planned, size) in enumerate(rows):
         window = search.offset + search.top_k
         if selection.wanting and not pools.exhausted[place]:

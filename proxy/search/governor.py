@@ -15,14 +15,14 @@ from typing import Protocol, TypeVar
 from vecsieve.adapters.contract import DeclinedError, Dialect, MalformedReplyError, Operation
 from vecsieve.adapters.fusions import SAME, Ending
 
-from ..telemetry.labels import AttemptKind, Bypass, FailOpen, OwnRead, UpstreamError
+from ..telemetry.labels import AttemptKind, Bypass, FailOpen, ReadKind, UpstreamError
 from ..telemetry.metrics import Metrics
 from ..telemetry.tracing import Clock
-from .budgets import Egress, HeldReads, OwnReads
+from .budgets import Egress, ReadBudget, ReservedReads
 from .collections.learned import Learned
 from .errors import LostReplyError, PassedReplyError, RefusedReplyError, RejectedReplyError
 from .hedge import AttemptTimeout, Fits, Gate, Later, Pace, Race, Replays
-from .limits import Breaker, HeldBytes, Hold
+from .limits import Breaker, BytesInFlight, Hold
 
 A = TypeVar("A")
 Sizes = Sequence[int | None]
@@ -40,10 +40,10 @@ class Governor:
     """The bounds of all searches of a process, and what their ends teach. ``later``: calls a function after some seconds."""
 
     learned: Learned
-    held: HeldBytes
+    bytes_in_flight: BytesInFlight
     breaker: Breaker
     replays: Replays
-    own: OwnReads
+    reads: ReadBudget
     egress: Egress
     attempt_timeout: AttemptTimeout
     metrics: Metrics
@@ -52,13 +52,13 @@ class Governor:
 
     def withheld(self, operation: Operation) -> Bypass | None:
         """Why no search of this collection is widened now, whatever it requests; None if it may be."""
-        if self.own.is_quiet(operation):
+        if self.reads.is_quiet(operation):
             return Bypass.QUOTA  # no additional request is sent, so none can use up the client's quota
         return Bypass.BUDGET if self.egress.remaining_bytes <= 0 else None
 
     def room(self, candidate_bytes: int) -> int:
         """How many candidates of this size a reply may have now."""
-        return int(min(self.held.reply_bytes, self.egress.remaining_bytes)) // candidate_bytes
+        return int(min(self.bytes_in_flight.reply_bytes, self.egress.remaining_bytes)) // candidate_bytes
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Grant:
     searches: int = 1  # of the call
     is_paged: bool = False  # whether any of them has an offset
     candidate_bytes: int = 0  # expected size of one candidate
-    reserved: HeldReads | None = None  # reads that the budget reserves for what memory may lack
+    reserved: ReservedReads | None = None  # reads that the budget reserves for what memory may lack
     # What became of its requests.
     reason: FailOpen | None = None  # why the answer is plain; None if it is not
     has_pool: bool = False  # whether there is a reply to answer from
@@ -102,11 +102,11 @@ class Grant:
         if governor.replays.is_spent:
             self.reason = FailOpen.BREAKER
             return None
-        if governor.own.is_overdrawn(self.operation):
+        if governor.reads.is_overdrawn(self.operation):
             self.reason = FailOpen.BUDGET
             return None
         for place, sizes in enumerate(options):
-            self._room = governor.held.hold(sizes, self.candidate_bytes)
+            self._room = governor.bytes_in_flight.hold(sizes, self.candidate_bytes)
             if self._room is not None:
                 self._options = options[place:]
                 break
@@ -123,7 +123,7 @@ class Grant:
         """The race of this search and its original; None, with a reason, if it may be slower than its original, and there is no room for both."""
         governor = self._governor
         if self._pace.is_doubtful:
-            self._is_reserved = governor.own.reserve(self.operation, self.searches)
+            self._is_reserved = governor.reads.reserve(self.operation, self.searches)
             if not self._is_reserved:
                 governor.breaker.abandoned()
                 self.reason = FailOpen.SLOW
@@ -146,19 +146,19 @@ class Grant:
             self._is_late = True
         if self._is_reserved or is_last:
             self._give_back()
-            governor.own.spend(self.operation, OwnRead.HEDGE, self.searches)
-        elif governor.replays.is_spent or not governor.own.take(self.operation, OwnRead.HEDGE, self.searches):
+            governor.reads.spend(self.operation, ReadKind.HEDGE, self.searches)
+        elif governor.replays.is_spent or not governor.reads.take(self.operation, ReadKind.HEDGE, self.searches):
             return False
         self.is_hedged = True
         return True
 
-    async def fetch(self, send: Send, body: bytes, *, ending: Ending = SAME, further: OwnRead | None = None) -> bytes:
+    async def fetch(self, send: Send, body: bytes, *, ending: Ending = SAME, further: ReadKind | None = None) -> bytes:
         """Send a widened request. ``ending``: as for ``Exchange.send``. ``further``: what it counts as if it is not the first. Raises
         RejectedReplyError, or PassedReplyError when the refusal is the client's answer.
         """
         governor, room = self._governor, self._room
         if further is not None:
-            governor.own.grant(self.operation, further, self.searches, held=self.reserved, is_paged=self.is_paged)
+            governor.reads.grant(self.operation, further, self.searches, reserved=self.reserved, is_paged=self.is_paged)
         started, received_bytes = governor.clock(), 0
         assert room is not None  # noqa: S101 - opened() has reserved it
         try:
@@ -239,7 +239,7 @@ class Grant:
 
     def _limited(self) -> Exception:
         """The exception for a quota refusal: the refusal is the client's answer, unless there is already a pool."""
-        self._governor.own.refused(self.operation.collection)
+        self._governor.reads.refused(self.operation.collection)
         if self.has_pool:
             return RejectedReplyError(FailOpen.OVERFETCH_STATUS)
         self.reason = FailOpen.OVERFETCH_STATUS
@@ -298,4 +298,4 @@ class Grant:
     def _give_back(self) -> None:
         if self._is_reserved:
             self._is_reserved = False
-            self._governor.own.give_back(self.operation, self.searches)
+            self._governor.reads.give_back(self.operation, self.searches)

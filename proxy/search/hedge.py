@@ -59,7 +59,7 @@ class Race(Generic[R]):
     is_first: bool = False
     _task: asyncio.Future[R] | None = None
     _limit: asyncio.Timeout | None = None
-    _wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    _awaited: asyncio.Event = field(default_factory=asyncio.Event)
     _is_over: bool = False
     _is_here: bool = False
     _is_any_accepted: bool = False
@@ -98,7 +98,7 @@ class Race(Generic[R]):
     async def answer(self) -> R:
         """The original's answer."""
         assert self._task is not None  # noqa: S101 - asked only of one that was sent
-        self._wanted.set()
+        self._awaited.set()
         return await self._task
 
     async def drop(self) -> None:
@@ -121,7 +121,7 @@ class Race(Generic[R]):
         self._is_here = True
         if is_success or self._is_any_accepted:
             self._win()
-        await self._wanted.wait()
+        await self._awaited.wait()
 
     def _accept_any(self) -> None:
         """From now on an unsuccessful answer of the original is accepted too."""
@@ -227,19 +227,19 @@ class Pace:
 class AttemptTimeout:
     """The paces of at most ``entries`` collections. ``longest_seconds``: of a widened request."""
 
-    __slots__ = ("_held", "_new")
+    __slots__ = ("_new", "_paces")
 
     def __init__(
         self, *, longest_seconds: float, clock: Clock, hedge_times: HedgeTimes = HEDGE_TIMES, entries: int = ENTRIES
     ) -> None:
         self._new = partial(Pace, hedge_times, longest_seconds, clock)
-        self._held = Lru[str, Pace](entries)
+        self._paces = Lru[str, Pace](entries)
 
     def of(self, operation: Operation) -> Pace:
-        return self._held.use(operation.collection, self._new)
+        return self._paces.use(operation.collection, self._new)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._paces)
 
 
 def _p95(samples: Sequence[float]) -> float:

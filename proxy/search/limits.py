@@ -75,7 +75,7 @@ LEARNED_SECONDS = 600.0  # payloads grow slowly
 class Hold:
     """The reply bytes that one search holds or expects."""
 
-    _held: HeldBytes
+    _in_flight: BytesInFlight
     _expected: int
     _kept: int = 0
     _arriving: int = 0
@@ -86,13 +86,13 @@ class Hold:
 
         def fits(size: int) -> bool:
             nonlocal seen
-            wanted = self._kept + self._arriving - seen + size
-            more = wanted - self._expected
-            if more > 0 and not self._held.has_room(more, beside=self._expected):
+            size_in_all = self._kept + self._arriving - seen + size
+            more = size_in_all - self._expected
+            if more > 0 and not self._in_flight.has_room(more, reserved=self._expected):
                 return False
             self._arriving, seen = self._arriving - seen + size, size
             if more > 0:
-                self._expect(wanted)
+                self._expect(size_in_all)
             return True
 
         return fits
@@ -108,11 +108,11 @@ class Hold:
         self._kept = self._arriving = 0
 
     def _expect(self, size: int) -> None:
-        self._held.total += size - self._expected
+        self._in_flight.total += size - self._expected
         self._expected = size
 
 
-class HeldBytes:
+class BytesInFlight:
     """The bytes of widened replies in this process. ``reply_bytes``: the largest reply. ``clock``: monotonic seconds.
 
     A search that would exceed the bound passes through at once. A reply's size is estimated from the last one of its
@@ -152,13 +152,13 @@ class HeldBytes:
         if candidates and reply_bytes:
             self._per_candidate.put(operation.collection, -(-reply_bytes // candidates), seconds=LEARNED_SECONDS)
 
-    def has_room(self, more: int, *, beside: int) -> bool:
+    def has_room(self, more: int, *, reserved: int) -> bool:
         """Whether ``more`` bytes may be held. A single search is always allowed; otherwise a bound below the size of one reply would end
         selection.
 
-        ``beside``: the part of the total that this search holds.
+        ``reserved``: the part of the total that this search holds.
         """
-        return self.total == beside or self.total + more <= self._limit
+        return self.total == reserved or self.total + more <= self._limit
 
 
 # Share of the places while the loop lags. A request's own work takes half a millisecond, so a quarter of 1,024 is done in 0.2 s on a whole
@@ -247,7 +247,10 @@ class Admission:
         """Give free places to searches and other requests in turn."""
         while True:
             order = (self._is_turn_of_searches, not self._is_turn_of_searches)
-            served = next((each for each in order if self._waiting[each].places and self._has_room(each)), None)
+            served = next(
+                (is_search for is_search in order if self._waiting[is_search].places and self._has_room(is_search)),
+                None,
+            )
             if served is None:
                 return
             if self._waiting[served].admit():

@@ -111,7 +111,7 @@ class ResolvedPolicy:
     where the collection's texts are otherwise; None for unknown. ``metadata``: where payloads keep the rest. ``vector``: the named vector to
     compare by; None: the request decides. ``is_profiled``: whether a collection's profile or learned scale applies; not if the request
     names a threshold. ``rule``: the rule that gave it, by its name or RuleLabel. ``fields``: the payload fields that the policy needs;
-    others are not fetched. ``tells_collapsed``: where copies are reported. ``per_retriever``: whether copies are
+    others are not fetched. ``collapsed_in``: where copies are reported. ``per_retriever``: whether copies are
     removed from each list of a fusion. ``write``: for writes; set by the settings only. ``is_across``: whether a list of a request leaves
     out results of earlier ones; set by the request only. ``is_surrounded``:
     whether the answer depends on more than its own pool. ``is_by_texts``: whether texts alone decide between results that have one, so that no
@@ -137,7 +137,7 @@ class ResolvedPolicy:
     ignored: tuple[str, ...] = ()
     is_profiled: bool = True
     rule: str = RuleLabel.DEFAULT.value
-    tells_collapsed: CollapsedIn = CollapsedIn.OFF
+    collapsed_in: CollapsedIn = CollapsedIn.OFF
     per_retriever: bool = False
     budget: TextBudget = UNLIMITED
     is_across: bool = False
@@ -172,7 +172,7 @@ class ResolvedPolicy:
         object.__setattr__(self, "unproven", unproven)
         object.__setattr__(self, "is_surrounded", self.budget.tokens is not None or self.demotes)
         object.__setattr__(self, "is_by_texts", chosen.is_by_texts and not self.per_retriever)
-        is_named = self.exact_fetch is not None or self.tells_collapsed is not CollapsedIn.OFF
+        is_named = self.exact_fetch is not None or self.collapsed_in is not CollapsedIn.OFF
         is_by_rank = self.is_by_texts and not (self.is_surrounded or is_named) and decides_a_page(chosen)
         object.__setattr__(self, "is_by_rank", is_by_rank and chosen.overlap is Overlap.KEEP)
 
@@ -197,7 +197,7 @@ class ResolvedPolicy:
         needs_document = chosen.caps.per_document is not None
         needs_source = bool(
             chosen.keep_sources
-            or self.tells_collapsed is CollapsedIn.PAYLOAD
+            or self.collapsed_in is CollapsedIn.PAYLOAD
             or chosen.caps.per_source is not None
             or (Tie.AUTHORITY in by_chain and chosen.authority)
         )
@@ -238,7 +238,7 @@ def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel
         metadata=policy.metadata,
         vector=policy.vector,
         per_retriever=policy.per_retriever,
-        tells_collapsed=CollapsedIn(policy.collapsed),
+        collapsed_in=CollapsedIn(policy.collapsed),
         write=policy.write.under(mode),
         rule=rule,
         budget=_budget(policy),
@@ -255,9 +255,9 @@ def _text_fields(policy: PolicySettings) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def _budget(policy: PolicySettings) -> TextBudget:
-    own = policy.budget
-    count = tokenizer(own.tokenizer, setting="policy.budget.tokenizer")
-    return TextBudget(own.tokens, () if own.field is None else (own.field,), count)
+    budget = policy.budget
+    count = tokenizer(budget.tokenizer, setting="policy.budget.tokenizer")
+    return TextBudget(budget.tokens, () if budget.field is None else (budget.field,), count)
 
 
 def mmr_of(settings: MmrSettings) -> Mmr:

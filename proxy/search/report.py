@@ -60,13 +60,13 @@ def header_value(report: Report) -> str:
     )
 
 
-def report_headers(report: Report, *, is_wanted: bool) -> list[tuple[str, str]]:
-    """The response headers of an answer made of a pool. ``is_wanted``: whether the settings enable them."""
-    found = [] if report.fail_open is None else list(plain_headers(None, report.fail_open, is_on=is_wanted))
+def report_headers(report: Report, *, is_requested: bool) -> list[tuple[str, str]]:
+    """The response headers of an answer made of a pool. ``is_requested``: whether the settings enable them."""
+    headers = [] if report.fail_open is None else list(plain_headers(None, report.fail_open, is_on=is_requested))
     if report.figures:  # a plain answer has none, because `returned=0` beside results would be false
-        found += [(REPORT_HEADER, header_value(report))] if is_wanted else []
-        found += [(COLLAPSED_HEADER, report.collapsed_ids)] if report.collapsed_ids is not None else []
-    return found
+        headers += [(REPORT_HEADER, header_value(report))] if is_requested else []
+        headers += [(COLLAPSED_HEADER, report.collapsed_ids)] if report.collapsed_ids is not None else []
+    return headers
 
 
 def collapsed_value(selected: Selected) -> str:
@@ -109,10 +109,10 @@ def collapsed_notes(selected: Selected) -> tuple[tuple[bytes | None, ...], ...]:
         for kept in selection.keep.tolist():
             rows = gone[standing == kept].tolist()
             ids = [pool.ids[row] for row in rows] if pool.ids else []
-            told, room = _within(ids, room)
+            listed, room = _within(ids, room)
             cited, room = _within(dict.fromkeys(source for row in rows if (source := sources[row]) is not None), room)
-            omitted = b',"omitted":%d' % (len(rows) - len(told)) if len(told) < len(rows) else b""
-            note = b'{"collapsed_ids":[%s],"collapsed_sources":[%s]%s}' % (b",".join(told), b",".join(cited), omitted)
+            omitted = b',"omitted":%d' % (len(rows) - len(listed)) if len(listed) < len(rows) else b""
+            note = b'{"collapsed_ids":[%s],"collapsed_sources":[%s]%s}' % (b",".join(listed), b",".join(cited), omitted)
             notes.append(note if rows else None)
         searches.append(tuple(notes))
     return tuple(searches)
@@ -148,7 +148,7 @@ def plain_headers(
 
 # Plain lists: for fifty candidates they take half the time of arrays.
 _COLLAPSED, _CAPPED, _FILLED = Fate.COLLAPSED.value, Fate.CAPPED.value, Fate.FILLED.value
-_OVER_BUDGET, _SHOWN = Fate.OVER_BUDGET.value, Fate.SHOWN.value
+_OVER_BUDGET, _EARLIER = Fate.OVER_BUDGET.value, Fate.EARLIER.value
 _PROVEN = frozenset(link.value for link in PROVEN)
 
 
@@ -187,9 +187,9 @@ def figures(
         collapsed_by=_collapsed_by(fates, selection),
         capped=fates.count(_CAPPED),
         over_budget=fates.count(_OVER_BUDGET),
-        shown=fates.count(_SHOWN),
+        shown=fates.count(_EARLIER),
         filled=fates.count(_FILLED),
-        short=0 if search.pages or _OVER_BUDGET in fates or _SHOWN in fates else min(search.top_k, size) - len(keep),
+        short=0 if search.pages or _OVER_BUDGET in fates or _EARLIER in fates else min(search.top_k, size) - len(keep),
         unusable=pool.unusable if had_vectors else 0,
         restrained=selection.restrained,
         exhausted=selection.wanting > 0,
@@ -233,7 +233,7 @@ def report_of(
         pools = selected.pools
         row = partial(figures, had_vectors=pools.call.needs.vectors, policy=pools.policy)
         rows = tuple(map(row, pools.call.searches, pools.reply.pools, selected.selections, planned.plan))
-        if pools.policy.tells_collapsed is not CollapsedIn.OFF and not is_noted:
+        if pools.policy.collapsed_in is not CollapsedIn.OFF and not is_noted:
             collapsed_ids = collapsed_value(selected)
     return Report(
         backend=call.operation.backend,

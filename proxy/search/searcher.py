@@ -46,11 +46,11 @@ from .report import collapsed_notes
 
 def untouched(pool: Pool) -> Selection:
     """The selection of a whole pool."""
-    each = whole(pool)
+    rows = whole(pool)
     return Selection(
-        keep=each,
-        labels=each,
-        representative=each,
+        keep=rows,
+        labels=rows,
+        representative=rows,
         fates=np.full(pool.size, Fate.KEPT, dtype=np.int8),
         distinct=pool.size,
         wanting=0,
@@ -130,7 +130,7 @@ class Searcher:
         selected = await self._round(source, tuple(map(min, sizes, planned.first)) if planned.first else sizes)
         if not selected.pools.is_by_texts and _is_blind(selected.pools):
             raise RejectedReplyError(FailOpen.NO_VECTORS)
-        for selection in selected.shown:
+        for selection in selected.unbudgeted:
             if selection.wanting:
                 selected = await self._grow(source, selected, cap, reply_bytes)
                 break
@@ -151,7 +151,7 @@ class Searcher:
         since, is_long = watch.clock(), pools.reply_bytes > TURN_BYTES
         trim = partial(self._trim, source, pools, [*map(_KEEP, selected.selections)])
         body = await self._work.done(trim, is_long=True) if is_long else trim()
-        is_noted = pools.policy.tells_collapsed is CollapsedIn.PAYLOAD and isinstance(adapter, NotesResults)
+        is_noted = pools.policy.collapsed_in is CollapsedIn.PAYLOAD and isinstance(adapter, NotesResults)
         if is_noted and isinstance(adapter, NotesResults):
             noted = partial(adapter.noted, pools.call, body, collapsed_notes(selected))
             body = await self._work.done(noted, is_long=is_long)
@@ -218,8 +218,8 @@ class Searcher:
             else:
                 settled.append(selection)
         was, chosen = selected, tuple(settled)
-        if was.shown is was.selections:
-            return replace(was, selections=chosen, shown=chosen)
+        if was.unbudgeted is was.selections:
+            return replace(was, selections=chosen, unbudgeted=chosen)
         selected = replace(was, selections=chosen)
         is_same = all(new is old for new, old in zip(settled, was.selections, strict=True))
         return selected if is_same else await renew(selected, self._work)
@@ -294,7 +294,7 @@ class Searcher:
 def _grown(selected: Selected, larger: Sequence[int]) -> tuple[int, ...]:
     """The sizes of the next round: larger ones for pages that are short. A pool that is exhausted does not grow."""
     pools = selected.pools
-    rows = zip(selected.shown, pools.sizes, pools.exhausted, larger, strict=True)
+    rows = zip(selected.unbudgeted, pools.sizes, pools.exhausted, larger, strict=True)
     return tuple(
         max(more, size) if selection.wanting and not exhausted else size for selection, size, exhausted, more in rows
     )

@@ -30,7 +30,7 @@ from vecsieve.config.schema import LimitSettings
 from ..runtime.loop import LongWork
 from ..runtime.memory import MemoryGuard, Pressure
 from ..selection.policy import Short
-from ..telemetry.labels import AttemptKind, Bypass, BypassReason, FailOpen, Outcome, OwnRead, Retry, Stage
+from ..telemetry.labels import AttemptKind, Bypass, BypassReason, FailOpen, Outcome, ReadKind, Retry, Stage
 from ..telemetry.metrics import Metrics
 from ..telemetry.reports import Report
 from ..telemetry.requests import RequestRecord, RequestRecorder
@@ -124,7 +124,7 @@ class SearchService:
     ) -> None:
         self._adapter, self._governor = adapter, (governor := services.governor)
         self._searcher = Searcher(adapter, services.scaling, services.features, services.work, services.texts)
-        self._retrievers = Retrievers(adapter, services.metrics, services.scaling, services.work, governor.own)
+        self._retrievers = Retrievers(adapter, services.metrics, services.scaling, services.work, governor.reads)
         self._collection_info = CollectionInfo(adapter, services.metrics, services.clock, governor.learned.descriptions)
         self._dialect, self._services, self._number_bytes, self._waiting = dialect, services, number_bytes, waiting
 
@@ -215,7 +215,7 @@ class SearchService:
 
     async def search(self, exchange: Exchange[A], record: RequestRecord, *, sample: float) -> A:
         """Answer a search whose body was read. ``sample``: the share of searches that mode shadow measures."""
-        own, operation = self._governor.own, exchange.operation
+        reads, operation = self._governor.reads, exchange.operation
         recorder = self._services.recorder
         recorder.searches_in_flight += 1
         try:
@@ -224,10 +224,10 @@ class SearchService:
             )
             if not isinstance(prepared, Source):
                 if prepared is not None:
-                    own.asked(operation)
+                    reads.count(operation)
                     record.bypassed(prepared)
                 return await exchange.original(AttemptKind.ORIGINAL)
-            own.asked(operation, len(prepared.call.searches))
+            reads.count(operation, len(prepared.call.searches))
             if exchange.policy.mode == "shadow":
                 return await self._shadowed(exchange, prepared, record, sample)
             if exchange.policy.session_key is None:
@@ -266,7 +266,7 @@ class SearchService:
         answer = await exchange.original(AttemptKind.ORIGINAL)
         plain = Plain(None if running or shadow.running else clock() - since, answer.body_bytes)
         is_due = answer.is_success and not record.is_refused and shadow.is_due(sample, source.planned.collection)
-        if is_due and self._governor.own.take(exchange.operation, OwnRead.SHADOW, len(source.call.searches)):
+        if is_due and self._governor.reads.take(exchange.operation, ReadKind.SHADOW, len(source.call.searches)):
             shadow.start(measure, source, plain)
             record.shadowed()
         else:
@@ -282,19 +282,19 @@ class SearchService:
     def status_received(self, collection: str, status: int, body: bytes = b"") -> None:
         """The database answered a client's request. ``collection``: "" when unknown. ``body``: as for Dialect.is_quota."""
         if self._dialect.is_quota(status, body):
-            self._governor.own.refused(collection)
+            self._governor.reads.refused(collection)
 
     def success_received(self, collection: str, body: bytes) -> bool:
         """Whether a whole reply that the transport calls a success refuses the client's request."""
         is_quota = self._dialect.is_quota_in_success(body)
         if is_quota:
-            self._governor.own.refused(collection)
+            self._governor.reads.refused(collection)
         return not is_quota and self._dialect.refusal_in_success(body) is not None
 
     def prepare(self, exchange: Exchange[A], known: object | None = None) -> Source | Reason | Bypass:
         """Parse the request and plan its pools, or return why the search is bypassed. ``known``: as ``Needs.known``."""
         services, governor, operation = self._services, self._governor, exchange.operation
-        learned, own = governor.learned, governor.own
+        learned, reads = governor.learned, governor.reads
         collection = operation.collection or named_in(self._adapter, exchange.plain)
         texted = services.texts.plan(exchange.policy, collection)
         policy, is_by_texts, watch = texted.policy, texted.is_by_texts, Stopwatch(services.clock, services.clock())
@@ -312,7 +312,7 @@ class SearchService:
                 settled = policy.is_settled and not texted.is_look
                 lean, repeat = recall.lean(operation, exchange.plain, needs, read, is_settled=settled)
             if lean is not None and repeat is not None:
-                grant.reserved = own.hold(operation, len(lean.searches), is_repeat=repeat.is_known)
+                grant.reserved = reads.hold(operation, len(lean.searches), is_repeat=repeat.is_known)
                 lean = None if grant.reserved is None else lean  # a second read would fetch what memory lacks
             call = read(needs) if lean is None else lean
         except UnsupportedError as verdict:
@@ -345,11 +345,11 @@ class SearchService:
             grant.is_paged |= search.pages
         vector_bytes = longest * self._number_bytes or None if vectors else None
         grant.searches = len(call.searches)
-        grant.candidate_bytes = governor.held.candidate_bytes(call.operation, vector_bytes=vector_bytes)
+        grant.candidate_bytes = governor.bytes_in_flight.candidate_bytes(call.operation, vector_bytes=vector_bytes)
         sizes = plan(call, policy, planned.cap)
         if sizes is None:
             return Bypass.WINDOW_TOO_LARGE
-        fitting = fitted(call.searches, sizes, governor.held.reply_bytes // grant.candidate_bytes)
+        fitting = fitted(call.searches, sizes, governor.bytes_in_flight.reply_bytes // grant.candidate_bytes)
         if fitting is None:
             return Bypass.REPLY_TOO_LARGE
         room, is_settled = governor.room(grant.candidate_bytes), planned.is_by_texts and not planned.is_look
@@ -409,7 +409,7 @@ class SearchService:
             report = report_of(source, outcome=Outcome.FAIL_OPEN, reason=reason, hedged=True)
         else:
             if grant.has_sent:
-                self._governor.own.spend(operation, OwnRead.REPLAY, grant.searches)
+                self._governor.reads.spend(operation, ReadKind.REPLAY, grant.searches)
             with self._governor.replays.one():
                 response, report = await self._original(exchange, source, grant)
         if grant.is_declined and response.is_success:
@@ -462,7 +462,9 @@ class SearchService:
     ) -> tuple[A, Report]:
         governor, planned = self._governor, source.planned
         try:
-            selected = await self._searcher.select(source, cap=planned.cap, reply_bytes=governor.held.reply_bytes)
+            selected = await self._searcher.select(
+                source, cap=planned.cap, reply_bytes=governor.bytes_in_flight.reply_bytes
+            )
             answer = await self._searcher.answer(source, selected)
             self._services.depths.learn(selected, cap=planned.cap)
         except DeclinedError as declined:
@@ -475,7 +477,7 @@ class SearchService:
             if source.last is not None:
                 governor.learned.learn(exchange.operation, source.last.reply)
             if not (source.is_grown or source.is_divided):
-                governor.held.learn(exchange.operation, planned.first or planned.plan, grant.received_bytes)
+                governor.bytes_in_flight.learn(exchange.operation, planned.first or planned.plan, grant.received_bytes)
         hedged, is_noted = grant.is_hedged, answer.is_noted
         report = report_of(source, outcome=outcome, selected=selected, is_noted=is_noted, hedged=hedged)
         self._services.observer.answered(selected, report)

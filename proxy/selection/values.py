@@ -121,7 +121,7 @@ class Fate(IntEnum):
     COLLAPSED = 2  # left out, because its cluster is represented by another candidate of the pool
     NOT_CHOSEN = 3  # beyond what was requested, or passed over by the diversifier; no other result represents it
     CAPPED = 4  # left out, because its document or source has as many results as the policy allows
-    SHOWN = 6  # chosen, but left out for a result that no earlier list or turn had shown
+    EARLIER = 6  # chosen, but left out for a result that no earlier list or turn had shown
     OVER_BUDGET = 5  # chosen, but left out because better results used up the token budget
 
 

@@ -149,7 +149,7 @@ _RETRIES: Mapping[FailOpen, Retry] = {
 }
 
 
-class OwnRead(LabelEnum):
+class ReadKind(LabelEnum):
     """Reads that VecSieve adds to those of clients."""
 
     GROW = "grow"  # a larger pool, because the first had too few distinct results

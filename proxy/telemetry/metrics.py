@@ -53,9 +53,9 @@ from .labels import (
     Origin,
     Outcome,
     OverrideName,
-    OwnRead,
     PointResult,
     ProfileFailure,
+    ReadKind,
     Retry,
     RuleLabel,
     SampledResult,
@@ -92,7 +92,7 @@ REDUCTION = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
 LOSS = (0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
-def _requests(name: str, kinds: type[AttemptKind | OwnRead]) -> Label:
+def _requests(name: str, kinds: type[AttemptKind | ReadKind]) -> Label:
     """A label of request kinds. LOOKUP is left out for backends without vector fetches and descriptions, NEIGHBOURS without a gate,
     RETRIEVERS without fusions.
     """
@@ -100,8 +100,8 @@ def _requests(name: str, kinds: type[AttemptKind | OwnRead]) -> Label:
     def narrow(backend: Backend) -> tuple[str, ...]:
         has_lookups = backend.has_first_step or backend.has_second_step
         left_out: set[str] = set() if has_lookups else {kinds.LOOKUP.value}
-        left_out |= set() if backend.gates_writes else {OwnRead.NEIGHBOURS.value}
-        left_out |= set() if backend.has_fusions else {OwnRead.RETRIEVERS.value}
+        left_out |= set() if backend.gates_writes else {ReadKind.NEIGHBOURS.value}
+        left_out |= set() if backend.has_fusions else {ReadKind.RETRIEVERS.value}
         return tuple(kind.value for kind in kinds if kind.value not in left_out)
 
     return Label.of(name, kinds, narrow=narrow)
@@ -197,7 +197,7 @@ class Metrics(Instruments):
     lookups_total = CounterSpec("Searches whose vectors need a second request.", BACKEND, _LOOKED)
     extra_read_units_total = CounterSpec("Read units of second requests.", BACKEND)
     own_reads_total = CounterSpec(
-        "Reads sent in addition to those of clients; each search of a batch counts.", _requests("kind", OwnRead)
+        "Reads sent in addition to those of clients; each search of a batch counts.", _requests("kind", ReadKind)
     )
     own_reads_withheld_total = CounterSpec("Additional reads that were not sent.", Label.of("reason", Withheld))
     answers_changed_total = CounterSpec(

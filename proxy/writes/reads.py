@@ -23,7 +23,7 @@ from ..search.exchange import ASK_SECONDS, DESCRIPTION_BYTES, KNOWN_SECONDS, QUE
 from ..search.limits import Breaker
 from ..search.policy import ResolvedPolicy
 from ..search.service import ProcessServices
-from ..telemetry.labels import AttemptKind, OwnRead, WriteOutcome
+from ..telemetry.labels import AttemptKind, ReadKind, WriteOutcome
 from .judging import has_bare_points, tenant_of
 
 # Writes up to this size are parsed and compared on the event loop, in 1 to 2 ms; larger ones in the thread.
@@ -121,7 +121,7 @@ class Reads:
             least=policy.write.related - ROUNDED if is_cosine else None,
         )
         questions = await self.done(exchange, partial(self._adapter.ask, exchange.operation, points, inquiry))
-        if not self._services.governor.own.take(exchange.operation, OwnRead.NEIGHBOURS, len(tenants)):
+        if not self._services.governor.reads.take(exchange.operation, ReadKind.NEIGHBOURS, len(tenants)):
             raise NotJudgedError(WriteOutcome.WITHHELD)
         bodies = await self.answers(exchange, questions, until)
         return await self.done(exchange, partial(self._adapter.neighbours, points, inquiry, bodies), bodies), is_cosine
@@ -180,7 +180,7 @@ class Reads:
             raise
         except RefusedReplyError as refused:
             if self._dialect.is_quota(refused.status, refused.words):
-                self._services.governor.own.refused(exchange.operation.collection)
+                self._services.governor.reads.refused(exchange.operation.collection)
             (self._breaker.failed if refused.is_server_error else self._breaker.succeeded)()
             raise
         except asyncio.CancelledError:
@@ -188,7 +188,7 @@ class Reads:
             raise
         self._services.metrics.upstream_response_bytes_total.inc(len(body))
         if self._dialect.is_quota_in_success(body):
-            self._services.governor.own.refused(exchange.operation.collection)
+            self._services.governor.reads.refused(exchange.operation.collection)
         self._breaker.succeeded()
         return body
 

@@ -62,7 +62,7 @@ def learned(count: int) -> dict[str, float]:
         "evicted": float(memory.evicted),
         "RSS grew GB": grown / 1e9,
         "bytes a point": grown / memory.points,
-        "as counted": memory.held_bytes / memory.points,
+        "as counted": memory.stored_bytes / memory.points,
         f"learn {PAGE}, CPU ms": learning / (count / PAGE) * 1e3,
         f"recall {PAGE}, CPU ms": _recalled_ms(memory, key, query, scores),
     }

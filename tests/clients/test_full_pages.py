@@ -16,7 +16,7 @@ from support.process.running import Running, running
 from support.qdrant.embedded import embedded_server
 from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.search.fetch import RECENT
-from vecsieve.proxy.telemetry.labels import OwnRead
+from vecsieve.proxy.telemetry.labels import ReadKind
 
 BOILERPLATE = "This page is for information only and is no offer; see the terms of use."
 OTHERS, DIMENSION, LIMIT = 44, 24, 10
@@ -162,7 +162,7 @@ async def test_without_reads_to_spare_the_second_page_is_full_too(share: float) 
     """The reads of others have used up the budget: the first page stays short, and the second is not."""
     async with world(60, limits={"own_reads_share": share}) as around:
         operation = Operation(backend="qdrant", name="query", collection="c")
-        around.proxy.process._services.governor.own.spend(operation, OwnRead.GROW)
+        around.proxy.process._services.governor.reads.spend(operation, ReadKind.GROW)
         first, second = await around.page(0), await around.page(1)
         assert len(set(first)) == (LIMIT if share else 1)
         assert len(set(second)) == LIMIT

@@ -109,9 +109,9 @@ def answer(rankings: Mapping[str, Ranking], message: bytes) -> bytes:
     assert isinstance(collection, bytes)
     assert isinstance(limit, int)
     selector = asked.get(WITH_VECTORS, b"")
-    is_wanted = selector not in {b"", b"\x08\x00"}  # enable: false
+    is_requested = selector not in {b"", b"\x08\x00"}  # enable: false
     points = rankings[collection.decode()][:limit]
-    return b"".join(_sized(1, each[is_wanted]) for each in points) + b"\x11" + bytes(8)
+    return b"".join(_sized(1, each[is_requested]) for each in points) + b"\x11" + bytes(8)
 
 
 def upserted(message: bytes) -> int:

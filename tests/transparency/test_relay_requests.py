@@ -132,7 +132,7 @@ async def test_a_compressed_body_is_not_opened() -> None:
     assert request.header(b"content-encoding") == b"gzip"
 
 
-async def test_a_waiting_client_is_told_to_continue_only_when_its_body_is_wanted() -> None:
+async def test_a_waiting_client_is_told_to_continue_only_when_its_body_is_requested() -> None:
     async with FaultyUpstream(answering(reply(b"done"))) as upstream, bare_relay(upstream.url) as relay:
         client = await RawClient.connect(relay.port)
         await client.send(b"PUT / HTTP/1.1\r\nHost: c\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")

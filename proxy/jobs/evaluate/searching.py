@@ -29,7 +29,7 @@ from ...search.pools.values import Planned, Selected
 from ...search.report import stages_of
 from ...search.searcher import Searcher
 from ...selection.values import Fate, Indices
-from ...telemetry.labels import OwnRead, Stage
+from ...telemetry.labels import ReadKind, Stage
 from ...telemetry.tracing import Clock, Stopwatch
 from .reading import LabelledSet, Vectors
 
@@ -293,7 +293,7 @@ class Trial:
         if planned is None:
             return await self.plain(vector, upstream)
 
-        async def send(body: bytes, *, further: OwnRead | None = None) -> bytes:
+        async def send(body: bytes, *, further: ReadKind | None = None) -> bytes:
             return await upstream.answer(body)
 
         source = self._searcher.source(Planned(call=call, policy=policy, plan=planned, watch=watch), send)

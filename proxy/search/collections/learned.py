@@ -66,35 +66,35 @@ class Lru(OrderedDict[K, V]):
 class Expiring(Generic[K, V]):
     """At most ``entries`` values, each with its own lifetime; the least recently used is dropped first."""
 
-    __slots__ = ("_clock", "_held")
+    __slots__ = ("_clock", "_entries")
 
     def __init__(self, *, entries: int, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._held = Lru[K, tuple[V, float, float]](entries)  # each value with its expiry and its start
+        self._entries = Lru[K, tuple[V, float, float]](entries)  # each value with its expiry and its start
 
     def get(self, key: K) -> V | None:
-        held = self._held.get(key)
-        if held is None:
+        entry = self._entries.get(key)
+        if entry is None:
             return None
-        value, expires, _ = held
+        value, expires, _ = entry
         if self._clock() >= expires:
-            del self._held[key]
+            del self._entries[key]
             return None
-        self._held.move_to_end(key)
+        self._entries.move_to_end(key)
         return value
 
     def put(self, key: K, value: V, *, seconds: float) -> None:
         now = self._clock()
-        self._held.hold(key, (value, now + seconds, now))
+        self._entries.hold(key, (value, now + seconds, now))
 
     def drop(self, is_wrong: Callable[[K], bool], *, older_seconds: float = 0.0) -> None:
         """Drop the entries whose key satisfies ``is_wrong``, except those set less than ``older_seconds`` ago."""
         until = self._clock() - older_seconds
-        for key in [key for key, (_, _, since) in self._held.items() if since <= until and is_wrong(key)]:
-            del self._held[key]
+        for key in [key for key, (_, _, since) in self._entries.items() if since <= until and is_wrong(key)]:
+            del self._entries[key]
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._entries)
 
 
 class Learned:
@@ -181,20 +181,20 @@ class Names:
     paths; nothing is stored then. ``counted``: called for each search by an id.
     """
 
-    __slots__ = ("_counted", "_held", "_naming")
+    __slots__ = ("_counted", "_entries", "_naming")
 
     def __init__(
         self, naming: Naming | None, counted: Callable[[Named], None], *, entries: int = NAMES_ENTRIES
     ) -> None:
         self._naming = naming
         self._counted = counted
-        self._held = Lru[str, str](entries)
+        self._entries = Lru[str, str](entries)
 
     def ruled_by(self, operation: Operation) -> str:
         """As `known`, for an operation that is no search: not counted."""
         if not operation.id:
             return operation.collection
-        return self._held.get(operation.id) or operation.collection.removesuffix(operation.id)
+        return self._entries.get(operation.id) or operation.collection.removesuffix(operation.id)
 
     def known(self, operation: Operation) -> tuple[Operation, str]:
         """The operation with its collection's name, and the text that policy rules match: the name, or the path before the id if the name
@@ -202,11 +202,11 @@ class Names:
         """
         if not operation.id:
             return operation, operation.collection
-        name = self._held.get(operation.id)
+        name = self._entries.get(operation.id)
         self._counted(Named.UNKNOWN if name is None else Named.KNOWN)
         if name is None:
             return operation, operation.collection.removesuffix(operation.id)
-        self._held.move_to_end(operation.id)
+        self._entries.move_to_end(operation.id)
         return replace(operation, collection=name), name
 
     def passing(self, head: RequestHead) -> AbstractContextManager[Learn | None]:
@@ -231,17 +231,17 @@ class Names:
     def _learn(self, body: bytes) -> None:
         assert self._naming is not None  # noqa: S101 - handed out only where there is one
         for called in self._naming.described(body):
-            self._held.hold(called.id, called.name)
+            self._entries.hold(called.id, called.name)
 
     def _forget(self, unsettled: Unsettled) -> None:
         key, scope = unsettled.key, unsettled.scope
         gone = [
             identifier
-            for identifier, name in self._held.items()
+            for identifier, name in self._entries.items()
             if key in {identifier, name} or (scope is not None and name.startswith(scope))
         ]
         for identifier in gone:
-            del self._held[identifier]
+            del self._entries[identifier]
 
 
 class Forgetful(Protocol):

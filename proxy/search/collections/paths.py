@@ -92,8 +92,8 @@ def _value(raw: bytes, allowance: Allowance) -> object:
 
 def strings_of(payload: Mapping[str, object]) -> Strings:
     """The strings to which paths lead."""
-    found, _ = leaves(payload, MOST_KEYS, named_only=True)
-    return {leaf.path: leaf.value for leaf in found if isinstance(leaf.value, str) and not leaf.spells}
+    strings, _ = leaves(payload, MOST_KEYS, named_only=True)
+    return {leaf.path: leaf.value for leaf in strings if isinstance(leaf.value, str) and not leaf.spells}
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +183,11 @@ def _paths(payloads: Sequence[Strings]) -> list[_Path]:
     """The most frequent paths, in the order in which they appear."""
     counts = Counter(path for payload in payloads for path in payload)
     names = [name for name, _ in counts.most_common(MOST_PATHS)]
-    found: list[_Path] = []
+    paths: list[_Path] = []
     for name in names:
         rows = tuple([row for row, payload in enumerate(payloads) if name in payload])
-        found.append(_Path(name, rows, tuple([payloads[row][name] for row in rows])))
-    return found
+        paths.append(_Path(name, rows, tuple([payloads[row][name] for row in rows])))
+    return paths
 
 
 def _within(path: _Path, rows: frozenset[int]) -> _Path:

@@ -90,7 +90,9 @@ def decoded(content: bytes, *, name: str) -> Profile:
         raise SettingsError([Problem(name, "no JSON object", "a profile as `vecsieve calibrate` writes it")])
     profile, findings = validated(Profile, tree)
     if profile is None:
-        raise SettingsError(Problem(f"{name}: {dotted(each.path)}", each.seen, each.expected) for each in findings)
+        raise SettingsError(
+            Problem(f"{name}: {dotted(finding.path)}", finding.seen, finding.expected) for finding in findings
+        )
     return profile
 
 
@@ -157,10 +159,10 @@ class Profiles:
 def _signature(path: Path) -> Signature:
     """Zeros for a file that cannot be examined, such as a dangling link: reading it then reports the reason."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return 0, 0, 0
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _content(path: Path) -> bytes:
@@ -199,29 +201,29 @@ class Scales:
     traffic gives the same numbers.
     """
 
-    __slots__ = ("_held",)
+    __slots__ = ("_entries",)
 
     def __init__(self, *, entries: int = ENTRIES) -> None:
-        self._held = Lru[Key, _Mean](entries)
+        self._entries = Lru[Key, _Mean](entries)
 
     def observe(self, key: Key, median: float) -> None:
         """Learn from one pool. A median <= 0 is ignored."""
         if not (median > 0.0 and math.isfinite(median)):
             return
-        self._held.use(key, _Mean).add(median)
+        self._entries.use(key, _Mean).add(median)
 
     def forget(self, collection: str | None) -> None:
         """Forget this collection, or all for None."""
-        for key in [key for key in self._held if is_of(collection, key[0])]:
-            del self._held[key]
+        for key in [key for key in self._entries if is_of(collection, key[0])]:
+            del self._entries[key]
 
     def scale(self, key: Key) -> float | None:
         """The learned scale; None before ENOUGH_POOLS."""
-        mean = self._held.get(key)
+        mean = self._entries.get(key)
         return None if mean is None or mean.pools < ENOUGH_POOLS else mean.value
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._entries)
 
 
 WINDOW = 200  # pools

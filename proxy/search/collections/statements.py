@@ -65,8 +65,8 @@ _LAST_WORDS_OF_NUMBERS = word_set(
     "similarity relevance confidence probability hits views copy"
 )
 _WORD = re.compile("[A-Z]+(?![a-z])|[A-Z]?[^\\W\\d_A-Z]+|\\d+")
-_ASKING = ("?", "？", "؟")
-_SAYING = (*_ASKING, ".", "!", "。", "！")
+_QUESTION_MARKS = ("?", "？", "؟")
+_SENTENCE_ENDS = (*_QUESTION_MARKS, ".", "!", "。", "！")
 # Keys of titles tell where a text stands: copies have the titles of their pages.
 _TITLES = frozenset({"title", "name", "heading"})
 _LAST_NAMES = frozenset((DOCUMENT_TEXT, *(path.rpartition(".")[2] for path in KNOWN_TEXTS)))
@@ -89,7 +89,7 @@ def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False
     first; a path leads neither into a list nor through a key with a dot. A number in a list, such as a vector, is not read. And how many values were
     read: of more than ``most`` it is one more.
     """
-    found: list[Leaf] = []
+    collected: list[Leaf] = []
     count = 0
     named, others = deque([("", payload, True, False)]), deque[tuple[str, object, bool, bool]]()
     while named or (others and not named_only):
@@ -99,7 +99,7 @@ def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False
             break
         spelled = _spelled(value)
         if isinstance(value, int | float) or (isinstance(value, str) and value.strip()):
-            found.append(Leaf(path, value, spelled is not None, is_inside))
+            collected.append(Leaf(path, value, spelled is not None, is_inside))
         inside, is_inside = (value, is_inside) if spelled is None else (spelled, True)
         if isinstance(inside, list):
             members = [(place, member) for place, member in enumerate(inside) if type(member) not in (int, float)]
@@ -110,7 +110,7 @@ def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False
                 below = f"{path}.{key}" if path else key
                 has_path = is_shallow and bool(key) and "." not in key and len(below) <= LONGEST_PATH
                 (named if has_path else others).append((below[-LONGEST_PATH:], member, has_path, is_inside))
-    return found, count
+    return collected, count
 
 
 def _spelled(value: object) -> object:
@@ -196,7 +196,7 @@ class PoolStatements:
         """Read all payloads and let go of the reply. The bytes that are kept."""
         self._read(range(self._size))
         self._payloads = None
-        all_leaves = [leaf for found in self._leaves.values() for leaf in found]
+        all_leaves = [leaf for row_leaves in self._leaves.values() for leaf in row_leaves]
         return sum(300 + sys.getsizeof(leaf.value) + len(leaf.path) for leaf in all_leaves)
 
     def _read(self, rows: Sequence[int]) -> None:
@@ -206,19 +206,19 @@ class PoolStatements:
             return
         raws = [None] * len(unread) if self._payloads is None else self._payloads(unread)
         for row, raw in zip(unread, raws, strict=True):
-            found: list[Leaf] = []
+            row_leaves: list[Leaf] = []
             if raw is not None:
                 self._bytes -= len(raw)
                 payload = read_json(raw) if self._bytes >= 0 else None
                 if isinstance(payload, dict):
-                    found, count = leaves(payload, self._values)
+                    row_leaves, count = leaves(payload, self._values)
                     self._values -= count
                 if not isinstance(payload, dict) or self._values < 0:
-                    found = []
+                    row_leaves = []
                     self._unreadable.add(row)
             self._digests[row] = hash(raw)
-            self._leaves[row] = found
-            self._pairs[row] = frozenset([(leaf.path, leaf.value) for leaf in found])
+            self._leaves[row] = row_leaves
+            self._pairs[row] = frozenset([(leaf.path, leaf.value) for leaf in row_leaves])
 
 
 def is_ignored(path: str, ignored: Collection[str]) -> bool:
@@ -240,9 +240,9 @@ def _is_statement(leaf: Leaf, text: str) -> bool:
     if text and text.startswith(value.rstrip(" .…")):
         return False  # the text, or a preview of it
     ended = value.rstrip()
-    if text and is_place_name(leaf.path) and not ended.endswith(_SAYING):
+    if text and is_place_name(leaf.path) and not ended.endswith(_SENTENCE_ENDS):
         return False
-    if is_prose(value) or ended.endswith(_ASKING):
+    if is_prose(value) or ended.endswith(_QUESTION_MARKS):
         return text != "" or not _names_a_copy(leaf)
     return not leaf.is_inside and not _names_a_copy(leaf)
 

@@ -31,9 +31,9 @@ LOOK_EVERY, LOOK_AT_LEAST_EVERY = 64, 1024
 # Whole payloads may be megabytes: so many looks whose reply was lost end them.
 LOST_LOOKS = 2
 MOST_POOLS = 4  # of a batch that are read
-MOST_SHOWN = 32  # keys shown to a person
+MOST_LISTED = 32  # keys shown to a person
 # Keys of usual payloads. Others may be data, such as a user's address, and are not shown.
-_SHOWN_KEY = re.compile(r"[\w.#-]{1,64}")
+_READABLE_KEY = re.compile(r"[\w.#-]{1,64}")
 _LONGEST_NAME = 128
 
 
@@ -85,15 +85,15 @@ class _Known:
 class CollectionTexts:
     """Collections without a name (of requests that name theirs in the body) are not learned: their pools decide alone."""
 
-    __slots__ = ("_changed", "_held")
+    __slots__ = ("_changed", "_known")
 
     def __init__(self, changed: Callable[[Counter[TextsKnown]], None] = lambda _: None) -> None:
-        self._held = Lru[str, _Known](LEARNED_ENTRIES)
+        self._known = Lru[str, _Known](LEARNED_ENTRIES)
         self._changed = changed
 
     def applied(self, policy: ResolvedPolicy, collection: str) -> ResolvedPolicy:
         """The policy with the texts of this collection, if they are known."""
-        known = self._held.get(collection) if policy.guesses else None
+        known = self._known.get(collection) if policy.guesses else None
         if known is None or known.settled is None:
             return policy
         if known.applied is None or known.applied[0] is not policy or known.applied[1].learned != known.settled:
@@ -102,7 +102,7 @@ class CollectionTexts:
 
     def plan(self, policy: ResolvedPolicy, collection: str) -> TextPlan:
         """What the next search of this collection needs. Counts it."""
-        known = self._held.get(collection)
+        known = self._known.get(collection)
         seen: tuple[str, ...] = ()
         whole = is_by_texts = False
         if known is not None and policy.guesses:
@@ -121,7 +121,7 @@ class CollectionTexts:
         """
         if not (policy.guesses and policy.reads_texts):
             return False
-        known = self._held.get(collection)
+        known = self._known.get(collection)
         if known is None or known.settled is None:
             return True
         known.since += 1
@@ -132,27 +132,27 @@ class CollectionTexts:
 
     def is_open(self, policy: ResolvedPolicy, collection: str) -> bool:
         """Whether any pool with vectors still shows where texts are: the first ones are read, also where three of them showed none."""
-        known = self._held.get(collection)
+        known = self._known.get(collection)
         return bool(policy.guesses) and policy.reads_texts and (known is None or len(known.readings) < WINDOW)
 
     def lacking(self, collection: str) -> None:
         """A result of this collection has no text: vectors decide about such ones from now on."""
-        self._held.use(collection, _Known).lacks = True
+        self._known.use(collection, _Known).lacks = True
 
     def looking(self, collection: str) -> None:
         """A request for whole payloads is sent."""
         if collection:
-            self._held.use(collection, _Known).looks += 1
+            self._known.use(collection, _Known).looks += 1
 
     def learn(self, collection: str, reading: Reading, *, is_look: bool) -> tuple[str, ...]:
         """Learn from a reading; the paths by which its own pool is judged. ``is_look``: the reply had whole payloads by our request."""
         if not collection:
             return reading.paths
-        known = self._held.use(collection, _Known)
+        known = self._known.use(collection, _Known)
         known.wait = LOOK_EVERY if len(known.readings) < WINDOW else min(2 * known.wait, LOOK_AT_LEAST_EVERY)
         known.since, known.looks = 0, max(0, known.looks - is_look)
         for key in reading.keys:
-            if len(known.keys) < MOST_SHOWN:
+            if len(known.keys) < MOST_LISTED:
                 known.keys.setdefault(key)
         before = known.settled
         if before is not None and not reading.against.isdisjoint(before):
@@ -170,20 +170,20 @@ class CollectionTexts:
 
     def forget(self, collection: str | None) -> None:
         """Forget this collection, or all for None."""
-        for key in [key for key in self._held if is_of(collection, key)]:
-            del self._held[key]
+        for key in [key for key in self._known if is_of(collection, key)]:
+            del self._known[key]
         self._changed(self.standings())
 
     def rows(self) -> Iterator[TextsRow]:
         """What is known, for a person."""
-        for name, known in self._held.items():
-            yield TextsRow(name[:_LONGEST_NAME], known.standing, known.settled or (), shown(known.keys))
+        for name, known in self._known.items():
+            yield TextsRow(name[:_LONGEST_NAME], known.standing, known.settled or (), readable_keys(known.keys))
 
     def as_rows(self) -> list[dict[str, object]]:
         return [asdict(row) for row in self.rows()]
 
     def standings(self) -> Counter[TextsKnown]:
-        return Counter(known.standing for known in self._held.values())
+        return Counter(known.standing for known in self._known.values())
 
     def _log(self, collection: str, known: _Known) -> None:
         if known.standing in {TextsKnown.UNSETTLED, known.logged}:
@@ -194,7 +194,7 @@ class CollectionTexts:
             return
         LOGGER.warning(
             "no text found, only equal vectors are removed: does policy.text_fields name it?",
-            extra={"fields": {"collection": name, "keys seen": list(shown(known.keys))}},
+            extra={"fields": {"collection": name, "keys seen": list(readable_keys(known.keys))}},
         )
 
 
@@ -222,9 +222,9 @@ def _settled(readings: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
     return tuple(sorted(every, key=lambda path: path not in shared))
 
 
-def shown(keys: Sequence[str] | dict[str, None]) -> tuple[str, ...]:
+def readable_keys(keys: Sequence[str] | dict[str, None]) -> tuple[str, ...]:
     """The keys that a person may be shown."""
-    return tuple(key for key in keys if _SHOWN_KEY.fullmatch(key))
+    return tuple(key for key in keys if _READABLE_KEY.fullmatch(key))
 
 
 def heads(paths: Sequence[str]) -> tuple[str, ...]:
@@ -241,24 +241,24 @@ def read_pools(pools: Sequence[Pool], needs: Needs) -> Reading:
     """The first reading with a text, without what another pool proves to be none."""
     readings = [read_pool(pool, fields_of(needs)) for pool in pools[:MOST_POOLS] if pool.size]
     against = frozenset[str]().union(*(reading.against for reading in readings))
-    each = [tuple(path for path in reading.paths if path not in against) for reading in readings]
+    paths_by_pool = [tuple(path for path in reading.paths if path not in against) for reading in readings]
     keys = tuple(dict.fromkeys(key for reading in readings for key in reading.keys))
-    return Reading(next(filter(None, each), ()), against, keys, sum(reading.size for reading in readings))
+    return Reading(next(filter(None, paths_by_pool), ()), against, keys, sum(reading.size for reading in readings))
 
 
 def with_fields(reply: Reply, needs: Needs, policy: ResolvedPolicy) -> Reply:
     """The reply whose pools have the fields that the policy reads; those that the ``needs`` lack are read from their payloads."""
-    had, wanted = fields_of(needs), policy.keys
-    if had == wanted or not needs.values:
+    had, required = fields_of(needs), policy.keys
+    if had == required or not needs.values:
         return reply
-    return replace(reply, pools=tuple([_with_fields(pool, had, wanted) for pool in reply.pools]))
+    return replace(reply, pools=tuple([_with_fields(pool, had, required) for pool in reply.pools]))
 
 
-def _with_fields(pool: Pool, had: tuple[str, ...], wanted: tuple[str, ...]) -> Pool:
+def _with_fields(pool: Pool, had: tuple[str, ...], required: tuple[str, ...]) -> Pool:
     if not pool.size:
         return pool
     places = {key: place for place, key in enumerate(had)}
-    added = tuple(key for key in wanted if key not in places)
+    added = tuple(key for key in required if key not in places)
     empty: tuple[bytes | None, ...] = (None,) * len(added)
     more: list[tuple[bytes | None, ...]] = [empty] * pool.size
     if added and pool.payloads is not None:
@@ -267,7 +267,7 @@ def _with_fields(pool: Pool, had: tuple[str, ...], wanted: tuple[str, ...]) -> P
     further = {key: place for place, key in enumerate(added)}
     rows = pool.fields or ((None,) * len(had),) * pool.size
     fields = tuple(
-        tuple(row[places[key]] if key in places else extra[further[key]] for key in wanted)
+        tuple(row[places[key]] if key in places else extra[further[key]] for key in required)
         for row, extra in zip(rows, more, strict=True)
     )
     return replace(pool, fields=fields)

@@ -20,7 +20,7 @@ from .tokens import TextBudget, affordable, of_bytes
 
 async def surround(selected: Selected, work: LongWork, *, is_long: bool) -> Selected:
     """Apply repeats and budgets. ``is_long``: whether the reply is large."""
-    selected = replace(selected, selections=selected.shown)
+    selected = replace(selected, selections=selected.unbudgeted)
     budget = selected.pools.policy.budget
     if budget.tokens is None:
         return selected

@@ -70,7 +70,7 @@ class Members:
     @classmethod
     def of(cls, settings: CanarySettings) -> Members | None:
         """None if the settings name none."""
-        networks = tuple([ip_network(each) for each in settings.clients])
+        networks = tuple([ip_network(address) for address in settings.clients])
         members = cls(settings.share, frozenset(settings.keys), settings.collections, networks)
         return members if settings.is_any else None
 
@@ -140,7 +140,7 @@ class Canary:
                 else self._is_slow(collection, report, plain)
             )
             faults = faults_of(status, report, is_slow=is_slow)
-            self._add(tuple([each for each in faults if not (may_be_short and each is CanaryState.SHORT)]))
+            self._add(tuple([fault for fault in faults if not (may_be_short and fault is CanaryState.SHORT)]))
 
         return ended
 
@@ -195,6 +195,6 @@ def faults_of(status: int | None, report: Report | None, *, is_slow: bool) -> tu
         faults.append(CanaryState.SLOW)
     if report is not None and report.fail_open is not None:
         faults.append(CanaryState.FAIL_OPEN)
-    if report is not None and any(each.short for each in report.figures):
+    if report is not None and any(figure.short for figure in report.figures):
         faults.append(CanaryState.SHORT)
     return tuple(faults)

@@ -78,7 +78,7 @@ def parse(headers: Sequence[tuple[str, str]], forbidden: Collection[str], policy
 
 
 def _given(headers: Sequence[tuple[str, str]], forbidden: Collection[str]) -> dict[OverrideName, str]:
-    found: dict[OverrideName, str] = {}
+    values: dict[OverrideName, str] = {}
     for header, value in headers:
         if not is_override(header):
             continue
@@ -87,16 +87,16 @@ def _given(headers: Sequence[tuple[str, str]], forbidden: Collection[str]) -> di
             raise OverrideError(f"a header that starts with {PREFIX}: wanted one of {', '.join(HEADERS)}")
         if name in forbidden:
             raise OverrideError(f"{_header(name)}: not allowed by the settings")
-        if name in found:
+        if name in values:
             raise OverrideError(f"{_header(name)}: wanted the header once")
-        found[name] = value.strip(_BLANKS)
-    return found
+        values[name] = value.strip(_BLANKS)
+    return values
 
 
 def _certainty(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
     """The calibrated rule with this certainty at every rank for results without texts, whatever the policy's threshold; it needs the linkage leader."""
-    number, own = _number(OverrideName.CERTAINTY, value, most=1.0), policy.selection
-    selection = replace(own, threshold=Certain(first=number, last=number), linkage=Linkage.LEADER)
+    number, configured = _number(OverrideName.CERTAINTY, value, most=1.0), policy.selection
+    selection = replace(configured, threshold=Certain(first=number, last=number), linkage=Linkage.LEADER)
     return replace(policy, selection=selection)
 
 
@@ -181,7 +181,7 @@ _APPLY: Mapping[OverrideName, Callable[[ResolvedPolicy, str], ResolvedPolicy]] =
             policy, per_retriever=_among(OverrideName.PER_RETRIEVER, value, _SWITCHES)
         ),
         OverrideName.COLLAPSED: lambda policy, value: replace(
-            policy, tells_collapsed=_word(OverrideName.COLLAPSED, value, CollapsedIn)
+            policy, collapsed_in=_word(OverrideName.COLLAPSED, value, CollapsedIn)
         ),
         OverrideName.SESSION: _session,
         OverrideName.ACROSS: lambda policy, value: replace(

@@ -2,7 +2,7 @@
 behind new results, and left out if there are enough new ones. The first results of a turn's own page keep a place at its end even if
 earlier turns showed them: the best answer to a question stays on its page.
 
-Shown results are recognized by point, by what their text says, and by cluster: a cluster with a shown point has nothing new. Between the lists of
+Results that were shown are recognized by point, by what their text says, and by cluster: a cluster with a shown point has nothing new. Between the lists of
 a request, candidates are also compared by the policy's own evidence.
 """
 
@@ -36,7 +36,9 @@ def first_pages(parse: Callable[[Needs], SearchCall], needs: Needs) -> SearchCal
     client's request.
     """
     call = parse(needs)
-    searches = tuple(replace(each, pages=False) if each.pages and not each.offset else each for each in call.searches)
+    searches = tuple(
+        replace(search, pages=False) if search.pages and not search.offset else search for search in call.searches
+    )
     return replace(call, searches=searches)
 
 
@@ -46,36 +48,36 @@ NEAR = 0.55
 NONE: Indices = np.zeros(0, np.intp)
 
 
-def renewed(selection: Selection, stale: Mask, top_k: int, policy: Policy, *, held: Indices = NONE) -> Selection:
+def renewed(selection: Selection, stale: Mask, top_k: int, policy: Policy, *, retained: Indices = NONE) -> Selection:
     """The selection with new results in front: the results that are not ``stale`` (n,), then the next representatives, then results that
     were shown before, then copies. Each group is in rank order, or in the diversifier's order if the answer is. Missing results count as
     missing new ones.
 
-    ``held`` (h,): shown candidates that keep their places.
+    ``retained`` (h,): shown candidates that keep their places.
     """
     old = np.isin(selection.labels, selection.labels[stale])
     if not old[selection.keep].any():
         return selection
-    room = top_k - len(held)
+    room = top_k - len(retained)
     kept = selection.keep[~old[selection.keep]]
-    each = np.arange(len(old), dtype=np.intp)
-    leads = selection.representative == each
+    rows = np.arange(len(old), dtype=np.intp)
+    leads = selection.representative == rows
     is_kept = np.zeros(len(old), np.bool_)
     is_kept[selection.keep] = True
     fresh = kept[leads[kept]]
-    more = each[leads & ~old & ~is_kept & (selection.fates == Fate.NOT_CHOSEN)]
+    more = rows[leads & ~old & ~is_kept & (selection.fates == Fate.NOT_CHOSEN)]
     new = np.concatenate((fresh, more[: max(room - len(fresh), 0)]))[:room]
-    others = np.setdiff1d(each[leads & old], held)[: room - len(new)]
-    shown = np.sort(np.concatenate((held, others)))
+    others = np.setdiff1d(rows[leads & old], retained)[: room - len(new)]
+    earlier = np.sort(np.concatenate((retained, others)))
     copies = (
-        np.concatenate((kept[~leads[kept]], each[is_kept & old & ~leads]))
+        np.concatenate((kept[~leads[kept]], rows[is_kept & old & ~leads]))
         if policy.short is not Short.ALLOW
-        else each[:0]
+        else rows[:0]
     )
-    rest = np.concatenate((shown, np.sort(copies)))[: top_k - len(new)]
+    rest = np.concatenate((earlier, np.sort(copies)))[: top_k - len(new)]
     keep = np.concatenate((new if policy.order is Order.MMR else np.sort(new), rest))
     fates = selection.fates.copy()
-    fates[np.setdiff1d(selection.keep, keep)] = np.int8(Fate.SHOWN)
+    fates[np.setdiff1d(selection.keep, keep)] = np.int8(Fate.EARLIER)
     fates[keep] = np.where(leads[keep], np.int8(Fate.KEPT), np.int8(Fate.FILLED))
     return replace(selection, keep=keep, fates=fates, acted=True, wanting=room - len(new))
 
@@ -92,7 +94,7 @@ def digest(*parts: bytes) -> bytes:
 def point_digests(collection: str, search: Search, pool: Pool) -> list[bytes | None]:
     """One digest per candidate; None when the adapter knows no ids."""
     where = collection.encode("utf-8", "surrogatepass")
-    return [digest(b"point", where, search.partition, each) for each in pool.ids] or [None] * pool.size
+    return [digest(b"point", where, search.partition, point_id) for point_id in pool.ids] or [None] * pool.size
 
 
 def text_digest(record: Record) -> bytes | None:
@@ -104,7 +106,7 @@ def text_digest(record: Record) -> bytes | None:
 
 
 @dataclass(slots=True)
-class Shown:
+class EarlierResults:
     """The results that the lists of a request have shown so far. ``digests``: of points and texts; ``rows`` and ``records``: of the last
     ones, compared by vectors of ``vector``.
     """
@@ -115,7 +117,7 @@ class Shown:
 
     def add(self, pool: Pool, records: Sequence[Record], names: Sequence[bytes | None], keep: Indices) -> None:
         for row in keep.tolist():
-            self.digests |= {each for each in (names[row], text_digest(records[row])) if each is not None}
+            self.digests |= {mark for mark in (names[row], text_digest(records[row])) if mark is not None}
             self.rows.append((pool.compared_by, pool.vectors[row]))
             self.records.append(records[row])
         del self.rows[:-COMPARED], self.records[:-COMPARED]
@@ -123,11 +125,11 @@ class Shown:
     def vectors(self, like: Pool) -> FloatMatrix:
         """(s, d) the rows; NaN for those that cannot be compared with the pool's."""
         size = like.vectors.shape[1]
-        found = np.full((len(self.rows), size), np.nan, np.float32)
+        vectors = np.full((len(self.rows), size), np.nan, np.float32)
         for place, (name, row) in enumerate(self.rows):
             if name == like.compared_by and len(row) == size:
-                found[place] = row
-        return found
+                vectors[place] = row
+        return vectors
 
 
 async def renew(selected: Selected, work: LongWork) -> Selected:
@@ -136,18 +138,18 @@ async def renew(selected: Selected, work: LongWork) -> Selected:
     """
     pools = selected.pools
     policy, call = pools.policy, pools.call
-    shown, new = Shown(), list[Selection]()
+    earlier, new = EarlierResults(), list[Selection]()
     rows = zip(call.searches, pools.reply.pools, selected.selections, pools.planned.plan, strict=True)
     for search, pool, selection, planned in rows:
         records = records_of(pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
         names = point_digests(call.operation.collection, search, pool)
         chosen = selection
         if planned is not None and not search.pages:
-            given, repeated = (_known(records, names, digests) for digests in (selected.given, shown.digests))
-            if policy.is_across and shown.rows and pool.size:
-                steps = _copies(shown, search, pool, records, selection, policy)
-                repeated |= await work.finished(steps, is_long=pool.size + len(shown.rows) > COMPARED)
-            held = held_of(
+            given, repeated = (_known(records, names, digests) for digests in (selected.given, earlier.digests))
+            if policy.is_across and earlier.rows and pool.size:
+                steps = _copies(earlier, search, pool, records, selection, policy)
+                repeated |= await work.finished(steps, is_long=pool.size + len(earlier.rows) > COMPARED)
+            retained = retained_results(
                 selection,
                 given,
                 repeated,
@@ -155,14 +157,14 @@ async def renew(selected: Selected, work: LongWork) -> Selected:
                 top_k=search.top_k,
                 most=int(policy.session.keeps * search.top_k),
             )
-            chosen = renewed(selection, given | repeated, search.top_k, policy.selection, held=held)
+            chosen = renewed(selection, given | repeated, search.top_k, policy.selection, retained=retained)
         if policy.is_across:
-            shown.add(pool, records, names, chosen.keep)
+            earlier.add(pool, records, names, chosen.keep)
         new.append(chosen)
-    return replace(selected, shown=tuple(new))
+    return replace(selected, unbudgeted=tuple(new))
 
 
-def held_of(
+def retained_results(
     selection: Selection, given: Mask, repeated: Mask, scores: FloatVector, *, top_k: int, most: int
 ) -> Indices:
     """The results of a page, at most ``most``, that keep their places although an earlier turn was ``given`` their clusters (n,): their
@@ -173,16 +175,16 @@ def held_of(
     old, again = (np.isin(labels, labels[mask]) for mask in (given, repeated))
     if not most or not old[keep].any():
         return NONE
-    each = np.arange(len(labels), dtype=np.intp)
-    leads = selection.representative == each
-    new = each[leads & ~old & ~again][:top_k]
+    rows = np.arange(len(labels), dtype=np.intp)
+    leads = selection.representative == rows
+    new = rows[leads & ~old & ~again][:top_k]
     best, last = int(keep.min()), int(new[-1]) if len(new) == top_k else len(labels) - 1
     # If scores do not differ, ranks are used. Scores may rise or fall with rank: both differences have the same sign.
     has_scores = np.isfinite(scores).all() and scores[best] != scores[last]
-    merit = scores if has_scores else -each.astype(np.float64)
+    merit = scores if has_scores else -rows.astype(np.float64)
     near = (merit - merit[last]) / ((merit[best] - merit[last]) or 1.0) >= NEAR
-    held: Indices = keep[(near & leads & old & ~again)[keep]][:most]
-    return held
+    retained: Indices = keep[(near & leads & old & ~again)[keep]][:most]
+    return retained
 
 
 def _known(records: Sequence[Record], names: Sequence[bytes | None], digests: frozenset[bytes] | set[bytes]) -> Mask:
@@ -193,7 +195,7 @@ def _known(records: Sequence[Record], names: Sequence[bytes | None], digests: fr
 
 
 def _copies(
-    shown: Shown,
+    earlier: EarlierResults,
     search: Search,
     pool: Pool,
     records: Sequence[Record],
@@ -203,13 +205,13 @@ def _copies(
     """(n,) which candidates of a pool are copies of shown results, by the evidence that finds copies within a list. The calibrated rule
     requires the certainty of the second rank for all ranks, because a wrong drop costs an answer at any rank.
     """
-    count = len(shown.rows)
+    count = len(earlier.rows)
     stacked = Pool(
         scores=np.concatenate((np.full(count, np.nan), pool.scores)),
-        vectors=np.concatenate((shown.vectors(pool), pool.vectors)),
+        vectors=np.concatenate((earlier.vectors(pool), pool.vectors)),
         alone=tuple(count + row for row in pool.alone),
     )
-    candidates = candidates_of(stacked, search, (*shown.records, *records), fields=policy.fields)
+    candidates = candidates_of(stacked, search, (*earlier.records, *records), fields=policy.fields)
     candidates = replace(candidates, metric=metric_of(search.query, pool.vectors, pool.scores))
     threshold = policy.selection.threshold
     if isinstance(threshold, Certain):
@@ -217,5 +219,5 @@ def _copies(
     scale = None if isinstance(threshold, Fixed) or not selection.median else selection.median
     whole = replace(policy.selection, when=When.ALWAYS, threshold=threshold)
     grouped: Grouped = yield from group(candidates, whole, None, scale)
-    found: Mask = grouped.heads[count:] < count
-    return found
+    repeated: Mask = grouped.heads[count:] < count
+    return repeated

@@ -74,7 +74,9 @@ class Given:
     def since(self, turns: int | None) -> frozenset[bytes]:
         """The digests of the last ``turns`` turns; None: of all."""
         known = self.turns or {}
-        return frozenset(known if turns is None else [each for each, turn in known.items() if turn > self.turn - turns])
+        return frozenset(
+            known if turns is None else [digest for digest, turn in known.items() if turn > self.turn - turns]
+        )
 
 
 class Store(Protocol):
@@ -90,30 +92,30 @@ class Store(Protocol):
 class InProcess:
     """In memory. The least recently used session is dropped first; within a session, the oldest results."""
 
-    __slots__ = ("_clock", "_held", "_results")
+    __slots__ = ("_clock", "_results", "_sessions")
 
     def __init__(self, *, sessions: int, clock: Clock, results: int = RESULTS) -> None:
-        self._held = Lru[bytes, tuple[float, int, OrderedDict[bytes, int]]](sessions)
+        self._sessions = Lru[bytes, tuple[float, int, OrderedDict[bytes, int]]](sessions)
         self._results, self._clock = results, clock
 
     async def given(self, key: bytes) -> Given:
-        held = self._held.get(key)
-        if held is None or self._clock() >= held[0]:
+        session = self._sessions.get(key)
+        if session is None or self._clock() >= session[0]:
             return Given()
-        return Given(held[1], dict(held[2]))
+        return Given(session[1], dict(session[2]))
 
     async def add(self, key: bytes, digests: Collection[bytes], turn: int, *, seconds: float) -> None:
-        held, now = self._held.get(key), self._clock()
-        turns = OrderedDict[bytes, int]() if held is None or now >= held[0] else held[2]
-        for each in digests:
-            turns[each] = turn
-            turns.move_to_end(each)
+        session, now = self._sessions.get(key), self._clock()
+        turns = OrderedDict[bytes, int]() if session is None or now >= session[0] else session[2]
+        for digest in digests:
+            turns[digest] = turn
+            turns.move_to_end(digest)
         while len(turns) > self._results:
             turns.popitem(last=False)
-        self._held.hold(key, (now + seconds, turn, turns))
+        self._sessions.hold(key, (now + seconds, turn, turns))
 
     async def close(self) -> None:
-        self._held.clear()
+        self._sessions.clear()
 
 
 class Shared:
@@ -131,7 +133,7 @@ class Shared:
         pipe.get(name + b":turn")
         rows, turn = await self._sent(pipe)
         try:
-            known = {each: int(score) for each, score in rows if isinstance(each, bytes)}
+            known = {digest: int(score) for digest, score in rows if isinstance(digest, bytes)}
             return Given(int(turn or 0), known)
         except (ValueError, TypeError, OverflowError) as error:  # another program wrote it
             raise ConnectionError("the session store has no session where one belongs") from error
@@ -242,20 +244,20 @@ class Sessions:
         answered, report = await answer()
         selected = source.selected
         if turn is not None and selected is not None and report.outcome is Outcome.DEDUP:
-            shown = shown_by(selected)
+            digests = answer_digests(selected)
             if policy.is_question:
-                shown -= selected.given  # else a busy client would hold back a result for good
-            await self._try(self._store.add(key, shown, turn + 1, seconds=rules.ttl_seconds))
+                digests -= selected.given  # else a busy client would hold back a result for good
+            await self._try(self._store.add(key, digests, turn + 1, seconds=rules.ttl_seconds))
         return answered, report
 
     async def close(self) -> None:
         await self._try(self._store.close(), always=True)
 
-    async def _try(self, asked: Awaitable[T], *, always: bool = False) -> T | None:
+    async def _try(self, request: Awaitable[T], *, always: bool = False) -> T | None:
         """The store's answer; None if it fails, or failed recently."""
         if self._clock() < self._rests_until and not always:
-            if asyncio.iscoroutine(asked):
-                asked.close()
+            if asyncio.iscoroutine(request):
+                request.close()
             return None
 
         def rest(error: Exception) -> None:
@@ -264,19 +266,19 @@ class Sessions:
             LOGGER.warning("session ignored: %s", type(error).__name__)
 
         # Whatever broke: what the client's parser raises for bytes that are no reply has no class of its own (redis 7).
-        return await first_success([lambda: asked], rest)
+        return await first_success([lambda: request], rest)
 
 
-def shown_by(selected: Selected) -> set[bytes]:
+def answer_digests(selected: Selected) -> set[bytes]:
     """The digests of the results of an answer: of their points and texts, and of the points that they represent."""
     pools, digests = selected.pools, set[bytes | None]()
     policy, call = pools.policy, pools.call
     for search, pool, selection in zip(call.searches, pools.reply.pools, selected.selections, strict=True):
         records = records_of(pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
         names = point_digests(call.operation.collection, search, pool)
-        is_shown = np.zeros(pool.size, np.bool_)
-        is_shown[selection.keep] = True
-        stands = is_shown[selection.representative] & (selection.fates == Fate.COLLAPSED)
-        digests.update(names[row] for row in (is_shown | stands).nonzero()[0].tolist())
+        is_kept = np.zeros(pool.size, np.bool_)
+        is_kept[selection.keep] = True
+        stands = is_kept[selection.representative] & (selection.fates == Fate.COLLAPSED)
+        digests.update(names[row] for row in (is_kept | stands).nonzero()[0].tolist())
         digests.update(text_digest(records[row]) for row in selection.keep.tolist())
     return {digest for digest in digests if digest is not None}

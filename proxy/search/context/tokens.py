@@ -48,8 +48,8 @@ def tokenizer(name: str | None, *, setting: str) -> Count:
         known = ", ".join(tiktoken.list_encoding_names())
         raise SettingsError([Problem(setting, excerpt(name), f"one of {known}")]) from None
     except OSError:
-        wanted = "a vocabulary that can be loaded: tiktoken reads it from TIKTOKEN_CACHE_DIR or downloads it"
-        raise SettingsError([Problem(setting, excerpt(name), wanted)]) from None
+        expected = "a vocabulary that can be loaded: tiktoken reads it from TIKTOKEN_CACHE_DIR or downloads it"
+        raise SettingsError([Problem(setting, excerpt(name), expected)]) from None
     return lambda text: sum(len(encoding.encode_ordinary(piece)) for piece in _pieces(text))
 
 

@@ -72,15 +72,15 @@ class Page(NamedTuple):
 class Pages:
     """The pages that were made before."""
 
-    __slots__ = ("_held", "_once")
+    __slots__ = ("_once", "_pages")
 
     def __init__(self) -> None:
-        self._held = Memo[PageKey, Page](PAGES_BYTES, _size)
+        self._pages = Memo[PageKey, Page](PAGES_BYTES, _size)
         self._once = Lru[int, None](MADE_ONCE)
 
     def get(self, key: PageKey, pool: Pool) -> Selection | None:
         """The page of this key, if it is kept and the pool has the payloads on which it depends."""
-        page = self._held.get(key)
+        page = self._pages.get(key)
         if page is None or not page.evidence:
             return None if page is None else page.selection
         is_same = pool.payloads is not None and PoolStatements(pool.payloads, pool.size).confirms(page.evidence)
@@ -90,7 +90,7 @@ class Pages:
         """A page was made. Nobody changes it from now on. ``is_repeated``: its request was answered before."""
         digest = hash(key)
         if is_repeated or digest in self._once:
-            self._held.keep(key, page)
+            self._pages.keep(key, page)
         else:
             self._once.hold(digest, None)
 

@@ -174,9 +174,9 @@ class FeatureMemory:
         return sum([shelf.points for shelf in self._shelves.values()])
 
     @property
-    def held_bytes(self) -> int:
+    def stored_bytes(self) -> int:
         """Approximate memory use."""
-        return sum([shelf.held_bytes for shelf in self._shelves.values()])
+        return sum([shelf.stored_bytes for shelf in self._shelves.values()])
 
     def is_promising(self, collection: str) -> bool:
         """Whether this collection's next pool is probably known."""
@@ -233,12 +233,10 @@ class FeatureMemory:
         """The rows of a pool's points (n > 0); None if any is unknown."""
         state = self._collection(collection)
         table = state.tables.get(key)
-        found = (
-            None if table is None or self._clock() < state.quiet_until else self._recalled(collection, table, points)
-        )
+        rows = None if table is None or self._clock() < state.quiet_until else self._recalled(collection, table, points)
         if counts:
-            state.known.append(found is not None)
-        return found
+            state.known.append(rows is not None)
+        return rows
 
     def _recalled(self, collection: str, table: _Table, points: Points) -> Rows | None:
         slots, shelf = table.find(points.names), table.shelf
@@ -334,10 +332,10 @@ class FeatureMemory:
 
     def _make_room(self) -> None:
         """Stay within the bounds: free forgotten points, then evict the least recently used ones."""
-        while self.held_bytes > self._limit_bytes and self.points:
+        while self.stored_bytes > self._limit_bytes and self.points:
             if not self._sweep(SCANNED):
                 # From the largest shelf: otherwise points of one dimension could keep out those of another forever.
-                self.evicted += max(self._shelves.values(), key=lambda each: each.points).evict()
+                self.evicted += max(self._shelves.values(), key=lambda shelf: shelf.points).evict()
 
     def _sweep(self, count: int) -> int:
         """Free up to ``count`` points of forgotten tables; return how many were freed."""

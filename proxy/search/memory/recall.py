@@ -57,7 +57,7 @@ class Recall:
             return None, repeat
         lean = read(replace(needs, vectors=False))
         # For a search by anything but a dense vector, rows mean nothing in another pool.
-        return (lean if all(each.query is not None for each in lean.searches) else None), repeat
+        return (lean if all(search.query is not None for search in lean.searches) else None), repeat
 
     def recalled(self, planned: Planned, reply: Reply, *, rounds: int) -> tuple[Reply, tuple[Rows | None, ...]] | None:
         """The reply with the rows that memory has for it, and these by search; None if memory lacks any. ``rounds``: how many there were before."""

@@ -30,8 +30,21 @@ class Shelf:
     """
 
     __slots__ = (
-        "dimension", "free", "hand", "held_bytes", "is_exact", "learnt_seconds", "names", "owners", "points", "row_bytes", "scales", "serials",
-        "squares", "stamps", "values",
+        "dimension",
+        "free",
+        "hand",
+        "is_exact",
+        "learnt_seconds",
+        "names",
+        "owners",
+        "points",
+        "row_bytes",
+        "scales",
+        "serials",
+        "squares",
+        "stamps",
+        "stored_bytes",
+        "values",
     )  # fmt: skip
 
     def __init__(self, dimension: int, capacity: int, *, is_exact: bool) -> None:
@@ -49,14 +62,14 @@ class Shelf:
         self.names: list[bytes] = []
         self.free: list[int] = []
         self.row_bytes = dimension * self.values.itemsize + POINT_BYTES
-        self.hand = self.points = self.held_bytes = 0
+        self.hand = self.points = self.stored_bytes = 0
 
     def rows(self, slots: Slots) -> Matrix:
         """(n, d) float32."""
-        found = self.values[slots]
+        rows = self.values[slots]
         if self.is_exact:
-            return found.astype(np.float32, copy=False)
-        return np.multiply(found, self.scales[slots, None], dtype=np.float32)
+            return rows.astype(np.float32, copy=False)
+        return np.multiply(rows, self.scales[slots, None], dtype=np.float32)
 
     def take(self, owner: dict[bytes, int], name: bytes) -> int | None:
         """A free slot, now taken; None if there is none."""
@@ -70,12 +83,12 @@ class Shelf:
             return None
         owner[name] = slot
         self.points += 1
-        self.held_bytes += self.row_bytes + len(name)
+        self.stored_bytes += self.row_bytes + len(name)
         return slot
 
     def drop(self, slot: int) -> None:
         """Free a slot. Its owner no longer refers to it."""
-        self.held_bytes -= self.row_bytes + len(self.names[slot])
+        self.stored_bytes -= self.row_bytes + len(self.names[slot])
         self.owners[slot], self.names[slot] = None, b""
         self.free.append(slot)
         self.points -= 1
@@ -104,12 +117,12 @@ def packed(vectors: Matrix) -> tuple[npt.NDArray[np.int16], Matrix]:
     fine = np.isfinite(peaks)
     if fine.all() and peaks.all():
         scales = peaks / np.float32(LARGEST)
-        found = vectors / scales[:, None]
-        return np.rint(found, out=found).astype(np.int16), scales
+        numbers = vectors / scales[:, None]
+        return np.rint(numbers, out=numbers).astype(np.int16), scales
     scales = np.where(fine, peaks, 0.0).astype(np.float32) / np.float32(LARGEST)
     with np.errstate(all="ignore"):
-        found = np.rint(vectors / np.where(scales > 0.0, scales, 1.0)[:, None])
-        return np.nan_to_num(found).astype(np.int16), scales
+        numbers = np.rint(vectors / np.where(scales > 0.0, scales, 1.0)[:, None])
+        return np.nan_to_num(numbers).astype(np.int16), scales
 
 
 def is_coarse(rows: Matrix, squares: Matrix, scales: Matrix) -> bool:

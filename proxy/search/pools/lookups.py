@@ -21,14 +21,14 @@ class VectorFetches:
     texts are compared without vectors.
     """
 
-    __slots__ = ("_asked", "_found", "_look", "_step", "_watch", "fetched_bytes", "outcome", "read_units")
+    __slots__ = ("_look", "_replies", "_requested", "_step", "_watch", "fetched_bytes", "outcome", "read_units")
 
     def __init__(self, step: FetchesVectors, look: SendVectorFetch, watch: Stopwatch) -> None:
         self._step = step
         self._look = look
         self._watch = watch
-        self._asked: set[str] = set()
-        self._found: list[LookupReply] = []
+        self._requested: set[str] = set()
+        self._replies: list[LookupReply] = []
         self.outcome: VectorFetchOutcome | None = None
         self.read_units = 0
         self.fetched_bytes = 0
@@ -56,18 +56,18 @@ class VectorFetches:
         return self._step.charged(reply, self.read_units) if self.read_units else reply
 
     async def _joined(self, call: SearchCall, reply: Reply) -> Reply:
-        for lookup in self._step.lookups(call, reply, self._asked):
+        for lookup in self._step.lookups(call, reply, self._requested):
             since = self._watch.clock()
             try:
                 body = await self._look(lookup)
             finally:
                 self._watch.marks.append((Stage.UPSTREAM, since, self._watch.clock()))
             self.fetched_bytes += len(body)
-            found = self._step.parse_lookup(lookup, body)
-            self.read_units += found.read_units
-            self._asked.update(lookup.ids)
-            self._found.append(found)
+            answer = self._step.parse_lookup(lookup, body)
+            self.read_units += answer.read_units
+            self._requested.update(lookup.ids)
+            self._replies.append(answer)
             self.outcome = VectorFetchOutcome.FOUND
-        if not self._found:
+        if not self._replies:
             return reply
-        return self._step.joined(reply, self._found)
+        return self._step.joined(reply, self._replies)

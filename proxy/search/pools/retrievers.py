@@ -39,9 +39,9 @@ from vecsieve.adapters.fusions import (
 from ...runtime.loop import LongWork
 from ...selection.policy import Caps, Order, Short
 from ...selection.single import selecting
-from ...telemetry.labels import FusionOutcome, OwnRead
+from ...telemetry.labels import FusionOutcome, ReadKind
 from ...telemetry.metrics import Metrics
-from ..budgets import OwnReads
+from ..budgets import ReadBudget
 from ..candidates import CALL_BYTES, candidates_of, records_of
 from ..collections.profiles import Scaling
 from ..policy import ResolvedPolicy
@@ -72,17 +72,17 @@ class Lists:
 class Send(Protocol):
     """Sends a widened request, or another one to a path with this ``ending``; returns the body of a success. ``further``: as for ``Source``."""
 
-    async def __call__(self, body: bytes, *, ending: Ending = SAME, further: OwnRead | None = None) -> bytes: ...
+    async def __call__(self, body: bytes, *, ending: Ending = SAME, further: ReadKind | None = None) -> bytes: ...
 
 
 class Retrievers:
-    """Fetches the pools of fusions. ``scaling``, ``work``, ``own``: those of the process."""
+    """Fetches the pools of fusions. ``scaling``, ``work``, ``reads``: those of the process."""
 
-    __slots__ = ("_own", "_scaling", "adapter", "metrics", "work")
+    __slots__ = ("_reads", "_scaling", "adapter", "metrics", "work")
 
-    def __init__(self, adapter: Adapter, metrics: Metrics, scaling: Scaling, work: LongWork, own: OwnReads) -> None:
+    def __init__(self, adapter: Adapter, metrics: Metrics, scaling: Scaling, work: LongWork, reads: ReadBudget) -> None:
         self.adapter, self.metrics, self.work = adapter, metrics, work
-        self._scaling, self._own = scaling, own
+        self._scaling, self._reads = scaling, reads
 
     def divided(self, adapter: DividesFusions, call: SearchCall, body: bytes, *, is_new: bool) -> Divided | None:
         """The division of a request; None if it is no fusion, or must not be divided, which is counted. ``is_new``: its lists are to be fetched."""
@@ -91,7 +91,7 @@ class Retrievers:
             if divided is None or not is_new:
                 return divided
             further = len(divided.parts) - 1
-            if further and not self._own.take(call.operation, OwnRead.RETRIEVERS, further):
+            if further and not self._reads.take(call.operation, ReadKind.RETRIEVERS, further):
                 raise UndividedError(Undivided.WITHHELD)  # noqa: TRY301 - counted with the others
         except UndividedError as verdict:
             self.metrics.fusions_total.labels(verdict.reason).inc()
@@ -137,7 +137,7 @@ class FusionDivision:
         self._lists: Lists | None = None
         self.is_divided = self.has_copies = False
 
-    async def fetch(self, call: SearchCall, policy: ResolvedPolicy, body: bytes, *, further: OwnRead | None) -> bytes:
+    async def fetch(self, call: SearchCall, policy: ResolvedPolicy, body: bytes, *, further: ReadKind | None) -> bytes:
         """The reply to a widened request; copies are removed from the lists of a fusion. Raises what ``send`` raises, and MalformedReplyError."""
         adapter, retrievers, divided = self._retrievers.adapter, self._retrievers, None
         if not isinstance(adapter, DividesFusions):
@@ -152,7 +152,7 @@ class FusionDivision:
         return await retrievers.work.done(partial(_fused, adapter, divided, lists), is_long=lists.is_long)
 
     async def _fetched(
-        self, call: SearchCall, policy: ResolvedPolicy, divided: Divided, further: OwnRead | None
+        self, call: SearchCall, policy: ResolvedPolicy, divided: Divided, further: ReadKind | None
     ) -> Lists:
         """The lists, each parsed and without its copies."""
         retrievers, self.is_divided = self._retrievers, True
@@ -173,7 +173,7 @@ class FusionDivision:
         return Lists(replies=tuple(replies), distinct=tuple(distinct), is_long=is_long)
 
 
-async def _all_sent(divided: Divided, send: Send, further: OwnRead | None) -> list[bytes]:
+async def _all_sent(divided: Divided, send: Send, further: ReadKind | None) -> list[bytes]:
     """The replies to all parts, which are sent in parallel. The first failure cancels the others. ``further``: of them together."""
     first, *others = [part.body for part in divided.parts]
     if not others:

@@ -19,7 +19,7 @@ from vecsieve.adapters.contract import Adapter, MalformedReplyError, Pool, Reply
 
 from ...runtime.loop import LongWork
 from ...selection.policy import When
-from ...telemetry.labels import MemoryRecall, OwnRead, Stage
+from ...telemetry.labels import MemoryRecall, ReadKind, Stage
 from ..candidates import Columns
 from ..collections.paths import is_doubtful
 from ..collections.texts import CollectionTexts, fields_of, read_pools, with_fields
@@ -37,7 +37,7 @@ LONG_POOL = 400
 
 
 class Send(Protocol):
-    async def __call__(self, body: bytes, *, further: OwnRead | None = None) -> bytes:
+    async def __call__(self, body: bytes, *, further: ReadKind | None = None) -> bytes:
         """Send a widened request and return the body of a 2xx answer; raise RejectedReplyError for everything else. ``further``: what it counts as
         where it is not the first.
         """
@@ -54,7 +54,7 @@ class Division(Protocol):
     @property
     def is_divided(self) -> bool: ...
 
-    async def fetch(self, call: SearchCall, policy: ResolvedPolicy, body: bytes, *, further: OwnRead | None) -> bytes:
+    async def fetch(self, call: SearchCall, policy: ResolvedPolicy, body: bytes, *, further: ReadKind | None) -> bytes:
         """As ``Send``."""
         ...
 
@@ -190,7 +190,7 @@ class Source:
         watch.marks.append((Stage.REWRITE, since, watch.clock()))
         if call.needs.whole:
             self._texts.looking(self.planned.collection)
-        further = None if self.last is None else OwnRead.GROW if self.is_grown else OwnRead.RECALL
+        further = None if self.last is None else ReadKind.GROW if self.is_grown else ReadKind.RECALL
         since = watch.clock()
         try:
             if self._division is None:

@@ -70,11 +70,11 @@ class PoolSet:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """What was selected from each pool. ``shown``: before token budgets, and with new results in front if that is requested. ``given``: digests
+    """What was selected from each pool. ``unbudgeted``: before token budgets, and with new results in front if that is requested. ``given``: digests
     of results of the session's earlier turns.
     """
 
     pools: PoolSet
     selections: tuple[Selection, ...]
-    shown: tuple[Selection, ...]
+    unbudgeted: tuple[Selection, ...]
     given: frozenset[bytes] = frozenset()

@@ -12,7 +12,7 @@ from vecsieve.proxy.search.pools.source import Source
 from vecsieve.proxy.search.pools.values import Planned, Selected
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.selection.values import Selection
-from vecsieve.proxy.telemetry.labels import OwnRead
+from vecsieve.proxy.telemetry.labels import ReadKind
 
 Fetch = Callable[[bytes], Awaitable[bytes]]
 
@@ -34,7 +34,7 @@ class Run:
         reply_bytes: int | None = None,
         look: SendVectorFetch | None = None,
     ) -> bytes:
-        async def send(body: bytes, *, further: OwnRead | None = None) -> bytes:
+        async def send(body: bytes, *, further: ReadKind | None = None) -> bytes:
             return await fetch(body)
 
         self._source = source = searcher.source(self.planned, send, look=look)
@@ -42,7 +42,7 @@ class Run:
         return (await searcher.answer(source, self._selected)).body
 
     def plain(self, searcher: Searcher) -> bytes:
-        async def silent(body: bytes, *, further: OwnRead | None = None) -> bytes:
+        async def silent(body: bytes, *, further: ReadKind | None = None) -> bytes:
             raise AssertionError("a plain answer is made of what was fetched")
 
         return searcher.plain(searcher.source(self.planned, silent) if self._source is None else self._source)

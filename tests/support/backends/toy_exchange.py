@@ -20,7 +20,7 @@ from vecsieve.proxy.admin.recent import Observed, Recent
 from vecsieve.proxy.runtime.lifecycle import Board
 from vecsieve.proxy.runtime.loop import LongWork
 from vecsieve.proxy.runtime.memory import MemoryGuard
-from vecsieve.proxy.search.budgets import Egress, OwnReads
+from vecsieve.proxy.search.budgets import Egress, ReadBudget
 from vecsieve.proxy.search.collections.learned import Learned
 from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.collections.texts import CollectionTexts
@@ -31,7 +31,7 @@ from vecsieve.proxy.search.exchange import Shadow, VectorFetcher
 from vecsieve.proxy.search.fetch import Depths
 from vecsieve.proxy.search.governor import Governor, Grant
 from vecsieve.proxy.search.hedge import AttemptTimeout, Fits, Gate, Replays
-from vecsieve.proxy.search.limits import Admission, Breaker, HeldBytes
+from vecsieve.proxy.search.limits import Admission, Breaker, BytesInFlight
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy, Rules, RulesInForce
 from vecsieve.proxy.search.pools.source import Source
 from vecsieve.proxy.search.service import ProcessServices, SearchService
@@ -153,7 +153,7 @@ def toys(
     """Fresh ones. ``other``: members of ProcessServices."""
     clock, registry, timers = ManualClock(100.0), CollectorRegistry(), Timers()
     metrics = Metrics(registry, backend="qdrant")
-    own = OwnReads(own_reads_share, metrics=metrics, clock=clock)
+    reads = ReadBudget(own_reads_share, metrics=metrics, clock=clock)
     recorder, turns = RequestRecorder(metrics, log=lambda _: None, clock=clock), calm()
     shared: dict[str, Any] = {
         "backend": "toy",
@@ -167,17 +167,17 @@ def toys(
         "texts": CollectionTexts(),
         "features": None,
         "depths": Depths(),
-        "vector_fetcher": VectorFetcher(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock),
+        "vector_fetcher": VectorFetcher(Breaker(clock, jitter=lambda _: 0.0), reads, metrics, clock),
         "shadow": Shadow(recorder=recorder, limit=4),
         "canary": Canary(Board(0), metrics, has_members=False),
         "work": LongWork(),
         "bounds": Bounds(searches=128, parts=parts, nesting=4),
         "governor": Governor(
             learned=Learned(clock),
-            held=HeldBytes(held_bytes, reply_bytes=reply_bytes, clock=clock),
+            bytes_in_flight=BytesInFlight(held_bytes, reply_bytes=reply_bytes, clock=clock),
             breaker=Breaker(clock, jitter=lambda _: 0.0),
             replays=Replays(in_flight),
-            own=own,
+            reads=reads,
             egress=Egress(budget_bytes, now=clock),
             attempt_timeout=AttemptTimeout(longest_seconds=5.0, clock=clock),
             metrics=metrics,

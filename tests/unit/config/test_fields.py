@@ -64,7 +64,7 @@ def test_the_model_of_a_choice_is_found() -> None:
         (RuleSettings, "policy", "a mapping"),
     ],
 )
-def test_what_is_wanted_follows_from_the_type(model: type[Settings], name: str, phrase: str) -> None:
+def test_what_is_requested_follows_from_the_type(model: type[Settings], name: str, phrase: str) -> None:
     assert expected_of(members(model)[name]) == phrase
 
 

@@ -215,7 +215,7 @@ def test_a_batch_of_another_shape_is_left_alone(body: bytes, reason: Reason) -> 
     assert refusal("query_batch", body) is reason
 
 
-def test_one_count_is_wanted_for_each_search() -> None:
+def test_one_count_is_requested_for_each_search() -> None:
     with pytest.raises(ValueError, match="zip"):
         widened("query", b'{"query":[1]}', 20, 20)
 

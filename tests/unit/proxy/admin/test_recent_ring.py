@@ -29,7 +29,7 @@ def test_the_newest_comes_first_with_its_number_and_time() -> None:
     assert found == [(1001234 * PLACES + 3, 1001.234), (1000000 * PLACES + 3, 1000.0)]
 
 
-def test_nothing_is_held_where_nothing_is_wanted() -> None:
+def test_nothing_is_held_where_nothing_is_requested() -> None:
     recent = Recent(0, now=lambda: 0.0)
     recent.add(search())
     assert recent.newest() == []

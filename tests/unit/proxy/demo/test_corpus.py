@@ -219,7 +219,7 @@ def test_a_number_or_the_most_telling_words_choose(query: str, index: int) -> No
 
 
 @pytest.mark.parametrize("number", ["0", "6", "-1", "+99", "123456789012345678901234567890"])
-def test_an_unknown_number_is_an_error_that_says_what_is_wanted_and_lists_the_questions(number: str) -> None:
+def test_an_unknown_number_is_an_error_that_says_what_is_requested_and_lists_the_questions(number: str) -> None:
     with pytest.raises(UnknownQuestionError) as caught:
         choose(QUESTIONS, number)
     message = str(caught.value)

@@ -79,7 +79,7 @@ async def test_a_collection_that_cannot_exist_is_not_remembered() -> None:
             seen = await query(proxy.port, search(collection=f"{number}" + "x" * LONGEST_NAME))
             assert (seen.code, seen.details) == (grpc.StatusCode.INVALID_ARGUMENT, "too long")
         assert len(database.calls) == 3
-        assert len(proxy.process._services.governor.own._held) == 0
+        assert len(proxy.process._services.governor.reads._collections) == 0
 
 
 async def test_a_method_whose_name_is_longer_than_any_is_refused() -> None:

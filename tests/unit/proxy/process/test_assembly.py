@@ -17,7 +17,7 @@ from vecsieve.proxy.http.pools import Census
 from vecsieve.proxy.process.levels import Levels
 from vecsieve.proxy.runtime.lifecycle import Board
 from vecsieve.proxy.search.context.canary import Canary
-from vecsieve.proxy.search.limits import Admission, HeldBytes
+from vecsieve.proxy.search.limits import Admission, BytesInFlight
 from vecsieve.proxy.telemetry.labels import CanaryState, Origin
 from vecsieve.proxy.telemetry.log import Ended
 from vecsieve.proxy.telemetry.metrics import Metrics
@@ -54,7 +54,7 @@ class Held:
         self.feed = Feed(now=lambda: 0.0, dropped=lambda _sink, _count: None)
         self.board = Board(2)
         self.canary = Canary(self.board, metrics, has_members=True)
-        self.bytes_in_flight, self.clients = HeldBytes(1 << 20, reply_bytes=1 << 20, clock=ManualClock()), 0
+        self.bytes_in_flight, self.clients = BytesInFlight(1 << 20, reply_bytes=1 << 20, clock=ManualClock()), 0
         self.levels = Levels(
             metrics,
             self.recorder,

@@ -20,19 +20,19 @@ from vecsieve.proxy.search.budgets import (
     RISE_SECONDS,
     SLOT_SECONDS,
     SLOTS,
-    OwnReads,
+    ReadBudget,
 )
 from vecsieve.proxy.search.errors import RejectedReplyError
-from vecsieve.proxy.telemetry.labels import OwnRead, Withheld
+from vecsieve.proxy.telemetry.labels import ReadKind, Withheld
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 OTHER = replace(OPERATION, collection="other")
 MINUTE = SLOT_SECONDS * SLOTS
 
 
-def has(own: OwnReads, reads: int = 1, *, is_repeat: bool = False) -> bool:
+def has(budget: ReadBudget, reads: int = 1, *, is_repeat: bool = False) -> bool:
     """Whether so many reads can be held."""
-    held = own.hold(OPERATION, reads, is_repeat=is_repeat)
+    held = budget.hold(OPERATION, reads, is_repeat=is_repeat)
     if held is not None:
         held.release()
     return held is not None
@@ -49,123 +49,125 @@ def registry() -> CollectorRegistry:
 
 
 @pytest.fixture
-def own(clock: ManualClock, registry: CollectorRegistry) -> OwnReads:
-    return OwnReads(0.1, metrics=Metrics(registry, backend="qdrant"), clock=clock)
+def budget(clock: ManualClock, registry: CollectorRegistry) -> ReadBudget:
+    return ReadBudget(0.1, metrics=Metrics(registry, backend="qdrant"), clock=clock)
 
 
-def taken(own: OwnReads, kind: OwnRead = OwnRead.GROW, *, most: int = 100) -> int:
+def taken(budget: ReadBudget, kind: ReadKind = ReadKind.GROW, *, most: int = 100) -> int:
     """How many are granted in a row."""
-    return next((count for count in range(most) if not own.take(OPERATION, kind)), most)
+    return next((count for count in range(most) if not budget.take(OPERATION, kind)), most)
 
 
-def test_the_first_search_of_a_collection_may_be_grown(own: OwnReads) -> None:
-    own.asked(OPERATION)
-    assert taken(own) == FREE
+def test_the_first_search_of_a_collection_may_be_grown(budget: ReadBudget) -> None:
+    budget.count(OPERATION)
+    assert taken(budget) == FREE
 
 
-def test_the_budget_is_a_share_of_what_clients_read_in_the_last_minute(own: OwnReads, clock: ManualClock) -> None:
-    own.asked(OPERATION, 90)
-    assert taken(own) == 9 + FREE
-    assert taken(own) == 0
+def test_the_budget_is_a_share_of_what_clients_read_in_the_last_minute(budget: ReadBudget, clock: ManualClock) -> None:
+    budget.count(OPERATION, 90)
+    assert taken(budget) == 9 + FREE
+    assert taken(budget) == 0
     clock.advance(MINUTE)
-    assert taken(own) == FREE
+    assert taken(budget) == FREE
 
 
-def test_a_batch_costs_as_many_reads_as_it_has_searches(own: OwnReads) -> None:
-    own.asked(OPERATION, 90)
-    assert not own.take(OPERATION, OwnRead.GROW, 11)
-    assert own.take(OPERATION, OwnRead.GROW, 10)
+def test_a_batch_costs_as_many_reads_as_it_has_searches(budget: ReadBudget) -> None:
+    budget.count(OPERATION, 90)
+    assert not budget.take(OPERATION, ReadKind.GROW, 11)
+    assert budget.take(OPERATION, ReadKind.GROW, 10)
 
 
-def test_collections_have_budgets_of_their_own(own: OwnReads) -> None:
-    own.asked(OPERATION, 10)
-    assert taken(own) == 2
-    assert own.take(OTHER, OwnRead.GROW)
+def test_collections_have_budgets_of_their_own(budget: ReadBudget) -> None:
+    budget.count(OPERATION, 10)
+    assert taken(budget) == 2
+    assert budget.take(OTHER, ReadKind.GROW)
 
 
-def test_what_is_granted_and_what_is_not_are_counted(own: OwnReads, registry: CollectorRegistry) -> None:
-    assert own.take(OPERATION, OwnRead.GROW)
-    assert not own.take(OPERATION, OwnRead.RECALL)
-    own.refused(OPERATION.collection)
-    assert not own.take(OPERATION, OwnRead.SHADOW)
+def test_what_is_granted_and_what_is_not_are_counted(budget: ReadBudget, registry: CollectorRegistry) -> None:
+    assert budget.take(OPERATION, ReadKind.GROW)
+    assert not budget.take(OPERATION, ReadKind.RECALL)
+    budget.refused(OPERATION.collection)
+    assert not budget.take(OPERATION, ReadKind.SHADOW)
     assert value(registry, "own_reads_total", kind="grow") == 1
     assert value(registry, "own_reads_total", kind="recall") == 0
     assert value(registry, "own_reads_withheld_total", reason=Withheld.BUDGET) == 1
     assert value(registry, "own_reads_withheld_total", reason=Withheld.REFUSED) == 1
 
 
-def test_asking_whether_one_would_be_granted_counts_nothing(own: OwnReads, registry: CollectorRegistry) -> None:
-    assert has(own)
-    assert not has(own, FREE + 1)
+def test_asking_whether_one_would_be_granted_counts_nothing(budget: ReadBudget, registry: CollectorRegistry) -> None:
+    assert has(budget)
+    assert not has(budget, FREE + 1)
     assert value(registry, "own_reads_withheld_total", reason=Withheld.BUDGET) == 0
-    assert taken(own) == FREE
+    assert taken(budget) == FREE
 
 
-def test_what_was_granted_and_not_sent_is_granted_again(own: OwnReads) -> None:
-    assert taken(own) == FREE
-    own.give_back(OPERATION)
-    assert taken(own) == 1
+def test_what_was_granted_and_not_sent_is_granted_again(budget: ReadBudget) -> None:
+    assert taken(budget) == FREE
+    budget.give_back(OPERATION)
+    assert taken(budget) == 1
 
 
 def test_a_repeated_request_may_reserve_reads_beyond_the_budget_for_what_memory_lacks(
-    own: OwnReads, registry: CollectorRegistry
+    budget: ReadBudget, registry: CollectorRegistry
 ) -> None:
-    assert taken(own) == FREE
-    assert not has(own)
-    assert own.hold(OPERATION) is None
-    held = [own.hold(OPERATION, is_repeat=True) for _ in range(REPEATED)]
+    assert taken(budget) == FREE
+    assert not has(budget)
+    assert budget.hold(OPERATION) is None
+    held = [budget.hold(OPERATION, is_repeat=True) for _ in range(REPEATED)]
     assert all(each is not None and each.is_beyond for each in held)
-    assert not has(own, is_repeat=True)
-    assert own.hold(OPERATION, is_repeat=True) is None
-    own.grant(OPERATION, OwnRead.RECALL, 1, held=held[0], is_paged=False)
+    assert not has(budget, is_repeat=True)
+    assert budget.hold(OPERATION, is_repeat=True) is None
+    budget.grant(OPERATION, ReadKind.RECALL, 1, reserved=held[0], is_paged=False)
     assert value(registry, "own_reads_total", kind="recall") == 1
-    assert not has(own, is_repeat=True), "it was spent"
+    assert not has(budget, is_repeat=True), "it was spent"
     assert held[1] is not None
     held[1].release()
-    assert has(own, is_repeat=True)
+    assert has(budget, is_repeat=True)
 
 
-def test_what_is_reserved_beyond_the_budget_grows_no_pool(own: OwnReads) -> None:
-    assert taken(own) == FREE
-    held = own.hold(OPERATION, is_repeat=True)
+def test_what_is_reserved_beyond_the_budget_grows_no_pool(budget: ReadBudget) -> None:
+    assert taken(budget) == FREE
+    held = budget.hold(OPERATION, is_repeat=True)
     with pytest.raises(RejectedReplyError):
-        own.grant(OPERATION, OwnRead.GROW, 1, held=held, is_paged=False)
+        budget.grant(OPERATION, ReadKind.GROW, 1, reserved=held, is_paged=False)
 
 
-def test_after_a_refusal_no_request_exceeds_the_budget(own: OwnReads, clock: ManualClock) -> None:
-    own.refused(OPERATION.collection)
+def test_after_a_refusal_no_request_exceeds_the_budget(budget: ReadBudget, clock: ManualClock) -> None:
+    budget.refused(OPERATION.collection)
     clock.advance(QUIET_SECONDS + RISE_SECONDS / 2)
-    assert own.hold(OPERATION, is_repeat=True) is None
+    assert budget.hold(OPERATION, is_repeat=True) is None
 
 
-@pytest.mark.parametrize("kind", [OwnRead.SHADOW, OwnRead.LOOKUP])
+@pytest.mark.parametrize("kind", [ReadKind.SHADOW, ReadKind.LOOKUP])
 def test_what_a_setting_asks_for_by_name_is_bounded_by_refusals_alone(
-    own: OwnReads, clock: ManualClock, kind: OwnRead
+    budget: ReadBudget, clock: ManualClock, kind: ReadKind
 ) -> None:
-    assert taken(own, kind) == 100
-    own.refused(OPERATION.collection)
-    assert taken(own, kind) == 0
+    assert taken(budget, kind) == 100
+    budget.refused(OPERATION.collection)
+    assert taken(budget, kind) == 0
     clock.advance(QUIET_SECONDS + RISE_SECONDS / 2)
-    own.asked(OPERATION, 10)
-    assert taken(own, kind) == 5
+    budget.count(OPERATION, 10)
+    assert taken(budget, kind) == 5
 
 
-def test_a_replay_is_never_withheld_but_too_many_end_the_widening(own: OwnReads) -> None:
+def test_a_replay_is_never_withheld_but_too_many_end_the_widening(budget: ReadBudget) -> None:
     for _ in range(FREE + OVERDRAFT):
-        own.spend(OPERATION, OwnRead.REPLAY)
-        assert not own.is_overdrawn(OPERATION)
-    own.spend(OPERATION, OwnRead.REPLAY)
-    assert own.is_overdrawn(OPERATION)
-    own.asked(OPERATION, 10)
-    assert not own.is_overdrawn(OPERATION)
+        budget.spend(OPERATION, ReadKind.REPLAY)
+        assert not budget.is_overdrawn(OPERATION)
+    budget.spend(OPERATION, ReadKind.REPLAY)
+    assert budget.is_overdrawn(OPERATION)
+    budget.count(OPERATION, 10)
+    assert not budget.is_overdrawn(OPERATION)
 
 
-def test_after_a_refusal_nothing_is_sent_for_a_minute_then_little_then_more(own: OwnReads, clock: ManualClock) -> None:
-    own.refused(OPERATION.collection)
+def test_after_a_refusal_nothing_is_sent_for_a_minute_then_little_then_more(
+    budget: ReadBudget, clock: ManualClock
+) -> None:
+    budget.refused(OPERATION.collection)
     granted = []
     for _ in range(12):
-        own.asked(OPERATION, 600)
-        granted.append((own.is_quiet(OPERATION), taken(own)))
+        budget.count(OPERATION, 600)
+        granted.append((budget.is_quiet(OPERATION), taken(budget)))
         clock.advance(MINUTE)
     assert granted[0] == (True, 0)
     assert granted[1] == (False, 0)
@@ -173,33 +175,33 @@ def test_after_a_refusal_nothing_is_sent_for_a_minute_then_little_then_more(own:
     assert not any(quiet for quiet, _ in granted[1:])
 
 
-def test_a_refusal_on_the_way_up_begins_anew(own: OwnReads, clock: ManualClock) -> None:
-    own.refused(OPERATION.collection)
+def test_a_refusal_on_the_way_up_begins_anew(budget: ReadBudget, clock: ManualClock) -> None:
+    budget.refused(OPERATION.collection)
     clock.advance(QUIET_SECONDS + RISE_SECONDS)
-    own.asked(OPERATION, 100)
-    assert own.take(OPERATION, OwnRead.GROW)
-    own.refused(OPERATION.collection)
-    assert (own.is_quiet(OPERATION), taken(own)) == (True, 0)
+    budget.count(OPERATION, 100)
+    assert budget.take(OPERATION, ReadKind.GROW)
+    budget.refused(OPERATION.collection)
+    assert (budget.is_quiet(OPERATION), taken(budget)) == (True, 0)
 
 
 def test_a_refusal_whose_collection_cannot_be_told_ends_reads_of_ours_and_no_widening(
-    own: OwnReads, clock: ManualClock
+    budget: ReadBudget, clock: ManualClock
 ) -> None:
-    own.refused("")
-    assert not own.is_quiet(OPERATION)
-    assert taken(own) == 0
-    assert not own.take(OTHER, OwnRead.SHADOW)
+    budget.refused("")
+    assert not budget.is_quiet(OPERATION)
+    assert taken(budget) == 0
+    assert not budget.take(OTHER, ReadKind.SHADOW)
     clock.advance(QUIET_SECONDS + RISE_SECONDS)
-    assert taken(own) == FREE
+    assert taken(budget) == FREE
 
 
 def test_only_so_many_collections_are_remembered(clock: ManualClock) -> None:
-    own = OwnReads(0.1, metrics=Metrics(CollectorRegistry(), backend="qdrant"), clock=clock, entries=2)
+    budget = ReadBudget(0.1, metrics=Metrics(CollectorRegistry(), backend="qdrant"), clock=clock, entries=2)
     for name in ("a", "b", "a", "c"):
-        own.asked(replace(OPERATION, collection=name))
-    assert len(own) == 2
-    own.refused("a")
-    assert own.is_quiet(replace(OPERATION, collection="a"))
+        budget.count(replace(OPERATION, collection=name))
+    assert len(budget) == 2
+    budget.refused("a")
+    assert budget.is_quiet(replace(OPERATION, collection="a"))
 
 
 @given(
@@ -209,20 +211,20 @@ def test_only_so_many_collections_are_remembered(clock: ManualClock) -> None:
 def test_in_any_minute_ours_are_at_most_one_more_than_the_share(share: float, steps: list[tuple[str, int]]) -> None:
     """Over any window of the last minute's slots, granted reads never pass the share of the clients' reads by more than one."""
     clock = ManualClock(500.0)
-    own = OwnReads(share, metrics=Metrics(CollectorRegistry(), backend="qdrant"), clock=clock)
+    budget = ReadBudget(share, metrics=Metrics(CollectorRegistry(), backend="qdrant"), clock=clock)
     clients: list[tuple[int, int]] = []
     granted: list[tuple[int, int]] = []
     for what, number in steps:
         slot = int(clock() / SLOT_SECONDS)
         if what == "ask":
-            own.asked(OPERATION, number)
+            budget.count(OPERATION, number)
             clients.append((slot, number))
-        elif what == "take" and own.take(OPERATION, OwnRead.GROW, number):
+        elif what == "take" and budget.take(OPERATION, ReadKind.GROW, number):
             granted.append((slot, number))
         elif what == "wait":
             clock.advance(float(number))
         elif what == "refuse" and number == 1:
-            own.refused(OPERATION.collection)
+            budget.refused(OPERATION.collection)
         recent = int(clock() / SLOT_SECONDS) - SLOTS
         theirs = sum(count for at, count in clients if at > recent)
         if what == "take":

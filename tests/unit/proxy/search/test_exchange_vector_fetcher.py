@@ -12,7 +12,7 @@ from support.backends.toy_exchange import grant, toys
 from support.deploy.expositions import value
 from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Lookup, Question
-from vecsieve.proxy.search.budgets import QUIET_SECONDS, OwnReads
+from vecsieve.proxy.search.budgets import QUIET_SECONDS, ReadBudget
 from vecsieve.proxy.search.errors import LookupFailedError, LostReplyError, RefusedReplyError
 from vecsieve.proxy.search.exchange import VectorFetcher
 from vecsieve.proxy.search.governor import Grant
@@ -58,8 +58,8 @@ def registry() -> CollectorRegistry:
 @pytest.fixture
 def vector_fetcher(clock: ManualClock, registry: CollectorRegistry) -> VectorFetcher:
     metrics = Metrics(registry, backend="pinecone")
-    own = OwnReads(0.1, metrics=metrics, clock=clock)
-    return VectorFetcher(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock)
+    reads = ReadBudget(0.1, metrics=metrics, clock=clock)
+    return VectorFetcher(Breaker(clock, jitter=lambda _: 0.0), reads, metrics, clock)
 
 
 def timed(registry: CollectorRegistry) -> float:
@@ -156,8 +156,8 @@ async def test_a_lookup_refused_for_want_of_quota_is_the_last_for_a_while(
 ) -> None:
     transport = Transport(clock, RefusedReplyError(429, b"quota", is_server_error=False, may_be_size=False))
     assert await failure(vector_fetcher, transport, granted(vector_fetcher)) is VectorFetchOutcome.STATUS
-    assert vector_fetcher.own.is_quiet(OPERATION)
+    assert vector_fetcher.reads.is_quiet(OPERATION)
     assert await failure(vector_fetcher, transport, granted(vector_fetcher)) is VectorFetchOutcome.WITHHELD
     assert len(transport.seconds) == 1
     clock.advance(QUIET_SECONDS)
-    assert not vector_fetcher.own.is_quiet(OPERATION)
+    assert not vector_fetcher.reads.is_quiet(OPERATION)

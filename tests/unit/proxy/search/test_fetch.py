@@ -63,15 +63,15 @@ def test_a_number_the_client_named_is_used_as_it_is_and_does_not_grow() -> None:
 
 
 def test_where_it_is_known_how_many_will_do_a_pool_grows_to_that_step() -> None:
-    assert [grown_fetch_k(50, policy=policy(), cap=None, wanted=wanted) for wanted in (40, 71, 190, 999)] == [
+    assert [grown_fetch_k(50, policy=policy(), cap=None, needed=wanted) for wanted in (40, 71, 190, 999)] == [
         50,
         80,
         200,
         256,
     ]
-    assert grown_fetch_k(50, policy=policy(), cap=70, wanted=71) == 70
-    assert grown_fetch_k(33, policy=policy(exact=33), cap=None, wanted=71) == 33
-    assert [grown_page_fetch_k(50, policy=policy(), cap=None, wanted=wanted) for wanted in (40, 71, 9999)] == [
+    assert grown_fetch_k(50, policy=policy(), cap=70, needed=71) == 70
+    assert grown_fetch_k(33, policy=policy(exact=33), cap=None, needed=71) == 33
+    assert [grown_page_fetch_k(50, policy=policy(), cap=None, needed=wanted) for wanted in (40, 71, 9999)] == [
         50,
         100,
         1000,
@@ -128,7 +128,7 @@ def test_the_steps_are_those_of_the_measurements_and_go_on_by_decades() -> None:
 
 
 @given(wanted=st.integers(1, 10**9))
-def test_a_step_holds_what_is_wanted_with_little_waste(wanted: int) -> None:
+def test_a_step_holds_what_is_requested_with_little_waste(wanted: int) -> None:
     """Invariant: bucket(w) is the smallest step >= w, and steps lie at most a third apart from five on."""
     step = bucket(wanted)
     assert step >= wanted

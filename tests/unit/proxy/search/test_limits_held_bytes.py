@@ -11,18 +11,18 @@ from vecsieve.proxy.search.limits import (
     LEARNED_SECONDS,
     PAYLOAD_BYTES,
     TEXT_NUMBER_BYTES,
-    HeldBytes,
+    BytesInFlight,
     Hold,
 )
 
 ONE, OTHER = (Operation(backend="toy", name="query", collection=name) for name in ("one", "other"))
 
 
-def held_bytes(limit: int, clock: ManualClock | None = None) -> HeldBytes:
-    return HeldBytes(limit, reply_bytes=1 << 24, clock=ManualClock() if clock is None else clock)
+def held_bytes(limit: int, clock: ManualClock | None = None) -> BytesInFlight:
+    return BytesInFlight(limit, reply_bytes=1 << 24, clock=ManualClock() if clock is None else clock)
 
 
-def taken(held: HeldBytes, operation: Operation, *sizes: int | None) -> Hold:
+def taken(held: BytesInFlight, operation: Operation, *sizes: int | None) -> Hold:
     hold = held.hold(sizes, held.candidate_bytes(operation, vector_bytes=None))
     assert hold is not None
     return hold

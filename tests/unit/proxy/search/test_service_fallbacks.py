@@ -181,7 +181,7 @@ async def test_a_measurement_is_reported_as_shadows_and_sends_nothing_of_the_cli
 
 
 @pytest.mark.parametrize("keep", [0, 2])
-async def test_searches_are_remembered_where_that_is_wanted(keep: int) -> None:
+async def test_searches_are_remembered_where_that_is_requested(keep: int) -> None:
     around = toys(keep=keep)
     for _ in range(3):
         await answered(around, ToyExchange())

@@ -14,7 +14,7 @@ from vecsieve.proxy.search.budgets import FREE, OVERDRAFT
 from vecsieve.proxy.search.errors import LostReplyError
 from vecsieve.proxy.search.hedge import Fits
 from vecsieve.proxy.search.limits import CONSECUTIVE, OPEN_SECONDS
-from vecsieve.proxy.telemetry.labels import AttemptKind, BreakerState, FailOpen, Outcome, OwnRead
+from vecsieve.proxy.telemetry.labels import AttemptKind, BreakerState, FailOpen, Outcome, ReadKind
 
 
 @pytest.mark.parametrize(("client", "seconds"), [(None, 5.0), (1.0, 1.0), (60.0, 5.0)])
@@ -55,7 +55,7 @@ async def test_a_late_widened_request_is_joined_by_the_original_and_the_first_an
     answer, report = await task
     assert (answer, exchange.originals) == (OWN, [AttemptKind.HEDGE])
     assert (report.outcome, report.fail_open, report.hedged) == (Outcome.FAIL_OPEN, FailOpen.OVERFETCH_TIMEOUT, True)
-    assert around.services.governor.held.total == 0
+    assert around.services.governor.bytes_in_flight.total == 0
     assert around.services.governor.breaker.state is BreakerState.CLOSED
     assert around.count("own_reads_total", kind="hedge") == 1
 
@@ -78,7 +78,7 @@ async def test_while_the_pace_is_unknown_no_more_searches_are_widened_than_can_b
 async def test_without_room_in_the_budget_the_original_waits_for_the_last_moment_and_the_breaker_hears_of_it() -> None:
     around = toys(own_reads_share=0.0)
     await answered(around, ToyExchange())
-    around.services.governor.own.spend(OPERATION, OwnRead.GROW)
+    around.services.governor.reads.spend(OPERATION, ReadKind.GROW)
     exchange = Silent()
     task = asyncio.create_task(around.service.best_answer(exchange, prepared(around, exchange)))
     await settle()
@@ -99,5 +99,5 @@ async def test_a_client_that_went_away_has_shown_its_patience() -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert around.services.governor.attempt_timeout.of(OPERATION).times(None)[1] == 1.0
-    assert around.services.governor.held.total == 0
-    assert around.services.governor.own.hold(OPERATION) is not None, "what was reserved is free again"
+    assert around.services.governor.bytes_in_flight.total == 0
+    assert around.services.governor.reads.hold(OPERATION) is not None, "what was reserved is free again"

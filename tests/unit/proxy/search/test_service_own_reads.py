@@ -14,7 +14,7 @@ from vecsieve.proxy.search.budgets import FREE, OVERDRAFT
 from vecsieve.proxy.search.errors import LostReplyError
 from vecsieve.proxy.search.hedge import Gate
 from vecsieve.proxy.search.searcher import PAGE_ROUNDS
-from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, FailOpen, Outcome, OwnRead
+from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, FailOpen, Outcome, ReadKind
 
 
 async def test_a_quota_that_is_spent_while_growing_leaves_the_pool_that_is_there() -> None:
@@ -68,7 +68,7 @@ HUNGRY = json.dumps([[[1.0, *[0.0] * 129, 1.0]] * 24]).encode()  # copies of one
 
 async def test_a_pool_is_grown_within_the_budget_alone_and_the_first_answer_stands() -> None:
     around = toys(own_reads_share=0.0)
-    assert around.services.governor.own.take(OPERATION, OwnRead.GROW, FREE)
+    assert around.services.governor.reads.take(OPERATION, ReadKind.GROW, FREE)
     sent = []
     for _ in range(3):
         exchange = ToyExchange(answering=lambda _: HUNGRY)
@@ -93,7 +93,7 @@ async def test_a_refusal_for_want_of_quota_inside_a_success_is_answered_as_it_is
     answer, report = await answered(around, exchange)
     assert (answer.body, report.fail_open, report.figures) == (OUT_OF_QUOTA, FailOpen.OVERFETCH_STATUS, ())
     assert exchange.originals == []
-    assert around.services.governor.own.is_quiet(OPERATION)
+    assert around.services.governor.reads.is_quiet(OPERATION)
 
 
 @pytest.mark.parametrize("refusal", [refused(TOO_MANY), OUT_OF_QUOTA])
@@ -151,7 +151,7 @@ async def test_a_page_read_by_its_offset_is_always_whole_and_the_next_one_costs_
 async def test_after_a_refusal_not_even_a_page_read_by_its_offset_goes_over_the_budget() -> None:
     around = toys(own_reads_share=0.0)
     around.services.governor.attempt_timeout.of(OPERATION).late.append(False)
-    around.services.governor.own.refused("")
+    around.services.governor.reads.refused("")
     exchange = ToyExchange(plain=b'[{"k": 4, "offset": 0}]', answering=lambda _: HUNGRY)
     await answered(around, exchange)
     assert len(exchange.sent) == 1

@@ -44,19 +44,19 @@ async def test_where_the_replies_of_others_fill_the_room_a_search_passes_through
     assert (answer, report.fail_open, fresh.sent) == (OWN, FailOpen.OVERLOAD, [])
     arrived.set()
     assert (await first)[1].outcome is Outcome.DEDUP
-    assert made.services.governor.held.total == 0
+    assert made.services.governor.bytes_in_flight.total == 0
 
 
 async def test_a_reply_that_turns_out_not_to_fit_is_dropped_and_the_original_sent() -> None:
     made = toys(held_bytes=420_000)
     exchange = ToyExchange(answering=lambda _: bytes(500_000))
-    other = made.services.governor.held.hold((1,), CANDIDATE_BYTES)
+    other = made.services.governor.bytes_in_flight.hold((1,), CANDIDATE_BYTES)
     assert other is not None
     answer, report = await made.service.best_answer(exchange, prepared(made, exchange))
     assert (answer, report.fail_open, exchange.originals) == (OWN, FailOpen.OVERLOAD, [AttemptKind.REPLAY])
     assert made.services.governor.breaker.state is BreakerState.CLOSED
     other.release()
-    assert made.services.governor.held.total == 0
+    assert made.services.governor.bytes_in_flight.total == 0
 
 
 @pytest.mark.parametrize("end", ["answered", "lost", "refused", "cancelled", "shadow"])
@@ -68,7 +68,7 @@ async def test_however_a_search_ends_it_holds_nothing(end: str) -> None:
         async def send(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes:
             if end == "cancelled":
                 await asyncio.Event().wait()
-            assert made.services.governor.held.total > 0
+            assert made.services.governor.bytes_in_flight.total > 0
             return await ToyExchange.send(self, body, seconds=seconds, fits=fits)
 
     exchange = Stuck(answering=(lambda _: answering[end]) if end in answering else None)
@@ -78,7 +78,7 @@ async def test_however_a_search_ends_it_holds_nothing(end: str) -> None:
     await settle()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert made.services.governor.held.total == 0
+    assert made.services.governor.bytes_in_flight.total == 0
 
 
 async def test_a_request_that_is_too_much_to_be_read_is_told_before_it_is() -> None:
@@ -107,7 +107,7 @@ async def test_what_a_candidate_took_decides_how_many_fit_into_the_next_reply() 
     around = toys(reply_bytes=24 * CANDIDATE_BYTES)
     await answered(around, ToyExchange())
     assert prepared(around, ToyExchange()).planned.plan == (24,)
-    around.services.governor.held.learn(OPERATION, (1,), 2 * CANDIDATE_BYTES)
+    around.services.governor.bytes_in_flight.learn(OPERATION, (1,), 2 * CANDIDATE_BYTES)
     assert prepared(around, ToyExchange()).planned.plan == (12,)
 
 
@@ -116,7 +116,7 @@ async def test_a_pool_does_not_grow_beyond_what_a_reply_may_hold() -> None:
     exchange = ToyExchange(upstream=ToyUpstream(ranking(flooded)))
     size = len(await exchange.upstream.fetch(b"[24]"))
     around = toys(reply_bytes=26 * size // 24 + 1)
-    around.services.governor.held.learn(OPERATION, (24,), size)
+    around.services.governor.bytes_in_flight.learn(OPERATION, (24,), size)
     attempt = prepared(around, exchange)
     await around.service.best_answer(exchange, attempt)
     assert attempt.last is not None

@@ -17,7 +17,7 @@ from support.selection.policies import CLASSICAL, DEFAULT
 from support.selection.selections import selection
 from vecsieve.adapters.contract import Needs
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.search.context.repeats import digest, first_pages, held_of, renewed
+from vecsieve.proxy.search.context.repeats import digest, first_pages, renewed, retained_results
 from vecsieve.proxy.search.fetch import plan
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.searcher import Searcher
@@ -69,7 +69,7 @@ def test_what_was_shown_makes_room_for_what_is_new(
 def test_a_result_that_made_room_says_why_it_is_gone() -> None:
     whole = page([0, 1, 2, 3, 4], 3)
     found = renewed(whole, stale(5, 1), 3, DEFAULT)
-    assert found.fates.tolist() == [K, Fate.SHOWN, K, K, N]
+    assert found.fates.tolist() == [K, Fate.EARLIER, K, K, N]
     assert whole.fates.tolist() == [K, K, K, N, N], "the selection that was given is not changed"
 
 
@@ -119,7 +119,7 @@ def test_a_page_keeps_its_length_and_repeats_no_candidate(families: list[int], t
     ids=["the best", "one of two", "two of three", "nothing is new", "the whole page"],
 )
 def test_what_is_held_stays_behind_what_is_new(shown: list[int], held: list[int], keep: list[int]) -> None:
-    found = renewed(page(range(6), 3), stale(6, *shown), 3, DEFAULT, held=np.array(held, np.intp))
+    found = renewed(page(range(6), 3), stale(6, *shown), 3, DEFAULT, retained=np.array(held, np.intp))
     assert found.keep.tolist() == keep
     new = len(set(keep) - set(shown))
     assert found.wanting == 3 - len(held) - new
@@ -135,7 +135,7 @@ def held(
 ) -> list[int]:
     n = len(scores)
     whole = page(range(n), 3) if of is None else of
-    found = held_of(whole, stale(n, *given), stale(n, *repeated), np.array(scores), top_k=3, most=most)
+    found = retained_results(whole, stale(n, *given), stale(n, *repeated), np.array(scores), top_k=3, most=most)
     return [int(row) for row in found]
 
 
@@ -179,8 +179,8 @@ def test_a_page_that_holds_keeps_its_length_and_shows_the_new_first(n: int, top_
     rows = data.draw(st.sets(st.integers(0, n - 1)))
     scores = np.array(data.draw(st.lists(st.floats(-2, 2), min_size=n, max_size=n)))
     whole, most = page(range(n), top_k), data.draw(st.integers(0, top_k))
-    stay = held_of(whole, stale(n, *rows), stale(n), scores, top_k=top_k, most=most)
-    keep = renewed(whole, stale(n, *rows), top_k, DEFAULT, held=stay).keep.tolist()
+    stay = retained_results(whole, stale(n, *rows), stale(n), scores, top_k=top_k, most=most)
+    keep = renewed(whole, stale(n, *rows), top_k, DEFAULT, retained=stay).keep.tolist()
     assert len(keep) == len(set(keep)) == len(whole.keep)
     assert set(stay.tolist()) <= set(keep) & rows
     assert len(stay) <= most

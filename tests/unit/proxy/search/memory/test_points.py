@@ -185,13 +185,13 @@ def test_a_point_that_a_pool_has_twice_is_kept_once(memory: FeatureMemory) -> No
     points, rows = made.asked([0, 1, 0, 2])
     memory.learn("c", KEY, points, rows)
     assert memory.points == 3
-    once = memory.held_bytes
+    once = memory.stored_bytes
     memory.learn("c", KEY, points, rows)
-    assert memory.held_bytes == once
+    assert memory.stored_bytes == once
     assert memory.recall("c", KEY, points) is not None
     memory.forget("c")
     memory._sweep(10)
-    assert memory.points == memory.held_bytes == 0
+    assert memory.points == memory.stored_bytes == 0
 
 
 def test_without_versions_and_a_plain_score_nothing_is_recalled(memory: FeatureMemory) -> None:
@@ -294,7 +294,7 @@ def test_memory_stays_below_its_bound_and_the_longest_unused_goes_first(clock: M
     made = Collection(400)
     for start in range(0, 400, 10):
         taught(memory, made, list(range(start, start + 10)))
-        assert memory.held_bytes <= limit
+        assert memory.stored_bytes <= limit
         assert memory.points <= 60
     assert memory.evicted > 300
     assert memory.recall("c", KEY, made.asked([399, 398])[0]) is not None

@@ -47,7 +47,7 @@ def test_points_and_bytes_are_those_of_the_slots(steps: list[str], seed: int) ->
             made.drop(owner.pop(draw.choice(sorted(owner))))
         elif step == "evict":
             made.evict()
-        assert counted(made) == (made.points, made.held_bytes)
+        assert counted(made) == (made.points, made.stored_bytes)
         assert made.points == len(owner) == len(set(owner.values()))
         assert all(made.names[slot] == name for name, slot in owner.items())
 
@@ -69,9 +69,9 @@ def test_a_point_takes_its_row_its_name_and_the_rest() -> None:
     made, owner = shelf(), dict[bytes, int]()
     slot = made.take(owner, b"name")
     assert slot is not None
-    assert made.held_bytes == 2 * DIMENSION + len(b"name") + POINT_BYTES
+    assert made.stored_bytes == 2 * DIMENSION + len(b"name") + POINT_BYTES
     made.drop(owner.pop(b"name"))
-    assert made.held_bytes == made.points == 0
+    assert made.stored_bytes == made.points == 0
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 0.0])

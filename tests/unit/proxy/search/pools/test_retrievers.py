@@ -22,13 +22,13 @@ from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.runtime.loop import LongWork
-from vecsieve.proxy.search.budgets import OwnReads
+from vecsieve.proxy.search.budgets import ReadBudget
 from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.errors import RejectedReplyError
 from vecsieve.proxy.search.fetch import needs_of
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.search.pools.retrievers import FusionDivision, Retrievers, Send
-from vecsieve.proxy.telemetry.labels import FailOpen, OwnRead
+from vecsieve.proxy.telemetry.labels import FailOpen, ReadKind
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Database:
         self._lists = lists
         self._answer = answer
 
-    async def __call__(self, body: bytes, *, ending: Ending = SAME, further: OwnRead | None = None) -> bytes:
+    async def __call__(self, body: bytes, *, ending: Ending = SAME, further: ReadKind | None = None) -> bytes:
         self.sent.append((body, ending))
         if isinstance(self._answer, Exception):
             raise self._answer
@@ -73,13 +73,13 @@ class Rig:
         self.adapter = adapter = QdrantRest() if adapter is None else adapter
         scaling = Scaling(None, None, lambda _profile, _event: None)
         policy = replace(Policies(Settings()).resolve("qdrant", "c"), per_retriever=True)
-        self.own = own = OwnReads(0.0, metrics=self.metrics, clock=ManualClock())
+        self.reads = reads = ReadBudget(0.0, metrics=self.metrics, clock=ManualClock())
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         call = adapter.parse_request(operation, raw, needs_of(policy, None, known=known))
         self.widened = adapter.widen(call, [50])
         self.call, self.policy = call, policy
         self.division: FusionDivision | None = None
-        self.retrievers = Retrievers(adapter, self.metrics, scaling, LongWork(), own)
+        self.retrievers = Retrievers(adapter, self.metrics, scaling, LongWork(), reads)
 
     def fetch(self, database: Send) -> bytes:
         self.division = self.division or FusionDivision(self.retrievers, database)
@@ -227,7 +227,7 @@ class Milvus:
         self.under_way = self.most = 0
         self._lists, self._fails, self._stuck = lists, fails, stuck
 
-    async def __call__(self, body: bytes, *, ending: Ending = SAME, further: OwnRead | None = None) -> bytes:
+    async def __call__(self, body: bytes, *, ending: Ending = SAME, further: ReadKind | None = None) -> bytes:
         if ending == SAME:
             self.sent.append("whole")
             return b"the reply"
@@ -290,7 +290,7 @@ def test_lists_that_are_requests_each_are_asked_for_at_once_and_their_copies_com
 
 def test_the_further_lists_are_reads_of_ours_and_are_withheld_after_a_refusal() -> None:
     rig, milvus = hybrid_rig(), Milvus(LISTS)
-    rig.own.refused("c")
+    rig.reads.refused("c")
     assert rig.fetch(milvus) == b"the reply"
     assert milvus.sent == ["whole"]
     assert rig.count("withheld") == 1
