@@ -113,9 +113,9 @@ def _version_of(name: str) -> str:
 
 def _with_plain_flags(parameters: list[Any]) -> list[Any]:
     """A flag takes no value: typer shows `<bool>`, as if it did."""
-    for each in parameters:
-        if getattr(each, "is_flag", False):
-            each.metavar = ""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
     return parameters
 
 
@@ -281,8 +281,8 @@ def _index_ports(texts: list[str]) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts]
     ports = {port: host for port, _, host in pairs}
     if len(ports) < len(pairs) or not all(equals for _, equals, _ in pairs):
-        wanted = "PORT=HOST such as 8101=docs-abc123.svc.aped-4627-b74a.pinecone.io, each port once"
-        raise typer.BadParameter(f"--index-port: wanted {wanted}; saw {excerpt(texts)}")
+        expected = "PORT=HOST such as 8101=docs-abc123.svc.aped-4627-b74a.pinecone.io, each port once"
+        raise typer.BadParameter(f"--index-port: wanted {expected}; saw {excerpt(texts)}")
     return ports
 
 

@@ -187,7 +187,7 @@ def tools_of(places: Places) -> tuple[Tool, ...]:
             name="search",
             description="Search a collection by words or by a vector. Through VecSieve no result repeats another.",
             takes=SearchArguments,
-            call=partial(_found, places, database),
+            call=partial(_search_tool, places, database),
         ),
         Tool(
             name="analyze",
@@ -209,7 +209,7 @@ _ANALYZE = msgspec.json.Decoder(AnalyzeArguments)
 _EXPLAIN = msgspec.json.Decoder(ExplainArguments)
 
 
-async def _found(places: Places, database: DatabaseCalls, body: bytes) -> bytes:
+async def _search_tool(places: Places, database: DatabaseCalls, body: bytes) -> bytes:
     request = decoded(_SEARCH, body)
     if (request.query is None) == (request.vector is None):
         raise ToolError("wanted one of query and vector")
@@ -275,7 +275,7 @@ async def _explain(places: Places, body: bytes) -> bytes:
         raise ToolError(f"{places.admin}/explain answers with status {status}{hint}")
     try:
         explained = orjson.loads(content)
-        records = [each for each in explained["records"] if request.collection in {None, each["collection"]}]
+        records = [record for record in explained["records"] if request.collection in {None, record["collection"]}]
     except (ValueError, KeyError, TypeError):
         raise ToolError(f"{places.admin}/explain sent no valid reply: is it VecSieve's admin port?") from None
     return orjson.dumps({"keep": explained["keep"], "records": records[: request.count]})
@@ -372,13 +372,13 @@ def serve_http(server: Any, at: Address, token: bytes | None) -> None:
     import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 
-    own = TransportSecuritySettings(
+    security = TransportSecuritySettings(
         enable_dns_rebinding_protection=at.is_loopback,
         allowed_hosts=[f"{host}:*" for host in LOOPBACK],
         allowed_origins=[f"http://{host}:*" for host in LOOPBACK],
     )
     app = server.streamable_http_app(
-        streamable_http_path=PATH, transport_security=own, max_request_body_size=BODY_BYTES, max_sessions=SESSIONS
+        streamable_http_path=PATH, transport_security=security, max_request_body_size=BODY_BYTES, max_sessions=SESSIONS
     )
     family = socket.AF_INET6 if ":" in at.host else socket.AF_INET
     with binding(at.host, at.port, flag="--listen HOST:PORT"):

@@ -321,10 +321,10 @@ def serve_workers(source: Source, settings: Settings, run_loop: MAIN) -> int:
     parent_log = set_up(readable(PollingSink(), settings), level=talk.level_of(settings.log))
     descriptors.say(descriptors.claim(settings), settings)  # each worker computes the same value
     data_ports, admin_at = data_ports_of(settings), parse_address(settings.admin)
-    data = tuple(_bound(each.host, each.port, each.flag) for each in data_ports)
-    shared = tuple(replace(data_port, shared=each) for data_port, each in zip(data_ports, data, strict=True))
+    data = tuple(_bound(port.host, port.port, port.flag) for port in data_ports)
+    shared = tuple(replace(data_port, shared=listening) for data_port, listening in zip(data_ports, data, strict=True))
     admin = _bound(admin_at.host, admin_at.port, ADMIN_FLAG)
-    ports = tuple(each.getsockname()[1] for each in data)
+    ports = tuple(listening.getsockname()[1] for listening in data)
     talk.announce_ports(data_ports, ports, settings)
     talk.announce("admin", *admin.getsockname()[:2], is_text=talk.is_text(settings.log))
     introduce(settings, admin.getsockname()[:2])
@@ -350,8 +350,8 @@ def serve_workers(source: Source, settings: Settings, run_loop: MAIN) -> int:
             )
         )
     finally:
-        for each in (*data, admin):
-            each.close()
+        for listening in (*data, admin):
+            listening.close()
         parent_log.close()
 
 

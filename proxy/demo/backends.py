@@ -309,10 +309,10 @@ def _closing(at: Addresses) -> str:
     """The bytes that the proxy fetched beyond the plain answers, which Pinecone bills."""
     with closing(Host(at.admin)) as admin:
         spent, _ = admin.sent("GET", "/egress")
-    each = spent["extra_bytes"] / max(1, spent["searches"]) / 1000
+    kilobytes = spent["extra_bytes"] / max(1, spent["searches"]) / 1000
     return (
         "All answers are from the emulator, not from Pinecone's service. Pinecone meters the bytes of its answers, "
-        f"and candidates come with their vectors: over {spent['searches']} searches VecSieve fetched {each:.0f} kB a "
+        f"and candidates come with their vectors: over {spent['searches']} searches VecSieve fetched {kilobytes:.0f} kB a "
         "search more than it returned."
     )
 

@@ -63,7 +63,7 @@ DEFAULT_QUESTION = "11"  # seven of its eight results have the same text, from s
 LIMIT = 8
 PLAIN_WIDTH = 100  # columns of an output that is not a terminal
 _ROUNDS = 25  # more rounds change the medians by less than 0.1 ms, and the demo takes less than a minute
-DATABASES: Mapping[str, Database] = {each.backend: each for each in (QDRANT, PINECONE, CHROMA)}
+DATABASES: Mapping[str, Database] = {database.backend: database for database in (QDRANT, PINECONE, CHROMA)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +84,8 @@ def run(arguments: Arguments) -> int:
     keep = arguments.keep or browse
     database = DATABASES.get(arguments.backend)
     if database is None:
-        wanted = alternatives(tuple(DATABASES))
-        sys.stderr.write(f"vecsieve demo: --backend: wanted {wanted}; saw {excerpt(arguments.backend)}\n")
+        expected = alternatives(tuple(DATABASES))
+        sys.stderr.write(f"vecsieve demo: --backend: wanted {expected}; saw {excerpt(arguments.backend)}\n")
         return 2
     console = output_console(PLAIN_WIDTH)
     try:
@@ -241,7 +241,7 @@ def answers_table(corpus: Corpus, comparison: Comparison) -> Table:
 
 def legend(comparison: Comparison) -> Text:
     """Explains the signs in the table, and how repeats are counted."""
-    signs = {note.sign for side in (comparison.direct, comparison.proxied) for each in side.notes for note in each}
+    signs = {note.sign for side in (comparison.direct, comparison.proxied) for notes in side.notes for note in notes}
     lines = [f"{sign} {words}" for sign, words in _LEGEND.items() if sign in signs]
     lines.append(
         f"Repeats are counted by one fixed rule for both lists: vectors within {comparison.yardstick:.3f} of a result "
@@ -315,9 +315,12 @@ def _heading(title: str, side: Side, other: Side, moved: str) -> Text:
     """``moved``: what happened to results that are only in this list."""
     repeats = side.counts.by_either
     text = "no repeats" if repeats == 0 else f"{repeats} of {side.counts.results} repeat a result above"
-    own = (Counter(side.texts) - Counter(other.texts)).total()
+    unique = (Counter(side.texts) - Counter(other.texts)).total()
     return Text.assemble(
-        (title, "bold"), "\n", (text, "bold green" if repeats == 0 else "bold red"), f", {own} {moved}" if own else ""
+        (title, "bold"),
+        "\n",
+        (text, "bold green" if repeats == 0 else "bold red"),
+        f", {unique} {moved}" if unique else "",
     )
 
 

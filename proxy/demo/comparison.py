@@ -40,12 +40,12 @@ class Nearest:
 def nearest_earlier(vectors: Vectors) -> tuple[Nearest | None, ...]:
     """For each row of (k, d) unit vectors the nearest row above it, the first of equal ones. None for the first row."""
     distances = 1.0 - vectors @ vectors.T
-    found: list[Nearest | None] = []
+    neighbours: list[Nearest | None] = []
     for row in range(len(vectors)):
         above = distances[row, :row]
         place = int(np.argmin(above)) if row else None
-        found.append(None if place is None else Nearest(place=place, distance=max(0.0, float(above[place]))))
-    return tuple(found)
+        neighbours.append(None if place is None else Nearest(place=place, distance=max(0.0, float(above[place]))))
+    return tuple(neighbours)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +90,14 @@ def most_shared_earlier(texts: Sequence[str]) -> tuple[SharedWording | None, ...
     None for the first text, and for a text shorter than a run.
     """
     runs = [_runs(text) for text in texts]
-    found: list[SharedWording | None] = []
-    for row, own in enumerate(runs):
-        shared = [len(own & earlier) for earlier in runs[:row]]
+    wordings: list[SharedWording | None] = []
+    for row, run in enumerate(runs):
+        shared = [len(run & earlier) for earlier in runs[:row]]
         place = max(range(row), key=shared.__getitem__, default=None)
-        found.append(None if place is None or not own else SharedWording(place=place, share=shared[place] / len(own)))
-    return tuple(found)
+        wordings.append(
+            None if place is None or not run else SharedWording(place=place, share=shared[place] / len(run))
+        )
+    return tuple(wordings)
 
 
 def _runs(text: str) -> frozenset[tuple[str, ...]]:
@@ -260,15 +262,15 @@ def _stays(corpus: Corpus, above: Sequence[int], verdict: Verdict) -> Note | Non
     return Note(sign=Sign.STAYS, words=words, place=place)
 
 
-def _place(corpus: Corpus, rows: Sequence[int], wanted: int) -> int | None:
-    """The first place in ``rows`` with the text of ``wanted``."""
+def _place(corpus: Corpus, rows: Sequence[int], chunk: int) -> int | None:
+    """The first place in ``rows`` with the text of ``chunk``."""
     texts = _texts(corpus, rows)
-    text = corpus.chunks[wanted].text
+    text = corpus.chunks[chunk].text
     return texts.index(text) if text in texts else None
 
 
 def _counts(counted: Sequence[Repeat], notes: Sequence[tuple[Note, ...]]) -> Counts:
-    stay = [any(note.sign is Sign.STAYS for note in each) for each in notes]
+    stay = [any(note.sign is Sign.STAYS for note in of_result) for of_result in notes]
     return Counts(
         results=len(counted),
         by_vector=sum(repeat.by_vector is not None for repeat in counted),
@@ -325,7 +327,7 @@ class Timing:
 def summarise(comparisons: Sequence[Comparison]) -> Summary:
     direct = [comparison.direct.counts for comparison in comparisons]
     proxied = [comparison.proxied.counts for comparison in comparisons]
-    notes = [note for comparison in comparisons for each in comparison.direct.notes for note in each]
+    notes = [note for comparison in comparisons for of_result in comparison.direct.notes for note in of_result]
 
     def both(of: Callable[[Counts], int]) -> tuple[int, int]:
         return sum(map(of, direct)), sum(map(of, proxied))
@@ -355,16 +357,16 @@ def _word_for_word(side: Side) -> int:
 
 def _doubtful(comparisons: Sequence[Comparison]) -> tuple[Doubtful, ...]:
     """A pair that several questions have counts by its smallest similarity."""
-    found: dict[tuple[int, int], Doubtful] = {}
+    pairs: dict[tuple[int, int], Doubtful] = {}
     for side in (comparison.direct for comparison in comparisons):
         for row, notes in zip(side.rows, side.notes, strict=True):
             for note in notes:
                 if note.link in DOUBTFUL:
                     pair = Doubtful(row=row, above=side.rows[note.place], note=note)
-                    known = found.setdefault((pair.row, pair.above), pair)
+                    known = pairs.setdefault((pair.row, pair.above), pair)
                     if note.similarity < known.note.similarity:
-                        found[pair.row, pair.above] = pair
-    return tuple(sorted(found.values(), key=lambda pair: (pair.note.similarity, pair.row, pair.above)))
+                        pairs[pair.row, pair.above] = pair
+    return tuple(sorted(pairs.values(), key=lambda pair: (pair.note.similarity, pair.row, pair.above)))
 
 
 def timing(pairs: Sequence[tuple[Answer, Answer]]) -> Timing:

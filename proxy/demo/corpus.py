@@ -126,15 +126,15 @@ def choose(questions: Sequence[str], query: str) -> Choice:
 
 
 def _by_words(questions: Sequence[str], text: str) -> Choice:
-    wanted = _words(text)
+    words = _words(text)
     bags = [_words(question) for question in questions]
     weights = _idf(bags)
     # sorted(): a sum of floats depends on the order, and a set has none.
-    overlaps = [sum(weights[word] for word in sorted(wanted & bag)) for bag in bags]
+    overlaps = [sum(weights[word] for word in sorted(words & bag)) for bag in bags]
     best = max(range(len(questions)), key=overlaps.__getitem__, default=None)
     if best is None or overlaps[best] == 0.0:
         raise UnknownQuestionError(_listing(questions, f"no listed question shares a significant word with {text!r}"))
-    if wanted == bags[best]:
+    if words == bags[best]:
         return Choice(index=best)
     remark = (
         "The demo ships no embedding model, so it cannot embed your text: "

@@ -83,7 +83,7 @@ def fronted(engine: str, *, backend: str, is_kept: bool = False) -> Iterator[Add
     Raises ChildFailedError.
     """
     usual = (str(Settings().listen), str(Settings().admin))
-    listen, admin = (each if is_kept and is_free(each) else ANY_PORT for each in usual)
+    listen, admin = (address if is_kept and is_free(address) else ANY_PORT for address in usual)
     arguments = ("serve", "--backend", backend, "--upstream", engine, "--listen", listen, "--admin", admin)
     with child(arguments, announces=(_PROXY, _ADMIN), settings=INSPECTED) as proxy:
         yield Addresses(engine=engine, proxy=proxy[_PROXY], admin=proxy[_ADMIN])
@@ -150,12 +150,14 @@ def _signals_deferred() -> Iterator[None]:
         yield  # Python runs handlers in the main thread only
         return
     received: list[int] = []
-    before = {each: signal.signal(each, lambda number, _: received.append(number)) for each in _INTERRUPTS}
+    before = {
+        interrupt: signal.signal(interrupt, lambda number, _: received.append(number)) for interrupt in _INTERRUPTS
+    }
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for interrupt, handler in before.items():
+            signal.signal(interrupt, handler)
     for number in received:
         signal.raise_signal(number)
 
@@ -168,16 +170,16 @@ def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
 
 def _announced(lines: _Lines, announces: Sequence[str], *, deadline: float) -> dict[str, str] | None:
     """The URLs by line start; None if the output ended, or time ran out, before all of them were printed."""
-    found: dict[str, str] = {}
-    while len(found) < len(announces):
+    urls: dict[str, str] = {}
+    while len(urls) < len(announces):
         line = lines.next_line(timeout_seconds=deadline - time.monotonic())
         if line is None:
             return None
         start = next((start for start in announces if line.startswith(start)), None)
         url = _URL.search(line)
         if start is not None and url is not None:
-            found[start] = url.group()
-    return found
+            urls[start] = url.group()
+    return urls
 
 
 def _failure(process: subprocess.Popen[str], name: str, last: Iterable[str]) -> str:

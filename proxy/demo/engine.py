@@ -107,10 +107,10 @@ class Engine:
         return {"operation_id": collection.writes - 1, "status": "completed"}
 
     def retrieve(self, name: str, body: Body) -> object:
-        ids = [_id(each) for each in _only(body, RETRIEVE).get("ids") or []]
-        found = self._of(name).shard.retrieve(ids, self._payload(body, default=True), _vector(body))
-        records = {str(record.id): record for record in found}  # the engine has an order of its own
-        return [_shown(records[key]) for key in dict.fromkeys(map(str, ids)) if key in records]
+        ids = [_id(point_id) for point_id in _only(body, RETRIEVE).get("ids") or []]
+        stored = self._of(name).shard.retrieve(ids, self._payload(body, default=True), _vector(body))
+        records = {str(record.id): record for record in stored}  # the engine has an order of its own
+        return [_as_record(records[key]) for key in dict.fromkeys(map(str, ids)) if key in records]
 
     def scroll(self, name: str, body: Body) -> object:
         offset = _only(body, SCROLL).get("offset")
@@ -121,7 +121,7 @@ class Engine:
             with_vector=_vector(body),
         )
         records, following = self._of(name).shard.scroll(request)
-        return {"points": list(map(_shown, records)), "next_page_offset": following}
+        return {"points": list(map(_as_record, records)), "next_page_offset": following}
 
     def query(self, name: str, body: Body) -> object:
         collection, query = self._of(name), _only(body, QUERY).get("query")
@@ -143,10 +143,10 @@ class Engine:
             score_threshold=body.get("score_threshold"),
         )
         scored = collection.shard.query(request)
-        return {"points": [_shown(point, version=point.version, score=np.float32(point.score)) for point in scored]}
+        return {"points": [_as_record(point, version=point.version, score=np.float32(point.score)) for point in scored]}
 
     def batch(self, name: str, body: Body) -> object:
-        return [self.query(name, each) for each in _objects(_only(body, {"searches"}).get("searches"))]
+        return [self.query(name, search) for search in _objects(_only(body, {"searches"}).get("searches"))]
 
     def close(self) -> None:
         for collection in self.collections.values():
@@ -185,7 +185,7 @@ def _only(body: Body, known: frozenset[str] | set[str]) -> Body:
 
 
 def _objects(value: object) -> list[Body]:
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+    if not isinstance(value, list) or not all(isinstance(member, dict) for member in value):
         raise RefusalError(400, "Format error in JSON body: expected an object")
     return value
 
@@ -213,13 +213,13 @@ def _vector(body: Body) -> object:
     return False if value is None else value
 
 
-def _shown(record: Any, **members: object) -> dict[str, object]:
-    shown = {"id": record.id if isinstance(record.id, int) else str(record.id), **members}
+def _as_record(record: Any, **members: object) -> dict[str, object]:
+    point = {"id": record.id if isinstance(record.id, int) else str(record.id), **members}
     if record.payload is not None:
-        shown["payload"] = record.payload
+        point["payload"] = record.payload
     if record.vector is not None:
-        shown["vector"] = np.asarray(record.vector, np.float32)
-    return shown
+        point["vector"] = np.asarray(record.vector, np.float32)
+    return point
 
 
 def _answer(value: object, status: int = 200) -> web.Response:

@@ -147,7 +147,7 @@ def _verdict(
             like = Like(row=rows[judged.missing.text], missing=judged.missing)
     return Verdict(
         rank=place + 1,
-        holders=tuple(rows[each] for each in holders),
+        holders=tuple(rows[holder] for holder in holders),
         link=link,
         similarity=float(selection.similarities[place]),
         cut=float(selection.cuts[place]),

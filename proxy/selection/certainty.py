@@ -73,8 +73,8 @@ def by_vectors(distance: FloatMatrix, largest: FloatMatrix | float) -> FloatMatr
     near = distance <= np.minimum(largest, np.float32(reach_of_vectors()))
     doubt = np.where(np.isinf(distance), distance, np.float32(1.0))
     if near.any():
-        found = probability(logarithm(distance[near].astype(np.float64)))
-        doubt[near] = 1.0 - np.where(found >= VECTORS_LEAST, found, 0.0)
+        equal_odds = probability(logarithm(distance[near].astype(np.float64)))
+        doubt[near] = 1.0 - np.where(equal_odds >= VECTORS_LEAST, equal_odds, 0.0)
         doubt[distance == 0.0] = 0.0
     return doubt.astype(np.float32, copy=False)
 
@@ -99,5 +99,5 @@ def probability(logarithms: Pairs) -> Pairs:
     logit = (
         VECTORS["one"] + VECTORS["far"] * np.maximum(logarithms, KNEE) + VECTORS["near"] * np.minimum(logarithms, KNEE)
     )
-    found: Pairs = 1.0 / (1.0 + np.exp(-logit))
-    return found
+    odds: Pairs = 1.0 / (1.0 + np.exp(-logit))
+    return odds

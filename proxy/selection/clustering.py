@@ -91,7 +91,7 @@ def _met(back: FloatMatrix, reach: float) -> _Met:
     """The earlier leaders (m) within ``reach`` of b candidates, from their distances ``back`` (b, m), as -1 - j for leader j."""
     met: _Met = {}
     places = (back <= reach).nonzero()
-    for i, j, apart in zip(*(each.tolist() for each in places), back[places].tolist(), strict=True):
+    for i, j, apart in zip(*(axis.tolist() for axis in places), back[places].tolist(), strict=True):
         met.setdefault(i, []).append((apart, -1 - j))
     return met
 
@@ -113,7 +113,7 @@ def _walked(
         if near is not None and (low := min(near)[0]) <= cut:
             if len(near) > 1:
                 bound = number(low) + np.float32(NOISE)
-                near = [each for each in near if each[0] <= bound]
+                near = [neighbour for neighbour in near if neighbour[0] <= bound]
             heads[i] = near[0][1]
             continue
         for pair in range(borders[i], borders[i + 1]):

@@ -152,7 +152,7 @@ class CosineDistances:
     magnitude: bool
     median: float
     unit: float = 1.0
-    shown_unit: float = 1.0
+    display_unit: float = 1.0
     slack: float = NOISE
     largest: float = math.inf
 
@@ -252,7 +252,7 @@ class RelativeDistances:
         return self.median or 1.0
 
     @property
-    def shown_unit(self) -> float:
+    def display_unit(self) -> float:
         """The value of 1.0 in the unit shown to people: 1 - cosine if that is the metric, else the typical distance."""
         return self.unit if self.metric is Metric.COSINE else 1.0
 
@@ -347,8 +347,8 @@ def neighbourhoods(apart: FloatMatrix, start: int = 0) -> FloatMatrix:
     others = apart.copy()
     if start < columns:
         np.fill_diagonal(others[:, start:], np.inf)
-    found: FloatMatrix = np.partition(others, NEIGHBOURS - 1, axis=1)[:, NEIGHBOURS - 1]
-    return found
+    nearest: FloatMatrix = np.partition(others, NEIGHBOURS - 1, axis=1)[:, NEIGHBOURS - 1]
+    return nearest
 
 
 def bare_bounds(rows: FloatMatrix, columns: FloatMatrix, largest: float) -> FloatMatrix:
@@ -436,8 +436,8 @@ def _spanned(kind: _Scaled, usable: Mask) -> int | None:
     if not kind.unit:
         return None
     distance = kind.first / kind.unit
-    own = usable[: len(distance)] & ~((distance <= FLAT) & below(len(distance))).any(axis=1)
-    apart = (distance if np.count_nonzero(own) == len(own) else distance[own][:, own]).astype(np.float64)
+    spread = usable[: len(distance)] & ~((distance <= FLAT) & below(len(distance))).any(axis=1)
+    apart = (distance if np.count_nonzero(spread) == len(spread) else distance[spread][:, spread]).astype(np.float64)
     if len(apart) < 3:
         return None
     # With the first of them as the origin: x.y = (|x|^2 + |y|^2 - |x - y|^2) / 2.

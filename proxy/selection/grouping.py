@@ -83,14 +83,14 @@ class Grouped:
     @property
     def proven(self) -> Mask:
         """Which candidates (n,) are said by their head, or by it and another result, so that a page gains nothing from them."""
-        found: Mask = np.isin(self.links, PROVEN)
-        return found
+        is_proven: Mask = np.isin(self.links, PROVEN)
+        return is_proven
 
     @property
     def may_stand(self) -> Mask:
         """Which candidates (n,) may represent their cluster: whose text is the head's, and those that merged by vectors."""
-        found: Mask = (self.links == Link.NONE) | (self.links == Link.EQUAL) | (self.links == Link.DISTANCE)
-        return found
+        may: Mask = (self.links == Link.NONE) | (self.links == Link.EQUAL) | (self.links == Link.DISTANCE)
+        return may
 
     @property
     def median(self) -> float:
@@ -101,17 +101,17 @@ class Grouped:
         """The cut at the last rank of a page, NaN if vectors decided nothing."""
         if self.vectors is None:
             return math.nan
-        return self.vectors.shown_cuts[min(max(top_k, 1), len(self.vectors.shown_cuts)) - 1]
+        return self.vectors.display_cuts[min(max(top_k, 1), len(self.vectors.display_cuts)) - 1]
 
 
 @dataclass(frozen=True, slots=True)
 class ByVectors:
-    """What vectors are compared by. ``cuts``: by the number of results so far, in the unit of what is clustered; ``shown_cuts``: as people see them."""
+    """What vectors are compared by. ``cuts``: by the number of results so far, in the unit of what is clustered; ``display_cuts``: as people see them."""
 
     measured: Distances
     typical: float
     cuts: Sequence[float]
-    shown_cuts: Sequence[float]
+    display_cuts: Sequence[float]
     linkage: Linkage
     is_certain: bool
 
@@ -124,9 +124,9 @@ class ByVectors:
 
     def similarity(self, values: FloatMatrix) -> FloatMatrix:
         """The similarity of clustered values, as people see it."""
-        unit = 1.0 if self.is_certain else self.measured.shown_unit
-        found: FloatMatrix = np.float32(1.0) - values * np.float32(unit)
-        return found
+        unit = 1.0 if self.is_certain else self.measured.display_unit
+        similarities: FloatMatrix = np.float32(1.0) - values * np.float32(unit)
+        return similarities
 
 
 def by_vectors_of(candidates: Candidates, policy: Policy, scale: float | None) -> ByVectors:
@@ -135,10 +135,12 @@ def by_vectors_of(candidates: Candidates, policy: Policy, scale: float | None) -
     if not isinstance(measured, CosineDistances):
         measured = measured.narrowed(candidates.vectors, policy.chance)
     is_certain = isinstance(policy.threshold, Certain)
-    found = cuts_of(measured, policy, scale, candidates.size)
+    by_rank = cuts_of(measured, policy, scale, candidates.size)
     linkage = Linkage.LEADER if is_certain or policy.threshold is None else policy.linkage
-    unit = 1.0 if is_certain else measured.shown_unit
-    return ByVectors(measured, typical_of(measured, scale), found, [cut * unit for cut in found], linkage, is_certain)
+    unit = 1.0 if is_certain else measured.display_unit
+    return ByVectors(
+        measured, typical_of(measured, scale), by_rank, [cut * unit for cut in by_rank], linkage, is_certain
+    )
 
 
 def distances_of(candidates: Candidates, policy: Policy) -> Distances:
@@ -184,7 +186,7 @@ def cuts_of(measured: Distances, policy: Policy, scale: float | None, count: int
         typical_of(measured, scale),
         max(count, 1),
         largest=measured.largest,
-        unit=measured.shown_unit,
+        unit=measured.display_unit,
     )
 
 
@@ -212,14 +214,14 @@ def group(candidates: Candidates, policy: Policy, top_k: int | None, scale: floa
     if vectors.is_certain:
         near = neighbourhoods(distance[:, :SCALE_FROM])
         bare = bare_bounds(near, near, vectors.measured.largest)
-    clustered = set_apart(vectors.to_cluster(distance, bare), candidates, policy, walk.found, vectors)
+    clustered = set_apart(vectors.to_cluster(distance, bare), candidates, policy, walk.walked, vectors)
     labels = cluster(clustered, vectors.cuts, vectors.linkage, slack=vectors.measured.slack)
-    return _grouped(candidates, policy, walk.found, vectors, (labels, clustered))
+    return _grouped(candidates, policy, walk.walked, vectors, (labels, clustered))
 
 
 def of_texts(candidates: Candidates, policy: Policy, walk: Walk) -> Grouped:
     """The clusters of a pool in which texts decided every pair."""
-    return _grouped(candidates, policy, walk.found, None, None)
+    return _grouped(candidates, policy, walk.walked, None, None)
 
 
 def rewordings_of(candidates: Candidates, policy: Policy) -> Reword | None:
@@ -250,22 +252,22 @@ def set_apart(
     """
     rows = slice(0, candidates.size) if rows is None else rows
     columns = rows if columns is None else columns
-    found = distance.copy()
+    apart = distance.copy()
     if candidates.tenants is not None:
-        found = separate(found, candidates.tenants[rows], candidates.tenants[columns])
+        apart = separate(apart, candidates.tenants[rows], candidates.tenants[columns])
     has_text, has_left = walked.has_text, walked.links != Link.NONE
     if has_text.any():
-        found[np.logical_and.outer(has_text[rows], has_text[columns])] = np.inf
-        found[has_left[rows]] = np.inf
-        found[:, has_left[columns]] = np.inf
+        apart[np.logical_and.outer(has_text[rows], has_text[columns])] = np.inf
+        apart[has_left[rows]] = np.inf
+        apart[:, has_left[columns]] = np.inf
     sources = candidates.metadata.sources
     if policy.keep_sources and sources is not None:
-        held = np.array([source in policy.keep_sources for source in sources], np.bool_)
-        found[held[rows]] = np.inf
-        found[:, held[columns]] = np.inf
+        is_pinned = np.array([source in policy.keep_sources for source in sources], np.bool_)
+        apart[is_pinned[rows]] = np.inf
+        apart[:, is_pinned[columns]] = np.inf
     if policy.texts is not None and policy.threshold is None and candidates.statements is not None:
-        _keep_apart(found, candidates, policy, vectors, rows, columns)
-    return found
+        _keep_apart(apart, candidates, policy, vectors, rows, columns)
+    return apart
 
 
 def _keep_apart(
@@ -279,9 +281,9 @@ def _keep_apart(
     """Pairs in ``distance`` (n, m) of nearly equal vectors of which the lower-ranked says something more, besides texts, become infinitely far apart.
     If the lower-ranked may represent both, they must say the same.
     """
-    each = np.arange(candidates.size, dtype=np.intp)
+    indices = np.arange(candidates.size, dtype=np.intp)
     near = np.nonzero(distance <= vectors.cuts[0] + vectors.measured.slack)
-    pairs = each[rows][near[0]], each[columns][near[1]]
+    pairs = indices[rows][near[0]], indices[columns][near[1]]
     above, below = np.minimum(*pairs), np.maximum(*pairs)
     if candidates.statements is None or not (above != below).any():
         return
@@ -299,22 +301,22 @@ def _grouped(
     clustered: tuple[Indices, FloatMatrix] | None,
 ) -> Grouped:
     n = candidates.size
-    each = np.arange(n, dtype=np.intp)
+    indices = np.arange(n, dtype=np.intp)
     heads = walked.representative
     similarities, needed = walked.shares, np.full(n, np.nan, np.float32)
     if vectors is not None and clustered is not None:
         labels, values = clustered
-        by_vector = best_ranked(labels)[labels] if n else each
-        joined = (by_vector != each).nonzero()[0]
+        by_vector = best_ranked(labels)[labels] if n else indices
+        joined = (by_vector != indices).nonzero()[0]
         if len(joined):
-            heads = np.where(by_vector != each, by_vector, heads)
+            heads = np.where(by_vector != indices, by_vector, heads)
             walked.links[joined] = _DISTANCE
             apart = values[joined, heads[joined]]
             apart = np.where(np.isinf(apart), np.float32(np.nan), apart)  # linked through a third candidate
             similarities[joined] = vectors.similarity(apart)
             before = np.maximum.accumulate(labels)[joined]
             needed[joined] = (
-                1.0 - np.asarray(vectors.shown_cuts, np.float32)[np.minimum(before, len(vectors.shown_cuts) - 1)]
+                1.0 - np.asarray(vectors.display_cuts, np.float32)[np.minimum(before, len(vectors.display_cuts) - 1)]
             )
         heads = heads[heads]  # whose holder left for a candidate without a text
     labels, distinct = numbered(heads)
@@ -332,18 +334,18 @@ def numbered(heads: Indices) -> tuple[Indices, int]:
 def alone(grouped: Grouped) -> Grouped:
     """The same pool with every candidate in a cluster of its own."""
     n = len(grouped.labels)
-    each = np.arange(n, dtype=np.intp)
+    indices = np.arange(n, dtype=np.intp)
     walked = replace(
         grouped.walked,
-        representative=each,
+        representative=indices,
         also=np.full(n, -1, np.intp),
         links=np.zeros(n, np.int8),
         shares=np.full(n, np.nan, np.float32),
     )
     return replace(
         grouped,
-        labels=each,
-        heads=each,
+        labels=indices,
+        heads=indices,
         distinct=n,
         walked=walked,
         similarities=walked.shares,

@@ -46,11 +46,11 @@ def metric_of(query: FloatMatrix | None, vectors: FloatMatrix, scores: FloatVect
     rows = vectors[:LOOKED_AT].astype(np.float64)
     seen = scores[:LOOKED_AT]
     known = np.isfinite(rows).all(axis=1) & rows.any(axis=1) & np.isfinite(seen)
-    asked = query.astype(np.float64)
-    if not known.any() or not np.isfinite(asked).all() or not asked.any():
+    direction = query.astype(np.float64)
+    if not known.any() or not np.isfinite(direction).all() or not direction.any():
         return Metric.UNKNOWN
     for metric, form in _FORMS:
-        expected = form(asked, rows[known])
+        expected = form(direction, rows[known])
         if np.all(np.abs(expected - seen[known]) <= TOLERANCE * np.abs(expected).max()):
             return metric
     return Metric.UNKNOWN
@@ -91,7 +91,9 @@ def scores_fit(
         return bool(np.all(np.abs(expected - scores) <= tolerance * _unit(metric, query, vectors, expected)))
 
 
-def scores_tell(form: int, query: FloatMatrix, vectors: FloatMatrix, scores: FloatVector, tolerance: float) -> bool:
+def scores_distinguish(
+    form: int, query: FloatMatrix, vectors: FloatMatrix, scores: FloatVector, tolerance: float
+) -> bool:
     """Whether scores (n,) of this form tell vectors of such a collection apart: they differ so much that two within ``tolerance`` are rare.
     Far from the origin all cosines are nearly 1, and any vector would fit them.
     """
@@ -142,20 +144,20 @@ def is_unit(vectors: FloatMatrix) -> bool:
 
 
 def _products(query: Reals, rows: Reals) -> Reals:
-    found: Reals = rows @ query
-    return found
+    products: Reals = rows @ query
+    return products
 
 
 def _squares(query: Reals, rows: Reals) -> Reals:
     apart = rows - query
-    found: Reals = np.einsum("ij,ij->i", apart, apart)
-    return found
+    squares: Reals = np.einsum("ij,ij->i", apart, apart)
+    return squares
 
 
 def _cosines(query: Reals, rows: Reals) -> Reals:
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    found: Reals = (rows @ query) / (lengths * np.sqrt(query @ query))
-    return found
+    cosines: Reals = (rows @ query) / (lengths * np.sqrt(query @ query))
+    return cosines
 
 
 # For each number of a form.

@@ -96,17 +96,17 @@ def paging(
     exchanges = not needs_vectors and policy.rewordings is None and decides_a_page(policy)
     walk = Walk(candidates, policy, rewordings_of(candidates, policy), exchanges=exchanges)
     yield from walk.steps(usable, None if needs_vectors else end)
-    found = _begun(walk.found)
+    listed = _begun(walk.walked)
     vectors = None
     if needs_vectors:
         vectors = by_vectors_of(candidates, policy, scale)
-        yield from _walked(candidates, policy, vectors, walk.found, found, ranks=usable, enough=end)
+        yield from _walked(candidates, policy, vectors, walk.walked, listed, ranks=usable, enough=end)
     else:
-        found.emitted = np.array(walk.kept, np.intp)
-    is_filled = exhausted and policy.short is not Short.ALLOW and len(found.emitted) < end
-    sequence = _with_collapsed(found.emitted, candidates.size) if is_filled else found.emitted
+        listed.emitted = np.array(walk.kept, np.intp)
+    is_filled = exhausted and policy.short is not Short.ALLOW and len(listed.emitted) < end
+    sequence = _with_collapsed(listed.emitted, candidates.size) if is_filled else listed.emitted
     keep = sequence[offset:end] if walk.exchanged else np.sort(sequence[offset:end])
-    return _page(policy, vectors, walk.found, found, keep, offset, end)
+    return _page(policy, vectors, walk.walked, listed, keep, offset, end)
 
 
 def _with_collapsed(emitted: Indices, size: int) -> Indices:
@@ -117,11 +117,11 @@ def _with_collapsed(emitted: Indices, size: int) -> Indices:
 
 
 def _page(
-    policy: Policy, vectors: ByVectors | None, walked: Walked, found: _List, keep: Indices, offset: int, end: int
+    policy: Policy, vectors: ByVectors | None, walked: Walked, listed: _List, keep: Indices, offset: int, end: int
 ) -> Selection:
     """The selection of the ranks ``keep``, which are places ``offset`` to ``end`` of the list."""
-    ranks = np.arange(len(found.representative))
-    representative = found.representative[found.representative]
+    ranks = np.arange(len(listed.representative))
+    representative = listed.representative[listed.representative]
     labels, distinct = numbered(representative)
     is_native = np.array_equal(keep, ranks[offset:end])
     return Selection(
@@ -131,14 +131,16 @@ def _page(
         also=walked.also,
         fates=fates_of(representative, keep),
         distinct=distinct,
-        wanting=end - min(max(len(found.emitted), offset), end),
+        wanting=end - min(max(len(listed.emitted), offset), end),
         acted=policy.when is When.ALWAYS or not is_native,
-        restrained=found.restrained,
-        threshold=math.nan if vectors is None else vectors.shown_cuts[min(max(end, 1), len(vectors.shown_cuts)) - 1],
+        restrained=listed.restrained,
+        threshold=math.nan
+        if vectors is None
+        else vectors.display_cuts[min(max(end, 1), len(vectors.display_cuts)) - 1],
         median=0.0 if vectors is None else vectors.measured.median,
-        links=found.links,
-        similarities=found.similarities,
-        cuts=found.cuts,
+        links=listed.links,
+        similarities=listed.similarities,
+        cuts=listed.cuts,
     )
 
 
@@ -156,38 +158,45 @@ def _begun(walked: Walked) -> _List:
 
 
 def _walked(
-    candidates: Candidates, policy: Policy, vectors: ByVectors, walked: Walked, found: _List, *, ranks: int, enough: int
+    candidates: Candidates,
+    policy: Policy,
+    vectors: ByVectors,
+    walked: Walked,
+    listed: _List,
+    *,
+    ranks: int,
+    enough: int,
 ) -> Steps[None]:
     """Process the blocks of the first ``ranks`` candidates until ``enough`` are emitted, one per step."""
     for start in range(0, ranks, BLOCK):
-        if len(found.emitted) >= enough:
+        if len(listed.emitted) >= enough:
             break
-        block = _block(candidates, policy, vectors, walked, found, start, min(start + BLOCK, ranks))
-        if len(found.emitted) > MANY:
+        block = _block(candidates, policy, vectors, walked, listed, start, min(start + BLOCK, ranks))
+        if len(listed.emitted) > MANY:
             yield
-        _consume(vectors, block, walked, found)
-        if start == 0 and _is_implausible(candidates, policy, vectors, walked, block, found):
-            found.leave_alone(ranks)
+        _consume(vectors, block, walked, listed)
+        if start == 0 and _is_implausible(candidates, policy, vectors, walked, block, listed):
+            listed.leave_alone(ranks)
             break
         yield
 
 
 def _is_implausible(
-    candidates: Candidates, policy: Policy, vectors: ByVectors, walked: Walked, first: _Block, found: _List
+    candidates: Candidates, policy: Policy, vectors: ByVectors, walked: Walked, first: _Block, listed: _List
 ) -> bool:
     """Whether the first block's clusters were made by vectors alone and must be rejected."""
     if walked.has_text.any() or not may_be_restrained(policy):
         return False
-    stands = found.representative[: first.stop]
+    stands = listed.representative[: first.stop]
     distance = vectors.measured.inside(0, first.stop).distance[np.arange(len(stands)), stands]
     return is_implausible(stands, distance, candidates.scores[: first.stop], candidates.metric)
 
 
 def _block(
-    candidates: Candidates, policy: Policy, vectors: ByVectors, walked: Walked, found: _List, start: int, stop: int
+    candidates: Candidates, policy: Policy, vectors: ByVectors, walked: Walked, listed: _List, start: int, stop: int
 ) -> _Block:
     """Measure one block."""
-    emitted = found.emitted
+    emitted = listed.emitted
     # The shapes of both products depend only on earlier candidates: BLAS rounds by shape, and a distance that changed in its last digit
     # with the number of fetched candidates could change a page.
     inside = vectors.measured.inside(start, stop).distance
@@ -198,9 +207,9 @@ def _block(
     to_emitted: FloatMatrix | float = vectors.measured.largest
     if vectors.is_certain:
         firsts = vectors.measured.back(start, stop, np.arange(SCALE_FROM, dtype=np.intp)) if start else inside
-        found.near[start:stop] = own = neighbourhoods(firsts, start)
-        among = bare_bounds(own, own, vectors.measured.largest)
-        to_emitted = bare_bounds(own, found.near[emitted], vectors.measured.largest)
+        listed.near[start:stop] = near = neighbourhoods(firsts, start)
+        among = bare_bounds(near, near, vectors.measured.largest)
+        to_emitted = bare_bounds(near, listed.near[emitted], vectors.measured.largest)
     rows = slice(start, stop)
     return _Block(
         start,
@@ -210,43 +219,43 @@ def _block(
     )
 
 
-def _consume(vectors: ByVectors, block: _Block, walked: Walked, found: _List) -> None:
+def _consume(vectors: ByVectors, block: _Block, walked: Walked, listed: _List) -> None:
     """Decide the representatives of the block's candidates, and add them to the list."""
-    each = np.arange(block.start, block.stop, dtype=np.intp)
-    heads = _heads(vectors, block, found.emitted)
-    joined = np.flatnonzero(heads != each)
+    ranks = np.arange(block.start, block.stop, dtype=np.intp)
+    heads = _heads(vectors, block, listed.emitted)
+    joined = np.flatnonzero(heads != ranks)
     if len(joined):
         values = np.where(
             heads[joined] >= block.start,
             block.inside[joined, np.maximum(heads[joined] - block.start, 0)],
             block.back[
-                joined, np.minimum(np.searchsorted(found.emitted, heads[joined]), max(block.back.shape[1] - 1, 0))
+                joined, np.minimum(np.searchsorted(listed.emitted, heads[joined]), max(block.back.shape[1] - 1, 0))
             ]
             if block.back.shape[1]
             else np.float32(np.nan),
         )
-        places = each[joined]
-        found.representative[places], found.links[places] = heads[joined], Link.DISTANCE
-        found.similarities[places] = vectors.similarity(np.where(np.isinf(values), np.float32(np.nan), values))
-        leads = np.cumsum(heads == each) - (heads == each)
-        before = np.minimum(len(found.emitted) + leads[joined], len(vectors.shown_cuts) - 1)
-        found.cuts[places] = 1.0 - np.asarray(vectors.shown_cuts, np.float32)[before]
-    stays = (heads == each) & (walked.links[each] == Link.NONE)
-    found.emitted = np.concatenate((found.emitted, each[stays]))
+        places = ranks[joined]
+        listed.representative[places], listed.links[places] = heads[joined], Link.DISTANCE
+        listed.similarities[places] = vectors.similarity(np.where(np.isinf(values), np.float32(np.nan), values))
+        leads = np.cumsum(heads == ranks) - (heads == ranks)
+        before = np.minimum(len(listed.emitted) + leads[joined], len(vectors.display_cuts) - 1)
+        listed.cuts[places] = 1.0 - np.asarray(vectors.display_cuts, np.float32)[before]
+    stays = (heads == ranks) & (walked.links[ranks] == Link.NONE)
+    listed.emitted = np.concatenate((listed.emitted, ranks[stays]))
 
 
 def _heads(vectors: ByVectors, block: _Block, emitted: Indices) -> Indices:
     """The representative of each candidate of the block (b,), as indices into the pool; itself if it is emitted."""
-    each = np.arange(block.start, block.stop, dtype=np.intp)
+    ranks = np.arange(block.start, block.stop, dtype=np.intp)
     if vectors.linkage is Linkage.LEADER:
-        found = lead(block.inside, vectors.cuts, block.back, slack=vectors.measured.slack)
+        leaders = lead(block.inside, vectors.cuts, block.back, slack=vectors.measured.slack)
         return np.where(
-            found < 0, emitted[-1 - np.minimum(found, -1)] if len(emitted) else each, each[np.maximum(found, 0)]
+            leaders < 0, emitted[-1 - np.minimum(leaders, -1)] if len(emitted) else ranks, ranks[np.maximum(leaders, 0)]
         )
-    heads = each.copy()
+    heads = ranks.copy()
     is_old, elders = _elders(block.back, vectors.cuts[0] + vectors.measured.slack)
     heads[is_old] = emitted[elders]
-    fresh = each[~is_old]
+    fresh = ranks[~is_old]
     labels = cluster(
         block.inside[np.ix_(~is_old, ~is_old)], vectors.cuts, vectors.linkage, slack=vectors.measured.slack
     )

@@ -173,8 +173,8 @@ def _auto(pool: _Pool) -> _Choose:
     scores, centroid = pool.candidates.scores, _centroid(pool)
 
     def choose(members: Indices) -> int:
-        own = scores[members]
-        has_order = bool(np.isfinite(own).all()) and float(np.ptp(own)) > 0.0
+        group_scores = scores[members]
+        has_order = bool(np.isfinite(group_scores).all()) and float(np.ptp(group_scores)) > 0.0
         return int(members[0]) if has_order else centroid(members)
 
     return choose

@@ -24,27 +24,27 @@ _KEPT, _FILLED = np.int8(Fate.KEPT), np.int8(Fate.FILLED)
 _COLLAPSED, _NOT_CHOSEN = np.int8(Fate.COLLAPSED), np.int8(Fate.NOT_CHOSEN)
 
 
-def fill(grouped: Grouped, kept: Indices, count: int, *, behind: Indices = NOBODY, repeats: bool = False) -> Indices:
+def fill(grouped: Grouped, kept: Indices, count: int, *, reserve: Indices = NOBODY, repeats: bool = False) -> Indices:
     """``count`` further indices (all, if there are fewer), in rank order: those of which the kept results say least.
 
-    First what left without a proof, the least covered first, ties by rank, but not what an earlier one of them says; then ``behind``, candidates
+    First what left without a proof, the least covered first, ties by rank, but not what an earlier one of them says; then ``reserve``, candidates
     that a cap held back: they are better than a short page. With ``repeats`` also proven copies, last: a reader gains nothing from them, and they
     cost a model's context.
     """
     is_left = np.ones(len(grouped.labels), np.bool_)
     is_left[kept] = False
     has_left = is_left & (grouped.links != Link.NONE)
-    is_left[behind] = False
+    is_left[reserve] = False
     doubtful = np.flatnonzero(has_left & is_left & ~grouped.proven)
     shares = np.nan_to_num(grouped.similarities[doubtful], nan=0.0)
-    fresh, repeated = _told_apart(grouped, doubtful[np.argsort(shares, kind="stable")])
-    chosen = np.concatenate((fresh, behind))
+    fresh, repeated = _fresh_and_repeated(grouped, doubtful[np.argsort(shares, kind="stable")])
+    chosen = np.concatenate((fresh, reserve))
     if repeats:
         chosen = np.concatenate((chosen, repeated, np.flatnonzero(has_left & is_left & grouped.proven)))
     return np.sort(chosen[: max(count, 0)])
 
 
-def _told_apart(grouped: Grouped, doubtful: Indices) -> tuple[Indices, Indices]:
+def _fresh_and_repeated(grouped: Grouped, doubtful: Indices) -> tuple[Indices, Indices]:
     """Of candidates that left without a proof, in this order: those whose text no earlier one says, and the others."""
     texts = grouped.candidates.metadata.texts
     if texts is None or len(doubtful) < 2:
@@ -85,18 +85,18 @@ def capped(
     """
     limits = _limits(documents, sources, caps)
     kept: list[int] = []
-    held: list[int] = []
+    reserve: list[int] = []
     for index in order.tolist():
         if len(kept) >= count:
             break
-        own = [(limit, name) for limit in limits if (name := limit.names[index]) is not None]
-        if any(limit.seen[name] >= limit.most for limit, name in own):
-            held.append(index)
+        counted = [(limit, name) for limit in limits if (name := limit.names[index]) is not None]
+        if any(limit.seen[name] >= limit.most for limit, name in counted):
+            reserve.append(index)
             continue
-        for limit, name in own:
+        for limit, name in counted:
             limit.seen[name] += 1
         kept.append(index)
-    return np.array(kept, dtype=np.intp), np.array(held, dtype=np.intp)
+    return np.array(kept, dtype=np.intp), np.array(reserve, dtype=np.intp)
 
 
 def expand(labels: Indices, standing: Indices, per_cluster: int) -> Indices:
@@ -173,17 +173,17 @@ def selecting(
     if restrained or _leaves_alone(candidates, grouped.labels, top_k, policy):
         return _native(alone(grouped) if restrained else grouped, top_k, restrained=restrained)
     standing = _representatives(candidates, grouped, policy)
-    picks, held = _pick(candidates, grouped, standing, top_k=top_k, policy=policy)
+    picks, reserve = _pick(candidates, grouped, standing, top_k=top_k, policy=policy)
     linked = _linked(grouped, standing[grouped.labels])
-    keep = np.concatenate((picks, _fills(linked, picks, held, top_k, policy)))
+    keep = np.concatenate((picks, _fills(linked, picks, reserve, top_k, policy)))
     ordered = keep if policy.order is Order.MMR else np.sort(keep)
-    return _outcome(linked, standing, ordered, picks, held, top_k)
+    return _outcome(linked, standing, ordered, picks, reserve, top_k)
 
 
 def _walked_page(walk: Walk, fills: Indices, top_k: int, policy: Policy) -> Selection:
     """The first ``top_k`` results that a walk kept, in its order, then ``fills``."""
-    found, kept = walk.found, walk.kept[:top_k]
-    keep, heads = [*kept, *fills.tolist()], found.representative.tolist()
+    walked, kept = walk.walked, walk.kept[:top_k]
+    keep, heads = [*kept, *fills.tolist()], walked.representative.tolist()
     numbers: dict[int, int] = {}
     labels = [numbers.setdefault(head, len(numbers)) for head in heads]
     is_native = policy.when is When.REDUNDANT and keep == list(range(len(keep)))
@@ -193,16 +193,16 @@ def _walked_page(walk: Walk, fills: Indices, top_k: int, policy: Policy) -> Sele
     return Selection(
         keep=np.array(keep, np.intp),
         labels=np.array(labels, np.intp),
-        representative=found.representative,
-        also=found.also,
+        representative=walked.representative,
+        also=walked.also,
         fates=np.array(fates, np.int8),
         distinct=len(numbers),
         wanting=top_k - len(kept),
         acted=not is_native,
         threshold=math.nan,
         median=0.0,
-        links=found.links,
-        similarities=found.shares,
+        links=walked.links,
+        similarities=walked.shares,
         cuts=np.full(len(heads), np.nan, np.float32),
     )
 
@@ -252,12 +252,12 @@ def _representatives(candidates: Candidates, grouped: Grouped, policy: Policy) -
     )
 
 
-def _fills(grouped: Grouped, picks: Indices, held: Indices, top_k: int, policy: Policy) -> Indices:
+def _fills(grouped: Grouped, picks: Indices, reserve: Indices, top_k: int, policy: Policy) -> Indices:
     """The duplicates that fill the page; none if the policy allows a short page."""
     missing = top_k - len(picks)
     if policy.short is Short.ALLOW or not missing:
         return np.empty(0, np.intp)
-    return fill(grouped, picks, missing, behind=held, repeats=policy.short is not Short.GROW_THEN_FILL)
+    return fill(grouped, picks, missing, reserve=reserve, repeats=policy.short is not Short.GROW_THEN_FILL)
 
 
 def _leaves_alone(candidates: Candidates, labels: Indices, top_k: int, policy: Policy) -> bool:
@@ -325,13 +325,13 @@ def _native(grouped: Grouped, top_k: int, *, restrained: bool) -> Selection:
 
 
 def _outcome(
-    grouped: Grouped, standing: Indices, keep: Indices, picks: Indices, held: Indices, top_k: int
+    grouped: Grouped, standing: Indices, keep: Indices, picks: Indices, reserve: Indices, top_k: int
 ) -> Selection:
     representative = standing[grouped.labels]
     fates = fates_of(representative, keep)
     fates[picks] = _KEPT  # a cluster that may have several results fills no gap
-    if len(held):
-        fates[np.setdiff1d(held, keep)] = Fate.CAPPED
+    if len(reserve):
+        fates[np.setdiff1d(reserve, keep)] = Fate.CAPPED
     return Selection(
         keep=keep,
         labels=grouped.labels,
@@ -367,9 +367,9 @@ def _linked(grouped: Grouped, representative: Indices) -> Grouped:
     """The same pool, with each candidate linked to its representative instead of its head."""
     if representative is grouped.heads or np.array_equal(representative, grouped.heads):
         return grouped
-    found = links_of(grouped, representative)
-    walked = replace(grouped.walked, links=found["links"])
-    return replace(grouped, walked=walked, similarities=found["similarities"], cuts=found["cuts"])
+    members = links_of(grouped, representative)
+    walked = replace(grouped.walked, links=members["links"])
+    return replace(grouped, walked=walked, similarities=members["similarities"], cuts=members["cuts"])
 
 
 def fates_of(representative: Indices, keep: Indices) -> npt.NDArray[np.int8]:

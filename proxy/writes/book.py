@@ -255,7 +255,7 @@ class Book:
         """Record deletions before they are sent: until they end, their points are in doubt. Returns the place before them. ``at``: of the machine's
         steady clock. A crash of the machine may lose deletions that concern no point yet.
         """
-        rows = [(each, *place, at, False) for each, place in enumerate(_places(deletions), number)]
+        rows = [(index, *place, at, False) for index, place in enumerate(_places(deletions), number)]
         is_concerned = any(self._among(deletion, "true", ()) for deletion in deletions)
         with self._synchronous("FULL" if is_concerned else "NORMAL"), self._transaction():
             self._expire("at < ? OR at > ?", (at - UNSEEN_SECONDS, at))
@@ -278,7 +278,7 @@ class Book:
                 self._mark(State.DOUBTED, others, _LEFT_OUT, place if is_known else None)
                 self._mark(State.DOUBTED, others, _STORED)
             ended = enumerate(_places(deletions), number)
-            self._connection.executemany(_DELETION_ENDED, [(each,) for each, _ in ended])
+            self._connection.executemany(_DELETION_ENDED, [(number,) for number, _ in ended])
 
     def forget_deletions(self) -> None:
         """The processes that began deletions have ended: what clients were deleting is in doubt."""

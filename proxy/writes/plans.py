@@ -91,7 +91,7 @@ class Known:
 
     def but(self, unseen: frozenset[bytes]) -> Known:
         """Without ids of which reads may show older contents: those of the write are updates, and the others are no originals."""
-        holders = {each: point for each, point in self.holders.items() if each not in unseen}
+        holders = {holder: point for holder, point in self.holders.items() if holder not in unseen}
         return replace(self, holders=holders, unseen=unseen)
 
     def has(self, identifier: bytes) -> bool:

@@ -335,9 +335,11 @@ class Settling:
         self._settled[PointResult.LEFT_OUT].inc(len(skipped))
         self._settled[PointResult.MERGED].inc(len(merged))
         if rows or self._feed.is_heard:
-            self.emit(EventName.ADDED, write, [EventPoint(id=Raw(each)) for each in added], is_logged=bool(rows))
+            self.emit(
+                EventName.ADDED, write, [EventPoint(id=Raw(point_id)) for point_id in added], is_logged=bool(rows)
+            )
         self.emit(EventName.SKIPPED, write, skipped)
-        self.emit(EventName.MERGED, write, [EventPoint(id=Raw(each)) for each in sorted(merged)])
+        self.emit(EventName.MERGED, write, [EventPoint(id=Raw(point_id)) for point_id in sorted(merged)])
 
     def emit(self, name: EventName, write: Operation, points: Sequence[EventPoint], *, is_logged: bool = True) -> None:
         """Emit an event; its line in the log has only numbers."""

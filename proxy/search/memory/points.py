@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...selection.metric import metric_by, scores_fit, scores_prove, scores_tell, scoring_of
+from ...selection.metric import metric_by, scores_distinguish, scores_fit, scores_prove, scoring_of
 from ...selection.values import Metric
 from ..collections.learned import is_of
 from .shelves import FEW_DIMENSIONS, POINT_BYTES, SCANNED, Matrix, Shelf, Slots, is_coarse, packed
@@ -113,7 +113,7 @@ class _Table:
         pool, form = (points.query, rows, points.scores), self.scoring
         if form is None:
             form = scoring_of(*pool, SCORE_TOLERANCE / SCORE_MARGIN)
-            self.scoring = form if form is not None and scores_tell(form, *pool, SCORE_TOLERANCE) else None
+            self.scoring = form if form is not None and scores_distinguish(form, *pool, SCORE_TOLERANCE) else None
         elif not scores_fit(form, *pool, SCORE_TOLERANCE, squares):
             self.scoring = form = None
         self.is_plain = form is not None

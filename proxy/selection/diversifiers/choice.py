@@ -37,10 +37,10 @@ class Choice:
         A cluster is as relevant as its best-ranked member, whichever member represents it. Otherwise a centroid from the end of the pool
         would make the best cluster the least relevant one. Further members have their own relevance.
         """
-        own = self.labels[self.standing]
+        labels = self.labels[self.standing]
         is_first = np.zeros(len(self.standing), np.bool_)
-        is_first[np.unique(own, return_index=True)[1]] = True
-        return relevance[np.where(is_first, best_ranked(self.labels)[own], self.standing)]
+        is_first[np.unique(labels, return_index=True)[1]] = True
+        return relevance[np.where(is_first, best_ranked(self.labels)[labels], self.standing)]
 
     def scaled_gains(self, diversity: float) -> FloatVector:
         """``gains`` of the scores, scaled to [0, 1]. At diversity 0 the rank is used instead of the scores."""

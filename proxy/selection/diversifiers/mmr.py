@@ -26,7 +26,7 @@ class Mmr:
         gains, among = choice.gains(relevance(choice.candidates, self)), choice.among()
         if self.is_scaled:
             return mmr(gains, among, weight=self.weight, count=count, scale=choice.measured.typical)
-        return mmr(gains, among * np.float32(choice.measured.shown_unit), weight=self.weight, count=count)
+        return mmr(gains, among * np.float32(choice.measured.display_unit), weight=self.weight, count=count)
 
 
 def relevance(candidates: Candidates, mmr: Mmr) -> FloatVector:

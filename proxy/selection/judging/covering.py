@@ -131,7 +131,7 @@ class Index:
     def runs(self, passage: Passage) -> list[Run] | None:
         """All longest runs of the candidate's tokens; None beyond the bounds."""
         tokens = passage.tokens
-        found: list[Run] = []
+        shared: list[Run] = []
         ends: dict[tuple[int, int], int] = {}  # by text and diagonal: up to where it is a run already
         compared = 0
         firsts = list(map(self._first.get, grams_of(tokens)))
@@ -149,18 +149,18 @@ class Index:
                 compared += length
                 ends[diagonal] = until = place + length
                 along = there - place
-                found.append(Run(place, place + length, number, at))
-                if compared > MOST_COMPARED or len(found) > 8 * MOST_RUNS:
+                shared.append(Run(place, place + length, number, at))
+                if compared > MOST_COMPARED or len(shared) > 8 * MOST_RUNS:
                     return None
         for start, end in short_sentences(passage):
             for there in self._sentences.get(tokens[start:end], ()):
                 number, at = there // _TOKENS - 1, there % _TOKENS
                 if ends.get((number, at - start), -1) < end:
-                    found.append(Run(start, end, number, at))
-        if len(found) > MOST_RUNS:
-            found = sorted(found, key=lambda run: (run.start - run.end, run.start, run.text))[:MOST_RUNS]
-        found.sort(key=lambda run: (run.end, run.start, run.text, run.at))
-        return found
+                    shared.append(Run(start, end, number, at))
+        if len(shared) > MOST_RUNS:
+            shared = sorted(shared, key=lambda run: (run.start - run.end, run.start, run.text))[:MOST_RUNS]
+        shared.sort(key=lambda run: (run.end, run.start, run.text, run.at))
+        return shared
 
 
 def grams_of(tokens: Sequence[str]) -> Iterator[Gram]:
@@ -171,10 +171,10 @@ def grams_of(tokens: Sequence[str]) -> Iterator[Gram]:
 def short_sentences(passage: Passage) -> list[tuple[int, int]]:
     """The sentences that are shorter than a run, and the whole text if it is."""
     bounds = passage.bounds
-    found = [(start, end) for start, end in pairwise(bounds) if end - start < RUN]
+    sentences = [(start, end) for start, end in pairwise(bounds) if end - start < RUN]
     if len(bounds) > 2 and bounds[-1] < RUN:
-        found.append((0, bounds[-1]))
-    return found
+        sentences.append((0, bounds[-1]))
+    return sentences
 
 
 def _common(tokens: Gram, place: int, theirs: Gram, at: int) -> int:

@@ -51,8 +51,8 @@ def difference(
         phrases = _other_emphasis(raw, raws[number])
         if phrases is not None:
             return Difference(*phrases, number)
-    own = _marked(raw)
-    if not own:
+    marks = _marked(raw)
+    if not marks:
         return None
     known: dict[str, tuple[str, int]] = {}
     forms: set[str] = set()
@@ -63,7 +63,7 @@ def difference(
     return next(
         (
             Difference(min(words_ - forms), *known[bare])
-            for bare, words_ in own.items()
+            for bare, words_ in marks.items()
             if bare in known and words_ - forms
         ),
         None,
@@ -80,27 +80,27 @@ def _other_emphasis(raw: str, other: str) -> tuple[str, str] | None:
 
 def _marked(text: str) -> dict[str, set[str]]:
     """The words with points, by their letters, and the files that relative links lead to, by the words of the link."""
-    found: dict[str, set[str]] = {}
+    marks: dict[str, set[str]] = {}
     for words, name in linked_files(text):
-        found.setdefault(f"[{words}]", set()).add(name)
+        marks.setdefault(f"[{words}]", set()).add(name)
     if not text.isascii() and _POINT.search(text) is not None:
         for word in _POINTED.findall(text.replace(TATWEEL, "")):
-            found.setdefault(_POINT.sub("", word), set()).add(word)
-    return found
+            marks.setdefault(_POINT.sub("", word), set()).add(word)
+    return marks
 
 
 def _other_dress(mine: Passage, run: Run, theirs: Passage) -> tuple[str, str] | None:
     """The first words of a run that differ in what both texts wear."""
     if not run.edits and _worn(mine, run.start, run.end) == _worn(theirs, run.at, run.until):
         return None
-    found = _other_stop(mine, run, theirs)
-    if found is not None:
-        return mine.origins[found[0]], theirs.origins[found[1]]
+    places = _other_stop(mine, run, theirs)
+    if places is not None:
+        return mine.origins[places[0]], theirs.origins[places[1]]
     for sentence in _sentences(mine, run):
         for differing in (_other_case, _other_articles, _other_brackets):
-            found = differing(mine, theirs, sentence)
-            if found is not None:
-                return mine.origins[found[0]], theirs.origins[found[1]]
+            places = differing(mine, theirs, sentence)
+            if places is not None:
+                return mine.origins[places[0]], theirs.origins[places[1]]
     return None
 
 

@@ -34,7 +34,7 @@ _EXCHANGED = tuple(
 # Gaps of more tokens are no edits.
 MOST_TOKENS = 2
 # Tokens that must be equal behind an edit, so that it is one.
-_BEHIND = 3
+_AFTER = 3
 _MOST_EDITS = 40
 
 Edit = tuple[tuple[int, int], tuple[int, int]]
@@ -67,14 +67,14 @@ def extended(run: Run, passage: Passage, text: Passage, start: int, end: int) ->
         english=english,
         is_reversed=True,
     )
-    behind = [
+    after = [
         ((run.start - mine[1], run.start - mine[0]), (run.at - theirs[1], run.at - theirs[0]))
         for mine, theirs in reversed(reversed_edits)
     ]
-    if not edits and not behind:
+    if not edits and not after:
         return run
     return replace(
-        run, start=run.start - first, end=last, at=run.at - at, edits=(*behind, *run.edits, *edits), last=until
+        run, start=run.start - first, end=last, at=run.at - at, edits=(*after, *run.edits, *edits), last=until
     )
 
 
@@ -111,8 +111,8 @@ def _gap(
             other = size - mine
             if other > MOST_TOKENS or place + mine > end or at + other > len(theirs):
                 continue
-            behind = min(_BEHIND, end - place - mine, len(theirs) - at - other)
-            if tokens[place + mine : place + mine + behind] != theirs[at + other : at + other + behind]:
+            after = min(_AFTER, end - place - mine, len(theirs) - at - other)
+            if tokens[place + mine : place + mine + after] != theirs[at + other : at + other + after]:
                 continue
             gap = (tuple(tokens[place : place + mine]), tuple(theirs[at : at + other]))
             if is_reversed:

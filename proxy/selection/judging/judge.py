@@ -115,7 +115,7 @@ class Judge:
             judge.keep(number, self.kept[number])
         return judge
 
-    def verdict_beside(self, text: Text, number: int, other: Text) -> Verdict:
+    def verdict_with(self, text: Text, number: int, other: Text) -> Verdict:
         """The verdict on a text if another one stayed, too. Without edited copies, so that nothing of it is missing."""
         known = self.known_runs(text.known_outline or text.outlined())
         judge = self.among(self._having(known), min(self.tier, Tier.SAID))
@@ -136,9 +136,9 @@ class Judge:
         known = VERDICTS.get(key)
         if known is not None:
             return known.renumbered(met)
-        found = self._compared(text, met, explain=False)
-        VERDICTS.keep(key, found.renumbered({number: place for place, number in enumerate(met)}))
-        return found
+        verdict = self._compared(text, met, explain=False)
+        VERDICTS.keep(key, verdict.renumbered({number: place for place, number in enumerate(met)}))
+        return verdict
 
     def _compared(self, text: Text, met: Sequence[int], *, explain: bool) -> Verdict:
         """The verdict by the kept texts ``met``."""
@@ -150,9 +150,9 @@ class Judge:
             return STAYS  # nothing that can be compared
         counted = frozenset(met)
         if laid is not None and not counted.isdisjoint(self._laid.texts):
-            found = self._judged(text, laid, self._laid, counted, explain=explain)
-            if found.holders or (found.missing is not None and found.missing.text >= 0):
-                return found
+            verdict = self._judged(text, laid, self._laid, counted, explain=explain)
+            if verdict.holders or (verdict.missing is not None and verdict.missing.text >= 0):
+                return verdict
             counted -= self._laid.texts.keys()
         return self._judged(text, plain, self._plain, counted, explain=explain)
 
@@ -176,11 +176,11 @@ class Judge:
             link = Link.CONTAINED if chain.joins == 0 else Link.JOINED
             return Verdict(link, _by_share(chain), 1.0)
         if self.tier is not Tier.EXACT:
-            found = self._inside(text, passage, index, runs)
-            if found is None and self.tier is Tier.EDITED:
-                found = self._edited(text, passage, index, runs)
-            if found is not None:
-                return found
+            verdict = self._inside(text, passage, index, runs)
+            if verdict is None and self.tier is Tier.EDITED:
+                verdict = self._edited(text, passage, index, runs)
+            if verdict is not None:
+                return verdict
         return self._missing(text, passage, index, chain, runs) if explain else STAYS
 
     def _holds(self, text: Text, passage: Passage, index: Index, chain: Chain) -> bool:
@@ -214,8 +214,8 @@ class Judge:
         titles = _titles(passage)
         for number in chain.texts if titles else ():
             text = index.texts[number]
-            said = _words(text.tokens)
-            if _titles(text) and not all(title in said for title in titles):
+            words = _words(text.tokens)
+            if _titles(text) and not all(title in words for title in titles):
                 return True
         return False
 
@@ -290,9 +290,9 @@ def _clipped(runs: Sequence[Run], start: int, end: int) -> list[Run]:
     """The runs within these tokens."""
     if start == 0:
         return [run if run.end <= end else Run(run.start, end, run.text, run.at) for run in runs if run.start < end]
-    found: list[Run] = []
+    clipped: list[Run] = []
     for run in runs:
         first, last = max(run.start, start), min(run.end, end)
         if first < last:
-            found.append(Run(first, last, run.text, run.at + first - run.start))
-    return found
+            clipped.append(Run(first, last, run.text, run.at + first - run.start))
+    return clipped

@@ -135,16 +135,16 @@ def _in_order(one: tuple[str, ...], other: tuple[str, ...]) -> list[tuple[int, i
     for i in range(len(one) - 1, -1, -1):
         for j in range(len(other) - 1, -1, -1):
             table[i][j] = table[i + 1][j + 1] + 1 if one[i] == other[j] else max(table[i + 1][j], table[i][j + 1])
-    found, i, j = [], 0, 0
+    pairs, i, j = [], 0, 0
     while i < len(one) and j < len(other):
         if one[i] == other[j]:
-            found.append((i, j))
+            pairs.append((i, j))
             i, j = i + 1, j + 1
         elif table[i + 1][j] >= table[i][j + 1]:
             i += 1
         else:
             j += 1
-    return found
+    return pairs
 
 
 def _is_frame(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
@@ -253,8 +253,8 @@ class _Measured:
 
     def _shared(self, one: npt.NDArray[np.intp], other: npt.NDArray[np.intp]) -> Numbers:
         both = self._both[one, other]
-        found: Numbers = both / np.maximum(self._sums[one] + self._sums[other] - both, 1e-6)
-        return found
+        similarities: Numbers = both / np.maximum(self._sums[one] + self._sums[other] - both, 1e-6)
+        return similarities
 
     def doubt(self, mine: Sentence, theirs: Sentence, one: int, other: int, apart: float) -> float:
         """1 - the probability that two sentences say the same."""

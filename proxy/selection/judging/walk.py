@@ -92,22 +92,22 @@ class Walk:
         "_tier",
         "_unread",
         "exchanged",
-        "found",
         "kept",
+        "walked",
     )
 
     def __init__(
         self, candidates: Candidates, policy: Policy, reword: Reword | None = None, *, exchanges: bool = False
     ) -> None:
         self._candidates, self._policy, self._reword = candidates, policy, reword
-        self.found = unjudged(candidates.size)
+        self.walked = unjudged(candidates.size)
         given = candidates.metadata.texts
         self._unread: dict[tuple[int, str], int] = {}
         self._tier = policy.texts or Tier.EXACT
         self._texts: list[Text | None] = [None] * candidates.size
         if policy.texts is not None and given is not None:
             self._texts = list(readable(given)[0])
-            self.found.has_text = np.array([text is not None for text in given], np.bool_)
+            self.walked.has_text = np.array([text is not None for text in given], np.bool_)
         self._judges: dict[int, Judge] = {}
         self.kept: list[int] = []
         self.exchanged: set[int] = set()
@@ -117,8 +117,8 @@ class Walk:
     def steps(self, stop: int, enough: int | None = None) -> Steps[None]:
         """Judge the candidates up to rank ``stop``, until ``enough`` are kept; None: all."""
         spent, times = 0, 1 + MOST_TRIALS if self._exchanges else 1  # each trial reads a text of about the same length
-        while self.found.judged < stop and (enough is None or len(self.kept) < enough):
-            place = self.found.judged
+        while self.walked.judged < stop and (enough is None or len(self.kept) < enough):
+            place = self.walked.judged
             text = self._texts[place]
             if text is not None:
                 spent += times * (text.known_cost + len(text.raw))
@@ -127,21 +127,21 @@ class Walk:
                 spent = 0
             if place not in self.exchanged:
                 self._judge(place, text)
-            self.found.judged = place + 1
+            self.walked.judged = place + 1
 
     def _judge(self, place: int, text: Text | None) -> None:
         if text is None:
             self._judge_unread(place)
             return
         judge = self._judge_of(place)
-        if not self._is_held(place):
+        if not self._is_source_kept(place):
             verdict = self.verdict(place, text, judge)
             if verdict.holders:
-                self.found.leave(place, verdict)
+                self.walked.leave(place, verdict)
                 return
             repeated = None if self._reword is None else self._reword(place, self.kept)
             if repeated is not None and self._unsaid(place, text, repeated[:1]) is None:
-                self.found.reword(place, *repeated)
+                self.walked.reword(place, *repeated)
                 return
             if self._exchanges and self._exchange(place, text, judge):
                 return
@@ -155,8 +155,8 @@ class Walk:
         if unsaid is None:
             return verdict
         others = judge.among(number for number in judge.kept if self._unsaid(place, text, (number,)) is None)
-        found = others.verdict(text, explain=explain)
-        return found if found.holders or not explain else Verdict(Link.NONE, share=verdict.share, missing=unsaid)
+        other = others.verdict(text, explain=explain)
+        return other if other.holders or not explain else Verdict(Link.NONE, share=verdict.share, missing=unsaid)
 
     def _unsaid(self, place: int, text: Text, holders: Sequence[int]) -> Missing | None:
         """The first thing that the candidate's payload says besides its text, and one of these results does not. If the candidate may represent them,
@@ -179,7 +179,7 @@ class Walk:
         """Whether another candidate takes the place of one that stays otherwise."""
         end = min(place + SCALE_FROM - place % SCALE_FROM, self._candidates.size)
         others = range(place + 1, end)
-        found = successor(
+        replacement = successor(
             text,
             judge,
             (
@@ -190,12 +190,12 @@ class Walk:
                 and self._judge_of(other) is judge
             ),
         )
-        if found is None:
+        if replacement is None:
             return False
-        other, its, verdict = found
+        other, its, verdict = replacement
         if self._unsaid(place, text, verdict.holders) is not None:
             return False
-        self.found.leave(
+        self.walked.leave(
             place, replace(verdict, holders=(other, *[holder for holder in verdict.holders if holder != other]))
         )
         judge.keep(other, its)
@@ -207,14 +207,14 @@ class Walk:
         """A text that is not read says the same as one of the same characters, and is unknown otherwise. So is a missing one."""
         given, tenants = self._candidates.metadata.texts, self._candidates.tenants
         text = None if given is None or self._policy.texts is None else given[place]
-        if text is not None and text.raw and not self._is_held(place):
+        if text is not None and text.raw and not self._is_source_kept(place):
             first = self._unread.setdefault((0 if tenants is None else int(tenants[place]), text.raw), place)
             if first != place and self._unsaid(place, text, (first,)) is None:
-                self.found.leave(place, Verdict(Link.EQUAL, (first,), 1.0))
+                self.walked.leave(place, Verdict(Link.EQUAL, (first,), 1.0))
                 return
         self.kept.append(place)
 
-    def _is_held(self, place: int) -> bool:
+    def _is_source_kept(self, place: int) -> bool:
         """Whether the candidate's source keeps it on the page."""
         return self._sources is not None and self._sources[place] in self._policy.keep_sources
 
@@ -224,10 +224,10 @@ class Walk:
         if tenants is None and self._judges:
             return self._judges[0]
         tenant = 0 if tenants is None else int(tenants[place])
-        found = self._judges.get(tenant)
-        if found is None:
-            found = self._judges[tenant] = Judge(self._tier)
-        return found
+        judge = self._judges.get(tenant)
+        if judge is None:
+            judge = self._judges[tenant] = Judge(self._tier)
+        return judge
 
 
 def successor(text: Text, judge: Judge, others: Iterable[tuple[int, Text]]) -> tuple[int, Text, Verdict] | None:
@@ -245,7 +245,7 @@ def successor(text: Text, judge: Judge, others: Iterable[tuple[int, Text]]) -> t
     for place, other in islice(alike, MOST_TRIALS):
         if len(unknown.difference((other.known_outline or other.outlined()).grams)) > UNKNOWN * len(outline.grams):
             continue
-        verdict = judge.verdict_beside(text, place, other)
+        verdict = judge.verdict_with(text, place, other)
         if place in verdict.holders and len(verdict.holders) > 1 and not judge.verdict(other).holders:
             return place, other, verdict
     return None
@@ -258,7 +258,7 @@ def explained(candidates: Candidates, policy: Policy, kept: Indices) -> dict[int
     """
     walk = Walk(candidates, policy)
     judge_of, texts, standing = walk._judge_of, walk._texts, set(kept.tolist())  # noqa: SLF001 - of this module
-    found: dict[int, Verdict] = {}
+    verdicts: dict[int, Verdict] = {}
     places = list(range(candidates.size))
     if policy.overlap is Overlap.EXCHANGE:
         places.sort(key=lambda place: place not in standing)
@@ -267,7 +267,7 @@ def explained(candidates: Candidates, policy: Policy, kept: Indices) -> dict[int
         if text is None:
             continue
         judge = judge_of(place)
-        found[place] = walk.verdict(place, text, judge, explain=True)
+        verdicts[place] = walk.verdict(place, text, judge, explain=True)
         if place in standing:
             judge.keep(place, text)
-    return found
+    return verdicts

@@ -72,7 +72,7 @@ def readable(texts: Sequence[P | None]) -> tuple[Sequence[P | None], Sequence[in
     if min(prices, default=0) >= 0 and sum(prices) <= POOL_COST:
         return texts, prices
     left = POOL_COST
-    found: list[P | None] = [None] * len(texts)
+    texts_read: list[P | None] = [None] * len(texts)
     costs = [0] * len(texts)
     for place, text in enumerate(texts):
         if text is None or len(text.raw) > LONGEST:
@@ -82,8 +82,8 @@ def readable(texts: Sequence[P | None]) -> tuple[Sequence[P | None], Sequence[in
         if left < 0:
             break
         if price >= 0:
-            found[place], costs[place] = text, price
-    return tuple(found), tuple(costs)
+            texts_read[place], costs[place] = text, price
+    return tuple(texts_read), tuple(costs)
 
 
 def cost(text: str) -> int | None:
@@ -163,12 +163,12 @@ def _known_traits() -> Traits:
     0 until a text shows the character: to compute all would take a tenth of the time of a start. A pool that shows all that is not known
     takes 40 ms longer, once a process.
     """
-    found = np.zeros(_TABLE_END + 1, np.uint8)
-    found[_TABLE_END] = 8
+    traits = np.zeros(_TABLE_END + 1, np.uint8)
+    traits[_TABLE_END] = 8
     for flag, ranges in ((0, _PLAIN), (_IS_INVISIBLE, INVISIBLE)):
         for first, last in ranges:
-            found[first : last + 1] = flag | len(chr(first).encode())
-    return found
+            traits[first : last + 1] = flag | len(chr(first).encode())
+    return traits
 
 
 _TRAITS = _known_traits()

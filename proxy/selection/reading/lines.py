@@ -130,7 +130,7 @@ def lines_of(text: str, *, exact: bool = False) -> list[Line]:
         row[:2].isspace() and _SETTING.match(row) for row in rows
     )
     has_columns = sum(_GAP.search(row) is not None for row in rows) >= 2
-    found: list[Line] = []
+    lines: list[Line] = []
     is_fenced = is_after_blank = False
     before = ""
     line: Line | None
@@ -152,14 +152,14 @@ def lines_of(text: str, *, exact: bool = False) -> list[Line]:
                 before,
                 is_after_blank=is_after_blank,
                 after=rows[place + 1] if place + 1 < len(rows) else "#",
-                is_code=is_fenced or (has_settings and _is_setting(row)) or _goes_on(found, row, is_after_blank),
+                is_code=is_fenced or (has_settings and _is_setting(row)) or _goes_on(lines, row, is_after_blank),
             )
         if line is None:
             is_after_blank = True
             continue
-        found.append(replace(line, is_running=True) if place in running else line)
+        lines.append(replace(line, is_running=True) if place in running else line)
         before, is_after_blank = line.words, False
-    return found
+    return lines
 
 
 def _goes_on(before: Sequence[Line], row: str, is_after_blank: bool) -> bool:
@@ -171,7 +171,7 @@ def _goes_on(before: Sequence[Line], row: str, is_after_blank: bool) -> bool:
 
 def _columned(row: str) -> Line:
     """A row of a table whose columns stand at the same places in each line."""
-    spans = [(found.start(), found[0]) for found in _CELL.finditer(row.expandtabs(8))]
+    spans = [(cell.start(), cell[0]) for cell in _CELL.finditer(row.expandtabs(8))]
     return Line(
         Kind.ROW,
         row.strip(),
@@ -207,10 +207,10 @@ def _title(row: str, *, exact: bool) -> str | None:
     if _NOTICE.match(row):
         return ""
     parts = _PARTS.split(numbered.strip())
-    said = [part for part in parts if _MENU.fullmatch(part) is None]
-    if len(said) == len(parts) or (len(parts) == 1 and len(row.split()) < LEAST_ALONE):
+    titles = [part for part in parts if _MENU.fullmatch(part) is None]
+    if len(titles) == len(parts) or (len(parts) == 1 and len(row.split()) < LEAST_ALONE):
         return None if numbered == row else numbered
-    return " ".join(said)
+    return " ".join(titles)
 
 
 def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool, after: str = "#") -> Line | None:

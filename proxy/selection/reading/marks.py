@@ -132,7 +132,7 @@ def undressed(text: str) -> str:
     if "'" in text or '"' in text:
         text = _primed(text)
     if ";" in text or "!" in text:
-        text = _LEADING.sub(lambda found: _LED[found[1]], text)
+        text = _LEADING.sub(lambda match: _LED[match[1]], text)
     if "," in text or ";" in text:
         text = _INTERVAL.sub(_interval, text)
     text = _without_markdown(text)
@@ -147,7 +147,7 @@ def _primed(text: str) -> str:
         text = _INCHES.sub("″", text)
     if _OPENED.search(text) is not None:
         return text
-    text = _DERIVED.sub(lambda found: found[1] + "′" * (2 if found[2] == '"' else len(found[2])), text)
+    text = _DERIVED.sub(lambda match: match[1] + "′" * (2 if match[2] == '"' else len(match[2])), text)
     return _FEET.sub("′", text)
 
 
@@ -160,13 +160,13 @@ def _without_markdown(text: str) -> str:
     if "~~" in text:
         text = _STRUCK.sub(_struck, text)
     if "](" in text:
-        text = _LINK.sub(lambda found: _with_target(found[1], found[2]), text)
+        text = _LINK.sub(lambda match: _with_target(match[1], match[2]), text)
     if "*" in text:
         text = _EMPHASIS.sub(r"\2", text)
     if "_" in text:
         text = _UNDERSCORED.sub(_plain, text.replace("\\_", "_"))
     if "[" in text:
-        text = _BOX.sub(lambda found: found[1] + (UNTICKED if found[2] == " " else TICKED), text)
+        text = _BOX.sub(lambda match: match[1] + (UNTICKED if match[2] == " " else TICKED), text)
     return text
 
 
@@ -179,16 +179,16 @@ def _composed(text: str) -> str:
     if _SPLIT_AM in text:
         text = text.replace(_SPLIT_AM, "\u0e33")
     if _PRESENTED.search(text) is not None:
-        text = _PRESENTED.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+        text = _PRESENTED.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
     if not unicodedata.is_normalized("NFC", text):  # marks that an invisible character kept apart
         text = unicodedata.normalize("NFC", text)
-    return _SUBSCRIPTS.sub(lambda found: found[0].translate(_SUBSCRIPT_DIGITS), text)
+    return _SUBSCRIPTS.sub(lambda match: match[0].translate(_SUBSCRIPT_DIGITS), text)
 
 
 def _without_tags(text: str) -> str:
-    text = _COMMENT.sub("", _METADATA.sub(lambda found: _WHERE.sub("", found[1]), text))
+    text = _COMMENT.sub("", _METADATA.sub(lambda match: _WHERE.sub("", match[1]), text))
     text = _STRUCK.sub(_struck, text)
-    text = _ANCHOR.sub(lambda found: _with_target(found[4], found[1] or found[2] or found[3] or ""), text)
+    text = _ANCHOR.sub(lambda match: _with_target(match[4], match[1] or match[2] or match[3] or ""), text)
     for pattern, replacement in (
         (_CELL, "| "),
         (_CELL_END, " "),
@@ -198,19 +198,19 @@ def _without_tags(text: str) -> str:
     ):
         text = pattern.sub(replacement, text)
     text = _INLINE.sub(_spoken, text)
-    return _BLOCK.sub(lambda found: f"\n{_spoken(found)}", text)
+    return _BLOCK.sub(lambda match: f"\n{_spoken(match)}", text)
 
 
-def _spoken(found: re.Match[str]) -> str:
+def _spoken(match: re.Match[str]) -> str:
     """What the attributes of a tag say."""
-    if "=" not in found[0]:
+    if "=" not in match[0]:
         return ""
-    said = [one or two or three for one, two, three in _SPOKEN.findall(found[0])]
-    return f" {' '.join(said)} " if any(said) else ""
+    values = [one or two or three for one, two, three in _SPOKEN.findall(match[0])]
+    return f" {' '.join(values)} " if any(values) else ""
 
 
-def _struck(found: re.Match[str]) -> str:
-    return " ".join(STRUCK + word for word in (found[2] or found[3] or found[4]).split())
+def _struck(match: re.Match[str]) -> str:
+    return " ".join(STRUCK + word for word in (match[2] or match[3] or match[4]).split())
 
 
 def _with_target(words: str, target: str) -> str:
@@ -223,10 +223,10 @@ def linked_files(text: str) -> Iterator[tuple[str, str]]:
     """
     if "](" not in text and "<" not in text:
         return
-    found = [(link[1], link[2]) for link in _LINK.finditer(text)]
-    found += [(link[4], link[1] or link[2] or link[3] or "") for link in _ANCHOR.finditer(text)]
-    found += [("", image[1]) for image in _IMAGE.finditer(text)]
-    for words, target in found:
+    links = [(link[1], link[2]) for link in _LINK.finditer(text)]
+    links += [(link[4], link[1] or link[2] or link[3] or "") for link in _ANCHOR.finditer(text)]
+    links += [("", image[1]) for image in _IMAGE.finditer(text)]
+    for words, target in links:
         if _ABSOLUTE.match(target):
             continue
         path, mark, place = re.split("([?#])", f"{target}#", maxsplit=1)
@@ -240,20 +240,20 @@ def stressed(text: str) -> set[str]:
     if "*" not in text and "_" not in text and "<" not in text:
         return set()
     patterns = (_EMPHASIS, _UNDERSCORED, _STRESSED)
-    return {found[2].strip(" .,:;").lower() for pattern in patterns for found in pattern.finditer(text)}
+    return {match[2].strip(" .,:;").lower() for pattern in patterns for match in pattern.finditer(text)}
 
 
-def _interval(found: re.Match[str]) -> str:
-    if _ACCOUNTED.fullmatch(found[2]):
-        return found[0]
-    return f"{_OPEN[found[1]]}{found[2]}{_CLOSED[found[3]]}"
+def _interval(match: re.Match[str]) -> str:
+    if _ACCOUNTED.fullmatch(match[2]):
+        return match[0]
+    return f"{_OPEN[match[1]]}{match[2]}{_CLOSED[match[3]]}"
 
 
-def _literal(found: re.Match[str]) -> str:
-    return found[0] if _LITERAL.search(found[1]) is None else VERBATIM + "\u2423".join(found[1].split())
+def _literal(match: re.Match[str]) -> str:
+    return match[0] if _LITERAL.search(match[1]) is None else VERBATIM + "\u2423".join(match[1].split())
 
 
-def _plain(found: re.Match[str]) -> str:
+def _plain(match: re.Match[str]) -> str:
     """What stands between underscores, unless it is an identifier such as __init__."""
-    words = found[2]
-    return words if " " in words or (len(found[1]) == 1 and words.isalpha()) else found[0]
+    words = match[2]
+    return words if " " in words or (len(match[1]) == 1 and words.isalpha()) else match[0]

@@ -20,32 +20,32 @@ _OVERHEAD_BYTES = 300
 class Memo(Generic[Key, Value]):
     """Values by key, at most ``bound_bytes`` by the sizes that ``size`` gives for a key and its value."""
 
-    __slots__ = ("_bound", "_held", "_size", "_taken")
+    __slots__ = ("_bound", "_entries", "_size", "_taken")
 
     def __init__(self, bound_bytes: int, size: Callable[[Key, Value], int]) -> None:
         self._bound = bound_bytes
         self._size = size
         # The least recently used first. Not a dict: finding its first entry skips all that were removed from its front.
-        self._held = OrderedDict[Key, tuple[Value, int]]()
+        self._entries = OrderedDict[Key, tuple[Value, int]]()
         self._taken = 0
 
     def get(self, key: Key) -> Value | None:
         """The value cached for a key; None if there is none."""
-        found = self._held.get(key)
-        if found is None:
+        entry = self._entries.get(key)
+        if entry is None:
             return None
-        self._held.move_to_end(key)
-        return found[0]
+        self._entries.move_to_end(key)
+        return entry[0]
 
     def several(self, keys: Iterable[Key | None]) -> list[Value | None]:
         """As `get`, for many keys."""
-        held, found = self._held, list[Value | None]()
+        entries, values = self._entries, list[Value | None]()
         for key in keys:
-            entry = None if key is None else held.get(key)
+            entry = None if key is None else entries.get(key)
             if entry is not None and key is not None:
-                held.move_to_end(key)
-            found.append(None if entry is None else entry[0])
-        return found
+                entries.move_to_end(key)
+            values.append(None if entry is None else entry[0])
+        return values
 
     def keep(self, key: Key, value: Value) -> None:
         """Cache a value; the least recently used values make room. A value larger than the bound is not cached."""
@@ -54,21 +54,21 @@ class Memo(Generic[Key, Value]):
             return
         self.forget(key)
         while self._taken + cost > self._bound:
-            _, (_, freed) = self._held.popitem(last=False)
+            _, (_, freed) = self._entries.popitem(last=False)
             self._taken -= freed
-        self._held[key] = (value, cost)
+        self._entries[key] = (value, cost)
         self._taken += cost
 
     def forget(self, key: Key) -> None:
         """Drop a key, cached or not."""
-        found = self._held.pop(key, None)
-        if found is not None:
-            self._taken -= found[1]
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._taken -= entry[1]
 
     def clear(self) -> None:
         """Drop everything."""
-        self._held.clear()
+        self._entries.clear()
         self._taken = 0
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._entries)

@@ -32,7 +32,7 @@ _WINDOW = 30
 _LEAST_INSIDE = 6
 # After an article these make another statement: a few and few.
 _NOT_BARE = word_set("few little lot")
-_ASKING = word_set(
+_QUESTION_WORDS = word_set(
     "who whom whose what which why how where when wer wie was wo warum wann welche qui que quoi où pourquoi comment quand quel quién qué cómo "
     "dónde cuándo chi che come dove quando perché"
 )
@@ -92,10 +92,10 @@ class Passage:
         for origin in self.origins[start : min(end, start + 4 * most)]:
             if not runs or origin is not runs[-1]:
                 runs.append(origin)
-        shown = runs[:most]
+        first_runs = runs[:most]
         is_longer = len(runs) > most or end > start + 4 * most
-        glue = "" if shown and max(map(len, shown)) == 1 and not shown[0].isascii() else " "
-        return glue.join(shown).rstrip(",;") + (" …" if is_longer else "")
+        glue = "" if first_runs and max(map(len, first_runs)) == 1 and not first_runs[0].isascii() else " "
+        return glue.join(first_runs).rstrip(",;") + (" …" if is_longer else "")
 
 
 class Text:
@@ -122,33 +122,34 @@ class Text:
 
     def passages(self, *, exact: bool = False) -> tuple[Passage, Passage | None]:
         """Plain, and laid out if it has a layout. Only for a text that is read."""
-        found = READINGS.get((self.raw, exact))
-        if found is None:
-            found = read(self.raw, exact=exact)
-            READINGS.keep((self.raw, exact), found)
-        return found
+        reading = READINGS.get((self.raw, exact))
+        if reading is None:
+            reading = read(self.raw, exact=exact)
+            READINGS.keep((self.raw, exact), reading)
+        return reading
 
 
 # Popular texts occur in many searches. 24 MB hold some seven thousand texts of eighty words with their outlines; few of them are read, and that takes ten
 # times as much.
 TEXTS: Memo[str | bytes, Text] = Memo(24 << 20, lambda raw, _text: 300 + 5 * sys.getsizeof(raw))
 READINGS: Memo[tuple[str, bool], tuple[Passage, Passage | None]] = Memo(
-    8 << 20, lambda _key, found: sum([400 + 130 * len(each.tokens) for each in found if each is not None])
+    8 << 20,
+    lambda _key, passages: sum([400 + 130 * len(passage.tokens) for passage in passages if passage is not None]),
 )
 
 
 def text_of(raw: str) -> Text:
     """The Text of ``raw``; the same object while it is cached."""
-    found = TEXTS.get(raw)
-    return kept_text(raw, raw) if found is None else found
+    known = TEXTS.get(raw)
+    return kept_text(raw, raw) if known is None else known
 
 
 def kept_text(key: str | bytes, raw: str) -> Text:
     """The Text of ``raw``, cached as ``key``: itself, or as it is written in a reply."""
-    found = Text(raw)
+    text = Text(raw)
     if len(raw) <= LONGEST:
-        TEXTS.keep(key, found)
-    return found
+        TEXTS.keep(key, text)
+    return text
 
 
 # In place of a text that is too long, or beyond what is read of a pool: it may say anything, so it stays, and vectors do not decide about it.
@@ -160,7 +161,7 @@ def read(raw: str, *, exact: bool = False) -> tuple[Passage, Passage | None]:
     """The passages of a text whose cost is known to be bounded."""
     text = undressed(raw)
     lines = lines_of(text, exact=exact)
-    is_english = not exact and _is_english(" ".join(line.words for line in lines)[:_SHOWN])
+    is_english = not exact and _is_english(" ".join(line.words for line in lines)[:_SAMPLE])
     is_cut = text.rstrip(CLOSERS + " \n").endswith(("...", "…"))
     plain = _passage(lines, is_cut=is_cut, is_english=is_english, exact=exact, is_laid=False)
     if all(line.kind is Kind.PROSE for line in lines) and not _levels(lines):
@@ -169,7 +170,7 @@ def read(raw: str, *, exact: bool = False) -> tuple[Passage, Passage | None]:
 
 
 # The characters of a text that show its language.
-_SHOWN = 2048
+_SAMPLE = 2048
 _BEYOND_ENGLISH = re.compile("[^\\W\\d_a-zA-Z]")
 
 
@@ -244,12 +245,12 @@ class _Reader:
             return False
         if token != "a":  # noqa: S105 - a word of a text
             return True
-        behind = runs[place + 1 : place + 2] or self.following
-        if not behind or (not behind[0][0].isalpha() and place + 1 == len(runs)):
+        following = runs[place + 1 : place + 2] or self.following
+        if not following or (not following[0][0].isalpha() and place + 1 == len(runs)):
             return run == "a" and len(self.tokens) >= _WINDOW  # a window was cut behind it, else hepatitis a
-        if not behind[0][:2].isalpha() or len(behind[0]) < 2 or behind[0].lower() in _NOT_BARE:
+        if not following[0][:2].isalpha() or len(following[0]) < 2 or following[0].lower() in _NOT_BARE:
             return False  # cp a b
-        return run == "a" or (self.bounds[-1] == len(self.tokens) and behind[0].islower() and len(behind[0]) > 2)
+        return run == "a" or (self.bounds[-1] == len(self.tokens) and following[0].islower() and len(following[0]) > 2)
 
     def _several(self, run: str, known: Run, runs: list[str], place: int) -> None:
         start = len(self.tokens)
@@ -275,7 +276,7 @@ class _Reader:
         start = self.bounds[-1]
         return (
             len(self.tokens) > start + 1
-            and self.tokens[start].lower() in _ASKING
+            and self.tokens[start].lower() in _QUESTION_WORDS
             and self.tokens[start + 1].lower() in _AUXILIARIES
         )
 
@@ -291,7 +292,7 @@ def _passage(lines: list[Line], *, is_cut: bool, is_english: bool, exact: bool, 
     level = _levels(lines) if is_laid else 0
     items: list[int] = []  # blanks before each bullet
     before: Line | None = None
-    for line, behind in zip(lines, (*lines[1:], None), strict=False):  # of a text without lines there is none behind
+    for line, next_line in zip(lines, (*lines[1:], None), strict=False):  # of a text without lines there is none behind
         if line.breaks:
             reader.bound()
         if quote < 0 and _quotes(line):
@@ -303,7 +304,7 @@ def _passage(lines: list[Line], *, is_cut: bool, is_english: bool, exact: bool, 
             if level and len(items) > 1 and line.indent != items[-1]:
                 reader.add(f"\n{(line.indent - items[-1]) // level:+d}", "⏎")
             items.append(line.indent)
-        following = behind.words if behind is not None and not behind.breaks else ""
+        following = next_line.words if next_line is not None and not next_line.breaks else ""
         _line(reader, line, before, following, unit=unit if is_laid else -1)
         if line.kind is not Kind.PROSE:
             reader.pending = True

@@ -121,14 +121,14 @@ _RUNS: dict[str, Run | str] = {}
 
 def run_of(run: str) -> Run | str:
     """What a run says: a single plain word as its token, everything else as a Run."""
-    found = _RUNS.get(run)
-    if found is None:
-        found = _read(run)
+    known = _RUNS.get(run)
+    if known is None:
+        known = _read(run)
         if len(run) <= _REPEATED:
             if len(_RUNS) >= _MOST_RUNS:
                 _RUNS.clear()
-            _RUNS[run] = found
-    return found
+            _RUNS[run] = known
+    return known
 
 
 known_run = _RUNS.get
@@ -180,12 +180,12 @@ def _tokens(run: str) -> tuple[list[str], list[str], list[int], bool]:
             exact.append(operator[0])
             place, is_number = operator.end(), False
             continue
-        found = _TOKEN.match(run, place)
-        if found is None:
+        match = _TOKEN.match(run, place)
+        if match is None:
             place += 1
             continue
-        kind, text = found.lastgroup, found[0]
-        place = found.end()
+        kind, text = match.lastgroup, match[0]
+        place = match.end()
         if kind == "mark":
             meaning = _meaning(text, tokens, has_brackets=has_brackets)
             if meaning:
@@ -258,17 +258,17 @@ def _spaceless(text: str) -> list[str]:
     """Characters of scripts without blanks one by one; other runs within as they are."""
     if _ARE_SPACELESS.fullmatch(text):
         return list(text)
-    found: list[str] = []
+    pieces: list[str] = []
     start = 0
     for place, character in enumerate(text):
         if IS_SPACELESS.match(character):
             if start < place:
-                found.append(fold(_ascii_digits(text[start:place])))
-            found.append(character)
+                pieces.append(fold(_ascii_digits(text[start:place])))
+            pieces.append(character)
             start = place + 1
     if start < len(text):
-        found.append(fold(_ascii_digits(text[start:])))
-    return found
+        pieces.append(fold(_ascii_digits(text[start:])))
+    return pieces
 
 
 def _ascii_digits(text: str) -> str:

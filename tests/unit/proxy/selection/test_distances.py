@@ -53,7 +53,7 @@ def test_directions_are_cosine_distances_over_their_median(dimensions: int) -> N
     cosines = 1.0 - unit @ unit.T
     measured = relative_distances(rows, Metric.COSINE, chance=CHANCE)
     assert measured.median == pytest.approx(np.median(cosines[np.triu_indices(20, 1)]), rel=1e-3)
-    assert measured.shown_unit == measured.unit
+    assert measured.display_unit == measured.unit
     assert np.allclose(measured.inside(0, 20).distance, cosines / measured.median, rtol=1e-3, atol=1e-3)
 
 
@@ -135,5 +135,5 @@ def test_copies_do_not_make_a_plane() -> None:
 
 def test_fixed_cuts_are_read_in_cosine_distances() -> None:
     measured = cosine_distances(cloud(20, 8), magnitude=False)
-    assert (measured.unit, measured.shown_unit, measured.typical) == (1.0, 1.0, measured.median)
+    assert (measured.unit, measured.display_unit, measured.typical) == (1.0, 1.0, measured.median)
     assert np.allclose(measured.back(5, 10, np.arange(5)), measured.inside(0, 10).distance[5:, :5], atol=1e-5)

@@ -170,7 +170,7 @@ def test_the_cut_is_read_at_the_scale_that_is_given() -> None:
     assert finished(group(candidates, SCALED_MMR, 2, None)).distinct == 3
     assert finished(group(candidates, SCALED_MMR, 2, 0.1)).distinct == 4
     found = finished(group(candidates, SCALED_MMR, 2, None))
-    assert found.cut_at(2) == pytest.approx(0.2 * found.measured.typical * found.measured.shown_unit)
+    assert found.cut_at(2) == pytest.approx(0.2 * found.measured.typical * found.measured.display_unit)
 
 
 def test_the_similarity_to_the_head_is_shown_beside_what_was_needed() -> None:

@@ -70,7 +70,7 @@ def test_fills_are_those_of_the_plain_rule(
     doubtful = sorted((place for place in left if links[place] not in PROVEN), key=lambda place: (shares[place], place))
     proven = [place for place in left if links[place] in PROVEN]
     expected = [*doubtful, *held, *(proven if repeats else [])][: max(count, 0)]
-    assert fill(found, order(*kept), count, behind=order(*held), repeats=repeats).tolist() == sorted(expected)
+    assert fill(found, order(*kept), count, reserve=order(*held), repeats=repeats).tolist() == sorted(expected)
 
 
 @given(pages(), st.integers(0, 14))
@@ -79,16 +79,16 @@ def test_a_proven_copy_never_fills_unless_a_policy_repeats(
 ) -> None:
     # Invariant: without repeats no fill is proven, whatever is left, and the page stays short.
     found, kept, held = drawn
-    filled = fill(found, order(*kept), count, behind=order(*held))
+    filled = fill(found, order(*kept), count, reserve=order(*held))
     assert not found.proven[filled].any()
 
 
 @pytest.mark.parametrize("link", PROVEN)
 def test_a_proven_copy_comes_in_behind_everything_else(link: Link) -> None:
     found = grouped([0, 0, 0, 3], [N, link, V, N], [np.nan, 1.0, 0.99, np.nan])
-    assert fill(found, order(0), 1, behind=order(3), repeats=True).tolist() == [2]
-    assert fill(found, order(0), 2, behind=order(3), repeats=True).tolist() == [2, 3]
-    assert fill(found, order(0), 3, behind=order(3), repeats=True).tolist() == [1, 2, 3]
+    assert fill(found, order(0), 1, reserve=order(3), repeats=True).tolist() == [2]
+    assert fill(found, order(0), 2, reserve=order(3), repeats=True).tolist() == [2, 3]
+    assert fill(found, order(0), 3, reserve=order(3), repeats=True).tolist() == [1, 2, 3]
 
 
 def test_the_least_covered_comes_in_first() -> None:

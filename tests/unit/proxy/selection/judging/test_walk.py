@@ -27,7 +27,7 @@ def candidates(*texts: str | None, **more: object) -> Candidates:
 def walked(given_: Candidates, policy: Policy = DEFAULT, enough: int | None = None) -> Walked:
     walk = Walk(given_, policy)
     finished(walk.steps(given_.size, enough))
-    return walk.found
+    return walk.walked
 
 
 def test_each_text_is_judged_by_those_kept_before_it() -> None:
@@ -47,9 +47,9 @@ def test_the_walk_ends_when_enough_are_kept() -> None:
 def test_a_walk_may_be_taken_up_again() -> None:
     walk = Walk(candidates("One.", "Two.", "One.", "Two."), DEFAULT)
     finished(walk.steps(4, 1))
-    assert walk.found.judged == 1
+    assert walk.walked.judged == 1
     finished(walk.steps(4, None))
-    assert walk.found.links.tolist() == [0, 0, Link.EQUAL, Link.EQUAL]
+    assert walk.walked.links.tolist() == [0, 0, Link.EQUAL, Link.EQUAL]
 
 
 def test_a_tenant_is_judged_by_its_own_results() -> None:

@@ -166,7 +166,7 @@ def test_a_chunk_is_exchanged_within_its_block_of_ranks_alone() -> None:
 
 def test_texts_that_share_nothing_with_the_page_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
-    monkeypatch.setattr(Judge, "verdict_beside", lambda _judge, text, *_: compared.append(text.raw))
+    monkeypatch.setattr(Judge, "verdict_with", lambda _judge, text, *_: compared.append(text.raw))
     others = [" ".join(words(60, seed=seed)) for seed in range(2, 12)]
     assert select(candidates(*others), top_k=5, policy=EXCHANGE).keep.tolist() == [0, 1, 2, 3, 4]
     assert compared == []
