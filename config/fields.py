@@ -316,7 +316,7 @@ def schema_text() -> str:
 
 def _with_none(tree: object) -> object:
     if isinstance(tree, list):
-        return [_with_none(each) for each in tree]
+        return [_with_none(branch) for branch in tree]
     if not isinstance(tree, dict):
         return tree
     node = {key: _with_none(value) for key, value in tree.items()}
