@@ -43,8 +43,8 @@ def over_rest(head: RequestHead) -> Operation | None:
     """Never raises. ``partition``: the id of a document; ``query``: the query string."""
     for methods, name, path in _REQUESTS:
         if head.method in methods and (match := path.fullmatch(head.path)):
-            found = match.groupdict()
-            index, identifier = calls.index_named(found.get("name")), calls.decoded(found.get("id") or "")
+            parts = match.groupdict()
+            index, identifier = calls.index_named(parts.get("name")), calls.decoded(parts.get("id") or "")
             if index is None or identifier is None:
                 return None
             return Operation(

@@ -166,9 +166,9 @@ def read_hit(text: bytes, span: Span) -> Hit:
 
 def at_path(text: bytes, span: Span, path: str) -> Span | None:
     """The value at a path in an object, whose names may have dots; None if there is none. Raises ValueError."""
-    found = members_of(text, span)
-    if path in found:
-        return found[path].span
+    members = members_of(text, span)
+    if path in members:
+        return members[path].span
     head, dot, rest = path.partition(".")
-    is_object = dot and head in found and text[found[head].value : found[head].value + 1] == b"{"
-    return at_path(text, found[head].span, rest) if is_object else None
+    is_object = dot and head in members and text[members[head].value : members[head].value + 1] == b"{"
+    return at_path(text, members[head].span, rest) if is_object else None

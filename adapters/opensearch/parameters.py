@@ -89,10 +89,10 @@ def _selection(values: Mapping[str, str]) -> str | None:
         return None
     if switch not in {None, "true", "false"}:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    wanted = values.get(_SELECTION)
-    if wanted == "false":
+    source = values.get(_SELECTION)
+    if source == "false":
         return "false"
-    includes = names.get(_SELECTION, []) if wanted not in _SWITCHES else []
+    includes = names.get(_SELECTION, []) if source not in _SWITCHES else []
     selection: dict[str, object] = {
         "includes": [*includes, *names.get(_INCLUDES, [])],
         "excludes": names.get(_EXCLUDES, []),

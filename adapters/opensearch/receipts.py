@@ -56,8 +56,8 @@ def read(points: NewPoints, copies: Mapping[int, int | None], query: str, body: 
 
 def check_removed(body: bytes) -> None:
     """Of a batch, or of one request. Raises MalformedReplyError, also where some deletions were refused; DeclinedError if all were."""
-    items = [each for verb, each in _items(body) if verb not in STORING]
-    refused = [each for each in items if each.status >= _FAILED and each.status != HTTPStatus.NOT_FOUND]
+    items = [item for verb, item in _items(body) if verb not in STORING]
+    refused = [item for item in items if item.status >= _FAILED and item.status != HTTPStatus.NOT_FOUND]
     if not refused:
         return
     if len(refused) < len(items):

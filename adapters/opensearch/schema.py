@@ -75,7 +75,7 @@ class Schema:
     def holds(self, key: str, value: object) -> bool:
         """Whether a member can have this value: the index has the field, and JSON of its type."""
         kind = self.kinds.get(key, "")
-        return all(_is_of(kind, each) for each in (value if isinstance(value, list) else [value]))
+        return all(_is_of(kind, element) for element in (value if isinstance(value, list) else [value]))
 
 
 def _is_of(kind: str, value: object) -> bool:
@@ -97,8 +97,8 @@ def read_schema(body: bytes) -> Schema:
     return Schema(
         index=name,
         vectors=vectors,
-        kinds={key: each.type for key, each in members.items()},
-        exact={key: found for key, each in members.items() if (found := _exact(key, each)) is not None},
+        kinds={key: member.type for key, member in members.items()},
+        exact={key: path for key, member in members.items() if (path := _exact(key, member)) is not None},
         has_notes=NOTE in members or index.mappings.dynamic in {"false", False},
         is_restorable=not index.mappings.source
         and not _is_derived(index.settings.get("index", {}))
@@ -109,16 +109,16 @@ def read_schema(body: bytes) -> Schema:
 
 def _vectors(members: Mapping[str, _Field], above: str) -> Iterator[tuple[str, bool]]:
     """Those of the objects in a document, without its nested documents."""
-    for name, each in members.items():
+    for name, member in members.items():
         path = above + name
-        if each.type == "dense_vector":
-            is_dot = each.similarity == "dot_product" and each.element_type == "float"  # of unit vectors
-            yield path, each.index and (each.similarity in _COSINE or is_dot) and each.element_type != "bit"
-        elif each.type == "knn_vector":
-            space = each.space_type or each.method.get("space_type")
-            yield path, space in _COSINE and each.data_type == "float"
-        elif each.type in {"", "object"}:
-            yield from _vectors(each.properties, f"{path}.")
+        if member.type == "dense_vector":
+            is_dot = member.similarity == "dot_product" and member.element_type == "float"  # of unit vectors
+            yield path, member.index and (member.similarity in _COSINE or is_dot) and member.element_type != "bit"
+        elif member.type == "knn_vector":
+            space = member.space_type or member.method.get("space_type")
+            yield path, space in _COSINE and member.data_type == "float"
+        elif member.type in {"", "object"}:
+            yield from _vectors(member.properties, f"{path}.")
 
 
 def _is_derived(settings: Mapping[str, object]) -> bool:
@@ -129,13 +129,13 @@ def _is_derived(settings: Mapping[str, object]) -> bool:
 
 
 def _hidden(members: Mapping[str, _Field]) -> int:
-    return sum((each.type in _HIDDEN) + _hidden(each.properties) for each in members.values())
+    return sum((member.type in _HIDDEN) + _hidden(member.properties) for member in members.values())
 
 
 def _exact(key: str, member: _Field) -> str | None:
     if member.type in _EXACT:
         return key
-    return next((f"{key}.{name}" for name, each in member.fields.items() if each.type == "keyword"), None)
+    return next((f"{key}.{name}" for name, subfield in member.fields.items() if subfield.type == "keyword"), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +186,9 @@ def _without(payload: dict[str, object], path: str) -> dict[str, object]:
 def _with(payload: dict[str, object], source: Mapping[str, object], path: str) -> dict[str, object]:
     """The payload with what the source has at a path."""
     head, dot, rest = path.partition(".")
-    inner, own = source.get(head), payload.get(head)
+    inner, old = source.get(head), payload.get(head)
     if path in source:
         return {**payload, path: source[path]}
     if dot and isinstance(inner, dict):
-        return {**payload, head: _with(own if isinstance(own, dict) else {}, inner, rest)}
+        return {**payload, head: _with(old if isinstance(old, dict) else {}, inner, rest)}
     return payload

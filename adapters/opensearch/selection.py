@@ -62,20 +62,22 @@ def _may_reach(pattern: str, field: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selected:
-    """The client's selection. ``wanted``: whether any ``_source`` is returned. ``listed``: the span of the included names, None if there are none;
+    """The client's selection. ``has_source``: whether any ``_source`` is returned. ``listed``: the span of the included names, None if there are none;
     ``includes``: () for everything. ``hidden``: the spans of the excluded names.
     """
 
-    wanted: bool
+    has_source: bool
     listed: Span | None = None
     includes: tuple[str, ...] = ()
     excludes: tuple[str, ...] = ()
     hidden: tuple[Span, ...] = ()
 
 
-def plan_source(text: bytes, root: Members, start: int, needs: Needs, vector: str, shown: Sequence[str] = ()) -> Source:
+def plan_source(
+    text: bytes, root: Members, start: int, needs: Needs, vector: str, listed: Sequence[str] = ()
+) -> Source:
     """``_source`` with the fields of the needs. ``start``: of the body's brace. ``vector``: a field that must be among them for ``fields`` to have
-    it, if that is possible; "" for none. ``shown``: what ``fields`` of a client without ``_source`` shows, and must not lose. Raises
+    it, if that is possible; "" for none. ``listed``: what ``fields`` of a client without ``_source`` shows, and must not lose. Raises
     UnsupportedError if a required one cannot be added.
     """
     selected = read_source(text, root)
@@ -93,11 +95,11 @@ def plan_source(text: bytes, root: Members, start: int, needs: Needs, vector: st
     added = tuple([field for field in missing if _is_addable(field, selected)])
     _check([field for field in missing if field not in added], required)
     is_cut = len(added) < len(missing)
-    if not selected.wanted:
+    if not selected.has_source:
         names = (*added, vector) if vector else added
         if not names:
             return Source(is_cut=is_cut)
-        return _forced(text, root, start, tuple(dict.fromkeys((*names, *shown))), needs, is_cut=is_cut)
+        return _forced(text, root, start, tuple(dict.fromkeys((*names, *listed))), needs, is_cut=is_cut)
     head = vector.partition(".")[0]
     if vector and _is_addable(head, revealed) and head not in added:
         names, added = (*added, vector), (*added, head)
@@ -151,11 +153,11 @@ def read_source(text: bytes, root: Members) -> Selected:
     if stored is not None and any(name in text[slice(*stored)] for name in (_NO_SOURCE, b'"_source"')):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     if SOURCE not in root:
-        return Selected(wanted=stored is None)
+        return Selected(has_source=stored is None)
     span = root[SOURCE].span
     value = text[slice(*span)]
     if value in {b"true", b"false"}:
-        return Selected(wanted=value == b"true")
+        return Selected(has_source=value == b"true")
     if value[:1] in {b'"', b"["}:
         return Selected(wanted=True, listed=span, includes=_names(text, one_or_more(text, root, SOURCE)))
     if value[:1] != b"{":
@@ -205,7 +207,7 @@ def plan_vector(text: bytes, root: Members, start: int, field: str, needs: Needs
     lists = {member: listed_fields(text, root, member) for member in (FIELDS, DOC_VALUES)}
     if any(_touch(names, field) for _, names in lists.values()):
         return Vector(field=field, is_read=True)
-    if not (needs.whole or read_source(text, root).wanted):  # then nothing of ``fields`` changes
+    if not (needs.whole or read_source(text, root).has_source):  # then nothing of ``fields`` changes
         return Vector(field=field, is_read=True, is_in_source=True)
     member = DOC_VALUES if isinstance(needs.known, Product) and needs.known.has_doc_values else FIELDS
     span, names = lists[member]

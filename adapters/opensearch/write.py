@@ -43,10 +43,10 @@ _PARAMETERS = frozenset({"refresh", "timeout", "wait_for_active_shards", "error_
 _CANDIDATES = 100  # that an approximate search of Elasticsearch examines at least
 
 
-class _Found(msgspec.Struct):
+class _Doc(msgspec.Struct):
     index: str = msgspec.field(name="_index")
     id: str = msgspec.field(name="_id")
-    found: bool
+    is_stored: bool = msgspec.field(name="found")
     number: int = msgspec.field(name="_seq_no", default=-1)
     term: int = msgspec.field(name="_primary_term", default=0)
     routing: str | None = msgspec.field(name="_routing", default=None)
@@ -54,7 +54,7 @@ class _Found(msgspec.Struct):
 
 
 class _Docs(msgspec.Struct):
-    docs: list[_Found]
+    docs: list[_Doc]
 
 
 _DOCS = msgspec.json.Decoder(_Docs)
@@ -159,15 +159,15 @@ class OpenSearchWrites(RestWrites):
         spans = [trimmed(text, span) for span in lines]
         documents = [value_spans(members_of(text, span)) for span in spans]
         vectors = [
-            {path: found for path in schema.vectors if (found := at_path(text, span, path)) is not None}
+            {path: member for path in schema.vectors if (member := at_path(text, span, path)) is not None}
             for span in spans
         ]
         name = name_of(vectors, needs.vector_name)
-        arrays = [each.get(name) for each in vectors]
-        matrix = decode_matrix([b"" if each is None else source.cut_value(each) for each in arrays])[0]
+        arrays = [vector.get(name) for vector in vectors]
+        matrix = decode_matrix([b"" if array is None else source.cut_value(array) for array in arrays])[0]
         if not matrix.shape[1]:
             raise UnsupportedError(Reason.NOTHING_TO_DO)
-        read = [[each.get(key) for key in needs.keys] for each in documents]
+        read = [[document.get(key) for key in needs.keys] for document in documents]
         return NewPoints(
             ids=_ids(actions, places, needs),
             vectors=matrix,
@@ -181,8 +181,8 @@ class OpenSearchWrites(RestWrites):
     def ask(self, write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
         """One batch. Raises UnsupportedError for a tenant's key that is a text."""
         document = typed(points.document, Document)
-        shown = [*points.keys, *([points.vector_name] if inquiry.vectors else [])]
-        shared = b'"size":%d,"_source":%s' % (inquiry.count, orjson.dumps(shown) if shown else b"false")
+        fields = [*points.keys, *([points.vector_name] if inquiry.vectors else [])]
+        shared = b'"size":%d,"_source":%s' % (inquiry.count, orjson.dumps(fields) if fields else b"false")
         if inquiry.least is not None:
             shared += b',"min_score":%r' % ((1.0 + inquiry.least) / 2)
         lines: list[bytes] = []
@@ -202,12 +202,12 @@ class OpenSearchWrites(RestWrites):
         (body,) = bodies
         count = len(inquiry.which)
         lists = [_hits(body, answer) for answer in answers(body, range(count), count)]
-        hits = [hit for each in lists for hit in each]
+        hits = [hit for neighbours in lists for hit in neighbours]
         sources = [bytes(hit.source) or b"{}" for hit in hits]
         arrays = [_array(source, points.vector_name) if inquiry.vectors else b"" for source in sources]
         scores = [np.nan if hit.score is None else hit.score for hit in hits]
         return Neighbours(
-            of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
+            of=np.repeat(np.array(inquiry.which, np.intp), [len(neighbours) for neighbours in lists]),
             ids=tuple([orjson.dumps(orjson.loads(bytes(hit.id))) for hit in hits]),
             scores=2.0 * np.array(scores, np.float64) - 1.0,
             vectors=decode_matrix(arrays)[0],
@@ -265,8 +265,8 @@ class OpenSearchWrites(RestWrites):
     ) -> Sequence[Question]:
         """A read by ids that shows what was written just before. Vectors are named, because newer servers leave them out otherwise."""
         vectors = [quote(path, safe="") for path in typed(points.document, Document).schema.vectors]
-        shown = f"_source_includes=*,{','.join(vectors)}" if whole else "_source=false"
-        target = f"/{_index_of(points, write)}/_mget?{shown}"
+        selection = f"_source_includes=*,{','.join(vectors)}" if whole else "_source=false"
+        target = f"/{_index_of(points, write)}/_mget?{selection}"
         return [Question(method="POST", target=target, body=b'{"ids":[%s]}' % b",".join(ids))]
 
     def read_stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
@@ -358,10 +358,10 @@ def stored_in(body: bytes, index: str) -> Mapping[bytes, bytes]:
     docs = _DOCS.decode(body).docs
     if any(doc.index != index or doc.routing is not None for doc in docs):
         raise ValueError("a document of another index, or with a routing")
-    return {orjson.dumps(doc.id): _single(doc) for doc in docs if doc.found}
+    return {orjson.dumps(doc.id): _single(doc) for doc in docs if doc.is_stored}
 
 
-def _single(doc: _Found) -> bytes:
+def _single(doc: _Doc) -> bytes:
     members = b'"_seq_no":%d,"_primary_term":%d' % (doc.number, doc.term)
     source = b',"_source":%s' % doc.source if doc.source else b""
     return b'{"_id":%s,%s%s}' % (orjson.dumps(doc.id), members, source)

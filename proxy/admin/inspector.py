@@ -303,5 +303,5 @@ def _times(samples: Samples, metric: str) -> dict[str, float | int | None]:
     seconds = {"mean": mean, **{f"p{share}": samples.quantile(metric, share / 100) for share in (50, 95, 99)}}
     return {
         "count": int(count),
-        **{name: None if each is None else round(each * 1000, 3) for name, each in seconds.items()},
+        **{name: None if duration is None else round(duration * 1000, 3) for name, duration in seconds.items()},
     }

@@ -126,12 +126,12 @@ class Knowledge:
             return {**result, "bytes": size, "took_ms": round((time.perf_counter() - started) * 1000, 1)}
 
     def _searches(self, since: int) -> Answer:
-        kept = [each for each in self._recent.newest() if each.number > since][:MOST_ROWS]
+        kept = [record for record in self._recent.newest() if record.number > since][:MOST_ROWS]
         return {
             "keep": self._recent.keep,
             "texts": self._recent.texts,
             "reached": self._recent.reached,
-            "rows": [{"number": each.number, "at": each.at, **each.seen.summary()} for each in kept],
+            "rows": [{"number": record.number, "at": record.at, **record.seen.summary()} for record in kept],
         }
 
     async def _records(self) -> list[Answer]:
@@ -190,9 +190,9 @@ def _pairs(kept: Numbered, *, only_doubtful: bool = True) -> list[Answer]:
     been on the page.
     """
     record = kept.seen.record()
-    reach = max([record.offset + record.top_k - 1, *(each.rank for each in record.kept)])
-    at: dict[int, Kept | LeftOut] = {each.rank: each for each in record.kept}
-    at |= {each.rank: each for each in record.left_out}
+    reach = max([record.offset + record.top_k - 1, *(candidate.rank for candidate in record.kept)])
+    at: dict[int, Kept | LeftOut] = {candidate.rank: candidate for candidate in record.kept}
+    at |= {candidate.rank: candidate for candidate in record.left_out}
     return [
         {
             "search": kept.number,
@@ -227,9 +227,9 @@ def _side(result: Kept | LeftOut) -> Answer:
 def _for_browser(value: Any) -> Any:
     """The same, with whole numbers as text if a browser would round them."""
     if isinstance(value, dict):
-        return {name: _for_browser(each) for name, each in value.items()}
+        return {name: _for_browser(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_for_browser(each) for each in value]
+        return [_for_browser(member) for member in value]
     return str(value) if isinstance(value, int) and abs(value) > EXACT else value
 
 
@@ -242,7 +242,7 @@ async def egress_of(ask: Ask) -> bytes:
     pages = [answer for answer in answers if answer["month"] == month]
     budgets = [answer["budget_bytes"] for answer in answers]
     by_name: dict[tuple[str, str], list[Answer]] = {}
-    for row in (row for each in pages for row in each["collections"]):
+    for row in (row for page in pages for row in page["collections"]):
         by_name.setdefault((row["backend"], row["collection"]), []).append(row)
     rows = [{"backend": backend, "collection": name, **_spent(of)} for (backend, name), of in by_name.items()]
     rows.sort(key=lambda row: (-row["extra_bytes"], row["backend"], row["collection"]))
@@ -251,7 +251,7 @@ async def egress_of(ask: Ask) -> bytes:
         "budget_bytes": None if None in budgets or not budgets else sum(budgets),
         **_spent(pages),
         "collections": rows,
-        "others": _spent([each["others"] for each in pages]),
+        "others": _spent([page["others"] for page in pages]),
     }
     return json.dumps(page, separators=(",", ":")).encode("ascii") + b"\n"
 

@@ -87,7 +87,7 @@ class KeptPool:
         known = self.bare.metadata
         texts = sum(sys.getsizeof(text) + 8 for text in self.texts or () if text is not None)
         names = sum(
-            len(name) + 60 for each in (known.documents, known.sources) for name in each or () if name is not None
+            len(name) + 60 for names in (known.documents, known.sources) for name in names or () if name is not None
         )
         return 1500 + self.statement_bytes + texts + names + self.vectors.nbytes + 100 * len(self.scales)
 
@@ -263,7 +263,7 @@ class Pools:
 
     def numbered(self, number: int) -> KeptPool | None:
         """The pool of this search, if it was taken."""
-        return next((each.pool for each in reversed(self._kept) if each.number == number), None)
+        return next((search.pool for search in reversed(self._kept) if search.number == number), None)
 
     @property
     def size_bytes(self) -> int:

@@ -167,7 +167,7 @@ def verdicts(candidates: Candidates, policy: Policy, standing: Mask) -> dict[int
 
 
 def _of_tenant(kept: Sequence[_Wording], tenants: npt.NDArray[np.int64], place: int) -> list[_Wording]:
-    return [each for each in kept if tenants[each.place] == tenants[place]]
+    return [holder for holder in kept if tenants[holder.place] == tenants[place]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class _Wording:
 
     def missing(self, kept: Sequence[_Wording]) -> Missing | None:
         """What the text with most of its words does not say; None if none has half of them."""
-        shares = [len(self.words & each.words) / max(len(self.words), len(each.words)) for each in kept]
+        shares = [len(self.words & wording.words) / max(len(self.words), len(wording.words)) for wording in kept]
         nearest = max(range(len(kept)), key=shares.__getitem__, default=-1)
         if nearest < 0 or shares[nearest] < HALF:
             return None

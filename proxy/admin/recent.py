@@ -224,7 +224,7 @@ def seen_of(selected: Selected, report: Report, *, texts: bool) -> Iterator[Seen
 def _texts(policy: ResolvedPolicy, pool: Pool) -> tuple[str | None, ...] | None:
     """The starts of the texts that selection compared; None if the policy reads none."""
     records = records_of(pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
-    texts = tuple(None if each.text is None else each.text.raw[:TEXT_CHARACTERS] for each in records)
+    texts = tuple(None if record.text is None else record.text.raw[:TEXT_CHARACTERS] for record in records)
     return texts if any(texts) else None
 
 
@@ -363,7 +363,9 @@ class Trends:
         return [
             {
                 "collection": name,
-                "buckets": [[each * BUCKET_SECONDS, *buckets[each]] for each in sorted(buckets) if each > first],
+                "buckets": [
+                    [bucket * BUCKET_SECONDS, *buckets[bucket]] for bucket in sorted(buckets) if bucket > first
+                ],
             }
             for name, buckets in self._kept.items()
         ]
@@ -436,7 +438,7 @@ class Recent:
         return [*reversed(self._kept)]
 
     def numbered(self, number: int) -> Numbered | None:
-        return next((each for each in self._kept if each.number == number), None)
+        return next((search for search in self._kept if search.number == number), None)
 
     def _shrink(self) -> None:
         while self._kept and (len(self._kept) > self.keep or self._bytes > self._most_bytes):

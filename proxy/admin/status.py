@@ -110,8 +110,8 @@ def read_status(
         uptime_seconds=round(uptime_seconds, 1),
         requests_in_flight=int(in_flight.get(InFlight.REQUESTS, 0)),
         searches_in_flight=int(in_flight.get(InFlight.SEARCHES, 0)),
-        breaker=next((each for each in WORST_FIRST if breakers.get(each)), BreakerState.CLOSED),
-        canary=in_words(next((each for each in reversed(CanaryState) if canaries.get(each)), CanaryState.NONE)),
+        breaker=next((state for state in WORST_FIRST if breakers.get(state)), BreakerState.CLOSED),
+        canary=in_words(next((state for state in reversed(CanaryState) if canaries.get(state)), CanaryState.NONE)),
         learned_collections=int(samples.total("learned_collections")),
         workers=workers,
     )

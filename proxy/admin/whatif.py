@@ -37,7 +37,7 @@ class ChangeError(ValueError):
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "preset": PRESET_NAMES,
     "linkage": tuple(Linkage),
-    "representative": tuple(each for each in Strategy if each is not Strategy.CHAIN),
+    "representative": tuple(strategy for strategy in Strategy if strategy is not Strategy.CHAIN),
     "short": tuple(Short),
 }
 # The path in a policy of what a change may name.
@@ -108,11 +108,11 @@ class Change:
             "preset": self.given.get("preset"),
             "policy": policy,
         }
-        return {name: each for name, each in parts.items() if each}
+        return {name: part for name, part in parts.items() if part}
 
     def as_yaml(self) -> str:
         """The rule, for a settings file."""
-        lines = [f"{name}: {json.dumps(each)}" for name, each in self.rule.items()]  # JSON is YAML
+        lines = [f"{name}: {json.dumps(value)}" for name, value in self.rule.items()]  # JSON is YAML
         return "rules:\n  - " + "\n    ".join(lines) + "\n"
 
     def applied(self) -> Callable[[Policy], Policy]:
@@ -209,7 +209,7 @@ def in_one(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {
         "total": dict(zip(COUNTED, totals, strict=True)),
         "collections": rows,
-        "examples": most_different(each for answer in answers for each in answer["examples"]),
+        "examples": most_different(example for answer in answers for example in answer["examples"]),
         "bytes": sum(answer["bytes"] for answer in answers),
         "took_ms": max((answer["took_ms"] for answer in answers), default=0.0),
     }
@@ -223,7 +223,7 @@ def _counted(pool: KeptPool, then: Page) -> tuple[int, ...]:
         1,
         not np.array_equal(pool.now.keep, then.keep),
         *(page.keep.tolist() != sorted(unchanged) for page in pages),
-        *(len(unchanged - each) for each in kept),
+        *(len(unchanged - rows) for rows in kept),
         *(page.filled for page in pages),
         then.reworded,
         pool.texts is not None,

@@ -128,7 +128,7 @@ def fuse(body: bytes) -> bytes:
     began = time.perf_counter()
     request = decoded(_DECODER, body)
     results, within, after = _fused(request, whole(request.k, "$.k"), whole(request.target_k, "$.target_k"))
-    count = sum(len(each.results) for each in request.lists)
+    count = sum(len(listed.results) for listed in request.lists)
     answer = FuseResponse(
         results=results,
         removed=within + after,
@@ -136,7 +136,7 @@ def fuse(body: bytes) -> bytes:
             input_count=count,
             output_count=len(results),
             removed_within=len(within),
-            removed_after=sum(each.stage is not Stage.TARGET for each in after),
+            removed_after=sum(repeat.stage is not Stage.TARGET for repeat in after),
             latency_ms=round(1000.0 * (time.perf_counter() - began), 3),
         ),
     )
@@ -162,7 +162,7 @@ class _Removed:
     reason: str
 
     def at(self, place: Place) -> RemovedResult:
-        covered_by = [each.place for each in self.covered_by]
+        covered_by = [holder.place for holder in self.covered_by]
         return RemovedResult(place=place, stage=self.stage, covered_by=covered_by, reason=self.reason)
 
 
@@ -181,7 +181,7 @@ def _fused(
         for item in items:
             places.setdefault(item.key, []).append(item)
     ranked = _ranked(request, lists, k)
-    is_one_model = len({each.model for each in request.lists}) == 1
+    is_one_model = len({listed.model for listed in request.lists}) == 1
     order = [places[key][0] for key, _ in ranked]
     kept, after = _distinct(order, request, by_vectors=is_one_model)
     scores = dict(ranked)
@@ -191,7 +191,7 @@ def _fused(
             text=item.result.text,
             score=float(str(scores[item.key])),  # the shortest decimal form of the 32-bit value
             metadata=item.result.metadata,
-            found_in=[each.place for each in places[item.key]],
+            found_in=[place.place for place in places[item.key]],
         )
         for item in kept[:target_k]
     ]
@@ -199,7 +199,7 @@ def _fused(
     return (
         results,
         [removed.at(removed.item.place) for removed in within],
-        [removed.at(each.place) for removed in after for each in places[removed.item.key]],
+        [removed.at(place.place) for removed in after for place in places[removed.item.key]],
     )
 
 
@@ -266,8 +266,8 @@ def _distinct(
 
 
 def _removed(item: _Item, repeat: Repeat, items: Sequence[_Item], rules: Rules) -> _Removed:
-    holders = tuple(items[each] for each in repeat.of)
-    return _Removed(item, repeat.stage, holders, repeat.reason([each.place.id for each in holders], rules.cut))
+    holders = tuple(items[number] for number in repeat.of)
+    return _Removed(item, repeat.stage, holders, repeat.reason([holder.place.id for holder in holders], rules.cut))
 
 
 def _same(item: _Item, first: _Item) -> _Removed:
@@ -282,6 +282,6 @@ def _ranked(request: FuseRequest, lists: Sequence[Sequence[_Item]], k: int) -> R
     """Fuse the lists, which have no copies within."""
     keys = [[item.key for item in items] for items in lists]
     if request.method == "rrf":
-        return rrf(keys, k=k, weights=[each.weight for each in request.lists])
+        return rrf(keys, k=k, weights=[listed.weight for listed in request.lists])
     scores = [[item.result.score for item in items] for items in lists]
     return dbsf(list(zip(keys, scores, strict=True)))

@@ -144,8 +144,8 @@ def optimizing(tokens: Tokens) -> Callable[[bytes], bytes]:
         result = optimize(chunks_of(chunks), wishes, tokens)
         ids = [chunk_id(chunk) for chunk in chunks]
         answer = OptimizeResponse(
-            chunks=[kept_chunk(chunks[each.number], each) for each in result.kept],
-            removed=[removed_chunk(ids, each, wishes.cut) for each in result.removed],
+            chunks=[kept_chunk(chunks[chunk.number], chunk) for chunk in result.kept],
+            removed=[removed_chunk(ids, chunk, wishes.cut) for chunk in result.removed],
             stats=stats_of(len(chunks), result, time.perf_counter() - began),
         )
         return msgspec.json.encode(answer) + b"\n"
@@ -238,7 +238,7 @@ def chunk_id(chunk: Chunk) -> ChunkId:
 def removed_chunk(ids: Sequence[ChunkId], removed: Removed, cut: float) -> RemovedChunk:
     """``ids``: of all chunks. ``cut``: of the options."""
     repeat = removed.repeat
-    names = [] if repeat is None else [ids[each] for each in repeat.of]
+    names = [] if repeat is None else [ids[number] for number in repeat.of]
     reason = REASONS[removed.stage] if repeat is None else repeat.reason(names, cut)
     return RemovedChunk(id=ids[removed.number], stage=removed.stage, covered_by=names, reason=reason)
 

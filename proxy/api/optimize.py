@@ -101,7 +101,7 @@ class Optimized:
     output_tokens: int
 
     def count(self, stage: Stage) -> int:
-        return sum(each.stage is stage for each in self.removed)
+        return sum(repeat.stage is stage for repeat in self.removed)
 
 
 @dataclass(frozen=True, slots=True)

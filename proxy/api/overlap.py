@@ -25,16 +25,16 @@ def words_of(texts: Sequence[Text | None]) -> list[Words]:
 
 def shares(words: Sequence[Words], query: Words) -> FloatVector:
     """The share of the query's words that each text has (n,)."""
-    return np.array([len(each & query) for each in words], np.float64) / max(len(query), 1)
+    return np.array([len(bag & query) for bag in words], np.float64) / max(len(query), 1)
 
 
 def jaccard(words: Sequence[Words]) -> FloatMatrix:
     """The Jaccard coefficients of all pairs (n, n) float32: 0 if one text has no words, else 1 on the diagonal."""
     numbers: dict[str, int] = {}
     # Words in order, so that nothing depends on the hashes of this process.
-    of_each = [[numbers.setdefault(word, len(numbers)) for word in sorted(each)] for each in words]
-    sizes = np.array([len(each) for each in of_each], np.intp)
-    values = np.array([number for each in of_each for number in each], np.intp)
+    numbered = [[numbers.setdefault(word, len(numbers)) for word in sorted(bag)] for bag in words]
+    sizes = np.array([len(row) for row in numbered], np.intp)
+    values = np.array([number for row in numbered for number in row], np.intp)
     owners = np.arange(len(words), dtype=np.intp).repeat(sizes)
     order = values.argsort(kind="stable")
     shared = _shared(values[order], owners[order], len(words))

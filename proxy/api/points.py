@@ -184,7 +184,7 @@ class Points:
         began = self.clock()
         request = await self.gate.in_thread(partial(decoded, _SEVERAL, body))
         results = await self._added(request, request.points, key, began)
-        actions = [each.action for each in results]
+        actions = [result.action for result in results]
         counts = {action: actions.count(action) for action in ("added", "merged", "skipped")}
         return _encoded(AddedBatch(results=results, **counts, duration_ms=self._since(began)))
 
@@ -242,8 +242,8 @@ class Points:
 
 def _upsert(points: Sequence[Point], name: str | None) -> bytes:
     """Raises ProblemError."""
-    each = [_native(point, name, f"$.points[{place}]") for place, point in enumerate(points)]
-    return b'{"points":[%s]}' % b",".join(each)
+    upserts = [_native(point, name, f"$.points[{place}]") for place, point in enumerate(points)]
+    return b'{"points":[%s]}' % b",".join(upserts)
 
 
 def _native(point: Point, name: str | None, where: str) -> bytes:
@@ -284,8 +284,8 @@ def _declined(refused: RefusedReplyError) -> ProblemError:
 def _result(judged: Judged, row: int, rows: Sequence[LeftOut], taken: float) -> Added:
     """The result for one point of a write."""
     point = judged.points.ids[row]
-    left_out = next((each for each in rows if each.kind == Kind.LEFT_OUT and each.id == point), None)
-    evicted = [each.id for each in rows if each.kind != Kind.CHANGED and each.survivor == point and each.id != point]
+    left_out = next((row for row in rows if row.kind == Kind.LEFT_OUT and row.id == point), None)
+    evicted = [row.id for row in rows if row.kind != Kind.CHANGED and row.survivor == point and row.id != point]
     # A copy that replaces another point has merged with it. An original that replaces its copies was added.
     is_merged = left_out is None and bool(evicted) and judged.verdicts[row].of is not None
     return Added(

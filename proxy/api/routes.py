@@ -214,7 +214,7 @@ def described(routes: Iterable[Route], *, needs_token: bool) -> bytes:
 def _with_integers(node: Any) -> Any:
     """The schemas, with type `integer` for numbers marked as whole."""
     if isinstance(node, list | tuple):
-        return [_with_integers(each) for each in node]
+        return [_with_integers(element) for element in node]
     if not isinstance(node, dict):
         return node
     schema = {name: _with_integers(value) for name, value in node.items() if name != WHOLE}

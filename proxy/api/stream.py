@@ -87,7 +87,7 @@ class Stream:
         self._sizes[head] += 1
         if repeat is None or self._sizes[head] <= self._wishes.max_per_cluster:
             return None
-        of = tuple(self._numbers[each] for each in repeat.of)
+        of = tuple(self._numbers[place] for place in repeat.of)
         return Removed(number, repeat.stage, replace(repeat, of=of))
 
     def outcome(self) -> Optimized:
@@ -152,7 +152,7 @@ class OptimizeLines:
     def end(self) -> bytes:
         assert self._stream is not None  # noqa: S101 - begin comes first
         outcome = self._stream.outcome()
-        removed = [removed_chunk(self._ids, each, self._cut) for each in outcome.removed]
+        removed = [removed_chunk(self._ids, chunk, self._cut) for chunk in outcome.removed]
         stats = stats_of(len(self._ids), outcome, time.perf_counter() - self._began)
         return event("done", msgspec.json.encode(Done(removed=removed, stats=stats)))
 

@@ -167,7 +167,7 @@ class Decided:
 
 def _standing(holders: Sequence[int], place: int, representative: Indices) -> tuple[int, ...]:
     """The representatives of the holders of an item, each once."""
-    standing = dict.fromkeys(int(representative[each]) for each in holders)
+    standing = dict.fromkeys(int(representative[holder]) for holder in holders)
     standing.pop(place, None)
     return tuple(standing) or (int(representative[place]),)
 
@@ -202,7 +202,7 @@ class Walk:
         if verdict is not None and text is not None and self._judge is not None:
             holder = self._judge.kept.get(verdict.holders[0])  # None: neither of two equal texts is read
             but = "" if holder is None else passed_over(verdict, text, holder)
-            of = tuple(dict.fromkeys(self._heads[each] for each in verdict.holders))
+            of = tuple(dict.fromkeys(self._heads[holder] for holder in verdict.holders))
             self._heads.append(of[0])
             return Repeat(verdict.link, of, float(np.float32(verdict.share)), but)
         head, distance = self._led(number, has_text=self._judge is not None and text is not None, vector=vector)
