@@ -250,7 +250,7 @@ class Process:
             metrics,
             self.recorder,
             services.admission,
-            services.governor.held,
+            services.governor.bytes_in_flight,
             lambda: len(self._server.rules.connections),
             self._upstream.census,
             shared,

@@ -187,7 +187,7 @@ def figures(
         collapsed_by=_collapsed_by(fates, selection),
         capped=fates.count(_CAPPED),
         over_budget=fates.count(_OVER_BUDGET),
-        shown=fates.count(_EARLIER),
+        earlier=fates.count(_EARLIER),
         filled=fates.count(_FILLED),
         short=0 if search.pages or _OVER_BUDGET in fates or _EARLIER in fates else min(search.top_k, size) - len(keep),
         unusable=pool.unusable if had_vectors else 0,

@@ -460,11 +460,9 @@ class SearchService:
     async def _improved(
         self, exchange: Exchange[A], source: Source, grant: Grant, outcome: Outcome
     ) -> tuple[A, Report]:
-        governor, planned = self._governor, source.planned
+        in_flight, planned = self._governor.bytes_in_flight, source.planned
         try:
-            selected = await self._searcher.select(
-                source, cap=planned.cap, reply_bytes=governor.bytes_in_flight.reply_bytes
-            )
+            selected = await self._searcher.select(source, cap=planned.cap, reply_bytes=in_flight.reply_bytes)
             answer = await self._searcher.answer(source, selected)
             self._services.depths.learn(selected, cap=planned.cap)
         except DeclinedError as declined:
@@ -475,9 +473,9 @@ class SearchService:
             return exchange.refusal() if grant.refusal is None else exchange.answer(grant.refusal, report), report
         finally:
             if source.last is not None:
-                governor.learned.learn(exchange.operation, source.last.reply)
+                self._governor.learned.learn(exchange.operation, source.last.reply)
             if not (source.is_grown or source.is_divided):
-                governor.bytes_in_flight.learn(exchange.operation, planned.first or planned.plan, grant.received_bytes)
+                in_flight.learn(exchange.operation, planned.first or planned.plan, grant.received_bytes)
         hedged, is_noted = grant.is_hedged, answer.is_noted
         report = report_of(source, outcome=outcome, selected=selected, is_noted=is_noted, hedged=hedged)
         self._services.observer.answered(selected, report)

@@ -399,7 +399,7 @@ class Metrics(Instruments):
         most_have_none = (
             (left_out(LeftOutBy.CAP), figures.capped),
             (left_out(LeftOutBy.BUDGET), figures.over_budget),
-            (left_out(LeftOutBy.SHOWN), figures.shown),
+            (left_out(LeftOutBy.SHOWN), figures.earlier),
             (self.candidates_unusable_total, figures.unusable),
             (self.searches_restrained_total, figures.restrained),
             (self.results_filled_total, figures.filled),

@@ -25,7 +25,7 @@ class Figures(NamedTuple):
 
     ``repeats``: results of the database's own page that repeat a better one of it. ``collapsed_by``: collapsed candidates by reason, those
     that occur. ``short``: results fewer than requested, although the pool has more: copies that must not fill the page. ``capped``: left out by a cap. ``over_budget``: left out because the budget for texts was spent;
-    ``shown``: because they were shown before. ``restrained``: not merged because vectors alone would have collapsed most of a pool whose
+    ``earlier``: because they were shown before. ``restrained``: not merged because vectors alone would have collapsed most of a pool whose
     scores differ. ``exhausted``: the pool has fewer clusters than the page wants results. ``filled``: results whose cluster is already
     represented. ``score_loss``: change of the mean score against the backend's own page, as a share of that mean; 0 when unknown. ``changed``: whether
     the answer differs from that page. ``proven``, ``judged``: results of that page that left as copies, by a proof in their texts and without one;
@@ -40,7 +40,7 @@ class Figures(NamedTuple):
     collapsed_by: tuple[tuple[Collapse, int], ...]
     capped: int
     over_budget: int
-    shown: int
+    earlier: int
     filled: int
     short: int
     unusable: int

@@ -371,7 +371,7 @@ class Calibration:
         self._reading: asyncio.Task[None] | None = None
         self.scaling = Scaling(self._profiles, Scales() if settings.online else None, self._drifted)
         if self._profiles is not None:
-            self._tell(self._profiles.reload_if_changed())
+            self._publish(self._profiles.reload_if_changed())
 
     def look(self) -> None:
         """Read the directory again, beside the loop, when it is time. An invalid file is logged and changes nothing."""
@@ -388,9 +388,9 @@ class Calibration:
             self._reading.cancel()
 
     async def _read(self, profiles: Profiles) -> None:
-        self._tell(await in_thread(profiles.reload_if_changed))
+        self._publish(await in_thread(profiles.reload_if_changed))
 
-    def _tell(self, reload: Reload | None) -> None:
+    def _publish(self, reload: Reload | None) -> None:
         if reload is None:
             return
         for problem in reload.problems:

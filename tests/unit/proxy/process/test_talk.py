@@ -29,7 +29,7 @@ def report(outcome: Outcome, *, collapsed: int = 0, repeats: int = 2, bypass: By
         collapsed_by=((next(iter(Collapse)), collapsed),) if collapsed else (),
         capped=0,
         over_budget=0,
-        shown=0,
+        earlier=0,
         filled=0,
         short=0,
         unusable=0,
