@@ -298,15 +298,15 @@ def _fault_of(error: aiohttp.ClientError | OSError) -> str:
 def _texts(settings: Settings, searched: _Searched) -> str:
     """Where the texts of the collection are, as its first points show it. Names of keys only, never values."""
     policy = Policies(settings).resolve(settings.backend, searched.collection)
-    payloads = [strings_of(each) for each in searched.payloads if isinstance(each, dict)]
+    payloads = [strings_of(payload) for payload in searched.payloads if isinstance(payload, dict)]
     if not (policy.text_fields or policy.guesses):
         return "not read, as the policy says"
     if not payloads:
         return "unknown: its first points have no payload"
-    found = (*policy.text_fields, *judged(payloads, None).paths)
-    if found:
-        return f"under {', '.join(map(one_line, found))}, as its first {len(payloads)} points show it"
-    keys = readable_keys(dict.fromkeys(key for each in payloads for key in each))
+    paths = (*policy.text_fields, *judged(payloads, None).paths)
+    if paths:
+        return f"under {', '.join(map(one_line, paths))}, as its first {len(payloads)} points show it"
+    keys = readable_keys(dict.fromkeys(key for payload in payloads for key in payload))
     return (
         f"none found in its first {len(payloads)} points, keys seen: {', '.join(keys) or 'none'}; only equal vectors are removed. "
         "policy.text_fields can name the text"
@@ -322,7 +322,7 @@ async def _in_qdrant(database: _Database, listed: object) -> _Searched | None:
         if question is not None:
             await database.json("POST", f"{path}/query", question)
             some = await database.json("POST", f"{path}/scroll", {"limit": POINTS, "with_payload": True})
-            return _Searched(str(name), [_member(each, "payload") for each in _members(some, "result", "points")])
+            return _Searched(str(name), [_member(member, "payload") for member in _members(some, "result", "points")])
     return None
 
 
@@ -347,7 +347,7 @@ async def _in_chroma(database: _Database, listed: object) -> _Searched | None:
             pairs = zip(_members(some, "metadatas"), _members(some, "documents"), strict=False)
             return _Searched(
                 str(_member(collection, "name")),
-                [{DOCUMENT_TEXT: text, **(each if isinstance(each, dict) else {})} for each, text in pairs],
+                [{DOCUMENT_TEXT: text, **(metadata if isinstance(metadata, dict) else {})} for metadata, text in pairs],
             )
     return None
 
@@ -355,7 +355,7 @@ async def _in_chroma(database: _Database, listed: object) -> _Searched | None:
 async def _in_milvus(database: _Database, listed: object) -> _Searched | None:
     for name in _members(listed, "data"):
         about = await _of_milvus(database, "collections/describe", {"collectionName": name})
-        fields = [each for each in _members(about, "data", "fields") if _member(each, "type") == "FloatVector"]
+        fields = [member for member in _members(about, "data", "fields") if _member(member, "type") == "FloatVector"]
         if not fields:
             continue
         field = _member(fields[0], "name")
@@ -365,8 +365,8 @@ async def _in_milvus(database: _Database, listed: object) -> _Searched | None:
         if vector is not None:
             question = {"collectionName": name, "data": [vector], "annsField": field, "limit": 1}
             await _of_milvus(database, "entities/search", question)
-            names = [str(_member(each, "name")) for each in _members(about, "data", "fields")]
-            plain = [each for each in names if each != field]
+            names = [str(_member(member, "name")) for member in _members(about, "data", "fields")]
+            plain = [name for name in names if name != field]
             some = {"collectionName": name, "filter": "", "limit": POINTS, "outputFields": plain}
             return _Searched(str(name), _members(await _of_milvus(database, "entities/query", some), "data"))
     return None
@@ -388,27 +388,27 @@ async def _in_pinecone(database: _Database, listed: object) -> _Searched | None:
         if not isinstance(host, str) or _member(index, "vector_type") == "sparse":
             continue
         base = host if "://" in host else f"https://{host}"
-        found = _members(await database.json("GET", "/vectors/list?limit=1", base=base), "vectors")
-        if found:
-            some = {"id": _member(found[0], "id"), "topK": POINTS, "includeMetadata": True}
+        vectors = _members(await database.json("GET", "/vectors/list?limit=1", base=base), "vectors")
+        if vectors:
+            some = {"id": _member(vectors[0], "id"), "topK": POINTS, "includeMetadata": True}
             near = _members(await database.json("POST", "/query", some, base=base), "matches")
-            return _Searched(str(_member(index, "name")), [_member(each, "metadata") for each in near])
+            return _Searched(str(_member(index, "name")), [_member(match, "metadata") for match in near])
     return None
 
 
 async def _in_weaviate(database: _Database, listed: object) -> _Searched | None:
-    for each in _members(listed, "classes"):
-        name = str(_member(each, "class"))
-        if _CLASS.fullmatch(name) is None or _member(each, "multiTenancyConfig", "enabled"):
+    for member in _members(listed, "classes"):
+        name = str(_member(member, "class"))
+        if _CLASS.fullmatch(name) is None or _member(member, "multiTenancyConfig", "enabled"):
             continue  # the tenant would have to be known
         rows = await _of_weaviate(database, name, "limit: 1", "vector")
         vector = _member(rows[0], "_additional", "vector") if rows else None
         if isinstance(vector, list) and vector:
-            near = json.dumps([float(each) for each in vector])
+            near = json.dumps([float(number) for number in vector])
             await _of_weaviate(database, name, f"limit: 1, nearVector: {{vector: {near}}}", "id")
-            texts = [str(_member(own, "name")) for own in _members(each, "properties") if _is_text(own)]
+            texts = [str(_member(prop, "name")) for prop in _members(member, "properties") if _is_text(prop)]
             some = await _of_weaviate(database, name, f"limit: {POINTS}", "id", " ".join(texts))
-            return _Searched(name, [{own: _member(row, own) for own in texts} for row in some])
+            return _Searched(name, [{text: _member(row, text) for text in texts} for row in some])
     return None
 
 
@@ -421,10 +421,10 @@ def _is_text(described: object) -> bool:
 
 
 async def _of_weaviate(
-    database: _Database, name: str, arguments: str, wanted: str, properties: str = ""
+    database: _Database, name: str, arguments: str, additional: str, properties: str = ""
 ) -> list[object]:
     """GraphQL refuses with status 200 and errors. Raises CheckError."""
-    query = f"{{ Get {{ {name}({arguments}) {{ {properties} _additional {{ {wanted} }} }} }} }}"
+    query = f"{{ Get {{ {name}({arguments}) {{ {properties} _additional {{ {additional} }} }} }} }}"
     answer = await database.json("POST", "/v1/graphql", {"query": query})
     if errors := _members(answer, "errors"):
         words = one_line(str(_member(errors[0], "message")))
@@ -459,8 +459,8 @@ def _member(tree: object, *path: str) -> object:
 
 
 def _members(tree: object, *path: str) -> list[object]:
-    found = _member(tree, *path)
-    return found if isinstance(found, list) else []
+    values = _member(tree, *path)
+    return values if isinstance(values, list) else []
 
 
 CHROMA = "/api/v2/tenants/default_tenant/databases/default_database/collections"

@@ -85,7 +85,7 @@ def opened(
     options: SourceOptions, environment: Mapping[str, str], *, payload_fields: tuple[str, ...] | None = None
 ) -> Source:
     """``payload_fields``: the fields to read at least, None for all. Raises SettingsError for an option, SourceError."""
-    names = [name for name, each in DATABASES.items() if each.is_read]
+    names = [name for name, database in DATABASES.items() if database.is_read]
     source: Source = _opened(options, environment, names, payload_fields)
     return source
 

@@ -135,7 +135,7 @@ def as_html(page: Page) -> bytes:
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
         for name, value, note in page.tiles
     )
-    items = "".join(f"<li>{escape(each)}</li>" for each in page.sentences)
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in page.sentences)
     parts = [
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
@@ -144,7 +144,7 @@ def as_html(page: Page) -> bytes:
         f'<header><h1>{escape(page.title)}</h1><p class="soft">{escape(page.facts)}</p></header>',
         f'<dl class="tiles">{tiles}</dl>',
         f"<ul>{items}</ul>" if items else "",
-        *(f'<p class="warn">{escape(each)}</p>' for each in page.cautions),
+        *(f'<p class="warn">{escape(caution)}</p>' for caution in page.cautions),
         *map(_section_html, page.sections),
         f"<footer>{escape(page.made)}</footer>",
         "</main>\n</body>\n</html>\n",

@@ -222,7 +222,7 @@ class Source(ABC):
     def read(self, ids: Sequence[PointId]) -> list[Point]:
         """These points in this order, without deleted ones."""
         there = {point.id: point for point in self.fetched(ids)}
-        return [there[each] for each in ids if each in there]
+        return [there[point_id] for point_id in ids if point_id in there]
 
     def neighbours(self, vectors: Vectors, *, count: int) -> list[list[tuple[Point, float]]]:
         """``nearest`` with distances, which are selection's (selection/geometry.py), not the database's scores; infinite without a vector. A stored
@@ -297,7 +297,7 @@ TEXT_CHARACTERS = 240
 
 def shortened(text: str) -> str:
     """On one line, without control and invisible characters, cut with an ellipsis."""
-    line = " ".join("".join(_visible(each) for each in text[: 8 * TEXT_CHARACTERS]).split())
+    line = " ".join("".join(_visible(character) for character in text[: 8 * TEXT_CHARACTERS]).split())
     return line if len(line) <= TEXT_CHARACTERS else line[: TEXT_CHARACTERS - 1].rstrip() + "…"
 
 

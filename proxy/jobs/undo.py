@@ -143,7 +143,7 @@ def _identifiers(text: str | None) -> list[bytes] | None:
     if text is None:
         return None
     number = [text.encode()] if text.isdecimal() else []
-    return [*number, *(json.dumps(each).encode() for each in {text, text.lower()})]
+    return [*number, *(json.dumps(spelling).encode() for spelling in {text, text.lower()})]
 
 
 def _show(book: Book, newest: Sequence[Head], changed: Sequence[Head]) -> None:
@@ -264,16 +264,16 @@ def _are_near(stored: object, written: object) -> bool:
     if stored == written or written is None:
         return True
     if isinstance(written, dict):
-        return isinstance(stored, dict) and all(_are_near(stored.get(name), each) for name, each in written.items())
+        return isinstance(stored, dict) and all(_are_near(stored.get(name), value) for name, value in written.items())
     if isinstance(written, str):
         written = _of_base64(written)
     if isinstance(written, list) and isinstance(stored, list):
-        if any(isinstance(each, list | dict) for each in written):
+        if any(isinstance(value, list | dict) for value in written):
             return len(stored) == len(written) and all(map(_are_near, stored, written))
         # Whole numbers are exact, such as the indices of a sparse vector.
-        if any(isinstance(each, float) for each in (*stored, *written)):
+        if any(isinstance(value, float) for value in (*stored, *written)):
             with suppress(TypeError, ValueError):
-                one, other = (np.asarray(each, np.float64) for each in (stored, written))
+                one, other = (np.asarray(value, np.float64) for value in (stored, written))
                 return one.shape == other.shape and _is_near(one, other)
     return False
 
@@ -291,7 +291,7 @@ def _is_near(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> bo
     length = float(np.linalg.norm(other))
     is_normalised = abs(float(np.linalg.norm(one)) - 1.0) <= _ROUNDED
     same = [other, other / length] if is_normalised and length else [other]
-    return any(float(np.linalg.norm(one - each)) <= _ROUNDED * float(np.linalg.norm(each)) for each in same)
+    return any(float(np.linalg.norm(one - vector)) <= _ROUNDED * float(np.linalg.norm(vector)) for vector in same)
 
 
 def _batches(heads: Sequence[Head]) -> Iterator[list[Head]]:

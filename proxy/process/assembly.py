@@ -275,7 +275,7 @@ class Process:
             self._webhook.start()
         ports = list(self._listener.ports)
         if self._api is not None:
-            ports += [await self._api.open(each, self._tls) for each in data_ports if each.is_for_api]
+            ports += [await self._api.open(data_port, self._tls) for data_port in data_ports if data_port.is_for_api]
         return tuple(ports)
 
     async def _front(self, data_port: DataPort) -> SharedPort | None:
@@ -321,7 +321,7 @@ class Process:
         """Requests in progress; at the end also clients whose answers are still being sent."""
         sides = (self._listener, self._grpc) if self._is_leaving else ()
         api_requests = 0 if self._api is None else self._api.in_flight
-        return self.recorder.requests_in_flight + api_requests + sum(each.unsent for each in sides if each is not None)
+        return self.recorder.requests_in_flight + api_requests + sum(side.unsent for side in sides if side is not None)
 
     @property
     def searches_in_flight(self) -> int:
@@ -333,7 +333,7 @@ class Process:
             self._listener.stop_accepting()
         # In parallel, because the gRPC server sends GOAWAY to its clients through our ports.
         sides = (self._listener, self._grpc, self._api)
-        await asyncio.gather(*(each.close(grace_seconds=grace_seconds) for each in sides if each is not None))
+        await asyncio.gather(*(side.close(grace_seconds=grace_seconds) for side in sides if side is not None))
         await self.shadow.close()
         self.calibration.close()
         for gate in self._gates:

@@ -60,7 +60,7 @@ class Budget:
 def claim(settings: Settings) -> Budget:
     """Raise the soft limit of this process as far as the settings need it; return the budget."""
     data_ports, in_use = data_ports_of(settings), _open_now()
-    soft, hard = (_finite(each) for each in resource.getrlimit(resource.RLIMIT_NOFILE))
+    soft, hard = (_finite(bound) for bound in resource.getrlimit(resource.RLIMIT_NOFILE))
     required = needed(settings, data_ports, in_use)
     if soft < required and soft < hard:
         soft = _raised(soft, min(required, hard))
@@ -109,7 +109,7 @@ def _reserved(settings: Settings, data_ports: Sequence[DataPort], in_use: int, *
     origins = {data_port.grpc for data_port in data_ports} - {None}
     grpc = len(origins) * (GRPC_SERVER + GRPC_CHANNELS * settings.grpc.connections)
     apis = [API_CONNECTIONS for data_port in data_ports if data_port.is_for_api]
-    shared = sum(min(each, limit // SMALL_SHARE) for each in (ADMIN_CONNECTIONS, RESERVE, *apis))
+    shared = sum(min(port_count, limit // SMALL_SHARE) for port_count in (ADMIN_CONNECTIONS, RESERVE, *apis))
     return in_use + LISTENING * (len(data_ports) + 1) + grpc + shared
 
 
@@ -122,8 +122,8 @@ def _pool_size(settings: Settings) -> int:
 
 def _cost(data_ports: Sequence[DataPort], connections: int) -> int:
     """Descriptors of this many client connections, with room for those just accepted or rejected."""
-    each = GRPC_CLIENT if any(data_port.grpc is not None for data_port in data_ports) else 1
-    return each * connections + 2 * arriving_at_most(connections)
+    per_connection = GRPC_CLIENT if any(data_port.grpc is not None for data_port in data_ports) else 1
+    return per_connection * connections + 2 * arriving_at_most(connections)
 
 
 def _raised(soft: int, required: int) -> int:

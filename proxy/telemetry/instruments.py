@@ -70,7 +70,7 @@ class Label:
         cls, name: str, *sets: Iterable[StrEnum], narrow: Callable[[Backend], tuple[str, ...]] | None = None
     ) -> Label:
         """A label whose values are the members of closed sets."""
-        return cls(name, tuple(member.value for each in sets for member in each), narrow)
+        return cls(name, tuple(member.value for enumeration in sets for member in enumeration), narrow)
 
     def values_for(self, backend: Backend) -> tuple[str, ...]:
         """The values that are shown in a process for this backend."""
@@ -338,7 +338,7 @@ class HistogramSpec(NumberSpec[Histogram]):
         super().__init__(text, *labels)
         self.buckets = buckets
         self.width = len(buckets) + 2
-        self._bounds = tuple(floatToGoString(each) for each in (*buckets, math.inf))  # type: ignore[no-untyped-call]  # - the library is half typed
+        self._bounds = tuple(floatToGoString(bound) for bound in (*buckets, math.inf))  # type: ignore[no-untyped-call]  # - the library is half typed
 
     def _one(self, storage: Storage, at: int) -> Histogram:
         return Histogram(storage.numbers, at, self.buckets, storage.exemplars)

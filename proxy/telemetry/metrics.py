@@ -124,7 +124,7 @@ _FUSED = Label.of(
 def _if_gated(name: str, kinds: type[WriteOutcome | WriteTier | CopiesResult | PointResult]) -> Label:
     """A label of the write gate, for backends that have one."""
     return Label.of(
-        name, kinds, narrow=lambda backend: tuple(each.value for each in kinds) if backend.gates_writes else ()
+        name, kinds, narrow=lambda backend: tuple(kind.value for kind in kinds) if backend.gates_writes else ()
     )
 
 
@@ -158,7 +158,7 @@ class Metrics(Instruments):
     searches_total = CounterSpec(
         "Calls that rank results, by outcome.",
         BACKEND,
-        Label.of("outcome", (each for each in Outcome if each is not Outcome.PASSTHROUGH)),
+        Label.of("outcome", (outcome for outcome in Outcome if outcome is not Outcome.PASSTHROUGH)),
     )
     fail_open_total = CounterSpec("Searches answered plainly after a failure.", BACKEND, Label.of("reason", FailOpen))
     bypass_total = CounterSpec("Searches deliberately not changed.", BACKEND, Label.of("reason", Bypass, Reason))

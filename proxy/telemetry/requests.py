@@ -161,8 +161,8 @@ class RequestRecorder:
                 status=ended.status if ended.code is None else None,
                 code=ended.code,
                 fail_open=record.fail_open if report is None else report.fail_open,
-                candidates=sum(each.candidates for each in figures) if figures else None,
-                collapsed=sum(each.collapsed for each in figures) if figures else None,
+                candidates=sum(figure.candidates for figure in figures) if figures else None,
+                collapsed=sum(figure.collapsed for figure in figures) if figures else None,
             )
 
     def shed(self, reason: Shed) -> None:

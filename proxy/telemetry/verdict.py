@@ -99,7 +99,7 @@ class Estimate(NamedTuple):
     high: float
 
     def scaled(self, factor: float) -> Estimate:
-        return Estimate(*(each * factor for each in self))
+        return Estimate(*(bound * factor for bound in self))
 
 
 NOTHING = Estimate(0.0, 0.0, 0.0)

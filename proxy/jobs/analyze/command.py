@@ -65,7 +65,7 @@ def _continuation(work: Path | None) -> str:
 
 def _publish(report: Report, leaving: list[Leaving], arguments: Arguments) -> None:
     if arguments.ids is not None:
-        write_output("--ids", arguments.ids, b"".join(line for each in leaving for line in each.lines()))
+        write_output("--ids", arguments.ids, b"".join(line for selection in leaving for line in selection.lines()))
     if arguments.html is not None:
         write_output("--html", arguments.html, as_html(page(report)))
     if arguments.json not in {None, STDOUT}:

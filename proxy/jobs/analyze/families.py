@@ -38,12 +38,12 @@ class Grouped(Families):
 
 def grouped(gathered: Gathered) -> Grouped:
     """The families of the points."""
-    firsts, found = firsts_of(gathered), gathered.coverings
-    all_pairs = np.ones(len(found.pairs), np.bool_)
-    formed = families(found, all_pairs, firsts, np.zeros(len(firsts)))
+    firsts, coverings = firsts_of(gathered), gathered.coverings
+    all_pairs = np.ones(len(coverings.pairs), np.bool_)
+    formed = families(coverings, all_pairs, firsts, np.zeros(len(firsts)))
     evidence = np.where(formed.leaving, _equal(gathered), Evidence.NONE)
     others = np.flatnonzero(firsts != firsts[formed.heads])
-    evidence[others] = found.evidence[strongest(found, formed, others)]
+    evidence[others] = coverings.evidence[strongest(coverings, formed, others)]
     return Grouped(heads=formed.heads, firsts=firsts, evidence=evidence)
 
 
@@ -157,7 +157,7 @@ def _row(name: str, number: int, points: Places, families: tuple[Indices, Indice
         name=name,
         points=len(points),
         repeated=int(copied.any(axis=1).sum()),
-        copied=tuple(int(each) for each in copied.sum(axis=0)),
+        copied=tuple(int(count) for count in copied.sum(axis=0)),
     )
 
 

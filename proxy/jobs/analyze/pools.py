@@ -83,7 +83,7 @@ def pool(
 
 def near_cut(pools: Sequence[Pool]) -> float:
     """The distance at which vectors are nearly equal, from the median of the pools' medians; 0.0 if no pool has two vectors."""
-    known = [each.median for each in pools if each.median > 0.0]
+    known = [reading.median for reading in pools if reading.median > 0.0]
     return NEARLY_EQUAL * float(np.median(known)) if known else 0.0
 
 

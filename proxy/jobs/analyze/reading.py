@@ -127,7 +127,7 @@ def gathered_whole(
     with bar("looking for candidates", None):
         store.pair_up()
     n, stored = len(ids), store.stored()
-    found = compared(
+    compared_pairs = compared(
         store,
         bar,
         lambda part, verdicts: coverings(part.pairs, part.rows, _with_near(verdicts, part.rows, part.texts, cut)),
@@ -142,7 +142,7 @@ def gathered_whole(
     vectors[stored.places] = stored.has_vector
     return Gathered(
         examined=np.arange(n, dtype=np.int32),
-        coverings=found,
+        coverings=compared_pairs,
         keys=keys,
         known=known,
         sources=sources,
@@ -156,7 +156,7 @@ def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, fiel
     """The page to store: texts, keys and sketches, and vectors."""
     texts = [text_of(point.payload, fields.text) for point in points]
     read = list(map(readable, texts))
-    keys = [_key(*each) for each in zip(points, texts, read, strict=True)]
+    keys = [_key(*triple) for triple in zip(points, texts, read, strict=True)]
     return replace(
         sketched(points, texts, read, places, ids, by),
         numbers=np.array([number if kind is Known.TEXT else 0 for kind, number in keys], np.uint64).view(np.int64),
@@ -238,7 +238,7 @@ def _compare(
     """Compare the first of these points with the others."""
     places = sample.ids.places([point.id for point in points])
     there = np.flatnonzero(places != NOWHERE).tolist()  # stored after the ids were listed
-    points, places = [points[each] for each in there], places[there]
+    points, places = [points[place] for place in there], places[there]
     _note(sample, points[1:], fields)
     texts = [text_of(point.payload, fields.text) for point in points]
     rows = np.stack((np.zeros(len(points) - 1, np.intp), np.arange(1, len(points))), axis=1)
@@ -246,9 +246,9 @@ def _compare(
     vectors = matrix_of(points, shape.dimension)
     of_text = np.ones(len(rows), np.bool_)
     seen = judged(rows, vectors, np.asarray(vectors.any(axis=1), np.bool_), texts, of_text, magnitude=shape.magnitude)
-    found = coverings(places[rows], rows, _with_near(seen, rows, texts, cut))
-    sample.parts.append(found)
-    sample.gathered.full[row] = len(rows) == NEIGHBOURS == len(np.unique(found.pairs)) - 1
+    part = coverings(places[rows], rows, _with_near(seen, rows, texts, cut))
+    sample.parts.append(part)
+    sample.gathered.full[row] = len(rows) == NEIGHBOURS == len(np.unique(part.pairs)) - 1
 
 
 def _note(sample: _Sample, points: Sequence[Point], fields: FieldNames) -> None:

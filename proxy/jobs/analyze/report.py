@@ -135,7 +135,9 @@ def conclusions(report: Report) -> tuple[str, ...]:
     """The most important first."""
     sentences = [headline(report), _saving(report.saving)]
     if report.sources is not None:
-        sentences += [each for each in (_across(report.sources), _within(report.sources)) if each is not None]
+        sentences += [
+            sentence for sentence in (_across(report.sources), _within(report.sources)) if sentence is not None
+        ]
     if report.overlap is not None:
         sentences.append(_overlapping(report.overlap))
     if report.repeats.points:

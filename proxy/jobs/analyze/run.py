@@ -250,7 +250,9 @@ def _pool(neighbours: Sequence[tuple[Point, float]], source: Source, fields: Fie
 
 def _examples(source: Source, fields: FieldNames, collected: Collected, families: Grouped, bar: Bar) -> list[Family]:
     chosen, ids = choose(families), collected.ids
-    places: Places = np.unique(np.array([place for each in chosen for place in each.places], np.int32))
+    places: Places = np.unique(
+        np.array([place for chosen_family in chosen for place in chosen_family.places], np.int32)
+    )
     read: dict[int, Member] = {}
     with bar("reading examples", len(places)) as advance:
         for start in range(0, len(places), PAGE):
@@ -259,7 +261,7 @@ def _examples(source: Source, fields: FieldNames, collected: Collected, families
             for place, point in zip(ids.places([point.id for point in points]).tolist(), points, strict=True):
                 read[place] = _example(point, place, collected.gathered, families, fields)
             advance(len(page))
-    return [each for each in (family(one, read) for one in chosen) if each is not None]
+    return [example for example in (family(one, read) for one in chosen) if example is not None]
 
 
 def _example(point: Point, place: int, gathered: Gathered, families: Grouped, fields: FieldNames) -> Member:

@@ -164,7 +164,7 @@ def _effects(proposal: Proposal) -> Table:
     table.add_column("are copies", justify="right")
     table.add_column("pages with one", justify="right")
     rows: tuple[tuple[str, Effect], ...] = (
-        ("preset vectors, by each pool's own distances", proposal.own_effect),
+        ("preset vectors, by each pool's own distances", proposal.median_effect),
         (f"preset vectors, at the typical distance {proposal.typical:.3f} (the profile)", proposal.typical_effect),
         (f"the cut fixed at {proposal.cut:.4f}", proposal.cut_effect),
     )

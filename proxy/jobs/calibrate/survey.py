@@ -247,7 +247,7 @@ class _Candidate:
 def borderline(pools: Sequence[Pool], cut: float) -> tuple[Pair, ...]:
     """At most ten pairs, nearest first. Each point occurs once, so that one large family does not fill the list."""
     candidates = _between(pools, BELOW[0] * cut * 0.8, ABOVE[-1] * cut * 1.2)
-    distances = np.array([each.distance for each in candidates], np.float64)
+    distances = np.array([candidate.distance for candidate in candidates], np.float64)
     used: set[PointId] = set()
     pairs: list[Pair] = []
     for share in (*BELOW, *ABOVE):
@@ -308,14 +308,14 @@ DENSITY_CUTS = (0.0, 0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3)
 class Proposal:
     """``typical``: the median of the pools' medians, at which a profile evaluates thresholds.
 
-    ``own_effect``: of preset vectors, by each pool's own median; ``typical_effect``: by ``typical``; ``cut_effect``: of the cut.
+    ``median_effect``: of preset vectors, by each pool's own median; ``typical_effect``: by ``typical``; ``cut_effect``: of the cut.
     ``density``: pairs of a distance and the share of points with another point within it.
     """
 
     cut: float
     mean_median: float
     typical: float
-    own_effect: Effect
+    median_effect: Effect
     typical_effect: Effect
     cut_effect: Effect
     density: tuple[tuple[float, float], ...]
@@ -334,10 +334,12 @@ def proposed(survey: Survey) -> Proposal:
         cut=cut,
         mean_median=mean,
         typical=typical,
-        own_effect=effect(pools, metric=metric),
+        median_effect=effect(pools, metric=metric),
         typical_effect=effect(pools, metric=metric, scale=typical),
         cut_effect=effect(pools, metric=metric, cut=cut),
-        density=tuple((each, float((survey.nearest <= each + NOISE).mean())) for each in sorted({*DENSITY_CUTS, cut})),
+        density=tuple(
+            (distance, float((survey.nearest <= distance + NOISE).mean())) for distance in sorted({*DENSITY_CUTS, cut})
+        ),
     )
 
 
@@ -383,7 +385,7 @@ def as_json(findings: Findings) -> dict[str, object]:
         "density": [{"distance": distance, "share": share} for distance, share in proposal.density],
         "cut": proposal.cut,
         "effects": {
-            "vectors": asdict(proposal.own_effect),
+            "vectors": asdict(proposal.median_effect),
             "vectors_at_typical_distance": asdict(proposal.typical_effect),
             "fixed_cut": asdict(proposal.cut_effect),
         },

@@ -50,15 +50,15 @@ class ChromaSource(Source, Points):
         """Its description, by its id or its name; a name may look like an id."""
         if self._identifier is not None:
             listed = self._rest.json("GET", self._path)
-            if (found := next((each for each in listed if each["id"] == self._identifier), None)) is not None:
-                return dict(found)
+            if (collection := next((entry for entry in listed if entry["id"] == self._identifier), None)) is not None:
+                return dict(collection)
         return dict(
             self._rest.json("GET", f"{self._path}/{quote(self._identifier or self.access.collection, safe='')}")
         )
 
     def _names(self) -> list[str]:
         try:
-            return sorted(each["name"] for each in self._rest.json("GET", self._path, missing=b"[]"))
+            return sorted(collection["name"] for collection in self._rest.json("GET", self._path, missing=b"[]"))
         except (SourceError, TypeError, KeyError):
             return []
 

@@ -56,8 +56,8 @@ class MilvusSource(Source, Points):
         self._key = next(str(field["name"]) for field in self._described["fields"] if field.get("is_primary"))
         self._vectors = [str(field["name"]) for field in self._described["fields"] if "dim" in field.get("params", {})]
         types = {
-            str(each["name"]): FieldType(kind=int(each["type"]), element=int(each.get("element_type") or 0))
-            for each in self._described["fields"]
+            str(field["name"]): FieldType(kind=int(field["type"]), element=int(field.get("element_type") or 0))
+            for field in self._described["fields"]
         }
         self.form = Row(key=self._key, types=types)
 
@@ -173,11 +173,11 @@ class MilvusSource(Source, Points):
                 "--apply: the database makes the keys of this collection, so that undo could not restore them"
             )
         fields: Sequence[Mapping[str, Any]] = self._described["fields"]
-        odd = sorted(str(each["name"]) for each in fields if each["type"] in self._bytes)
+        odd = sorted(str(field["name"]) for field in fields if field["type"] in self._bytes)
         if odd:
             raise SourceError(f"--apply: only float vectors can be journalled; this collection has {', '.join(odd)}")
         partitions = self._call(self._client.list_partitions, self.access.collection)
-        if len(partitions) > 1 and not any(each.get("is_partition_key") for each in fields):
+        if len(partitions) > 1 and not any(field.get("is_partition_key") for field in fields):
             raise SourceError("--apply: the collection has partitions, and Milvus does not say which one holds a point")
         self._is_restorable = True
 

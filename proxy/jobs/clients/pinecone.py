@@ -71,14 +71,14 @@ class PineconeSource(Source, Points):
             yield list(map(self._point, self._requested("/query", {"vector": row, **parts})["matches"]))
 
     def whole(self, ids: Sequence[PointId]) -> list[Whole]:
-        return [self.complete(self._point(each), _filled(each)) for each in self._fetch(ids, self._namespace)]
+        return [self.complete(self._point(vector), _filled(vector)) for vector in self._fetch(ids, self._namespace)]
 
     def delete(self, points: Sequence[Whole]) -> None:
         self._requested("/vectors/delete", {"ids": [point.id for point in points], "namespace": self._namespace})
 
     def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
         vectors = self._fetch([orjson.loads(key) for key in keys], self._namespace_of(partition))
-        return frozenset(orjson.dumps(each["id"]) for each in vectors)
+        return frozenset(orjson.dumps(vector["id"]) for vector in vectors)
 
     def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
         vectors = [_filled(orjson.loads(body)) for body in bodies]

@@ -34,7 +34,7 @@ class _Record(msgspec.Struct):
         vectors = orjson.loads(bytes(self.vector))
         if isinstance(vectors, dict):
             vectors = vectors.get(name)
-        is_dense = isinstance(vectors, list) and not any(isinstance(each, list) for each in vectors[:1])
+        is_dense = isinstance(vectors, list) and not any(isinstance(vector, list) for vector in vectors[:1])
         return Point(
             id=orjson.loads(bytes(self.id)),
             vector=np.asarray(vectors, np.float32) if is_dense else None,
@@ -123,12 +123,12 @@ class Qdrant(Source, Points):
 
     def fetched(self, ids: Sequence[PointId]) -> Iterable[Point]:
         name = self.shape().vector_name
-        return [record.point(name) for record in self._records(ids, self._wanted(name))]
+        return [record.point(name) for record in self._records(ids, self._selection(name))]
 
     def nearest(self, vectors: Vectors, count: int) -> Iterable[list[Point]]:
         name = self.shape().vector_name
         using = {"using": name} if name else {}
-        searches = [{"query": row, "limit": count, **using, **self._wanted(name)} for row in vectors]
+        searches = [{"query": row, "limit": count, **using, **self._selection(name)} for row in vectors]
         pools = self._requested(_Pools, "POST", f"{self._path}/points/query/batch", {"searches": searches})
         return [[record.point(name) for record in pool.points] for pool in pools.result]
 
@@ -164,7 +164,7 @@ class Qdrant(Source, Points):
     def _records(self, ids: Sequence[PointId], what: Mapping[str, object]) -> list[_Record]:
         return self._requested(_Records, "POST", f"{self._path}/points", {"ids": list(ids), **what}).result
 
-    def _wanted(self, name: str) -> Mapping[str, object]:
+    def _selection(self, name: str) -> Mapping[str, object]:
         """What is read of a point. True for the unnamed vector: old servers do not accept its name "" in a list."""
         return {"with_payload": self._payload, "with_vector": [name] if name else True}
 
@@ -174,7 +174,7 @@ class Qdrant(Source, Points):
             listed = orjson.loads(self._rest.sent("GET", "/collections", missing=b""))["result"]["collections"]
         except (SourceError, ValueError, KeyError, TypeError):
             return []
-        return sorted(str(each.get("name")) for each in listed)[:_MOST_NAMED]
+        return sorted(str(collection.get("name")) for collection in listed)[:_MOST_NAMED]
 
     def _requested(self, kind: type[T], method: str, target: str, body: object = None) -> T:
         content = b"" if body is None else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
@@ -204,7 +204,7 @@ def shape_of(vectors: Mapping[str, Any] | None, *, requested: str | None, collec
     declared: Mapping[str, Any] = {"": vectors} if vectors and isinstance(vectors.get("size"), int) else vectors or {}
     if not declared:
         raise SourceError(f"collection {collection!r} has only sparse vectors; wanted a dense one")
-    names = sorted(name for name, each in declared.items() if not each.get("multivector_config"))
+    names = sorted(name for name, params in declared.items() if not params.get("multivector_config"))
     if not names:
         raise SourceError(f"collection {collection!r} has only multivectors; wanted one dense vector a point")
     there = ", ".join(name or '"" (unnamed)' for name in names)

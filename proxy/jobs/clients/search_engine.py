@@ -47,10 +47,10 @@ class SearchEngine(Source, Points):
 
     @cached_property
     def _description(self) -> bytes:
-        found = self._rest.sent("GET", self._path, missing=b"")
-        if not found:
+        reply = self._rest.sent("GET", self._path, missing=b"")
+        if not reply:
             raise SourceError(f"there is no index {self.access.collection!r}")
-        return found
+        return reply
 
     @cached_property
     def _schema(self) -> Schema:
@@ -83,10 +83,10 @@ class SearchEngine(Source, Points):
     def _field(self, path: str) -> Mapping[str, Any]:
         """The mapping of a vector."""
         (index,) = orjson.loads(self._description).values()
-        found: Mapping[str, Any] = index["mappings"]
+        mapping: Mapping[str, Any] = index["mappings"]
         for name in path.split("."):
-            found = found["properties"][name]
-        return found
+            mapping = mapping["properties"][name]
+        return mapping
 
     def listed(self) -> Iterator[list[PointId]]:
         """Of all that is stored now, if the key may refresh the index: a point in time shows no more than searches do."""
@@ -166,10 +166,10 @@ class SearchEngine(Source, Points):
         vectors = ",".join([quote(path, safe="") for path in self._schema.vectors])
         return self._read(keys, f"_source_includes=*,{vectors}")
 
-    def _read(self, keys: Sequence[bytes], shown: str) -> Mapping[bytes, bytes]:
+    def _read(self, keys: Sequence[bytes], selection: str) -> Mapping[bytes, bytes]:
         if not keys:
             return {}
-        answer = self._rest.sent("POST", f"{self._path}/_mget?{shown}", b'{"ids":[%s]}' % b",".join(keys))
+        answer = self._rest.sent("POST", f"{self._path}/_mget?{selection}", b'{"ids":[%s]}' % b",".join(keys))
         try:
             return stored_in(answer, self._schema.index)
         except (ValueError, msgspec.DecodeError) as error:
@@ -178,7 +178,7 @@ class SearchEngine(Source, Points):
     def _batch(self, lines: Sequence[bytes], unless: tuple[int, ...] = ()) -> None:
         """``unless``: statuses of actions that are no failures. Raises SourceError."""
         answer = orjson.loads(self._rest.sent("POST", f"{self._path}/_bulk", b"".join(lines)))
-        items = [item for each in answer["items"] for item in each.values()]
+        items = [item for operation in answer["items"] for item in operation.values()]
         failed = [item for item in items if item["status"] >= 400 and item["status"] not in unless]
         if failed:
             raise SourceError(f"the database refused {len(failed)} of {len(items)}: {failed[0]['error'].get('reason')}")
@@ -188,7 +188,7 @@ class SearchEngine(Source, Points):
         vector: Any = source
         for name in self.shape().vector_name.split("."):
             vector = vector.get(name) if isinstance(vector, dict) else None
-        is_dense = isinstance(vector, list) and not any(isinstance(each, list) for each in vector[:1])
+        is_dense = isinstance(vector, list) and not any(isinstance(element, list) for element in vector[:1])
         return Point(
             id=id_,
             vector=self.vector_of(np.asarray(vector, np.float32)) if is_dense else None,

@@ -38,7 +38,7 @@ WIDTH, APART = (
     64,
     0.3,
 )  # of the vectors that stand in for missing ones; the length of what is added to their common part
-SHOWN = 160  # characters of a text in the report
+TEXT_LENGTH = 160  # characters of a text in the report
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -137,7 +137,7 @@ def read_cases(path: Path) -> CaseFile:
     )
     rng = np.random.default_rng(0)
     file = path.parent / f"{FILLERS}.jsonl"
-    fillers = tuple(each.text for _, each in decoded(file, _Filler)) if file.is_file() else ()
+    fillers = tuple(filler.text for _, filler in decoded(file, _Filler)) if file.is_file() else ()
     return CaseFile(
         cases=tuple(_case(line, known, rng) for line in lines),
         fillers=fillers,
@@ -183,11 +183,11 @@ def _near(texts: Sequence[str], width: int, rng: np.random.Generator) -> tuple[V
 
 def _filler_vectors(folder: Path, count: int, width: int, rng: np.random.Generator) -> Vectors:
     if any((folder / f"{FILLERS}{ending}").is_file() for ending in ENDINGS):
-        found = read_vectors(folder, FILLERS, rows=count)
-        if found.shape[1] != width:
-            seen = f"{found.shape[1]} numbers a row"
+        vectors = read_vectors(folder, FILLERS, rows=count)
+        if vectors.shape[1] != width:
+            seen = f"{vectors.shape[1]} numbers a row"
             raise_all([Problem(str(folder / f"{FILLERS}.npy"), seen, f"{width}, as the vectors of the cases")])
-        return found
+        return vectors
     return unit(rng.normal(size=(count, width)).astype(np.float32))
 
 
@@ -198,13 +198,13 @@ def judged(file: CaseFile, contender: Contender, *, clock: Clock, advance: Advan
     """Every case, searched in every way. ``advance``: called after each case."""
     selection = replace(contender.policy.selection, short=Short.ALLOW)
     policy = replace(contender.policy, selection=selection)
-    found: list[CaseOutcome] = []
+    outcomes: list[CaseOutcome] = []
     with asyncio.Runner() as runner:
         for case in file.cases:
             pages = tuple(_pages(runner, case, file, policy, clock))
-            found.append(CaseOutcome(case=case, pages=pages))
+            outcomes.append(CaseOutcome(case=case, pages=pages))
             advance(1)
-    return tuple(found)
+    return tuple(outcomes)
 
 
 def _pages(runner: asyncio.Runner, case: Case, file: CaseFile, policy: ResolvedPolicy, clock: Clock) -> Iterator[Page]:
@@ -260,27 +260,27 @@ def _table(name: str, outcomes: Sequence[CaseOutcome]) -> Table:
     table.add_column("kind")
     for heading in ("cases", "lose a result", "results lost", "copies that stay", "either way", ""):
         table.add_column(heading, justify="right")
-    kinds: Mapping[str, list[CaseOutcome]] = {each.case.kind: [] for each in outcomes}
-    for each in outcomes:
-        kinds[each.case.kind].append(each)
+    kinds: Mapping[str, list[CaseOutcome]] = {outcome.case.kind: [] for outcome in outcomes}
+    for outcome in outcomes:
+        kinds[outcome.case.kind].append(outcome)
     for kind, some in [*kinds.items(), ("all", list(outcomes))] if len(kinds) > 1 else kinds.items():
         table.add_row(Text(one_line(kind)), *_counts(some))
     return table
 
 
 def _counts(outcomes: Sequence[CaseOutcome]) -> Sequence[str]:
-    strict = [each for each in outcomes if not each.case.either]
-    losing = sum(each.loses for each in strict)
-    lost = sum(len(set().union(*(page.lost for page in each.pages))) for each in strict)
-    stayed = sum(max((len(page.stayed) for page in each.pages), default=0) for each in strict)
-    copies = sum(each.case.copies for each in strict)
+    strict = [outcome for outcome in outcomes if not outcome.case.either]
+    losing = sum(outcome.loses for outcome in strict)
+    lost = sum(len(set().union(*(page.lost for page in outcome.pages))) for outcome in strict)
+    stayed = sum(max((len(page.stayed) for page in outcome.pages), default=0) for outcome in strict)
+    copies = sum(outcome.case.copies for outcome in strict)
     either = str(len(outcomes) - len(strict))
     return str(len(strict)), str(losing), str(lost), f"{stayed} of {copies}", either, "FAIL" if losing else "pass"
 
 
 def _lines(outcome: CaseOutcome) -> Iterator[str]:
     case = outcome.case
-    label = one_line(f"{case.kind}, {case.name}".strip(", ")) or one_line(case.texts[0][:SHOWN])
+    label = one_line(f"{case.kind}, {case.name}".strip(", ")) or one_line(case.texts[0][:TEXT_LENGTH])
     mark = "either way, " if case.either else ""
     for heading, numbers in (
         ("lost", {page: page.lost for page in outcome.pages}),
@@ -288,7 +288,7 @@ def _lines(outcome: CaseOutcome) -> Iterator[str]:
     ):
         for number in sorted(set().union(*numbers.values())):
             ways = [page for page, some in numbers.items() if number in some]
-            yield f"{mark}{heading}: {label}: {one_line(case.texts[number][:SHOWN])} ({_ways(ways, len(outcome.pages))})"
+            yield f"{mark}{heading}: {label}: {one_line(case.texts[number][:TEXT_LENGTH])} ({_ways(ways, len(outcome.pages))})"
 
 
 def _ways(pages: Sequence[Page], of: int) -> str:
@@ -301,21 +301,21 @@ def _ways(pages: Sequence[Page], of: int) -> str:
     return "; ".join(names)
 
 
-def as_json(found: Mapping[str, Sequence[CaseOutcome]]) -> dict[str, object]:
+def as_json(judged_cases: Mapping[str, Sequence[CaseOutcome]]) -> dict[str, object]:
     """By policy, each case with its pages."""
     return {
-        "passed": not any(each.loses for outcomes in found.values() for each in outcomes),
+        "passed": not any(outcome.loses for outcomes in judged_cases.values() for outcome in outcomes),
         "policies": {
             name: [
                 {
-                    "kind": each.case.kind,
-                    "name": each.case.name,
-                    "either": each.case.either,
-                    "loses": each.loses,
-                    "pages": [asdict(page) for page in each.pages],
+                    "kind": outcome.case.kind,
+                    "name": outcome.case.name,
+                    "either": outcome.case.either,
+                    "loses": outcome.loses,
+                    "pages": [asdict(page) for page in outcome.pages],
                 }
-                for each in outcomes
+                for outcome in outcomes
             ]
-            for name, outcomes in found.items()
+            for name, outcomes in judged_cases.items()
         },
     }

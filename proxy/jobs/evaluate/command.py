@@ -87,16 +87,18 @@ def with_cases(arguments: Arguments, path: Path) -> int:
     given = tuple(arguments.policies or ()) or (f"{DEFAULT if arguments.config is None else CONFIGURED}={{}}",)
     named = contenders(given=given, config=arguments.config, pool=arguments.pool)
     file = cases.read_cases(path)
-    found = {}
-    for each in named:
-        with progress_bar(one_line(f"{path.name}, {each.name}"), len(file.cases)) as advance:
-            found[each.name] = cases.judged(file, each, clock=time.perf_counter, advance=advance)
+    outcomes_by_name = {}
+    for contender in named:
+        with progress_bar(one_line(f"{path.name}, {contender.name}"), len(file.cases)) as advance:
+            outcomes_by_name[contender.name] = cases.judged(file, contender, clock=time.perf_counter, advance=advance)
     console = output_console()
-    for name, outcomes in found.items():
+    for name, outcomes in outcomes_by_name.items():
         console.print(cases.report(name, outcomes))
     if arguments.json is not None:
-        write_output("--json", arguments.json, orjson.dumps(cases.as_json(found), option=orjson.OPT_INDENT_2))
-    return 1 if any(outcome.loses for outcomes in found.values() for outcome in outcomes) else 0
+        write_output(
+            "--json", arguments.json, orjson.dumps(cases.as_json(outcomes_by_name), option=orjson.OPT_INDENT_2)
+        )
+    return 1 if any(outcome.loses for outcomes in outcomes_by_name.values() for outcome in outcomes) else 0
 
 
 def outcome(folder: Path | None, named: Sequence[Contender], terms: Terms) -> SetOutcome:
@@ -117,6 +119,6 @@ def _check(arguments: Arguments) -> None:
         seen = "nothing, beside --set"
         raise SettingsError([Problem("DATA", seen, "a folder with labelled sets")])
     if arguments.pool is not None and arguments.pool <= arguments.top_k:
-        seen, wanted = str(arguments.pool), f"more than --top-k, which is {arguments.top_k}"
-        raise SettingsError([Problem("--pool", seen, wanted)])
+        seen, expected = str(arguments.pool), f"more than --top-k, which is {arguments.top_k}"
+        raise SettingsError([Problem("--pool", seen, expected)])
     check_output("--json", arguments.json)

@@ -220,12 +220,12 @@ class Judge:
         self._hit = self._is_hit(plain)
         self._redundant = self._repeats(plain)
 
-    def judged(self, found: TrialOutcome) -> Judged:
-        query, rows = self._query, found.rows
-        now, repeats, is_hit = met(rows, query.subtopics), self._repeats(found), self._is_hit(found)
+    def judged(self, outcome: TrialOutcome) -> Judged:
+        query, rows = self._query, outcome.rows
+        now, repeats, is_hit = met(rows, query.subtopics), self._repeats(outcome), self._is_hit(outcome)
         size = max(len(rows), 1)
-        by_label, by_text = self._wrong(found)
-        dropped = frozenset(self._plain).intersection(found.dropped)
+        by_label, by_text = self._wrong(outcome)
+        dropped = frozenset(self._plain).intersection(outcome.dropped)
         return Measures(
             returned=len(rows),
             redundancy=repeats / size,
@@ -244,32 +244,32 @@ class Judge:
             dropped=len(dropped),
             wrong_label=len(by_label & dropped),
             wrong_text=len(by_text & dropped),
-            walked=len(found.dropped),
+            walked=len(outcome.dropped),
             walked_wrong_label=len(by_label),
             walked_wrong_text=len(by_text),
-            added_seconds=found.added_seconds,
+            added_seconds=outcome.added_seconds,
         )
 
-    def _wrong(self, found: TrialOutcome) -> tuple[frozenset[int], frozenset[int]]:
+    def _wrong(self, outcome: TrialOutcome) -> tuple[frozenset[int], frozenset[int]]:
         """Of the items that were left out as copies: those whose labels, and those whose words are not in the answer."""
-        if not found.dropped:
+        if not outcome.dropped:
             return frozenset(), frozenset()
-        stand = {atom for labels in self._atoms(found.rows) for atom in labels}
-        page = self._wordings.page(found.rows)
+        stand = {atom for labels in self._atoms(outcome.rows) for atom in labels}
+        page = self._wordings.page(outcome.rows)
         return (
-            frozenset(row for row in found.dropped if self._states_more(row, stand)),
-            frozenset(row for row in found.dropped if self._wordings.missing(row, page)),
+            frozenset(row for row in outcome.dropped if self._states_more(row, stand)),
+            frozenset(row for row in outcome.dropped if self._wordings.missing(row, page)),
         )
 
     def _states_more(self, row: int, stand: Collection[str]) -> bool:
         atoms = self._labelled.items[row].atoms
         return sum(atom in stand for atom in atoms) < NEW_SHARE * len(atoms)
 
-    def _is_hit(self, found: TrialOutcome) -> bool:
-        return not self._query.relevant.isdisjoint(found.rows)
+    def _is_hit(self, outcome: TrialOutcome) -> bool:
+        return not self._query.relevant.isdisjoint(outcome.rows)
 
-    def _repeats(self, found: TrialOutcome) -> int:
-        return redundant(self._atoms(found.rows))
+    def _repeats(self, outcome: TrialOutcome) -> int:
+        return redundant(self._atoms(outcome.rows))
 
     def _atoms(self, rows: Sequence[int]) -> list[tuple[str, ...]]:
         return [self._labelled.items[row].atoms for row in rows]
@@ -298,7 +298,7 @@ def evaluated(
     labelled: LabelledSet, contenders: Sequence[Contender], *, top_k: int, every: int, clock: Clock, advance: Advance
 ) -> SetOutcome:
     """The measures of every ``every``-th query. ``advance``: called after each query."""
-    judged: dict[str, list[Judged]] = {name: [] for name in (PLAIN, *(each.name for each in contenders))}
+    judged: dict[str, list[Judged]] = {name: [] for name in (PLAIN, *(contender.name for contender in contenders))}
     for answers in _answers(labelled, contenders, Trial(top_k=top_k, clock=clock), top_k=top_k, every=every):
         for name, answer in answers.items():
             judged[name].append(answer)
@@ -322,6 +322,6 @@ def _answers(
             judge = Judge(labelled, wordings, number, plain, top_k=top_k)
             answers = {PLAIN: judge.judged(plain)}
             for contender in contenders:
-                found = runner.run(trial.search(contender.policy, vector, upstream))
-                answers[contender.name] = judge.judged(found)
+                outcome = runner.run(trial.search(contender.policy, vector, upstream))
+                answers[contender.name] = judge.judged(outcome)
             yield answers

@@ -93,7 +93,7 @@ ENDINGS = (".f16.npy", ".npy")  # the data packs' own name first
 
 def read_vectors(folder: Path, stem: str, *, rows: int | None) -> Vectors:
     """(rows, d) float32 from ``stem.f16.npy`` or ``stem.npy``; ``rows``: None for any number. Raises SettingsError."""
-    path = next((found for ending in ENDINGS if (found := folder / (stem + ending)).is_file()), None)
+    path = next((file for ending in ENDINGS if (file := folder / (stem + ending)).is_file()), None)
     if path is None:
         raise SettingsError([Problem(str(folder / f"{stem}{ENDINGS[0]}"), "no such file", "the embeddings (or .npy)")])
     matrix = _loaded(path)
@@ -125,8 +125,8 @@ def _loaded(path: Path) -> Vectors:
     return matrix
 
 
-def _wrong(path: Path, seen: str, wanted: str) -> SettingsError:
-    return SettingsError([Problem(str(path), seen, wanted)])
+def _wrong(path: Path, seen: str, expected: str) -> SettingsError:
+    return SettingsError([Problem(str(path), seen, expected)])
 
 
 MOST_PROBLEMS = 20  # a file of another format is wrong in every line
@@ -157,8 +157,8 @@ class _Meta(msgspec.Struct, frozen=True):
 _Read = TypeVar("_Read", bound=msgspec.Struct)
 
 
-def set_folders(data: Path, wanted: Sequence[str] = ()) -> tuple[Path, ...]:
-    """The folders of the sets in ``data``, or ``data`` itself if it is one; ``wanted``: only these. Raises SettingsError."""
+def set_folders(data: Path, names: Sequence[str] = ()) -> tuple[Path, ...]:
+    """The folders of the sets in ``data``, or ``data`` itself if it is one; ``names``: only these. Raises SettingsError."""
     if not data.is_dir():
         raise SettingsError([Problem(str(data), "no such folder", f"a folder of labelled sets, each with {QUERIES}")])
     here = [data.resolve()] if (data / QUERIES).is_file() else sorted(path.parent for path in data.glob(f"*/{QUERIES}"))
@@ -167,11 +167,11 @@ def set_folders(data: Path, wanted: Sequence[str] = ()) -> tuple[Path, ...]:
         raise SettingsError([Problem(str(data), seen, f"folders that hold {CORPUS}, {QUERIES} and their embeddings")])
     known = {folder.name: folder for folder in here}
     unknown = [
-        Problem("--set", one_line(repr(name)), f"one of {', '.join(known)}") for name in wanted if name not in known
+        Problem("--set", one_line(repr(name)), f"one of {', '.join(known)}") for name in names if name not in known
     ]
     if unknown:
         raise SettingsError(unknown)
-    return tuple(folder for folder in here if not wanted or folder.name in wanted)
+    return tuple(folder for folder in here if not names or folder.name in names)
 
 
 def read_set(folder: Path, *, geometry: Path | None = None) -> LabelledSet:
@@ -240,28 +240,28 @@ def _query(question: _Question, rows: Mapping[str, int]) -> Query:
 
 
 def _rows(ids: Sequence[str], rows: Mapping[str, int]) -> list[int]:
-    unknown = next((each for each in ids if each not in rows), None)
+    unknown = next((chunk_id for chunk_id in ids if chunk_id not in rows), None)
     if unknown is not None:
         raise ValueError(f"the id {one_line(unknown)}, which no item has")
-    return [rows[each] for each in ids]
+    return [rows[chunk_id] for chunk_id in ids]
 
 
 def decoded(path: Path, kind: type[_Read]) -> Iterator[tuple[bytes, _Read]]:
     """Each line, raw and decoded. Raises SettingsError that names each wrong line, up to twenty."""
-    found: list[tuple[bytes, _Read]] = []
+    lines: list[tuple[bytes, _Read]] = []
     problems: list[Problem] = []
     for number, line in enumerate(_content(path).splitlines(), 1):
         try:
-            found.append((line, msgspec.json.decode(line, type=kind)))
+            lines.append((line, msgspec.json.decode(line, type=kind)))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            wanted = "a JSON object with " + ", ".join(
+            expected = "a JSON object with " + ", ".join(
                 field.name for field in msgspec.structs.fields(kind) if field.required
             )
-            problems.append(at_line(path, number, one_line(str(error)) if line.strip() else "an empty line", wanted))
+            problems.append(at_line(path, number, one_line(str(error)) if line.strip() else "an empty line", expected))
     raise_all(problems)
-    if not found:
+    if not lines:
         raise SettingsError([Problem(str(path), "an empty file", "a JSON object per line")])
-    yield from found
+    yield from lines
 
 
 def _payload(line: bytes) -> Mapping[str, bytes]:
@@ -305,9 +305,9 @@ def _same_width(folder: Path, one: Vectors, other: Vectors) -> None:
         raise SettingsError([Problem(str(folder), seen, "one width for items, distractors and queries")])
 
 
-def at_line(path: Path, number: int, seen: str, wanted: str) -> Problem:
+def at_line(path: Path, number: int, seen: str, expected: str) -> Problem:
     """A problem in one line, from 1."""
-    return Problem(f"{path}, line {number}", seen, wanted)
+    return Problem(f"{path}, line {number}", seen, expected)
 
 
 def raise_all(problems: Sequence[Problem]) -> None:
@@ -336,9 +336,10 @@ def sample_set() -> LabelledSet:
     of_owner: defaultdict[str, dict[str, frozenset[int]]] = defaultdict(dict)
     for title, rows in sorted(twice.items()):
         of_owner[title.rpartition(".")[0]][title] = frozenset(place[row] for row in rows)
-    needs = [found for owner, found in sorted(of_owner.items()) if owner and len(found) >= FEWEST_NEEDS]
+    needs = [subtopics for owner, subtopics in sorted(of_owner.items()) if owner and len(subtopics) >= FEWEST_NEEDS]
     queries = tuple(
-        Query(subtopics=found, relevant=frozenset().union(*found.values()), candidates=None) for found in needs
+        Query(subtopics=subtopics, relevant=frozenset().union(*subtopics.values()), candidates=None)
+        for subtopics in needs
     )
     vectors = corpus.vectors[kept]
     return LabelledSet(

@@ -39,7 +39,9 @@ def as_json(summaries: Summaries, contenders: Sequence[Contender], terms: Terms)
     """For orjson, which writes NaN as null."""
     return {
         **asdict(terms),
-        "policies": {each.name: each.settings.model_dump(by_alias=True, mode="json") for each in contenders},
+        "policies": {
+            contender.name: contender.settings.model_dump(by_alias=True, mode="json") for contender in contenders
+        },
         "results": {name: _plain(summary) for name, summary in summaries.items()},
     }
 
@@ -47,7 +49,7 @@ def as_json(summaries: Summaries, contenders: Sequence[Contender], terms: Terms)
 def _plain(summary: Summary) -> dict[str, object]:
     return {
         "headlines": {kind.value: asdict(line) for kind, line in summary.headlines.items()},
-        "sets": [asdict(each) for each in summary.sets],
+        "sets": [asdict(set_summary) for set_summary in summary.sets],
     }
 
 
@@ -57,8 +59,8 @@ _Value = Callable[[SetSummary], float | str | None]
 
 
 def report(summaries: Summaries, terms: Terms) -> RenderableType:
-    each = [_by_set(name, summary) for name, summary in summaries.items() if name != PLAIN]
-    spaced = [part for table in each for part in (Text(), table)]
+    tables = [_by_set(name, summary) for name, summary in summaries.items() if name != PLAIN]
+    spaced = [part for table in tables for part in (Text(), table)]
     kinds = next(iter(summaries.values())).headlines
     heads = [part for kind in kinds for part in (_headlines(summaries, kind, terms), Text())]
     return Group(*heads, _legend(terms), *spaced, Text(), _by_groups(summaries, terms))
@@ -137,9 +139,9 @@ def _by_set(name: str, summary: Summary) -> Table:
     table.add_column("\n\nset", no_wrap=True)
     for heading in _SET_COLUMNS:
         table.add_column(heading, justify="right")
-    for each in summary.sets:
+    for set_summary in summary.sets:
         values = _SET_COLUMNS.values()
-        table.add_row(Text(one_line(each.name)), *(_number(value(each), form) for value, form in values))
+        table.add_row(Text(one_line(set_summary.name)), *(_number(value(set_summary), form) for value, form in values))
     return table
 
 
@@ -155,37 +157,39 @@ def _by_groups(summaries: Summaries, terms: Terms) -> Table:
     for heading in ("Coverage", "PerfRecall", "group nDCG"):
         table.add_column(f" {heading}", justify="right")
     for name, summary in summaries.items():
-        for each in summary.sets:
-            figures = (f"{value:.3f}" for value in (each.recall, each.perfect, each.group_ndcg))
-            table.add_row(Text(one_line(each.name)), Text(f" {one_line(name)}"), *figures)
+        for set_summary in summary.sets:
+            figures = (f"{value:.3f}" for value in (set_summary.recall, set_summary.perfect, set_summary.group_ndcg))
+            table.add_row(Text(one_line(set_summary.name)), Text(f" {one_line(name)}"), *figures)
     return table
 
 
 # For each heading, the column's value and format. Three lines each, so that all columns fit into 120 characters; no word is divided.
 _SET_COLUMNS: Mapping[str, tuple[_Value, str]] = {
-    "\n\nqueries": (lambda each: each.queries, "d"),
-    "\nstrict\nrepeats": (lambda each: each.plain_strict, "d"),
-    "\nstrict\ncut": (lambda each: None if each.strict_cut is None else each.strict_cut.value, ".3f"),
-    "\nredun.\ngone": (lambda each: None if each.reduction is None else each.reduction.value, ".3f"),
-    "\nanswer\nkept": (lambda each: each.retention.value, ".3f"),
-    "\nneeds\nkept": (lambda each: each.retained_subtopics, ".3f"),
-    "\nS-\nrecall": (lambda each: each.recall, ".3f"),
-    "\n\ngained": (lambda each: each.gain.value, "+.3f"),
-    "page:\n\ndrops": (lambda each: each.page.drops, "d"),
-    "wrong\nlabel/\ntext": (lambda each: f"{each.page.by_label}/{each.page.by_text}", ""),
-    "pool:\n\ndrops": (lambda each: each.walked.drops, "d"),
-    "wrong\nlabel/\ntext ": (lambda each: f"{each.walked.by_label}/{each.walked.by_text}", ""),
-    "\nα-\nnDCG": (lambda each: each.alpha_ndcg, ".3f"),
-    "\n\ndocs": (lambda each: each.documents, ".2f"),
-    "\n\nitems": (lambda each: each.returned, ".2f"),
+    "\n\nqueries": (lambda summary: summary.queries, "d"),
+    "\nstrict\nrepeats": (lambda summary: summary.plain_strict, "d"),
+    "\nstrict\ncut": (lambda summary: None if summary.strict_cut is None else summary.strict_cut.value, ".3f"),
+    "\nredun.\ngone": (lambda summary: None if summary.reduction is None else summary.reduction.value, ".3f"),
+    "\nanswer\nkept": (lambda summary: summary.retention.value, ".3f"),
+    "\nneeds\nkept": (lambda summary: summary.retained_subtopics, ".3f"),
+    "\nS-\nrecall": (lambda summary: summary.recall, ".3f"),
+    "\n\ngained": (lambda summary: summary.gain.value, "+.3f"),
+    "page:\n\ndrops": (lambda summary: summary.page.drops, "d"),
+    "wrong\nlabel/\ntext": (lambda summary: f"{summary.page.by_label}/{summary.page.by_text}", ""),
+    "pool:\n\ndrops": (lambda summary: summary.walked.drops, "d"),
+    "wrong\nlabel/\ntext ": (lambda summary: f"{summary.walked.by_label}/{summary.walked.by_text}", ""),
+    "\nα-\nnDCG": (lambda summary: summary.alpha_ndcg, ".3f"),
+    "\n\ndocs": (lambda summary: summary.documents, ".2f"),
+    "\n\nitems": (lambda summary: summary.returned, ".2f"),
 }
 
 
-def _estimate(found: Estimate | None, *, sign: str = "") -> str:
-    if found is None or math.isnan(found.value):
+def _estimate(figure: Estimate | None, *, sign: str = "") -> str:
+    if figure is None or math.isnan(figure.value):
         return ABSENT
-    value = f"{found.value:{sign}.3f}"
-    return value if found.low is None or found.high is None else f"{value}\n[{_short(found.low)},{_short(found.high)}]"
+    value = f"{figure.value:{sign}.3f}"
+    return (
+        value if figure.low is None or figure.high is None else f"{value}\n[{_short(figure.low)},{_short(figure.high)}]"
+    )
 
 
 def _wrong(count: int, drops: int, share: Estimate | None) -> str:

@@ -36,7 +36,7 @@ from .reading import LabelledSet, Vectors
 PLAIN = "plain"  # the database's own answer, with which all others are compared
 DEFAULT = "default"
 CONFIGURED = "configured"
-WANTED = f"a preset ({', '.join(PRESETS)}) or members of a policy as YAML, such as {{threshold: {{fixed: 0.1}}}}"
+EXPECTED = f"a preset ({', '.join(PRESETS)}) or members of a policy as YAML, such as {{threshold: {{fixed: 0.1}}}}"
 
 # The presets that the usual policy is compared with.
 USUAL: tuple[PresetName, ...] = ("exact", "meaning", "vectors", "classical")
@@ -60,7 +60,7 @@ def contenders(
     """
     base = PolicySettings() if config is None else load(file=config, environment={}, flags={}).policy
     if given:
-        chosen = [_read(each, base) for each in given]
+        chosen = [_read(text, base) for text in given]
         _check_names([name for name, _ in chosen])
     else:
         chosen = _usual(base, DEFAULT if config is None else CONFIGURED)
@@ -68,8 +68,8 @@ def contenders(
 
 
 def _usual(base: PolicySettings, name: str) -> list[tuple[str, PolicySettings]]:
-    found = [(DEFAULT, PolicySettings())] if name == DEFAULT else [(DEFAULT, PolicySettings()), (name, base)]
-    return [*found, *((preset, _laid(base, preset, place=preset)) for preset in USUAL)]
+    usual = [(DEFAULT, PolicySettings())] if name == DEFAULT else [(DEFAULT, PolicySettings()), (name, base)]
+    return [*usual, *((preset, _laid(base, preset, place=preset)) for preset in USUAL)]
 
 
 def _contender(name: str, settings: PolicySettings, pool: int | None) -> Contender:
@@ -83,12 +83,12 @@ def _read(given: str, base: PolicySettings) -> tuple[str, PolicySettings]:
     name, equals, text = given.partition("=")
     name = name.strip()
     if not equals or not name:
-        raise SettingsError([Problem("--policy", one_line(repr(given)), f"NAME=VALUE, the value {WANTED}")])
+        raise SettingsError([Problem("--policy", one_line(repr(given)), f"NAME=VALUE, the value {EXPECTED}")])
     place = f"--policy {one_line(name)}"
     try:
         document = read(text)
     except NotYamlError as error:
-        raise SettingsError([Problem(place, f"{error.seen} at {error.place or 'its start'}", WANTED)]) from error
+        raise SettingsError([Problem(place, f"{error.seen} at {error.place or 'its start'}", EXPECTED)]) from error
     _raise(place, document.findings)
     return name, _laid(base, document.value, place=place)
 
@@ -97,12 +97,12 @@ def _laid(base: PolicySettings, change: object, *, place: str) -> PolicySettings
     """``change`` over ``base``, validated like a rule of the settings file. Raises SettingsError."""
     if isinstance(change, str):
         if change not in PRESETS:
-            raise SettingsError([Problem(place, excerpt(change), WANTED)])
+            raise SettingsError([Problem(place, excerpt(change), EXPECTED)])
         rule: dict[str, object] = {"preset": change}
     elif isinstance(change, Mapping):
         rule = {"policy": dict(change)}
     else:
-        raise SettingsError([Problem(place, excerpt(change), WANTED)])
+        raise SettingsError([Problem(place, excerpt(change), EXPECTED)])
     settings, findings = judged({"policy": base.model_dump(by_alias=True), "rules": (rule,)}, ())
     _raise(place, findings)
     return policy_of(settings.policy, RuleSettings.model_validate(rule))

@@ -34,26 +34,26 @@ class Estimate:
 Sums = Mapping[str, FloatVector]
 
 
-def resampled(name: str, own: Columns, plain: Columns, *, draws: int, seed: int) -> Sums:
+def resampled(name: str, columns: Columns, plain: Columns, *, draws: int, seed: int) -> Sums:
     """For the sample and for ``draws`` draws. ``plain_…``: of the plain answers. ``answered``: queries whose plain answer has a relevant item."""
-    has_answer = ~np.isnan(own.retained)
+    has_answer = ~np.isnan(columns.retained)
     measures = {
-        "retained": np.where(has_answer, own.retained, 0.0),
+        "retained": np.where(has_answer, columns.retained, 0.0),
         "answered": has_answer.astype(np.float64),
         **{f"plain_{name}": getattr(plain, name) for name in ("redundancy", "recall", "strict")},
-        "redundancy": own.redundancy,
-        "recall": own.recall,
-        "strict": own.strict,
-        "dropped": own.dropped,
-        "wrong_label": own.wrong_label,
-        "wrong_text": own.wrong_text,
-        "walked": own.walked,
-        "walked_wrong_label": own.walked_wrong_label,
-        "walked_wrong_text": own.walked_wrong_text,
+        "redundancy": columns.redundancy,
+        "recall": columns.recall,
+        "strict": columns.strict,
+        "dropped": columns.dropped,
+        "wrong_label": columns.wrong_label,
+        "wrong_text": columns.wrong_text,
+        "walked": columns.walked,
+        "walked_wrong_label": columns.walked_wrong_label,
+        "walked_wrong_text": columns.walked_wrong_text,
     }
     matrix = np.stack(list(measures.values())).T
     weights = _weights(name, len(has_answer), draws=draws, seed=seed)
-    return dict(zip(measures, np.concatenate([each @ matrix for each in weights]).T, strict=True))
+    return dict(zip(measures, np.concatenate([weight @ matrix for weight in weights]).T, strict=True))
 
 
 def _share(sums: Sums, part: str, whole: str) -> FloatVector:
@@ -181,22 +181,22 @@ def summarised(outcomes: Sequence[SetOutcome], *, draws: int, seed: int) -> Mapp
 
 def _summary(name: str, outcomes: Sequence[SetOutcome], *, draws: int, seed: int) -> Summary:
     drawn = [
-        resampled(each.name, each.by_contender[name], each.by_contender[PLAIN], draws=draws, seed=seed)
-        for each in outcomes
+        resampled(outcome.name, outcome.by_contender[name], outcome.by_contender[PLAIN], draws=draws, seed=seed)
+        for outcome in outcomes
     ]
-    sets = tuple(_set_summary(each, name, values) for each, values in zip(outcomes, drawn, strict=True))
+    sets = tuple(_set_summary(outcome, name, values) for outcome, values in zip(outcomes, drawn, strict=True))
     headlines = {}
     for kind in Repeats:
-        some = [place for place, each in enumerate(outcomes) if each.repeats is kind]
+        some = [place for place, outcome in enumerate(outcomes) if outcome.repeats is kind]
         if some:
-            own = [outcomes[place].by_contender[name] for place in some]
-            headlines[kind] = _headline([sets[place] for place in some], [drawn[place] for place in some], own)
+            columns = [outcomes[place].by_contender[name] for place in some]
+            headlines[kind] = _headline([sets[place] for place in some], [drawn[place] for place in some], columns)
     return Summary(headlines=headlines, sets=sets)
 
 
 def _set_summary(outcome: SetOutcome, name: str, drawn: Sums) -> SetSummary:
-    own, queries = outcome.by_contender[name], outcome.queries
-    met = float(own.kept.sum() + own.lost.sum())
+    columns, queries = outcome.by_contender[name], outcome.queries
+    met = float(columns.kept.sum() + columns.lost.sum())
     plain_redundancy = float(drawn["plain_redundancy"][0]) / queries
     return SetSummary(
         name=outcome.name,
@@ -208,40 +208,40 @@ def _set_summary(outcome: SetOutcome, name: str, drawn: Sums) -> SetSummary:
         plain_strict=int(drawn["plain_strict"][0]),
         strict_cut=estimate(_strict_cut(drawn)) if drawn["plain_strict"][0] else None,
         retention=estimate(_share(drawn, "retained", "answered")),
-        retained_subtopics=float(own.kept.sum()) / met if met else float("nan"),
+        retained_subtopics=float(columns.kept.sum()) / met if met else float("nan"),
         gain=estimate(_gain(drawn, queries)),
-        redundancy=_mean(own.redundancy),
-        recall=_mean(own.recall),
-        perfect=_mean(own.perfect),
-        group_ndcg=_mean(own.group_ndcg),
-        collapsed=_mean(own.collapsed),
-        documents=_mean(own.documents),
-        alpha_ndcg=_mean(own.alpha_ndcg),
-        ndcg=_mean(own.ndcg),
-        hit=_mean(own.hit),
-        returned=_mean(own.returned),
+        redundancy=_mean(columns.redundancy),
+        recall=_mean(columns.recall),
+        perfect=_mean(columns.perfect),
+        group_ndcg=_mean(columns.group_ndcg),
+        collapsed=_mean(columns.collapsed),
+        documents=_mean(columns.documents),
+        alpha_ndcg=_mean(columns.alpha_ndcg),
+        ndcg=_mean(columns.ndcg),
+        hit=_mean(columns.hit),
+        returned=_mean(columns.returned),
         page=_wrong(drawn, "dropped", "wrong"),
         walked=_wrong(drawn, "walked", "walked_wrong"),
-        added_ms=float(np.median(own.added_seconds)) * MILLISECONDS,
+        added_ms=float(np.median(columns.added_seconds)) * MILLISECONDS,
     )
 
 
-def _headline(sets: Sequence[SetSummary], drawn: Sequence[Sums], own: Sequence[Columns]) -> Headline:
-    judged = [each for each in sets if not np.isnan(each.retention.value)]
-    least_kept = min(judged, key=lambda each: each.retention.value, default=None)
+def _headline(sets: Sequence[SetSummary], drawn: Sequence[Sums], columns: Sequence[Columns]) -> Headline:
+    judged = [summary for summary in sets if not np.isnan(summary.retention.value)]
+    least_kept = min(judged, key=lambda summary: summary.retention.value, default=None)
     pairs = list(zip(drawn, sets, strict=True))
-    total: Sums = {name: np.sum([each[name] for each in drawn], axis=0) for name in drawn[0]}
+    total: Sums = {name: np.sum([sums[name] for sums in drawn], axis=0) for name in drawn[0]}
     return Headline(
         sets=len(sets),
-        queries=sum(each.queries for each in sets),
-        reduction=_over_sets([_reduction(sums) for sums, each in pairs if each.plain_redundancy > REDUNDANT]),
-        strict_cut=_over_sets([_strict_cut(sums) for sums, each in pairs if each.plain_strict >= MANY_REPEATS]),
+        queries=sum(summary.queries for summary in sets),
+        reduction=_over_sets([_reduction(sums) for sums, summary in pairs if summary.plain_redundancy > REDUNDANT]),
+        strict_cut=_over_sets([_strict_cut(sums) for sums, summary in pairs if summary.plain_strict >= MANY_REPEATS]),
         retention_worst=None if least_kept is None else Worst(name=least_kept.name, estimate=least_kept.retention),
-        gain_mean=estimate(np.mean([_gain(sums, each.queries) for sums, each in pairs], axis=0)),
-        returned=float(np.mean([each.returned for each in sets])),
+        gain_mean=estimate(np.mean([_gain(sums, summary.queries) for sums, summary in pairs], axis=0)),
+        returned=float(np.mean([summary.returned for summary in sets])),
         page=_wrong(total, "dropped", "wrong"),
         walked=_wrong(total, "walked", "walked_wrong"),
-        added_ms=float(np.median(np.concatenate([each.added_seconds for each in own]))) * MILLISECONDS,
+        added_ms=float(np.median(np.concatenate([part.added_seconds for part in columns]))) * MILLISECONDS,
     )
 
 

@@ -66,8 +66,8 @@ def words(text: str) -> Words:
     plain = _THOUSANDS.sub("", _HYPHEN.sub("", _BROKEN.sub("", _TAG.sub(" ", plain))))
     plain = _QUOTED.sub("", _BORDER.sub(lambda line: line[0].replace("|", " "), plain))
     plain = _CHARACTER.sub(r" \1 ", _BOX.sub(lambda box: " ☐ " if box[1] == " " else " ☑ ", plain))
-    found = (word for line in plain.splitlines() if not _LINE.fullmatch(line) for word in _of_line(line))
-    return tuple(word for word in found if word not in ARTICLES)
+    read = (word for line in plain.splitlines() if not _LINE.fullmatch(line) for word in _of_line(line))
+    return tuple(word for word in read if word not in ARTICLES)
 
 
 def _of_line(line: str) -> Iterator[str]:
@@ -132,14 +132,14 @@ class Page:
         lacking = self.lacking_runs(text)
         if lacking and len(text.words) >= LONG:
             if self._loose is None:
-                self._loose = Page([each.loose for each in self._texts])
+                self._loose = Page([text.loose for text in self._texts])
             return self._loose.lacking_runs(text.loose)
         return lacking
 
     def lacking_runs(self, text: Wording) -> list[Words]:
         """The runs that no text has, word by word."""
         if text.words and len(text.words) < RUN:
-            return [] if any(_has(each.words, text.words) for each in self._texts) else [text.words]
+            return [] if any(_has(other.words, text.words) for other in self._texts) else [text.words]
         lacking = [run for run in _runs(text.words) if run not in self._runs]
         if lacking and self._joins is None:
             self._joins = frozenset(self._joined())

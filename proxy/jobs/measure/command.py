@@ -76,12 +76,12 @@ def run(arguments: Arguments) -> int:
 def _publish(arguments: Arguments, settings: Settings, queries: tuple[Query, ...], state: State) -> None:
     lines = {query.line for query in queries}
     entries = [entry for entry in state.entries if entry.turn < arguments.turns and entry.line in lines]
-    found = outcome(entries, version=version("vecsieve"), backend=settings.backend)
-    write_output("--html", arguments.html, as_html(page_of(found)))
+    measured = outcome(entries, version=version("vecsieve"), backend=settings.backend)
+    write_output("--html", arguments.html, as_html(page_of(measured)))
     if arguments.json is not None:
-        write_output("--json", arguments.json, as_json(found))
+        write_output("--json", arguments.json, as_json(measured))
     console = output_console()
-    console.print(as_text(found), end="", markup=False)
+    console.print(as_text(measured), end="", markup=False)
     console.print(f"written: {arguments.html}", style="dim", markup=False)
 
 

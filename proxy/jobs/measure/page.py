@@ -83,16 +83,16 @@ def _timed(entry: Entry) -> list[Measured]:
 
 def _waited(way: Way, entries: Sequence[Entry]) -> Waited:
     pairs = [(entry.sent[way.value], entry.sent[Way.PLAIN.value]) for entry in entries]
-    done = [(own, plain) for own, plain in pairs if own.status == plain.status]
-    times = [1000 * own.seconds for own, _ in done]
+    done = [(proxied, plain) for proxied, plain in pairs if proxied.status == plain.status]
+    times = [1000 * proxied.seconds for proxied, _ in done]
     return Waited(
         way=way,
         searches=len(done),
         failed=len(pairs) - len(done),
         median=quantile(times, MIDDLE),
         slow=quantile(times, SLOW),
-        more=quantile([1000 * (own.seconds - plain.seconds) for own, plain in done], MIDDLE),
-        size=fmean(own.size for own, _ in done) if done else 0.0,
+        more=quantile([1000 * (proxied.seconds - plain.seconds) for proxied, plain in done], MIDDLE),
+        size=fmean(proxied.size for proxied, _ in done) if done else 0.0,
     )
 
 
@@ -101,37 +101,37 @@ def _by_collection(rows: Sequence[Measured]) -> tuple[tuple[str, Verdict], ...]:
     return tuple((name, verdict_of([row for row in rows if row.collection == name])) for name in names)
 
 
-def as_text(found: Outcome) -> str:
-    rows = [_HEADS, *((str(each.way), *each.cells[1:]) for each in found.waited)]
+def as_text(result: Outcome) -> str:
+    rows = [_HEADS, *((str(wait.way), *wait.cells[1:]) for wait in result.waited)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     waits = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    return "\n".join([*([] if found.verdict is None else [found.verdict.line, ""]), *waits, ""])
+    return "\n".join([*([] if result.verdict is None else [result.verdict.line, ""]), *waits, ""])
 
 
-def page_of(found: Outcome) -> Page:
-    verdict = found.verdict
-    sections = [Section(title="What a client waits", tables=[_waits(found)])]
+def page_of(result: Outcome) -> Page:
+    verdict = result.verdict
+    sections = [Section(title="What a client waits", tables=[_waits(result)])]
     if verdict is not None and verdict.details:
         details = Figures(caption="The verdict in figures", heads=("figure", "value"), rows=verdict.details)
         sections.insert(0, Section(title="The verdict", tables=[details]))
-    if len(found.verdicts) > 1:
-        sections.append(Section(title="By collection", tables=[_collections(found)]))
+    if len(result.verdicts) > 1:
+        sections.append(Section(title="By collection", tables=[_collections(result)]))
     return Page(
-        title=f"VecSieve before your {found.backend}",
-        facts=f"{found.searches:,} searches, each sent {found.turns} times in every way.",
-        tiles=_tiles(found),
+        title=f"VecSieve before your {result.backend}",
+        facts=f"{result.searches:,} searches, each sent {result.turns} times in every way.",
+        tiles=_tiles(result),
         sentences=() if verdict is None else (verdict.sentence,),
         sections=sections,
         made=(
-            f"Made by VecSieve {found.version}, read-only: only searches were sent, one after the other. Shares and times have intervals of 95 %."
+            f"Made by VecSieve {result.version}, read-only: only searches were sent, one after the other. Shares and times have intervals of 95 %."
         ),
     )
 
 
-def _tiles(found: Outcome) -> list[tuple[str, str, str]]:
-    verdict, on = found.verdict, found.waited[-1]
+def _tiles(result: Outcome) -> list[tuple[str, str, str]]:
+    verdict, on = result.verdict, result.waited[-1]
     value = "–" if on.median is None else f"{on.median.value:.1f} ms"
-    waits = ("a client waits", value, f"median; {in_ms(found.waited[0].median)} without VecSieve")
+    waits = ("a client waits", value, f"median; {in_ms(result.waited[0].median)} without VecSieve")
     if verdict is None:
         return [waits]
     return [
@@ -142,11 +142,11 @@ def _tiles(found: Outcome) -> list[tuple[str, str, str]]:
     ]
 
 
-def _waits(found: Outcome) -> Figures:
-    rows = [each.cells for each in found.waited]
+def _waits(result: Outcome) -> Figures:
+    rows = [wait.cells for wait in result.waited]
     return Figures(caption="In milliseconds, with intervals of 95 %", heads=_HEADS, rows=rows)
 
 
-def _collections(found: Outcome) -> Figures:
-    rows = [(name, f"{verdict.pages:,}", verdict.sentence) for name, verdict in found.verdicts]
+def _collections(result: Outcome) -> Figures:
+    rows = [(name, f"{verdict.pages:,}", verdict.sentence) for name, verdict in result.verdicts]
     return Figures(caption="The verdict of each collection", heads=("collection", "pages", "verdict"), rows=rows)

@@ -17,7 +17,7 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 from ...runtime.files import read_input
 
 JSON = "application/json"
-WANTED = '{"path": "/…", "body": {…}}'
+EXPECTED = '{"path": "/…", "body": {…}}'
 MOST_PROBLEMS = 20  # a file of another format is wrong in every line
 
 
@@ -39,21 +39,23 @@ def read_queries(file: Path, backend: str, *, target: str | None) -> tuple[Query
     """``target``: of every line; None: each line has its own. Raises SettingsError that names each wrong line, up to twenty."""
     content = read_input(file, expected="a readable file of searches")
     adapter = BACKENDS[backend].rest.adapter()
-    found: list[Query] = []
+    queries: list[Query] = []
     problems: list[Problem] = []
     for number, line in enumerate(content.splitlines(), 1):
         if not line.strip():
             continue
         try:
-            found.append(_query(number, line, target, adapter))
+            queries.append(_query(number, line, target, adapter))
         except ValueError as error:
-            wanted = WANTED if target is None else "the body of a search, a JSON object"
-            problems.append(Problem(f"{file}, line {number}", one_line(str(error)), f"{wanted}, a search of {backend}"))
+            expected = EXPECTED if target is None else "the body of a search, a JSON object"
+            problems.append(
+                Problem(f"{file}, line {number}", one_line(str(error)), f"{expected}, a search of {backend}")
+            )
     if problems:
         raise SettingsError(problems[:MOST_PROBLEMS])
-    if not found:
+    if not queries:
         raise SettingsError([Problem(str(file), "no line", "a search a line")])
-    return tuple(found)
+    return tuple(queries)
 
 
 def _query(number: int, line: bytes, target: str | None, adapter: Adapter) -> Query:

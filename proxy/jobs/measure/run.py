@@ -125,12 +125,12 @@ async def proxied(settings: Settings, mode: Way) -> AsyncIterator[tuple[str, Sha
     default = Settings()
     off = {name: getattr(default, name) for name in ("grpc", "api", "webhook", "journal", "tls", "tracing", "canary")}
     changed = {"mode": mode.value, "listen": ANY_PORT, "workers": 1, "shadow": ShadowSettings(sample=1.0), **off}
-    own = settings.model_copy(update=changed)
-    metrics = Metrics(CollectorRegistry(), backend=own.backend, rules=own.rule_names)
-    process = Process(own, metrics=metrics, log=lambda _: None)  # these searches are the user's own
+    changed_settings = settings.model_copy(update=changed)
+    metrics = Metrics(CollectorRegistry(), backend=changed_settings.backend, rules=changed_settings.rule_names)
+    process = Process(changed_settings, metrics=metrics, log=lambda _: None)  # these searches are the user's own
     try:
-        port, *_ = await process.listen(*data_ports_of(own))
-        yield f"http://127.0.0.1:{port}{own.upstream.path_prefix}", process.shadow
+        port, *_ = await process.listen(*data_ports_of(changed_settings))
+        yield f"http://127.0.0.1:{port}{changed_settings.upstream.path_prefix}", process.shadow
     finally:
         await process.close()
 

@@ -27,8 +27,8 @@ class Ids:
         numbers: list[npt.NDArray[np.uint64]] = [np.empty(0, np.uint64)]
         texts: list[npt.NDArray[np.bytes_]] = [np.empty(0, "S1")]
         for page in pages:
-            numbers.append(np.array([each for each in page if isinstance(each, int)], np.uint64))
-            texts.append(np.array([each.encode() for each in page if isinstance(each, str)], np.bytes_))
+            numbers.append(np.array([point_id for point_id in page if isinstance(point_id, int)], np.uint64))
+            texts.append(np.array([point_id.encode() for point_id in page if isinstance(point_id, str)], np.bytes_))
         self._numbers = np.unique(np.concatenate(numbers))
         self._texts = np.unique(np.concatenate(texts))
 
@@ -45,9 +45,9 @@ class Ids:
     def places(self, ids: Sequence[PointId]) -> Places:
         """NOWHERE for an unknown id, such as one written after the ids were listed."""
         numbered = np.full(len(ids), NOWHERE, np.int32)
-        numeric = np.array([isinstance(each, int) for each in ids], np.bool_)
-        numbers = np.array([each for each in ids if isinstance(each, int)], np.uint64)
-        texts = np.array([each.encode() for each in ids if isinstance(each, str)], np.bytes_)
+        numeric = np.array([isinstance(point_id, int) for point_id in ids], np.bool_)
+        numbers = np.array([point_id for point_id in ids if isinstance(point_id, int)], np.uint64)
+        texts = np.array([point_id.encode() for point_id in ids if isinstance(point_id, str)], np.bytes_)
         numbered[numeric] = _located(self._numbers, numbers, 0)
         numbered[~numeric] = _located(self._texts, texts, len(self._numbers))
         return numbered

@@ -87,5 +87,5 @@ def met(bands: DataFrame) -> DataFrame:
     nearest = steps.with_columns(
         {"a": col("places").slice(0, col("n") - col("step")), "b": col("places").slice(col("step"), col("n"))}
     ).explode("a", "b")
-    met_of_each = (pairs.where(col("a") < col("b")).select("a", "b", "of_text") for pairs in (combined, first, nearest))
-    return reduce(lambda one, other: one.concat(other), met_of_each).distinct()
+    pairs_met = (pairs.where(col("a") < col("b")).select("a", "b", "of_text") for pairs in (combined, first, nearest))
+    return reduce(lambda one, other: one.concat(other), pairs_met).distinct()

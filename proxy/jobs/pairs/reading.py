@@ -89,17 +89,17 @@ def sketched(
         size=np.zeros(len(points), np.int64),
         marks=np.zeros(len(points), np.uint64),
         sketches=Sketches(
-            hashes=np.concatenate([each.hashes for each in parts]),
-            places=np.concatenate([each.places for each in parts]),
-            bands=np.concatenate([each.bands for each in parts]),
+            hashes=np.concatenate([part.hashes for part in parts]),
+            places=np.concatenate([part.places for part in parts]),
+            bands=np.concatenate([part.bands for part in parts]),
         ),
     )
 
 
 def _of_texts(read: Sequence[Text | None], there: Places) -> Sketches:
-    each = [np.empty(0, np.uint64) if text is None else fingerprints(text) for text in read]
-    hashes = np.concatenate([np.empty(0, np.uint64), *each])
-    return Sketches(hashes=hashes, places=np.repeat(there, [len(part) for part in each]), bands=bands_of(hashes))
+    parts = [np.empty(0, np.uint64) if text is None else fingerprints(text) for text in read]
+    hashes = np.concatenate([np.empty(0, np.uint64), *parts])
+    return Sketches(hashes=hashes, places=np.repeat(there, [len(part) for part in parts]), bands=bands_of(hashes))
 
 
 def _of_vectors(vectors: FloatMatrix, places: Places, by: Directions) -> Sketches:

@@ -149,7 +149,7 @@ class Texts:
     def add(self, texts: Sequence[str]) -> None:
         """Append the texts of the next places."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]  # payloads may have lone surrogates
-        ends = self._bytes + np.cumsum([len(each) for each in encoded], dtype=np.int64)
+        ends = self._bytes + np.cumsum([len(text) for text in encoded], dtype=np.int64)
         self._texts_file.write(b"".join(encoded))
         self._texts_file.flush()
         self._ends_file.write(ends.astype("<i8").tobytes())
@@ -340,7 +340,7 @@ class Store:
             for batch in filter(None, batches):
                 columns = {
                     "row": np.arange(row, row + len(batch)),
-                    "value": np.array([msgspec.json.encode(each).decode() for each in batch], object),
+                    "value": np.array([msgspec.json.encode(verdict).decode() for verdict in batch], object),
                 }
                 self._database.execute("INSERT INTO removals SELECT row, value FROM columns")
                 row += len(columns["row"])

@@ -124,6 +124,6 @@ def _ours(missing: Sequence[Removal], by: Deletion) -> frozenset[bytes]:
     return frozenset(
         head.id
         for head in by.survivors.book.heads(
-            collection=by.survivors.collection, ids=[key_of(each.id) for each in missing]
+            collection=by.survivors.collection, ids=[key_of(point.id) for point in missing]
         )
     )

@@ -173,7 +173,7 @@ def _keys(swept: _Sweep) -> npt.NDArray[np.int64]:
     for start in range(0, len(several), PAGE):
         rows = several[start : start + PAGE]
         for row, facts in zip(rows.tolist(), swept.facts(stored.places[rows].tolist()).values(), strict=True):
-            counting = [each for each in sorted(facts.items()) if each[0] in differing(facts, {}, options.ignored)]
+            counting = [fact for fact in sorted(facts.items()) if fact[0] in differing(facts, {}, options.ignored)]
             key = xxhash.xxh64_intdigest(json.dumps(counting).encode(), seed=int(stored.numbers[row]) & (2**64 - 1))
             keys[row] = np.uint64(key or 1).view(np.int64)
     return keys
@@ -202,7 +202,7 @@ class _Copies:
     similarities: FloatMatrix
 
     def only(self, which: Mask) -> _Copies:
-        return _Copies(**{each.name: getattr(self, each.name)[which] for each in fields(self)})
+        return _Copies(**{field.name: getattr(self, field.name)[which] for field in fields(self)})
 
 
 def _deletions(swept: _Sweep, family: Families, which: Mask) -> _Copies:
@@ -225,7 +225,7 @@ def _verified(swept: _Sweep, copies: _Copies) -> _Copies:
     """Those of which the survivor's text and facts say all, compared once more: hashes find copies, and prove none."""
     kept = np.ones(len(copies.places), np.bool_)
     rows = enumerate(zip(copies.survivors.tolist(), copies.places.tolist(), strict=True))
-    for survivor, members in groupby(rows, key=lambda each: each[1][0]):
+    for survivor, members in groupby(rows, key=lambda pair: pair[1][0]):
         rows_of_survivor = list(members)
         for start in range(0, len(rows_of_survivor), PAGE):
             part = rows_of_survivor[start : start + PAGE]

@@ -31,7 +31,7 @@ class Coverings:
     def of(cls, parts: Sequence[Coverings]) -> Coverings:
         """All of them, each pair once."""
         all_of = {
-            each.name: np.concatenate([getattr(part, each.name) for part in (_NONE, *parts)]) for each in fields(cls)
+            field.name: np.concatenate([getattr(part, field.name) for part in (_NONE, *parts)]) for field in fields(cls)
         }
         _, first = np.unique(all_of["pairs"], axis=0, return_index=True)
         return cls(**{name: values[first] for name, values in all_of.items()})
@@ -57,7 +57,7 @@ def coverings(
     for side in (0, 1):
         which, ends = np.flatnonzero(verdicts.holds[:, side]), [1 - side, side]
         sides = rows[which][:, ends]
-        agrees = [True if agree is None else agree(*each) for each in sides.tolist()]
+        agrees = [True if agree is None else agree(*pair) for pair in sides.tolist()]
         parts.append(
             Coverings(
                 pairs=pairs[which][:, ends].astype(np.int32),
@@ -95,21 +95,21 @@ class Families:
         return mask
 
 
-def families(found: Coverings, which: Mask, firsts: Indices, rank: npt.NDArray[np.float64]) -> Families:
+def families(pairs: Coverings, which: Mask, firsts: Indices, rank: npt.NDArray[np.float64]) -> Families:
     """``which``: (q,) of the pairs that count. ``firsts``: (n,) the first of a point's equals. ``rank``: (n,) as of Order."""
-    between = firsts[found.pairs]  # equals are one point: a copy of one of them is a copy of all
+    between = firsts[pairs.pairs]  # equals are one point: a copy of one of them is a copy of all
     counts = which & (between[:, 0] != between[:, 1])
     sizes = np.zeros(len(firsts), np.intp)
-    np.maximum.at(sizes, between, found.sizes)
-    strength = -found.evidence[counts].astype(np.float32)
+    np.maximum.at(sizes, between, pairs.sizes)
+    strength = -pairs.evidence[counts].astype(np.float32)
     heads = heads_of(between[counts], strength, Order(sizes=sizes, rank=rank))
     return Families(heads=heads[firsts], firsts=firsts)
 
 
-def strongest(found: Coverings, family: Families, places: Indices) -> Indices:
+def strongest(pairs: Coverings, family: Families, places: Indices) -> Indices:
     """For each of the ``places`` (g,) the number of the pair with the strongest evidence that its head, which is not its equal, says all of it."""
     n = np.int64(len(family.heads))
-    between = family.firsts[found.pairs]
+    between = family.firsts[pairs.pairs]
     keys = between[:, 0] * n + between[:, 1]
-    by_key = np.lexsort((found.evidence, keys))
+    by_key = np.lexsort((pairs.evidence, keys))
     return by_key[np.searchsorted(keys[by_key], family.firsts[places] * n + family.heads[places])]

@@ -195,7 +195,7 @@ def are_equal(
     one, other = (vectors[rows[:, side]].astype(np.float64) for side in (0, 1))
     with np.errstate(all="ignore"):
         if not magnitude:
-            one, other = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (one, other))
+            one, other = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (one, other))
         apart = np.square(one - other).sum(axis=1)
         close = apart <= EQUAL * (np.square(one).sum(axis=1) + np.square(other).sum(axis=1))
     equal: npt.NDArray[np.bool_] = close & has_vector[rows].all(axis=1)

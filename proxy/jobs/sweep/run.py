@@ -74,10 +74,10 @@ def sweep(source: Source, options: SweepOptions, store: Store, *, bar: Bar, is_d
     _read(source, options, ids, store, bar)
     with bar("looking for candidates", None):
         store.pair_up(join)
-    found = compared(
-        store, bar, lambda part, verdicts: _shown(part, verdicts, options), magnitude=source.shape().magnitude
+    compared_pairs = compared(
+        store, bar, lambda part, verdicts: _covered(part, verdicts, options), magnitude=source.shape().magnitude
     )
-    return decide(source.shape(), options, ids, store, store.stored(), found)
+    return decide(source.shape(), options, ids, store, store.stored(), compared_pairs)
 
 
 def _decided(store: Store, options: SweepOptions) -> Report | None:
@@ -106,8 +106,8 @@ def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, opti
     of_points = [_tenant(point.payload, options.tenant_field or ()) for point in points]
     tenants = np.zeros(len(places), np.uint64)
     tenants[page.there - places.start] = of_points
-    numbers = [_number(*each) for each in zip(texts, read, of_points, strict=True)]
-    ranks = [_rank(*each, options) for each in zip(page.there.tolist(), points, texts, strict=True)]
+    numbers = [_number(*triple) for triple in zip(texts, read, of_points, strict=True)]
+    ranks = [_rank(*row, options) for row in zip(page.there.tolist(), points, texts, strict=True)]
     facts = [packed(facts_of(point.payload, path)) for point, path in zip(points, paths, strict=True)]
     # Points of two tenants share no hash.
     hashes = page.sketches.hashes ^ tenants[page.sketches.places - places.start]
@@ -118,7 +118,7 @@ def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, opti
         size=np.array([len(_json(point.payload)) + by.centre.nbytes for point in points], np.int64),
         marks=np.array([mark_of(point.vector, point.payload) for point in points], np.uint64),
         sketches=replace(page.sketches, hashes=hashes),
-        facts=[json.dumps(each, sort_keys=True) for each in facts],
+        facts=[json.dumps(fact, sort_keys=True) for fact in facts],
     )
 
 
@@ -155,6 +155,6 @@ def _rank(place: int, point: Point, text: str | None, options: SweepOptions) -> 
     return -np.inf
 
 
-def _shown(part: Candidates, verdicts: Judged, options: SweepOptions) -> Coverings:
+def _covered(part: Candidates, verdicts: Judged, options: SweepOptions) -> Coverings:
     facts = [json.loads(one or "{}") for one in part.facts]
     return coverings(part.pairs, part.rows, verdicts, lambda a, b: not disagree(facts[a], facts[b], options))

@@ -42,7 +42,7 @@ def test_the_rule_is_clipped(median: float, cut: float) -> None:
 
 def test_three_copies_of_everything_are_seen_by_every_policy() -> None:
     proposal = proposed(seen(families(40, 3)))
-    for effect in (proposal.own_effect, proposal.typical_effect, proposal.cut_effect):
+    for effect in (proposal.median_effect, proposal.typical_effect, proposal.cut_effect):
         assert effect.pages == 1.0
         assert 0.5 < effect.copies < 0.7
 
