@@ -131,7 +131,7 @@ class SharedConnections:
     @property
     def unsent(self) -> int:
         """The number of clients that have not received all of their answers."""
-        return sum(each.is_unsent for each in self._open)
+        return sum(connection.is_unsent for connection in self._open)
 
     def enter(self, connection: SharedConnection) -> bool:
         """Register a connection; False when it must be closed at once."""
@@ -148,7 +148,7 @@ class SharedConnections:
         self.ledger.events.connection_rejected("flood")
         now = asyncio.get_running_loop().time()
         if len(self._pauses) >= MOST_ADDRESSES:
-            self._pauses = {each: until for each, until in self._pauses.items() if until > now}
+            self._pauses = {pause: until for pause, until in self._pauses.items() if until > now}
         if address in self._pauses or len(self._pauses) < MOST_ADDRESSES:
             self._pauses[address] = self._later(now, address)
 
@@ -167,8 +167,8 @@ class SharedConnections:
         """Ask all clients to send nothing new, including later ones."""
         if not self._is_leaving:
             self._is_leaving = True
-            for each in self._open:
-                each.send_goaway()
+            for connection in self._open:
+                connection.send_goaway()
 
     def leave(self, connection: SharedConnection) -> None:
         """Remove a connection; one that is not registered is ignored."""
@@ -180,15 +180,15 @@ class SharedConnections:
     async def close(self, *, grace_seconds: float) -> None:
         """Cut connections with unknown protocol, wait for the others, then cut these too. Afterwards none is registered."""
         self._is_closed = True
-        self._cut([each for each in self._open if not each.may_finish])
+        self._cut([connection for connection in self._open if not connection.may_finish])
         await self._emptied(grace_seconds)
         self._cut(list(self._open))
         await self._emptied(CUT_SECONDS)
         await self.tasks.close()
 
     def _cut(self, connections: list[SharedConnection]) -> None:
-        for each in connections:
-            each.cut()
+        for connection in connections:
+            connection.cut()
 
     async def _emptied(self, seconds: float) -> None:
         if self._open:

@@ -54,7 +54,7 @@ class Frames:
     has_begun: bool = False
     _head: bytes = b""
     _is_in_fields: bool = False
-    _shown: tuple[int, int] | None = None  # type and stream of the frame that has begun, if its content is followed
+    _frame: tuple[int, int] | None = None  # type and stream of the frame that has begun, if its content is followed
 
     @property
     def is_between(self) -> bool:
@@ -78,9 +78,9 @@ class Frames:
             if kind in _FIELDS:
                 self._is_in_fields = not flags & _END_OF_FIELDS
             self.begun_at, at = at, at + _HEAD_BYTES
-            self._shown = None
+            self._frame = None
             if self.content is not None and kind in _WITH_CONTENT:
-                self._shown = (kind, stream & _STREAM)
+                self._frame = (kind, stream & _STREAM)
                 most -= self.content(kind, stream & _STREAM, data, at, min(at + left, end))
             self.has_begun, at = True, at + left
             if at > end:
@@ -104,10 +104,10 @@ class Frames:
             if kind in _FIELDS:
                 self._is_in_fields = not flags & _END_OF_FIELDS
             cost = 1 + self._on_frame(kind, flags, stream & _STREAM, self.left)
-            self._shown = (kind, stream & _STREAM) if kind in _WITH_CONTENT else None
+            self._frame = (kind, stream & _STREAM) if kind in _WITH_CONTENT else None
         step = min(self.left, len(data) - at)
-        if step and self._shown is not None and self.content is not None:
-            cost += self.content(*self._shown, data, at, at + step)
+        if step and self._frame is not None and self.content is not None:
+            cost += self.content(*self._frame, data, at, at + step)
         self.left -= step
         return at + step, cost
 
@@ -353,12 +353,12 @@ class OpenStreams:
         """
         if self._heads_bytes != self._heads_counted:
             self._count_heads()
-        found, self.messages.refused = self.messages.refused, []
+        refused, self.messages.refused = self.messages.refused, []
         silent, self._silent, self._is_read = self._silent, [], False
-        for stream in (*found, *silent):
+        for stream in (*refused, *silent):
             self._end(stream)
             self.allowance.frames -= EMPTY_FRAMES
-        return found, silent
+        return refused, silent
 
     def refuse_oldest(self, *, is_alone: bool) -> bool:
         """As ``Messages``: the call whose message has been awaited longest."""

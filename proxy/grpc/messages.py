@@ -28,9 +28,11 @@ class Inflated:
     most: int
     total: int = 0
 
-    def has_room(self, more: int, *, own: int) -> bool:
-        """Whether a message of ``own`` bytes may grow by ``more``. A single message is always allowed, up to its own bound."""
-        return own + more <= self.message_bytes and (self.total == own or self.total + more <= self.most)
+    def has_room(self, more: int, *, message_total: int) -> bool:
+        """Whether a message of ``message_total`` bytes may grow by ``more``. A single message is always allowed, up to its own bound."""
+        return message_total + more <= self.message_bytes and (
+            self.total == message_total or self.total + more <= self.most
+        )
 
 
 class Holder(Protocol):
@@ -184,4 +186,4 @@ class Messages:
         total = known.inflated + size
         if total > max(ANY_RATIO_BYTES, MOST_RATIO * known.taken):
             return False
-        return self._inflated.has_room(size, own=known.inflated)
+        return self._inflated.has_room(size, message_total=known.inflated)

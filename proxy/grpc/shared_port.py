@@ -35,7 +35,7 @@ class Handshake(SharedConnection, asyncio.Protocol):
     _connections: SharedConnections
     _context: ssl.SSLContext
     _secured: Callable[[], asyncio.Protocol]
-    _own: socket.socket | None = None  # until a TLS transport has it
+    _socket: socket.socket | None = None  # until a TLS transport has it
     _task: asyncio.Task[None] | None = None
 
     def cut(self) -> None:
@@ -46,18 +46,18 @@ class Handshake(SharedConnection, asyncio.Protocol):
         """Take a place and the socket. The plain transport closes its own descriptor without reading."""
         plain = cast(asyncio.Transport, transport)
         if self._connections.enter(self):
-            self._own = socket.socket(fileno=os.dup(plain.get_extra_info("socket").fileno()))
-            self._task = self._connections.tasks.start(self._secure(self._own))
+            self._socket = socket.socket(fileno=os.dup(plain.get_extra_info("socket").fileno()))
+            self._task = self._connections.tasks.start(self._secure(self._socket))
             self._task.add_done_callback(self._is_over)
         plain.abort()
 
-    async def _secure(self, own: socket.socket) -> None:
+    async def _secure(self, plain: socket.socket) -> None:
         """Hand the socket to a TLS transport, which closes it in every case."""
-        self._own = None
+        self._socket = None
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: _Secured(self._goes_on),
-                own,
+                plain,
                 ssl=self._context,
                 ssl_handshake_timeout=self._rules.head_timeout_seconds,
                 ssl_shutdown_timeout=CLOSING_SECONDS,
@@ -68,8 +68,8 @@ class Handshake(SharedConnection, asyncio.Protocol):
             LOGGER.debug("a TLS handshake failed: %s", getattr(error, "reason", None) or type(error).__name__)
 
     def _is_over(self, _: asyncio.Task[None]) -> None:
-        if self._own is not None:  # cancelled before its first step
-            self._own.close()
+        if self._socket is not None:  # cancelled before its first step
+            self._socket.close()
         self._connections.leave(self)
 
     def _goes_on(self, transport: asyncio.Transport) -> None:

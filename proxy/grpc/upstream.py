@@ -37,10 +37,10 @@ def system_roots() -> bytes | None:
     files = [Path(os.environ.get(places.openssl_cafile_env, places.openssl_cafile))]
     for folder in os.environ.get(places.openssl_capath_env, places.openssl_capath).split(os.pathsep):
         files += sorted(path for path in Path(folder).glob("*") if _HASHED.fullmatch(path.name) is not None)
-    found: dict[str, None] = {}
+    certificates: dict[str, None] = {}
     for path in files:
-        found.update(dict.fromkeys(_certificates(path)))
-    return "".join(found).encode("ascii") or None
+        certificates.update(dict.fromkeys(_certificates(path)))
+    return "".join(certificates).encode("ascii") or None
 
 
 def _certificates(path: Path) -> list[str]:

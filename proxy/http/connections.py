@@ -121,7 +121,7 @@ class Connections:
 
     def dismiss(self) -> None:
         """Close the idle connections."""
-        for connection in [each for each in self._open if each.is_idle]:
+        for connection in [idle for idle in self._open if idle.is_idle]:
             connection.leave()
 
     def _make_room(self) -> None:

@@ -275,14 +275,14 @@ SHAPE_BYTES = 1024  # of names; a client may send any number of fields
 def shape_of(raw: RawHeaders) -> Shape:
     """The shape of a client's head, or of a reply's."""
     names = next(zip(*raw, strict=True), ())
-    found = _SHAPES.get(names)
-    if found is None:
-        found = Shape.of(names)
+    shape = _SHAPES.get(names)
+    if shape is None:
+        shape = Shape.of(names)
         if sum(map(len, names)) <= SHAPE_BYTES:
             if len(_SHAPES) >= MOST_SHAPES:
                 _SHAPES.clear()
-            _SHAPES[names] = found
-    return found
+            _SHAPES[names] = shape
+    return shape
 
 
 def _kind(low: bytes) -> _Kind:
@@ -298,7 +298,7 @@ def _passing(raw: RawHeaders) -> Sequence[tuple[int, _Kind, str]]:
         if (value := raw[place][1].lower()) != b"keep-alive":  # which is not sent on in any case
             named.update(map(bytes.strip, value.split(b",")))
     named -= HOP_BY_HOP | PROTECTED
-    return [each for each in shape.passing if raw[each[0]][0].lower() not in named] if named else shape.passing
+    return [field for field in shape.passing if raw[field[0]][0].lower() not in named] if named else shape.passing
 
 
 SLASHES = re.compile(r"/{2,}")

@@ -77,19 +77,19 @@ class Accepting:
         self._arrivals = Arrivals() if arrivals is None else arrivals
         self._is_out_of_files = False
         self.port: int = self._sockets[0].getsockname()[1]
-        for each in self._sockets:
-            each.setblocking(False)
+        for listening in self._sockets:
+            listening.setblocking(False)
             if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # Linux and macOS; accepted connections inherit it
-                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
-            each.listen(BACKLOG)
-            self._loop.add_reader(each, self._accept, each)
+                listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+            listening.listen(BACKLOG)
+            self._loop.add_reader(listening, self._accept, listening)
 
     def close(self) -> None:
         """Stop accepting; connections stay open."""
-        for each in self._sockets:
-            if each.fileno() >= 0:
-                self._loop.remove_reader(each)
-                each.close()
+        for listening in self._sockets:
+            if listening.fileno() >= 0:
+                self._loop.remove_reader(listening)
+                listening.close()
 
     async def opened(self) -> None:
         """Wait until every accepted connection has its protocol."""
@@ -139,7 +139,7 @@ async def bound(host: str, port: int) -> tuple[socket.socket, ...]:
         asyncio.Protocol, host, port, reuse_address=True, start_serving=False
     )
     try:
-        return tuple(socket.socket(fileno=os.dup(each.fileno())) for each in server.sockets)
+        return tuple(socket.socket(fileno=os.dup(listening.fileno())) for listening in server.sockets)
     finally:
         server.close()
 
@@ -221,7 +221,7 @@ class Listener:
     @property
     def ports(self) -> tuple[int, ...]:
         """The bound ports, in the order of ``data_ports``; the assigned one if 0 was given."""
-        return tuple(each.port for each in self.sockets)
+        return tuple(listening.port for listening in self.sockets)
 
     @property
     def unsent(self) -> int:
@@ -230,8 +230,8 @@ class Listener:
 
     def stop_accepting(self) -> None:
         """Close the listening sockets; open connections stay, and gRPC clients are asked to leave."""
-        for each in self.sockets:
-            each.close()
+        for listening in self.sockets:
+            listening.close()
         for front in self.fronts:
             front.send_goaway()
 
@@ -244,7 +244,7 @@ class Listener:
         self.stop_accepting()
         self.drain()
         self.server.rules.connections.dismiss()
-        await asyncio.gather(*(each.opened() for each in self.sockets))
+        await asyncio.gather(*(listening.opened() for listening in self.sockets))
         await asyncio.gather(
             self.server.shutdown(max(grace_seconds, AT_ONCE_SECONDS)),
             *(front.close(grace_seconds=grace_seconds) for front in self.fronts),

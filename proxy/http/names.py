@@ -94,7 +94,7 @@ class Addresses:
         if not results:
             raise OSError("the name has no address")
         may_be_private = self.may_be_private is None or self.may_be_private(key[0])
-        if not may_be_private and not all(is_public(each["host"]) for each in results):
+        if not may_be_private and not all(is_public(result["host"]) for result in results):
             LOGGER.warning(
                 "a host that a request named has an address that is not public: no connection. If it is yours, write its "
                 "whole name into pinecone.allowed_hosts"
@@ -102,7 +102,7 @@ class Addresses:
             raise OSError("the name has an address that is not public")
         self._known[key] = (
             time.monotonic() + self.seconds,
-            deque(_address(each["host"], each["port"]) for each in results),
+            deque(_address(result["host"], result["port"]) for result in results),
         )
         self._known.move_to_end(key)
         if len(self._known) > KNOWN_NAMES:

@@ -178,9 +178,9 @@ class Pool:
         # Read for the first https host.
         self._tls: Callable[[], ssl.SSLContext] = partial(upstream_context, settings) if tls is None else lambda: tls
         # Per host, so that an index that has stopped answering cannot hold the connections of the others.
-        self._most_each = settings.pool_connections
+        self._most_of_host = settings.pool_connections
         self._search_share = SEARCH_SHARE if has_searches else 0.0
-        self._most_others = self._most_each - int(self._search_share * self._most_each)
+        self._most_others = self._most_of_host - int(self._search_share * self._most_of_host)
         self._most = most
         self._idle_seconds = idle_seconds
         self._connect_seconds = settings.connect_timeout_seconds
@@ -232,10 +232,10 @@ class Pool:
         if host is None:
             host = self._hosts[origin] = _Host(self, origin, self._tls() if origin.scheme == "https" else None)
         if not self._has_room(host, is_search):
-            found = await self._turn(host, is_search)
-        elif (found := self._idle(host, is_search)) is None:
+            connection = await self._turn(host, is_search)
+        elif (connection := self._idle(host, is_search)) is None:
             self._opening(host, is_search, 1)
-        return await self._open(host, is_search) if found is None else found
+        return await self._open(host, is_search) if connection is None else connection
 
     def _idle(self, host: _Host, is_search: bool) -> UpstreamConnection | None:
         """An idle connection, now busy. One that is too old, or closing, is never used again."""
@@ -257,7 +257,7 @@ class Pool:
     def _has_room(self, host: _Host, is_search: bool) -> bool:
         most, share = self._most, 0.0 if is_search else self._search_share
         is_free = is_search or host.others < self._most_others
-        return is_free and host.in_use < self._most_each and (not most or self._in_use < most - int(share * most))
+        return is_free and host.in_use < self._most_of_host and (not most or self._in_use < most - int(share * most))
 
     async def _turn(self, host: _Host, is_search: bool) -> UpstreamConnection | None:
         """Wait for a connection, or for the right to open one. The wait is bounded like a silent stream."""
@@ -294,7 +294,7 @@ class Pool:
         if has_idle and self._sweeping is None:
             self._sweeping = self._loop.call_later(self._idle_seconds, self._sweep)
         while self._waiting:
-            served = next((each for each in self._waiting if self._has_room(*each)), None)
+            served = next((key for key in self._waiting if self._has_room(*key)), None)
             if served is None:
                 return
             queue = self._waiting.pop(served)
@@ -390,8 +390,8 @@ class Pool:
         one turn would end 465.
         """
         is_full = bool(self._most) and self._in_use >= self._most  # any loan that ends makes room
-        waiting = sum(len(queue) for (each, _), queue in self._waiting.items() if each is host)
-        for _ in range(waiting - sum(is_full or each.owner is host for each in self.ending)):
+        waiting = sum(len(queue) for (waiting_host, _), queue in self._waiting.items() if waiting_host is host)
+        for _ in range(waiting - sum(is_full or connection.owner is host for connection in self.ending)):
             if not self.loans.call_in(None if is_full else host):
                 return
 

@@ -105,7 +105,7 @@ class TrailerWatch:
         if not self._open and len(made) == 1 and made[0][1].is_eof() and not getattr(made[0][0], "chunked", True):
             return None  # a request without a body, as most
         messages = [*self._open, *made]
-        requests = [number for number, each in enumerate(messages) if isinstance(each[0], RawRequestMessage)]
+        requests = [number for number, message in enumerate(messages) if isinstance(message[0], RawRequestMessage)]
         for number in requests:
             message, payload = messages[number]
             has_next = number != requests[-1]

@@ -128,13 +128,13 @@ class Heads:
         known = self._known.get(key)
         if known is not None:
             return known
-        found = self._read(*key, index)
+        head = self._read(*key, index)
         is_small = sum(map(len, key)) <= REMEMBERED_CHARACTERS
-        if found.is_routed and self._routes.is_fixed and is_small and "?" not in raw_target:
+        if head.is_routed and self._routes.is_fixed and is_small and "?" not in raw_target:
             if len(self._known) >= MOST_REMEMBERED:
                 self._known.clear()
-            self._known[key] = found
-        return found
+            self._known[key] = head
+        return head
 
     def _read(self, method: str, raw_target: str, content_type: str, version: str, index: Origin | None) -> Classified:
         target = read_target(raw_target)
@@ -242,8 +242,8 @@ class IndexHosts:
         fixed = () if settings.index_host is None else (settings.index_host,)
         indexes = tuple(Origin.of(url) for url in (*settings.index_ports.values(), *fixed))
         self._patterns = tuple(parse_pattern(text) for text in settings.allowed_hosts)
-        self._own = {each.authority: each for each in (control_plane, *indexes)}
-        self._private = {each.host for each in self._own.values()}
+        self._hosts = {host.authority: host for host in (control_plane, *indexes)}
+        self._private = {host.host for host in self._hosts.values()}
         self._private |= {pattern.name for pattern in self._patterns if pattern.is_exact}
         self._believes = control_plane.scheme == "http"
         self._named: OrderedDict[str, Origin] = OrderedDict()
@@ -253,7 +253,7 @@ class IndexHosts:
         host = read_host(text)
         if host is None:
             return None
-        known = self._own.get(host.authority) or self._named.get(host.authority)
+        known = self._hosts.get(host.authority) or self._named.get(host.authority)
         if known is not None:
             if host.authority in self._named:
                 self._named.move_to_end(host.authority)
@@ -265,12 +265,12 @@ class IndexHosts:
 
     def path_of(self, written: str) -> str | None:
         """The text after `/_i/` for a host in the control plane's answer; None if it cannot be reached this way."""
-        scheme, found, rest = written.rpartition("://")
+        scheme, separator, rest = written.rpartition("://")
         authority, slash, path = rest.partition("/")
         host = read_host(authority)
         if host is None or scheme not in {"", "http", "https"} or _PATH.fullmatch(path) is None:
             return None
-        scheme = scheme if found else self._unwritten(host)
+        scheme = scheme if separator else self._unwritten(host)
         origin = self.origin(host.authority)
         if self._believes and (origin is None or origin.scheme != scheme):
             origin = self._believe(host, scheme)
@@ -303,13 +303,13 @@ _AUTHORITY = re.compile(rb"(?:[^@]*@)?((?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?:
 class IndexRoutes:
     is_fixed = False
 
-    def __init__(self, settings: Settings, own: PineconeSettings, rules: IndexRules) -> None:
+    def __init__(self, settings: Settings, pinecone: PineconeSettings, rules: IndexRules) -> None:
         self._rules = rules
-        self._hosts = IndexHosts(own, Origin.of(settings.upstream.url))
-        self._public_url = own.public_url
+        self._hosts = IndexHosts(pinecone, Origin.of(settings.upstream.url))
+        self._public_url = pinecone.public_url
         self._over_tls = settings.tls.certificate is not None
-        self._has_scheme = own.public_form == "port_url"
-        named = {} if own.public_form == "path" else own.index_ports
+        self._has_scheme = pinecone.public_form == "port_url"
+        named = {} if pinecone.public_form == "path" else pinecone.index_ports
         self._ports = {Origin.of(url): port for port, url in named.items()}
         self._limit_bytes = settings.limits.reply_body_bytes
         self.may_be_private = self._hosts.may_be_private
@@ -323,7 +323,7 @@ class IndexRoutes:
         """Index descriptions get hosts that lead to this proxy; otherwise clients would bypass it."""
         if target.origin is not None or not self._rules.describes(method, target.path):
             return None
-        base = self._public_url or own_url(raw_headers, over_tls=self._over_tls)
+        base = self._public_url or public_url_of(raw_headers, over_tls=self._over_tls)
         if base is None:
             return None
 
@@ -349,7 +349,7 @@ def at_port(base: str, port: int, *, with_scheme: bool) -> str:
     return f"{scheme}://{authority}" if with_scheme else authority
 
 
-def own_url(raw_headers: RawHeaders, *, over_tls: bool) -> str | None:
+def public_url_of(raw_headers: RawHeaders, *, over_tls: bool) -> str | None:
     """The URL by which the client reached us, from its Host; None when that is absent or invalid. ``over_tls``: our
     ports speak TLS only.
 

@@ -16,7 +16,7 @@ from ..runtime.addresses import data_ports_of
 
 SERVER, CLIENT = "tls.", "upstream.client_"  # what precedes the names of a certificate and its key
 AUTHORITIES = "upstream.ca_file"
-WANTED = {
+EXPECTED = {
     "certificate": "a readable PEM file with the certificate, its issuers after it",
     "key": "a readable PEM file with the certificate's private key",
     "ca_file": "a readable PEM file with certificates of authorities",
@@ -108,5 +108,7 @@ def _reason(error: ssl.SSLError) -> str:
     return (error.reason or "not readable as PEM").lower().replace("_", " ")
 
 
-def _refused(setting: str, seen: str, wanted: str = "") -> SettingsError:
-    return SettingsError([Problem(setting, seen, wanted or WANTED[setting.rpartition(".")[2].removeprefix("client_")])])
+def _refused(setting: str, seen: str, expected: str = "") -> SettingsError:
+    return SettingsError(
+        [Problem(setting, seen, expected or EXPECTED[setting.rpartition(".")[2].removeprefix("client_")])]
+    )

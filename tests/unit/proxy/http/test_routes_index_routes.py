@@ -9,7 +9,7 @@ import pytest
 from vecsieve.adapters.pinecone.calls import RULES
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.http.headers import RawHeaders, Target, read_target
-from vecsieve.proxy.http.routes import IndexRoutes, at_port, own_url
+from vecsieve.proxy.http.routes import IndexRoutes, at_port, public_url_of
 from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import Trouble
 
@@ -187,12 +187,12 @@ def test_the_port_is_added_to_the_public_host_and_to_a_gateways_scheme() -> None
     ],
 )
 def test_the_clients_host_is_our_url_without_any_credentials(host: bytes, url: str) -> None:
-    assert own_url(((b"hOST", host),), over_tls=False) == url
+    assert public_url_of(((b"hOST", host),), over_tls=False) == url
 
 
 @pytest.mark.parametrize("host", [b"", b"a b", b'a"b', b"a/b", b"a\\b", b"a:b", b"a:1:2", b"[::1", b"\xc3\xa9", b"a@"])
 def test_an_odd_host_is_not_repeated(host: bytes) -> None:
-    assert own_url(((b"Host", host),), over_tls=False) is None
+    assert public_url_of(((b"Host", host),), over_tls=False) is None
     assert changed(routes(), ((b"Host", host),), described(INDEX)) == described(INDEX)
 
 
@@ -209,12 +209,12 @@ def test_an_odd_host_is_not_repeated(host: bytes) -> None:
 )
 def test_a_client_behind_a_tls_gateway_is_not_told_to_speak_in_the_clear(forwarded: bytes, scheme: str) -> None:
     headers = ((b"Host", b"vs.example.com"), (b"X-Forwarded-Proto", forwarded), (b"X-Forwarded-Host", b"evil.example"))
-    assert own_url(headers, over_tls=False) == f"{scheme}://vs.example.com"
+    assert public_url_of(headers, over_tls=False) == f"{scheme}://vs.example.com"
 
 
 def test_without_a_host_or_with_two_there_is_no_url_of_ours() -> None:
-    assert own_url((), over_tls=False) is None
-    assert own_url(((b"Host", b"a"), (b"host", b"b")), over_tls=False) is None
+    assert public_url_of((), over_tls=False) is None
+    assert public_url_of(((b"Host", b"a"), (b"host", b"b")), over_tls=False) is None
 
 
 @pytest.mark.parametrize("forwarded", [(), ((b"X-Forwarded-Proto", b"http"),)])
