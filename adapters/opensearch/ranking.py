@@ -348,7 +348,7 @@ def _of_retriever(reader: Reader, span: Span) -> Ranking:
     if name not in _FUSING_MEMBERS:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     fields = read_object(reader.text, inside, (*_FUSING_MEMBERS[name], *_FUSING))
-    listed = [each for name in ("retrievers", "retriever") for each in one_or_more(reader.text, fields, name)]
+    listed = [child for name in ("retrievers", "retriever") for child in one_or_more(reader.text, fields, name)]
     # A query beside ``fields`` ranks by words and by vectors; a reranker by a model that reads texts.
     is_ranked = "inference_text" in fields or "query" in fields
     parts = [*_ranked(_of_part, reader, listed), *([Ranking()] if is_ranked else [])]

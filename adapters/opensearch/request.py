@@ -169,8 +169,8 @@ def _search(
     # OpenSearch returns in ``fields`` only what ``_source`` selects.
     is_opensearch = operation.backend == calls.OPENSEARCH
     is_of_source = vector.is_in_source or (is_opensearch and vector.edit is not None)
-    shown = listed_fields(body, root, FIELDS)[1] if is_opensearch else ()
-    source = plan_source(body, root, start, needs, field if is_of_source else "", shown)
+    listed = listed_fields(body, root, FIELDS)[1] if is_opensearch else ()
+    source = plan_source(body, root, start, needs, field if is_of_source else "", listed)
     is_sampled = ranking.neighbours is not None and not ranking.is_global and calls.may_be_several(operation.collection)
     sample = ((start + 1, start + 1, _SAMPLE % ranking.neighbours),) if is_sampled else ()
     plan = Plan(
@@ -258,8 +258,8 @@ def _item(
         if operation.collection and named not in {"", operation.collection}:
             return None  # what is learned of one index says nothing of another one
         span = trimmed(body, lines[1])
-        own = replace(operation, collection=named or operation.collection or calls.EVERY_INDEX)
-        return _search(own, body, members_of(body, span), span[0], needs, index, has_pipeline=has_pipeline)
+        search = replace(operation, collection=named or operation.collection or calls.EVERY_INDEX)
+        return _search(search, body, members_of(body, span), span[0], needs, index, has_pipeline=has_pipeline)
     except (UnsupportedError, ValueError):  # ValueError: no object, or a repeated key; the server answers
         return None
 

@@ -83,7 +83,7 @@ def plan_source(
     selected = read_source(text, root)
     revealed, edits = _revealed(selected, vector)
     required, optional = needs.payload_fields, needs.optional_fields
-    if selected.wanted and not selected.includes:
+    if selected.has_source and not selected.includes:
         touched = [field for field in (*required, *optional) if _touch(selected.excludes, field)]
         _check(touched, required)
         return Source(edits=edits, added=(vector,) if edits else (), is_cut=bool(touched))
@@ -159,7 +159,7 @@ def read_source(text: bytes, root: Members) -> Selected:
     if value in {b"true", b"false"}:
         return Selected(has_source=value == b"true")
     if value[:1] in {b'"', b"["}:
-        return Selected(wanted=True, listed=span, includes=_names(text, one_or_more(text, root, SOURCE)))
+        return Selected(has_source=True, listed=span, includes=_names(text, one_or_more(text, root, SOURCE)))
     if value[:1] != b"{":
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     fields = read_object(
@@ -173,7 +173,7 @@ def read_source(text: bytes, root: Members) -> Selected:
     included, excluded = (name if name in fields else name[:-1] for name in ("includes", "excludes"))
     hidden = tuple(one_or_more(text, fields, excluded))
     return Selected(
-        wanted=True,
+        has_source=True,
         listed=present(text, fields, included),
         includes=_names(text, one_or_more(text, fields, included)),
         excludes=_names(text, hidden),

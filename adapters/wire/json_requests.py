@@ -97,9 +97,9 @@ def items_of(text: bytes, span: Span) -> list[Span]:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
 
 
-def one_or_more(text: bytes, found: Members, name: str | None) -> list[Span]:
+def one_or_more(text: bytes, members: Members, name: str | None) -> list[Span]:
     """The elements of a member that is a list, or its only value; none when absent."""
-    span = present(text, found, name)
+    span = present(text, members, name)
     if span is None:
         return []
     return items_of(text, span) if text[span[0] : span[0] + 1] == b"[" else [span]
