@@ -159,8 +159,8 @@ def _vectors(document: ReplyDocument, plan: Plan, hits: Sequence[Hit]) -> npt.ND
         return np.empty((len(hits), 0), np.float32)
     member = SOURCE if plan.vector.is_in_source else FIELDS  # in the latter a path is one name
     spans = [hit.value(member) for hit in hits]
-    found = [None if span is None else at_path(document.text, span, plan.vector.field) for span in spans]
-    return decode_matrix([_first(document, span) for span in found])[0]
+    arrays = [None if span is None else at_path(document.text, span, plan.vector.field) for span in spans]
+    return decode_matrix([_first(document, span) for span in arrays])[0]
 
 
 def _first(document: ReplyDocument, span: Span | None) -> bytes:
