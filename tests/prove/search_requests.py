@@ -52,9 +52,9 @@ def documents(copies: int) -> list[tuple[str, Json]]:
             about = {
                 "title": f"T{base}",
                 "deep": {"text": f"{text[:20]}", "n": base / 4},
-                "list": [{"a": base}, {"b": copy}],
+                "list": [{"a": base}, {"index": copy}],
             }
-            source = {"text": f"é {text}", "v": [_rounded(value) for value in near], "tag": f"t{base % 3}", "n": base * 10 + copy, "meta": about}  # fmt: skip
+            source = {"text": f"é {text}", "v": [_rounded(value) for value in near], "tag": f"t{base % 3}", "n": base * 10, "meta": about}  # fmt: skip
             made.append((f"f{base}-{copy}", source))
     return made
 
