@@ -84,7 +84,7 @@ def check(engine: str, collection: Collection, request: Request, *, direct: Answ
             assert own == found == []
             continue
         ranking = Ranking.of(request.of(item).results(everyone.body)[0], read)
-        ranking.check(found, item, collection, own=own, report=report, is_batch=request.is_batch)
+        ranking.check(found, item, collection, plain=own, report=report, is_batch=request.is_batch)
 
 
 def read(point: bytes) -> Point:

@@ -114,7 +114,7 @@ def check(world: World, collection: Collection, request: Request, call: Said, *,
             assert own == found == []
             continue
         ranking = Ranking.of(asked.results(everyone.messages[0])[0], read)
-        ranking.check(found, item, collection, own=own, report=report, is_batch=request.is_batch)
+        ranking.check(found, item, collection, plain=own, report=report, is_batch=request.is_batch)
 
 
 def read(point: bytes) -> Point:

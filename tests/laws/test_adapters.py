@@ -116,8 +116,8 @@ def test_a_text_that_points_have_had_is_fetched_and_no_byte_of_it_reaches_a_clie
     needs = Needs(optional_fields=("text",), seen_fields=("text",), whole=whole)
     call, _, reply = fetched(adapter, talk, needs)
     assert read(dialect, reply, ("text",)) == dialect.stored(talk, reply.pools[0].size, ("text",))
-    each = np.arange(min(reply.pools[0].size, without.pools[0].size), dtype=np.intp)
-    assert adapter.trim(call, reply, [each]) == adapter.trim(plain, without, [each])
+    rows = np.arange(min(reply.pools[0].size, without.pools[0].size), dtype=np.intp)
+    assert adapter.trim(call, reply, [rows]) == adapter.trim(plain, without, [rows])
 
 
 @every_adapter

@@ -28,12 +28,12 @@ def test_there_are_conversations() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
 def test_the_conversation_goes_as_written(case: Path) -> None:
-    adapter, told = REST[case.parent.name].adapter(), json.loads((case / "case.json").read_bytes())
-    needs: dict[str, Any] = {name: tuple(fields) for name, fields in told.get("needs", {}).items()}
-    operation = adapter.classify(RequestHead(method="POST", path=told["path"], content_type="application/json"))
+    adapter, talk = REST[case.parent.name].adapter(), json.loads((case / "case.json").read_bytes())
+    needs: dict[str, Any] = {name: tuple(fields) for name, fields in talk.get("needs", {}).items()}
+    operation = adapter.classify(RequestHead(method="POST", path=talk["path"], content_type="application/json"))
     assert operation is not None
     call = adapter.parse_request(operation, (case / "request.json").read_bytes(), Needs(**needs))
-    assert adapter.widen(call, told["fetch_k"]) == (case / "widened.json").read_bytes()
+    assert adapter.widen(call, talk["fetch_k"]) == (case / "widened.json").read_bytes()
     reply = adapter.parse_reply(call, (case / "upstream.json").read_bytes())
-    keep = [np.array(kept, dtype=np.intp) for kept in told["keep"]]
+    keep = [np.array(kept, dtype=np.intp) for kept in talk["keep"]]
     assert adapter.trim(call, reply, keep) == (case / "trimmed.json").read_bytes()

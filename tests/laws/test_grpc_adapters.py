@@ -30,12 +30,12 @@ every_adapter = pytest.mark.parametrize("backend", sorted(GRPC_DIALECTS))
 def test_classify_never_raises_and_names_nothing_unknown(backend: str, method: str, path: str, message: bytes) -> None:
     """Classify is total; what is not one of the adapter's own paths is None, and any message under one is named."""
     adapter = GRPC[backend].adapter()
-    own = GRPC_DIALECTS[backend].path
+    path_of_searches = GRPC_DIALECTS[backend].path
     assert adapter.classify(RequestHead(method=method, path=path, message=message)) is None
-    assert adapter.classify(RequestHead(method="GET", path=own)) is None
-    assert adapter.classify(RequestHead(method="POST", path=own + "/" + path)) is None
-    assert adapter.classify(RequestHead(method="POST", path=own, message=message)) is not None
-    assert adapter.classify(RequestHead(method="POST", path=own)) is not None
+    assert adapter.classify(RequestHead(method="GET", path=path_of_searches)) is None
+    assert adapter.classify(RequestHead(method="POST", path=path_of_searches + "/" + path)) is None
+    assert adapter.classify(RequestHead(method="POST", path=path_of_searches, message=message)) is not None
+    assert adapter.classify(RequestHead(method="POST", path=path_of_searches)) is not None
 
 
 @every_adapter
@@ -61,13 +61,13 @@ def test_payloads_have_what_the_fields_have(backend: str, data: st.DataObject, n
         payloads = pool.payloads(rows)
         assert len(payloads) == len(rows)
         for raw, row in zip(payloads, [pool.fields[row] for row in rows] if pool.fields else (), strict=False):
-            found = None if raw is None else json.loads(raw)
+            payload = None if raw is None else json.loads(raw)
             optional = dict(zip(needs.optional_fields, row[len(needs.payload_fields) :], strict=True))
-            assert found is None or isinstance(found, dict)
-            if needs.optional_fields and found is not None:
+            assert payload is None or isinstance(payload, dict)
+            if needs.optional_fields and payload is not None:
                 assert {key: json.loads(value) for key, value in optional.items() if value is not None}.items() <= {
-                    key: found[key] for key in optional if key in found
-                }.items() or any(isinstance(value, dict | list) for value in found.values())
+                    key: payload[key] for key in optional if key in payload
+                }.items() or any(isinstance(value, dict | list) for value in payload.values())
 
 
 @pytest.mark.parametrize("backend", ["pinecone", "qdrant"])

@@ -48,8 +48,8 @@ def ranked(metric: Metric, query: FloatVector, rows: FloatMatrix) -> tuple[Float
 def pool_of(metric: Metric, query: FloatVector, rows: FloatMatrix, *, known: bool = True) -> Candidates:
     """The pool of one search. ``known``: whether the metric can be told from the request."""
     vectors, scores = ranked(metric, query, rows)
-    asked = query.astype(np.float32) if known else None
-    return Candidates(scores=scores, vectors=vectors, metric=metric_of(asked, vectors, scores), query=asked)
+    direction = query.astype(np.float32) if known else None
+    return Candidates(scores=scores, vectors=vectors, metric=metric_of(direction, vectors, scores), query=direction)
 
 
 def plain_pages(metric: Metric, mean: float, dimensions: int, cloud: str, *, known: bool, pages: int) -> int:

@@ -156,9 +156,9 @@ def test_whole_payloads_are_every_field_of_the_schema_and_none_of_them_reaches_t
     assert ADAPTER.trim(more, whole, page(more, whole)) == ADAPTER.trim(call, reply, page(call, reply))
     for pool, rows in zip(whole.pools, talk.server.lists, strict=True):
         assert pool.payloads is not None
-        found = [json.loads(raw or b"{}") for raw in pool.payloads(range(pool.size))]
-        assert len(found) == pool.size
-        for read, row in zip(found, rows, strict=False):
+        payloads = [json.loads(raw or b"{}") for raw in pool.payloads(range(pool.size))]
+        assert len(payloads) == pool.size
+        for read, row in zip(payloads, rows, strict=False):
             assert "text" not in read or read["text"] == row.values["text"]
             assert not optional or row.values["text"] is None or "text" in read
 
@@ -188,20 +188,22 @@ def test_damage_to_a_reply_never_yields_a_row_that_did_not_come(data: st.DataObj
         return
     answer = ADAPTER.trim(call, reply, [np.arange(pool.size, dtype=np.intp) for pool in reply.pools])
     try:
-        expected, found = (message_type("SearchResults").FromString(raw) for raw in (broken, answer))
+        expected, through = (message_type("SearchResults").FromString(raw) for raw in (broken, answer))
     except DecodeError:  # damage to what is nobody's business here, such as a text that is no UTF-8
         return
-    asked = set(message_type("SearchRequest").FromString(talk.body).output_fields)
-    if talk.vector not in asked and "*" not in asked and not (talk.server.lite and not asked):
+    requested = set(message_type("SearchRequest").FromString(talk.body).output_fields)
+    if talk.vector not in requested and "*" not in requested and not (talk.server.lite and not requested):
         for name in ("fields_data", "output_fields"):
             kept = [
-                each for each in getattr(expected.results, name) if getattr(each, "field_name", each) != talk.vector
+                column
+                for column in getattr(expected.results, name)
+                if getattr(column, "field_name", column) != talk.vector
             ]
             del getattr(expected.results, name)[:]
             getattr(expected.results, name).extend(kept)
-    for message in (expected, found):
+    for message in (expected, through):
         message.results.ClearField("top_k")
-    assert found.SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True)
+    assert through.SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True)
 
 
 @given(data=st.data(), talk=talks(), noise=st.binary(max_size=6))

@@ -46,10 +46,10 @@ def test_payloads_have_what_the_fields_have(backend: str, data: st.DataObject, n
         assert len(payloads) == len(rows)
         for raw, fields in zip(payloads, [pool.fields[row] for row in rows] if pool.fields else (), strict=False):
             optional = dict(zip(needs.optional_fields, fields[len(needs.payload_fields) :], strict=True))
-            found = exact(raw) if raw is not None and raw != b"null" else {}
-            assert isinstance(found, dict)
-            assert {key for key, value in optional.items() if value is not None} <= found.keys()
-            assert all(found[key] == exact(value) for key, value in optional.items() if value is not None)
+            payload = exact(raw) if raw is not None and raw != b"null" else {}
+            assert isinstance(payload, dict)
+            assert {key for key, value in optional.items() if value is not None} <= payload.keys()
+            assert all(payload[key] == exact(value) for key, value in optional.items() if value is not None)
 
 
 @every_adapter
@@ -60,16 +60,18 @@ def test_a_note_is_one_more_member_of_a_payload_and_changes_nothing_else(backend
     talk = data.draw(dialect.conversations(operation="query"))
     call, _, reply = fetched(adapter, talk, Needs())
     answer = adapter.trim(call, reply, [np.arange(pool.size, dtype=np.intp) for pool in reply.pools])
-    told = [data.draw(st.lists(st.sampled_from(NOTES), min_size=pool.size, max_size=pool.size)) for pool in reply.pools]
+    notes = [
+        data.draw(st.lists(st.sampled_from(NOTES), min_size=pool.size, max_size=pool.size)) for pool in reply.pools
+    ]
     assert isinstance(adapter, NotesResults)
-    noted = adapter.noted(call, answer, told)
-    plain, found = dialect.results(exact(answer)), dialect.results(exact(noted))
-    for before, after, note in zip(plain, found, told[0], strict=True):
+    noted = adapter.noted(call, answer, notes)
+    plain, noted_results = dialect.results(exact(answer)), dialect.results(exact(noted))
+    for before, after, note in zip(plain, noted_results, notes[0], strict=True):
         if note is not None and isinstance(before.get(dialect.payload), dict) and NOTE not in before[dialect.payload]:
             value = after[dialect.payload].pop(NOTE)
             assert (exact(value.encode()) if isinstance(value, str) else value) == exact(note)
         assert after == before
-    assert adapter.noted(call, answer, [[None] * len(each) for each in told]) == answer
+    assert adapter.noted(call, answer, [[None] * len(listed) for listed in notes]) == answer
 
 
 @every_adapter

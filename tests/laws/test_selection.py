@@ -102,7 +102,7 @@ def test_equal_scores_of_equal_candidates_may_come_in_any_order(rows: FloatMatri
         random.shuffle(places)  # type: ignore[attr-defined]  # - hypothesis gives a random.Random
         shuffled[start : start + 3] = tripled[places]
     scores = np.repeat(np.linspace(0.9, 0.1, len(rows)), 3)
-    one, other = (replace(with_texts(each), scores=scores) for each in (tripled, shuffled))
+    one, other = (replace(with_texts(candidates), scores=scores) for candidates in (tripled, shuffled))
     assert contents(one, DEFAULT, top_k) == contents(other, DEFAULT, top_k)
 
 

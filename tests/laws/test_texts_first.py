@@ -19,7 +19,7 @@ from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.telemetry.reports import Report
 
 PARTS = "valve pump seal motor shaft gauge hose tank filter lamp cable fuse plug rotor blade bolt".split()  # noqa: SIM905 - a sentence is easier to read
-EVERY = [(name, selected) for name, each in DATABASES.items() for selected in each.selections]
+EVERY = [(name, selected) for name, database in DATABASES.items() for selected in database.selections]
 every_selection = pytest.mark.parametrize(
     ("name", "selected"), EVERY, ids=[f"{name}, {selected.value} of the payload" for name, selected in EVERY]
 )
@@ -71,7 +71,7 @@ class Talks:
 
     def has_vectors(self, body: bytes) -> bool:
         """Whether a request asks for vectors: the database then answers something else than it would if it had none."""
-        bare = [replace(each, direction=None) for each in PAIRS]
+        bare = [replace(pair, direction=None) for pair in PAIRS]
         return self.database.holding(PAIRS)(body) != self.database.holding(bare)(body)
 
 
@@ -114,10 +114,10 @@ async def test_a_result_without_a_text_brings_vectors_once_more_and_then_at_once
     """Only vectors say that a result without a text is a copy: here of the one before it."""
     talk = talks(name)
     await talk.learn()
-    mixed = [replace(each, text=text) if each.rank == 3 else each for each in PAIRS]
+    mixed = [replace(pair, text=text) if pair.rank == 3 else pair for pair in PAIRS]
     assert await talk.answer(mixed) == talk.direct(PAGE)
     assert [talk.has_vectors(body) for body in talk.sent] == [False, True]
-    apart = [replace(each, direction=99) if each.rank == 3 else each for each in mixed]
+    apart = [replace(pair, direction=99) if pair.rank == 3 else pair for pair in mixed]
     assert await talk.answer(apart) == talk.direct([apart[rank] for rank in (0, 2, 3, 4)])
     assert [talk.has_vectors(body) for body in talk.sent] == [True]
 
@@ -128,4 +128,4 @@ async def test_candidates_of_which_no_vector_was_requested_are_not_counted_as_un
     await talk.learn()
     assert talk.report is not None
     assert not talk.has_vectors(talk.sent[0])
-    assert sum(each.unusable for each in talk.report.figures) == 0
+    assert sum(figure.unusable for figure in talk.report.figures) == 0

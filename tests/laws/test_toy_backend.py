@@ -17,13 +17,13 @@ from vecsieve.proxy.telemetry.exposition import exposition
 
 async def test_a_new_backend_runs_by_its_package_and_its_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     know_the_toy(monkeypatch)
-    asked = request(b'[{"k": 4}]', target=b"/nearest")
+    message = request(b'[{"k": 4}]', target=b"/nearest")
     async with toy_server([0, 0, 0, 1, 1, 2, 3, 4]) as database, running(database.url, backend="toy") as proxy:
         seen = exposed(exposition(proxy.registry))
-        plain, answer = await raw_exchange(database.port, asked), await raw_exchange(proxy.port, asked)
+        plain, answer = await raw_exchange(database.port, message), await raw_exchange(proxy.port, message)
         passed = await raw_exchange(proxy.port, request(b'[{"k": 4}]', target=b"/other"))
         counted = exposed(exposition(proxy.registry))
-    bodies = [each.partition(b"\r\n\r\n")[2] for each in (plain, answer, passed)]
+    bodies = [reply.partition(b"\r\n\r\n")[2] for reply in (plain, answer, passed)]
     assert [families_of(body) for body in bodies] == [[[0, 0, 0, 1]], [[0, 1, 2, 3]], [[0, 0, 0, 1]]]
     labels = counted.label_values("vecsieve_")
     assert (labels["backend"], labels["operation"]) == ({"toy"}, {"nearest", "other"})

@@ -190,7 +190,7 @@ async def test_annotate_tells_what_a_copy_is_a_copy_of(sample: Sample) -> None:
         assert await gate.send(sample.body) == STORED
         (body,) = gate.database.written()
         needs = WriteNeeds(vector_name=None, keys=("text", "_vecsieve"), most=9, known=sample.known)
-        sent, stored = (sample.adapter.parse(sample.write, each, needs) for each in (sample.body, body))
+        sent, stored = (sample.adapter.parse(sample.write, text, needs) for text in (sample.body, body))
         (text, note), (sent_text, _) = stored.fields[0], sent.fields[0]
         assert (stored.ids, stored.vectors.tolist(), text) == (sent.ids, sent.vectors.tolist(), sent_text)
         assert note is not None

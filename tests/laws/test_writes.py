@@ -23,8 +23,13 @@ NAMES = [sample.name for sample in samples()]
 
 
 def test_every_transport_that_reads_writes_has_a_sample() -> None:
-    transports = [each for backend in BACKENDS.values() for each in (backend.rest, backend.grpc) if each is not None]
-    assert len(NAMES) == sum(each.writes is not None for each in transports)
+    transports = [
+        transport
+        for backend in BACKENDS.values()
+        for transport in (backend.rest, backend.grpc)
+        if transport is not None
+    ]
+    assert len(NAMES) == sum(transport.writes is not None for transport in transports)
 
 
 @pytest.mark.parametrize("sample", samples(), ids=NAMES)
@@ -57,32 +62,32 @@ def test_every_transport_can_read_points_whole_and_remove_them(sample: Sample) -
     other = points.ids[0].replace(b"a", b"b").replace(b"1", b"2")
     assert other != points.ids[0]
     bare = other.strip(b'"')
-    asked = [
+    questions = [
         *verbs.ask_stored(write, points, [other], whole=True),
         *verbs.ask_removed(write, points, {other: b'{"payload":{}}'}),
     ]
-    assert len(asked) == 2
+    assert len(questions) == 2
     if bare != b"2" or sample.name.endswith("REST"):  # over gRPC a number is no text
-        assert all(bare in each.target.encode() + each.body for each in asked)
+        assert all(bare in question.target.encode() + question.body for question in questions)
 
 
 @pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
 @given(text=st.text(max_size=9), is_own=st.booleans())
-def test_a_point_is_sent_with_another_payload_or_is_not_held(number: int, text: str, is_own: bool) -> None:
+def test_a_point_is_sent_with_another_payload_or_is_not_held(number: int, text: str, is_same: bool) -> None:
     """The policies `merge` and `custom` are for each database: what is sent is what was made, with the vectors of one."""
     sample, verbs, points = two_points(number)
-    form, own = verbs.form_of(points), orjson.loads(verbs.point(points, 0))
-    payload = form.payload_of(own)
+    form, point = verbs.form_of(points), orjson.loads(verbs.point(points, 0))
+    payload = form.payload_of(point)
     key = next(name for name in ("text", "#document") if name in payload)
-    wanted = payload if is_own else {**payload, key: text}
-    made = form.given(own, wanted, own)
-    assert form.same(made, form.given(own, wanted, made))
+    expected = payload if is_same else {**payload, key: text}
+    made = form.given(point, expected, point)
+    assert form.same(made, form.given(point, expected, made))
     assert verbs.holds(points, 0, orjson.dumps(made))
     body = verbs.merged(sample.write, points, {1}, {0: orjson.dumps(made)})
     again = sample.adapter.parse(sample.write, body, WriteNeeds(vector_name=None, keys=(), most=9, known=sample.known))
     assert again.ids == points.ids[:1]
     assert again.vectors.tolist() == points.vectors[:1].tolist()
-    assert form.payload_of(orjson.loads(verbs.point(again, 0))) == wanted
+    assert form.payload_of(orjson.loads(verbs.point(again, 0))) == expected
     assert form.same(orjson.loads(verbs.point(again, 0)), made)
 
 
@@ -103,10 +108,10 @@ def test_a_point_with_another_vector_is_not_as_it_was_made(number: int) -> None:
 def test_what_stays_of_a_write_is_its_other_points_in_their_order(number: int, rows: set[int]) -> None:
     """Points that are left out can be written down whole, and a write of which none is left out changes no byte."""
     sample, verbs, points = several_points(number, 4)
-    form, own = verbs.form_of(points), orjson.loads(verbs.point(points, 0))
-    payload = form.payload_of(own)
+    form, point = verbs.form_of(points), orjson.loads(verbs.point(points, 0))
+    payload = form.payload_of(point)
     key = next(name for name in ("text", "#document") if name in payload)
-    made = {row: orjson.dumps(form.given(own, {**payload, key: f"text {row}"}, own)) for row in range(4)}
+    made = {row: orjson.dumps(form.given(point, {**payload, key: f"text {row}"}, point)) for row in range(4)}
     body = verbs.merged(sample.write, points, set(), made)
     whole = sample.adapter.parse(sample.write, body, needs_of(sample))
     rest = sample.adapter.parse(sample.write, verbs.without(whole, rows), needs_of(sample))
@@ -140,12 +145,12 @@ def test_arbitrary_bytes_tell_of_the_points_of_a_write_or_are_malformed(number: 
     sample, verbs, points = two_points(number)
     damaged = data.draw(answers(verbs.acknowledged(sample.write, points, "").body, *REFUSALS, b""))
     try:
-        told = verbs.receipt(sample.write, points, {1: 0}, damaged)
+        receipt = verbs.receipt(sample.write, points, {1: 0}, damaged)
     except MalformedReplyError:
         return
-    assert told.refused <= {1}
-    assert told.failed <= {0}
-    assert verbs.has_receipts or told == Receipt(body=damaged)
+    assert receipt.refused <= {1}
+    assert receipt.failed <= {0}
+    assert verbs.has_receipts or receipt == Receipt(body=damaged)
 
 
 @pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
@@ -204,7 +209,7 @@ PATHS = [(1,), (3,), (5,), (1, 1), (1, 3), (3, 3), (5, 3), (1, 2, 1), (3, 3, 1)]
 
 @pytest.mark.parametrize("path", PATHS, ids=str)
 @pytest.mark.parametrize(
-    "sample", [each for each in samples() if each.name.endswith("gRPC")], ids=lambda each: each.name
+    "sample", [sample for sample in samples() if sample.name.endswith("gRPC")], ids=lambda sample: sample.name
 )
 def test_a_message_of_very_many_fields_is_neither_read_nor_held(sample: Sample, path: tuple[int, ...]) -> None:
     """At any depth: a field of two bytes became a hundred, and 4 MB took three seconds."""

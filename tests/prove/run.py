@@ -105,7 +105,7 @@ SECTIONS: dict[str, Prove] = {
     "K": first_look.prove,
 }
 
-BESIDE = frozenset({"soak"})  # in a thread with a loop of its own
+SHARED_FOLDER = frozenset({"soak"})  # in a thread with a loop of its own
 # What may run while that does, first of all.
 UNTIMED = frozenset(
     {
@@ -141,10 +141,12 @@ async def proved(scale: Scale, sections: Mapping[str, Prove]) -> list[Section]:
     beside = {
         name: asyncio.create_task(asyncio.to_thread(asyncio.run, ran(name, prove, scale)))
         for name, prove in sections.items()
-        if name in BESIDE
+        if name in SHARED_FOLDER
     }
     done = {}
-    for name in sorted(set(sections) - BESIDE, key=lambda each: (each not in UNTIMED, list(sections).index(each))):
+    for name in sorted(
+        set(sections) - SHARED_FOLDER, key=lambda each: (each not in UNTIMED, list(sections).index(each))
+    ):
         if name not in UNTIMED:
             await asyncio.gather(*beside.values())
         done[name] = await ran(name, sections[name], scale)

@@ -23,7 +23,7 @@ from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Metadata, Metric
 
 POLICY = Policies(Settings()).resolve("qdrant", "c").selection
-BESIDE, TOP_K = 48, 8
+SHARED_FOLDER, TOP_K = 48, 8
 
 Embed = Callable[[Sequence[str]], FloatMatrix]
 
@@ -65,7 +65,7 @@ def losing(
 
 def _loses(pair: list[str], embed: Embed, texts: list[str], vectors: FloatMatrix) -> bool:
     own = unit(np.asarray(embed(pair), np.float32))
-    near = np.argsort(-(vectors @ own[0]), kind="stable")[:BESIDE]
+    near = np.argsort(-(vectors @ own[0]), kind="stable")[:SHARED_FOLDER]
     rows = np.concatenate((own, vectors[near]))
     scores = (rows @ own[0]).astype(np.float64)
     order = np.argsort(-scores, kind="stable")

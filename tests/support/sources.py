@@ -33,9 +33,9 @@ def parsed(path: Path) -> ast.Module:
 
 def faults_in(paths: Iterable[Path], faults: Callable[[Path], Iterable[object]]) -> dict[str, list[object]]:
     """The faults of each file that has some, by its name."""
-    found = {path.relative_to(ROOT).as_posix(): list(faults(path)) for path in paths}
-    assert found, "no files: the sources moved and this test looks at nothing"
-    return {name: wrong for name, wrong in found.items() if wrong}
+    by_path = {path.relative_to(ROOT).as_posix(): list(faults(path)) for path in paths}
+    assert by_path, "no files: the sources moved and this test looks at nothing"
+    return {name: wrong for name, wrong in by_path.items() if wrong}
 
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -61,15 +61,15 @@ def reached(tree: ast.Module, *, is_late: bool) -> Iterator[ast.AST]:
 
 @cache
 def imported(path: Path, *, top_level_only: bool) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for node in reached(parsed(path), is_late=not top_level_only):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             source = source_of(path, node)
-            found.add(source)
-            found.update(f"{source}.{alias.name}" for alias in node.names if source == "vecsieve.proxy")
-    return found
+            names.add(source)
+            names.update(f"{source}.{alias.name}" for alias in node.names if source == "vecsieve.proxy")
+    return names
 
 
 def source_of(path: Path, node: ast.ImportFrom) -> str:
@@ -89,15 +89,15 @@ MODULES = {module_name(path): path for path in SOURCES if "/data/" not in path.a
 
 def needed(path: Path) -> set[str]:
     """Our modules that a module names in its imports, also those that functions load or that only a type checker reads."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             source = source_of(path, node)
             inner = {f"{source}.{alias.name}" for alias in node.names} & MODULES.keys()
-            found.update(inner or {source})
-    return found & MODULES.keys()
+            names.update(inner or {source})
+    return names & MODULES.keys()
 
 
 def names_bound(node: ast.stmt) -> list[str]:
@@ -105,7 +105,7 @@ def names_bound(node: ast.stmt) -> list[str]:
     if isinstance(node, Function | ast.ClassDef):
         names = [node.name]
     elif isinstance(node, ast.Assign):
-        names = [each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+        names = [part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)]
     elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         names = [node.target.id]
     elif isinstance(node, ast.If | ast.Try):
@@ -124,18 +124,18 @@ def names_read(module: str, tree: ast.Module) -> set[tuple[str, str]]:
             is_package = module in MODULES and MODULES[module].name == "__init__.py"
             source = source_in(module, node, is_package=is_package)
             imports.setdefault(alias.asname or alias.name, set()).add((source, alias.name))
-    found: set[tuple[str, str]] = set()
+    names: set[tuple[str, str]] = set()
     for statement in tree.body:
-        own = names_bound(statement)
+        defined = names_bound(statement)
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 if node.id in imports:
-                    found |= imports[node.id]
-                elif node.id not in own:
-                    found.add((module, node.id))
+                    names |= imports[node.id]
+                elif node.id not in defined:
+                    names.add((module, node.id))
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imports:
-                found |= {(".".join(source), node.attr) for source in imports[node.value.id]}
-    return found
+                names |= {(".".join(source), node.attr) for source in imports[node.value.id]}
+    return names
 
 
 def names_given(tree: ast.Module) -> Iterator[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import orjson
 
-from .engine import Shard, edge_config, read_settings, shown_config, wants_index
+from .engine import Shard, config_json, edge_config, read_settings, wants_index
 from .fields import Body, Json, bad_value, conflict, mapping, no_collection
 
 # Refused in a collection's name since Qdrant 1.5.
@@ -61,10 +61,10 @@ class Registry:
         self._open()
 
     def find(self, name: str) -> Collection:
-        found = self._collections.get(name)
-        if found is None:
+        collection = self._collections.get(name)
+        if collection is None:
             raise no_collection(name)
-        return found
+        return collection
 
     def has(self, name: str) -> bool:
         return name in self._collections
@@ -86,12 +86,12 @@ class Registry:
 
     def delete(self, name: str) -> bool:
         """False if there is none of that name."""
-        found = self._collections.pop(name, None)
-        if found is None:
+        collection = self._collections.pop(name, None)
+        if collection is None:
             return False
-        (found.directory / "collection.json").unlink()
-        found.shard.close()
-        shutil.rmtree(found.directory)
+        (collection.directory / "collection.json").unlink()
+        collection.shard.close()
+        shutil.rmtree(collection.directory)
         return True
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ def info(registry: Registry, call: Call) -> Json:
         "indexed_vectors_count": counted.indexed_vectors_count,
         "points_count": counted.points_count,
         "segments_count": counted.segments_count,
-        "config": shown_config(collection.settings),
+        "config": config_json(collection.settings),
         "payload_schema": {},
         "update_queue": {"length": 0},
     }

@@ -96,9 +96,9 @@ class Shard:
     def retrieve(self, ids: list[Any], payload: object, vectors: object) -> list[Any]:
         """The records that exist, in the order of `ids`."""
         with Translated():
-            found = {str(record.id): record for record in self.engine.retrieve(ids, payload, vectors)}
+            records = {str(record.id): record for record in self.engine.retrieve(ids, payload, vectors)}
         # The engine has an order of its own.
-        return [found[key] for key in dict.fromkeys(str(point) for point in ids) if key in found]
+        return [records[key] for key in dict.fromkeys(str(point) for point in ids) if key in records]
 
     def count(self, request: object) -> int:
         with Translated():
@@ -197,13 +197,13 @@ def dense_settings(settings: Body) -> dict[str, Body]:
     return {name: mapping(value) for name, value in vectors.items()}
 
 
-def shown_config(settings: Body) -> dict[str, Json]:
+def config_json(settings: Body) -> dict[str, Json]:
     """The `config` member of `info`, in the server's field order."""
     params: dict[str, Json] = {"vectors": settings.get("vectors", {}), "shard_number": 1, "replication_factor": 1}
     params |= {"write_consistency_factor": 1, "on_disk_payload": settings.get("on_disk_payload", True)}
     if "sparse_vectors" in settings:
         params["sparse_vectors"] = settings["sparse_vectors"]
-    shown: dict[str, Json] = {
+    config: dict[str, Json] = {
         "params": params,
         "hnsw_config": _HNSW | _given(settings.get("hnsw_config")),
         "optimizer_config": _OPTIMIZERS | _given(settings.get("optimizers_config")),
@@ -212,8 +212,8 @@ def shown_config(settings: Body) -> dict[str, Json]:
         "strict_mode_config": {"enabled": False} | _given(settings.get("strict_mode_config")),
     }
     if "metadata" in settings:
-        shown["metadata"] = settings["metadata"]
-    return shown
+        config["metadata"] = settings["metadata"]
+    return config
 
 
 def _given(value: Json) -> dict[str, Json]:
@@ -301,8 +301,8 @@ def _ram(body: Body) -> bool | None:
 
 def choose(kind: str, value: Json) -> Any:
     """The member of an engine enumeration named `value`, ignoring case and underscores."""
-    enumeration, wanted = getattr(edge(), kind), text(value).replace("_", "").lower()
+    enumeration, spelling = getattr(edge(), kind), text(value).replace("_", "").lower()
     for name in dir(enumeration):
-        if not name.startswith("_") and name.lower() == wanted:
+        if not name.startswith("_") and name.lower() == spelling:
             return getattr(enumeration, name)
     raise bad_format(f"unknown variant `{value}` of {kind}")

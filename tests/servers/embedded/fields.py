@@ -185,8 +185,8 @@ def point_id(value: Json) -> int | str:
             return str(uuid.UUID(value))
         except ValueError:
             pass
-    shown = value if is_point_id(value) else kind_of(value)
-    raise bad_format(f"value {shown} is not a valid point ID, valid values are either an unsigned integer or a UUID")
+    seen = value if is_point_id(value) else kind_of(value)
+    raise bad_format(f"value {seen} is not a valid point ID, valid values are either an unsigned integer or a UUID")
 
 
 def point_ids(value: Json) -> list[int | str]:

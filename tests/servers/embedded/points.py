@@ -31,11 +31,11 @@ from .fields import (
     text,
 )
 from .replies import (
+    id_json,
     read_filter,
     read_payload_selector,
     read_vector_selector,
     record,
-    shown_id,
 )
 from .searches import DEFAULT_LIMIT, read_vectors
 
@@ -48,16 +48,16 @@ def retrieve(registry: Registry, call: Call) -> Json:
     payload = read_payload_selector(read(body, "with_payload"), default=True)
     vectors = read_vector_selector(read(body, "with_vector", "with_vectors"))
     ids = point_ids(required(body, "ids"))
-    return [record(found) for found in call.collection(registry).shard.retrieve(ids, payload, vectors)]
+    return [record(point) for point in call.collection(registry).shard.retrieve(ids, payload, vectors)]
 
 
 def get(registry: Registry, call: Call) -> Json:
     given = call.path["id"]
     identifier = point_id(int(given) if given.isdecimal() else given)
-    found = call.collection(registry).shard.retrieve([identifier], True, True)
-    if not found:
+    records = call.collection(registry).shard.retrieve([identifier], True, True)
+    if not records:
         raise not_found(f"Point with id {identifier} does not exist!")
-    return record(found[0])
+    return record(records[0])
 
 
 def _no_order(_value: Json) -> Any:
@@ -83,8 +83,8 @@ def scroll(registry: Registry, call: Call, *, read_order: OrderReader = _no_orde
             order_by=optional(order, read_order),
         )
     records, following = collection.shard.scroll(request)
-    next_page = None if following is None or order is not None else shown_id(following)
-    return {"points": [record(found) for found in records], "next_page_offset": next_page}
+    next_page = None if following is None or order is not None else id_json(following)
+    return {"points": [record(point) for point in records], "next_page_offset": next_page}
 
 
 def count(registry: Registry, call: Call) -> Json:

@@ -173,26 +173,26 @@ def _ring(value: Json) -> list[Any]:
 
 
 def scored(point: Any, *, with_vector: bool = True) -> dict[str, Json]:
-    shown: dict[str, Json] = {"id": shown_id(point.id), "version": point.version, "score": shown_score(point)}
-    return shown | _body(point, with_vector=with_vector)
+    members: dict[str, Json] = {"id": id_json(point.id), "version": point.version, "score": score_json(point)}
+    return members | _body(point, with_vector=with_vector)
 
 
-def shown_score(point: Any) -> Json:
+def score_json(point: Any) -> Json:
     """A number that is not finite becomes null, as the server writes it."""
     return np.float32(point.score)
 
 
 def record(point: Any) -> dict[str, Json]:
-    return {"id": shown_id(point.id)} | _body(point, with_vector=True)
+    return {"id": id_json(point.id)} | _body(point, with_vector=True)
 
 
-def shown_id(identifier: Any) -> int | str:
+def id_json(identifier: Any) -> int | str:
     return identifier if isinstance(identifier, int) else str(identifier)
 
 
-def shown_vector(vector: Any) -> Json:
+def vector_json(vector: Any) -> Json:
     if isinstance(vector, dict):
-        return {name: shown_vector(part) for name, part in vector.items()}
+        return {name: vector_json(part) for name, part in vector.items()}
     if isinstance(vector, list):
         return np.asarray(vector, dtype=np.float32)
     return {"indices": vector.indices, "values": np.asarray(vector.values, dtype=np.float32)}
@@ -203,14 +203,14 @@ def dumps(value: object) -> bytes:
 
 
 def _body(point: Any, *, with_vector: bool) -> dict[str, Json]:
-    shown: dict[str, Json] = {}
+    members: dict[str, Json] = {}
     if point.payload is not None:
-        shown["payload"] = point.payload
+        members["payload"] = point.payload
     if with_vector and point.vector is not None:
-        shown["vector"] = shown_vector(point.vector)
+        members["vector"] = vector_json(point.vector)
     if point.order_value is not None:
-        shown["order_value"] = point.order_value
-    return shown
+        members["order_value"] = point.order_value
+    return members
 
 
 def read_payload_selector(value: Json, *, default: bool) -> Any:

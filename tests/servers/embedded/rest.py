@@ -73,10 +73,10 @@ def _matched(pattern: list[str], parts: list[str]) -> dict[str, str] | None:
     if len(pattern) != len(parts):
         return None
     values = {}
-    for wanted, part in zip(pattern, parts, strict=True):
-        if wanted.startswith("{"):
-            values[wanted[1:-1]] = unquote(part)
-        elif wanted != part:
+    for pattern_part, part in zip(pattern, parts, strict=True):
+        if pattern_part.startswith("{"):
+            values[pattern_part[1:-1]] = unquote(part)
+        elif pattern_part != part:
             return None
     return values
 
@@ -106,10 +106,10 @@ class Rest:
 
     async def answer(self, request: web.Request) -> web.Response:
         path = normalised(request.rel_url.raw_path)
-        found = find_verb(self._routes, request.method, path)
-        if found is None:
+        match = find_verb(self._routes, request.method, path)
+        if match is None:
             return self.other(request.method, path)
-        verb, parameters = found
+        verb, parameters = match
         started = time.perf_counter()
         try:
             body = await self._body(request)

@@ -42,7 +42,7 @@ from .replies import (
     read_payload_selector,
     read_vector_selector,
     scored,
-    shown_vector,
+    vector_json,
 )
 
 _INFERENCE = ("text", "image", "object")
@@ -256,10 +256,10 @@ SHARED = (
 def from_search(body: Body) -> dict[str, Json]:
     """A `search` as a `query`. Its vector is bare or `{"name", "vector"}`."""
     vector = required(body, "vector")
-    said = {name: body[name] for name in SHARED if name in body}
+    shared = {name: body[name] for name in SHARED if name in body}
     if isinstance(vector, dict):
-        return said | {"query": {"nearest": required(vector, "vector")}, "using": text(required(vector, "name"))}
-    return said | {"query": {"nearest": vector}}
+        return shared | {"query": {"nearest": required(vector, "vector")}, "using": text(required(vector, "name"))}
+    return shared | {"query": {"nearest": vector}}
 
 
 DEFAULT_LIMIT = 10
@@ -320,9 +320,9 @@ class _Levels:
         """Ids at any level that are looked up in this collection: the root omits these points."""
         lookup = read(body, "lookup_from")
         is_elsewhere = lookup is not None and text(mapping(lookup).get("collection")) != self.collection.name
-        own = [] if is_elsewhere else referenced_ids(read(body, "query"), self.kinds)
+        ids_here = [] if is_elsewhere else referenced_ids(read(body, "query"), self.kinds)
         nested = [self.named_ids(mapping(item)) for item in one_or_many(body.get("prefetch"))]
-        return [*own, *(identifier for ids in nested for identifier in ids)]
+        return [*ids_here, *(identifier for ids in nested for identifier in ids)]
 
     def _prefetch(self, body: Body, level: int) -> Any:
         limit = limit_of(body, "limit", default=DEFAULT_LIMIT)
@@ -378,16 +378,16 @@ def batch(call: Call) -> list[Body]:
 
 
 def ranked(search: Search) -> list[dict[str, Json]]:
-    return _shown(search, search.collection.shard.query(search.request))
+    return _as_page(search, search.collection.shard.query(search.request))
 
 
 def ranked_batch(collection: Collection, searches: Sequence[Search]) -> Iterator[list[dict[str, Json]]]:
     """What `ranked` answers of each. All are of this collection."""
-    found = collection.shard.query_batch([search.request for search in searches])
-    return map(_shown, searches, found)
+    results = collection.shard.query_batch([search.request for search in searches])
+    return map(_as_page, searches, results)
 
 
-def _shown(search: Search, points: list[Any]) -> list[dict[str, Json]]:
+def _as_page(search: Search, points: list[Any]) -> list[dict[str, Json]]:
     if not search.brings_vectors:
         return [scored(point) for point in points]
     return _with_selected_vectors(search, points)
@@ -395,8 +395,8 @@ def _shown(search: Search, points: list[Any]) -> list[dict[str, Json]]:
 
 def _with_selected_vectors(search: Search, points: list[Any]) -> list[dict[str, Json]]:
     """Drops vectors that the engine added for its own use, and fetches the selected ones."""
-    shown = [scored(point, with_vector=False) for point in points]
+    results = [scored(point, with_vector=False) for point in points]
     if search.with_vector is False:
-        return shown
+        return results
     records = search.collection.shard.retrieve([point.id for point in points], False, search.with_vector)
-    return [point | {"vector": shown_vector(record.vector)} for point, record in zip(shown, records, strict=True)]
+    return [point | {"vector": vector_json(record.vector)} for point, record in zip(results, records, strict=True)]

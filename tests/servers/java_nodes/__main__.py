@@ -61,9 +61,13 @@ def opensearch(home: Path) -> Path:
     """The program."""
     plugin, server = f"org.opensearch.plugin:{{}}:{OPENSEARCH}", f"org.opensearch:{{}}:{OPENSEARCH}"
     modules = ("analysis-common", "lang-painless", "transport-netty4-client", "reindex-client")
-    wanted = [server.format("opensearch"), server.format("opensearch-plugin-classloader"), *map(plugin.format, modules)]
+    artifacts = [
+        server.format("opensearch"),
+        server.format("opensearch-plugin-classloader"),
+        *map(plugin.format, modules),
+    ]
     logging, guava = "org.apache.logging.log4j:log4j-core:2.25.3", "com.google.guava:guava:33.2.1-jre"
-    fetch([*wanted, logging, guava, f"org.opensearch.plugin:{KNN}:{OPENSEARCH}.0:zip"], home / "lib")
+    fetch([*artifacts, logging, guava, f"org.opensearch.plugin:{KNN}:{OPENSEARCH}.0:zip"], home / "lib")
     knn = home / "plugins" / KNN
     (packed,) = (home / "lib").glob(f"{KNN}-*.zip")
     with zipfile.ZipFile(packed) as archive:
@@ -106,7 +110,7 @@ def elasticsearch(home: Path) -> Path:
 def fetch(artifacts: list[str], folder: Path) -> None:
     """The artifacts, and what they need, into the folder."""
     entries = []
-    for group, name, version, *kind in (each.split(":") for each in artifacts):
+    for group, name, version, *kind in (artifact.split(":") for artifact in artifacts):
         entries.append(f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version><type>{(kind or ['jar'])[0]}</type></dependency>")  # fmt: skip
     head = '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>tests</groupId><artifactId>node</artifactId><version>1</version>'
     with tempfile.TemporaryDirectory() as place:

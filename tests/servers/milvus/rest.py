@@ -34,76 +34,76 @@ class RestOfLite:
     def __init__(self, url: str) -> None:
         self._client = connected(url)
 
-    def describe(self, asked: Json) -> Json:
-        name = asked["collectionName"]
-        found = self._client.describe_collection(name)
+    def describe(self, request: Json) -> Json:
+        name = request["collectionName"]
+        description = self._client.describe_collection(name)
         indexes = [self._client.describe_index(name, index) for index in self._client.list_indexes(name)]
         return {
             "data": {
                 "collectionName": name,
                 "collectionID": 0,
-                "enableDynamicField": found["enable_dynamic_field"],
+                "enableDynamicField": description["enable_dynamic_field"],
                 "fields": [
                     {
-                        "name": each["name"],
-                        "type": _NAMES[int(each["type"])],
-                        "primaryKey": bool(each.get("is_primary")),
+                        "name": field["name"],
+                        "type": _NAMES[int(field["type"])],
+                        "primaryKey": bool(field.get("is_primary")),
                     }
-                    for each in found["fields"]
+                    for field in description["fields"]
                 ],
                 "indexes": [
                     {
-                        "fieldName": each["field_name"],
-                        "indexName": each["index_name"],
-                        "metricType": each["metric_type"],
+                        "fieldName": index["field_name"],
+                        "indexName": index["index_name"],
+                        "metricType": index["metric_type"],
                     }
-                    for each in indexes
+                    for index in indexes
                 ],
             }
         }
 
-    def search(self, asked: Json) -> Json:
+    def search(self, request: Json) -> Json:
         hits = self._client.search(
-            asked["collectionName"],
-            data=asked["data"],
-            anns_field=asked.get("annsField", ""),
-            filter=asked.get("filter", ""),
-            limit=asked["limit"],
-            output_fields=asked.get("outputFields") or [],
-            search_params={**asked.get("searchParams", {}), "offset": asked.get("offset", 0)},
+            request["collectionName"],
+            data=request["data"],
+            anns_field=request.get("annsField", ""),
+            filter=request.get("filter", ""),
+            limit=request["limit"],
+            output_fields=request.get("outputFields") or [],
+            search_params={**request.get("searchParams", {}), "offset": request.get("offset", 0)},
         )
-        return self._rows(asked["collectionName"], hits)
+        return self._rows(request["collectionName"], hits)
 
-    def hybrid_search(self, asked: Json) -> Json:
+    def hybrid_search(self, request: Json) -> Json:
         pymilvus = import_module("pymilvus")
         parts = [
             pymilvus.AnnSearchRequest(
                 part["data"], part["annsField"], part.get("params", {}), limit=part["limit"], expr=part.get("filter")
             )
-            for part in asked["search"]
+            for part in request["search"]
         ]
-        page = {"limit": asked["limit"], "offset": asked.get("offset", 0)}
-        name, fields = asked["collectionName"], asked.get("outputFields") or []
-        found = self._client.hybrid_search(
-            name, parts, _ranker(pymilvus, asked["rerank"]), output_fields=fields, **page
+        page = {"limit": request["limit"], "offset": request.get("offset", 0)}
+        name, fields = request["collectionName"], request.get("outputFields") or []
+        lists = self._client.hybrid_search(
+            name, parts, _ranker(pymilvus, request["rerank"]), output_fields=fields, **page
         )
-        return self._rows(name, found)
+        return self._rows(name, lists)
 
-    def _rows(self, name: str, found: Any) -> Json:
-        fields = {each["name"]: each for each in self._client.describe_collection(name)["fields"]}
-        (primary,) = [field for field, each in fields.items() if each.get("is_primary")]
-        longs = {field for field, each in fields.items() if int(each["type"]) == 5}
-        vectors = {field for field, each in fields.items() if int(each["type"]) == 101}
+    def _rows(self, name: str, lists: Any) -> Json:
+        fields = {field["name"]: field for field in self._client.describe_collection(name)["fields"]}
+        (primary,) = [field for field, schema in fields.items() if schema.get("is_primary")]
+        longs = {field for field, schema in fields.items() if int(schema["type"]) == 5}
+        vectors = {field for field, schema in fields.items() if int(schema["type"]) == 101}
         rows = []
-        for hits in found:
+        for hits in lists:
             for hit in hits:
                 row = {**hit["entity"], primary: hit["id"] if "id" in hit else hit[primary]}
-                shown = {
+                members = {
                     field: np.array(value, np.float32) if field in vectors else Long(value) if field in longs else value
                     for field, value in row.items()
                 }
-                rows.append(dict(sorted({**shown, "distance": np.float32(hit["distance"])}.items())))
-        counts = {"topks": [len(hits) for hits in found]} if rows else {}
+                rows.append(dict(sorted({**members, "distance": np.float32(hit["distance"])}.items())))
+        counts = {"topks": [len(hits) for hits in lists]} if rows else {}
         return {"cost": 0, "data": rows, **counts}
 
 
@@ -164,12 +164,12 @@ def serving(url: str) -> Iterator[str]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
             answer = answered(rest, self.path, body)
-            said = written(answer or {}, has_longs=self.headers.get(INT64, "").lower() == "true")
+            content = written(answer or {}, has_longs=self.headers.get(INT64, "").lower() == "true")
             self.send_response(404 if answer is None else 200)
             self.send_header("Content-Type", "application/json; charset=utf-8")
-            self.send_header("Content-Length", str(len(said)))
+            self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(content)
 
         def log_message(self, *_: object) -> None: ...
 

@@ -19,8 +19,8 @@ class RefusedError(Exception):
 
     @property
     def body(self) -> Json:
-        shown = {key: value for key, value in self.cause.items() if key != "caused_by"}
-        return {"error": {"root_cause": [shown], **self.cause}, "status": self.status}
+        cause = {key: value for key, value in self.cause.items() if key != "caused_by"}
+        return {"error": {"root_cause": [cause], **self.cause}, "status": self.status}
 
 
 class PlainError(RefusedError):
@@ -72,7 +72,10 @@ class AllShardsError(RefusedError):
         if has_cause or "caused_by" not in first:
             inner = {"caused_by": first} if first["type"] == "illegal_argument_exception" else {}
             self.cause["caused_by"] = {**first, **({} if "caused_by" in first else inner)}
-        roots = [{key: value for key, value in each["reason"].items() if key != "caused_by"} for each in failures]
+        roots = [
+            {key: value for key, value in shard_failure["reason"].items() if key != "caused_by"}
+            for shard_failure in failures
+        ]
         self._roots = [root for place, root in enumerate(roots) if root not in roots[:place]]
 
     @property

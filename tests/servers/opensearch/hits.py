@@ -20,7 +20,7 @@ _MEMBERS = {"includes", "include", "excludes", "exclude", "exclude_vectors"}
 class SourceFilter:
     """What of sources is shown. ``excludes_vectors``: None where nothing is said."""
 
-    is_shown: bool = True
+    has_source: bool = True
     includes: tuple[str, ...] = ()
     excludes: tuple[str, ...] = ()
     excludes_vectors: bool | None = None
@@ -40,7 +40,7 @@ def source_filter(body: Json, url: Mapping[str, str]) -> SourceFilter:
             spec = {"includes": _listed(url.get("_source_includes")), "excludes": _listed(url.get("_source_excludes"))}
     made = _read(spec)
     if "_source_exclude_vectors" in url:
-        made = SourceFilter(made.is_shown, made.includes, made.excludes, url["_source_exclude_vectors"] == "true")
+        made = SourceFilter(made.has_source, made.includes, made.excludes, url["_source_exclude_vectors"] == "true")
     return made
 
 
@@ -69,23 +69,25 @@ def _listed(text: str | None) -> list[str]:
     return text.split(",") if text else []
 
 
-def shown_source(index: Index, document: Document, wanted: SourceFilter, names: Sequence[Any] = ()) -> Any:
+def source_json(index: Index, document: Document, selection: SourceFilter, names: Sequence[Any] = ()) -> Any:
     """The source as the product shows it beside the fields ``names``. Vectors have the 32 bits that they are kept in."""
     vectors = [name for name in index.vector_fields() if name in document.source]
-    if not vectors and wanted.is_whole:
+    if not vectors and selection.is_whole:
         return Raw(document.raw.strip())
     source = {
         name: np.array(value, np.float32) if name in vectors and isinstance(value, list) else value
         for name, value in document.source.items()
     }
     if index.product is Product.OPENSEARCH:
-        return source if wanted.is_whole else _hashed(filtered(source, wanted.includes, wanted.excludes))
-    named = [name for name in vectors if wanted.includes and _is_named(name, wanted.includes)]
-    shown = vectors if wanted.excludes_vectors is False else named
+        return source if selection.is_whole else _hashed(filtered(source, selection.includes, selection.excludes))
+    named = [name for name in vectors if selection.includes and _is_named(name, selection.includes)]
+    visible = vectors if selection.excludes_vectors is False else named
     rest = {name: value for name, value in source.items() if name not in vectors}
-    whole = {**rest, **{name: source[name] for name in shown}}
-    made = whole if wanted.is_whole else filtered(whole, wanted.includes, wanted.excludes, has_deep_stars=False)
-    is_hashed = named or (names and not wanted.is_whole) or any(_wants(name, list(names)) for name in vectors)
+    whole = {**rest, **{name: source[name] for name in visible}}
+    made = (
+        whole if selection.is_whole else filtered(whole, selection.includes, selection.excludes, has_deep_stars=False)
+    )
+    is_hashed = named or (names and not selection.is_whole) or any(_wants(name, list(names)) for name in vectors)
     return {name: made[name] for name in hashed(made)} if is_hashed else made
 
 
@@ -99,11 +101,13 @@ def _hashed(value: Any) -> Any:
 def _is_named(path: str, patterns: Iterable[str], *, has_deep_stars: bool = True) -> bool:
     """Whether a pattern has the path, or an object that it is in. ``has_deep_stars``: a star matches dots."""
     if has_deep_stars:
-        return any(fnmatch.fnmatchcase(path, each) or fnmatch.fnmatchcase(path, f"{each}.*") for each in patterns)
+        return any(
+            fnmatch.fnmatchcase(path, pattern) or fnmatch.fnmatchcase(path, f"{pattern}.*") for pattern in patterns
+        )
     parts = path.split(".")
     return any(
-        len(each) <= len(parts) and all(map(fnmatch.fnmatchcase, parts, each))
-        for each in (pattern.split(".") for pattern in patterns)
+        len(segments) <= len(parts) and all(map(fnmatch.fnmatchcase, parts, segments))
+        for segments in (pattern.split(".") for pattern in patterns)
     )
 
 
@@ -129,9 +133,9 @@ class _Patterns:
                 is_within or not self.includes or _is_named(path, self.includes, has_deep_stars=self.has_deep_stars)
             )
             items = item if isinstance(item, list) else [item]
-            if items and all(isinstance(each, dict) for each in items):
-                made = [self.left_of(each, f"{path}.", is_within=is_whole) for each in items]
-                made = [each for each in made if each or is_whole]
+            if items and all(isinstance(item, dict) for item in items):
+                made = [self.left_of(item, f"{path}.", is_within=is_whole) for item in items]
+                made = [left for left in made if left or is_whole]
                 if made:
                     kept[name] = made if isinstance(item, list) else made[0]
             elif is_whole:
@@ -139,50 +143,50 @@ class _Patterns:
         return kept
 
 
-def fields(index: Index, document: Document, body: Json, wanted: SourceFilter) -> Json:
+def fields(index: Index, document: Document, body: Json, selection: SourceFilter) -> Json:
     """The member `fields` of a hit, for what `fields`, `stored_fields` and `docvalue_fields` name.
 
     OpenSearch takes them out of the source that is shown, if one is: a vector that is left out is in neither.
     """
-    found: dict[str, Any] = {}
-    stored, asked = _listed_names(body.get("stored_fields", [])), body.get("fields", [])
+    values: dict[str, Any] = {}
+    stored, requested = _listed_names(body.get("stored_fields", [])), body.get("fields", [])
     is_open = index.product is Product.OPENSEARCH
-    shown = (
-        shown_source(index, document, wanted)
-        if is_open and wanted.is_shown and not wanted.is_whole
+    visible = (
+        source_json(index, document, selection)
+        if is_open and selection.has_source and not selection.is_whole
         else document.source
     )
     for path in _leaves(document.source):
         is_vector = path in index.vector_fields()
-        if is_vector and _wants(path, asked) and path in shown:
-            found[path] = np.array(document.source[path], np.float32)
-        elif not is_vector and _wants(path, asked):
-            found[path] = values_at(document.source, path)
+        if is_vector and _wants(path, requested) and path in visible:
+            values[path] = np.array(document.source[path], np.float32)
+        elif not is_vector and _wants(path, requested):
+            values[path] = values_at(document.source, path)
         if (
             not is_vector
-            and f"{path}.keyword" not in found
-            and _wants(f"{path}.keyword", asked)
+            and f"{path}.keyword" not in values
+            and _wants(f"{path}.keyword", requested)
             and index.is_guessed(path)
         ):
-            found[f"{path}.keyword"] = values_at(document.source, path)
+            values[f"{path}.keyword"] = values_at(document.source, path)
         if path in stored and index.kind(path).get("store"):
-            found[path] = values_at(document.source, path)
+            values[path] = values_at(document.source, path)
         if _wants(path, body.get("docvalue_fields", [])):
             if is_vector and is_open:
                 raise ShardError(f"knn vector field '{path}' doesn't support sorting", is_wrapped=False)
-            found[path] = (
+            values[path] = (
                 [np.array(document.source[path], np.float32)] if is_vector else sorted(values_at(document.source, path))
             )
-    return {path: found[path] for path in hashed(found)}
+    return {path: values[path] for path in hashed(values)}
 
 
 def _wants(path: str, names: list[Any]) -> bool:
-    return any(fnmatch.fnmatchcase(path, each) for each in _listed_names(names))
+    return any(fnmatch.fnmatchcase(path, name) for name in _listed_names(names))
 
 
 def _listed_names(names: Any) -> list[str]:
     listed = [names] if isinstance(names, str) else names
-    return [each["field"] if isinstance(each, dict) else each for each in listed]
+    return [entry["field"] if isinstance(entry, dict) else entry for entry in listed]
 
 
 def _leaves(value: Any, above: str = "") -> Iterator[str]:

@@ -69,11 +69,11 @@ class Matching:
         return np.where(np.isnan(scores), np.nan, np.float32(boost)).astype(np.float32)
 
     def _bool(self, body: Json) -> Scores:
-        def each(kind: str) -> list[Scores]:
+        def clauses(kind: str) -> list[Scores]:
             given = body.get(kind, [])
             return [self.scores(query) for query in (given if isinstance(given, list) else [given])]
 
-        must, filters, should, without = map(each, ("must", "filter", "should", "must_not"))
+        must, filters, should, without = map(clauses, ("must", "filter", "should", "must_not"))
         total = np.zeros(len(self.index.documents), np.float64)
         for scores in must:
             total = total + scores
@@ -100,8 +100,10 @@ class Matching:
         return self._flags(bool, self.index.column(body["field"]))
 
     def _ids(self, body: Json) -> Scores:
-        wanted = set(body["values"])
-        return self._flags(lambda values: values[0] in wanted, [[identifier] for identifier in self.index.documents])
+        identifiers = set(body["values"])
+        return self._flags(
+            lambda values: values[0] in identifiers, [[identifier] for identifier in self.index.documents]
+        )
 
     def _knn(self, body: Json) -> Scores:
         is_open = self.index.product is Product.OPENSEARCH
@@ -135,8 +137,8 @@ class Matching:
         return _idf(sum(bool(values) for values in self.index.column(path)), sum(holding))
 
     def _terms(self, body: Json) -> Scores:
-        ((path, wanted),) = ((name, value) for name, value in body.items() if name not in {"boost", "_name"})
-        scores = self._flags(lambda values: any(_has(value, values) for value in wanted), self.index.column(path))
+        ((path, terms),) = ((name, value) for name, value in body.items() if name not in {"boost", "_name"})
+        scores = self._flags(lambda values: any(_has(value, values) for value in terms), self.index.column(path))
         return self._remembered(body, scores)
 
     def _range(self, body: Json) -> Scores:

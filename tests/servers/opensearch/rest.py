@@ -160,7 +160,7 @@ def _scroll(node: Node, request: Request, _: list[str]) -> tuple[int, Any]:
     given = request.body.get("scroll_id", request.url.get("scroll_id", ""))
     if request.method != "DELETE":
         return 200, searches.scrolled(node, given)
-    gone = [node.scrolls.pop(each, None) for each in (given if isinstance(given, list) else [given])]
+    gone = [node.scrolls.pop(identifier, None) for identifier in (given if isinstance(given, list) else [given])]
     return 200, {"succeeded": True, "num_freed": len(gone)}
 
 
@@ -200,10 +200,12 @@ def _pit(node: Node, request: Request, names: list[str]) -> tuple[int, Any]:
     if request.method == "DELETE":
         given = request.body.get("pit_id" if is_open else "id", [])
         gone = [
-            each for each in (given if isinstance(given, list) else [given]) if node.pits.pop(each, None) is not None
+            identifier
+            for identifier in (given if isinstance(given, list) else [given])
+            if node.pits.pop(identifier, None) is not None
         ]
         if is_open:
-            return 200, {"pits": [{"successful": True, "pit_id": each} for each in gone]}
+            return 200, {"pits": [{"successful": True, "pit_id": identifier} for identifier in gone]}
         return 200, {"succeeded": True, "num_freed": len(gone)}
     if "keep_alive" not in request.url:
         raise invalid("keep_alive cannot be empty")

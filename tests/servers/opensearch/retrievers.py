@@ -29,7 +29,7 @@ def ranked(body: Json, matchings: list[Matching]) -> Ranked:
         lists += [[matching.scores(query) for matching in matchings]] if query else []
         return _summed(lists)
     if query and set(query) == {"hybrid"} and matchings and matchings[0].index.product is Product.OPENSEARCH:
-        parts = [[matching.scores(each) for matching in matchings] for each in query["hybrid"]["queries"]]
+        parts = [[matching.scores(query) for matching in matchings] for query in query["hybrid"]["queries"]]
         return _averaged([_normalised(part) for part in parts], [1.0] * len(parts))
     return [matching.scores(query) for matching in matchings]
 
@@ -37,8 +37,8 @@ def ranked(body: Json, matchings: list[Matching]) -> Ranked:
 def _nearest(body: Json, matchings: list[Matching]) -> Ranked:
     """The nearest documents of all shards together."""
     clause = elasticsearch_clause(body, _size(matchings))
-    found = [clause_scores(each.index, clause, each.filtered(clause.filter)) for each in matchings]
-    return _cut(found, clause.k)
+    scores = [clause_scores(matching.index, clause, matching.filtered(clause.filter)) for matching in matchings]
+    return _cut(scores, clause.k)
 
 
 def _cut(ranks: Ranked, count: int | None) -> Ranked:
@@ -52,25 +52,25 @@ def _retrieved(retriever: Json, matchings: list[Matching]) -> Ranked:
     ((kind, body),) = retriever.items()
     match kind:
         case "standard":
-            found = [matching.scores(body.get("query")) for matching in matchings]
+            by_index = [matching.scores(body.get("query")) for matching in matchings]
         case "knn":
             clause = {name: value for name, value in body.items() if name != "min_score"}
-            found = _nearest(clause, matchings)
+            by_index = _nearest(clause, matchings)
         case "rrf":
-            found = _reciprocal(body, matchings)
+            by_index = _reciprocal(body, matchings)
         case "linear":
-            found = _linear(body, matchings)
+            by_index = _linear(body, matchings)
         case _:
             cause = {"type": "named_object_not_found_exception", "reason": f"[1:1] unknown field [{kind}]"}
             raise RefusedError(400, "parsing_exception", f"unknown retriever [{kind}]", line=1, col=1, caused_by=cause)
     if kind != "knn" and body.get("filter"):
         allowed = [matching.filtered(body["filter"]) for matching in matchings]
-        found = [
-            scores if each is None else np.where(np.isnan(each), np.nan, scores)
-            for scores, each in zip(found, allowed, strict=True)
+        by_index = [
+            scores if mask is None else np.where(np.isnan(mask), np.nan, scores)
+            for scores, mask in zip(by_index, allowed, strict=True)
         ]
     least = None if kind == "knn" else body.get("min_score")  # Elasticsearch 9.3 reads it there, and does nothing
-    return found if least is None else [np.where(scores >= least, scores, np.nan) for scores in found]
+    return by_index if least is None else [np.where(scores >= least, scores, np.nan) for scores in by_index]
 
 
 def _windows(body: Json, lists: list[Ranked], size: int) -> list[Ranked]:
@@ -83,7 +83,7 @@ def _size(matchings: list[Matching]) -> int:
 
 
 def _reciprocal(body: Json, matchings: list[Matching]) -> Ranked:
-    lists = [_retrieved(each, matchings) for each in body["retrievers"]]
+    lists = [_retrieved(retriever, matchings) for retriever in body["retrievers"]]
     constant = body.get("rank_constant", 60)
     return _summed([_ranks(ranks, constant) for ranks in _windows(body, lists, _size(matchings))])
 
@@ -98,7 +98,7 @@ def _ranks(ranks: Ranked, constant: int) -> Ranked:
 
 
 def _linear(body: Json, matchings: list[Matching]) -> Ranked:
-    lists = [_retrieved(each["retriever"], matchings) for each in body["retrievers"]]
+    lists = [_retrieved(retriever["retriever"], matchings) for retriever in body["retrievers"]]
     cut = _windows(body, lists, _size(matchings))
     made = []
     for part, ranks in zip(body["retrievers"], cut, strict=True):

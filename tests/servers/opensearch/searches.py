@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 from servers.opensearch.errors import WINDOW as MOST_COUNTED
 from servers.opensearch.errors import AllShardsError, RefusedError, ShardError, failure, invalid, too_deep, unparsed
-from servers.opensearch.hits import SourceFilter, fields, shown_source, source_filter
+from servers.opensearch.hits import SourceFilter, fields, source_filter, source_json
 from servers.opensearch.matching import Matching
 from servers.opensearch.retrievers import ranked
 from servers.opensearch.store import Document, Index, Node, Product
@@ -54,18 +54,18 @@ def search(node: Node, expression: str, body: Json, url: Mapping[str, str]) -> J
     """The answer. Raises RefusedError."""
     started = time.monotonic()
     body = _with_url(body, url)
-    wanted, first, size = parsed(node.product, body, url)
+    selection, first, size = parsed(node.product, body, url)
     pit = body.get("pit")
     if pit is not None and pit["id"] not in node.pits:
         raise RefusedError(404, "search_context_missing_exception", "No search context found for id [1]")
     ignores = url.get("ignore_unavailable") == "true"
     indices = node.pits[pit["id"]] if pit else node.resolved(expression, ignores_missing=ignores)
-    hits, failures = _found(node.product, indices, body, size or 1, first + size)
+    hits, failures = _results(node.product, indices, body, size or 1, first + size)
     page = _after(_collapsed(hits, body) if "collapse" in body else hits, body)[first : first + size]
-    shown = [_shown(hit, body, wanted) for hit in page]
+    page_hits = [_hit_json(hit, body, selection) for hit in page]
     if scroll := url.get("scroll"):
         identifier = f"scroll{len(node.scrolls)}-{scroll}"
-        node.scrolls[identifier] = (hits[first + size :], body, wanted, len(hits), size)
+        node.scrolls[identifier] = (hits[first + size :], body, selection, len(hits), size)
         lead: Json = {"_scroll_id": identifier}
     else:
         lead = {"pit_id": pit["id"]} if pit else {}
@@ -74,7 +74,7 @@ def search(node: Node, expression: str, body: Json, url: Mapping[str, str]) -> J
     answer["hits"] = {
         **_total(hits, body, url),
         "max_score": _greatest(node.product, hits, body, indices),
-        "hits": shown,
+        "hits": page_hits,
     }
     aggregations = body.get("aggs", body.get("aggregations"))
     if aggregations:
@@ -85,21 +85,21 @@ def search(node: Node, expression: str, body: Json, url: Mapping[str, str]) -> J
 def parsed(product: Product, body: Json, url: Mapping[str, str]) -> tuple[SourceFilter, int, int]:
     """The source filter, `from` and `size`. Raises RefusedError for what is wrong whatever the indices are."""
     _check(product, body)
-    wanted, (first, size) = source_filter(body, url), _page(product, body)
+    selection, (first, size) = source_filter(body, url), _page(product, body)
     try:
         ranked(body, [Matching(Index("", product, {}, {}), max(size, 1))])
     except ShardError:
-        return wanted, first, size
-    return wanted, first, size
+        return selection, first, size
+    return selection, first, size
 
 
 def scrolled(node: Node, identifier: str) -> Json:
     """The next page of a scroll."""
     if identifier not in node.scrolls:
         raise RefusedError(404, "search_context_missing_exception", "No search context found for id [1]")
-    rest, body, wanted, count, size = node.scrolls[identifier]
-    node.scrolls[identifier] = (rest[size:], body, wanted, count, size)
-    shown = [_shown(hit, body, wanted) for hit in rest[:size]]
+    rest, body, selection, count, size = node.scrolls[identifier]
+    node.scrolls[identifier] = (rest[size:], body, selection, count, size)
+    page_hits = [_hit_json(hit, body, selection) for hit in rest[:size]]
     shards = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
     total = {"total": {"value": count, "relation": "eq"}, "max_score": None}
     return {
@@ -107,7 +107,7 @@ def scrolled(node: Node, identifier: str) -> Json:
         "took": 0,
         "timed_out": False,
         "_shards": shards,
-        "hits": {**total, "hits": shown},
+        "hits": {**total, "hits": page_hits},
     }
 
 
@@ -115,8 +115,8 @@ def count(node: Node, expression: str, body: Json) -> Json:
     indices = node.resolved(expression)
     if unknown := sorted(body.keys() - {"query"}):
         raise unparsed(f"request does not support [{unknown[0]}]")
-    found = sum(int((~np.isnan(Matching(index, 10).scores(body.get("query")))).sum()) for index in indices)
-    return {"count": found, "_shards": _shards(indices, [])}
+    matches = sum(int((~np.isnan(Matching(index, 10).scores(body.get("query")))).sum()) for index in indices)
+    return {"count": matches, "_shards": _shards(indices, [])}
 
 
 def msearch(node: Node, default: str, raw: bytes, url: Mapping[str, str]) -> Json:
@@ -137,10 +137,13 @@ def msearch(node: Node, default: str, raw: bytes, url: Mapping[str, str]) -> Jso
     responses = []
     for header, body in pairs:
         name = header.get("index", header.get("indices", default))
-        own = {**url, **({"ignore_unavailable": "true"} if header.get("ignore_unavailable") in {True, "true"} else {})}
+        parameters = {
+            **url,
+            **({"ignore_unavailable": "true"} if header.get("ignore_unavailable") in {True, "true"} else {}),
+        }
         try:
             expression = ",".join(name) if isinstance(name, list) else name
-            responses.append({**search(node, expression or "", body, own), "status": 200})
+            responses.append({**search(node, expression or "", body, parameters), "status": 200})
         except RefusedError as refused:
             responses.append(refused.body)
     return {"took": round(1000 * (time.monotonic() - started)), "responses": responses}
@@ -191,7 +194,7 @@ def _page(product: Product, body: Json) -> tuple[int, int]:
     return numbers[0], numbers[1]
 
 
-def _found(product: Product, indices: list[Index], body: Json, size: int, end: int) -> tuple[list[Hit], list[Json]]:
+def _results(product: Product, indices: list[Index], body: Json, size: int, end: int) -> tuple[list[Hit], list[Json]]:
     """All hits in order, and the failures of shards. Raises AllShardsError where all failed."""
     is_dfs = product is Product.ELASTICSEARCH and ("knn" in body or "retriever" in body)
     matchings, failures = [], []
@@ -235,7 +238,7 @@ def _hits(matching: Matching, scores: Scores, body: Json) -> list[Hit]:
     for place in np.flatnonzero(~np.isnan(scores)):
         names = tuple(name for name, named in matching.named.items() if not np.isnan(named[place]))
         score = np.float32(scores[place])
-        key = tuple(_Key(*each) for each in _keys(body, matching.index, documents[place], score, int(place)))
+        key = tuple(_Key(*pair) for pair in _keys(body, matching.index, documents[place], score, int(place)))
         made.append(Hit(matching.index, documents[place], score, key, names))
     return made
 
@@ -255,8 +258,8 @@ def _sorts(body: Json) -> list[tuple[str, bool]]:
     """The fields of the order, each with whether it falls; none where the score alone decides."""
     given = body.get("sort", [])
     made = []
-    for each in given if isinstance(given, list) else [given]:
-        name, spec = (each, {}) if isinstance(each, str) else next(iter(each.items()))
+    for sort in given if isinstance(given, list) else [given]:
+        name, spec = (sort, {}) if isinstance(sort, str) else next(iter(sort.items()))
         order = (spec if isinstance(spec, str) else spec.get("order")) or ("desc" if name == "_score" else "asc")
         made.append((name, order == "desc"))
     return [] if made == [("_score", True)] else made
@@ -286,7 +289,7 @@ def _after(hits: list[Hit], body: Json) -> list[Hit]:
     """Those behind `search_after`."""
     if "search_after" not in body:
         return hits
-    marks = tuple(_Key(value, each[1]) for value, each in zip(body["search_after"], _sorts(body), strict=True))
+    marks = tuple(_Key(value, sort[1]) for value, sort in zip(body["search_after"], _sorts(body), strict=True))
     return [hit for hit in hits if marks < hit.key]
 
 
@@ -300,7 +303,7 @@ def _collapsed(hits: list[Hit], body: Json) -> list[Hit]:
     return kept
 
 
-def _shown(hit: Hit, body: Json, wanted: SourceFilter) -> Json:
+def _hit_json(hit: Hit, body: Json, selection: SourceFilter) -> Json:
     sorts, stored = _sorts(body), body.get("stored_fields")
     is_scored = not sorts or any(name == "_score" for name, _ in sorts) or body.get("track_scores")
     made: Json = {"_index": hit.index.name, "_id": hit.document.id}
@@ -311,12 +314,12 @@ def _shown(hit: Hit, body: Json, wanted: SourceFilter) -> Json:
     if body.get("seq_no_primary_term"):
         made |= {"_seq_no": hit.document.sequence, "_primary_term": 1}
     made["_score"] = hit.score if is_scored else None
-    if wanted.is_shown and (stored is None or "_source" in body):
-        made["_source"] = shown_source(hit.index, hit.document, wanted, body.get("fields", ()))
-    found = fields(hit.index, hit.document, body, wanted)
+    if selection.has_source and (stored is None or "_source" in body):
+        made["_source"] = source_json(hit.index, hit.document, selection, body.get("fields", ()))
+    values = fields(hit.index, hit.document, body, selection)
     if "collapse" in body:
-        found[body["collapse"]["field"]] = [hit.document.source.get(body["collapse"]["field"])]
-    made |= {"fields": found} if found else {}
+        values[body["collapse"]["field"]] = [hit.document.source.get(body["collapse"]["field"])]
+    made |= {"fields": values} if values else {}
     made |= {"sort": [key.value for key in hit.key]} if sorts else {}
     return {**made, **({"matched_queries": list(hit.names)} if hit.names else {})}
 

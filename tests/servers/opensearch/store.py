@@ -42,11 +42,11 @@ def values_at(source: Any, path: str) -> list[Any]:
         return [value for item in source for value in values_at(item, path)]
     if not isinstance(source, dict):
         return []
-    found = [source[path]] if path in source else []
+    values = [source[path]] if path in source else []
     for end in [place for place, letter in enumerate(path) if letter == "."]:
         if path[:end] in source:
-            found += values_at(source[path[:end]], path[end + 1 :])
-    return [value for item in found for value in (item if isinstance(item, list) else [item]) if value is not None]
+            values += values_at(source[path[:end]], path[end + 1 :])
+    return [value for item in values for value in (item if isinstance(item, list) else [item]) if value is not None]
 
 
 def tokens(text: str) -> list[str]:
@@ -91,17 +91,17 @@ class Index:
         return number
 
     def _check(self, identifier: str, name: str, length: int) -> None:
-        wanted = self.dimension(name)
-        if wanted in {length, -1}:
+        expected = self.dimension(name)
+        if expected in {length, -1}:
             return
         if self.product is Product.OPENSEARCH:
             cause = {
                 "type": "illegal_argument_exception",
-                "reason": f"Vector dimension mismatch. Expected: {wanted}, Given: {length}",
+                "reason": f"Vector dimension mismatch. Expected: {expected}, Given: {length}",
             }
             reason = f"failed to parse field [{name}] of type [knn_vector] in document with id '{identifier}'. Preview of field's value: 'null'"
             raise RefusedError(400, "mapper_parsing_exception", reason, caused_by=cause)
-        reason = f"failed to parse: The [dense_vector] field [{name}] in doc [document with id '{identifier}'] has a different number of dimensions [{length}] than defined in the mapping [{wanted}]"
+        reason = f"failed to parse: The [dense_vector] field [{name}] in doc [document with id '{identifier}'] has a different number of dimensions [{length}] than defined in the mapping [{expected}]"
         cause = {"type": "illegal_argument_exception", "reason": reason.removeprefix("failed to parse: ")}
         raise RefusedError(400, "document_parsing_exception", f"[1:1] {reason}", caused_by=cause)
 
@@ -112,7 +112,7 @@ class Index:
             return declared
         if path.endswith(".keyword"):
             return {"type": "keyword"}
-        values = (value for each in self.documents.values() for value in values_at(each.source, path))
+        values = (value for document in self.documents.values() for value in values_at(document.source, path))
         first = next(values, None)
         types = {bool: "boolean", int: "long", float: "float", str: "text"}
         return {"type": types[type(first)]} if type(first) in types else {}
@@ -134,23 +134,25 @@ class Index:
     def column(self, path: str) -> list[list[Any]]:
         """The values of every document."""
         path = path.removesuffix(".keyword")
-        return [values_at(each.source, path) for each in self.documents.values()]
+        return [values_at(document.source, path) for document in self.documents.values()]
 
     def vector_fields(self) -> list[str]:
         return [name for name, spec in self.properties.items() if spec.get("type") in {"knn_vector", "dense_vector"}]
 
     def dimension(self, name: str) -> int:
         spec = self.properties[name]
-        found = spec.get("dimension", spec.get("dims"))
-        if found is None:  # dense_vector without dims: the first vector decides
-            first = next((each.source[name] for each in self.documents.values() if name in each.source), None)
+        length = spec.get("dimension", spec.get("dims"))
+        if length is None:  # dense_vector without dims: the first vector decides
+            first = next(
+                (document.source[name] for document in self.documents.values() if name in document.source), None
+            )
             return len(first) if first else -1  # not known yet
-        return int(found)
+        return int(length)
 
     def matrix(self, name: str) -> np.ndarray:
         """A row of every document; NaN where it has no vector."""
         width = self.dimension(name)
-        rows = [each.source.get(name) or [np.nan] * width for each in self.documents.values()]
+        rows = [document.source.get(name) or [np.nan] * width for document in self.documents.values()]
         return np.array(rows, np.float64).astype(np.float32).reshape(len(rows), max(width, 0))
 
 
@@ -189,9 +191,11 @@ class Node:
         for name in expression.split(","):
             if name not in self.indices and "*" not in name:
                 raise unknown_index(name)
-            for each in fnmatch.filter(list(self.indices), name):
-                del self.indices[each]
-                self.aliases = {alias: names - {each} for alias, names in self.aliases.items() if names - {each}}
+            for index_name in fnmatch.filter(list(self.indices), name):
+                del self.indices[index_name]
+                self.aliases = {
+                    alias: names - {index_name} for alias, names in self.aliases.items() if names - {index_name}
+                }
 
     def written(self, name: str) -> Index:
         """The index of a write, made where there is none."""
@@ -203,28 +207,28 @@ class Node:
         return self.indices[next(iter(targets))]
 
     def one(self, name: str) -> Index:
-        found = list(self._named(name))
-        if not found:
+        indices = list(self._named(name))
+        if not indices:
             raise unknown_index(name)
-        return found[0]
+        return indices[0]
 
     def resolved(self, expression: str, *, ignores_missing: bool = False) -> list[Index]:
         """The indices of a list of names, aliases and wildcards, each once, by name. Raises RefusedError for a name that nothing has."""
-        found: dict[str, Index] = {}
+        indices: dict[str, Index] = {}
         for name in expression.split(",") if expression not in {"", "_all"} else ["*"]:
             if "*" in name:
                 all_names = [*self.indices, *self.aliases]
-                named = [index for each in fnmatch.filter(all_names, name) for index in self._named(each)]
+                named = [index for concrete in fnmatch.filter(all_names, name) for index in self._named(concrete)]
             else:
                 named = list(self._named(name))
                 if not named and not ignores_missing:
                     raise unknown_index(name)
-            found |= {index.name: index for index in named}
-        return [found[name] for name in sorted(found)]
+            indices |= {index.name: index for index in named}
+        return [indices[name] for name in sorted(indices)]
 
     def _named(self, name: str) -> Iterator[Index]:
         names = self.aliases.get(name, {name})
-        yield from (self.indices[each] for each in sorted(names) if each in self.indices)
+        yield from (self.indices[name] for name in sorted(names) if name in self.indices)
 
     def open_pit(self, indices: list[Index], *, shard: int) -> str:
         """A point in time over copies of them; only the first shard has documents."""

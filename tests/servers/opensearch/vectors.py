@@ -45,7 +45,7 @@ def opensearch_clause(body: Json) -> Knn:
     if unknown := sorted(set(clause) - _OPENSEARCH_MEMBERS):
         raise unparsed(f"[knn] unknown token [VALUE_NUMBER] after [{unknown[0]}]")
     least, most, k = clause.get("min_score"), clause.get("max_distance"), whole(clause.get("k"))
-    if sum(each is not None for each in (least, most, k)) != 1:
+    if sum(bound is not None for bound in (least, most, k)) != 1:
         raise invalid("[knn] requires exactly one of k, distance or score to be set")
     if k is not None and not 0 < k <= MOST:
         raise invalid(f"[knn] requires k to be in the range (0, {MOST}]")
@@ -94,12 +94,12 @@ def clause_scores(index: Index, clause: Knn, allowed: Scores | None) -> Scores:
         if is_open:
             raise ShardError(f"Field '{clause.field}' is not knn_vector type.")
         return np.full(len(index.documents), np.nan)
-    wanted = index.dimension(clause.field)
-    if len(clause.vector) != wanted:
+    dimension = index.dimension(clause.field)
+    if len(clause.vector) != dimension:
         raise ShardError(
-            f"Query vector has invalid dimension: {len(clause.vector)}. Dimension should be: {wanted}"
+            f"Query vector has invalid dimension: {len(clause.vector)}. Dimension should be: {dimension}"
             if is_open
-            else f"The query vector has a different number of dimensions [{len(clause.vector)}] than the document vectors [{wanted}].",
+            else f"The query vector has a different number of dimensions [{len(clause.vector)}] than the document vectors [{dimension}].",
         )
     space = space_of(index, clause.field)
     matrix, query = index.matrix(clause.field), np.array(clause.vector, np.float32)
@@ -149,20 +149,20 @@ def similarities(space: str, matrix: np.ndarray, query: np.ndarray) -> Scores:
 
 def distances(space: str, matrix: np.ndarray, query: np.ndarray) -> Scores:
     """As `max_distance` means them."""
-    found = similarities(space, matrix, query)
-    return 1 - found if space == "cosine" else -found
+    similar = similarities(space, matrix, query)
+    return 1 - similar if space == "cosine" else -similar
 
 
 def scored(space: str, matrix: np.ndarray, query: np.ndarray) -> Scores:
     """The scores that both products make of it."""
-    found = similarities(space, matrix, query)
+    similar = similarities(space, matrix, query)
     match space:
         case "cosine" | "dot":
-            made = (1 + found) / 2
+            made = (1 + similar) / 2
         case "inner":
-            made = np.where(found < 0, 1 / (1 - found), found + 1)
+            made = np.where(similar < 0, 1 / (1 - similar), similar + 1)
         case _:
-            made = 1 / (1 - found)
+            made = 1 / (1 - similar)
     return made.astype(np.float32)
 
 

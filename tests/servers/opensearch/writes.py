@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 from servers.opensearch.errors import RefusedError, invalid
-from servers.opensearch.hits import shown_source, source_filter
+from servers.opensearch.hits import source_filter, source_json
 from servers.opensearch.matching import Matching
 from servers.opensearch.store import Document, Index, Node, Product
 from servers.opensearch.writing import written
@@ -86,7 +86,7 @@ def bulk(node: Node, default: str, raw: bytes, refresh: str | None) -> Json:
         ((verb, about),) = orjson.loads(line).items()
         body = b"" if verb == "delete" else next(lines)
         items.append({verb: _item(node, verb, about.get("_index", default), about, body, refresh)})
-    errors = any("error" in item for each in items for item in each.values())
+    errors = any("error" in item for entry in items for item in entry.values())
     took = round(1000 * (time.monotonic() - started))
     if node.product is Product.OPENSEARCH:
         return {"took": took, "errors": errors, "items": items}
@@ -120,7 +120,7 @@ def get(index: Index, identifier: str, body: Json, url: Mapping[str, str]) -> tu
 
 
 def _read(index: Index, document: Document, body: Json, url: Mapping[str, str]) -> Json:
-    wanted = source_filter(body, url)
+    selection = source_filter(body, url)
     made: Json = {
         "_index": index.name,
         "_id": document.id,
@@ -129,15 +129,15 @@ def _read(index: Index, document: Document, body: Json, url: Mapping[str, str]) 
         "_primary_term": 1,
         "found": True,
     }
-    return {**made, "_source": shown_source(index, document, wanted)} if wanted.is_shown else made
+    return {**made, "_source": source_json(index, document, selection)} if selection.has_source else made
 
 
 def mget(node: Node, default: str, body: Json, url: Mapping[str, str]) -> Json:
-    asked = body.get("docs") or [{"_id": identifier} for identifier in body.get("ids", [])]
+    docs = body.get("docs") or [{"_id": identifier} for identifier in body.get("ids", [])]
     read = []
-    for each in asked:
-        own = {"_source": each["_source"]} if "_source" in each else {}
-        read.append(get(node.one(each.get("_index", default)), each["_id"], own, url)[1])
+    for doc in docs:
+        selected = {"_source": doc["_source"]} if "_source" in doc else {}
+        read.append(get(node.one(doc.get("_index", default)), doc["_id"], selected, url)[1])
     return {"docs": read}
 
 

@@ -35,23 +35,23 @@ def shown(index: Index, version: str, *, is_ready: bool = True) -> dict[str, Jso
 
 def _by_schema(index: Index, status: Mapping[str, Json]) -> dict[str, Json]:
     description = index.description
-    found = {
+    members = {
         "name": description.name,
         "host": index.host,
         "private_host": index.private_host,
         "status": status,
         "schema": {"fields": description.fields},
         "deployment": description.deployment,
-        "read_capacity": _shown_capacity(description),
+        "read_capacity": _capacity_json(description),
         "deletion_protection": description.deletion_protection,
     }
-    return found if description.tags is None else {**found, "tags": description.tags}
+    return members if description.tags is None else {**members, "tags": description.tags}
 
 
 def _by_spec(index: Index, version: str, status: Mapping[str, Json]) -> dict[str, Json]:
     description = index.description
     dense = next(iter(description.dense().values()), None)
-    found: dict[str, Json] = {
+    members: dict[str, Json] = {
         "name": description.name,
         "dimension": None if dense is None else dense.dimension,
         "metric": "dotproduct" if dense is None else dense.metric,
@@ -64,7 +64,9 @@ def _by_spec(index: Index, version: str, status: Mapping[str, Json]) -> dict[str
         "status": status,
         "vector_type": description.vector_type(),
     }
-    return {name: value for name, value in found.items() if value is not None and version >= _SINCE.get(name, version)}
+    return {
+        name: value for name, value in members.items() if value is not None and version >= _SINCE.get(name, version)
+    }
 
 
 def _spec(description: Description, version: str) -> dict[str, Json]:
@@ -72,15 +74,15 @@ def _spec(description: Description, version: str) -> dict[str, Json]:
     if description.deployment["deployment_type"] == "pod":
         return {"pod": {**deployment, "pods": deployment["replicas"] * deployment["shards"]}}
     if version >= DEDICATED:
-        deployment["read_capacity"] = _shown_capacity(description)
+        deployment["read_capacity"] = _capacity_json(description)
         if description.metadata_schema is not None:
             deployment["schema"] = description.metadata_schema
     return {"byoc" if description.deployment["deployment_type"] == "byoc" else "serverless": deployment}
 
 
-def _shown_capacity(description: Description) -> dict[str, Json]:
-    asked = description.read_capacity or {"mode": "OnDemand"}
-    return {**asked, "status": {"state": "Ready"}}
+def _capacity_json(description: Description) -> dict[str, Json]:
+    capacity = description.read_capacity or {"mode": "OnDemand"}
+    return {**capacity, "status": {"state": "Ready"}}
 
 
 # Reading what an index should be: the forms of create, create-for-model and configure, old and new.
@@ -180,20 +182,20 @@ def configured(old: Description, body: Body) -> Description:
 
 def _embedding(embed: Body) -> dict[str, Json]:
     """What can be changed about an embedding; never its model."""
-    found = {name: embed[name] for name in ("read_parameters", "write_parameters") if embed.get(name) is not None}
-    return found if embed.get("field_map") is None else {**found, "field_map": _field_map(embed["field_map"])}
+    members = {name: embed[name] for name in ("read_parameters", "write_parameters") if embed.get(name) is not None}
+    return members if embed.get("field_map") is None else {**members, "field_map": _field_map(embed["field_map"])}
 
 
 def _scaling(pods: Body) -> dict[str, Json]:
-    found = {name: whole(pods[name], name, least=1, most=1000) for name in ("replicas", "shards") if name in pods}
-    return {**found, "pod_type": text(pods["pod_type"], "pod_type")} if "pod_type" in pods else found
+    members = {name: whole(pods[name], name, least=1, most=1000) for name in ("replicas", "shards") if name in pods}
+    return {**members, "pod_type": text(pods["pod_type"], "pod_type")} if "pod_type" in pods else members
 
 
 def _field_map(value: Json) -> dict[str, str]:
-    found = mapping(value, "embed.field_map")
-    if not isinstance(found.get("text"), str) or not found["text"]:
+    fields = mapping(value, "embed.field_map")
+    if not isinstance(fields.get("text"), str) or not fields["text"]:
         raise invalid("embed.field_map: the field for 'text' is wanted")
-    return dict(found)
+    return dict(fields)
 
 
 def _read_capacity(body: Body) -> Body | None:
@@ -234,8 +236,8 @@ def _deployment(body: Body) -> dict[str, Json]:
         return {"deployment_type": kind, **{name: text(body.get(name), name) for name in ("cloud", "region")}}
     if kind not in {"pod", "byoc"}:
         raise invalid("deployment.deployment_type: one of managed, pod and byoc is wanted")
-    found = {"deployment_type": kind, "environment": text(body.get("environment"), "environment")}
-    return found if kind == "byoc" else {**found, "pod_type": "p1.x1", "replicas": 1, "shards": 1, **_scaling(body)}
+    members = {"deployment_type": kind, "environment": text(body.get("environment"), "environment")}
+    return members if kind == "byoc" else {**members, "pod_type": "p1.x1", "replicas": 1, "shards": 1, **_scaling(body)}
 
 
 def _field(name: str, field: Body, types: tuple[str, ...]) -> dict[str, Json]:
@@ -243,13 +245,13 @@ def _field(name: str, field: Body, types: tuple[str, ...]) -> dict[str, Json]:
         raise invalid(f"schema.fields.{name}.type: one of {', '.join(types)} is wanted")
     if field["type"] == "dense_vector":
         return _dense(field)
-    found = dict(field)
+    members = dict(field)
     if field.get("embed") is not None:
         embed = mapping(field["embed"], f"schema.fields.{name}.embed")
         model = known_model(embed.get("model"))
         dimension = _dimension(embed.get("dimension") or model.dimension)
-        found["embed"] = {**embed, "dimension": dimension, "metric": _metric(embed, default=model.metric)}
-    return found
+        members["embed"] = {**embed, "dimension": dimension, "metric": _metric(embed, default=model.metric)}
+    return members
 
 
 def _dense(field: Body) -> dict[str, Json]:

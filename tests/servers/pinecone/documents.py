@@ -107,15 +107,15 @@ def _sparse(clause: Clause) -> Sparse | None:
 def _by_text(namespace: Namespace, description: Description, clauses: list[Clause], passing: Passing) -> list[Scored]:
     """A toy of a full-text score: how many of the wanted words a field has, over all clauses. No match, not found."""
     searchable = [name for name, field in description.fields.items() if field.get("full_text_search") is not None]
-    wanted: list[tuple[str, set[str]]] = []
+    terms_by_field: list[tuple[str, set[str]]] = []
     for clause in clauses:
-        wanted += _text_terms(clause, searchable)
-    found = []
+        terms_by_field += _text_terms(clause, searchable)
+    hits = []
     for record in namespace.records.values():
-        score = sum(len(terms & set(words(str(record.metadata.get(name, ""))))) for name, terms in wanted)
+        score = sum(len(terms & set(words(str(record.metadata.get(name, ""))))) for name, terms in terms_by_field)
         if score and passing(record):
-            found.append(Scored(record, float(score)))
-    return ordered(found)
+            hits.append(Scored(record, float(score)))
+    return ordered(hits)
 
 
 def _text_terms(clause: Clause, searchable: list[str]) -> list[tuple[str, set[str]]]:
@@ -146,12 +146,12 @@ def search(index: Index, call: Call) -> Answer:
     if call.version == ALPHA and "include_fields" not in body:
         raise RefusalError(UNPROCESSABLE, "include_fields: the field is missing")
     top_k = whole(body.get("top_k"), "top_k", least=1, most=MAX_TOP_K)
-    shown = texts(body.get("include_fields"), "include_fields")
+    fields = texts(body.get("include_fields"), "include_fields")
     passes = read_filter(body.get("filter"))
     namespace = index.namespace(name) or Namespace()
-    found = scored(namespace, index.description, body.get("score_by"), lambda one: passes(one.metadata))
+    hits = scored(namespace, index.description, body.get("score_by"), lambda one: passes(one.metadata))
     matches = [
-        {"_id": one.record.id, "_score": widened(one.score), **_selected(one.record, shown)} for one in found[:top_k]
+        {"_id": one.record.id, "_score": widened(one.score), **_selected(one.record, fields)} for one in hits[:top_k]
     ]
     tokens = tokens_of(body["score_by"])
     usage = {"read_units": 1, **({"embed_total_tokens": tokens} if tokens else {})}
@@ -167,7 +167,7 @@ def fetch(index: Index, call: Call) -> Answer:
     ids = texts(body.get("ids"), "ids", most=MAX_FETCH)
     if bool(ids) == (body.get("filter") is not None):
         raise invalid("one of ids and filter is wanted")
-    shown = texts(body.get("include_fields"), "include_fields") or ["*"]
+    fields = texts(body.get("include_fields"), "include_fields") or ["*"]
     records = (index.namespace(name) or Namespace()).records
     pagination: Mapping[str, Json] = {}
     if not ids:
@@ -175,9 +175,9 @@ def fetch(index: Index, call: Call) -> Answer:
         limit = whole(body.get("limit", 100), "limit", least=1, most=MAX_TOP_K)
         matching = sorted(one.id for one in records.values() if passes(one.metadata))
         ids, pagination = page_of(matching, limit, text(body.get("pagination_token"), "pagination_token"))
-    found = {one: {"_id": one, **_selected(records[one], shown)} for one in dict.fromkeys(ids) if one in records}
-    usage = {"read_units": max(1, -(-len(found) // 10))}
-    return plain({"documents": found, "namespace": name, "usage": usage, **pagination})
+    documents = {one: {"_id": one, **_selected(records[one], fields)} for one in dict.fromkeys(ids) if one in records}
+    usage = {"read_units": max(1, -(-len(documents) // 10))}
+    return plain({"documents": documents, "namespace": name, "usage": usage, **pagination})
 
 
 def list_documents(index: Index, call: Call) -> Answer:
@@ -188,17 +188,17 @@ def list_documents(index: Index, call: Call) -> Answer:
     records = (index.namespace(name) or Namespace()).records
     matching = sorted(one for one in records if one.startswith(prefix))
     ids, pagination = page_of(matching, limit, text(body.get("pagination_token"), "pagination_token"))
-    shown = [{"_id": one} for one in ids]
-    return plain({"documents": shown, "namespace": name, "usage": {"read_units": 1}, **pagination})
+    page = [{"_id": one} for one in ids]
+    return plain({"documents": page, "namespace": name, "usage": {"read_units": 1}, **pagination})
 
 
-def _selected(record: Record, shown: list[str]) -> dict[str, Json]:
+def _selected(record: Record, fields: list[str]) -> dict[str, Json]:
     every: dict[str, Json] = {name: _numbers(values) for name, values in record.dense.items()}
     every |= {
         name: {"indices": list(one.indices), "values": _numbers(one.values)} for name, one in record.sparse.items()
     }
     every |= record.metadata  # last: a field that embeds shows its text, not its vector
-    return every if "*" in shown else {name: every[name] for name in shown if name in every}
+    return every if "*" in fields else {name: every[name] for name in fields if name in every}
 
 
 def _numbers(values: Reals) -> list[float]:
@@ -233,8 +233,8 @@ def update(index: Index, call: Call) -> Answer:
     changes = mapping(body.get("set_fields") or {}, "set_fields")
     removed = texts(body.get("remove_fields"), "remove_fields")
     chosen = [one.id for one in namespace.records.values() if passes(one.metadata)]
-    for wanted in chosen:
-        _patch(index, namespace, wanted, {**changes, **dict.fromkeys(removed)})
+    for identifier in chosen:
+        _patch(index, namespace, identifier, {**changes, **dict.fromkeys(removed)})
     return plain({"matched_records": len(chosen)}, index.written())
 
 
@@ -280,19 +280,19 @@ def _record(description: Description, document: Mapping[str, Json]) -> Record:
         if isinstance(value, str) and field.get("sparse_embed") is not None:
             weights[name] = embed_sparse(value)
     present = {name: one for name, one in weights.items() if one is not None}
-    own = record_id(document.get("_id"), "_id")
-    return Record(id=own, dense=dense, sparse=present, metadata=metadata(rest, own))
+    identifier = record_id(document.get("_id"), "_id")
+    return Record(id=identifier, dense=dense, sparse=present, metadata=metadata(rest, identifier))
 
 
-def _patch(index: Index, namespace: Namespace, wanted: str, changes: Mapping[str, Json]) -> None:
+def _patch(index: Index, namespace: Namespace, identifier: str, changes: Mapping[str, Json]) -> None:
     """Lay changes over a document, null taking a field away; a document that is not there stays so."""
-    old = namespace.records.get(wanted)
+    old = namespace.records.get(identifier)
     if old is None:
         return
     removed = {name for name, value in changes.items() if value is None}
-    new = _record(index.description, {**{k: v for k, v in changes.items() if k not in removed}, "_id": wanted})
+    new = _record(index.description, {**{k: v for k, v in changes.items() if k not in removed}, "_id": identifier})
     merged = Record(
-        id=wanted,
+        id=identifier,
         dense={name: one for name, one in {**old.dense, **new.dense}.items() if name not in removed},
         sparse={name: one for name, one in {**old.sparse, **new.sparse}.items() if name not in removed},
         metadata={name: one for name, one in {**old.metadata, **new.metadata}.items() if name not in removed},

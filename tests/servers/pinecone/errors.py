@@ -57,8 +57,8 @@ def unknown_field(where: str) -> RefusalError:
     return invalid(f"{where}: Cannot find field.")
 
 
-def too_long(found: int, most: int) -> RefusalError:
+def too_long(size: int, most: int) -> RefusalError:
     """400 for a message over the limit, with the words and the number (11) its users quote."""
     return RefusalError(
-        OUT_OF_RANGE, f"Error, message length too large: found {found} bytes, the limit is: {most} bytes"
+        OUT_OF_RANGE, f"Error, message length too large: found {size} bytes, the limit is: {most} bytes"
     )

@@ -28,16 +28,16 @@ _WHOLE = re.compile(r"-?\d{1,18}")
 def message(value: Json, names: tuple[str, ...], *, where: str = "") -> dict[str, Json]:
     """The fields of a message under their camelCase names, those that are null left out."""
     spellings = {spelling: name for name in names for spelling in (name, _snake(name))}
-    found: dict[str, Json] = {}
+    members: dict[str, Json] = {}
     for spelling, item in mapping(value, where or "body").items():
         if spelling not in spellings:
             raise unknown_field(f"{where}.{spelling}" if where else spelling)
         name = spellings[spelling]
-        if name in found:
+        if name in members:
             raise invalid(f"{name}: the field is there twice")
         if item is not None:
-            found[name] = item
-    return found
+            members[name] = item
+    return members
 
 
 def _snake(name: str) -> str:
@@ -104,10 +104,10 @@ def texts(value: Json, where: str, *, most: int | None = None) -> list[str]:
 
 def record_id(value: Json, where: str) -> str:
     """An id: 1 to 512 characters of ASCII."""
-    found = text(value, where)
-    if not 1 <= len(found) <= MAX_ID or not found.isascii():
+    identifier = text(value, where)
+    if not 1 <= len(identifier) <= MAX_ID or not identifier.isascii():
         raise invalid(f"{where}: an id has 1 to {MAX_ID} ASCII characters")
-    return found
+    return identifier
 
 
 def reals(value: Json, where: str, *, most: int = MAX_DIMENSION) -> Reals:
@@ -120,12 +120,12 @@ def reals(value: Json, where: str, *, most: int = MAX_DIMENSION) -> Reals:
         raise invalid(f"{where}: expected a list of numbers")
     try:
         with np.errstate(over="ignore"):
-            found = np.array([float(item) for item in value], dtype=np.float64).astype(np.float32)
+            numbers = np.array([float(item) for item in value], dtype=np.float64).astype(np.float32)
     except (ValueError, OverflowError):
         raise invalid(f"{where}: invalid value for type TYPE_FLOAT") from None
-    if not np.isfinite(found).all():
+    if not np.isfinite(numbers).all():
         raise invalid(f"{where}: invalid value for type TYPE_FLOAT")
-    return found
+    return numbers
 
 
 def sparse(value: Json, where: str) -> Sparse | None:
@@ -204,8 +204,8 @@ def _test(name: str, operator: str, operand: Json) -> Filter:
     if operator not in {"$eq", "$ne"}:
         raise invalid(f"filter: {operator} is not a valid operator")
     _check_scalar(operator, operand)
-    wanted = operator == "$eq"
-    return lambda metadata: _equals(metadata.get(name, _MISSING), operand) is wanted
+    is_positive = operator == "$eq"
+    return lambda metadata: _equals(metadata.get(name, _MISSING), operand) is is_positive
 
 
 def _membership(name: str, operator: str, operand: Json) -> Filter:
@@ -213,8 +213,8 @@ def _membership(name: str, operator: str, operand: Json) -> Filter:
         raise invalid(f"filter: {operator} wants a list")
     for item in operand:
         _check_scalar(operator, item)
-    wanted = operator == "$in"
-    return lambda metadata: any(_equals(metadata.get(name, _MISSING), item) for item in operand) is wanted
+    is_positive = operator == "$in"
+    return lambda metadata: any(_equals(metadata.get(name, _MISSING), item) for item in operand) is is_positive
 
 
 def _comparison(name: str, operator: str, operand: Json) -> Filter:
@@ -239,8 +239,8 @@ def _is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _equals(value: Json, wanted: Json) -> bool:
+def _equals(value: Json, operand: Json) -> bool:
     """True is not 1 here, as in JSON; a list equals what it contains."""
     if isinstance(value, list):
-        return any(_equals(item, wanted) for item in value)
-    return value == wanted and isinstance(value, bool) is isinstance(wanted, bool)
+        return any(_equals(item, operand) for item in value)
+    return value == operand and isinstance(value, bool) is isinstance(operand, bool)

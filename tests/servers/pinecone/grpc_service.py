@@ -77,10 +77,10 @@ def answered(index: Index, name: str, version: str, raw: bytes, limits: Limits) 
     given = as_json(method.request, raw)
     part = str(given.pop("namespace", "")) if "{namespace}" in method.path else ""
     path = method.path.replace("{namespace}", quote(part, safe=""))
-    found = find_route(DATA, method.verb, path, version)
-    if found is None:
+    route = find_route(DATA, method.verb, path, version)
+    if route is None:
         raise RefusalError(_UNIMPLEMENTED, f"unknown method {name} for service {SERVICE}")
-    verb, parameters = found
+    verb, parameters = route
     is_posted = method.verb == "POST"
     call = Call(
         version=version,
@@ -138,12 +138,12 @@ class Service(grpc.GenericRpcHandler):
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "Unauthorized")
         headers = self._edge.headers()
         try:
-            said = self._said(name, version_of([given.get("x-pinecone-api-version", "")]), request)
+            answer = self._said(name, version_of([given.get("x-pinecone-api-version", "")]), request)
         except RefusalError as refusal:
             await context.send_initial_metadata(tuple(headers.items()))
             await context.abort(_CODES[refusal.code.number], refusal.message)
-        await context.send_initial_metadata(tuple({**headers, **said.headers}.items()))
-        return said.message
+        await context.send_initial_metadata(tuple({**headers, **answer.headers}.items()))
+        return answer.message
 
     def _said(self, name: str, version: str, request: bytes) -> Said:
         index = self._index()

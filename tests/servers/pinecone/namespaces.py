@@ -25,14 +25,14 @@ def stats(index: Index, call: Call) -> Answer:
         "" if name == DEFAULT and call.version < NAMESPACES else name: {"vectorCount": len(one.records)}
         for name, one in index.namespaces.items()
     }
-    found: dict[str, Json] = {"namespaces": counts}
+    members: dict[str, Json] = {"namespaces": counts}
     if field is not None:
-        found["dimension"] = field.dimension
-    found |= {"indexFullness": 0.0, "totalVectorCount": sum(one["vectorCount"] for one in counts.values())}
+        members["dimension"] = field.dimension
+    members |= {"indexFullness": 0.0, "totalVectorCount": sum(one["vectorCount"] for one in counts.values())}
     if call.version >= _TYPED:
-        found["metric"] = "dotproduct" if field is None else field.metric
-        found["vectorType"] = index.description.vector_type()
-    return transcoded(found)
+        members["metric"] = "dotproduct" if field is None else field.metric
+        members["vectorType"] = index.description.vector_type()
+    return transcoded(members)
 
 
 def list_namespaces(index: Index, call: Call) -> Answer:
@@ -41,14 +41,14 @@ def list_namespaces(index: Index, call: Call) -> Answer:
     names = sorted(name for name in index.namespaces if name.startswith(prefix))
     page, pagination = page_of(names, limit_of(call), token_of(call))
     total = {"total_count": len(names)} if call.version >= DEDICATED else {}
-    shown = [_shown(name, index.namespaces[name]) for name in page]
-    return transcoded({"namespaces": shown, **pagination, **total})
+    listed = [_namespace_json(name, index.namespaces[name]) for name in page]
+    return transcoded({"namespaces": listed, **pagination, **total})
 
 
 def describe(index: Index, call: Call) -> Answer:
     """One namespace."""
     name = call.parameters["namespace"] or DEFAULT
-    return transcoded(_shown(name, _known(index, name)))
+    return transcoded(_namespace_json(name, _known(index, name)))
 
 
 def create(index: Index, call: Call) -> Answer:
@@ -63,7 +63,7 @@ def create(index: Index, call: Call) -> Answer:
     if schema is not None:
         mapping(mapping(schema, "schema").get("fields"), "schema.fields")
     index.namespaces[name] = Namespace(schema=schema)
-    return transcoded(_shown(name, index.namespaces[name]))
+    return transcoded(_namespace_json(name, index.namespaces[name]))
 
 
 def delete(index: Index, call: Call) -> Answer:
@@ -75,16 +75,16 @@ def delete(index: Index, call: Call) -> Answer:
 
 
 def _known(index: Index, name: str) -> Namespace:
-    found = index.namespace(name)
-    if found is None:
+    namespace = index.namespace(name)
+    if namespace is None:
         raise RefusalError(NOT_FOUND, "Namespace not found")
-    return found
+    return namespace
 
 
-def _shown(name: str, namespace: Namespace) -> dict[str, Json]:
+def _namespace_json(name: str, namespace: Namespace) -> dict[str, Json]:
     # A 64-bit integer, hence text; the public description says a number.
-    found: dict[str, Json] = {"name": name, "record_count": str(len(namespace.records))}
+    members: dict[str, Json] = {"name": name, "record_count": str(len(namespace.records))}
     if namespace.schema is not None:
         fields = namespace.schema["fields"]
-        found |= {"schema": namespace.schema, "indexed_fields": {"fields": sorted(fields)}}
-    return found
+        members |= {"schema": namespace.schema, "indexed_fields": {"fields": sorted(fields)}}
+    return members

@@ -21,7 +21,7 @@ _QUERY_VECTOR = ("values", "sparseValues", "topK", "namespace", "filter")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Fields:
     """Which parts of a match are asked for."""
 
     values: bool
@@ -33,7 +33,7 @@ def query(index: Index, call: Call) -> Answer:
     if not index.description.holds_vectors():
         raise invalid("This index is searched through its documents: its schema names fields of its own")
     body = message(call.json(), _known(call.version))
-    shown = Shown(
+    fields = Fields(
         values=boolean(body.get("includeValues"), "includeValues"),
         metadata=boolean(body.get("includeMetadata"), "includeMetadata"),
     )
@@ -42,8 +42,8 @@ def query(index: Index, call: Call) -> Answer:
     namespace, several = text(body.get("namespace"), "namespace"), items(body.get("queries"), "queries")
     answer = transcoded(
         {
-            "results": [_legacy(index, one, body, top_k, shown) for one in several],
-            "matches": [] if several else _matches(index, namespace, body, top_k, shown, call.version),
+            "results": [_legacy(index, one, body, top_k, fields) for one in several],
+            "matches": [] if several else _matches(index, namespace, body, top_k, fields, call.version),
             "namespace": namespace,
             "usage": {"readUnits": 1},
         },
@@ -68,26 +68,26 @@ def _check_tuning(body: Mapping[str, Json], top_k: int) -> None:
         raise invalid("scanFactor must be from 0.5 to 4")
 
 
-def _legacy(index: Index, one: Json, body: Mapping[str, Json], top_k: int, shown: Shown) -> Json:
-    own = message(one, _QUERY_VECTOR, where="queries")
-    limit = whole(own["topK"], "queries.topK", least=1, most=MAX_TOP_K) if "topK" in own else top_k
-    namespace = text(own.get("namespace", body.get("namespace")), "namespace")
-    asked = {
-        "vector": own.get("values"),
-        "sparseVector": own.get("sparseValues"),
-        "filter": own.get("filter", body.get("filter")),
+def _legacy(index: Index, one: Json, body: Mapping[str, Json], top_k: int, fields: Fields) -> Json:
+    probe = message(one, _QUERY_VECTOR, where="queries")
+    limit = whole(probe["topK"], "queries.topK", least=1, most=MAX_TOP_K) if "topK" in probe else top_k
+    namespace = text(probe.get("namespace", body.get("namespace")), "namespace")
+    merged = {
+        "vector": probe.get("values"),
+        "sparseVector": probe.get("sparseValues"),
+        "filter": probe.get("filter", body.get("filter")),
     }
-    return {"matches": _matches(index, namespace, asked, limit, shown, ""), "namespace": namespace}
+    return {"matches": _matches(index, namespace, merged, limit, fields, ""), "namespace": namespace}
 
 
 def _matches(
-    index: Index, name: str, body: Mapping[str, Json], top_k: int, shown: Shown, version: str
+    index: Index, name: str, body: Mapping[str, Json], top_k: int, fields: Fields, version: str
 ) -> list[dict[str, Json]]:
     # Read before the namespace is looked up: a wrong request is wrong in an empty namespace too.
     passes = read_filter(body.get("filter"))
     probe = _probe(index, name, body, version)
-    found = [] if probe is None else ranked(index, name, probe, lambda record: passes(record.metadata))
-    return [_shown(item, shown) for item in found[:top_k]]
+    hits = [] if probe is None else ranked(index, name, probe, lambda record: passes(record.metadata))
+    return [_match_json(item, fields) for item in hits[:top_k]]
 
 
 def _probe(index: Index, name: str, body: Mapping[str, Json], version: str) -> Probe | None:
@@ -102,18 +102,18 @@ def _probe(index: Index, name: str, body: Mapping[str, Json], version: str) -> P
     return checked(index.description, Probe(dense=dense, sparse=sparse(body.get("sparseVector"), "sparseVector")))
 
 
-def _shown(item: Scored, shown: Shown) -> dict[str, Json]:
-    found: dict[str, Json] = {"id": item.record.id, "score": item.score, "values": []}
-    if shown.values:
-        found["values"] = item.record.dense.get(DENSE, [])
-    if shown.metadata and item.record.metadata:
-        found["metadata"] = Struct(item.record.metadata)
-    if shown.values and SPARSE in item.record.sparse:
-        found["sparseValues"] = sparse_shown(item.record)
-    return found
+def _match_json(item: Scored, fields: Fields) -> dict[str, Json]:
+    members: dict[str, Json] = {"id": item.record.id, "score": item.score, "values": []}
+    if fields.values:
+        members["values"] = item.record.dense.get(DENSE, [])
+    if fields.metadata and item.record.metadata:
+        members["metadata"] = Struct(item.record.metadata)
+    if fields.values and SPARSE in item.record.sparse:
+        members["sparseValues"] = sparse_json(item.record)
+    return members
 
 
-def sparse_shown(record: Record) -> dict[str, Json]:
+def sparse_json(record: Record) -> dict[str, Json]:
     """A record's sparse vector as a message."""
-    own = record.sparse[SPARSE]
-    return {"indices": list(own.indices), "values": own.values}
+    values = record.sparse[SPARSE]
+    return {"indices": list(values.indices), "values": values.values}

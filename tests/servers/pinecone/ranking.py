@@ -42,12 +42,12 @@ def nearest(
     scores = _dense_scores(field.metric, matrix, probe.astype(np.float64))
     if sparse is not None:
         scores += [sparse_dot(sparse, record.sparse.get(SPARSE)) for record in records]
-    found = [
+    hits = [
         Scored(record, float(np.float32(score)))
         for record, score in zip(records, scores, strict=True)
         if passing(record)
     ]
-    return ordered(found, is_distance=field.metric == "euclidean")
+    return ordered(hits, is_distance=field.metric == "euclidean")
 
 
 def nearest_sparse(namespace: Namespace, name: str, probe: Sparse, passing: Passing) -> list[Scored]:
@@ -58,13 +58,13 @@ def nearest_sparse(namespace: Namespace, name: str, probe: Sparse, passing: Pass
     """
     having = [(record, record.sparse[name]) for record in namespace.records.values() if name in record.sparse]
     return ordered(
-        [Scored(record, float(np.float32(sparse_dot(probe, own)))) for record, own in having if passing(record)]
+        [Scored(record, float(np.float32(sparse_dot(probe, sparse)))) for record, sparse in having if passing(record)]
     )
 
 
-def ordered(found: list[Scored], *, is_distance: bool = False) -> list[Scored]:
+def ordered(hits: list[Scored], *, is_distance: bool = False) -> list[Scored]:
     """Best first; the sort is stable."""
-    return sorted(found, key=lambda item: item.score if is_distance else -item.score)
+    return sorted(hits, key=lambda item: item.score if is_distance else -item.score)
 
 
 def sparse_dot(one: Sparse, other: Sparse | None) -> float:
@@ -109,10 +109,10 @@ def ranked(index: Index, name: str, probe: Probe, passing: Passing) -> list[Scor
     return [] if probe.sparse is None else nearest_sparse(namespace, SPARSE, probe.sparse, passing)
 
 
-def probe_of_id(index: Index, name: str, wanted: str) -> Probe | None:
+def probe_of_id(index: Index, name: str, identifier: str) -> Probe | None:
     """A record's own vectors; None when there is no such record."""
     namespace = index.namespace(name)
-    record = None if namespace is None else namespace.records.get(wanted)
+    record = None if namespace is None else namespace.records.get(identifier)
     return None if record is None else Probe(dense=record.dense.get(DENSE), sparse=record.sparse.get(SPARSE))
 
 
@@ -180,11 +180,11 @@ def _hash(word: str) -> int:
 
 def relevance(question: str, text: str) -> float:
     """From 0 to 1, a float32 widened to a Python float; the same texts always score the same."""
-    wanted, given = set(words(question)), words(text)
-    shared = wanted & set(given)
+    terms, given = set(words(question)), words(text)
+    shared = terms & set(given)
     if not shared:
         return 0.0
-    return float(np.float32(0.99 * len(shared) / len(wanted) + 0.01 / len(given)))
+    return float(np.float32(0.99 * len(shared) / len(terms) + 0.01 / len(given)))
 
 
 def reranked(question: str, texts: Sequence[str]) -> list[tuple[int, float]]:

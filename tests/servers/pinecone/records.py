@@ -56,11 +56,11 @@ def _record(description: Description, field: str, line: bytes, number: int) -> R
     except orjson.JSONDecodeError as error:
         raise invalid(f"{where}: invalid JSON: {error}") from None
     body = dict(mapping(value, where))
-    own = record_id(body.pop("_id", None) or body.pop("id", None), f"{where}: _id")
+    identifier = record_id(body.pop("_id", None) or body.pop("id", None), f"{where}: _id")
     if not isinstance(body.get(field), str):
         raise invalid(f"{where}: the field {field!r}, whose text is embedded, is wanted")
     dense, sparse = embedded(description, body[field])
-    return Record(id=own, dense=dense, sparse=sparse, metadata=metadata(body, where))
+    return Record(id=identifier, dense=dense, sparse=sparse, metadata=metadata(body, where))
 
 
 def embedded(description: Description, value: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -78,19 +78,19 @@ def search(index: Index, call: Call) -> Answer:
     query = mapping(body.get("query"), "query")
     top_k = whole(query.get("top_k"), "query.top_k", least=1, most=MAX_TOP_K)
     name = call.parameters["namespace"]
-    asked = _question(index, query)
-    probe = _probe(index, name, query, asked)
+    question = _question(index, query)
+    probe = _probe(index, name, query, question)
     passes, terms = read_filter(query.get("filter")), _terms(index.description, query.get("match_terms"))
-    shown = None if body.get("fields") is None else texts(body["fields"], "fields", most=100)
+    fields = None if body.get("fields") is None else texts(body["fields"], "fields", most=100)
     hits = [] if probe is None else ranked(index, name, probe, lambda one: passes(one.metadata) and terms(one))
     hits = hits[:top_k]
     usage = {"read_units": 1}
-    if asked is not None:
-        usage["embed_total_tokens"] = max(1, len(words(asked)))
+    if question is not None:
+        usage["embed_total_tokens"] = max(1, len(words(question)))
     if body.get("rerank") is not None:
-        hits = _reranked(hits, mapping(body["rerank"], "rerank"), asked, top_k)
+        hits = _reranked(hits, mapping(body["rerank"], "rerank"), question, top_k)
         usage["rerank_units"] = 1
-    return plain({"result": {"hits": [_hit(one, shown) for one in hits]}, "usage": usage}, index.seen())
+    return plain({"result": {"hits": [_hit(one, fields) for one in hits]}, "usage": usage}, index.seen())
 
 
 def _question(index: Index, query: Body) -> str | None:
@@ -101,17 +101,17 @@ def _question(index: Index, query: Body) -> str | None:
     if given != ["inputs"]:
         return None
     index.description.text_field()
-    asked = text(mapping(query["inputs"], "query.inputs").get("text"), "query.inputs.text")
-    if not asked:
+    question = text(mapping(query["inputs"], "query.inputs").get("text"), "query.inputs.text")
+    if not question:
         raise invalid("query.inputs.text: a text is wanted")
-    return asked
+    return question
 
 
-def _probe(index: Index, name: str, query: Body, asked: str | None) -> Probe | None:
-    if asked is not None:
-        dense, sparse = embedded(index.description, asked)
-        found = Probe(dense=dense.get(DENSE), sparse=sparse.get(SPARSE))
-        return None if found.dense is None and found.sparse is None else found
+def _probe(index: Index, name: str, query: Body, question: str | None) -> Probe | None:
+    if question is not None:
+        dense, sparse = embedded(index.description, question)
+        probe = Probe(dense=dense.get(DENSE), sparse=sparse.get(SPARSE))
+        return None if probe.dense is None and probe.sparse is None else probe
     if query.get("id"):
         return probe_of_id(index, name, text(query["id"], "query.id"))
     vector = mapping(query["vector"], "query.vector")
@@ -129,17 +129,17 @@ def _terms(description: Description, value: Json) -> Any:
     body = mapping(value, "query.match_terms")
     if description.vector_type() != "sparse" or body.get("strategy", "all") != "all":
         raise invalid("match_terms: sparse integrated indexes only, with the strategy 'all'")
-    wanted = {word for term in texts(body.get("terms"), "match_terms.terms") for word in words(term)}
+    terms = {word for term in texts(body.get("terms"), "match_terms.terms") for word in words(term)}
     field = description.text_field()
-    return lambda record: wanted <= set(words(str(record.metadata.get(field, ""))))
+    return lambda record: terms <= set(words(str(record.metadata.get(field, ""))))
 
 
-def _reranked(hits: list[Scored], rerank: Body, asked: str | None, top_k: int) -> list[Scored]:
+def _reranked(hits: list[Scored], rerank: Body, default_query: str | None, top_k: int) -> list[Scored]:
     text(rerank.get("model"), "rerank.model")
     fields = texts(rerank.get("rank_fields"), "rerank.rank_fields")
     if not rerank.get("model") or not fields:
         raise invalid("rerank: model and rank_fields are wanted")
-    question = text(rerank.get("query"), "rerank.query") or asked
+    question = text(rerank.get("query"), "rerank.query") or default_query
     if not question:
         raise invalid("rerank.query: a search by vector or id does not say what to rank by")
     top_n = whole(rerank.get("top_n") or top_k, "rerank.top_n", least=1, most=MAX_TOP_K)
@@ -156,8 +156,8 @@ def _ranked_text(record: Record, fields: list[str]) -> str:
     return " ".join(str(record.metadata[name]) for name in fields)
 
 
-def _hit(item: Scored, shown: list[str] | None) -> dict[str, Json]:
-    found = item.record.metadata
-    if shown is not None and "*" not in shown:
-        found = {name: found[name] for name in shown if name in found}
-    return {"_id": item.record.id, "_score": widened(item.score), "fields": found}
+def _hit(item: Scored, names: list[str] | None) -> dict[str, Json]:
+    fields = item.record.metadata
+    if names is not None and "*" not in names:
+        fields = {name: fields[name] for name in names if name in fields}
+    return {"_id": item.record.id, "_score": widened(item.score), "fields": fields}

@@ -116,10 +116,10 @@ def find_route(
     """The call and the parameters of a raw path, decoded; None when this version has no such path."""
     parts = raw_path.lstrip("/").split("/")
     for route in routes:
-        wanted = route.path.lstrip("/").split("/")
-        if route.method != method or len(wanted) != len(parts) or not route.serves(version):
+        pattern = route.path.lstrip("/").split("/")
+        if route.method != method or len(pattern) != len(parts) or not route.serves(version):
             continue
-        pairs = list(zip(wanted, parts, strict=True))
+        pairs = list(zip(pattern, parts, strict=True))
         if all(name == part for name, part in pairs if not name.startswith("{")):
             return route.verb, {name[1:-1]: unquote(part) for name, part in pairs if name.startswith("{")}
     return None
@@ -187,7 +187,7 @@ class Rest:
 def _answered(routes: tuple[Route[Target], ...], target: Target, method: str, raw_path: str, call: Call) -> Answer:
     is_named = routes is CONTROL or ("/documents/" in raw_path and call.version > ALPHA)
     try:
-        verb, parameters = _found(routes, method, raw_path, call.version)
+        verb, parameters = _route(routes, method, raw_path, call.version)
         return verb(target, replace(call, parameters=parameters))
     except RefusalError as refusal:
         if is_named:
@@ -197,13 +197,13 @@ def _answered(routes: tuple[Route[Target], ...], target: Target, method: str, ra
         )
 
 
-def _found(
+def _route(
     routes: tuple[Route[Target], ...], method: str, raw_path: str, version: str
 ) -> tuple[Callable[[Target, Call], Answer], dict[str, str]]:
-    found = find_route(routes, method, raw_path, version)
-    if found is None:
+    route = find_route(routes, method, raw_path, version)
+    if route is None:
         raise RefusalError(NOT_FOUND, f"this emulator has no {method} {raw_path} in version {version}")
-    return found
+    return route
 
 
 def _response(answer: Answer, edge: Mapping[str, str]) -> web.Response:

@@ -72,8 +72,8 @@ class Ports:
     async def close(self) -> None:
         """Let what is under way end, for a moment."""
         await asyncio.gather(*self._starting)
-        for each in self._listening:
-            each.close()
+        for server in self._listening:
+            server.close()
         # Together: the gRPC servers tell their clients to go away through our ports.
         await asyncio.gather(
             *(calls.close() for calls in self._calls),

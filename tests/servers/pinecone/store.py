@@ -63,16 +63,16 @@ class Description:
 
     def dense(self) -> dict[str, Dense]:
         """The dense vector fields by name; an integrated index keeps its embeddings under `_values`."""
-        found = {}
+        fields = {}
         for name, known in self.fields.items():
             if known.get("type") == "dense_vector":
-                found[name] = Dense(name, known["dimension"], known["metric"])
+                fields[name] = Dense(name, known["dimension"], known["metric"])
             elif isinstance(known.get("embed"), Mapping):
                 embed = known["embed"]
-                found[name] = Dense(name, embed["dimension"], embed["metric"])
+                fields[name] = Dense(name, embed["dimension"], embed["metric"])
         if self.embed is not None and self.embed["vector_type"] == "dense":
-            found[DENSE] = Dense(DENSE, self.embed["dimension"], self.embed["metric"])
-        return found
+            fields[DENSE] = Dense(DENSE, self.embed["dimension"], self.embed["metric"])
+        return fields
 
     def sparse(self) -> list[str]:
         """The sparse vector fields."""

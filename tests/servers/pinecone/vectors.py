@@ -12,7 +12,7 @@ import orjson
 from servers.pinecone.calls import DEDICATED, Answer, Call, transcoded
 from servers.pinecone.errors import NOT_FOUND, RefusalError, invalid, too_long, unknown_field
 from servers.pinecone.fields import boolean, message, read_filter, reals, record_id, sparse, text, texts, whole
-from servers.pinecone.queries import sparse_shown
+from servers.pinecone.queries import sparse_json
 from servers.pinecone.ranking import check_dense
 from servers.pinecone.shapes import Struct
 from servers.pinecone.store import DENSE, SPARSE, Description, Index, Namespace, Record
@@ -97,8 +97,8 @@ def _record(description: Description, value: Json, where: str) -> Record:
     record = Record(id=record_id(body.get("id"), f"{where}.id"), metadata=metadata(body.get("metadata"), where))
     record = _with_vectors(description, record, body, where)
     if (DENSE in description.dense()) != (DENSE in record.dense):
-        wanted = "dense values are wanted" if DENSE in description.dense() else "a sparse index takes no dense values"
-        raise invalid(f"{where}: {wanted}")
+        reason = "dense values are wanted" if DENSE in description.dense() else "a sparse index takes no dense values"
+        raise invalid(f"{where}: {reason}")
     if not record.dense and not record.sparse:
         raise invalid(f"{where}: sparse values are wanted")
     return record
@@ -124,20 +124,20 @@ def _with_vectors(description: Description, record: Record, body: Mapping[str, J
 
 def metadata(value: Json, where: str) -> dict[str, Json]:
     """Metadata: strings, numbers, booleans and lists of strings, up to 40 KB. Nothing for nothing."""
-    found = {} if value is None else value
-    if not isinstance(found, dict):
+    members = {} if value is None else value
+    if not isinstance(members, dict):
         raise invalid(f"{where}.metadata: expected an object")
-    for name, item in found.items():
+    for name, item in members.items():
         is_list = isinstance(item, list) and all(isinstance(part, str) for part in item)
         if not is_list and not isinstance(item, str | bool | int | float):
             raise invalid(
                 "Metadata value must be a string, number, boolean or list of strings, "
                 f"got {orjson.dumps(item).decode()[:100]!r} for field {name!r}"
             )
-    size = len(orjson.dumps(found))
+    size = len(orjson.dumps(members))
     if size > MAX_METADATA:
         raise invalid(f"Metadata size is {size} bytes, which exceeds the limit of {MAX_METADATA} bytes per vector")
-    return found
+    return members
 
 
 def update(index: Index, call: Call) -> Answer:
@@ -161,9 +161,9 @@ def update(index: Index, call: Call) -> Answer:
 
 
 def _update_one(index: Index, namespace: Namespace, body: Mapping[str, Json], changes: Mapping[str, Json]) -> None:
-    wanted = record_id(body["id"], "id")
-    template = _with_vectors(index.description, Record(id=wanted), body, "update")
-    old = namespace.records.get(wanted)
+    identifier = record_id(body["id"], "id")
+    template = _with_vectors(index.description, Record(id=identifier), body, "update")
+    old = namespace.records.get(identifier)
     if old is not None:
         merged = replace(
             old,
@@ -198,9 +198,9 @@ def fetch(index: Index, call: Call) -> Answer:
         raise invalid(f"ids: 1 to {MAX_FETCH} are wanted, got {len(ids)}")
     name = call.asked("namespace") or ""
     records = (index.namespace(name) or Namespace()).records
-    found = [records[wanted] for wanted in dict.fromkeys(ids) if wanted in records]
+    fetched = [records[identifier] for identifier in dict.fromkeys(ids) if identifier in records]
     return transcoded(
-        {"vectors": {one.id: _vector(one) for one in found}, "namespace": name, "usage": read_units(len(found))}
+        {"vectors": {one.id: _vector(one) for one in fetched}, "namespace": name, "usage": read_units(len(fetched))}
     )
 
 
@@ -215,7 +215,7 @@ def fetch_by_metadata(index: Index, call: Call) -> Answer:
     limit = whole(body.get("limit", 100), "limit", least=1, most=10_000)
     matching = sorted(record.id for record in records.values() if passes(record.metadata))
     ids, pagination = page_of(matching, limit, text(body.get("paginationToken"), "paginationToken"))
-    vectors = {wanted: _vector(records[wanted]) for wanted in ids}
+    vectors = {identifier: _vector(records[identifier]) for identifier in ids}
     return transcoded({"vectors": vectors, "namespace": name, "usage": read_units(len(ids)), **pagination})
 
 
@@ -225,9 +225,9 @@ def read_units(count: int) -> dict[str, int]:
 
 
 def _vector(record: Record) -> dict[str, Json]:
-    found: dict[str, Json] = {"id": record.id, "values": record.dense.get(DENSE, [])}
+    members: dict[str, Json] = {"id": record.id, "values": record.dense.get(DENSE, [])}
     if record.metadata:
-        found["metadata"] = Struct(record.metadata)
+        members["metadata"] = Struct(record.metadata)
     if SPARSE in record.sparse:
-        found["sparseValues"] = sparse_shown(record)
-    return found
+        members["sparseValues"] = sparse_json(record)
+    return members

@@ -64,11 +64,11 @@ class FullCollection(Collection):
 
     def change_vectors(self, operation: object, settings: dict[str, Json]) -> int:
         """Apply a write that adds or removes a vector, as `write` does; `settings` are those behind it."""
-        before, behind = _placeholder_steps(self.settings, settings)
+        before, after = _placeholder_steps(self.settings, settings)
         for step in before:
             self.shard.update(step)
         number = self.write(operation)
-        for step in behind:
+        for step in after:
             self.shard.update(step)
         self.keep(settings)
         return number
@@ -162,7 +162,7 @@ def aliased(registry: Registry) -> FullRegistry:
 def info(registry: Registry, call: Call) -> Json:
     """Status, counts, config and payload schema."""
     counted = call.collection(registry).shard.info()
-    return {**collections.info(registry, call), "payload_schema": shown_schema(counted)}
+    return {**collections.info(registry, call), "payload_schema": schema_json(counted)}
 
 
 _CHANGEABLE = ("hnsw_config", "optimizers_config", "quantization_config", "strict_mode_config", "metadata")
@@ -182,12 +182,12 @@ def change(registry: Registry, call: Call) -> Json:
 
 def aliases(registry: Registry, _call: Call) -> Json:
     """Every alias."""
-    return _shown(aliased(registry).aliases())
+    return _aliases_json(aliased(registry).aliases())
 
 
 def aliases_of(registry: Registry, call: Call) -> Json:
     """The aliases of one collection."""
-    return _shown(aliased(registry).aliases(call.collection(registry).name))
+    return _aliases_json(aliased(registry).aliases(call.collection(registry).name))
 
 
 def change_aliases(registry: Registry, call: Call) -> Json:
@@ -211,7 +211,7 @@ def _name(body: Json, field: str) -> str:
     return text(required(mapping(body), field))
 
 
-def _shown(pairs: list[tuple[str, str]]) -> Json:
+def _aliases_json(pairs: list[tuple[str, str]]) -> Json:
     return {"aliases": [{"alias_name": alias, "collection_name": collection} for alias, collection in pairs]}
 
 
@@ -249,7 +249,7 @@ def delete_index(registry: Registry, call: Call) -> Json:
     return applied(collection, call, operation)
 
 
-def shown_schema(info: Any) -> dict[str, Json]:
+def schema_json(info: Any) -> dict[str, Json]:
     """`payload_schema` of a collection's info: `{key: {"data_type", "points"}}`."""
     return {
         key: {"data_type": _kind_name(index.data_type), "points": index.points}

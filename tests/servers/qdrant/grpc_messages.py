@@ -97,10 +97,10 @@ def read_value(value: Any) -> Json:
         return read_payload(value.struct_value.fields)
     if kind == "list_value":
         return [read_value(item) for item in value.list_value.values]
-    found = getattr(value, kind)
-    if isinstance(found, float) and not math.isfinite(found):
+    content = getattr(value, kind)
+    if isinstance(content, float) and not math.isfinite(content):
         raise RefusalError(400, "cannot convert to json number")
-    return found
+    return content
 
 
 def write_id(target: Any, identifier: int | str) -> None:
@@ -185,7 +185,7 @@ def sparse(indices: Any, values: Any) -> dict[str, Json]:
 
 
 def write_vectors(target: Any, value: Json, encoding: Encoding) -> None:
-    """Fill a VectorsOutput with what `replies.shown_vector` made: a bare vector, or an object of named ones, even empty."""
+    """Fill a VectorsOutput with what `replies.vector_json` made: a bare vector, or an object of named ones, even empty."""
     if not isinstance(value, dict):
         _write_vector(target.vector, value, encoding)
         return

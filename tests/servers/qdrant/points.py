@@ -34,7 +34,7 @@ from servers.embedded.points import (
     targeted,
     write,
 )
-from servers.embedded.replies import read_filter, shown_id, shown_score
+from servers.embedded.replies import id_json, read_filter, score_json
 from servers.embedded.searches import DEFAULT_LIMIT, read_vectors, vector_name
 from servers.qdrant.catalogue import vector_names
 from servers.qdrant.limits import check_limit, take_read
@@ -187,7 +187,7 @@ def matrix_pairs(registry: Registry, call: Call) -> Json:
     """`{"pairs": [{"a", "b", "score"}]}`."""
     return {
         "pairs": [
-            {"a": shown_id(row), "b": shown_id(point.id), "score": shown_score(point)}
+            {"a": id_json(row), "b": id_json(point.id), "score": score_json(point)}
             for row, nearest in _rows(registry, call)
             for point in nearest
         ]
@@ -198,12 +198,12 @@ def matrix_offsets(registry: Registry, call: Call) -> Json:
     """`{"offsets_row", "offsets_col", "scores", "ids"}`: the same as a sparse matrix."""
     rows = _rows(registry, call)
     places = {str(row): place for place, (row, _) in enumerate(rows)}
-    found = [(place, point) for place, (_, nearest) in enumerate(rows) for point in nearest]
+    pairs = [(place, point) for place, (_, nearest) in enumerate(rows) for point in nearest]
     return {
-        "offsets_row": [place for place, _ in found],
-        "offsets_col": [places[str(point.id)] for _, point in found],
-        "scores": [shown_score(point) for _, point in found],
-        "ids": [shown_id(row) for row, _ in rows],
+        "offsets_row": [place for place, _ in pairs],
+        "offsets_col": [places[str(point.id)] for _, point in pairs],
+        "scores": [score_json(point) for _, point in pairs],
+        "ids": [id_json(row) for row, _ in rows],
     }
 
 
@@ -256,6 +256,6 @@ def _nearest(collection: Collection, sampled: tuple[Any, Any], name: str, most: 
             with_vector=False,
             with_payload=False,
         )
-    found = collection.shard.query(request)
-    others = [point for point in found if point.id != identifier]
+    scored_points = collection.shard.query(request)
+    others = [point for point in scored_points if point.id != identifier]
     return others[:most]

@@ -171,14 +171,14 @@ def _weight(parameter: str) -> float:
 # The API key, the same over both transports.
 
 
-def refused_key(given: Mapping[str, str], wanted: str | None) -> str | None:
+def refused_key(given: Mapping[str, str], expected: str | None) -> str | None:
     """Why a request with these headers is refused; None when it is not. `wanted` None: no key is needed."""
-    if wanted is None:
+    if expected is None:
         return None
     key = _given(given)
     if key is None:
         return "Must provide an API key or an Authorization bearer token"
-    return None if hmac.compare_digest(key.encode(), wanted.encode()) else "Invalid API key or JWT"
+    return None if hmac.compare_digest(key.encode(), expected.encode()) else "Invalid API key or JWT"
 
 
 def _given(headers: Mapping[str, str]) -> str | None:

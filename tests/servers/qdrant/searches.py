@@ -50,8 +50,8 @@ def query_batch(registry: Registry, call: Call) -> Json:
     collection, bodies = call.collection(registry), batch(call)
     for body in bodies:
         _admit(collection, body, limit_of(body, "limit", default=DEFAULT_LIMIT))
-    said = {"searches": [_without_offset(body) for body in bodies]}
-    return searches.query_batch(registry, replace(call, body=said), kinds=ALL_KINDS)
+    bodies_of_batch = {"searches": [_without_offset(body) for body in bodies]}
+    return searches.query_batch(registry, replace(call, body=bodies_of_batch), kinds=ALL_KINDS)
 
 
 def _without_offset(body: Body) -> Body:
@@ -76,8 +76,8 @@ _UNKNOWN_TO_DISCOVER = ("with_vectors", "score_threshold")
 def from_recommend(body: Body) -> dict[str, Json]:
     """`recommend`: examples and a strategy."""
     examples = {name: body[name] for name in ("positive", "negative", "strategy") if body.get(name) is not None}
-    said = _shared(body, *SHARED, "using", "lookup_from")
-    return said | {"query": {"recommend": examples}}
+    shared = _shared(body, *SHARED, "using", "lookup_from")
+    return shared | {"query": {"recommend": examples}}
 
 
 def from_discover(body: Body) -> dict[str, Json]:
@@ -85,10 +85,10 @@ def from_discover(body: Body) -> dict[str, Json]:
     target, context = read(body, "target"), one_or_many(read(body, "context"))
     if target is None and not context:
         raise bad_request("Either target or context should be specified")
-    said = _shared(body, *(name for name in SHARED if name not in _UNKNOWN_TO_DISCOVER), "using", "lookup_from")
+    shared = _shared(body, *(name for name in SHARED if name not in _UNKNOWN_TO_DISCOVER), "using", "lookup_from")
     if target is None:
-        return said | {"query": {"context": context}}
-    return said | {"query": {"discover": {"target": target, "context": context}}}
+        return shared | {"query": {"context": context}}
+    return shared | {"query": {"discover": {"target": target, "context": context}}}
 
 
 def _shared(body: Body, *names: str) -> dict[str, Json]:
@@ -125,14 +125,14 @@ def discover_batch(registry: Registry, call: Call) -> Json:
     return _legacy_batch(registry, call, from_discover)
 
 
-def _legacy(registry: Registry, call: Call, said: Said) -> Json:
-    body = said(call.object())
+def _legacy(registry: Registry, call: Call, translate: Said) -> Json:
+    body = translate(call.object())
     return _ranked(call.collection(registry), registry.find, body)
 
 
-def _legacy_batch(registry: Registry, call: Call, said: Said) -> Json:
+def _legacy_batch(registry: Registry, call: Call, translate: Said) -> Json:
     collection = call.collection(registry)
-    bodies = [said(body) for body in batch(call)]
+    bodies = [translate(body) for body in batch(call)]
     return [_ranked(collection, registry.find, body) for body in bodies]
 
 
@@ -169,10 +169,10 @@ def recommend_groups(registry: Registry, call: Call) -> Json:
     return _legacy_groups(registry, call, from_recommend(call.object()))
 
 
-def _legacy_groups(registry: Registry, call: Call, said: Body) -> Json:
+def _legacy_groups(registry: Registry, call: Call, body: Body) -> Json:
     required(call.object(), "group_size")
     required(call.object(), "limit")
-    return _groups(registry, call, said, call.object())
+    return _groups(registry, call, body, call.object())
 
 
 def _groups(registry: Registry, call: Call, search: Body, body: Body) -> Json:
@@ -184,18 +184,18 @@ def _groups(registry: Registry, call: Call, search: Body, body: Body) -> Json:
     capped(collection, search)
     take_read(collection)
     groups = _collect(collection, registry.find, search, (key, count, size))
-    shown = _shown_hits(collection, search, groups)
+    hits = _hits_json(collection, search, groups)
     lookup = read(body, "with_lookup")
     answer: list[dict[str, Json]] = [
-        {"hits": [shown[str(point.id)] for point in points], "id": value} for value, points in groups.items()
+        {"hits": [hits[str(point.id)] for point in points], "id": value} for value, points in groups.items()
     ]
     if lookup is not None:
         answer = [group | _lookup(registry, lookup, group["id"]) for group in answer]
     return {"groups": answer}
 
 
-def _collect(collection: Collection, find: Find, search: Body, wanted: tuple[str, int, int]) -> dict[Value, list[Any]]:
-    key, count, size = wanted
+def _collect(collection: Collection, find: Find, search: Body, bounds: tuple[str, int, int]) -> dict[Value, list[Any]]:
+    key, count, size = bounds
     pool = count * size * _GROWTH
     while True:
         ranked = _ranked_groups(collection, find, search, key, pool)
@@ -211,37 +211,37 @@ def _collect(collection: Collection, find: Find, search: Body, wanted: tuple[str
 
 
 def _ranked_groups(collection: Collection, find: Find, search: Body, key: str, pool: int) -> list[Any]:
-    asked = {
+    widened = {
         **{name: value for name, value in search.items() if name not in {"top", "offset", "with_vectors"}},
         "limit": pool,
         "with_payload": [key],
         "with_vector": False,
     }
-    return collection.shard.query(read_search(asked, collection, find, kinds=ALL_KINDS).request)
+    return collection.shard.query(read_search(widened, collection, find, kinds=ALL_KINDS).request)
 
 
 def _values(payload: Any, key: str) -> list[Value]:
     """The group ids at a payload path: strings and whole numbers, each element of an array once."""
-    found: list[Any] = [payload]
+    values: list[Any] = [payload]
     for step in key.split("."):
         name = step.removesuffix("[]")
-        found = [item[name] for item in found if isinstance(item, dict) and name in item]
-        found = [part for item in found for part in (item if isinstance(item, list) else [item])]
-    usable = [item for item in found if isinstance(item, str | int) and not isinstance(item, bool)]
+        values = [item[name] for item in values if isinstance(item, dict) and name in item]
+        values = [part for item in values for part in (item if isinstance(item, list) else [item])]
+    usable = [item for item in values if isinstance(item, str | int) and not isinstance(item, bool)]
     return list(dict.fromkeys(usable))
 
 
-def _shown_hits(collection: Collection, search: Body, groups: dict[Value, list[Any]]) -> dict[str, dict[str, Json]]:
+def _hits_json(collection: Collection, search: Body, groups: dict[Value, list[Any]]) -> dict[str, dict[str, Json]]:
     points = {str(point.id): point for members in groups.values() for point in members}
     payload = read_payload_selector(read(search, "with_payload"), default=False)
     vectors = read_vector_selector(read(search, "with_vector", "with_vectors"))
     records = collection.shard.retrieve([point.id for point in points.values()], payload, vectors)
-    shown = {}
-    for found in records:
-        ranked = scored(points[str(found.id)], with_vector=False)
+    hits = {}
+    for point in records:
+        ranked = scored(points[str(point.id)], with_vector=False)
         ranked.pop("payload", None)
-        shown[str(found.id)] = ranked | {name: value for name, value in record(found).items() if name != "id"}
-    return shown
+        hits[str(point.id)] = ranked | {name: value for name, value in record(point).items() if name != "id"}
+    return hits
 
 
 def _lookup(registry: Registry, lookup: Json, value: Value) -> dict[str, Json]:
@@ -254,5 +254,5 @@ def _lookup(registry: Registry, lookup: Json, value: Value) -> dict[str, Json]:
     except RefusalError:  # a group value that cannot be an id names no point
         return {}
     with Translated():
-        found = other.shard.retrieve([identifier], payload, vectors)
-    return {"lookup": record(found[0])} if found else {}
+        records = other.shard.retrieve([identifier], payload, vectors)
+    return {"lookup": record(records[0])} if records else {}

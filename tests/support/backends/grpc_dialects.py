@@ -131,7 +131,7 @@ def all_of_weaviate(request: Any, count: int) -> None:
     request.ClearField("properties")
 
 
-def without_own_vectors(result: Any) -> None:
+def without_stored_vectors(result: Any) -> None:
     for name in ("vector", "vector_bytes", "vectors"):
         result.metadata.ClearField(name)
 
@@ -154,7 +154,7 @@ def _weaviate() -> GrpcDialect:
         results=lambda reply: reply.results,
         payload=weaviate_talks.stored_properties,
         reply=weaviate_messages.message_type("SearchReply"),
-        hide=without_own_vectors,
+        hide=without_stored_vectors,
     )
 
 

@@ -26,19 +26,19 @@ async def lagging(url: str, acknowledged: Acknowledged, *, seconds: float) -> As
         head = {name: value for name, value in request.headers.items() if name.lower() not in HOP_BY_HOP}
 
         async def forwarded() -> web.Response:
-            async with session.request(request.method, url + request.raw_path, data=body, headers=head) as found:
-                return web.Response(status=found.status, body=await found.read(), content_type=found.content_type)
+            async with session.request(request.method, url + request.raw_path, data=body, headers=head) as reply:
+                return web.Response(status=reply.status, body=await reply.read(), content_type=reply.content_type)
 
         async def later() -> None:
             await asyncio.sleep(seconds)
             await forwarded()
 
-        said = acknowledged(f"{request.method} {request.path}", json.loads(body) if body else None)
-        if said is None:
+        written = acknowledged(f"{request.method} {request.path}", json.loads(body) if body else None)
+        if written is None:
             return await forwarded()
         task = asyncio.create_task(later())
         late.add(task)
-        return web.json_response(said)
+        return web.json_response(written)
 
     app = web.Application(client_max_size=2**26)
     app.router.add_route("*", "/{path:.*}", answer)

@@ -51,15 +51,15 @@ class Corpus:
         bases = draw.normal(size=(-(-self.count // self.copies), self.dimension))
         # Some copies are exact, some near, some at the edge of what is one.
         noise = draw.choice([self.nearest, 0.01, 0.1, 0.3, 0.5], size=self.count)[:, None]
-        found = np.repeat(bases, self.copies, axis=0)[: self.count] + noise * draw.normal(
+        vectors = np.repeat(bases, self.copies, axis=0)[: self.count] + noise * draw.normal(
             size=(self.count, self.dimension)
         )
-        return found.astype(np.float32)
+        return vectors.astype(np.float32)
 
     def payloads(self) -> list[Json]:
         """Texts of a family share most words; some have dates, versions and negations, which guards look at."""
         draw = np.random.default_rng((self.seed, self.texts))
-        found: list[Json] = []
+        payloads: list[Json] = []
         for number in range(self.count):
             family = (
                 np.random.default_rng((self.seed, self.texts, number // self.copies)).choice(WORDS, size=40).tolist()
@@ -73,8 +73,8 @@ class Corpus:
                 payload["updated_at"] = f"2024-0{draw.integers(1, 9)}-01"
             if number % 3 == 0:
                 payload["source"] = f"page {number // self.copies}"
-            found.append(payload)
-        return found
+            payloads.append(payload)
+        return payloads
 
     def points(self) -> list[Json]:
         pairs = zip(self.vectors().tolist(), self.payloads(), strict=True)
@@ -107,9 +107,9 @@ class Shadowed:
     @property
     def memory(self) -> FeatureMemory:
         """Warm's."""
-        found = self.warm.process._services.features
-        assert found is not None
-        return found
+        features = self.warm.process._services.features
+        assert features is not None
+        return features
 
     async def tell(self, port: int, method: str, path: str, body: object = None) -> bytes:
         """One request over REST, and its successful answer."""
@@ -121,9 +121,9 @@ class Shadowed:
         """Headers and body of a successful answer."""
         url = f"http://127.0.0.1:{port}/collections{path}"
         async with self.session.request(method, url, json=body, headers=headers) as reply:
-            found = await reply.read()
-            assert reply.status == 200, found
-            return reply.headers, found
+            content = await reply.read()
+            assert reply.status == 200, content
+            return reply.headers, content
 
     async def search(
         self,
@@ -173,13 +173,13 @@ class Shadowed:
 
     def recalls(self) -> dict[str, float]:
         """How much warm's memory had, by searches."""
-        return {each: self.warm.count("memory_recalls_total", backend="qdrant", result=each) for each in RECALLS}
+        return {recall: self.warm.count("memory_recalls_total", backend="qdrant", result=recall) for recall in RECALLS}
 
     async def learn(self, collection: str, questions: Sequence[Json], *, transport: str = "REST") -> None:
         """Ask warm until its memory is used."""
         for _ in range(3):
-            for each in questions:
-                await self.search(self.warm.port, collection, each, transport=transport)
+            for question in questions:
+                await self.search(self.warm.port, collection, question, transport=transport)
 
 
 RECALLS = ("whole", "none")
@@ -196,10 +196,10 @@ async def shadowed(*, memory: Json | None = None, **settings: object) -> AsyncIt
         policy = settings.get("policy", {})
         assert isinstance(policy, dict)
         settings["policy"] = {"rewordings": 0.36, **policy}
-        own = {"grpc": {"upstream": urlsplit(engine.grpc_url or "").netloc}, "mode": "on", **settings}
+        members = {"grpc": {"upstream": urlsplit(engine.grpc_url or "").netloc}, "mode": "on", **settings}
         async with (
-            running(engine.url, memory=memory or {}, limits=dict(limits), **own) as warm,
-            running(engine.url, memory={"bytes": 0}, limits=dict(limits), **own) as cold,
+            running(engine.url, memory=memory or {}, limits=dict(limits), **members) as warm,
+            running(engine.url, memory={"bytes": 0}, limits=dict(limits), **members) as cold,
         ):
             made = Shadowed(engine, warm, cold, clock, session, {})
             made.memory._clock = clock
@@ -211,5 +211,5 @@ async def shadowed(*, memory: Json | None = None, **settings: object) -> AsyncIt
 
 def raw_points(body: bytes) -> list[Json]:
     """The points of an answer over REST, read by another parser."""
-    found: list[Json] = json.loads(body)["result"]["points"]
-    return found
+    points: list[Json] = json.loads(body)["result"]["points"]
+    return points

@@ -65,9 +65,9 @@ def qdrant(settings: Path, *, prefers_grpc: bool) -> Iterator[tuple[Ask, Ask]]:
                     models.QueryRequest(query=planted.query_vector(seed), limit=limit, with_payload=["text"])
                     for seed in seeds
                 ]
-                found = made.query_batch_points("docs", requests)
+                results = made.query_batch_points("docs", requests)
                 made.close()
-                return [[(point.id, (point.payload or {})["text"]) for point in each.points] for each in found]
+                return [[(point.id, (point.payload or {})["text"]) for point in result.points] for result in results]
 
             return ask
 
@@ -104,10 +104,10 @@ def chroma(settings: Path) -> Iterator[tuple[Ask, Ask]]:
         def ask(seeds: Sequence[int], limit: int, headers: Headers) -> list[list[Row]]:
             client = _chroma_client(url, frozenset(headers.items()))
             vectors = [chroma_server.near(seed) for seed in seeds]
-            found = client.get_collection("copied-cosine").query(
+            results = client.get_collection("copied-cosine").query(
                 query_embeddings=vectors, n_results=limit, include=["documents"]
             )
-            pairs = zip(found["ids"], found["documents"], strict=True)
+            pairs = zip(results["ids"], results["documents"], strict=True)
             return [[(one, text or "") for one, text in zip(ids, texts, strict=True)] for ids, texts in pairs]
 
         return ask
@@ -132,10 +132,10 @@ def milvus(settings: Path) -> Iterator[tuple[Ask, Ask]]:
             handler = client._get_connection()  # it has no setting for metadata
             channel = grpc.intercept_channel(handler._channel, _Adding(headers))
             handler._stub = import_module("pymilvus.grpc_gen.milvus_pb2_grpc").MilvusServiceStub(channel)
-            found = client.search(
+            lists = client.search(
                 "copied_COSINE", [milvus_server.near(seed) for seed in seeds], limit=limit, output_fields=["text"]
             )
-            rows = [[(hit["id"], hit["entity"]["text"]) for hit in hits] for hits in found]
+            rows = [[(hit["id"], hit["entity"]["text"]) for hit in hits] for hits in lists]
             client.close()
             return rows
 
@@ -160,8 +160,8 @@ def pinecone(settings: Path) -> Iterator[tuple[Ask, Ask]]:
             ):
                 for seed in seeds:
                     vector = plain["vector"][seed:] + plain["vector"][:seed]
-                    found = index.query(vector=vector, top_k=limit, include_metadata=True)
-                    lists.append([(match.id, (match.metadata or {})["text"]) for match in found.matches])
+                    results = index.query(vector=vector, top_k=limit, include_metadata=True)
+                    lists.append([(match.id, (match.metadata or {})["text"]) for match in results.matches])
             return lists
 
         return ask

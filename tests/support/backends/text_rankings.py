@@ -54,7 +54,7 @@ class Ranked:
     @property
     def vector(self) -> list[float]:
         """Different ones are far apart."""
-        return [round(float(each), 3) for each in np.random.default_rng(self.direction).normal(size=8)]
+        return [round(float(number), 3) for number in np.random.default_rng(self.direction).normal(size=8)]
 
     @property
     def score(self) -> float:
@@ -83,9 +83,9 @@ class Database:
     @property
     def operation(self) -> Operation:
         head = RequestHead(method="POST", path=self.path, message=self.asking(Selected.ALL))
-        found = self.adapter.classify(head)
-        assert found is not None
-        return replace(found, collection=found.collection or "c")
+        operation = self.adapter.classify(head)
+        assert operation is not None
+        return replace(operation, collection=operation.collection or "c")
 
     @property
     def known(self) -> object | None:
@@ -95,19 +95,21 @@ class Database:
         return self.adapter.parse_description(self.description)
 
 
-def _json_payload(each: Ranked) -> tuple[tuple[str, str], ...]:
-    text = () if each.text is None else (("text", json.dumps(each.text)),)
-    return (*text, ("page", str(each.rank)))
+def _json_payload(ranked: Ranked) -> tuple[tuple[str, str], ...]:
+    text = () if ranked.text is None else (("text", json.dumps(ranked.text)),)
+    return (*text, ("page", str(ranked.rank)))
 
 
-def _asking_qdrant(selected: Selected) -> dict[str, Any]:
+def _request_qdrant(selected: Selected) -> dict[str, Any]:
     with_payload = {Selected.ALL: True, Selected.NONE: False, Selected.PAGE: ["page"]}[selected]
     return {"query": QUERY, "limit": TOP_K, "with_payload": with_payload}
 
 
-def _qdrant_point(each: Ranked) -> qdrant_model.Stored:
-    vectors = () if each.direction is None else (("", json.dumps(each.vector)),)
-    return qdrant_model.Stored(id=str(each.rank), score=str(each.score), payload=_json_payload(each), vectors=vectors)
+def _qdrant_point(ranked: Ranked) -> qdrant_model.Stored:
+    vectors = () if ranked.direction is None else (("", json.dumps(ranked.vector)),)
+    return qdrant_model.Stored(
+        id=str(ranked.rank), score=str(ranked.score), payload=_json_payload(ranked), vectors=vectors
+    )
 
 
 def _qdrant(ranking: Ranking) -> Answering:
@@ -115,42 +117,42 @@ def _qdrant(ranking: Ranking) -> Answering:
 
 
 def _qdrant_grpc(ranking: Ranking) -> Answering:
-    points = (qdrant_grpc_bodies.stored_of(_qdrant_point(each), is_old=False) for each in ranking)
+    points = (qdrant_grpc_bodies.stored_of(_qdrant_point(ranked), is_old=False) for ranked in ranking)
     return partial(qdrant_grpc_model.GrpcServer(points=tuple(points)).answer, "query")
 
 
-def _asking_pinecone(selected: Selected) -> dict[str, Any]:
+def _request_pinecone(selected: Selected) -> dict[str, Any]:
     return {"vector": QUERY, "topK": TOP_K, "includeMetadata": selected is Selected.ALL}
 
 
 def _pinecone(ranking: Ranking) -> Answering:
     records = tuple(
         pinecone_model.Stored(
-            id=json.dumps(f"r{each.rank}"),
-            score=str(each.score),
-            fields=_json_payload(each),
-            values="[]" if each.direction is None else json.dumps(each.vector),
+            id=json.dumps(f"r{ranked.rank}"),
+            score=str(ranked.score),
+            fields=_json_payload(ranked),
+            values="[]" if ranked.direction is None else json.dumps(ranked.vector),
         )
-        for each in ranking
+        for ranked in ranking
     )
     return partial(pinecone_model.Service(records=records).answer, "query")
 
 
-def _asking_pinecone_grpc(selected: Selected) -> bytes:
+def _request_pinecone_grpc(selected: Selected) -> bytes:
     return pinecone_messages.query(vector=QUERY, top_k=TOP_K, include_metadata=selected is Selected.ALL)
 
 
 def _pinecone_grpc(ranking: Ranking) -> Answering:
     records = []
-    for each in ranking:
-        made = message_type("ScoredVector")(id=f"r{each.rank}", score=each.score)
-        made.values.extend([] if each.direction is None else each.vector)
-        made.metadata.update({key: json.loads(value) for key, value in _json_payload(each)})
+    for ranked in ranking:
+        made = message_type("ScoredVector")(id=f"r{ranked.rank}", score=ranked.score)
+        made.values.extend([] if ranked.direction is None else ranked.vector)
+        made.metadata.update({key: json.loads(value) for key, value in _json_payload(ranked)})
         records.append(made)
     return pinecone_messages.Service(records=tuple(records)).answer
 
 
-def _asking_chroma(selected: Selected) -> bytes:
+def _request_chroma(selected: Selected) -> bytes:
     include = {Selected.ALL: ["documents", "metadatas"], Selected.NONE: [], Selected.PAGE: ["metadatas"]}[selected]
     return json.dumps({"query_embeddings": [QUERY], "n_results": TOP_K, "include": [*include, "distances"]}).encode()
 
@@ -158,18 +160,18 @@ def _asking_chroma(selected: Selected) -> bytes:
 def _chroma(ranking: Ranking) -> Answering:
     records = tuple(
         chroma_model.Stored(
-            id=json.dumps(f"r{each.rank}"),
-            distance=str(1 - each.score),
-            embedding="null" if each.direction is None else json.dumps(each.vector),
-            document=json.dumps(each.text),
-            metadata=(("page", str(each.rank)),),
+            id=json.dumps(f"r{ranked.rank}"),
+            distance=str(1 - ranked.score),
+            embedding="null" if ranked.direction is None else json.dumps(ranked.vector),
+            document=json.dumps(ranked.text),
+            metadata=(("page", str(ranked.rank)),),
         )
-        for each in ranking
+        for ranked in ranking
     )
     return chroma_model.Server(lists=(records,)).answer
 
 
-def _asking_opensearch(clause: dict[str, Any], selected: Selected) -> dict[str, Any]:
+def _request_opensearch(clause: dict[str, Any], selected: Selected) -> dict[str, Any]:
     source = {Selected.ALL: True, Selected.NONE: False, Selected.PAGE: ["page"]}[selected]
     return {**clause, "size": TOP_K, "_source": source}
 
@@ -177,12 +179,12 @@ def _asking_opensearch(clause: dict[str, Any], selected: Selected) -> dict[str, 
 def _opensearch(ranking: Ranking, *, is_opensearch: bool = False) -> Answering:
     hits = tuple(
         opensearch_model.Stored(
-            id=json.dumps(f"r{each.rank}"),
-            score=str(each.score),
-            source=_json_payload(each),
-            vector=None if each.direction is None else json.dumps(each.vector),
+            id=json.dumps(f"r{ranked.rank}"),
+            score=str(ranked.score),
+            source=_json_payload(ranked),
+            vector=None if ranked.direction is None else json.dumps(ranked.vector),
         )
-        for each in ranking
+        for ranked in ranking
     )
     return opensearch_model.Server(hits=hits, has_vectors=False, is_opensearch=is_opensearch, total=100).answer
 
@@ -196,34 +198,34 @@ _MILVUS_FIELDS = {Selected.ALL: ["text", "big"], Selected.NONE: [], Selected.PAG
 def _milvus_server(ranking: Ranking) -> milvus_model.Server:
     rows = tuple(
         milvus_model.Row(
-            id=each.rank,
-            score=each.score,
-            values={**dict.fromkeys(milvus_model.NUMBERS), "text": each.text, "big": 7},
+            id=ranked.rank,
+            score=ranked.score,
+            values={**dict.fromkeys(milvus_model.NUMBERS), "text": ranked.text, "big": 7},
             vectors={
                 **dict.fromkeys(milvus_model.VECTORS),
-                "vec": None if each.direction is None else np.array(each.vector, "<f4").tobytes(),
+                "vec": None if ranked.direction is None else np.array(ranked.vector, "<f4").tobytes(),
             },
             meta={},
         )
-        for each in ranking
+        for ranked in ranking
     )
     return milvus_model.Server(lists=(rows,), nullable=True)
 
 
-def _asking_milvus_rest(selected: Selected) -> bytes:
-    asked = {"collectionName": "c", "data": [QUERY], "annsField": "vec", "limit": TOP_K}
-    return json.dumps({**asked, "outputFields": _MILVUS_FIELDS[selected]}).encode()
+def _request_milvus_rest(selected: Selected) -> bytes:
+    body = {"collectionName": "c", "data": [QUERY], "annsField": "vec", "limit": TOP_K}
+    return json.dumps({**body, "outputFields": _MILVUS_FIELDS[selected]}).encode()
 
 
 def _milvus_rest(ranking: Ranking) -> Answering:
     def answer(body: bytes) -> bytes:
-        asked = json.loads(body)
-        start = asked.get("offset", 0)
+        request = json.loads(body)
+        start = request.get("offset", 0)
         rows = []
-        for each in ranking[start : start + asked["limit"]]:
-            stored = {"big": 7, "text": each.text, "vec": None if each.direction is None else each.vector}
-            shown = {name: stored[name] for name in asked["outputFields"] if name in stored}
-            rows.append(dict(sorted({"distance": each.score, "id": each.rank, **shown}.items())))
+        for ranked in ranking[start : start + request["limit"]]:
+            stored = {"big": 7, "text": ranked.text, "vec": None if ranked.direction is None else ranked.vector}
+            visible = {name: stored[name] for name in request["outputFields"] if name in stored}
+            rows.append(dict(sorted({"distance": ranked.score, "id": ranked.rank, **visible}.items())))
         return json.dumps({"code": 0, "data": rows}, separators=(",", ":")).encode()
 
     return answer
@@ -245,7 +247,7 @@ _MILVUS_DESCRIPTION = json.dumps(
 ).encode()
 
 
-def _asking_weaviate(selected: Selected) -> bytes:
+def _request_weaviate(selected: Selected) -> bytes:
     properties = {Selected.ALL: None, Selected.NONE: {}, Selected.PAGE: {"non_ref_properties": ["page"]}}[selected]
     return weaviate_talks.search(
         collection="Docs",
@@ -260,13 +262,13 @@ def _weaviate(ranking: Ranking) -> Answering:
     hits = tuple(
         weaviate_model.Hit(
             stored=weaviate_model.Stored(
-                id=f"00000000-0000-0000-0000-{each.rank:012}",
-                properties={key: json.loads(value) for key, value in _json_payload(each)},
-                vector=None if each.direction is None else each.vector,
+                id=f"00000000-0000-0000-0000-{ranked.rank:012}",
+                properties={key: json.loads(value) for key, value in _json_payload(ranked)},
+                vector=None if ranked.direction is None else ranked.vector,
             ),
-            number=1 - each.score,
+            number=1 - ranked.score,
         )
-        for each in ranking
+        for ranked in ranking
     )
     collection = weaviate_model.Collection(name="Docs", properties=("text", "page"))
     return weaviate_talks.Service(collection=collection, hits=hits).answer
@@ -276,8 +278,8 @@ def _over_rest(name: str, path: str, asking: Callable[[Selected], Any], **member
     row = BACKENDS[name].rest
 
     def asked(selected: Selected) -> bytes:
-        found = asking(selected)
-        return found if isinstance(found, bytes) else json.dumps(found).encode()
+        body = asking(selected)
+        return body if isinstance(body, bytes) else json.dumps(body).encode()
 
     return Database(adapter=row.adapter(), dialect=row.dialect(), path=path, asking=asked, **members)
 
@@ -290,26 +292,26 @@ def _over_grpc(name: str, path: str, asking: Callable[[Selected], bytes], **memb
 
 _ALL_OR_NONE = (Selected.ALL, Selected.NONE)
 DATABASES: dict[str, Database] = {
-    "qdrant": _over_rest("qdrant", "/collections/c/points/query", _asking_qdrant, holding=_qdrant),
+    "qdrant": _over_rest("qdrant", "/collections/c/points/query", _request_qdrant, holding=_qdrant),
     "qdrant over gRPC": _over_grpc(
         "qdrant",
         qdrant_grpc_bodies.path_of("query"),
-        lambda selected: qdrant_grpc_bodies.message_of("query", _asking_qdrant(selected)),
+        lambda selected: qdrant_grpc_bodies.message_of("query", _request_qdrant(selected)),
         holding=_qdrant_grpc,
     ),
-    "pinecone": _over_rest("pinecone", "/query", _asking_pinecone, holding=_pinecone, selections=_ALL_OR_NONE),
+    "pinecone": _over_rest("pinecone", "/query", _request_pinecone, holding=_pinecone, selections=_ALL_OR_NONE),
     "pinecone over gRPC": _over_grpc(
         "pinecone",
         "/VectorService/Query",
-        _asking_pinecone_grpc,
+        _request_pinecone_grpc,
         holding=_pinecone_grpc,
         selections=_ALL_OR_NONE,
     ),
-    "chroma": _over_rest("chroma", chroma_bodies.PATHS[0], _asking_chroma, holding=_chroma),
+    "chroma": _over_rest("chroma", chroma_bodies.PATHS[0], _request_chroma, holding=_chroma),
     "milvus": _over_rest(
         "milvus",
         "/v2/vectordb/entities/search",
-        _asking_milvus_rest,
+        _request_milvus_rest,
         holding=_milvus_rest,
         description=_MILVUS_DESCRIPTION,
     ),
@@ -323,15 +325,15 @@ DATABASES: dict[str, Database] = {
     "opensearch": _over_rest(
         "opensearch",
         opensearch_bodies.PATHS[0],
-        partial(_asking_opensearch, _KNN_QUERY),
+        partial(_request_opensearch, _KNN_QUERY),
         holding=partial(_opensearch, is_opensearch=True),
     ),
     "elasticsearch": _over_rest(
         "elasticsearch",
         opensearch_bodies.PATHS[0],
-        partial(_asking_opensearch, _TOP_LEVEL_KNN),
+        partial(_request_opensearch, _TOP_LEVEL_KNN),
         holding=_opensearch,
         description=b'{"version":{"number":"9.3.1"}}',
     ),
-    "weaviate over gRPC": _over_grpc("weaviate", weaviate_talks.PATH, _asking_weaviate, holding=_weaviate),
+    "weaviate over gRPC": _over_grpc("weaviate", weaviate_talks.PATH, _request_weaviate, holding=_weaviate),
 }

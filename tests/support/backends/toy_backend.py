@@ -44,12 +44,12 @@ class ToyAdapter:
             raise UnsupportedError(Reason.TOO_MANY_PARTS)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        asked = json.loads(body)
-        return call(*[(item["k"], item.get("offset")) for item in asked], needs=needs)
+        items = json.loads(body)
+        return call(*[(item["k"], item.get("offset")) for item in items], needs=needs)
 
     def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
-        own = [[search.offset, search.offset + search.top_k] for search in call.searches]
-        return json.dumps([size or page for size, page in zip(fetch_k, own, strict=True)]).encode()
+        pages = [[search.offset, search.offset + search.top_k] for search in call.searches]
+        return json.dumps([size or page for size, page in zip(fetch_k, pages, strict=True)]).encode()
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
         try:
@@ -86,10 +86,10 @@ class ToyDialect:
         return body == b"no vector"
 
 
-def call(*asked: tuple[int, int | None], needs: Needs | None = None) -> SearchCall:
+def call(*pages: tuple[int, int | None], needs: Needs | None = None) -> SearchCall:
     """A call for searches given as (top_k, offset or None)."""
     searches = tuple(
-        Search(top_k=top_k, offset=offset or 0, pages=offset is not None, query=None) for top_k, offset in asked
+        Search(top_k=top_k, offset=offset or 0, pages=offset is not None, query=None) for top_k, offset in pages
     )
     return SearchCall(operation=OPERATION, searches=searches, needs=needs or Needs(), document=None)
 

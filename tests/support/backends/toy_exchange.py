@@ -135,8 +135,8 @@ class Toys:
     service: SearchService
 
     def count(self, name: str, **labels: str) -> float:
-        found = self.registry.get_sample_value(f"vecsieve_{name}", labels)
-        return 0.0 if found is None else found
+        sample = self.registry.get_sample_value(f"vecsieve_{name}", labels)
+        return 0.0 if sample is None else sample
 
 
 def toys(

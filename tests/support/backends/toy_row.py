@@ -18,7 +18,7 @@ ROW = Backend(
     parts=lambda: Parts(rest=Transport(adapter=ToyAdapter, dialect=ToyDialect)),
     operations=(OPERATION.name,),
 )
-OWN_TRAITS = Traits(name=OPERATION.backend, has_grpc=False)
+TOY_TRAITS = Traits(name=OPERATION.backend, has_grpc=False)
 
 
 def know_the_toy(patch: pytest.MonkeyPatch) -> None:
@@ -26,20 +26,20 @@ def know_the_toy(patch: pytest.MonkeyPatch) -> None:
     assert isinstance(BACKENDS, dict)
     assert isinstance(TRAITS, dict)
     patch.setitem(BACKENDS, ROW.name, ROW)
-    patch.setitem(TRAITS, ROW.name, OWN_TRAITS)
+    patch.setitem(TRAITS, ROW.name, TOY_TRAITS)
 
 
 def toy_server(families: Sequence[int]) -> FaultyUpstream:
     """Answers a request of a client, `[{"k": 4}]`, and one that the adapter widened, `[20]`, from one ranking."""
     rows = ranking(families)
 
-    def found(asked: Any) -> list[list[float]]:
-        size = asked["k"] if isinstance(asked, dict) else asked
+    def results_of(item: Any) -> list[list[float]]:
+        size = item["k"] if isinstance(item, dict) else item
         return rows[slice(*size)] if isinstance(size, list) else rows[:size]
 
     async def script(talk: Talk) -> None:
         while (received := await talk.request()) is not None:
-            body = json.dumps([found(asked) for asked in json.loads(received.content)]).encode()
+            body = json.dumps([results_of(item) for item in json.loads(received.content)]).encode()
             await talk.send(reply(body, headers=[(b"Content-Type", b"application/json")]))
             if received.header(b"connection") == b"close":
                 return

@@ -14,7 +14,7 @@ SIZE = 8
 
 
 def vector(axis: int, *, length: float = 1.0) -> list[float]:
-    return [length if each == axis else 0.0 for each in range(SIZE)]
+    return [length if place == axis else 0.0 for place in range(SIZE)]
 
 
 def said(word: str) -> str:
@@ -30,7 +30,7 @@ def settings(folder: Path) -> Path:
 
 
 def originals(metadatas: list[Any]) -> list[object]:
-    notes = [json.loads((each or {}).get("_vecsieve", "null")) for each in metadatas]
+    notes = [json.loads((metadata or {}).get("_vecsieve", "null")) for metadata in metadatas]
     return [None if note is None else note["duplicate_of"] for note in notes]
 
 
@@ -42,8 +42,8 @@ def ten_minutes_later(journal: Path) -> None:
 
 def undone(journal: Path, url: str, backend: str) -> tuple[int, str]:
     """The exit code of `vecsieve undo --apply`, and what it says. In a process: Chroma's client leaves its connections open."""
-    own = ("undo", "--journal", str(journal), "--url", url, "--backend", backend, "--apply")
-    done = forked_command(*own)
+    arguments = ("undo", "--journal", str(journal), "--url", url, "--backend", backend, "--apply")
+    done = forked_command(*arguments)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -51,5 +51,5 @@ def writing(mode: str, journal: Path, *ignore: str) -> dict[str, str]:
     """``ignore``: fields in which copies may differ."""
     made = journal.with_suffix(".yaml")
     made.write_text(f"policy: {{ignore: {json.dumps(ignore)}}}\n")
-    own = {"VECSIEVE_POLICY_WRITE_MODE": mode, "VECSIEVE_JOURNAL_PATH": str(journal)}
-    return {**own, "VECSIEVE_CONFIG": str(made)}
+    variables = {"VECSIEVE_POLICY_WRITE_MODE": mode, "VECSIEVE_JOURNAL_PATH": str(journal)}
+    return {**variables, "VECSIEVE_CONFIG": str(made)}

@@ -67,12 +67,12 @@ def _rest() -> Mapping[str, tuple[str, str, bytes, bytes, object | None]]:
     near = {"text": TEXT, "_additional": {"id": ID.replace("a", "b"), "distance": 1 - SCORE, "vector": long}}
     one = {"class": "Docs", "id": ID, "vector": long, "properties": {"text": TEXT}}
     batch = b"%s\n%s\n" % (_plain({"index": {"_id": "a"}}), _plain({"text": TEXT, "vec": long}))
-    found = {"_index": "docs", "_id": "b", "_score": (1 + SCORE) / 2, "_source": {"text": TEXT, "vec": long}}
+    neighbour = {"_index": "docs", "_id": "b", "_score": (1 + SCORE) / 2, "_source": {"text": TEXT, "vec": long}}
     search_engine = (
         "POST",
         "/docs/_bulk",
         batch,
-        _plain({"responses": [{**OF_SEARCH, "hits": {"hits": [found]}}]}),
+        _plain({"responses": [{**OF_SEARCH, "hits": {"hits": [neighbour]}}]}),
         OPENSEARCH,
     )
     return {
@@ -101,8 +101,8 @@ def _times(body: bytes, count: int) -> bytes:
     """A write over REST whose lists have their only element several times, or whose lines come several times."""
     if body.endswith(b"\n"):
         return body * count
-    found = json.loads(body)
-    return _plain({name: each * count if isinstance(each, list) else each for name, each in found.items()})
+    members = json.loads(body)
+    return _plain({name: value * count if isinstance(value, list) else value for name, value in members.items()})
 
 
 def _grpc(count: int) -> Mapping[str, tuple[str, Any, Any, object | None]]:
@@ -168,8 +168,8 @@ def samples(count: int = 1) -> tuple[Sample, ...]:
             message = write.SerializeToString()
             head = RequestHead(method="POST", path=path, message=message, host="docs.example")
             # Its reads go over REST.
-            said = rest[name][3] if backend.grpc.asks_over_rest else reply.SerializeToString()
-            made.append(_sample(f"{name} gRPC", backend.grpc.writes(), head, message, said, known))
+            reply_body = rest[name][3] if backend.grpc.asks_over_rest else reply.SerializeToString()
+            made.append(_sample(f"{name} gRPC", backend.grpc.writes(), head, message, reply_body, known))
     return tuple(made)
 
 

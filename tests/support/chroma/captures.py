@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from support.exchanges.captures import BESIDE, Captured
+from support.exchanges.captures import SHARED_FOLDER, Captured
 
 Fields = tuple[tuple[str, str], ...]
 
@@ -35,16 +35,16 @@ class Exchanged:
 
 def exchanges() -> list[Exchanged]:
     """In the order in which they were recorded; none where there are none."""
-    folder = Path(os.environ.get("VECSIEVE_CAPTURES", BESIDE)) / "chroma"
+    folder = Path(os.environ.get("VECSIEVE_CAPTURES", SHARED_FOLDER)) / "chroma"
     return [_read(file.stem, json.loads(file.read_bytes())) for file in sorted(folder.glob("*.json"))]
 
 
 def _read(label: str, document: dict[str, Any]) -> Exchanged:
-    asked, told = document["request"], document["response"]
+    sent, response = document["request"], document["response"]
     request = Captured(
-        label=label, method=asked["method"], target=asked["raw_path"], headers=_fields(asked), body=_body(asked)
+        label=label, method=sent["method"], target=sent["raw_path"], headers=_fields(sent), body=_body(sent)
     )
-    return Exchanged(request=request, status=told["status"], headers=_fields(told), answer=_body(told))
+    return Exchanged(request=request, status=response["status"], headers=_fields(response), answer=_body(response))
 
 
 def _body(part: dict[str, Any]) -> bytes:

@@ -51,8 +51,8 @@ class Server:
             column("metadatas", _metadata),
             column("distances", lambda record: record.distance),
         ]
-        told = json.dumps(sorted(set(include)) if self.is_old else include, separators=(",", ":"))
-        columns += [f'"data":null,"included":{told}'] if self.is_old else [f'"include":{told}']
+        listed = json.dumps(sorted(set(include)) if self.is_old else include, separators=(",", ":"))
+        columns += [f'"data":null,"included":{listed}'] if self.is_old else [f'"include":{listed}']
         return ("{" + ",".join(columns) + "}").encode(errors="surrogatepass")
 
 

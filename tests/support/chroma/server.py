@@ -128,6 +128,6 @@ async def connected_async(url: str) -> Any:
 def plain(result: Any) -> dict[str, Any]:
     """What a query or a get came to, as plain data: arrays as lists, so that results can be compared."""
     return {
-        name: [np.asarray(each).tolist() for each in value] if name == "embeddings" and value is not None else value
+        name: [np.asarray(vector).tolist() for vector in value] if name == "embeddings" and value is not None else value
         for name, value in result.items()
     }

@@ -30,7 +30,7 @@ def _series(name: str, values: str, where: str = A, **labels: str) -> dict[str, 
     return {f"{name}{{{inside}}}": values}
 
 
-def _own_errors(per_minute: int, kind: str = "internal") -> dict[str, str]:
+def _errors(per_minute: int, kind: str = "internal") -> dict[str, str]:
     return REQUESTS | _series("vecsieve_local_errors_total", f"0+{per_minute}x600", kind=kind)
 
 
@@ -45,18 +45,18 @@ def _fail_open(plain: int, *, of: int, bypassed: int = 0) -> dict[str, str]:
 
 def _histogram(name: str, below: Mapping[str, int], **labels: str) -> dict[str, str]:
     """``below``: bound -> observations a minute up to it; the last bound is +Inf."""
-    found: dict[str, str] = {}
+    series: dict[str, str] = {}
     for bound, rate in below.items():
-        found |= _series(f"{name}_bucket", f"0+{rate}x60", le=bound, **labels)
-    return found | _series(f"{name}_count", f"0+{below['+Inf']}x60", **labels)
+        series |= _series(f"{name}_bucket", f"0+{rate}x60", le=bound, **labels)
+    return series | _series(f"{name}_count", f"0+{below['+Inf']}x60", **labels)
 
 
 def _added(fast: int) -> dict[str, str]:
     return _histogram("vecsieve_added_latency_seconds", {"0.025": fast, "0.05": 100, "+Inf": 100}, operation="query")
 
 
-def _memory(held: int, limit: int) -> dict[str, str]:
-    return _series("process_resident_memory_bytes", f"{held}x10") | _series(
+def _memory(resident: int, limit: int) -> dict[str, str]:
+    return _series("process_resident_memory_bytes", f"{resident}x10") | _series(
         "vecsieve_memory_limit_bytes", f"{limit}x10"
     )
 
@@ -93,15 +93,15 @@ STORIES = (
     ),
     Story("VecSieveDown", "a target that never was one of ours is down", False, 9, _NEVER_SEEN),
     Story("VecSieveDown", "one scrape was missed", False, 9, BUILT | _series("up", "1x4 0 1x10")),
-    Story("VecSieveErrorBudgetBurnFast", "one request in a hundred fails", True, 30, _own_errors(60)),
-    Story("VecSieveErrorBudgetBurnFast", "six in a thousand are too slow a burn", False, 30, _own_errors(36)),
-    Story("VecSieveErrorBudgetBurnFast", "the database is away", False, 30, _own_errors(6000, "no_upstream")),
-    Story("VecSieveErrorBudgetBurnSlow", "four in a thousand fail for an hour", True, 60, _own_errors(24)),
-    Story("VecSieveErrorBudgetBurnSlow", "two in a thousand fail", False, 60, _own_errors(12, "shed")),
-    Story("VecSieveDatabaseUnreachable", "a tenth finds no database", True, 10, _own_errors(600, "no_upstream")),
-    Story("VecSieveDatabaseUnreachable", "three in a hundred find none", False, 10, _own_errors(180, "no_upstream")),
-    Story("VecSieveRequestsRefused", "a scanner asks every five seconds", True, 40, _own_errors(12, "bad_request")),
-    Story("VecSieveRequestsRefused", "somebody mistypes now and then", False, 40, _own_errors(3, "bad_request")),
+    Story("VecSieveErrorBudgetBurnFast", "one request in a hundred fails", True, 30, _errors(60)),
+    Story("VecSieveErrorBudgetBurnFast", "six in a thousand are too slow a burn", False, 30, _errors(36)),
+    Story("VecSieveErrorBudgetBurnFast", "the database is away", False, 30, _errors(6000, "no_upstream")),
+    Story("VecSieveErrorBudgetBurnSlow", "four in a thousand fail for an hour", True, 60, _errors(24)),
+    Story("VecSieveErrorBudgetBurnSlow", "two in a thousand fail", False, 60, _errors(12, "shed")),
+    Story("VecSieveDatabaseUnreachable", "a tenth finds no database", True, 10, _errors(600, "no_upstream")),
+    Story("VecSieveDatabaseUnreachable", "three in a hundred find none", False, 10, _errors(180, "no_upstream")),
+    Story("VecSieveRequestsRefused", "a scanner asks every five seconds", True, 40, _errors(12, "bad_request")),
+    Story("VecSieveRequestsRefused", "somebody mistypes now and then", False, 40, _errors(3, "bad_request")),
     Story("VecSieveFailOpenHigh", "a tenth is answered plainly", True, 20, _fail_open(600, of=6000)),
     Story("VecSieveFailOpenHigh", "three in a hundred are", False, 20, _fail_open(180, of=6000)),
     Story("VecSieveFailOpenHigh", "all pass through on purpose", False, 20, _fail_open(0, of=0, bypassed=6000)),

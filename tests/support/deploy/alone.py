@@ -35,26 +35,31 @@ def _plain(name: str) -> str:
 
 def installed_by(extras: Iterable[str]) -> set[str]:
     """The distributions that `pip install '.[extras]'` brings, as far as they are here."""
-    found: set[str] = set()
+    names: set[str] = set()
     todo = [("vecsieve", frozenset(extras))]
     while todo:
-        name, wanted = todo.pop()
+        name, chosen_extras = todo.pop()
         try:
-            requirements = _of_the_project(wanted) if name == "vecsieve" else metadata.requires(name) or []
+            requirements = _of_the_project(chosen_extras) if name == "vecsieve" else metadata.requires(name) or []
         except metadata.PackageNotFoundError:
             continue
-        found.add(_plain(name))
-        for each in map(Requirement, requirements):
-            chosen = each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in (*wanted, ""))
-            if chosen and (_plain(each.name) not in found or each.extras):
-                todo.append((each.name, frozenset(each.extras)))
-    return found
+        names.add(_plain(name))
+        for requirement in map(Requirement, requirements):
+            chosen = requirement.marker is None or any(
+                requirement.marker.evaluate({"extra": extra}) for extra in (*chosen_extras, "")
+            )
+            if chosen and (_plain(requirement.name) not in names or requirement.extras):
+                todo.append((requirement.name, frozenset(requirement.extras)))
+    return names
 
 
 def _of_the_project(extras: Iterable[str]) -> list[str]:
     """As pyproject.toml has them now: an editable installation may be older."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [*project["dependencies"], *(each for extra in extras for each in project["optional-dependencies"][extra])]
+    return [
+        *project["dependencies"],
+        *(requirement for extra in extras for requirement in project["optional-dependencies"][extra]),
+    ]
 
 
 def with_extras_alone(
@@ -63,7 +68,9 @@ def with_extras_alone(
     """Run `vecsieve <arguments>` in ``folder``."""
     here = installed_by(extras)
     hidden = [
-        name for name, by in metadata.packages_distributions().items() if not {_plain(each) for each in by} & here
+        name
+        for name, by in metadata.packages_distributions().items()
+        if not {_plain(distribution) for distribution in by} & here
     ]
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
     program = [sys.executable, "-c", PROGRAM, ",".join(hidden), *arguments]

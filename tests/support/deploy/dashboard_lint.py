@@ -102,7 +102,7 @@ def _panel_faults(board: Json) -> Iterator[str]:
 def _target_faults(board: Json) -> Iterator[str]:
     for title, expression in queries(board):
         ranges = re.findall(r"\[([^\]]*)\]", expression)
-        if any(each != "$__rate_interval" for each in ranges):
+        if any(interval != "$__rate_interval" for interval in ranges):
             yield f"target-rate-interval-rule: {title}"
         for name, matchers in selectors(expression):
             for label in ("job", "instance"):
@@ -117,7 +117,7 @@ def _counts(name: str) -> bool:
 
 
 def _is_under_a_rate(expression: str, name: str) -> bool:
-    starts = [found.start() for found in re.finditer(re.escape(name) + r"\b", expression)]
+    starts = [match.start() for match in re.finditer(re.escape(name) + r"\b", expression)]
     return all(RATES.search(expression[max(0, start - 12) : start]) for start in starts)
 
 

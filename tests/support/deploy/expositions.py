@@ -26,15 +26,15 @@ class Exposed:
         return sum(1 for line in self.text.splitlines() if line and not line.startswith("#"))
 
     def value(self, name: str, labels: Mapping[str, str] | None = None) -> float | None:
-        wanted = dict(labels or {})
-        found = [
+        expected = dict(labels or {})
+        values = [
             sample.value
             for family in self.families
             for sample in family.samples
-            if sample.name == name and sample.labels == wanted
+            if sample.name == name and sample.labels == expected
         ]
-        assert len(found) <= 1, f"{name}{wanted} is exposed {len(found)} times"
-        return found[0] if found else None
+        assert len(values) <= 1, f"{name}{expected} is exposed {len(values)} times"
+        return values[0] if values else None
 
     def total(self, name: str) -> float:
         return sum(sample.value for family in self.families for sample in family.samples if sample.name == name)
@@ -55,29 +55,29 @@ def exposed(scrape: bytes) -> Exposed:
 
 def faults(scrape: bytes) -> list[str]:
     """What `promtool check metrics` finds fault with, for where it is not installed."""
-    found: list[str] = []
+    wrong: list[str] = []
     lines = scrape.decode("utf-8").splitlines()
     helped = {line.split(" ", 3)[2] for line in lines if line.startswith("# HELP ") and len(line.split(" ", 3)) == 4}
     types = {parts[2]: parts[3] for parts in (line.split(" ") for line in lines if line.startswith("# TYPE "))}
     for name, kind in types.items():
         if name not in helped:
-            found.append(f"{name}: no help")
+            wrong.append(f"{name}: no help")
         if (kind == "counter") != name.endswith("_total"):
-            found.append(f"{name}: a {kind} by this name")
+            wrong.append(f"{name}: a {kind} by this name")
         if name.endswith(("_count", "_sum", "_bucket", *ABBREVIATED)):
-            found.append(f"{name}: ends like something else")
+            wrong.append(f"{name}: ends like something else")
     named = {line.split("{", 1)[0].split(" ", 1)[0] for line in lines if line and not line.startswith("#")}
     suffixes = ("_bucket", "_sum", "_count")
     for name in sorted(named):
         bare = next((name.removesuffix(suffix) for suffix in suffixes if name.removesuffix(suffix) in types), name)
         if bare not in types:
-            found.append(f"{name}: no type")
+            wrong.append(f"{name}: no type")
         if name.endswith("_created"):
-            found.append(f"{name}: a creation time")
-    return found
+            wrong.append(f"{name}: a creation time")
+    return wrong
 
 
 def value(registry: CollectorRegistry, name: str, **labels: str) -> float:
     """One sample of a registry, by its name without the prefix; 0 where there is none."""
-    found = registry.get_sample_value(PREFIX + name, labels)
-    return 0.0 if found is None else found
+    sample = registry.get_sample_value(PREFIX + name, labels)
+    return 0.0 if sample is None else sample

@@ -34,7 +34,7 @@ def build(folder: Path) -> list[Object]:
         raise ValueError(f"{where}: wanted {KUSTOMIZATION}; saw {kind}")
     resources, generators, patches = (tree.pop(name, []) for name in ("resources", "configMapGenerator", "patches"))
     _nothing_else(tree, where)
-    objects = [each for name in resources for each in _resource(folder / name)]
+    objects = [resource for name in resources for resource in _resource(folder / name)]
     objects += [_config_map(folder, generator) for generator in generators]
     for patch in patches:
         objects = _patched(objects, folder, patch, where)
@@ -83,16 +83,16 @@ def _patched(objects: list[Object], folder: Path, patch: Object, where: str) -> 
     _nothing_else(given, where)
     if set(target) != {"kind"}:
         raise ValueError(f"{where}: wanted a target of a kind alone; saw {target}")
-    hit = [each for each in objects if each["kind"] == target["kind"]]
+    hit = [resource for resource in objects if resource["kind"] == target["kind"]]
     if not hit:
         raise ValueError(f"{where}: nothing of kind {target['kind']} to patch")
     # The target decides what is patched; the name inside the patch is only there because an object must have one.
     change = {**change, "metadata": {key: value for key, value in change["metadata"].items() if key != "name"}}
-    return [merged(each, change) if each in hit else each for each in objects]
+    return [merged(resource, change) if resource in hit else resource for resource in objects]
 
 
 def _read(path: Path) -> list[Object]:
-    return [each for each in yaml.safe_load_all(path.read_text(encoding="utf-8")) if each is not None]
+    return [document for document in yaml.safe_load_all(path.read_text(encoding="utf-8")) if document is not None]
 
 
 def _nothing_else(left: Object, where: str) -> None:

@@ -14,8 +14,8 @@ MADE: dict[str, list[Object]] = {name: build(KUBERNETES / "overlays" / name) for
 
 
 def only(overlay: str, kind: str) -> Object:
-    (found,) = [each for each in MADE[overlay] if each["kind"] == kind]
-    return found
+    (resource,) = [made for made in MADE[overlay] if made["kind"] == kind]
+    return resource
 
 
 def pod(overlay: str) -> Object:
@@ -24,18 +24,18 @@ def pod(overlay: str) -> Object:
 
 
 def ours(overlay: str) -> Object:
-    (found,) = [
-        each
+    (match,) = [
+        entry
         for place in ("containers", "initContainers")
-        for each in pod(overlay).get(place, [])
-        if each["name"] == "vecsieve"
+        for entry in pod(overlay).get(place, [])
+        if entry["name"] == "vecsieve"
     ]
-    container: Object = found
+    container: Object = match
     return container
 
 
 def environment(overlay: str) -> dict[str, str]:
-    return {each["name"]: each["value"] for each in ours(overlay)["env"]}
+    return {variable["name"]: variable["value"] for variable in ours(overlay)["env"]}
 
 
 def settings_of(overlay: str, tmp_path: Path, *, instead: str | None = None) -> Settings:

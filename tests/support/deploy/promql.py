@@ -23,20 +23,20 @@ _WORDS = frozenset({"by", "without", "on", "ignoring", "and", "or", "unless", "b
 def selectors(expression: str) -> Iterator[tuple[str, str]]:
     """Every metric with the text of its matchers; functions, keywords, groupings and durations are none."""
     bare = _GROUPING.sub(" ", expression)
-    strings = _STRING.sub(lambda found: '"' + "x" * (len(found[0]) - 2) + '"', bare)
-    for found in _SELECTOR.finditer(strings):
-        after = strings[found.end(1) :].lstrip()
-        is_inside = strings.rfind("{", 0, found.start()) > strings.rfind("}", 0, found.start())
-        is_duration = strings.rfind("[", 0, found.start()) > strings.rfind("]", 0, found.start())
-        is_number = found.start() > 0 and strings[found.start() - 1].isdigit()
-        if is_inside or is_duration or is_number or after.startswith("(") or found[1].lower() in _WORDS:
+    strings = _STRING.sub(lambda match: '"' + "x" * (len(match[0]) - 2) + '"', bare)
+    for match in _SELECTOR.finditer(strings):
+        after = strings[match.end(1) :].lstrip()
+        is_inside = strings.rfind("{", 0, match.start()) > strings.rfind("}", 0, match.start())
+        is_duration = strings.rfind("[", 0, match.start()) > strings.rfind("]", 0, match.start())
+        is_number = match.start() > 0 and strings[match.start() - 1].isdigit()
+        if is_inside or is_duration or is_number or after.startswith("(") or match[1].lower() in _WORDS:
             continue
-        yield found[1], "" if found[2] is None else bare[found.start(2) : found.end(2)]
+        yield match[1], "" if match[2] is None else bare[match.start(2) : match.end(2)]
 
 
 def grouped_labels(expression: str) -> set[str]:
     """The labels that aggregations and matchings name."""
-    return {name.strip() for found in _GROUPING.finditer(expression) for name in found[1].split(",") if name.strip()}
+    return {name.strip() for match in _GROUPING.finditer(expression) for name in match[1].split(",") if name.strip()}
 
 
 def unknown(expression: str, recorded: frozenset[str] = frozenset()) -> list[str]:
@@ -51,17 +51,15 @@ def _faults(name: str, matchers: str, recorded: frozenset[str]) -> list[str]:
     if spec is None:
         return [f"{name}: not declared"]
     labels = {label.name: label.values for label in spec.labels}
-    found: list[str] = []
+    wrong: list[str] = []
     for label, operator, value in _MATCHER.findall(matchers):
         if label in TARGET_LABELS or (label == "le" and isinstance(spec, HistogramSpec)) or value.startswith("$"):
             continue
-        wanted = value.split("|") if operator in {"=~", "!~"} else [value]
+        values = value.split("|") if operator in {"=~", "!~"} else [value]
         if label not in labels:
-            found.append(f"{name}: has no label {label}")
-        found += [
-            f"{name}: {label} is never {each}" for each in wanted if labels.get(label) and each not in labels[label]
-        ]
-    return found
+            wrong.append(f"{name}: has no label {label}")
+        wrong += [f"{name}: {label} is never {one}" for one in values if labels.get(label) and one not in labels[label]]
+    return wrong
 
 
 def spec_of(name: str) -> AnySpec | None:

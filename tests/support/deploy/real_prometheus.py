@@ -34,14 +34,14 @@ class Prometheus:
         answer = exchange(self.url, "GET", f"/api/v1/query?query={quote(expression, safe='')}")
         loaded = json.loads(answer.body)
         assert loaded["status"] == "success", f"{expression}: {loaded}"
-        return [(found["metric"], float(found["value"][1])) for found in loaded["data"]["result"]]
+        return [(series["metric"], float(series["value"][1])) for series in loaded["data"]["result"]]
 
     def traces(self, metric: str) -> set[str]:
         """The traces that a histogram's buckets lead to."""
         query = f"/api/v1/query_exemplars?query={metric}_bucket&start={time.time() - 60}&end={time.time()}"
         loaded = json.loads(exchange(self.url, "GET", query).body)
         assert loaded["status"] == "success", loaded
-        return {each["labels"]["trace_id"] for series in loaded["data"] for each in series["exemplars"]}
+        return {exemplar["labels"]["trace_id"] for series in loaded["data"] for exemplar in series["exemplars"]}
 
     def firing(self) -> set[str]:
         """The alerts that fire now."""

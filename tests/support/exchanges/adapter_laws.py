@@ -84,8 +84,8 @@ def fetched(adapter: Adapter, talk: Conversation, needs: Needs, *, factor: int =
 
 
 def size(search: Search, factor: int) -> int:
-    wanted = factor * (search.top_k + search.offset)
-    return wanted if search.most is None else max(search.top_k, min(wanted, search.most))
+    candidates = factor * (search.top_k + search.offset)
+    return candidates if search.most is None else max(search.top_k, min(candidates, search.most))
 
 
 def damaged(data: st.DataObject, body: bytes, noise: bytes) -> bytes:

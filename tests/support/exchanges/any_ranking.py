@@ -84,36 +84,36 @@ class Ranking:
 
     def check(
         self,
-        found: list[bytes],
+        page: list[bytes],
         item: dict[str, Any],
         collection: Collection,
         *,
-        own: list[bytes],
+        plain: list[bytes],
         report: dict[str, float],
         is_batch: bool,
     ) -> None:
-        """The laws of one list. ``own``: the direct answer's."""
-        self._is_part(found, own, item.get("offset"), is_shuffled=collection.shuffles)
+        """The laws of one list. ``plain``: the direct answer's."""
+        self._is_part(page, plain, item.get("offset"), is_shuffled=collection.shuffles)
         if report.get("clusters") == report.get("pool"):
-            runs = [[self.runs[self.read(point).id] for point in points] for points in (found, own)]
+            runs = [[self.runs[self.read(point).id] for point in points] for points in (page, plain)]
             assert runs[0] == runs[1]
         elif not is_batch and not item.get("offset"):
-            self._is_distinct(found, item, collection, pool=int(report["pool"]))
+            self._is_distinct(page, item, collection, pool=int(report["pool"]))
 
-    def _is_part(self, found: list[bytes], own: list[bytes], offset: int | None, *, is_shuffled: bool) -> None:
-        ids = [self.read(point).id for point in found]
+    def _is_part(self, page: list[bytes], plain: list[bytes], offset: int | None, *, is_shuffled: bool) -> None:
+        ids = [self.read(point).id for point in page]
         assert len(set(ids)) == len(ids), "nobody twice"
-        for identifier, point in zip(ids, found, strict=True):
+        for identifier, point in zip(ids, page, strict=True):
             there = self.texts[identifier]
             assert point == there or (is_shuffled and self.read(point).value == self.read(there).value), (
                 "upstream's own bytes"
             )
         order = [self.runs[identifier] for identifier in ids]
         assert order == sorted(order), "in upstream's order"
-        if own and not offset:
+        if plain and not offset:
             assert order[0] == 0, "the first is upstream's first"
 
-    def _is_distinct(self, found: list[bytes], item: dict[str, Any], collection: Collection, *, pool: int) -> None:
+    def _is_distinct(self, page: list[bytes], item: dict[str, Any], collection: Collection, *, pool: int) -> None:
         """Copies come only when there is nobody else left in the pool. Judged where random vectors are never near."""
         dense = item.get("query", item.get("vector"))
         if isinstance(dense, dict) and "nearest" in dense:
@@ -124,4 +124,4 @@ class Ranking:
         family = {point["id"]: json.dumps(point["vector"]) for point in collection.points}
         there = {family[identifier] for identifier in list(self.runs)[:pool]}
         event("distinct")
-        assert len({family[self.read(point).id] for point in found}) == min(len(found), len(there))
+        assert len({family[self.read(point).id] for point in page}) == min(len(page), len(there))

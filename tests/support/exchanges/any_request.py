@@ -47,8 +47,8 @@ class Request:
         result = msgspec.json.decode(body, type=_Envelope).result
         lists = msgspec.json.decode(result, type=list[msgspec.Raw]) if self.is_batch else [result]
         if self.operation == "query":
-            lists = [msgspec.json.decode(each, type=_Points).points for each in lists]
-        return [[bytes(point) for point in msgspec.json.decode(each, type=list[msgspec.Raw])] for each in lists]
+            lists = [msgspec.json.decode(listed, type=_Points).points for listed in lists]
+        return [[bytes(point) for point in msgspec.json.decode(listed, type=list[msgspec.Raw])] for listed in lists]
 
 
 class _Envelope(msgspec.Struct):
@@ -201,8 +201,8 @@ def _prefetch(collection: Collection, rng: np.random.Generator, number: int) -> 
     return {"query": vector, "limit": int(rng.integers(1, SPARSE_WIDTH)), **({"using": name} if name else {})}
 
 
-def missing(own: list[list[bytes]], found: list[list[bytes]]) -> int:
+def missing(plain: list[list[bytes]], through: list[list[bytes]]) -> int:
     """How many results fewer than a direct call's; none of the lists has more."""
-    fewer = [len(one) - len(other) for one, other in zip(own, found, strict=True)]
+    fewer = [len(one) - len(other) for one, other in zip(plain, through, strict=True)]
     assert min(fewer, default=0) >= 0
     return sum(fewer)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-BESIDE = Path(__file__).resolve().parents[4] / "shared" / "captures"
+SHARED_FOLDER = Path(__file__).resolve().parents[4] / "shared" / "captures"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +51,9 @@ class Captured:
 
 def recordings(backend: str) -> dict[str, list[Captured]]:
     """Recording -> its requests; empty where there are none."""
-    folder = Path(os.environ.get("VECSIEVE_CAPTURES", BESIDE)) / backend
-    found = {file.stem: _read(json.loads(file.read_bytes())) for file in sorted(folder.glob("*.json"))}
-    return {name: requests for name, requests in found.items() if requests}
+    folder = Path(os.environ.get("VECSIEVE_CAPTURES", SHARED_FOLDER)) / backend
+    requests_by_name = {file.stem: _read(json.loads(file.read_bytes())) for file in sorted(folder.glob("*.json"))}
+    return {name: requests for name, requests in requests_by_name.items() if requests}
 
 
 def captured(backend: str) -> list[Captured]:

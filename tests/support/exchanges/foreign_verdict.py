@@ -43,11 +43,11 @@ class Seen:
     metadata: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...]
 
 
-def observed(told: Description) -> dict[str, Seen]:
+def observed(calls: Description) -> dict[str, Seen]:
     """Name -> outcome. Raises ValueError where a program gives two calls one name."""
-    seen = {call["name"]: _seen(call) for call in told}
-    if len(seen) != len(told):
-        raise ValueError(f"{len(told)} calls, {len(seen)} names")
+    seen = {call["name"]: _seen(call) for call in calls}
+    if len(seen) != len(calls):
+        raise ValueError(f"{len(calls)} calls, {len(seen)} names")
     return seen
 
 
@@ -121,15 +121,15 @@ def _results(reply: bytes, span: tuple[int, int]) -> Iterable[Field]:
 
 
 def _faults(name: str, plain: Mapping[str, Seen], made: Seen) -> Iterator[str]:
-    asked = plain[name]
-    if (made.path, made.code) != (asked.path, asked.code) or made.code:
-        yield f"directly {asked.code} {asked.details!r}, through the proxy {made.code} {made.details!r}"
+    direct = plain[name]
+    if (made.path, made.code) != (direct.path, direct.code) or made.code:
+        yield f"directly {direct.code} {direct.details!r}, through the proxy {made.code} {made.details!r}"
         return
-    page_before, page_after = pages(asked.path, asked.reply), pages(made.path, made.reply)
+    page_before, page_after = pages(direct.path, direct.reply), pages(made.path, made.reply)
     if len(page_before) != len(page_after):
         yield f"{len(page_after)} items, not {len(page_before)}"
         return
-    everything = pages(asked.path, plain.get(name + ALL, asked).reply)
+    everything = pages(direct.path, plain.get(name + ALL, direct).reply)
     for before, after, ranking in zip(page_before, page_after, everything, strict=True):
         yield from _page(before, after, ranking, has_offset=name.endswith(".offset"), is_whole=name + ALL in plain)
 
@@ -151,4 +151,4 @@ def _page(before: Page, after: Page, everything: Page, *, has_offset: bool, is_w
     if sorted(ids, key=lambda number: ranks.get(number, -1)) != ids or not ranks.keys() >= set(ids):
         yield f"not upstream's results in upstream's order: {ids}"
     whole = dict(everything)
-    yield from (f"{number} is not told as upstream tells it" for number, told in after if whole.get(number) != told)
+    yield from (f"{number} is not told as upstream tells it" for number, result in after if whole.get(number) != result)

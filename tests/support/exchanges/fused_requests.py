@@ -119,12 +119,12 @@ def without_page(body: Json) -> Json:
     return {name: value for name, value in body.items() if name != "offset"} | {"limit": EVERYTHING}
 
 
-def is_one_order(found: list[tuple[Any, float]], own: list[tuple[Any, float]], everything: dict[Any, float]) -> bool:
+def is_one_order(ranked: list[tuple[Any, float]], plain: list[tuple[Any, float]], everything: dict[Any, float]) -> bool:
     """Whether an answer could have been the database's, which draws the order of equal scores anew at each call: the same scores in the
     same places, each of a point that has it. Pairs of id and score; ``everything``: of all that the request ranks.
     """
     return (
-        [score for _, score in found] == [score for _, score in own]
-        and all(everything[identity] == score for identity, score in found)
-        and len({identity for identity, _ in found}) == len(found)
+        [score for _, score in ranked] == [score for _, score in plain]
+        and all(everything[identity] == score for identity, score in ranked)
+        and len({identity for identity, _ in ranked}) == len(ranked)
     )

@@ -74,8 +74,8 @@ def bodies(members: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
     for name in (*members, "unknown"):
         for what, made in VALUES.items():
             value = made()
-            said = {**members, name: value}
-            inside = b",".join(b'"%s":%s' % (key.encode(), value) for key, value in said.items())
+            changed = {**members, name: value}
+            inside = b",".join(b'"%s":%s' % (key.encode(), value) for key, value in changed.items())
             yield f"{what} as {name}", b"{" + inside + b"}"
 
 
@@ -83,17 +83,17 @@ def messages(known: Mapping[int, bytes], *, most: int = MOST) -> Iterator[tuple[
     """Messages in which one field, or an unknown one, is made of very many small ones. ``known``: field -> its wire bytes."""
     tiny = most // 2 - 4096
     for number in (*known, 99):
-        beside = b"".join(value for field, value in known.items() if field != number)
-        yield f"empty fields {number}", beside + length_field(number, b"") * (tiny // len(encoded(number << 3)))
-        yield f"numbers {number}", beside + number_field(number, 1) * (tiny // len(encoded(number << 3)))
+        others = b"".join(value for field, value in known.items() if field != number)
+        yield f"empty fields {number}", others + length_field(number, b"") * (tiny // len(encoded(number << 3)))
+        yield f"numbers {number}", others + number_field(number, 1) * (tiny // len(encoded(number << 3)))
         for inner in (1, 2, 3, 4, 7, 8):
             small = length_field(inner, b"") * tiny
-            yield f"empty fields {inner} in {number}", beside + length_field(number, small)
-            yield f"numbers {inner} in {number}", beside + length_field(number, number_field(inner, 1) * tiny)
+            yield f"empty fields {inner} in {number}", others + length_field(number, small)
+            yield f"numbers {inner} in {number}", others + length_field(number, number_field(inner, 1) * tiny)
             deep = length_field(1, length_field(inner, b"") * (tiny - 64))
-            yield f"empty fields {inner} in 1 in {number}", beside + length_field(number, deep)
-        yield f"one in another {number}", beside + _deep(number, most)
-        yield f"groups {number}", beside + encoded(number << 3 | 3) * tiny
+            yield f"empty fields {inner} in 1 in {number}", others + length_field(number, deep)
+        yield f"one in another {number}", others + _deep(number, most)
+        yield f"groups {number}", others + encoded(number << 3 | 3) * tiny
 
 
 def _deep(number: int, most: int) -> bytes:

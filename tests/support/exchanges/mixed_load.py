@@ -42,10 +42,10 @@ def _with_texts(received: Received) -> bytes:
     answer = honest(received)
     if b"with_payload" not in received.content:
         return answer
-    found = json.loads(answer.split(b"\r\n\r\n", 1)[1])
-    for point in found["result"]["points"]:
+    content = json.loads(answer.split(b"\r\n\r\n", 1)[1])
+    for point in content["result"]["points"]:
         point["payload"] = {"text": TEXTS[COPIES[point["id"]]]}
-    return reply(json.dumps(found, separators=(",", ":")).encode(), headers=[JSON])
+    return reply(json.dumps(content, separators=(",", ":")).encode(), headers=[JSON])
 
 
 @dataclass
@@ -75,8 +75,8 @@ class Hurt:
 
     async def load(self, port: int) -> None:
         """Ask until cancelled, one request after another."""
-        for asked in cycle(ROUND):
-            answer = await raw_exchange(port, asked)
+        for request_bytes in cycle(ROUND):
+            answer = await raw_exchange(port, request_bytes)
             status = int(answer.split(b" ", 2)[1]) if answer else 0
             self.statuses[status] = self.statuses.get(status, 0) + 1
             await asyncio.sleep(PAUSE_SECONDS)

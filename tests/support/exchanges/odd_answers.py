@@ -16,9 +16,9 @@ def remade(change: Callable[[list[Row]], list[Row]]) -> Callable[[Received], byt
     """The honest ranking, changed."""
 
     def answer(received: Received) -> bytes:
-        said = json.loads(honest(received).split(b"\r\n\r\n", 1)[1])
-        said["result"]["points"] = change(said["result"]["points"])
-        return reply(json.dumps(said, separators=(",", ":")).encode(), headers=[JSON])
+        content = json.loads(honest(received).split(b"\r\n\r\n", 1)[1])
+        content["result"]["points"] = change(content["result"]["points"])
+        return reply(json.dumps(content, separators=(",", ":")).encode(), headers=[JSON])
 
     return answer
 

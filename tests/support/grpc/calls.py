@@ -71,16 +71,16 @@ async def ask_on(
 
     given = messages[0] if shape.startswith("unary_") else questions()
     call = getattr(channel, shape)(method)(given, timeout=timeout, metadata=metadata, compression=compression)
-    found: list[bytes] = []
+    messages_read: list[bytes] = []
     try:
         if shape.endswith("_stream"):
-            found += [message async for message in call]
+            messages_read += [message async for message in call]
         else:
-            found.append(await call)
+            messages_read.append(await call)
     except grpc.aio.AioRpcError:
         pass  # the call says the same, and says it for answers too
     return Seen(
-        tuple(found),
+        tuple(messages_read),
         await call.code(),
         await call.details(),
         by_key(await call.initial_metadata()),
@@ -97,18 +97,18 @@ def _ask_blocking(address: str, shape: str, messages: Sequence[bytes], metadata:
     with grpc.insecure_channel(address, options=[*UNLIMITED, ("grpc.use_local_subchannel_pool", 1)]) as channel:
         ask_with = getattr(channel, shape)("/test.Service/method")
         given = messages[0] if shape.startswith("unary_") else iter(messages)
-        found: list[bytes] = []
+        messages_read: list[bytes] = []
         try:
             if shape.endswith("_stream"):
                 call = ask_with(given, timeout=20, metadata=metadata)
-                found += list(call)
+                messages_read += list(call)
             else:
                 answer, call = ask_with.with_call(given, timeout=20, metadata=metadata)
-                found.append(answer)
+                messages_read.append(answer)
         except grpc.RpcError as error:
             call = error
         return Seen(
-            tuple(found),
+            tuple(messages_read),
             call.code(),
             call.details() or "",
             by_key(call.initial_metadata()),

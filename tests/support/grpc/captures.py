@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.exchanges.captures import BESIDE
+from support.exchanges.captures import SHARED_FOLDER
 
 _FRAME = 5  # bytes before a message: whether it is compressed, and its length
 
@@ -27,7 +27,7 @@ class CapturedCall:
 
 def captured_calls(backend: str) -> list[CapturedCall]:
     """The calls of every recording, in the order of the files and of the recording; none where there are none."""
-    folder = Path(os.environ.get("VECSIEVE_CAPTURES", BESIDE)) / backend
+    folder = Path(os.environ.get("VECSIEVE_CAPTURES", SHARED_FOLDER)) / backend
     documents = [json.loads(file.read_bytes()) for file in sorted(folder.glob("*.json"))]
     return [
         CapturedCall(

@@ -16,13 +16,13 @@ def frame(kind: int, flags: int, payload: bytes, stream: int = 1) -> bytes:
 
 
 def frames_of(wire: bytes) -> list[tuple[int, int, bytes]]:
-    found = []
+    frames = []
     while wire:
         length = int.from_bytes(wire[:3])
         assert len(wire) >= 9 + length, "a frame is cut"
-        found.append((wire[3], wire[4], wire[9 : 9 + length]))
+        frames.append((wire[3], wire[4], wire[9 : 9 + length]))
         wire = wire[9 + length :]
-    return found
+    return frames
 
 
 SIMPLE = st.builds(frame, st.sampled_from([DATA, SETTINGS, 0x6, 0x8]), st.just(0), st.binary(max_size=40))

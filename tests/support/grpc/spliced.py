@@ -104,8 +104,8 @@ def of_a_splice(case: Callable[..., Coroutine[None, None, None]]) -> Callable[..
         async with spliced() as both:
             await case(both, **arguments)
 
-    own = list(inspect.signature(case).parameters.values())[1:]
-    story.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]  # - what pytest reads
+    parameters = list(inspect.signature(case).parameters.values())[1:]
+    story.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # - what pytest reads
     return on_both_loops(story)
 
 
@@ -163,9 +163,9 @@ async def is_more(reader: asyncio.StreamReader) -> bool:
         return False
 
 
-async def owed(connections: SharedConnections, wanted: int) -> None:
+async def owed(connections: SharedConnections, count: int) -> None:
     async with asyncio.timeout(WAIT_SECONDS):
-        while connections.unsent != wanted:
+        while connections.unsent != count:
             await asyncio.sleep(0.005)
 
 

@@ -26,23 +26,27 @@ class Asker:
     ) -> None:
         self._channel.close()
 
-    def ask(self, said: Said, *, metadata: Pairs = ()) -> Seen:
+    def ask(self, spoken: Said, *, metadata: Pairs = ()) -> Seen:
         """One call, its reply without the time it took."""
-        seen = self.raw(said.method, said.message, metadata=metadata)
+        seen = self.raw(spoken.method, spoken.message, metadata=metadata)
         return Seen(
-            tuple(timeless(each) for each in seen.messages), seen.code, seen.details, seen.initial, seen.trailing
+            tuple(timeless(message) for message in seen.messages), seen.code, seen.details, seen.initial, seen.trailing
         )
 
     def raw(self, method: str, message: bytes, *, metadata: Pairs = ()) -> Seen:
         """One call as it is."""
-        asking: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(method)
-        found: tuple[bytes, ...] = ()
+        stub: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(method)
+        messages: tuple[bytes, ...] = ()
         call: Any
         try:
-            answer, call = asking.with_call(message, timeout=30, metadata=metadata)
-            found = (answer,)
+            answer, call = stub.with_call(message, timeout=30, metadata=metadata)
+            messages = (answer,)
         except grpc.RpcError as error:
             call = error  # the blocking client raises its calls
         return Seen(
-            found, call.code(), call.details() or "", by_key(call.initial_metadata()), by_key(call.trailing_metadata())
+            messages,
+            call.code(),
+            call.details() or "",
+            by_key(call.initial_metadata()),
+            by_key(call.trailing_metadata()),
         )

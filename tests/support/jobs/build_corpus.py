@@ -78,12 +78,12 @@ MINIMUM_WORDS = 10  # shorter ones ("Return self+value.") are no answer to anyth
 def module_docstrings(module_name: str) -> dict[str, str]:
     """Qualified name -> docstring, in order of definition; objects whose docstring is shorter than 10 words are left out."""
     module = importlib.import_module(module_name)
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, thing in _documented(module, module_name):
         text = inspect.getdoc(thing) or ""
         if len(text.split()) >= MINIMUM_WORDS:
-            found.setdefault(name, text)
-    return found
+            texts.setdefault(name, text)
+    return texts
 
 
 def _documented(module: ModuleType, module_name: str) -> Iterator[tuple[str, object]]:

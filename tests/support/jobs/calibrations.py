@@ -26,8 +26,8 @@ def calibration(
     payloads: Sequence[Mapping[str, object]] | None = None,
 ) -> Findings:
     """Forty families of ``copies`` members; those without payloads are calibrated once."""
-    found = _of_vectors(copies, noise) if payloads is None else calibrated(copies, noise, payloads)
-    return replace(found, collection=collection)
+    made = _of_vectors(copies, noise) if payloads is None else calibrated(copies, noise, payloads)
+    return replace(made, collection=collection)
 
 
 def calibrated(copies: int, noise: float = 0.004, payloads: Sequence[Mapping[str, object]] | None = None) -> Findings:

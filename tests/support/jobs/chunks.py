@@ -72,7 +72,7 @@ def wishes(draw: st.DrawFn, *, stable: bool = False) -> Wishes:
         mmr_lambda=None if stable else draw(st.none() | SHARES),
         representative=Strategy.RANK
         if stable
-        else draw(st.sampled_from([each for each in Strategy if each is not Strategy.CHAIN])),
+        else draw(st.sampled_from([strategy for strategy in Strategy if strategy is not Strategy.CHAIN])),
         compress=draw(st.booleans()),
         query=draw(TEXTS),
         query_vector=draw(VECTORS),
@@ -87,7 +87,7 @@ def of(*texts: str, scores: list[float] | None = None, vectors: Sequence[list[fl
 
 
 def kept(chunks: Chunks, wishes: Wishes = DEFAULT, **changed: object) -> list[int]:
-    return [each.number for each in outcome(chunks, wishes, **changed).kept]
+    return [chunk.number for chunk in outcome(chunks, wishes, **changed).kept]
 
 
 def outcome(chunks: Chunks, wishes: Wishes = DEFAULT, **changed: object) -> Optimized:

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-BESIDE = Path(__file__).resolve().parents[4] / "shared" / "data"
+SHARED_FOLDER = Path(__file__).resolve().parents[4] / "shared" / "data"
 
 
 def folder() -> Path | None:
     """The folder, or None."""
-    found = Path(os.environ.get("VECSIEVE_EVAL_DATA", BESIDE))
-    return found if any(found.glob("*/queries.jsonl")) else None
+    data = Path(os.environ.get("VECSIEVE_EVAL_DATA", SHARED_FOLDER))
+    return data if any(data.glob("*/queries.jsonl")) else None
 
 
 def cases() -> Path | None:
     """The file of cases beside the sets, or None."""
-    found = Path(os.environ.get("VECSIEVE_EVAL_DATA", BESIDE)) / "cases" / "cases.jsonl"
-    return found if found.is_file() else None
+    file = Path(os.environ.get("VECSIEVE_EVAL_DATA", SHARED_FOLDER)) / "cases" / "cases.jsonl"
+    return file if file.is_file() else None
 
 
 # Where the sets are known to be, REQUIRE_EVAL_DATA turns the skip into a failure: a check that silently skips is none.

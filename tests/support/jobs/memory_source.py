@@ -51,10 +51,10 @@ class MemorySource(Source):
 
 def points(vectors: Vectors, payloads: Sequence[Mapping[str, object]] | None = None) -> list[Point]:
     """One point a row, ids 0 …; without ``payloads`` each has its own text."""
-    held = payloads if payloads is not None else [{"text": f"text number {row}"} for row in range(len(vectors))]
+    stored = payloads if payloads is not None else [{"text": f"text number {row}"} for row in range(len(vectors))]
     return [
         Point(id=row, vector=vector, payload=payload)
-        for row, (vector, payload) in enumerate(zip(vectors, held, strict=True))
+        for row, (vector, payload) in enumerate(zip(vectors, stored, strict=True))
     ]
 
 

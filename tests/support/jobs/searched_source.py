@@ -54,14 +54,14 @@ def gathered_of(
         Point(id=place, vector=rows[place], payload={} if text is None else {"text": text})
         for place, text in enumerate(texts)
     ]
-    asked = np.array(range(len(texts)) if examined is None else examined, np.int32)
+    places = np.array(range(len(texts)) if examined is None else examined, np.int32)
     fields = FieldNames(text=("text",), source=("source",))
-    found = gathered_sample(SearchedSource(points), numbered(len(texts)), asked, fields, 1e-4, quiet)
+    sample = gathered_sample(SearchedSource(points), numbered(len(texts)), places, fields, 1e-4, quiet)
     if sources is None:
-        return found
+        return sample
     names = list(dict.fromkeys(name for name in sources if name is not None))
     numbers = np.array([NOWHERE if name is None else names.index(name) for name in sources], np.int32)
-    return replace(found, sources=numbers, source_names=names)
+    return replace(sample, sources=numbers, source_names=names)
 
 
 @contextmanager

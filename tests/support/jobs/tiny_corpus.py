@@ -20,9 +20,9 @@ def corpus_of(vectors: Sequence[Sequence[float]], *, texts: Sequence[str] | None
     """One chunk per vector, all of one title; vectors are scaled to length 1; the question asks for the first chunk."""
     rows = np.asarray(vectors, dtype=np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    told = texts if texts is not None else [f"chunk {chr(ord('a') + row)} of them all" for row in range(len(rows))]
+    given = texts if texts is not None else [f"chunk {chr(ord('a') + row)} of them all" for row in range(len(rows))]
     return Corpus(
-        chunks=tuple(chunk(text, document=f"module.name{row}") for row, text in enumerate(told)),
+        chunks=tuple(chunk(text, document=f"module.name{row}") for row, text in enumerate(given)),
         vectors=rows,
         questions=(Question(text="What?"),),
         question_vectors=rows[:1],

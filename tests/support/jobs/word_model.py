@@ -33,12 +33,12 @@ class _Model(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """The vector of a text."""
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        vector = vector_of(asked["text"])
-        self._answer({"text": asked["text"], "dims": len(vector), "vector": vector})
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        vector = vector_of(body["text"])
+        self._answer({"text": body["text"], "dims": len(vector), "vector": vector})
 
-    def _answer(self, said: dict[str, Any]) -> None:
-        body = json.dumps(said).encode()
+    def _answer(self, content: dict[str, Any]) -> None:
+        body = json.dumps(content).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

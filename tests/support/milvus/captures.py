@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.exchanges.captures import BESIDE
+from support.exchanges.captures import SHARED_FOLDER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Captured:
 
 def calls(server: str) -> list[Captured]:
     """The calls to ``milvus_2_3_5`` or ``milvus_lite`` in the order of the recording; none where there are none."""
-    folder = Path(os.environ.get("VECSIEVE_CAPTURES", BESIDE)) / server
+    folder = Path(os.environ.get("VECSIEVE_CAPTURES", SHARED_FOLDER)) / server
     documents = [json.loads(file.read_bytes()) for file in sorted(folder.glob("[0-9]*.json"))]
     return [
         Captured(
@@ -42,7 +42,7 @@ def calls(server: str) -> list[Captured]:
 
 def rest_calls() -> list[dict[str, Any]]:
     """Requests over REST to ``milvus_2_3_5`` with their answers."""
-    folder = Path(os.environ.get("VECSIEVE_CAPTURES", BESIDE)) / "milvus_2_3_5"
+    folder = Path(os.environ.get("VECSIEVE_CAPTURES", SHARED_FOLDER)) / "milvus_2_3_5"
     return [json.loads(file.read_bytes()) for file in sorted(folder.glob("rest_*.json"))]
 
 

@@ -93,32 +93,32 @@ def request(number: int) -> Asked:
     )
 
 
-def ask(url: str, name: str, asked: Asked, *, everything: bool = False, **metadata: Any) -> list[dict[str, Any]]:
+def ask(url: str, name: str, search: Asked, *, everything: bool = False, **metadata: Any) -> list[dict[str, Any]]:
     """The hits. ``everything``: all that the request ranks."""
     pymilvus = import_module("pymilvus")
     parts = [
         pymilvus.AnnSearchRequest(
             [vector], field, {"metric_type": METRICS[field]} if is_named else {}, limit=limit, expr=condition or None
         )
-        for field, vector, limit, condition, is_named in asked.parts
+        for field, vector, limit, condition, is_named in search.parts
     ]
     ranker = (
-        pymilvus.RRFRanker(asked.k)
-        if asked.weights is None
-        else pymilvus.WeightedRanker(*asked.weights, norm_score=asked.is_normed)
+        pymilvus.RRFRanker(search.k)
+        if search.weights is None
+        else pymilvus.WeightedRanker(*search.weights, norm_score=search.is_normed)
     )
-    page = {"limit": EVERYTHING} if everything else {"limit": asked.limit, "offset": asked.offset}
-    found = connected(url).hybrid_search(name, parts, ranker, output_fields=asked.fields, **page, **metadata)
-    return [dict(hit) for hit in found[0]]
+    page = {"limit": EVERYTHING} if everything else {"limit": search.limit, "offset": search.offset}
+    lists = connected(url).hybrid_search(name, parts, ranker, output_fields=search.fields, **page, **metadata)
+    return [dict(hit) for hit in lists[0]]
 
 
 def ask_over_rest(
-    url: str, name: str, asked: Asked, *, everything: bool = False, **headers: str
+    url: str, name: str, search: Asked, *, everything: bool = False, **headers: str
 ) -> list[dict[str, Any]]:
     """The same over REST, version 2."""
-    ranker: dict[str, Any] = {"strategy": "rrf", "params": {"k": asked.k}}
-    if asked.weights is not None:
-        ranker = {"strategy": "weighted", "params": {"weights": asked.weights, "norm_score": asked.is_normed}}
+    ranker: dict[str, Any] = {"strategy": "rrf", "params": {"k": search.k}}
+    if search.weights is not None:
+        ranker = {"strategy": "weighted", "params": {"weights": search.weights, "norm_score": search.is_normed}}
     body: dict[str, Any] = {
         "collectionName": name,
         "search": [
@@ -129,18 +129,18 @@ def ask_over_rest(
                 **({"filter": condition} if condition else {}),
                 **({"metricType": METRICS[field]} if is_named else {}),
             }
-            for field, vector, limit, condition, is_named in asked.parts
+            for field, vector, limit, condition, is_named in search.parts
         ],
         "rerank": ranker,
-        "limit": EVERYTHING if everything else asked.limit,
-        "outputFields": asked.fields,
+        "limit": EVERYTHING if everything else search.limit,
+        "outputFields": search.fields,
     }
-    if asked.offset and not everything:
-        body["offset"] = asked.offset
-    action = "advanced_search" if asked.k == 1 else "hybrid_search"
+    if search.offset and not everything:
+        body["offset"] = search.offset
+    action = "advanced_search" if search.k == 1 else "hybrid_search"
     answer = exchange(url, "POST", f"/v2/vectordb/entities/{action}", json.dumps(body).encode(), headers)
-    found = json.loads(answer.body)
+    content = json.loads(answer.body)
     assert answer.status == 200
-    assert found["code"] == 0, found
-    assert found.get("topks", [0]) == [len(found["data"])]
-    return [{"id": row["id"], "distance": row["distance"], "entity": row} for row in found["data"]]
+    assert content["code"] == 0, content
+    assert content.get("topks", [0]) == [len(content["data"])]
+    return [{"id": row["id"], "distance": row["distance"], "entity": row} for row in content["data"]]

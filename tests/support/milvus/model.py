@@ -96,11 +96,11 @@ class Server:
         raw: bytes = reply.SerializeToString() + self.tail
         return raw
 
-    def _show(self, data: Any, asked: list[str], rows: Sequence[Row]) -> None:
-        everything = "*" in asked or (self.lite and not asked)
+    def _show(self, data: Any, names_listed: list[str], rows: Sequence[Row]) -> None:
+        everything = "*" in names_listed or (self.lite and not names_listed)
         fixed = [*NUMBERS, *VECTORS]
-        names = fixed if everything else [name for name in fixed if name in asked]
-        keys = [name for name in asked if name not in (*fixed, "*")]
+        names = fixed if everything else [name for name in fixed if name in names_listed]
+        keys = [name for name in names_listed if name not in (*fixed, "*")]
         for name in names if rows or self.lite else ():
             if name in NUMBERS:
                 self._scalar(data.fields_data.add(field_name=name, type=NUMBERS[name][0]), name, rows)
@@ -108,11 +108,11 @@ class Server:
                 self._vector(data.fields_data.add(field_name=name, type=VECTORS[name]), name, rows)
         if (everything or keys or self.lite) and (rows or self.lite):
             column = data.fields_data.add(field_name="$meta", type=23, is_dynamic=True)
-            shown = [
+            visible = [
                 row.meta if everything else {key: row.meta[key] for key in keys if key in row.meta} for row in rows
             ]
             column.scalars.json_data.SetInParent()
-            column.scalars.json_data.data.extend(json.dumps(meta).encode() for meta in shown)
+            column.scalars.json_data.data.extend(json.dumps(meta).encode() for meta in visible)
         data.output_fields.extend([*names, *keys, *(["$meta"] if everything else [])])
 
     def _scalar(self, column: Any, name: str, rows: Sequence[Row]) -> None:

@@ -25,8 +25,8 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 def fields(path: str = "/qdrant.Points/Count") -> bytes:
     """The header block of a gRPC call, which may stand in any number of frames of one connection."""
-    said = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "db")]
-    encoded: bytes = Encoder().encode([*said, ("te", "trailers"), ("content-type", "application/grpc")])
+    headers = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "db")]
+    encoded: bytes = Encoder().encode([*headers, ("te", "trailers"), ("content-type", "application/grpc")])
     return encoded
 
 

@@ -25,8 +25,8 @@ class Names(AbstractResolver):
         if "fails" in host:
             raise OSError("no such name")
         return [
-            ResolveResult(hostname=host, host=each, port=port, family=socket.AF_INET, proto=0, flags=0)
-            for each in self.hosts
+            ResolveResult(hostname=host, host=address, port=port, family=socket.AF_INET, proto=0, flags=0)
+            for address in self.hosts
         ]
 
     async def close(self) -> None:

@@ -30,7 +30,10 @@ def on_both_loops(story: Callable[..., Coroutine[None, None, None]]) -> Callable
         run(loop, story(**arguments))
 
     loop = inspect.Parameter("loop", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in inspect.signature(story).parameters.values()]
-    test.__signature__ = inspect.Signature([loop, *own])  # type: ignore[attr-defined]  # - what pytest reads
+    parameters = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(story).parameters.values()
+    ]
+    test.__signature__ = inspect.Signature([loop, *parameters])  # type: ignore[attr-defined]  # - what pytest reads
     marked: Callable[..., None] = both_loops(test)
     return marked

@@ -14,9 +14,9 @@ LOWEST, COUNT = 20_000, 12_000
 
 def free_ports(count: int) -> tuple[int, ...]:
     """So many different free ports of loopback."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(_bound()) for _ in range(count)]
-        return tuple(each.getsockname()[1] for each in sockets)
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(_bound()) for _ in range(count)]
+        return tuple(bound.getsockname()[1] for bound in sockets)
 
 
 def _bound() -> socket.socket:

@@ -94,7 +94,7 @@ def cases(product: Product) -> list[Case]:
     is_open = product is Product.OPENSEARCH
     searches = [
         *_searches(product),
-        *_shown(product),
+        *_source_filters(product),
         *_refused(product),
         *(_opensearch() if is_open else _elasticsearch()),
     ]
@@ -179,15 +179,15 @@ def _searches(product: Product) -> Iterator[tuple[str, Json]]:
     yield "a fraction for a size", {"size": 2.5, "query": near, "_source": False}
 
 
-def _shown(product: Product) -> Iterator[tuple[str, Json]]:
+def _source_filters(product: Product) -> Iterator[tuple[str, Json]]:
     page = {"size": 1, "query": nearest(product, 1)}
     filters: Mapping[str, Any] = {
         "false": False, "true": True, "text": "text", "list": ["text", "meta.*"], "none": [], "nothing": ["ghost"], "wildcard": "*.text",
         "everything": "*", "vector": ["text", "v"], "all but": {"excludes": ["n", "meta.deep.n"]},
         "both": {"includes": ["meta", "n"], "excludes": ["meta.deep"]}, "null": None,
     }  # fmt: skip
-    for name, shown in filters.items():
-        yield f"source {name}", {**page, "_source": shown}
+    for name, selection in filters.items():
+        yield f"source {name}", {**page, "_source": selection}
     yield "fields", {**page, "_source": False, "fields": ["text", "n", {"field": "tag"}]}
     yield "fields beside", {**page, "_source": ["n"], "fields": ["te*", "meta.deep.text", "ghost"]}
     yield "fields beside the source", {**page, "fields": ["n"]}
@@ -292,11 +292,11 @@ def _elasticsearch() -> Iterator[tuple[str, Json]]:
     yield "k over candidates", {"knn": {**clause, "k": 9, "num_candidates": 5}}
     yield "huge candidates", {"knn": {**clause, "num_candidates": 10_001}}
     yield "the other's clause", {"query": {"knn": {"v": {"vector": QUERY, "k": 5}}}}
-    for name, shown in (
+    for name, selection in (
         ("shown", {"exclude_vectors": False}), ("named", {"exclude_vectors": True, "includes": ["v", "n"]}),
         ("not named", {"exclude_vectors": False, "includes": ["text"]}), ("hidden", {"exclude_vectors": True}),
     ):  # fmt: skip
-        yield f"vectors {name}", {"size": 1, "knn": one, "_source": shown}
+        yield f"vectors {name}", {"size": 1, "knn": one, "_source": selection}
 
 
 def _by_url(product: Product) -> Iterator[Case]:
@@ -364,13 +364,13 @@ def replies(url: str, product: Product) -> dict[str, Reply]:
 
 def recorded(product: Product) -> dict[str, Reply]:
     """What the real server said."""
-    return {name: Reply(*said) for name, said in json.loads((GOLDEN / f"{product.value}.json").read_bytes()).items()}
+    return {name: Reply(*pair) for name, pair in json.loads((GOLDEN / f"{product.value}.json").read_bytes()).items()}
 
 
-def record(product: Product, said: Mapping[str, Reply]) -> None:
+def record(product: Product, by_name: Mapping[str, Reply]) -> None:
     lines = [
-        f"{json.dumps(name)}:{json.dumps([each.status, each.body], separators=(',', ':'))}"
-        for name, each in said.items()
+        f"{json.dumps(name)}:{json.dumps([answer.status, answer.body], separators=(',', ':'))}"
+        for name, answer in by_name.items()
     ]
     (GOLDEN / f"{product.value}.json").write_text("{" + ",\n".join(lines) + "}\n")
 

@@ -54,8 +54,8 @@ class Server:
         start = request.get("from", 0)
         hits = self.hits[start : start + request.get("size", 10)]
         space = self.space
-        shown = f",{space}".join(self._hit(hit, request) for hit in hits)
-        inside = f"{space}{shown}{space}" if hits or not space else " "
+        listed = f",{space}".join(self._hit(hit, request) for hit in hits)
+        inside = f"{space}{listed}{space}" if hits or not space else " "
         top = self.hits[0].score if self.hits else "null"  # whatever the page
         return (
             f'{space}{{"took":5,"timed_out":false,"_shards":{{"total":1,"successful":1,"skipped":0,"failed":0}},'
@@ -82,7 +82,7 @@ class Server:
         selection = request.get("_source", "stored_fields" not in request)
         if selection is not False:
             members.append(f'"_source":{self._source(hit, selection)}')
-        patterns = [each["field"] if isinstance(each, dict) else each for each in request.get("fields", [])]
+        patterns = [entry["field"] if isinstance(entry, dict) else entry for entry in request.get("fields", [])]
         fields = {key: f"[{value}]" for key, value in hit.source}
         if hit.vector is not None and (selection is False or not self.is_opensearch or self._shows_vector(selection)):
             fields[VECTOR] = hit.vector
@@ -135,8 +135,8 @@ def patterns_of(selection: Any) -> tuple[list[str], list[str]]:
     return _names(selection), []
 
 
-def _names(said: str | list[str]) -> list[str]:
-    return [said] if isinstance(said, str) else said
+def _names(names: str | list[str]) -> list[str]:
+    return [names] if isinstance(names, str) else names
 
 
 def selects(pattern: str, path: str) -> bool:

@@ -40,16 +40,16 @@ class Service:
 
     def answer(self, request: bytes) -> bytes:
         """The reply to a QueryRequest."""
-        asked = read("QueryRequest", request)
+        parameters = read("QueryRequest", request)
         reply = message_type("QueryResponse")(namespace=self.namespace, usage={"read_units": 6})
-        for record in self.records[: asked.top_k]:
-            shown = reply.matches.add()
-            shown.CopyFrom(record)
-            if not asked.include_values:
-                shown.ClearField("values")
-                shown.ClearField("sparse_values")
-            if not asked.include_metadata:
-                shown.ClearField("metadata")
+        for record in self.records[: parameters.top_k]:
+            match = reply.matches.add()
+            match.CopyFrom(record)
+            if not parameters.include_values:
+                match.ClearField("values")
+                match.ClearField("sparse_values")
+            if not parameters.include_metadata:
+                match.ClearField("metadata")
         return bytes(reply.SerializeToString(deterministic=True)) + self.tail
 
 

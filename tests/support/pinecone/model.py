@@ -40,34 +40,34 @@ class Service:
         return written[operation](request).encode(errors="surrogatepass")
 
     def _query(self, request: dict[str, Any]) -> str:
-        shown = self.records[: _either(request, "topK", "top_k")]
+        page = self.records[: _either(request, "topK", "top_k")]
         values = _either(request, "includeValues", "include_values")
         metadata = _either(request, "includeMetadata", "include_metadata")
-        matches = ",".join(_match(record, values=values, metadata=metadata) for record in shown)
+        matches = ",".join(_match(record, values=values, metadata=metadata) for record in page)
         namespace = json.dumps(self.namespace)
         return f'{{"results":[],"matches":[{matches}],"namespace":{namespace},"usage":{{"readUnits":6}}}}'
 
     def _records(self, request: dict[str, Any]) -> str:
-        shown = self.records[: request["query"]["top_k"]]
+        page = self.records[: request["query"]["top_k"]]
         rerank = request.get("rerank")
         usage = '{"read_units":5,"embed_total_tokens":10}'
         if rerank is not None:
-            shown = shown[: rerank.get("top_n")]
+            page = page[: rerank.get("top_n")]
             usage = '{"read_units":5,"rerank_units":1}'
-        wanted = request.get("fields")
+        fields = request.get("fields")
         hits = ",".join(
-            f'{{"_id":{record.id},"_score":{record.score},"fields":{_object(_chosen(record.fields, ["*"] if wanted is None else wanted))}}}'
-            for record in shown
+            f'{{"_id":{record.id},"_score":{record.score},"fields":{_object(_chosen(record.fields, ["*"] if fields is None else fields))}}}'
+            for record in page
         )
         return f'{{"result":{{"hits":[{hits}]}},"usage":{usage}}}'
 
     def _documents(self, request: dict[str, Any]) -> str:
-        wanted = request.get("include_fields") or []
+        included = request.get("include_fields") or []
         matches = []
         for record in self.records[: request["top_k"]]:
             fields = [*record.fields, (self.vector_field, record.values)]
-            own = [("_id", record.id), ("_score", record.score)]
-            matches.append(_object([*own, *_chosen(fields, wanted)]))
+            members = [("_id", record.id), ("_score", record.score)]
+            matches.append(_object([*members, *_chosen(fields, included)]))
         return f'{{"matches":[{",".join(matches)}],"namespace":"ns","usage":{{"read_units":1}}}}'
 
 
@@ -84,8 +84,8 @@ def _either(request: dict[str, Any], name: str, other: str) -> Any:
     return request.get(name, request.get(other))
 
 
-def _chosen(fields: Sequence[JsonMember], wanted: Sequence[str]) -> list[JsonMember]:
-    return [member for member in fields if "*" in wanted or member[0] in wanted]
+def _chosen(fields: Sequence[JsonMember], names: Sequence[str]) -> list[JsonMember]:
+    return [member for member in fields if "*" in names or member[0] in names]
 
 
 def _object(members: Sequence[JsonMember]) -> str:

@@ -29,14 +29,14 @@ def transported(over_rest: Seen, over_grpc: Seen) -> list[str]:
     return differences(_single(over_rest), _single(over_grpc))
 
 
-def _single(told: Any) -> Any:
-    if isinstance(told, float):
-        return float(np.float32(told))
-    if isinstance(told, list):
-        return [_single(one) for one in told]
-    if isinstance(told, Mapping):
-        return {name: _single(one) for name, one in told.items()} if "error" not in told else {"error": None}
-    return told
+def _single(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(np.float32(value))
+    if isinstance(value, list):
+        return [_single(one) for one in value]
+    if isinstance(value, Mapping):
+        return {name: _single(one) for name, one in value.items()} if "error" not in value else {"error": None}
+    return value
 
 
 def is_of_copies(name: str) -> bool:
@@ -79,12 +79,12 @@ def _page(name: str, direct: Seen, page: Any) -> Iterator[str]:
 
 def _families(name: str, ids: Sequence[str]) -> Iterator[str]:
     """By an id, its record stands alone: its near-duplicates are kept beside it, as one."""
-    told = [family(one) for one in ids]
+    families = [family(one) for one in ids]
     if ".id." in name:
-        if told[0] not in told[1:]:
+        if families[0] not in families[1:]:
             yield f"{name}: the record asked about swallowed its copies"
-        told = told[1:]
-    if len(set(told)) != len(told):
+        families = families[1:]
+    if len(set(families)) != len(families):
         yield f"{name}: not distinct: {ids}"
 
 

@@ -34,7 +34,7 @@ START_SECONDS = 90.0
 
 def program() -> str | None:
     """Where a Chromium is installed; None where there is none."""
-    return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
+    return next((path for name in PROGRAMS if (path := shutil.which(name))), None)
 
 
 class Page:
@@ -83,9 +83,9 @@ class Page:
 
     async def until(self, script: str, seconds: float = 40.0) -> None:
         """Wait until the script is true; an exception in it, as of a page that is still empty, is not yet."""
-        asked = f"(() => {{ try {{ return Boolean({script}); }} catch {{ return false; }} }})()"
+        condition = f"(() => {{ try {{ return Boolean({script}); }} catch {{ return false; }} }})()"
         deadline = asyncio.get_running_loop().time() + seconds
-        while not await self.run(asked):
+        while not await self.run(condition):
             if asyncio.get_running_loop().time() > deadline:
                 raise AssertionError(f"never true: {script}\n{await self.text()}\n{self.faults}")
             await asyncio.sleep(0.05)
@@ -108,27 +108,27 @@ class Page:
 
     async def _read(self) -> None:
         async for message in self._socket:
-            said = message.json()
-            waiting = self._waiting.pop(said.get("id", 0), None)
+            content = message.json()
+            waiting = self._waiting.pop(content.get("id", 0), None)
             if waiting is not None:
-                waiting.set_result(said)
-            elif said.get("method") == "Network.requestWillBeSent":
-                self.requests.append(said["params"]["request"]["url"])
-            elif said.get("method") == "Runtime.exceptionThrown":
-                self.faults.append(str(said["params"]["exceptionDetails"]))
-            elif said.get("method") == "Log.entryAdded" and said["params"]["entry"]["level"] == "error":
-                self.faults.append(str(said["params"]["entry"]["text"]))
+                waiting.set_result(content)
+            elif content.get("method") == "Network.requestWillBeSent":
+                self.requests.append(content["params"]["request"]["url"])
+            elif content.get("method") == "Runtime.exceptionThrown":
+                self.faults.append(str(content["params"]["exceptionDetails"]))
+            elif content.get("method") == "Log.entryAdded" and content["params"]["entry"]["level"] == "error":
+                self.faults.append(str(content["params"]["entry"]["text"]))
 
 
 @contextmanager
 def chromium() -> Iterator[int]:
     """A fresh browser, which ends with the block; the port of its protocol."""
-    found = program()
-    assert found is not None, "no Chromium is installed"
+    path = program()
+    assert path is not None, "no Chromium is installed"
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home,
         subprocess.Popen(
-            [found, f"--user-data-dir={home}", *FLAGS], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [path, f"--user-data-dir={home}", *FLAGS], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as process,
     ):
         try:

@@ -77,15 +77,15 @@ def pasted_curl(words: list[str]) -> bytes:
 
 def children_of(pid: int) -> list[int]:
     """The live processes that ``pid`` has started."""
-    found: list[int] = []
+    children: list[int] = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         except OSError:  # it ended while we looked
             continue
         if int(fields[1]) == pid and fields[0] != "Z":
-            found.append(int(stat.parent.name))
-    return sorted(found)
+            children.append(int(stat.parent.name))
+    return sorted(children)
 
 
 def is_alive(pid: int) -> bool:

@@ -34,7 +34,7 @@ TESTS = Path(__file__).resolve().parents[2]
 START_SECONDS = 120.0
 LONGEST = 1 << 16
 # Only these variables may differ from the origin's: settings and keys are read by `main`, pytest's say which test runs.
-OWN_VARIABLES = ("VECSIEVE_", "PYTEST_", "PINECONE_API_KEY", "WEAVIATE_API_KEY")
+DROPPED_VARIABLES = ("VECSIEVE_", "PYTEST_", "PINECONE_API_KEY", "WEAVIATE_API_KEY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ class Origin:
     def start(self, start: Start, output: int, errors: int) -> Forked:
         """Fork. ``output``, ``errors``: the descriptors that it prints to."""
         with self._lock:
-            told = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [output, errors]))]
-            self._socket.sendmsg([json.dumps(asdict(start)).encode()], told)
+            descriptors = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [output, errors]))]
+            self._socket.sendmsg([json.dumps(asdict(start)).encode()], descriptors)
             while (pid := self._read(START_SECONDS)) == 0:
                 """Another one's end was told first."""
             assert pid is not None, "the origin of forks does not answer"
@@ -123,11 +123,11 @@ class Origin:
         """The process id of a start; 0 for an end, which is noted; None for nothing within the time."""
         if not select.select([self._socket], [], [], seconds)[0]:
             return None
-        said = json.loads(self._socket.recv(LONGEST))
-        if "code" in said:
-            self._codes[said["pid"]] = said["code"]
+        content = json.loads(self._socket.recv(LONGEST))
+        if "code" in content:
+            self._codes[content["pid"]] = content["code"]
             return 0
-        return int(said["pid"])
+        return int(content["pid"])
 
     def close(self) -> None:
         self._socket.close()
@@ -135,7 +135,7 @@ class Origin:
 
 
 def _others(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if not name.startswith(OWN_VARIABLES)}
+    return {name: value for name, value in environment.items() if not name.startswith(DROPPED_VARIABLES)}
 
 
 @cache
@@ -207,7 +207,7 @@ def _load() -> None:
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "what forks must have no second thread"
 
 
-def _fork_as_asked(asked: socket.socket) -> Start | None:
+def _fork_as_requested(control: socket.socket) -> Start | None:
     """Fork until the other side is gone. Returns in the origin None, in what was forked its start."""
     woken, wakes = socket.socketpair()
     for end in (woken, wakes):
@@ -215,27 +215,27 @@ def _fork_as_asked(asked: socket.socket) -> Start | None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
     while True:
-        ready, _, _ = select.select([asked, woken], [], [])
+        ready, _, _ = select.select([control, woken], [], [])
         if woken in ready:
             woken.recv(LONGEST)
-            _tell_ends(asked)
-        if asked in ready:
-            said, descriptors, _, _ = socket.recv_fds(asked, LONGEST, 2)
-            if not said:
+            _send_ends(control)
+        if control in ready:
+            content, descriptors, _, _ = socket.recv_fds(control, LONGEST, 2)
+            if not content:
                 return None
             if (pid := os.fork()) == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                for end in (asked, woken, wakes):
+                for end in (control, woken, wakes):
                     end.close()
-                _become(start := Start(**json.loads(said)), descriptors)
+                _become(start := Start(**json.loads(content)), descriptors)
                 return start
-            for each in descriptors:
-                os.close(each)
-            asked.send(json.dumps({"pid": pid}).encode())
+            for descriptor in descriptors:
+                os.close(descriptor)
+            control.send(json.dumps({"pid": pid}).encode())
 
 
-def _tell_ends(asked: socket.socket) -> None:
+def _send_ends(control: socket.socket) -> None:
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -243,13 +243,13 @@ def _tell_ends(asked: socket.socket) -> None:
             return
         if pid == 0:
             return
-        asked.send(json.dumps({"pid": pid, "code": os.waitstatus_to_exitcode(status)}).encode())
+        control.send(json.dumps({"pid": pid, "code": os.waitstatus_to_exitcode(status)}).encode())
 
 
 def _become(start: Start, descriptors: Sequence[int]) -> None:
-    for number, each in enumerate(descriptors, start=1):
-        os.dup2(each, number)
-        os.close(each)
+    for number, descriptor in enumerate(descriptors, start=1):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if start.descriptors is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, start.descriptors)
@@ -261,11 +261,11 @@ def _become(start: Start, descriptors: Sequence[int]) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # from a terminal it is for the tests
-    with socket.socket(fileno=int(sys.argv[1])) as asked:
+    with socket.socket(fileno=int(sys.argv[1])) as control:
         _load()
         gc.collect()
         gc.freeze()  # what is forked neither walks over what was loaded nor copies its pages: half of its processor time
-        start = _fork_as_asked(asked)
+        start = _fork_as_requested(control)
     if start is not None:
         PROGRAMS[start.program]()
 

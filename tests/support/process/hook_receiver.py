@@ -31,18 +31,18 @@ class Receiver:
     @property
     def events(self) -> list[dict[str, Any]]:
         """Each request once, in their order."""
-        found = dict(zip((head["webhook-id"] for head in self.headers), self.bodies, strict=True))
-        return [event for body in found.values() for event in json.loads(body)["events"]]
+        bodies = dict(zip((head["webhook-id"] for head in self.headers), self.bodies, strict=True))
+        return [event for body in bodies.values() for event in json.loads(body)["events"]]
 
     def wait_for_points(self, collection: str, name: str, count: int, seconds: float = 30.0) -> list[dict[str, Any]]:
         """So many points of a collection's events of this name, once they are there."""
         until = time.monotonic() + seconds
         while True:
-            wanted = [each for each in self.events if (each["collection"], each["event"]) == (collection, name)]
-            found = [point for each in wanted for point in each["points"]]
-            if len(found) >= count:
-                return found
-            assert time.monotonic() < until, f"of {name} came {found}"
+            events = [event for event in self.events if (event["collection"], event["event"]) == (collection, name)]
+            points = [point for event in events for point in event["points"]]
+            if len(points) >= count:
+                return points
+            assert time.monotonic() < until, f"of {name} came {points}"
             time.sleep(0.02)
 
     def is_signed_by(self, secret: bytes) -> bool:

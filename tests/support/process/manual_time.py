@@ -34,7 +34,7 @@ class ManualTime:
         await settle()
         end = self.now + seconds
         while due := [(at, sleeper) for at, sleeper in self._sleepers if at <= end + 1e-9 and not sleeper.done()]:
-            at, sleeper = min(due, key=lambda each: each[0])
+            at, sleeper = min(due, key=lambda entry: entry[0])
             self.now = max(self.now, at)
             sleeper.set_result(None)
             await settle()

@@ -52,22 +52,22 @@ class Collector:
     def wait_for(self, count: int, seconds: float = 20.0) -> list[Received]:
         """So many spans, once they are there."""
         until = time.monotonic() + seconds
-        while len(found := self.spans) < count:
-            assert time.monotonic() < until, f"{len(found)} spans came: {[span.name for span in found]}"
+        while len(spans := self.spans) < count:
+            assert time.monotonic() < until, f"{len(spans)} spans came: {[span.name for span in spans]}"
             time.sleep(0.02)
-        return found
+        return spans
 
 
 def spans_of(body: bytes) -> list[Received]:
     """The spans of one batch."""
-    found = []
+    spans = []
     for group in ExportTraceServiceRequest.FromString(body).resource_spans:
         resource = _attributes(group.resource.attributes)
         for scope in group.scope_spans:
             assert not scope.scope.name
             for span in scope.spans:
                 assert not [*span.events, *span.links, *span.trace_state, *span.status.message]
-                found.append(
+                spans.append(
                     Received(
                         name=span.name,
                         kind=KINDS[span.kind],
@@ -81,7 +81,7 @@ def spans_of(body: bytes) -> list[Received]:
                         resource=resource,
                     )
                 )
-    return found
+    return spans
 
 
 def _attributes(pairs: Any) -> dict[str, str | int]:

@@ -84,10 +84,10 @@ def weaviate(path: str, settings: Mapping[str, str] | None = None) -> Iterator[R
     """Weaviate for the block. ``settings``: its environment variables beside those of `weaviate_command`."""
     rest, *ports = free_ports(1 + WEAVIATE_PORTS)
     with tempfile.TemporaryDirectory() as folder, word_model.listening() as model:
-        command, own = weaviate_command(path, rest, ports, folder)
+        command, variables = weaviate_command(path, rest, ports, folder)
         modules = {"ENABLE_MODULES": MODULES, "TRANSFORMERS_INFERENCE_API": model}
         url = f"http://127.0.0.1:{rest}"
-        with _running(command, {**own, **modules, **(settings or {})}, folder, url, "/v1/.well-known/ready"):
+        with _running(command, {**variables, **modules, **(settings or {})}, folder, url, "/v1/.well-known/ready"):
             yield RealServer(url, f"127.0.0.1:{ports[0]}")
 
 

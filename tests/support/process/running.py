@@ -78,10 +78,10 @@ async def running(upstream: str, /, **settings: object) -> AsyncIterator[Running
     policy = settings.get("policy")
     if isinstance(policy, dict) and isinstance(write := policy.get("write"), dict):
         settings["policy"] = {**policy, "write": {"deadline_seconds": UNHURRIED_WRITE_SECONDS, **write}}
-    own = settings.pop("upstream", {})
-    assert isinstance(own, dict)
+    section = settings.pop("upstream", {})
+    assert isinstance(section, dict)
     log: list[Access] = []
-    made = Settings.model_validate({"listen": "127.0.0.1:0", **settings, "upstream": {"url": upstream, **own}})
+    made = Settings.model_validate({"listen": "127.0.0.1:0", **settings, "upstream": {"url": upstream, **section}})
     metrics = Metrics(registry, backend=made.backend)
     process = Process(made, metrics=metrics, log=log.append, hedge_times=hedge_times)
     try:

@@ -107,12 +107,12 @@ class Command:
         """Role -> URL, once that many were printed."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            found = {
+            addresses = {
                 match[1] if match[2] == "listening" else match[2]: match[3]
                 for match in LISTENING.finditer(self.output())
             }
-            if len(found) == lines:
-                return found
+            if len(addresses) == lines:
+                return addresses
             if self.process.poll() is not None:
                 break
             time.sleep(0.01)

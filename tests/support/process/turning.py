@@ -21,8 +21,8 @@ class Turning:
         self.turns.measure()
         self.clock.advance(seconds)
         called, self.soon[:] = list(self.soon), []
-        for each in called:
-            each()
+        for callback in called:
+            callback()
 
 
 def calm() -> Turns:

@@ -51,8 +51,8 @@ class TinyPlane:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.in_flight += 1
         self._metrics.in_flight.labels("requests").inc()
-        asked = (await reader.readline()).decode()
-        if asked.startswith("/die"):
+        line = (await reader.readline()).decode()
+        if line.startswith("/die"):
             os.kill(os.getpid(), signal.SIGKILL)
         self._metrics.request_done("other", Outcome.PASSTHROUGH, status=200, origin=Origin.UPSTREAM, seconds=0.001)
         writer.write(f"{os.getpid()}\n".encode())
@@ -132,14 +132,14 @@ def main() -> int:
     data, admin = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
     print(json.dumps({"data": data.getsockname()[1], "admin": admin.getsockname()[1]}), flush=True)
 
-    def worker(own: Worker) -> int:
+    def worker(process: Worker) -> int:
         if "crash" in sys.argv:
             raise RuntimeError("no worker ever starts")
-        asyncio.run(work(own, data))
+        asyncio.run(work(process, data))
         return 0
 
-    def administrator(own: Worker) -> int:
-        asyncio.run(administrate(own, admin))
+    def administrator(process: Worker) -> int:
+        asyncio.run(administrate(process, admin))
         return 0
 
     return run_workers(

@@ -152,8 +152,8 @@ def items(draw: st.DrawFn, name: str, schema: dict[str, str], *, ours: bool) -> 
         "with_payload": draw(payload),
         "filter": draw(st.sampled_from(["absent", {"must": [{"key": "limit", "match": {"value": "offset"}}]}])),
     }
-    shown = [(key, value) for key, value in members.items() if value != "absent"]
-    return dict(draw(st.permutations(shown)))
+    present = [(key, value) for key, value in members.items() if value != "absent"]
+    return dict(draw(st.permutations(present)))
 
 
 @st.composite

@@ -21,7 +21,9 @@ Neighbours = Callable[[Talk, Received], Awaitable[bool]]
 
 def upsert(*ids: int, vector: Sequence[float] = (1.0, 0.0, 0.0, 0.5)) -> bytes:
     """Points that all are the same but for their ids."""
-    points = [{"id": each, "vector": list(vector), "payload": {"text": "it has all the same words"}} for each in ids]
+    points = [
+        {"id": point_id, "vector": list(vector), "payload": {"text": "it has all the same words"}} for point_id in ids
+    ]
     return json.dumps({"points": points}, separators=(",", ":")).encode()
 
 
@@ -33,17 +35,17 @@ def put(body: bytes, *, headers: bytes = b"", target: bytes = TARGET, method: by
     )
 
 
-def found(*each: tuple[int, float]) -> bytes:
+def found(*hits: tuple[int, float]) -> bytes:
     """One list of neighbours with the same words."""
     points = [
-        {"id": i, "version": 1, "score": score, "payload": {"text": "it has all the same words"}} for i, score in each
+        {"id": i, "version": 1, "score": score, "payload": {"text": "it has all the same words"}} for i, score in hits
     ]
     return reply(json.dumps({"result": [{"points": points}], "status": "ok", "time": 0}).encode(), headers=[JSON])
 
 
-def finding(*each: tuple[int, float]) -> Neighbours:
+def finding(*hits: tuple[int, float]) -> Neighbours:
     async def answer(talk: Talk, _: Received) -> bool:
-        await talk.send(found(*each))
+        await talk.send(found(*hits))
         return True
 
     return answer
@@ -64,9 +66,15 @@ def database(neighbours: Neighbours, *, description: bytes = DESCRIBED) -> Fault
 
 def written(upstream: FaultyUpstream) -> list[bytes]:
     """The bodies of the writes that arrived."""
-    return [each.content for each in upstream.requests if each.line.startswith(b"PUT") or b"points/batch " in each.line]
+    return [
+        request.content
+        for request in upstream.requests
+        if request.line.startswith(b"PUT") or b"points/batch " in request.line
+    ]
 
 
 def asked(upstream: FaultyUpstream) -> list[bytes]:
     """The first lines of the reads that arrived."""
-    return [each.line for each in upstream.requests if each.content not in written(upstream) or not each.content]
+    return [
+        request.line for request in upstream.requests if request.content not in written(upstream) or not request.content
+    ]

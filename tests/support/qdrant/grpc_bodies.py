@@ -43,23 +43,23 @@ def message_of(operation: str, document: Json) -> bytes:
 
 
 def item_of(name: str, item: Json) -> bytes:
-    said = {key: value for key, value in item.items() if value is not None}
-    message = {"query": _query, "search": _search, "recommend": _recommend, "discover": _discover}[name](said)
-    limit = said.get("limit", None if name == "query" else said.get("top"))
+    members = {key: value for key, value in item.items() if value is not None}
+    message = {"query": _query, "search": _search, "recommend": _recommend, "discover": _discover}[name](members)
+    limit = members.get("limit", None if name == "query" else members.get("top"))
     if limit is not None:
         message.limit = limit
-    if "offset" in said:
-        message.offset = said["offset"]
-    vectors = said.get("with_vector", None if name == "discover" else said.get("with_vectors"))
+    if "offset" in members:
+        message.offset = members["offset"]
+    vectors = members.get("with_vector", None if name == "discover" else members.get("with_vectors"))
     if vectors is not None:
         message.with_vectors.CopyFrom(_vector_selector(vectors))
-    if "with_payload" in said:
-        message.with_payload.CopyFrom(_payload_selector(said["with_payload"]))
-    if "filter" in said:
+    if "with_payload" in members:
+        message.with_payload.CopyFrom(_payload_selector(members["with_payload"]))
+    if "filter" in members:
         condition = grpc.FieldCondition(key="limit", match=grpc.Match(keyword="offset"))
         message.filter.must.append(grpc.Condition(field=condition))
     data: bytes = message.SerializeToString()
-    return data + (UNKNOWN_FIELD if "not_known" in said else b"")
+    return data + (UNKNOWN_FIELD if "not_known" in members else b"")
 
 
 def stored_of(point: Stored, *, is_old: bool) -> GrpcStored:
@@ -79,17 +79,17 @@ def stored_of(point: Stored, *, is_old: bool) -> GrpcStored:
     )
 
 
-def _query(said: Json) -> Any:
-    message = grpc.QueryPoints(collection_name="c", using=said.get("using"))
-    if "query" in said:
-        message.query.CopyFrom(_variant(said["query"]))
-    prefetch = said.get("prefetch", [])
-    message.prefetch.extend(_prefetch(each) for each in (prefetch if isinstance(prefetch, list) else [prefetch]))
+def _query(members: Json) -> Any:
+    message = grpc.QueryPoints(collection_name="c", using=members.get("using"))
+    if "query" in members:
+        message.query.CopyFrom(_variant(members["query"]))
+    prefetch = members.get("prefetch", [])
+    message.prefetch.extend(_prefetch(search) for search in (prefetch if isinstance(prefetch, list) else [prefetch]))
     return message
 
 
-def _search(said: Json) -> Any:
-    vector, name = said["vector"], None
+def _search(members: Json) -> Any:
+    vector, name = members["vector"], None
     if isinstance(vector, dict):
         name, vector = vector["name"], vector["vector"]
     if isinstance(vector, dict):
@@ -100,28 +100,28 @@ def _search(said: Json) -> Any:
     return grpc.SearchPoints(collection_name="c", vector=vector, vector_name=name)
 
 
-def _recommend(said: Json) -> Any:
+def _recommend(members: Json) -> Any:
     return grpc.RecommendPoints(
         collection_name="c",
-        positive=[grpc.PointId(num=one) for one in said.get("positive", [])],
+        positive=[grpc.PointId(num=one) for one in members.get("positive", [])],
         strategy=grpc.RecommendStrategy.BestScore,
-        using=said.get("using"),
+        using=members.get("using"),
     )
 
 
-def _discover(said: Json) -> Any:
+def _discover(members: Json) -> Any:
     example = grpc.VectorExample(id=grpc.PointId(num=1))
     pair = grpc.ContextExamplePair(positive=example, negative=example)
     target = grpc.TargetVector(single=example)
-    return grpc.DiscoverPoints(collection_name="c", target=target, context=[pair], using=said.get("using"))
+    return grpc.DiscoverPoints(collection_name="c", target=target, context=[pair], using=members.get("using"))
 
 
-def _prefetch(said: Json) -> Any:
-    inner = said.get("prefetch", [])
-    message = grpc.PrefetchQuery(using=said.get("using"), limit=said.get("limit"))
-    message.prefetch.extend(_prefetch(each) for each in (inner if isinstance(inner, list) else [inner]))
-    if "query" in said:
-        message.query.CopyFrom(_variant(said["query"]))
+def _prefetch(members: Json) -> Any:
+    inner = members.get("prefetch", [])
+    message = grpc.PrefetchQuery(using=members.get("using"), limit=members.get("limit"))
+    message.prefetch.extend(_prefetch(search) for search in (inner if isinstance(inner, list) else [inner]))
+    if "query" in members:
+        message.query.CopyFrom(_variant(members["query"]))
     return message
 
 

@@ -73,9 +73,9 @@ def conversations(*, operation: str | None = None, extra: Json | None = None) ->
 @st.composite
 def shuffled(draw: st.DrawFn, message: bytes) -> bytes:
     """The same message with its fields in another order, those of one number in theirs."""
-    found = fields(message)
-    numbers = draw(st.permutations(sorted({field.number for field in found})))
-    return b"".join(message[field.start : field.end] for number in numbers for field in found if field.number == number)
+    read = fields(message)
+    numbers = draw(st.permutations(sorted({field.number for field in read})))
+    return b"".join(message[field.start : field.end] for number in numbers for field in read if field.number == number)
 
 
 def _answering(server: Server | GrpcServer, operation: str) -> Callable[[bytes], bytes]:

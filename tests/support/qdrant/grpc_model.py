@@ -70,8 +70,8 @@ class GrpcServer:
 
     def _list(self, name: str, request: Any) -> bytes:
         limit = 10 if name == "query" and not request.HasField("limit") else request.limit
-        shown = self.points[request.offset : request.offset + limit]
-        return b"".join(field(1, _point(point, request)) for point in shown)
+        page = self.points[request.offset : request.offset + limit]
+        return b"".join(field(1, _point(point, request)) for point in page)
 
 
 def _point(point: GrpcStored, request: Any) -> bytes:
@@ -93,9 +93,9 @@ def _point(point: GrpcStored, request: Any) -> bytes:
 def _payload(point: GrpcStored, selector: Any) -> list[tuple[str, bytes]]:
     option = selector.WhichOneof("selector_options")
     if option == "exclude":
-        return [each for each in point.payload if each[0] not in selector.exclude.fields]
+        return [entry for entry in point.payload if entry[0] not in selector.exclude.fields]
     if option == "include":
-        return [each for each in point.payload if each[0] in selector.include.fields]
+        return [entry for entry in point.payload if entry[0] in selector.include.fields]
     return list(point.payload) if selector.enable else []
 
 
@@ -103,8 +103,8 @@ def _vectors(point: GrpcStored, selector: Any) -> bytes | None:
     option = selector.WhichOneof("selector_options")
     if option is None or (option == "enable" and not selector.enable):
         return None
-    shown = [each for each in point.vectors if option == "enable" or each[0] in selector.include.names]
-    if [name for name, _ in shown] == [""]:
-        return field(1, shown[0][1])
-    entries = [field(1, field(1, name.encode()) + field(2, vector)) for name, vector in shown]
+    visible = [vector for vector in point.vectors if option == "enable" or vector[0] in selector.include.names]
+    if [name for name, _ in visible] == [""]:
+        return field(1, visible[0][1])
+    entries = [field(1, field(1, name.encode()) + field(2, vector)) for name, vector in visible]
     return field(2, b"".join(entries))

@@ -37,7 +37,7 @@ class Said:
     def results(self, reply: bytes) -> list[list[bytes]]:
         """The points of each ranked list of a reply, as they are written."""
         whole = _results(reply)
-        return [_results(each) for each in whole] if self.name.endswith("Batch") else [whole]
+        return [_results(message) for message in whole] if self.name.endswith("Batch") else [whole]
 
 
 def said(operation: str, collection: str, items: tuple[Json, ...], *, is_batch: bool) -> Said:
@@ -94,13 +94,13 @@ def _search(item: Json, collection: str) -> Any:
 
 def _recommend(item: Json, collection: str) -> Any:
     strategy = item.get("strategy")
-    asked: dict[str, Any] = {} if strategy is None else {"strategy": _STRATEGIES[strategy]}
+    options: dict[str, Any] = {} if strategy is None else {"strategy": _STRATEGIES[strategy]}
     examples: dict[str, Any] = {}
     for side in ("positive", "negative"):
         given = item.get(side, [])
         examples[side] = [_id(one) for one in given if not isinstance(one, (list, dict))]
         examples[f"{side}_vectors"] = [_vector(one) for one in given if isinstance(one, (list, dict))]
-    return pb.RecommendPoints(**_common(item, collection), **_among(item), **asked, **examples)
+    return pb.RecommendPoints(**_common(item, collection), **_among(item), **options, **examples)
 
 
 def _discover(item: Json, collection: str) -> Any:
@@ -134,11 +134,11 @@ def _common(item: Json, collection: str) -> dict[str, Any]:
 
 
 def _among(item: Json) -> dict[str, Any]:
-    found: dict[str, Any] = {"using": item.get("using")}
+    members: dict[str, Any] = {"using": item.get("using")}
     there = item.get("lookup_from")
     if there is not None:
-        found["lookup_from"] = pb.LookupLocation(collection_name=there["collection"], vector_name=there.get("vector"))
-    return found
+        members["lookup_from"] = pb.LookupLocation(collection_name=there["collection"], vector_name=there.get("vector"))
+    return members
 
 
 def _payload(value: Any) -> Any:

@@ -40,23 +40,23 @@ class Limited:
 
     async def __call__(self, talk: Talk) -> None:
         while (received := await talk.request()) is not None:
-            asked = json.loads(received.content) if received.content else {}
-            self.widened += asked.get("limit", 0) > 10
-            await talk.send(self.answer(asked))
+            body = json.loads(received.content) if received.content else {}
+            self.widened += body.get("limit", 0) > 10
+            await talk.send(self.answer(body))
             if received.header(b"connection") == b"close":
                 return
 
-    def answer(self, asked: dict[str, object]) -> bytes:
+    def answer(self, body: dict[str, object]) -> bytes:
         if not self._takes():
             self.refused += 1
             return reply(REFUSAL, status=b"429 Too Many Requests", headers=[(b"retry-after", b"1"), JSON])
         self.served += 1
-        limit, with_vector = asked.get("limit", 0), bool(asked.get("with_vector"))
+        limit, with_vector = body.get("limit", 0), bool(body.get("with_vector"))
         assert isinstance(limit, int)
         ids = range(self.first, self.first + min(limit, DIRECTIONS * self.copies))
         points = [self._point(rank, with_vector=with_vector) for rank in ids]
-        found = {"result": {"points": points}, "status": "ok", "time": 0.001}
-        return reply(json.dumps(found, separators=(",", ":")).encode(), headers=[JSON])
+        content = {"result": {"points": points}, "status": "ok", "time": 0.001}
+        return reply(json.dumps(content, separators=(",", ":")).encode(), headers=[JSON])
 
     def _takes(self) -> bool:
         if self.reads is None:

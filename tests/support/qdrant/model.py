@@ -45,11 +45,11 @@ class Server:
         if limit is None and name != "query":
             limit = request["top"]
         start = request.get("offset") or 0
-        shown = self.points[start : start + (10 if limit is None else limit)]
+        page = self.points[start : start + (10 if limit is None else limit)]
         vectors = request.get("with_vector")
         if vectors is None and name != "discover":
             vectors = request.get("with_vectors")
-        points = ",".join(self._point(point, request.get("with_payload"), vectors) for point in shown)
+        points = ",".join(self._point(point, request.get("with_payload"), vectors) for point in page)
         return f'{{"points":[{points}]}}' if name == "query" else f"[{points}]"
 
     def _point(self, point: Stored, payload: Any, vectors: Any) -> str:
@@ -80,5 +80,5 @@ def _payload(point: Stored, selector: Any) -> str | None:
 def _vectors(point: Stored, selector: Any) -> str | None:
     if selector is None or selector is False:
         return None
-    shown = [member for member in point.vectors if selector is True or member[0] in selector]
-    return shown[0][1] if [name for name, _ in shown] == [""] else _object(shown)
+    visible = [member for member in point.vectors if selector is True or member[0] in selector]
+    return visible[0][1] if [name for name, _ in visible] == [""] else _object(visible)

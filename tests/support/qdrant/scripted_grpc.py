@@ -51,9 +51,9 @@ def is_widened(message: bytes) -> bool:
 
 def honest(message: bytes) -> bytes:
     """The right answer to a search message, widened or not."""
-    asked = parsed(message)
-    ranks = range(asked.offset, min(asked.offset + asked.limit, len(COPIES)))
-    points = [_point(rank, with_vector=asked.HasField("with_vectors")) for rank in ranks]
+    request = parsed(message)
+    ranks = range(request.offset, min(request.offset + request.limit, len(COPIES)))
+    points = [_point(rank, with_vector=request.HasField("with_vectors")) for rank in ranks]
     data: bytes = pb.QueryResponse(result=points, time=0.001).SerializeToString()
     return data
 
@@ -124,9 +124,9 @@ async def in_front(
 @asynccontextmanager
 async def before(address: str, **settings: object) -> AsyncIterator[Running]:
     """A data plane whose gRPC calls go to ``address``; nothing stands behind its HTTP."""
-    own = settings.pop("grpc", {})
-    assert isinstance(own, dict)
-    async with running("http://127.0.0.1:9", grpc={"upstream": address, **own}, **settings) as proxy:
+    section = settings.pop("grpc", {})
+    assert isinstance(section, dict)
+    async with running("http://127.0.0.1:9", grpc={"upstream": address, **section}, **settings) as proxy:
         yield proxy
 
 
@@ -134,8 +134,10 @@ async def query(
     port: int, message: bytes | None = None, *, metadata: Pairs = (), timeout: float | None = SECONDS
 ) -> Seen:
     """One search by raw bytes, on a connection of its own."""
-    asked = search() if message is None else message
-    return await ask(f"127.0.0.1:{port}", "unary_unary", (asked,), method=QUERY, metadata=metadata, timeout=timeout)
+    message_sent = search() if message is None else message
+    return await ask(
+        f"127.0.0.1:{port}", "unary_unary", (message_sent,), method=QUERY, metadata=metadata, timeout=timeout
+    )
 
 
 def messages(database: GrpcUpstream) -> list[bytes]:

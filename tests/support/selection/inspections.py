@@ -37,15 +37,15 @@ def seen(chosen: Selection = CHOSEN, *ids: bytes, collection: str = "docs", **mo
     """One search; without ``ids`` they are the ranks."""
     n = len(chosen.representative)
     pool = Pool(scores=np.linspace(1, 0, n), vectors=np.ones((n, 2), np.float32))
-    asked = Search(top_k=more.pop("top_k", len(chosen.keep)), offset=0, pages=False, query=None)
+    search = Search(top_k=more.pop("top_k", len(chosen.keep)), offset=0, pages=False, query=None)
     return Seen(
         operation=Operation(backend="qdrant", name="query", collection=collection),
-        top_k=asked.top_k,
-        offset=asked.offset,
+        top_k=search.top_k,
+        offset=search.offset,
         ids=ids or tuple(b"%d" % row for row in range(n)),
         scores=pool.scores,
         selection=chosen,
-        figures=figures(asked, pool, chosen),
+        figures=figures(search, pool, chosen),
         added_ms=1.5,
         **more,
     )

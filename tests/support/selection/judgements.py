@@ -14,9 +14,9 @@ def plain(raw: str, *, exact: bool = False) -> Passage:
 
 def laid(raw: str) -> Passage:
     """What a text says with its layout; it must have one."""
-    found = text_of(raw).passages()[1]
-    assert found is not None, raw
-    return found
+    passage = text_of(raw).passages()[1]
+    assert passage is not None, raw
+    return passage
 
 
 def tokens(raw: str, *, exact: bool = False) -> tuple[str, ...]:

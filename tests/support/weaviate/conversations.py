@@ -59,9 +59,9 @@ class Service:
 
     def answer(self, request: bytes) -> bytes:
         """The reply to a SearchRequest."""
-        asked = read("SearchRequest", request)
-        page = self.hits[asked.offset : asked.offset + (asked.limit or self.collection.default_limit)]
-        reply = self.collection.reply(page, asked)
+        parameters = read("SearchRequest", request)
+        page = self.hits[parameters.offset : parameters.offset + (parameters.limit or self.collection.default_limit)]
+        reply = self.collection.reply(page, parameters)
         for result in reply.results:
             result.metadata.MergeFromString(self.tail)
         return bytes(reply.SerializeToString(deterministic=True)) + self.tail
@@ -84,7 +84,7 @@ def services(draw: st.DrawFn, names: tuple[str, ...]) -> Service:
     objects = draw(st.lists(stored(names), max_size=7))
     return Service(
         collection=Collection(name="Docs", properties=KEYS, named=names),
-        hits=tuple(Hit(stored=each, number=draw(NUMBERS)) for each in objects),
+        hits=tuple(Hit(stored=one, number=draw(NUMBERS)) for one in objects),
         tail=draw(st.sampled_from([b"", UNKNOWN])),
     )
 

@@ -55,4 +55,4 @@ def answered(place: Place, messages: list[bytes], metadata: Pairs = (), *, path:
 
 def plain(seen: Iterable[Seen]) -> list[Any]:
     """Without the metadata, in which the proxy says what it did."""
-    return [(each.messages, each.code, each.details) for each in seen]
+    return [(call.messages, call.code, call.details) for call in seen]

@@ -60,11 +60,11 @@ def create(client: Any) -> None:
 
 def originals(collection: Any) -> dict[int, Any]:
     """By id of what each object is a copy of."""
-    found: dict[int, Any] = {}
-    for each in collection.query.fetch_objects(limit=100).objects:
-        note = each.properties.get("_vecsieve")
-        found[each.uuid.int] = None if note is None else uuid.UUID(json.loads(note)["duplicate_of"]).int
-    return found
+    notes: dict[int, Any] = {}
+    for stored in collection.query.fetch_objects(limit=100).objects:
+        note = stored.properties.get("_vecsieve")
+        notes[stored.uuid.int] = None if note is None else uuid.UUID(json.loads(note)["duplicate_of"]).int
+    return notes
 
 
 def write(client: Any) -> dict[str, Any]:
@@ -90,11 +90,11 @@ def everything(client: Any) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     for name in (NOTED, f"{NOTED}L2", PLAIN):
         objects = client.collections.get(name).query.fetch_objects(limit=100, include_vector=True).objects
-        seen[name] = {str(each.uuid.int): [each.properties, each.vector] for each in objects}
+        seen[name] = {str(stored.uuid.int): [stored.properties, stored.vector] for stored in objects}
     shared = client.collections.get(f"{NOTED}Shared")
     for tenant in ("left", "right"):
         objects = shared.with_tenant(tenant).query.fetch_objects(limit=100).objects
-        seen[tenant] = {str(each.uuid.int): each.properties for each in objects}
+        seen[tenant] = {str(stored.uuid.int): stored.properties for stored in objects}
     return seen
 
 
@@ -118,10 +118,10 @@ def unite(client: Any) -> None:
         "sizes": "NUMBER_ARRAY", "flags": "BOOL_ARRAY", "ratio": "NUMBER", "where": "GEO_COORDINATES",
     }  # fmt: skip
     properties = [Property(name=name, data_type=getattr(DataType, kind)) for name, kind in kinds.items()]
-    own = Configure.Vectors.self_provided(
+    vectors = Configure.Vectors.self_provided(
         vector_index_config=Configure.VectorIndex.hnsw(distance_metric=VectorDistances.COSINE)
     )
-    data = client.collections.create("United", properties=properties, vector_config=own).data
+    data = client.collections.create("United", properties=properties, vector_config=vectors).data
     first = made(
         1, 0, "ALPHA!", tags=["a"], counts=[1], n=3, team="ü", at="2026-01-01T00:00:00Z", sizes=[0.5, 2.0], ratio=0.1,
         flags=[True], key=uuid.UUID(int=9), where=GeoCoordinate(latitude=48.13715439, longitude=11.5),

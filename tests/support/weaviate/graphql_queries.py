@@ -53,12 +53,12 @@ class _Reader:
         return fields
 
     def members(self, end: str) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         while not self.takes(end):
             name = self.next()
             assert self.takes(":")
-            found[name] = self.value()
-        return found
+            members[name] = self.value()
+        return members
 
     def value(self) -> Any:
         if self.takes("{"):
@@ -89,10 +89,10 @@ def answered(query: str, collections: Mapping[str, Collection]) -> dict[str, Any
 
 def _rows(field: Field, collection: Collection) -> list[dict[str, Any]]:
     if "nearVector" not in field.arguments:
-        tenant, wanted = field.arguments.get("tenant", ""), field.arguments["where"]["valueText"]
+        tenant, identifier = field.arguments.get("tenant", ""), field.arguments["where"]["valueText"]
         assert field.arguments["where"]["path"] == ["id"]
-        those = [each for each in collection.objects if (each.id, each.tenant) == (wanted, tenant)]
-        return [{"_additional": {"id": each.id}} for each in those]
+        those = [stored for stored in collection.objects if (stored.id, stored.tenant) == (identifier, tenant)]
+        return [{"_additional": {"id": stored.id}} for stored in those]
     near = field.arguments["nearVector"]
     request = message_type("SearchRequest")(
         collection=field.name,
@@ -103,7 +103,7 @@ def _rows(field: Field, collection: Collection) -> list[dict[str, Any]]:
     )
     hits = collection.ranked(request)
     kept = [hit for hit in hits if _fits(field.arguments.get("where"), hit.stored.properties)]
-    names = [each.name for each in field.selected if each.name != "_additional"]
+    names = [selected.name for selected in field.selected if selected.name != "_additional"]
     if unknown := set(names) - set(collection.properties):
         raise KeyError(*unknown)
     return [
@@ -124,7 +124,7 @@ def _fits(where: Any, properties: Mapping[str, Any]) -> bool:
     if where is None:
         return True
     if where["operator"] == "And":
-        return all(_fits(each, properties) for each in where["operands"])
+        return all(_fits(operand, properties) for operand in where["operands"])
     (name,) = where["path"]
     (value,) = [value for key, value in where.items() if key.startswith("value")]
     return bool(properties.get(name) == value)

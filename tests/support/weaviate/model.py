@@ -60,7 +60,7 @@ class Collection:
 
     def store(self, one: Stored) -> None:
         """In place of any of the same id and tenant."""
-        self.objects = [each for each in self.objects if (each.id, each.tenant) != (one.id, one.tenant)]
+        self.objects = [stored for stored in self.objects if (stored.id, stored.tenant) != (one.id, one.tenant)]
         self.objects.append(one)
 
     def answer(self, raw: bytes) -> bytes:
@@ -90,34 +90,34 @@ class Collection:
         return reply
 
     def _shown(self, request: Any) -> tuple[str, ...]:
-        wanted = request.properties
-        if not request.HasField("properties") or wanted.return_all_nonref_properties:
+        properties = request.properties
+        if not request.HasField("properties") or properties.return_all_nonref_properties:
             return self.properties
-        names = tuple(name[:1].lower() + name[1:] for name in wanted.non_ref_properties)
+        names = tuple(name[:1].lower() + name[1:] for name in properties.non_ref_properties)
         for name in names:
             if name not in self.properties:
                 raise RefusalError(f"no such prop with name '{name}' found in class '{self.name}' in the schema.")
         return names
 
     def _describe(self, metadata: Any, hit: Hit, request: Any) -> None:
-        asked, stored = request.metadata, hit.stored
-        if asked.uuid:
+        requested, stored = request.metadata, hit.stored
+        if requested.uuid:
             metadata.id, metadata.id_as_bytes = stored.id, uuid.UUID(stored.id).bytes
-        if asked.vector and stored.vector is not None:
+        if requested.vector and stored.vector is not None:
             metadata.vector.extend(stored.vector)
             metadata.vector_bytes = packed(stored.vector)
-        for name in self.named if asked.vector and self.named else asked.vectors:
+        for name in self.named if requested.vector and self.named else requested.vectors:
             if name in stored.vectors:
                 metadata.vectors.add(name=name, vector_bytes=packed(stored.vectors[name]), type=1)
         is_near = is_measured(request)
-        if asked.distance and is_near and hit.number is not None:
+        if requested.distance and is_near and hit.number is not None:
             metadata.distance, metadata.distance_present = hit.number, True
-        if asked.certainty and is_near and hit.number is not None:
+        if requested.certainty and is_near and hit.number is not None:
             metadata.certainty, metadata.certainty_present = 1 - hit.number / 2, True
-        if asked.score:
+        if requested.score:
             metadata.score = 0.0 if is_near or hit.number is None else hit.number
             metadata.score_present = True
-        if asked.creation_time_unix:
+        if requested.creation_time_unix:
             metadata.creation_time_unix, metadata.creation_time_unix_present = 1_700_000_000_000, True
 
     def ranked(self, request: Any) -> list[Hit]:
@@ -131,10 +131,10 @@ class Collection:
             )
         if request.HasField("near_object"):
             target = self._target(request.near_object)
-            found = [stored for stored in those if stored.id == request.near_object.id]
-            if not found:
+            matches = [stored for stored in those if stored.id == request.near_object.id]
+            if not matches:
                 raise RefusalError("vector not found")
-            return self._near(those, vector_of(found[0], target), target, request.near_object)
+            return self._near(those, vector_of(matches[0], target), target, request.near_object)
         if request.HasField("hybrid_search"):
             return self._hybrid(those, request)
         if request.HasField("bm25_search"):
@@ -172,17 +172,17 @@ class Collection:
 
     def _hybrid(self, those: Sequence[Stored], request: Any) -> list[Hit]:
         """Relative score fusion, each part as long as the server has it."""
-        asked = request.hybrid_search
+        search = request.hybrid_search
         depth = max(QUERY_HYBRID_MAXIMUM_RESULTS, request.limit or self.default_limit)
-        vectors = list(asked.vectors)
+        vectors = list(search.vectors)
         near = []
         if vectors:
             near = self._near(
-                those, np.frombuffer(vectors[0].vector_bytes, "<f4"), self._target(asked), asked.near_vector
+                those, np.frombuffer(vectors[0].vector_bytes, "<f4"), self._target(search), search.near_vector
             )
         parts = [
-            (1 - asked.alpha, by_words(those, asked.query)[:depth]),
-            (asked.alpha, [Hit(stored=hit.stored, number=1 - (hit.number or 0.0)) for hit in near[:depth]]),
+            (1 - search.alpha, by_words(those, search.query)[:depth]),
+            (search.alpha, [Hit(stored=hit.stored, number=1 - (hit.number or 0.0)) for hit in near[:depth]]),
         ]
         fused: dict[str, float] = {}
         for weight, hits in parts:
@@ -192,7 +192,7 @@ class Collection:
                 share = 1.0 if high == low else (number - low) / (high - low)
                 fused[hit.stored.id] = fused.get(hit.stored.id, 0.0) + weight * share
         by_id = {stored.id: stored for stored in those}
-        hits = [Hit(stored=by_id[each], number=float(np.float32(score))) for each, score in fused.items()]
+        hits = [Hit(stored=by_id[identifier], number=float(np.float32(score))) for identifier, score in fused.items()]
         return sorted(hits, key=lambda hit: -(hit.number or 0.0))
 
 
@@ -232,8 +232,10 @@ def by_words(those: Sequence[Stored], query: str) -> list[Hit]:
     words = set(query.lower().split())
     hits = []
     for stored in those:
-        own = {word for value in stored.properties.values() if isinstance(value, str) for word in value.lower().split()}
-        if common := words & own:
+        vocabulary = {
+            word for value in stored.properties.values() if isinstance(value, str) for word in value.lower().split()
+        }
+        if common := words & vocabulary:
             hits.append(Hit(stored=stored, number=float(np.float32(len(common) / max(len(words), 1)))))
     return sorted(hits, key=lambda hit: -(hit.number or 0.0))
 
@@ -270,7 +272,7 @@ def _spell_list(value: Any, things: list[Any]) -> None:
 def passes(stored: Stored, filters: Any) -> bool:
     """Whether an object passes a filter. Raises RefusalError."""
     if filters.operator == AND:
-        return all(passes(stored, each) for each in filters.filters)
+        return all(passes(stored, part) for part in filters.filters)
     name = filters.target.property
     value = stored.id if name == "_id" else stored.properties.get(name)
     if filters.operator == CONTAINS_ANY:

@@ -28,7 +28,7 @@ def planted() -> Iterator[Weaviate]:
             server.collections[name] = Collection(
                 name=name, properties=PROPERTIES, named=named, objects=objects(copies, named)
             )
-        shared = [each for tenant in ("left", "right") for each in objects(COPIES, (), tenant)]
+        shared = [copied for tenant in ("left", "right") for copied in objects(COPIES, (), tenant)]
         server.collections["Shared"] = Collection(name="Shared", properties=PROPERTIES, objects=shared)
         yield server
 
@@ -82,4 +82,4 @@ def searches() -> list[bytes]:
 
 def ids(message: bytes) -> list[str]:
     """The identifiers in a reply, in order."""
-    return [each.metadata.id for each in message_type("SearchReply").FromString(message).results]
+    return [result.metadata.id for result in message_type("SearchReply").FromString(message).results]

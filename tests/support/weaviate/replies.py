@@ -15,7 +15,7 @@ _LIST = re.compile(r"\[([\w ]+)\]")
 
 def settled(seen: Seen) -> Seen:
     """An answer that compares equal to that of an equal call."""
-    messages = tuple(settled_reply(each) for each in seen.messages)
+    messages = tuple(settled_reply(message) for message in seen.messages)
     return Seen(messages, seen.code, settled_words(seen.details), seen.initial, seen.trailing)
 
 
@@ -24,8 +24,8 @@ def settled_reply(reply: bytes, *, results: bool = True) -> bytes:
     message = message_type("SearchReply").FromString(reply)
     message.took = 0
     message.ClearField("query_profile")
-    for each in message.results:
-        _settle(each)
+    for result in message.results:
+        _settle(result)
     if not results:
         message.ClearField("results")
     return bytes(message.SerializeToString(deterministic=True))
@@ -34,18 +34,18 @@ def settled_reply(reply: bytes, *, results: bool = True) -> bytes:
 def settled_results(reply: bytes) -> list[bytes]:
     """The bytes of each result of a SearchReply."""
     message = message_type("SearchReply").FromString(reply)
-    for each in message.results:
-        _settle(each)
-    return [bytes(each.SerializeToString(deterministic=True)) for each in message.results]
+    for result in message.results:
+        _settle(result)
+    return [bytes(result.SerializeToString(deterministic=True)) for result in message.results]
 
 
 def _settle(result: Any) -> None:
     """Bring a result's named vectors into the order of their names."""
-    ordered = [type(each).FromString(each.SerializeToString()) for each in result.metadata.vectors]
+    ordered = [type(vector).FromString(vector.SerializeToString()) for vector in result.metadata.vectors]
     result.metadata.ClearField("vectors")
     result.metadata.vectors.extend(sorted(ordered, key=lambda vector: str(vector.name)))
 
 
 def settled_words(details: str) -> str:
     """An error's words, the names that it lists in one order."""
-    return _LIST.sub(lambda found: "[" + " ".join(sorted(found[1].split())) + "]", details)
+    return _LIST.sub(lambda match: "[" + " ".join(sorted(match[1].split())) + "]", details)

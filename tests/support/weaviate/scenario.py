@@ -96,13 +96,13 @@ def results(answer: Any) -> Any:
         return {name: len(group.objects) for name, group in answer.groups.items()}
     return [
         {
-            "id": str(each.uuid),
-            "properties": each.properties,
-            "vector": each.vector,
-            "metadata": {key: str(value) for key, value in vars(each.metadata).items() if value is not None},
-            "collection": each.collection,
+            "id": str(stored.uuid),
+            "properties": stored.properties,
+            "vector": stored.vector,
+            "metadata": {key: str(value) for key, value in vars(stored.metadata).items() if value is not None},
+            "collection": stored.collection,
         }
-        for each in answer.objects
+        for stored in answer.objects
     ]
 
 

@@ -68,7 +68,7 @@ class Weaviate:
         self.schema[described["class"]] = described
         self.collections[described["class"]] = Collection(
             name=described["class"],
-            properties=tuple(each["name"] for each in described.get("properties", ())),
+            properties=tuple(prop["name"] for prop in described.get("properties", ())),
             named=tuple(described.get("vectorConfig", ())),
         )
         return web.json_response(described)
@@ -90,8 +90,8 @@ class Weaviate:
         raw = await request.read()
         self.written.append(raw)
         body = json.loads(raw)
-        each = body.get("objects", [body])
-        for one in each:
+        objects = body.get("objects", [body])
+        for one in objects:
             self.collections[one["class"]].store(
                 Stored(
                     id=one["id"],
@@ -101,27 +101,27 @@ class Weaviate:
                     tenant=one.get("tenant") or "",
                 )
             )
-        shown = [{**one, "result": {"status": "SUCCESS"}} for one in each]
-        return web.json_response(shown if "objects" in body else body)
+        written = [{**one, "result": {"status": "SUCCESS"}} for one in objects]
+        return web.json_response(written if "objects" in body else body)
 
     async def _one(self, request: web.Request) -> web.Response:
         """Read or delete an object."""
         name, tenant = request.match_info["name"], request.query.get("tenant", "")
         collection = self.collections[name]
-        found = [one for one in collection.objects if (one.id, one.tenant) == (request.match_info["id"], tenant)]
-        if not found:
+        matches = [one for one in collection.objects if (one.id, one.tenant) == (request.match_info["id"], tenant)]
+        if not matches:
             return web.Response(status=404)
         if request.method == "DELETE":
-            collection.objects.remove(found[0])
+            collection.objects.remove(matches[0])
             return web.Response(status=204)
-        return web.json_response(_shown(name, found[0]))
+        return web.json_response(_object_json(name, matches[0]))
 
     async def _list(self, request: web.Request) -> web.Response:
         """The objects of a collection by their ids, those after one."""
         name, after = request.query["class"], request.query.get("after", "")
-        found = sorted((one for one in self.collections[name].objects if one.id > after), key=lambda one: one.id)
-        page = found[: int(request.query["limit"])]
-        return web.json_response({"objects": [_shown(name, one) for one in page], "totalResults": len(page)})
+        page_from = sorted((one for one in self.collections[name].objects if one.id > after), key=lambda one: one.id)
+        page = page_from[: int(request.query["limit"])]
+        return web.json_response({"objects": [_object_json(name, one) for one in page], "totalResults": len(page)})
 
     async def _tenants(self, request: web.Request) -> web.Response:
         return web.json_response(await request.json())
@@ -159,28 +159,28 @@ class Weaviate:
         return b""
 
     def _insert(self, message: bytes) -> None:
-        for each in message_type("BatchObjectsRequest").FromString(message).objects:
-            collection = self.collections[each.collection]
+        for written in message_type("BatchObjectsRequest").FromString(message).objects:
+            collection = self.collections[written.collection]
             collection.store(
                 Stored(
-                    id=each.uuid,
-                    properties=_written(each.properties),
-                    vector=None if collection.named else _numbers(each.vector_bytes),
+                    id=written.uuid,
+                    properties=_written(written.properties),
+                    vector=None if collection.named else _numbers(written.vector_bytes),
                     # Of a collection with one named vector, the one without a name is that.
                     vectors={
                         getattr(one, "name", "") or collection.named[0]: _numbers(one.vector_bytes)
-                        for one in (each.vectors or [each])
+                        for one in (written.vectors or [written])
                         if collection.named and one.vector_bytes
                     },
-                    tenant=each.tenant,
+                    tenant=written.tenant,
                 )
             )
 
 
-def _shown(name: str, one: Stored) -> dict[str, Any]:
-    held = {"vector": one.vector, "vectors": one.vectors, "tenant": one.tenant}
-    shown = {"class": name, "id": one.id, "properties": one.properties}
-    return {**shown, **{member: value for member, value in held.items() if value}}
+def _object_json(name: str, one: Stored) -> dict[str, Any]:
+    optional = {"vector": one.vector, "vectors": one.vectors, "tenant": one.tenant}
+    members = {"class": name, "id": one.id, "properties": one.properties}
+    return {**members, **{member: value for member, value in optional.items() if value}}
 
 
 def _written(properties: Any) -> dict[str, Any]:
@@ -198,8 +198,11 @@ def _written(properties: Any) -> dict[str, Any]:
     numbers = properties.number_array_properties
     return {
         **plain,
-        **{each.prop_name: list(each.values) for each in arrays},
-        **{each.prop_name: list(each.values) or np.frombuffer(each.values_bytes, "<f8").tolist() for each in numbers},
+        **{array.prop_name: list(array.values) for array in arrays},
+        **{
+            number.prop_name: list(number.values) or np.frombuffer(number.values_bytes, "<f8").tolist()
+            for number in numbers
+        },
         **{name: [] for name in properties.empty_list_props},
     }
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.exchanges.captures import BESIDE
+from support.exchanges.captures import SHARED_FOLDER
 from support.weaviate.conversations import PATH
 from support.weaviate.messages import message_type
 from vecsieve.adapters.contract import Needs, Reason, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.weaviate.grpc import WeaviateGrpc
 
 ADAPTER = WeaviateGrpc()
-FOLDER = Path(os.environ.get("VECSIEVE_CAPTURES", BESIDE)) / "weaviate"
+FOLDER = Path(os.environ.get("VECSIEVE_CAPTURES", SHARED_FOLDER)) / "weaviate"
 RECORDED: dict[str, dict[str, Any]] = {
     file.stem[4:].removesuffix("_GRPC_Search"): json.loads(file.read_bytes())
     for file in sorted(FOLDER.glob("*_GRPC_Search.json"))

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from servers.pinecone.grpc_messages import MESSAGES
 
-from support.exchanges.captures import BESIDE
+from support.exchanges.captures import SHARED_FOLDER
 
-DESCRIBED = Path(os.environ.get("VECSIEVE_CAPTURES", BESIDE)) / "pinecone" / "pinecone_2026-04_noapi.proto"
+DESCRIBED = Path(os.environ.get("VECSIEVE_CAPTURES", SHARED_FOLDER)) / "pinecone" / "pinecone_2026-04_noapi.proto"
 
 
 @pytest.mark.skipif(not DESCRIBED.exists(), reason="no public description here: name its folder in VECSIEVE_CAPTURES")
