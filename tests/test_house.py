@@ -183,7 +183,7 @@ READ_WHOLE = {"Key", "Options", "Record"}
 
 
 def unread_of_modules(trees: dict[str, ast.Module]) -> list[str]:
-    read = {each for module, tree in trees.items() for each in names_read(module, tree)}
+    read = {name for module, tree in trees.items() for name in names_read(module, tree)}
     bound = {(module, name) for module, tree in trees.items() for node in tree.body for name in names_bound(node)}
     return sorted(f"{module}.{name}" for module, name in bound - read)
 

@@ -64,14 +64,14 @@ def bench_engine(effort: Effort) -> Iterator[Section]:
             unselected(before, warm.improved())
     base = [each.p50 for each in rounds["plain top 10"]]
     for name, outcomes in rounds.items():
-        added = spread(differences([each.p50 for each in outcomes], base))
+        added = spread(differences([outcome.p50 for outcome in outcomes], base))
         rows.append(
             {
                 "": name,
-                "p50 ms": spread([each.p50 for each in outcomes]),
-                "p99 ms": spread([each.p99 for each in outcomes]),
+                "p50 ms": spread([outcome.p50 for outcome in outcomes]),
+                "p99 ms": spread([outcome.p99 for outcome in outcomes]),
                 "added p50 ms": added,
-                "CPU ms": spread([each.cpu_ms for each in outcomes]) if name == "through, warm" else "",
+                "CPU ms": spread([outcome.cpu_ms for outcome in outcomes]) if name == "through, warm" else "",
                 "wanted": judged_most(added.median, MOST_ADDED_MS) if name == "through, warm" else "",
             }
         )

@@ -86,12 +86,12 @@ def row(name: str, rounds: Mapping[str, Sequence[Round]], proxies: Mapping[str, 
     *_, baseline = rounds.values()
     made: dict[str, object] = {"": name}
     for side, ours in rounds.items():
-        made[f"kB, {side}"] = spread([each.moved for each in ours]).median
-        made[f"CPU ms, {side}"] = spread([each.outcome.cpu_ms for each in ours])
+        made[f"kB, {side}"] = spread([run.moved for run in ours]).median
+        made[f"CPU ms, {side}"] = spread([run.outcome.cpu_ms for run in ours])
         made[f"RSS MB, {side}"] = rss_bytes(proxies[side].pid) / 1e6
         if ours is not baseline:
-            made[f"of bytes, {side}"] = spread(ratios([each.moved for each in ours], [each.moved for each in baseline]))
+            made[f"of bytes, {side}"] = spread(ratios([run.moved for run in ours], [each.moved for each in baseline]))
             made[f"of CPU, {side}"] = spread(
-                ratios([each.outcome.cpu_ms for each in ours], [each.outcome.cpu_ms for each in baseline])
+                ratios([run.outcome.cpu_ms for run in ours], [each.outcome.cpu_ms for each in baseline])
             )
     return made

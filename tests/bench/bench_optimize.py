@@ -66,7 +66,7 @@ def body(seed: int, kind: type[np.floating[Any]]) -> bytes:
 
 
 def _read(text: bytes) -> object:
-    return np.array([each["embedding"] for each in orjson.loads(text)["chunks"]], np.float32)
+    return np.array([chunk["embedding"] for chunk in orjson.loads(text)["chunks"]], np.float32)
 
 
 def _forgetting(work: partial[bytes]) -> object:

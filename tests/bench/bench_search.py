@@ -133,4 +133,4 @@ def baseline(name: str, rounds: Rounds) -> dict[str, object]:
 
 def over(relay: Rounds, ours: Rounds) -> Spread:
     """Their processor time over ours, round by round: 0.5 is twice the work."""
-    return spread(ratios([each.outcome.cpu_ms for each in relay], [each.outcome.cpu_ms for each in ours]))
+    return spread(ratios([each.outcome.cpu_ms for each in relay], [run.outcome.cpu_ms for run in ours]))

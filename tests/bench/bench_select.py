@@ -38,7 +38,7 @@ def bench_select(effort: Effort) -> Iterator[Section]:
             Candidates(scores=one.scores, vectors=one.vectors, metric=Metric.COSINE, query=one.query) for one in samples
         ]
         sides = {
-            "select": per_call([partial(_select, each, policy) for each in candidates]),
+            "select": per_call([partial(_select, candidate, policy) for candidate in candidates]),
             "gram": per_call([partial(gram, one.vectors) for one in samples]),
         }
         interleave(sides, rounds=1)  # warm: first calls load libraries and touch memory
@@ -70,7 +70,7 @@ def _with_texts(dimensions: int, policy: Policy, effort: Effort) -> Figure:
         for seed, one in enumerate(samples)
     ]
     sides = {
-        "select": per_call([partial(_select, each, policy) for each in candidates]),
+        "select": per_call([partial(_select, candidate, policy) for candidate in candidates]),
         "gram": per_call([partial(gram, one.vectors) for one in samples]),
     }
     interleave(sides, rounds=1)

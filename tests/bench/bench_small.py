@@ -25,7 +25,7 @@ def bench_small(effort: Effort) -> Iterator[Section]:
             "bare relay": running.enter_context(bare_relay(upstream.port)),
             "nginx": running.enter_context(nginx_relay(upstream.port)),
         }
-        sides = {name: Side(script, each.port, each.pid) for name, each in servers.items() if each is not None}
+        sides = {name: Side(script, server.port, server.pid) for name, server in servers.items() if server is not None}
         for side in sides.values():
             ask(script, side.port, seconds=0.5)
         begins = turns()

@@ -31,7 +31,7 @@ def bench_upload(effort: Effort) -> Iterator[Section]:
         before = peak_rss_bytes(proxy.pid)
         for framing in FRAMINGS:
             ports = {"proxy": proxy.port, "direct": port, "bare aiohttp relay": relay.port}
-            sides = {name: partial(upload, each, mebibytes=MEBIBYTES, framing=framing) for name, each in ports.items()}
+            sides = {name: partial(upload, port, mebibytes=MEBIBYTES, framing=framing) for name, port in ports.items()}
             figures += _against(f"upload {MEBIBYTES} MiB, {framing}", interleave(sides, rounds=effort.upload_rounds))
         after = peak_rss_bytes(proxy.pid)
     grown = Sides([after / (1 << 20)], [before / (1 << 20)])
@@ -48,7 +48,7 @@ def bench_grpc_upload(effort: Effort) -> Iterator[Section]:
         grpc_relay(upstream.grpc_port) as relay,
     ):
         ports = {"proxy": proxy.grpc_port, "direct": upstream.grpc_port, "bare grpc.aio relay": relay.port}
-        sides = {name: partial(stream, each, mebibytes=MEBIBYTES) for name, each in ports.items()}
+        sides = {name: partial(stream, port, mebibytes=MEBIBYTES) for name, port in ports.items()}
         rates = interleave(sides, rounds=effort.upload_rounds)
     name = f"gRPC stream of {MEBIBYTES} MiB in messages of {MESSAGE_MEBIBYTES} MiB"
     yield section("grpc-upload", "a large stream", list(_against(name, rates)))

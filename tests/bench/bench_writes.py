@@ -104,13 +104,13 @@ def upserts() -> list[Upsert]:
         for row, (vector, text) in enumerate(zip(vectors.astype(np.float32).tolist(), texts, strict=True))
     ]
     many = POINTS * UPSERTS
-    return [points[start : start + POINTS] for start in range(0, many, POINTS)] + [[each] for each in points[many:]]
+    return [points[start : start + POINTS] for start in range(0, many, POINTS)] + [[point] for point in points[many:]]
 
 
 def query(points: Upsert) -> bytes:
     """What the gate asks for these points."""
     shared = {"limit": 5, "with_payload": ["text"], "with_vector": False, "score_threshold": 0.75}
-    return orjson.dumps({"searches": [{"query": each.vector, **shared} for each in points]})
+    return orjson.dumps({"searches": [{"query": point.vector, **shared} for point in points]})
 
 
 def stored(

@@ -80,9 +80,9 @@ class Ranking:
     def __post_init__(self) -> None:
         generator = np.random.default_rng(7)
         subsets = [np.sort(generator.permutation(NEIGHBOURS)[:POOL]) for _ in range(SHAPES)]
-        self._subsets: list[list[int]] = [each.tolist() for each in subsets]
+        self._subsets: list[list[int]] = [subset.tolist() for subset in subsets]
         self._turn = itertools.count()
-        self._known = {key(each[:3].tolist()): number for number, each in enumerate(self.held.questions)}
+        self._known = {key(question[:3].tolist()): number for number, question in enumerate(self.held.questions)}
         self._rows: list[list[int]] = self.held.neighbours.tolist()
         self._generation = itertools.count(1)
 

@@ -111,7 +111,7 @@ def ordered(requests: Sequence[bytes], order: str, seed: int) -> Iterator[bytes]
 
 def packed(requests: Sequence[bytes]) -> bytes:
     """Requests as they lie in the file."""
-    return b"".join(struct.pack(">I", len(each)) + each for each in requests)
+    return b"".join(struct.pack(">I", len(request)) + request for request in requests)
 
 
 def unpacked(data: bytes) -> list[bytes]:

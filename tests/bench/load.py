@@ -57,7 +57,7 @@ class Script:
         """The file of the requests, written once; it goes with the script."""
         if not self._file:
             written = tempfile.NamedTemporaryFile(prefix="bench-")  # noqa: SIM115 - lives as long as the script
-            written.write(packed([each.raw() for each in self.requests]))
+            written.write(packed([request.raw() for request in self.requests]))
             written.flush()
             self._file.append(written)
         return Path(self._file[0].name)

@@ -64,14 +64,14 @@ def section(name: str, title: str, figures: Sequence[Figure]) -> Section:
     """Figures that each have one baseline, as rows."""
     rows = [
         {
-            "": f"{each.name} ({each.note})" if each.note else each.name,
-            "VecSieve": f"{number(each.ours.median)} {each.unit}",
-            "baseline": f"{number(each.baseline.median)} {each.unit}",
-            "against": each.against,
-            "ratio": each.ratio,
-            "wanted": ", ".join(_aim(aim, each) for aim in each.aims),
+            "": f"{figure.name} ({figure.note})" if figure.note else figure.name,
+            "VecSieve": f"{number(figure.ours.median)} {figure.unit}",
+            "baseline": f"{number(figure.baseline.median)} {figure.unit}",
+            "against": figure.against,
+            "ratio": figure.ratio,
+            "wanted": ", ".join(_aim(aim, figure) for aim in figure.aims),
         }
-        for each in figures
+        for figure in figures
     ]
     return Section(name, title, rows)
 

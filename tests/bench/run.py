@@ -72,9 +72,9 @@ def main() -> int:
     )
     try:
         for name in arguments.sections or SECTIONS:
-            for each in SECTIONS[name](QUICK if arguments.quick else FULL):
-                found.append(each)
-                console.print(table(each))
+            for section in SECTIONS[name](QUICK if arguments.quick else FULL):
+                found.append(section)
+                console.print(table(section))
     except (DidNotStartError, MeasurementFailedError, OtherSearchError) as problem:
         console.print(f"{type(problem).__name__}: {problem}", style="red", markup=False)
         return 1

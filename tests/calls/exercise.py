@@ -53,7 +53,9 @@ def _required(client: object, name: str, calls: Calls) -> dict[str, object]:
     named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     # Of the class: a method of the object may be wrapped.
     parameters = list(inspect.signature(getattr(type(client), name)).parameters.values())[1:]
-    required = [each.name for each in parameters if each.default is each.empty and each.kind in named]
+    required = [
+        parameter.name for parameter in parameters if parameter.default is parameter.empty and parameter.kind in named
+    ]
     given = calls.more.get(name, {})
     if missing := [each for each in required if each not in calls.arguments and each not in given]:
         raise UnknownCallError(f"{type(client).__name__}.{name}: no argument for {', '.join(missing)}")

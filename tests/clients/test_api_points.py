@@ -95,7 +95,7 @@ def test_points_are_added_or_skipped_and_each_is_told_of(urls: tuple[str, str, s
     assert again["action"] == "added"
     batch = [point(3, 0, "alpha"), point(4, 1, "beta"), point(5, 1, "beta"), point(6, 2, "gamma")]
     _, several = told(api, "/v1/addBatch", collection="skipping", points=batch)
-    assert [(each["action"], each["survivorId"]) for each in several["results"]] == [
+    assert [(result["action"], result["survivorId"]) for result in several["results"]] == [
         ("skipped", 1),
         ("added", 4),
         ("skipped", 4),

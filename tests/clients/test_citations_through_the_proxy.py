@@ -90,8 +90,8 @@ def test_the_sources_of_copies_are_in_the_metadata_that_the_framework_returns(
             assert note is None
             continue
         assert note is not None
-        assert note.pop("collapsed_ids") == [QDRANT[name].points[each].identifier for each in copies]
-        expected = [] if name in WITHOUT_SOURCE else [file_of(QDRANT[name], each) for each in copies]
+        assert note.pop("collapsed_ids") == [QDRANT[name].points[copy].identifier for copy in copies]
+        expected = [] if name in WITHOUT_SOURCE else [file_of(QDRANT[name], copy) for copy in copies]
         assert note == {"collapsed_sources": expected}
     assert len(noted) == DISTINCT
 

@@ -189,7 +189,7 @@ async def test_every_view_says_what_it_is_for_and_fits(world: World, page: Page,
     for view, words in WORDS.items():
         said = await shown(page, world, view)
         folded = " ".join(said.split())
-        assert [each for each in words if each not in folded] == [], (view, said)
+        assert [word for word in words if word not in folded] == [], (view, said)
         if view == "whatif":
             await page.until("!document.querySelector('main').innerText.includes('…')")
         if view == "collections":

@@ -237,7 +237,7 @@ def whole(points: Points, ids: Sequence[PointId]) -> list[Whole]:
 
 def contents(points: Sequence[Whole]) -> list[dict[str, object]]:
     """With six digits: Chroma makes the vectors of a cosine collection units again, which may change the last bit. Without sequence numbers."""
-    read = [json.loads(each.body, parse_float=lambda text: round(float(text), 6)) for each in points]
+    read = [json.loads(point.body, parse_float=lambda text: round(float(text), 6)) for point in points]
     return [{name: value for name, value in each.items() if name != "_seq_no"} for each in read]
 
 

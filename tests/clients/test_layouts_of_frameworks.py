@@ -116,7 +116,7 @@ def shown(point: models.ScoredPoint) -> tuple[str, np.float32, Any]:
 def test_the_vectors_alone_tell_no_copies_from_passages_that_differ() -> None:
     vectors = np.array([passage.vector for passage in passages()])
     distances = 1 - vectors @ vectors.T
-    copies = [distances[each.number, each.family] for each in passages()[DISTINCT:]]
+    copies = [distances[passage.number, passage.family] for passage in passages()[DISTINCT:]]
     different = np.sort(distances[:DISTINCT, :DISTINCT][np.triu_indices(DISTINCT, 1)])
     assert different[1] < min(copies)
     assert max(copies) < np.median(different) / 3

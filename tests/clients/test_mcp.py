@@ -50,7 +50,7 @@ async def use(client: mcp.Client) -> None:
     """All four tools."""
     assert [tool.name for tool in (await client.list_tools()).tools] == ["optimize", "search", "analyze", "explain"]
     found = await call(client, "search", collection="docs", vector=query(), top_k=3)
-    texts = [each["payload"]["text"] for each in found["results"]]
+    texts = [result["payload"]["text"] for result in found["results"]]
     assert len(set(texts)) == 3, "through VecSieve the results are different"
     explained = await call(client, "explain", collection="docs", count=1)
     assert len(explained["records"]) == 1
@@ -58,7 +58,7 @@ async def use(client: mcp.Client) -> None:
     assert report["repeats"]["equal"] == (COPIES - 1) * DISTINCT
     chunks = [{"id": str(n), "text": text} for n, text in enumerate([*texts, *texts])]
     optimized = await call(client, "optimize", chunks=chunks)
-    assert [each["id"] for each in optimized["chunks"]] == ["0", "1", "2"]
+    assert [chunk["id"] for chunk in optimized["chunks"]] == ["0", "1", "2"]
 
 
 async def call(client: mcp.Client, tool: str, **arguments: object) -> Any:
@@ -89,7 +89,7 @@ async def test_directly_at_the_database_a_search_has_its_copies(urls: dict[str, 
     with stack.command(*COMMAND, "--url", urls["engine"]) as running:
         async with mcp.Client(running.addresses(1)["mcp"] + "/mcp") as client:
             found = await call(client, "search", collection="docs", vector=query(), top_k=3)
-            assert len({each["payload"]["text"] for each in found["results"]}) == 1
+            assert len({result["payload"]["text"] for result in found["results"]}) == 1
             wrong = await client.call_tool("search", {"collection": "docs", "vector": [1.0, 2.0]})
             assert wrong.is_error
             assert "wanted 16" in said(wrong)

@@ -42,7 +42,7 @@ class Life(RuleBasedStateMachine):
             self.run(self.sides.load(name, corpus, distance=distance))
         self.point(through=True)
         self.questions = [
-            {"query": each, "limit": 5, "with_payload": True} for each in self.corpora[0].questions(QUESTIONS)
+            {"query": question, "limit": 5, "with_payload": True} for question in self.corpora[0].questions(QUESTIONS)
         ]
         self.quieten()
 
@@ -150,8 +150,8 @@ class Life(RuleBasedStateMachine):
     def answers_are_those_without_a_memory(self) -> None:
         if not hasattr(self, "questions"):
             return
-        for each in self.questions:
-            warm, cold = self.run(self.sides.both(self.alias, each, transport=self.transport))
+        for question in self.questions:
+            warm, cold = self.run(self.sides.both(self.alias, question, transport=self.transport))
             assert warm == cold
 
 

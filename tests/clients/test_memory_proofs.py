@@ -117,7 +117,7 @@ async def test_a_poisoned_memory_only_chooses_among_the_database_s_own_points(
 ) -> None:
     """Invariant: every kept point is a slice of the reply, in its order, with the bytes around them unchanged."""
     corpus = Corpus(200, seed=seed)
-    questions = [asked(each, number) for number, each in enumerate(corpus.questions(10, seed=seed))]
+    questions = [asked(question, number) for number, question in enumerate(corpus.questions(10, seed=seed))]
     async with shadowed() as sides:
         await sides.load("c", corpus)
         await sides.learn("c", questions, transport=transport)
@@ -148,7 +148,7 @@ async def test_a_poisoned_memory_only_chooses_among_the_database_s_own_points(
 async def test_a_row_of_another_point_is_caught_by_its_score(seed: int) -> None:
     """One wrong row among all: the answers are those without a memory."""
     corpus = Corpus(200, seed=seed)
-    questions = [asked(each, number) for number, each in enumerate(corpus.questions(10, seed=seed))]
+    questions = [asked(question, number) for number, question in enumerate(corpus.questions(10, seed=seed))]
     async with shadowed() as sides:
         await sides.load("c", corpus)
         await sides.learn("c", questions)
@@ -164,15 +164,15 @@ async def test_a_row_of_another_point_is_caught_by_its_score(seed: int) -> None:
 async def test_texts_that_changed_under_equal_vectors_and_versions_are_seen_at_once() -> None:
     """Made anew past the proxy: neither versions nor scores tell the old texts from the new ones. Texts always come with the reply."""
     old, new = Corpus(200), Corpus(200, texts=1)
-    questions = [asked(each) for each in old.questions(6)]
+    questions = [asked(question) for question in old.questions(6)]
     async with shadowed() as sides:
         await sides.load("c", old)
         await sides.learn("c", questions)
-        before = [await sides.both("c", each) for each in questions]
+        before = [await sides.both("c", question) for question in questions]
         await sides.tell(sides.engine.port, "DELETE", "/c")
         await sides.load("c", new)
         had = sides.recalls()["whole"]
-        after = [await sides.both("c", each) for each in questions]
+        after = [await sides.both("c", question) for question in questions]
         assert after != before
         assert all(warm == cold for warm, cold in after)
         assert sides.recalls()["whole"] == had + len(questions), "its vectors are known"
@@ -182,7 +182,7 @@ async def test_texts_that_changed_under_equal_vectors_and_versions_are_seen_at_o
 async def test_tenants_that_a_reload_names_are_kept_apart_at_once(tenant_keys: tuple[str, ...]) -> None:
     """What was learnt before knows of no tenants."""
     corpus = Corpus(200)
-    questions = [asked(each) for each in corpus.questions(6)]
+    questions = [asked(question) for question in corpus.questions(6)]
     policies: tuple[dict[str, object], ...] = ({}, {"texts": "none"})
     for policy in policies:
         async with shadowed(policy=policy) as sides:
@@ -208,7 +208,7 @@ async def test_a_point_that_is_never_known_does_not_cost_two_reads_with_every_se
         await sides.load("c", corpus, distance="Dot")
         points = [{"id": 0, "vector": [0.0] * corpus.dimension, "payload": {"text": "nothing"}}]
         await sides.put("c", points, port=sides.engine.port)
-        questions = [asked(each, 1) for each in corpus.questions(60)]
+        questions = [asked(question, 1) for question in corpus.questions(60)]
         for question in [*questions, *questions]:
             warm, cold = await sides.both("c", question)
             assert warm == cold
@@ -219,7 +219,7 @@ async def test_what_scores_prove_is_never_too_old() -> None:
     corpus = Corpus(200)
     async with shadowed(memory={"ttl_seconds": 100.0}) as sides:
         await sides.load("c", corpus)
-        questions = [asked(each) for each in corpus.questions(6)]
+        questions = [asked(question) for question in corpus.questions(6)]
         await sides.learn("c", questions)
         sides.clock.advance(101.0)
         before = sides.recalls()

@@ -84,7 +84,7 @@ def plain(answer: Any) -> Any:
     found = dict(getattr(answer, "body", answer))
     found.pop("took", None)
     if "responses" in found:
-        found["responses"] = [plain(each) for each in found["responses"]]
+        found["responses"] = [plain(response) for response in found["responses"]]
     return found
 
 

@@ -75,7 +75,7 @@ def asked(place: Place, key: str = "", **fields: object) -> Seen:
 
 def families(seen: Seen) -> list[str]:
     assert seen.code is grpc.StatusCode.OK, seen.details
-    return [each.metadata.id[:-4] for each in message_type("SearchReply").FromString(seen.messages[0]).results]
+    return [result.metadata.id[:-4] for result in message_type("SearchReply").FromString(seen.messages[0]).results]
 
 
 def test_a_search_without_a_limit_is_as_long_as_the_operator_chose() -> None:

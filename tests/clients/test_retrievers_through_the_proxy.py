@@ -136,8 +136,8 @@ def test_local_mode_is_a_second_witness(number: int) -> None:
     text, image = (rng.normal(size=size).tolist() for size in fused_requests.SIZES.values())
     prefetches = [models.Prefetch(query=text, using="text", limit=20), models.Prefetch(query=image, using="image")]
     lists = [
-        client.query_points("clean", query=each.query, using=each.using, limit=each.limit or 10).points
-        for each in prefetches
+        client.query_points("clean", query=prefetch.query, using=prefetch.using, limit=prefetch.limit or 10).points
+        for prefetch in prefetches
     ]
     for query, fused in (
         (models.RrfQuery(rrf=models.Rrf(k=number + 1)), rrf([[p.id for p in each] for each in lists], k=number + 1)),

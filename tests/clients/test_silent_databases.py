@@ -62,7 +62,7 @@ def described(backend: str, url: str) -> None:
 
 
 @pytest.mark.timeout(LONGEST_SECONDS)
-@pytest.mark.parametrize("backend", [name for name, each in DATABASES.items() if each.is_read])
+@pytest.mark.parametrize("backend", [name for name, database in DATABASES.items() if database.is_read])
 def test_a_job_ends_at_a_database_that_does_not_answer(backend: str) -> None:
     with silent() as url, pytest.raises(SourceError):
         described(backend, url)

@@ -85,7 +85,7 @@ def test_what_was_planted_could_go_and_nothing_is_deleted(engine: str, tmp_path:
 def test_without_a_word_of_the_user_what_differs_in_its_payload_stays_and_the_fields_are_named(
     engine: str, tmp_path: Path
 ) -> None:
-    asked = [each for each in arguments(engine, tmp_path / "work") if each not in {"--ignore", "tags"}]
+    asked = [argument for argument in arguments(engine, tmp_path / "work") if argument not in {"--ignore", "tags"}]
     done = command_line(*asked)
     said = " ".join(done.stdout.split())
     assert f"{2 * FAMILIES} repeat another point: {2 * FAMILIES} equal but for metadata." in said
@@ -109,7 +109,10 @@ def test_of_records_that_differ_in_one_thing_none_is_deleted_planted_copies_all_
     client.upsert(name, rows, wait=True)
     client.close()
     before, journal = contents(engine, name), tmp_path / "journal.db"
-    asked = [name if each == COLLECTION else each for each in arguments(engine, tmp_path / "work", "--keep", "first")]
+    asked = [
+        name if argument == COLLECTION else argument
+        for argument in arguments(engine, tmp_path / "work", "--keep", "first")
+    ]
     done = command_line(*asked, "--apply", "--journal", str(journal))
     assert done.returncode == 0, done.stderr
     left = [Text(point["payload"]["text"]) for point in json.loads(state(engine, name))["result"]["points"]]
@@ -122,7 +125,9 @@ def test_of_records_that_differ_in_one_thing_none_is_deleted_planted_copies_all_
 
 def test_a_killed_sweep_goes_on_where_it_was(engine: str, tmp_path: Path) -> None:
     work, out = tmp_path / "work", tmp_path / "ids.jsonl"
-    slow = ["2" if each == "1000" else each for each in arguments(engine, work, "--ids", str(out))]  # pages in a second
+    slow = [
+        "2" if argument == "1000" else argument for argument in arguments(engine, work, "--ids", str(out))
+    ]  # pages in a second
     with command(*slow) as running:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not (work / "vectors.f32").exists():

@@ -73,7 +73,7 @@ def test_every_outlet_says_the_same(workers: int) -> None:
             last = served.output()
     assert "verdict      Go: mode on would change 100 % (" in watched.stdout
     assert verdict["sentence"].startswith("Go: mode on would change 100 % (")
-    assert [each["collection"] for each in verdict["collections"]] == ["docs"]
+    assert [collection["collection"] for collection in verdict["collections"]] == ["docs"]
     figures = verdict["figures"]
     assert 3.0 < figures["proven"][0] == figures["arrived"][0] <= 4.0
     assert figures["judged"][0] == 0.0

@@ -157,7 +157,7 @@ def test_in_mode_on_results_stand_in_the_order_of_the_server(server: Server, imp
 
 
 def ids(seen: Seen) -> list[str]:
-    return [each.metadata.id for each in message_type("SearchReply").FromString(seen.messages[0]).results]
+    return [result.metadata.id for result in message_type("SearchReply").FromString(seen.messages[0]).results]
 
 
 def test_in_mode_on_its_searches_are_counted_under_their_backends_name(on: Place, improved: dict[str, Any]) -> None:

@@ -76,9 +76,9 @@ class Reader:
     def points(self, collection: str) -> dict[str, list[dict[str, Any]]]:
         """By the name of the event."""
         found: dict[str, list[dict[str, Any]]] = {}
-        for each in self.events:
-            if each["collection"] == collection:
-                found.setdefault(each["event"], []).extend(each["points"])
+        for event in self.events:
+            if event["collection"] == collection:
+                found.setdefault(event["event"], []).extend(event["points"])
         return found
 
     def wait_for(self, collection: str, name: str, count: int) -> dict[str, list[dict[str, Any]]]:
@@ -137,7 +137,7 @@ def struct(identifier: int, axis: int, text: str, **payload: Any) -> models.Poin
 
 
 def ids(points: list[dict[str, Any]]) -> list[object]:
-    return [each["id"] for each in points]
+    return [point["id"] for point in points]
 
 
 def stats(api: str, query: str = "") -> tuple[int, dict[str, Any]]:
@@ -277,5 +277,5 @@ def test_with_workers_the_webhook_and_the_statistics_are_of_all_of_them(tmp_path
             fresh = QdrantClient(url=own.client._client.rest_uri, timeout=30, check_compatibility=False)  # type: ignore[attr-defined]  # - the client's own address
             fresh.upsert("observing", [struct(number, number % SIZE, f"text {number}")])
             fresh.close()
-        assert sorted(each["id"] for each in own.hook.wait_for_points("observing", "added", 12)) == list(range(1, 13))
+        assert sorted(point["id"] for point in own.hook.wait_for_points("observing", "added", 12)) == list(range(1, 13))
         assert stats(own.api)[1]["added"] == 12

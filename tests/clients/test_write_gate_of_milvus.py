@@ -181,7 +181,7 @@ def test_copies_are_left_out_and_undo_stores_all_that_came(direct: str, tmp_path
     store(client, plain)
     with serve(direct, *BACKEND, environment=writing("skip", journal, "n", "tag", "more")) as (url, _):
         answers = store(connected(url), name)
-    counts = [(each.get("insert_count", each.get("upsert_count")), list(each["ids"])) for each in answers]
+    counts = [(answer.get("insert_count", answer.get("upsert_count")), list(answer["ids"])) for answer in answers]
     assert counts[1:] == [(2, ["b", "d"]), (1, ["f"]), (0, [])]
     assert sorted(everything_of(client, name)) == ["a", "b", "d", "f"]
     assert "4 were stored" in undone(journal, direct)

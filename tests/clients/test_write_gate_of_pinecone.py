@@ -257,7 +257,7 @@ def originals_of_copies(index: Any) -> dict[str, Any]:
     def seen() -> dict[str, Any]:
         found = index.fetch(ids=["x", "y", "a", "b", "c", "bare"], namespace="n").vectors
         others = index.fetch(ids=["a"], namespace="other").vectors
-        named = {**found, **{f"other {key}": each for key, each in others.items()}}
+        named = {**found, **{f"other {key}": other for key, other in others.items()}}
         return {key: originals([each.metadata])[0] for key, each in named.items()}
 
     eventually(seen, ORIGINALS)

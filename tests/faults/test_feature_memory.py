@@ -100,8 +100,8 @@ async def test_a_score_that_does_not_fit_makes_all_vectors_come_again() -> None:
             for _ in range(WINDOW + 3):
                 assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r2", "r4"]
             changed = tuple(
-                replace(each, score="0.95", values=json.dumps([0.95] + [0.0] * 7)) if rank < 6 else each
-                for rank, each in enumerate(records())
+                replace(record, score="0.95", values=json.dumps([0.95] + [0.0] * 7)) if rank < 6 else record
+                for rank, record in enumerate(records())
             )
             now.append(changed)
             assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r6", "r8"]

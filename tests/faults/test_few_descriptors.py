@@ -61,8 +61,8 @@ async def silent_crowd(port: int, stack: AsyncExitStack) -> int:
     """Connect ``SILENT`` times and say nothing; how many could."""
     made = await asyncio.gather(*(RawClient.connect(port) for _ in range(SILENT)), return_exceptions=True)
     clients = [each for each in made if isinstance(each, RawClient)]
-    for each in clients:
-        stack.push_async_callback(each.close)
+    for client in clients:
+        stack.push_async_callback(client.close)
     return len(clients)
 
 

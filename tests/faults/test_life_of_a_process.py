@@ -93,7 +93,7 @@ def test_the_log_says_why_the_database_gave_no_answer() -> None:
         body = b'{"query": [1.0], "limit": 3}'
         assert exchange(data, "POST", "/collections/docs/points/query", body).status == 502
         running.wait_for('"access"')
-        line = json.loads(next(each for each in running.output().splitlines() if '"access"' in each))
+        line = json.loads(next(line for line in running.output().splitlines() if '"access"' in line))
         assert line["cause"] == "VecSieve cannot reach the database at 127.0.0.1:9: connection refused"
 
 

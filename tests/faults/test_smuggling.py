@@ -72,7 +72,7 @@ async def relay() -> AsyncIterator[Relay]:
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
-    "probe", [each for each in PROBES if each.status is not None and not each.begins], ids=lambda probe: probe.name
+    "probe", [probe for probe in PROBES if probe.status is not None and not probe.begins], ids=lambda probe: probe.name
 )
 async def test_a_refusal_says_who_refused_and_needs_no_connection_to_the_database(relay: Relay, probe: Probe) -> None:
     upstream, port = relay

@@ -146,7 +146,7 @@ def test_a_canary_that_one_worker_stops_is_stopped_in_all_until_a_reload(databas
         body = b'{"query": [0.5, 0.25], "limit": 3}'
         answer = exchange(urls["serve"], "POST", "/collections/c/points/query", body)
         assert (answer.status, answer.body) == (500, b""), "the database's own"
-        return any(each != body for each in SEARCHES[before:])
+        return any(search != body for search in SEARCHES[before:])
 
     def until(words: str) -> None:
         for _ in range(300):

@@ -69,7 +69,7 @@ class Database(FaultyUpstream):
         return reply(json.dumps({"result": result, "status": "ok", "time": 0}).encode(), headers=[JSON])
 
     def bodies(self, method: bytes) -> list[Any]:
-        return [json.loads(each.content) for each in self.requests if each.line.startswith(method)]
+        return [json.loads(request.content) for request in self.requests if request.line.startswith(method)]
 
 
 def skipping(upstream: FaultyUpstream, path: Path) -> Any:
@@ -113,7 +113,7 @@ async def test_what_a_client_deletes_is_not_restored(
     async with Database(deleted=answer) as upstream, skipping(upstream, path) as proxy:
         await left_out(proxy, 1, 2)
         said = await delete(proxy, body)
-        assert [each.content for each in upstream.requests if b"/delete" in each.line] == [
+        assert [request.content for request in upstream.requests if b"/delete" in request.line] == [
             body if isinstance(body, bytes) else json.dumps(body).encode()
         ], "it went out once, unchanged"
         if answer is not None:
@@ -221,7 +221,7 @@ async def test_only_the_copy_is_sent_after_the_rest(tmp_path: Path) -> None:
     body["points"][1] |= {"vector": [0.0, 1.0, 0.0, 0.0], "payload": {"text": "other words"}}
     async with Database(TEXT, None) as upstream, skipping(upstream, path) as proxy:
         assert b" 200 " in await raw_exchange(proxy.port, put(json.dumps(body, separators=(",", ":")).encode()))
-        assert [each["points"] for each in upstream.bodies(b"PUT")] == [[body["points"][1]], [body["points"][0]]]
+        assert [body["points"] for body in upstream.bodies(b"PUT")] == [[body["points"][1]], [body["points"][0]]]
 
 
 async def test_where_the_copy_cannot_be_stored_the_write_is_not_acknowledged(tmp_path: Path) -> None:
@@ -306,11 +306,11 @@ async def test_an_original_whose_end_or_change_waits_in_the_database_leaves_noth
     async with Database() as upstream, skipping(upstream, path) as proxy:
         whole = UNWAITED + target + (b"?wait=true" if waits else b"")
         assert b" 200 " in await delete(proxy, body, target=whole, method=method)
-        assert [(each.line.split()[:2], json.loads(each.content)) for each in upstream.requests] == [
+        assert [(request.line.split()[:2], json.loads(request.content)) for request in upstream.requests] == [
             ([method, whole], body)
         ], "it went out once, unchanged"
         await left_out(proxy, 1)
-        stored = [each for each in upstream.bodies(b"PUT") if each == json.loads(upsert(1))]
+        stored = [body for body in upstream.bodies(b"PUT") if body == json.loads(upsert(1))]
         assert (len(stored), states(path) if waits else {}) == ((0, {1: "done"}) if waits else (1, {}))
 
 

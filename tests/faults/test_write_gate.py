@@ -43,7 +43,7 @@ def comparable(answer: bytes) -> bytes:
 async def test_no_header_turns_the_gate_on(header: bytes) -> None:
     async with database(finding((9, 1.0))) as upstream, running(upstream.url) as proxy:
         await raw_exchange(proxy.port, put(upsert(1, 2), headers=header + b"\r\n"))
-        assert [each.content for each in upstream.requests] == [upsert(1, 2)]
+        assert [request.content for request in upstream.requests] == [upsert(1, 2)]
 
 
 @pytest.mark.parametrize("header", [b"x-vecsieve-mode: off", b"x-vecsieve-mode: shadow"])
@@ -78,7 +78,7 @@ async def test_reads_of_the_gate_have_the_clients_credentials_and_the_descriptio
     async with database(finding()) as upstream, running(upstream.url, policy=gate(mode="annotate")) as proxy:
         for _ in range(2):
             await raw_exchange(proxy.port, put(upsert(1)))
-        lines = [each.line.split(b" HTTP")[0] for each in upstream.requests]
+        lines = [request.line.split(b" HTTP")[0] for request in upstream.requests]
         assert lines == [
             b"GET /collections/c",
             b"POST /collections/c/points/query/batch",
@@ -86,7 +86,7 @@ async def test_reads_of_the_gate_have_the_clients_credentials_and_the_descriptio
             b"POST /collections/c/points/query/batch",
             b"PUT /collections/c/points?wait=true",
         ]
-        assert all(each.header(b"api-key") == b"s3cret" for each in upstream.requests)
+        assert all(request.header(b"api-key") == b"s3cret" for request in upstream.requests)
 
 
 async def test_a_deployments_prefix_is_before_the_reads_of_the_gate() -> None:
@@ -95,7 +95,7 @@ async def test_a_deployments_prefix_is_before_the_reads_of_the_gate() -> None:
         running(upstream.url, policy=gate(mode="annotate"), upstream={"path_prefix": "/qdrant"}) as proxy,
     ):
         await raw_exchange(proxy.port, put(upsert(1), target=b"/qdrant/collections/c/points"))
-        assert all(each.line.split(b" ")[1].startswith(b"/qdrant/collections/c") for each in upstream.requests)
+        assert all(request.line.split(b" ")[1].startswith(b"/qdrant/collections/c") for request in upstream.requests)
         assert b"_vecsieve" in written(upstream)[0]
 
 
@@ -177,7 +177,7 @@ async def test_without_a_description_the_neighbours_vectors_are_asked_for(descri
         running(upstream.url, policy=gate(mode="annotate")) as proxy,
     ):
         await raw_exchange(proxy.port, put(upsert(1)))
-        (query,) = [each for each in upstream.requests if b"query/batch" in each.line]
+        (query,) = [request for request in upstream.requests if b"query/batch" in request.line]
         assert json.loads(query.content)["searches"][0]["with_vector"] == [""]
         assert await counted(proxy, "judged") == 1
 
@@ -187,7 +187,7 @@ async def test_after_a_refused_quota_no_neighbours_are_asked_for() -> None:
     async with database(refusal) as upstream, running(upstream.url, policy=gate(mode="annotate")) as proxy:
         for _ in range(3):
             await raw_exchange(proxy.port, put(upsert(1)))
-        assert sum(b"query/batch" in each.line for each in upstream.requests) == 1
+        assert sum(b"query/batch" in request.line for request in upstream.requests) == 1
         assert await counted(proxy, "withheld") == 2
         assert len(written(upstream)) == 3
 
@@ -214,7 +214,7 @@ async def test_while_queries_fail_none_is_sent() -> None:
     async with database(resets) as upstream, running(upstream.url, policy=gate(mode="annotate")) as proxy:
         for _ in range(8):
             assert b" 200 " in await raw_exchange(proxy.port, put(upsert(1)))
-        assert sum(b"query/batch" in each.line for each in upstream.requests) == 5, "the breaker's own count"
+        assert sum(b"query/batch" in request.line for request in upstream.requests) == 5, "the breaker's own count"
         assert len(written(upstream)) == 8
 
 
@@ -234,7 +234,7 @@ async def test_while_descriptions_fail_the_gate_rests_and_soon_after_it_judges_a
     async with FaultyUpstream(script) as upstream, running(upstream.url, policy=gate(mode="annotate")) as proxy:
         for _ in range(8):
             assert b" 200 " in await raw_exchange(proxy.port, put(upsert(1)))
-        assert sum(each.line.startswith(b"GET") for each in upstream.requests) == 5, "the breaker's own count"
+        assert sum(request.line.startswith(b"GET") for request in upstream.requests) == 5, "the breaker's own count"
         assert (await counted(proxy, "failed"), await counted(proxy, "withheld")) == (5, 3)
         down = False
         async with asyncio.timeout(10):
@@ -264,7 +264,7 @@ async def test_a_write_that_is_not_read_is_sent_as_it_came_and_counted(raw: byte
     ):
         assert comparable(await raw_exchange(proxy.port, raw)) == STORED
         assert await counted(proxy, outcome) == 1
-        assert [each.content for each in upstream.requests] == [raw.split(b"\r\n\r\n", 1)[1]]
+        assert [request.content for request in upstream.requests] == [raw.split(b"\r\n\r\n", 1)[1]]
 
 
 async def test_an_upload_in_chunks_is_read_and_sent_with_its_new_length() -> None:

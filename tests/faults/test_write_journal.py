@@ -64,7 +64,7 @@ class Database(FaultyUpstream):
 
     @property
     def written(self) -> list[bytes]:
-        return [each.content for each in self.requests if each.line.startswith(b"PUT")]
+        return [request.content for request in self.requests if request.line.startswith(b"PUT")]
 
 
 def skipping(upstream: FaultyUpstream, path: Path) -> AbstractAsyncContextManager[Running]:
@@ -238,7 +238,7 @@ def test_killed_at_any_moment_every_acknowledged_point_is_stored_or_in_the_journ
             kill(proxy)
             proxy.process.wait(30)
     page = stack.exchange(engine, "POST", "/collections/k/points/scroll", b'{"limit":10000}')
-    stored = {each["id"] for each in json.loads(page.body)["result"]["points"]}
+    stored = {point["id"] for point in json.loads(page.body)["result"]["points"]}
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("SELECT id, survivor FROM points WHERE state = 'done'").fetchall()
     left_out = [int(identifier) for identifier, _ in rows]

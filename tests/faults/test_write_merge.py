@@ -44,7 +44,7 @@ class Index(FaultyUpstream):
         return {"upsertedCount": 1} if b"upsert" in received.line else {}
 
     def sent(self, part: bytes) -> list[Any]:
-        return [json.loads(each.content) for each in self.requests if part in each.line]
+        return [json.loads(request.content) for request in self.requests if part in request.line]
 
 
 async def merged_by(upstream: Index, folder: Path) -> tuple[bytes, float]:
@@ -69,7 +69,7 @@ async def test_a_point_that_is_as_it_was_is_removed_once_the_other_is_stored(tmp
         assert [each["vectors"][0]["id"] for each in upstream.sent(b"upsert")] == ["new"]
         assert upstream.sent(b"delete") == [{"ids": ["old"]}]
         assert removed == 1
-        order = [each.line.split()[1].split(b"?")[0] for each in upstream.requests]
+        order = [request.line.split()[1].split(b"?")[0] for request in upstream.requests]
         assert order[-4:] == [b"/vectors/fetch", b"/vectors/upsert", b"/vectors/fetch", b"/vectors/delete"]
 
 

@@ -56,7 +56,9 @@ def recording(writer: Writer, at: Place) -> dict[str, Any]:
     """The libraries and the points in the order of the passages. Raises NotRecordedError, NotAvailableError."""
     with tempfile.TemporaryDirectory() as folder:
         plan = Path(folder) / "plan.json"
-        rows = [asdict(each) | {"identifier": each.identifier, "vector": each.vector} for each in passages()]
+        rows = [
+            asdict(passage) | {"identifier": passage.identifier, "vector": passage.vector} for passage in passages()
+        ]
         plan.write_text(json.dumps({"collection": COLLECTION, "passages": rows}), encoding="utf-8")
         writer.write(at.kind, at.address, plan)
     stored = _chroma_records(at.url) if at.kind == "chroma" else _qdrant_points(at.url)

@@ -72,7 +72,7 @@ def test_every_transport_can_read_points_whole_and_remove_them(sample: Sample) -
 
 
 @pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
-@given(text=st.text(max_size=9), is_own=st.booleans())
+@given(text=st.text(max_size=9), is_same=st.booleans())
 def test_a_point_is_sent_with_another_payload_or_is_not_held(number: int, text: str, is_same: bool) -> None:
     """The policies `merge` and `custom` are for each database: what is sent is what was made, with the vectors of one."""
     sample, verbs, points = two_points(number)

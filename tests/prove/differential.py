@@ -59,7 +59,7 @@ class Recorder:
                     probe, raw, answered = self.probe, bytearray(), 0
                     self.connections.append(raw)
                 raw += data
-                whole = [each for each in messages(bytes(raw), is_answer=False) if each.is_whole]
+                whole = [message for message in messages(bytes(raw), is_answer=False) if message.is_whole]
                 for request in whole[answered:]:
                     answered += 1
                     writer.write(probe.answer)
@@ -111,7 +111,7 @@ async def viewed(recorder: Recorder, port: int, probe: Probe) -> View:
     """One probe on one way."""
     recorder.probe, recorder.connections = probe, []
     answer, is_ended = await said(port, probe.data.replace(b"DATABASE", b"127.0.0.1:%d" % recorder.port))
-    got = [each for raw in recorder.connections for each in messages(bytes(raw), is_answer=False)]
+    got = [message for raw in recorder.connections for message in messages(bytes(raw), is_answer=False)]
     return View(tuple(got), messages(answer, bodiless=probe.data.startswith(b"HEAD")), is_ended)
 
 

@@ -98,7 +98,7 @@ class Rest:
         self._last = time.monotonic()
         lists, value = None, None
         if answer.status == 200 and asked.operation in RANKED:
-            lists = tuple(tuple(map(_rest_point, each)) for each in asked.results(whole))
+            lists = tuple(tuple(map(_rest_point, result)) for result in asked.results(whole))
         elif answer.status == 200:
             value = json.loads(whole)
         kind = (answer.status, answer.getheader("Content-Type"))
@@ -124,7 +124,7 @@ class Grpc:
         whole = b"".join(seen.messages)
         lists = None
         if seen.code is grpc.StatusCode.OK:
-            lists = tuple(tuple(map(_grpc_point, each)) for each in call.results(whole))
+            lists = tuple(tuple(map(_grpc_point, result)) for result in call.results(whole))
         reports = [str(value) for name, value in seen.initial if name == "x-vecsieve"]
         return Description(_plain(seen), whole, lists, _report(reports[0] if reports else None))
 

@@ -80,7 +80,7 @@ def main() -> None:
     """The command line."""
     os.nice(19)  # an attacker has a machine of its own
     port, name, seconds = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
-    flood = next(each for each in FLOODS if each.name == name)
+    flood = next(flood for flood in FLOODS if flood.name == name)
     if sys.argv[4:] == ["waits"]:
         print("ready", flush=True)
         sys.stdin.readline()

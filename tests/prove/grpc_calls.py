@@ -70,7 +70,7 @@ class Callers:
         turn = itertools.islice(itertools.cycle(ports), channels)
         self._channels = [grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=ALONE) for port in turn]
         self._turn = itertools.cycle(self._channels)
-        self._watching = [asyncio.create_task(self._watch(each), name="goodbyes") for each in self._channels]
+        self._watching = [asyncio.create_task(self._watch(channel), name="goodbyes") for channel in self._channels]
         self.goodbyes = 0
 
     async def ask(self, method: str, message: bytes, *, seconds: float = GAVE_UP_SECONDS) -> int:

@@ -111,7 +111,7 @@ def answer(rankings: Mapping[str, Ranking], message: bytes) -> bytes:
     selector = asked.get(WITH_VECTORS, b"")
     is_requested = selector not in {b"", b"\x08\x00"}  # enable: false
     points = rankings[collection.decode()][:limit]
-    return b"".join(_sized(1, each[is_requested]) for each in points) + b"\x11" + bytes(8)
+    return b"".join(_sized(1, point[is_requested]) for point in points) + b"\x11" + bytes(8)
 
 
 def upserted(message: bytes) -> int:

@@ -184,7 +184,7 @@ class Qdrant(_Plain):
         while True:
             asked = {"limit": PAGE, "offset": offset, "with_payload": True, "with_vector": True}
             page = self.asked("POST", f"/collections/{name}/points/scroll", asked)["result"]
-            yield from ((each["id"], _spelled(each)) for each in page["points"])
+            yield from ((point["id"], _spelled(point)) for point in page["points"])
             if (offset := page["next_page_offset"]) is None:
                 return
 
@@ -272,7 +272,7 @@ class Pinecone(_Plain):
         while True:
             asked = urlencode({"namespace": name, "limit": 100, **token})
             page = self.asked("GET", f"/vectors/list?{asked}", headers=self._HEADERS)
-            ids = [each["id"] for each in page["vectors"]]
+            ids = [vector["id"] for vector in page["vectors"]]
             asked = urlencode({"namespace": name, "ids": ids}, doseq=True)
             found = self.asked("GET", f"/vectors/fetch?{asked}", headers=self._HEADERS)["vectors"] if ids else {}
             yield from ((int(each), _spelled(found[each])) for each in ids)

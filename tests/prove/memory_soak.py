@@ -132,10 +132,10 @@ class Soak:
     async def are_tied(self, path: str, question: Json, warm: bytes, cold: bytes) -> bool:
         """Whether both answers have the same scores at every place, and several points of the database have each score whose point differs."""
         pages = [orjson.loads(each)["result"]["points"] for each in (warm, cold)]
-        if [each["score"] for each in pages[0]] != [each["score"] for each in pages[1]]:
+        if [page["score"] for page in pages[0]] != [page["score"] for page in pages[1]]:
             return False
         ranking = orjson.loads(await self.tell(self.engine, "POST", path, {**question, "limit": POINTS}))
-        having = Counter(each["score"] for each in ranking["result"]["points"])
+        having = Counter(point["score"] for point in ranking["result"]["points"])
         rows = zip(*pages, strict=True)
         return all(one["id"] == other["id"] or having[one["score"]] > 1 for one, other in rows)
 
@@ -163,7 +163,7 @@ class Soak:
             await self.shape(port, is_past=port == self.engine)
             return
         name = (STEADY, CHANGING)[int(draw.integers(0, 2))]
-        point, other = (int(each) for each in draw.integers(1, POINTS, size=2))
+        point, other = (int(integer) for integer in draw.integers(1, POINTS, size=2))
         vector = (self.vectors[other] + draw.normal(scale=0.1, size=self.vectors.shape[1])).tolist()
         kind = ("upsert", "payload", "vectors", "delete")[int(draw.integers(0, 4))]
         self.tally.writes[kind] += 1
@@ -198,8 +198,8 @@ async def soaked(seconds: float, heard: Callable[[str], None] = lambda _: None) 
     async with opened() as soak:
         loop, tally = asyncio.get_running_loop(), soak.tally
         questions: list[Json] = [
-            {"query": each, "limit": 8, "with_payload": number % 2 == 0}
-            for number, each in enumerate(Corpus(POINTS).questions(QUESTIONS))
+            {"query": question, "limit": 8, "with_payload": number % 2 == 0}
+            for number, question in enumerate(Corpus(POINTS).questions(QUESTIONS))
         ]
         (pid,) = [soak.warm.command.process.pid]
         begun, said, number = loop.time(), 0.0, 0

@@ -20,14 +20,14 @@ class Clients(World):
 
     def _start(self, client: int) -> None:
         chance = self.chance
-        (kind,) = chance.choices(list(OPS), [self.rates[each] for each in OPS])
+        (kind,) = chance.choices(list(OPS), [self.rates[op] for op in OPS])
         if kind == "upsert":
             # Mostly of ids that are free: copies are left out only under these.
             free = [each for each in self.ids if each not in self.database.points]
             ids = free if free and chance.random() < 0.7 else self.ids
             count = min(len(ids), 1 if chance.random() < 0.6 else 2)
             points = [self._point(each) for each in chance.sample(ids, count)]
-            op = Op(kind, self.moment, points={each.id: each for each in points})
+            op = Op(kind, self.moment, points={point.id: point for point in points})
             work = self._upsert(client, op, self.wire.upsert(points, waits=chance.random() < self.rates["waits"]))
         elif kind == "delete":
             op = Op(kind, self.moment, ids=[chance.choice(self.ids)])
@@ -57,11 +57,11 @@ class Clients(World):
         return request if self.chance.random() < self.rates["waits after"] else self.wire.unwaited(request)
 
     def _point(self, identifier: int) -> Point:
-        said = [TEXTS.index(each.text) for each in self.database.points.values()]
+        said = [TEXTS.index(point.text) for point in self.database.points.values()]
         text = self.chance.choice(said) if said and self.chance.random() < 0.6 else self.chance.randrange(2)
         if self.mode == "united" and self.chance.random() < 0.8:
             # Less than what is stored: the merged number is another than its own.
-            number = int(all(each.text != TEXTS[text] for each in self.database.points.values()))
+            number = int(all(point.text != TEXTS[text] for point in self.database.points.values()))
             return Point(identifier, TEXTS[text], number, text)
         return Point(identifier, TEXTS[text], self.chance.choice(NUMBERS), text)
 

@@ -37,7 +37,7 @@ class Qdrant(Wire):
     done = plain({"result": {"operation_id": 7, "status": "completed"}, "status": "ok", "time": 0})
 
     def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
-        body = plain({"points": [json.loads(self.single(each)) for each in points]})
+        body = plain({"points": [json.loads(self.single(point)) for point in points]})
         return Request("PUT", f"{self.path}/points" + ("?wait=true" if waits else ""), body, waits)
 
     def delete(self, ids: Sequence[int]) -> Request:
@@ -76,10 +76,10 @@ class Qdrant(Wire):
                 lists = [
                     near(
                         points,
-                        each["query"]["nearest"] if isinstance(each["query"], dict) else each["query"],
-                        each["limit"],
+                        search["query"]["nearest"] if isinstance(search["query"], dict) else search["query"],
+                        search["limit"],
                     )
-                    for each in body["searches"]
+                    for search in body["searches"]
                 ]
                 hits = [
                     {
@@ -99,7 +99,7 @@ class Qdrant(Wire):
                     }
                 )
             case "PUT", "":
-                return self.done, storing([self.read(each) for each in body["points"]])
+                return self.done, storing([self.read(point) for point in body["points"]])
             case "PUT", "/vectors":
                 (one,) = body["points"]
                 return self.done, changing(one["id"], axis=axis_of(one["vector"]))
@@ -142,7 +142,7 @@ class Pinecone(Wire):
         return Request(
             "POST",
             "/vectors/upsert",
-            plain({"vectors": [json.loads(self.single(each)) for each in points], "namespace": "n"}),
+            plain({"vectors": [json.loads(self.single(point)) for point in points], "namespace": "n"}),
         )
 
     def delete(self, ids: Sequence[int]) -> Request:
@@ -306,7 +306,7 @@ class Milvus(Wire):
         return Request("POST", f"/v2/vectordb/{path}", plain({"collectionName": "c", **body}))
 
     def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
-        return self._asked("entities/upsert", data=[json.loads(self.single(each)) for each in points])
+        return self._asked("entities/upsert", data=[json.loads(self.single(point)) for point in points])
 
     def delete(self, ids: Sequence[int]) -> Request:
         return self._asked("entities/delete", filter=f"id in {list(ids)}")
@@ -345,9 +345,9 @@ class Milvus(Wire):
                     {
                         "code": 0,
                         "data": [
-                            json.loads(self.single(each))
-                            for each in points.values()
-                            if self._chosen(body["filter"])(each)
+                            json.loads(self.single(point))
+                            for point in points.values()
+                            if self._chosen(body["filter"])(point)
                         ],
                     }
                 )
@@ -392,7 +392,7 @@ class Weaviate(Wire):
 
     def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
         return Request(
-            "POST", "/v1/batch/objects", plain({"objects": [json.loads(self.single(each)) for each in points]})
+            "POST", "/v1/batch/objects", plain({"objects": [json.loads(self.single(point)) for point in points]})
         )
 
     def delete(self, ids: Sequence[int]) -> Request:

@@ -31,7 +31,7 @@ class Episode(Clients):
     async def step(self) -> None:  # noqa: PLR0912 - one for each event
         self.moment += 1
         self.clock.advance(TICK)
-        idle = [each for each, task in self.clients.items() if task is None]
+        idle = [client for client, task in self.clients.items() if task is None]
         self.parked = [each for each in self.parked if not each.done()]
         asking = [each for each in self.parked if each in self.asking]
         steps = [each for each in self.parked if each not in self.asking]
@@ -71,7 +71,7 @@ class Episode(Clients):
                 self.parked.remove(full)
                 full.set_exception(JournalError("full"))
             case "leave":
-                self._leave(self.chance.choice([each for each in self.clients if each not in idle]))
+                self._leave(self.chance.choice([client for client in self.clients if client not in idle]))
             case "work":
                 self.told.append("the database works on")
                 self.database.step()

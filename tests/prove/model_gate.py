@@ -60,7 +60,7 @@ def play(seeds: Sequence[str]) -> None:
             await episode(world, seed)
 
     loggers = [logging.getLogger(name) for name in ("vecsieve.writes", "vecsieve.journal")]
-    levels = [each.level for each in loggers]
+    levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
     try:

@@ -69,9 +69,7 @@ class Model:
         if op is upsert or op.kind == "change" or not op.concerns(identifier):
             return False
         if op.kind == "filter":
-            is_changed = self._is_united or any(
-                each.kind == "change" and identifier in (each.ids or ()) for each in self.ops
-            )
+            is_changed = self._is_united or any(op.kind == "change" and identifier in (op.ids or ()) for op in self.ops)
             return not surely if is_changed else upsert.points[identifier].number == op.number
         return True
 
@@ -202,7 +200,7 @@ class Stored(RestorablePoints):
         self._database, self._wire, self._partition = database, database.wire, partition
 
     def whole(self, ids: Sequence[Any]) -> list[Whole]:
-        found = [each for each in self._database.points.values() if self._id(each) in ids]
+        found = [point for point in self._database.points.values() if self._id(point) in ids]
         return [
             Whole(
                 id=self._id(each),
@@ -219,7 +217,7 @@ class Stored(RestorablePoints):
         return next(single[name] for name in ("id", "ids", "_id") if name in single)
 
     def delete(self, points: Sequence[Whole]) -> None:
-        gone = {self._wire.id_of(each.key) for each in points}
+        gone = {self._wire.id_of(point.key) for point in points}
         self._database.do(dropping(lambda each: each.id in gone))
 
     def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:

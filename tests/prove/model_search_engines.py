@@ -41,7 +41,7 @@ class OpenSearch(Wire):
     def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
         if len(points) == 1:
             return Request("PUT", f"/docs/_doc/{points[0].id}", self._source(points[0]))
-        lines = [b'{"index":{"_id":"%d"}}\n%s\n' % (each.id, self._source(each)) for each in points]
+        lines = [b'{"index":{"_id":"%d"}}\n%s\n' % (point.id, self._source(point)) for point in points]
         return Request("POST", "/docs/_bulk", b"".join(lines))
 
     def delete(self, ids: Sequence[int]) -> Request:
@@ -127,8 +127,8 @@ class OpenSearch(Wire):
             items.append({verb: {"_index": "docs", "_id": about["_id"], "status": status}})
 
         def apply(to: Points) -> None:
-            for each in applies:
-                each(to)
+            for change in applies:
+                change(to)
 
         is_failed = any("error" in item for each in items for item in each.values())
         return plain({"took": 0, "errors": is_failed, "items": items}), apply

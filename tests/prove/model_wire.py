@@ -119,7 +119,7 @@ class Wire(ABC):
 
 
 def near(points: Points, vector: Sequence[float], limit: int) -> list[Point]:
-    return [each for each in points.values() if vector[each.axis] >= 0.75][:limit]
+    return [point for point in points.values() if vector[point.axis] >= 0.75][:limit]
 
 
 def storing(each: Sequence[Point]) -> Apply:

@@ -259,8 +259,8 @@ def _parts(request: Drawn, whole: bytes) -> list[tuple[bytes, ...]]:
             bytes(each) for each in msgspec.json.decode(document.get("responses", b"[]"), type=list[msgspec.Raw])
         ]
     made = []
-    for each in answers:
-        raw = msgspec.json.decode(each, type=dict[str, msgspec.Raw]).get("hits")
+    for answer in answers:
+        raw = msgspec.json.decode(answer, type=dict[str, msgspec.Raw]).get("hits")
         hits = [] if raw is None else msgspec.json.decode(bytes(raw), type=_Hits).hits
         made.append(tuple(map(bytes, hits)))
     return made

@@ -169,7 +169,7 @@ async def _crowd(
         _say("connected")
         await dribbling
         while await _told():
-            lives = [each.life_seconds for each in crowd.attackers]
+            lives = [attacker.life_seconds for attacker in crowd.attackers]
             longest = max((life for life in lives if life is not None), default=0.0)
             standing = sum(life is None for life in lives)
             _say(json.dumps({"count": len(lives), "standing": standing, "longest_seconds": longest}))

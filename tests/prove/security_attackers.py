@@ -71,8 +71,8 @@ class Crowd:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for each in self.attackers:
-            each.leave()
+        for attacker in self.attackers:
+            attacker.leave()
 
     async def connect(self, count: int, a_second: float = 0.0) -> None:
         """Let so many come, ``a_second`` at most, or as fast as they can; those that cannot connect are not among them."""

@@ -173,12 +173,13 @@ async def flooded(
     ]
     pipe = asyncio.subprocess.PIPE
     floods = [
-        await asyncio.create_subprocess_exec(*each, env=environment(), stdin=pipe, stdout=pipe) for each in commands
+        await asyncio.create_subprocess_exec(*command, env=environment(), stdin=pipe, stdout=pipe)
+        for command in commands
     ]
-    for each in floods:
-        assert each.stdout is not None
-        assert await each.stdout.readline() == b"ready\n"
-    ending = asyncio.gather(*(each.communicate(b"go\n") for each in floods))
+    for flood in floods:
+        assert flood.stdout is not None
+        assert await flood.stdout.readline() == b"ready\n"
+    ending = asyncio.gather(*(flood.communicate(b"go\n") for flood in floods))
     seen = None if ask is None else await ask()
     said = [out.split() for out, _ in await ending]
     cuts, sent = (sum(int(words[place]) for words in said) for place in (0, 2))

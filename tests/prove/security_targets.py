@@ -77,14 +77,16 @@ async def _resolve(
 ) -> list[ResolveResult]:
     """Every name leads home, as one that an attacker owns may from one question to the next."""
     addresses = RESOLVED.get(host, ("127.0.0.1",))
-    return [ResolveResult(hostname=host, host=each, port=port, family=family, proto=0, flags=0) for each in addresses]
+    return [
+        ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=0) for address in addresses
+    ]
 
 
 def requests(port: int) -> list[bytes]:
     """Every form, as a raw request."""
     targets = [f"/_i/{host}/{path}" for host in HOSTS for path in ("query", "vectors/list")]
     plain = [_request(each.format(port)) for each in (*targets, *TARGETS)]
-    return [*plain, *(_request("/collections", each.format(port)) for each in FIELDS)]
+    return [*plain, *(_request("/collections", field.format(port)) for field in FIELDS)]
 
 
 def _request(target: str, field: str = "Host: c") -> bytes:

@@ -92,7 +92,7 @@ class Judge:
 
 def tenant_of(key: bytes) -> Tenant:
     """Whose key it is."""
-    return next(each for each in TENANTS if key.decode() == f"key-{each.mark}")
+    return next(tenant for tenant in TENANTS if key.decode() == f"key-{tenant.mark}")
 
 
 def database(judge: Judge) -> Script:

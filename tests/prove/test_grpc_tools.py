@@ -32,8 +32,8 @@ def after(one: Seen, seconds: float = 0.1) -> Invalidation:
 
 def calls(*outcomes: int, seconds: float = 0.01) -> Calls:
     made = Calls()
-    for each in outcomes:
-        made.heard(0, each, seconds)
+    for outcome in outcomes:
+        made.heard(0, outcome, seconds)
     return made
 
 

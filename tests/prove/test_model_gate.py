@@ -143,7 +143,7 @@ DEFECTS: list[tuple[Callable[[Patch], None], str, str, int]] = [
 
 @pytest.mark.parametrize(
     ("defect", "name", "mode", "seed"),
-    [pytest.param(*each, id="-".join([each[0].__name__, *each[1:3]])) for each in DEFECTS],
+    [pytest.param(*defect, id="-".join([defect[0].__name__, *defect[1:3]])) for defect in DEFECTS],
 )
 def test_a_defect_that_is_put_back_is_found(
     defect: Callable[[Patch], None], name: str, mode: str, seed: int, monkeypatch: Patch

@@ -86,4 +86,4 @@ def test_what_is_no_refusal_is_told(raws: list[bytes], answer: bytes | None) -> 
 def test_a_field_that_the_client_gave_to_another_request_is_told() -> None:
     poison = POISON.replace(b"Host", b"Api-Key: stolen\r\nHost")
     answers = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" * 2
-    assert any("carries" in each for each in faults(OF["trailers"], [OF["trailers"].data, poison], answers))
+    assert any("carries" in fault for fault in faults(OF["trailers"], [OF["trailers"].data, poison], answers))

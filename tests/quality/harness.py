@@ -101,10 +101,10 @@ def table(title: str, rows: Sequence[SetSummary], totals: Sequence[tuple[str, He
         "wrong by\ntext", "walked\ndrops", "wrong by\nlabel", "wrong by\ntext", "items",
     ):  # fmt: skip
         found.add_column(heading, justify="right")
-    for each in rows:
+    for row in rows:
         found.add_row(
-            each.name, str(each.plain_strict), _value(each.strict_cut), _value(each.reduction),
-            _value(each.retention), _value(each.gain, "+"), *_drops(each.page), *_drops(each.walked), f"{each.returned:.2f}",
+            row.name, str(row.plain_strict), _value(row.strict_cut), _value(row.reduction),
+            _value(row.retention), _value(row.gain, "+"), *_drops(row.page), *_drops(row.walked), f"{row.returned:.2f}",
         )  # fmt: skip
     for name, line in totals:
         worst = line.retention_worst

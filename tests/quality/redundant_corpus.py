@@ -84,7 +84,7 @@ def build(source: Path, folder: Path, embed: Embed) -> tuple[int, int]:
     questions = [
         msgspec.json.decode(line, type=_Question) for line in (source / "queries.jsonl").read_bytes().splitlines()
     ]
-    needed = tuple(dict.fromkeys(row for each in questions for ids in each.subtopics.values() for row in ids))
+    needed = tuple(dict.fromkeys(row for question in questions for ids in question.subtopics.values() for row in ids))
     corpus = list(passages(rows, needed))
     stating: dict[str, list[str]] = {}
     for each in corpus:
@@ -94,10 +94,12 @@ def build(source: Path, folder: Path, embed: Embed) -> tuple[int, int]:
     lines = [{"id": each.id, "text": each.text, "doc": each.id, "atoms": each.facts} for each in corpus]
     asked = [
         {
-            "text": each.text,
-            "subtopics": {name: [one for row in ids for one in stating[row]] for name, ids in each.subtopics.items()},
+            "text": question.text,
+            "subtopics": {
+                name: [one for row in ids for one in stating[row]] for name, ids in question.subtopics.items()
+            },
         }
-        for each in questions
+        for question in questions
     ]
     for name, objects in (("corpus", lines), ("queries", asked)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in objects), encoding="utf-8")

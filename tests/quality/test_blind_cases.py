@@ -29,7 +29,7 @@ def outcomes(file: Path, policy: str) -> tuple[CaseOutcome, ...]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 @pytest.mark.parametrize("preset", ["default={}", "exact=exact", "meaning=meaning", "exchange={overlap: exchange}"])
 def test_no_result_that_must_stay_is_lost(file: Path, preset: str) -> None:
-    lost = [f"{each.case.kind}, {each.case.name}" for each in outcomes(file, preset) if each.loses]
+    lost = [f"{outcome.case.kind}, {outcome.case.name}" for outcome in outcomes(file, preset) if outcome.loses]
     assert not lost
 
 

@@ -59,7 +59,7 @@ def asked(url: str, vector: np.ndarray, session: str | None) -> list[int]:
 def test_twenty_turns_repeat_less_and_keep_the_answers(proxy: str) -> None:
     """Each conversation asks twenty questions that are near one another. An answer that the plain page has must be on the session's page."""
     assert NUMPYDOC is not None
-    questions, places = lines("queries.jsonl"), {each["id"]: place for place, each in enumerate(lines("corpus.jsonl"))}
+    questions, places = lines("queries.jsonl"), {line["id"]: place for place, line in enumerate(lines("corpus.jsonl"))}
     vectors = np.load(NUMPYDOC / "queries.f16.npy").astype(np.float32)
     repeated = {"plain": 0, "session": 0}
     had = kept = 0

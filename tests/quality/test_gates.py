@@ -184,7 +184,7 @@ def test_a_page_is_the_same_whichever_spelling_of_a_text_came_first() -> None:
         ).figures
         for turn in range(4)
     ]
-    assert {each.collapse for each in pages} == {0.75}
+    assert {page.collapse for page in pages} == {0.75}
 
 
 def test_several_wordings_of_one_question_find_the_same_passages() -> None:

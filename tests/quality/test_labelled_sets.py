@@ -91,7 +91,7 @@ def test_what_leaves_is_on_the_page_word_by_word(summaries: Mapping[str, Summary
     assert page.by_text <= BY_TEXT * page.drops
     assert walked.by_text <= BY_TEXT_WALKED * walked.drops
     others = [each for each in sets(summaries, "default").values() if each.name != CUT_ELSEWHERE]
-    assert {each.name: each.walked.by_text for each in others if each.walked.by_text} == {}
+    assert {other.name: other.walked.by_text for other in others if other.walked.by_text} == {}
 
 
 def test_repeats_in_other_words_stay_by_default(summaries: Mapping[str, Summary]) -> None:

@@ -36,7 +36,7 @@ def test_no_result_that_must_stay_is_lost_through_the_proxy() -> None:
     assert path is not None
     file = read_cases(path)
     seen = judged(file, list(LAYOUTS))
-    lost = {f"{each.layout}: {each.case.kind}, {each.case.name}" for each in losses(seen)}
+    lost = {f"{loss.layout}: {loss.case.kind}, {loss.case.name}" for loss in losses(seen)}
     assert not lost
     assert not [f"{each.layout}: {each.case.name}" for each in seen if each.lacking and not each.case.copies]
 

@@ -58,15 +58,15 @@ def test_calls_without_a_ranking_and_collections_without_copies_may_not_change()
     good = {**plain, "Copied.near": page((1, 0), (2, 0), (3, 0))}
     assert list(faults(plain, good, frozenset())) == []
     bad = {**good, "Clean.near": good["Copied.near"], "Copied.list": []}
-    assert [each.partition(":")[0] for each in faults(plain, bad, frozenset())] == ["Clean.near", "Copied.list"]
+    assert [fault.partition(":")[0] for fault in faults(plain, bad, frozenset())] == ["Clean.near", "Copied.list"]
     assert list(differences(plain, bad, frozenset({"Copied.near"}))) == ["Clean.near", "Copied.list"]
 
 
 def reply(*identifiers: str, took: float = 0.0, profile: bool = False) -> Seen:
     made = message_type("SearchReply")(took=took, generative_grouped_result="" if not profile else "x")
-    for each in identifiers:
+    for identifier in identifiers:
         result = made.results.add()
-        result.metadata.id = each
+        result.metadata.id = identifier
         for name in ("b", "a") if took else ("a", "b"):
             result.metadata.vectors.add(name=name, vector_bytes=b"1234")
     return Seen((made.SerializeToString(),), grpc.StatusCode.OK, "", (), ())

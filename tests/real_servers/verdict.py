@@ -34,9 +34,17 @@ class Verdict:
 def table(verdicts: Sequence[Verdict]) -> Table:
     """One line a server."""
     shown = Table("server", "version", "client", "calls", *MODES, "pages made distinct", "unstable directly")
-    for each in verdicts:
-        counts = [str(len(each.faults[mode])) for mode in MODES]
-        row = (each.server, each.version, each.client, str(each.calls), *counts, str(each.distinct), str(each.unstable))
+    for verdict in verdicts:
+        counts = [str(len(verdict.faults[mode])) for mode in MODES]
+        row = (
+            verdict.server,
+            verdict.version,
+            verdict.client,
+            str(verdict.calls),
+            *counts,
+            str(verdict.distinct),
+            str(verdict.unstable),
+        )
         shown.add_row(*row)
     return shown
 

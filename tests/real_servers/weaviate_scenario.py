@@ -379,7 +379,7 @@ def by_id(at: Any) -> str:
 def groups(total: Any) -> str:
     """How many objects each owner has; the server gives them in any order."""
     answer = total.over_all(group_by=GroupByAggregate(prop="owner"), total_count=True)
-    return str(sorted((each.grouped_by.value, each.total_count) for each in answer.groups))
+    return str(sorted((group.grouped_by.value, group.total_count) for group in answer.groups))
 
 
 def by_kinds(client: Any, pages: dict[str, Any], others: dict[str, Call]) -> None:

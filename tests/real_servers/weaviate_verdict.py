@@ -155,5 +155,5 @@ def is_part(own: Seen, made: Seen, everything: Seen) -> str:
     if settled_reply(own.messages[0], results=False) != settled_reply(made.messages[0], results=False):
         return "what stands around the results differs"
     rest = iter(settled_results(everything.messages[0]))
-    is_one = all(each in rest for each in settled_results(made.messages[0]))
+    is_one = all(result in rest for result in settled_results(made.messages[0]))
     return "" if is_one else "not a part of the server's own ranking, in its order"

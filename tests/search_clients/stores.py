@@ -17,8 +17,14 @@ Json = dict[str, Any]
 def langchain_opensearch(url: str, index: str, plan: Json) -> Json:
     """Exact scripts and approximate k-NN, with and without a filter."""
     kind = import_module("langchain_community.vectorstores").OpenSearchVectorSearch
-    texts, vectors = [each["text"] for each in plan["passages"]], [each["vector"] for each in plan["passages"]]
-    ids, data = [each["id"] for each in plan["passages"]], [{"page": each["page"]} for each in plan["passages"]]
+    texts, vectors = (
+        [passage["text"] for passage in plan["passages"]],
+        [passage["vector"] for passage in plan["passages"]],
+    )
+    ids, data = (
+        [passage["id"] for passage in plan["passages"]],
+        [{"page": passage["page"]} for passage in plan["passages"]],
+    )
     options = {"opensearch_url": url, "index_name": index, "engine": "lucene", "space_type": "cosinesimil", "ids": ids}
     store = kind.from_embeddings(vectors, texts, embeddings(plan), metadatas=data, **options)
     store.client.indices.refresh(index=index)
@@ -37,8 +43,11 @@ def langchain_elasticsearch(url: str, index: str, plan: Json) -> Json:
     """Its dense strategy, with and without a filter."""
     kind = import_module("langchain_elasticsearch").ElasticsearchStore
     store = kind(index, embedding=embeddings(plan), es_url=url)
-    pairs = [(each["text"], each["vector"]) for each in plan["passages"]]
-    ids, data = [each["id"] for each in plan["passages"]], [{"page": each["page"]} for each in plan["passages"]]
+    pairs = [(passage["text"], passage["vector"]) for passage in plan["passages"]]
+    ids, data = (
+        [passage["id"] for passage in plan["passages"]],
+        [{"page": passage["page"]} for passage in plan["passages"]],
+    )
     store.add_embeddings(pairs, metadatas=data, ids=ids)
     search = store.similarity_search_by_vector_with_relevance_scores
     pages = [{"range": {"metadata.page": {"gte": 2}}}]
@@ -65,7 +74,7 @@ def llamaindex_elasticsearch(url: str, index: str, plan: Json) -> Json:
 def _of_llamaindex(store: Any, plan: Json) -> Json:
     kind = import_module("llama_index.core.schema").TextNode
     query = import_module("llama_index.core.vector_stores").VectorStoreQuery
-    nodes = [kind(id_=each["id"], text=each["text"], embedding=each["vector"]) for each in plan["passages"]]
+    nodes = [kind(id_=passage["id"], text=passage["text"], embedding=passage["vector"]) for passage in plan["passages"]]
     store.add(nodes)
     found = store.query(query(query_embedding=plan["query"], similarity_top_k=plan["count"]))
     return {"query": [node.get_content() for node in found.nodes]}

@@ -90,10 +90,10 @@ def test_200_connections_are_served(files: Certificates, secured: bool) -> None:
     async def story() -> None:
         async with asked(files, secured=secured) as clients:
             channels = [clients.channel() for _ in range(200)]
-            answers = await asyncio.gather(*(called(each, b"%d" % n) for n, each in enumerate(channels)))
+            answers = await asyncio.gather(*(called(channel, b"%d" % n) for n, channel in enumerate(channels)))
             assert answers == [b"%d" % number for number in range(200)]
             assert len(clients.both.shared) == clients.both.connections == 200
-            await asyncio.gather(*(each.close() for each in channels))
+            await asyncio.gather(*(channel.close() for channel in channels))
             await _empties(clients.both)
 
     run(asyncio.new_event_loop, story())

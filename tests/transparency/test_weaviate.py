@@ -38,7 +38,7 @@ def found(place: Place, **fields: Any) -> list[str]:
 
 
 def families(identifiers: list[str]) -> int:
-    return len({family(each) for each in identifiers})
+    return len({family(identifier) for identifier in identifiers})
 
 
 @pytest.mark.parametrize("mode", ["off", "shadow"])
@@ -73,7 +73,7 @@ def test_of_named_vectors_the_one_that_is_searched_is_compared_and_not_shown(on:
     (seen,) = answered(on, [message])
     assert families(ids(seen.messages[0])) == TOP_K
     results = message_type("SearchReply").FromString(seen.messages[0]).results
-    assert all([name.name for name, _ in each.metadata.ListFields()] == ["id", "id_as_bytes"] for each in results)
+    assert all([name.name for name, _ in result.metadata.ListFields()] == ["id", "id_as_bytes"] for result in results)
 
 
 @pytest.mark.parametrize("default", [10, 25])
@@ -114,7 +114,7 @@ def test_tenant_keys_are_read_where_the_client_wants_other_properties_and_are_no
     with fronted(server, "on", "--config", str(settings)) as place:
         (seen,) = answered(place, [search(collection="Copied", limit=TOP_K, **fields)])
     results = message_type("SearchReply").FromString(seen.messages[0]).results
-    assert [set(each.properties.non_ref_props.fields) for each in results] == [{"number"}] * TOP_K
+    assert [set(result.properties.non_ref_props.fields) for result in results] == [{"number"}] * TOP_K
     owners = {each.id: each.properties["source"] for each in server.collections["Copied"].objects}
     pairs = [(family(each), owners[each]) for each in ids(seen.messages[0])]
     assert len(set(pairs)) == TOP_K > len({name for name, _ in pairs})  # of two owners' copies both stay

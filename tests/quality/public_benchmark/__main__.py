@@ -119,7 +119,9 @@ def main() -> int:
     parts = {name: among for name, among in parts.items() if options.questions in ("all", name)}
     benchmark = replace(
         benchmark,
-        questions=tuple(each for each in benchmark.questions if each.corpus in frozenset().union(*parts.values())),
+        questions=tuple(
+            question for question in benchmark.questions if question.corpus in frozenset().union(*parts.values())
+        ),
     )
     for name, database, size, overlap in product(options.embed, options.database, options.size, options.overlap):
         since = time.monotonic()

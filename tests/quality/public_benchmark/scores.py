@@ -37,10 +37,10 @@ class Score:
 
 def scored(question: Question, page: Sequence[Chunk], corpora: Mapping[str, str]) -> Score:
     """``corpora``: their texts, by name."""
-    excerpts = union((each.start, each.end) for each in question.excerpts)
+    excerpts = union((excerpt.start, excerpt.end) for excerpt in question.excerpts)
     read = [(chunk.start, chunk.end) for chunk in page if chunk.corpus == question.corpus]
     hit, length = overlap(excerpts, union(read)), sum(len(chunk.text) for chunk in page)
-    expected, wanted = total(excerpts), [run for each in question.excerpts for run in shingles(each.text)]
+    expected, wanted = total(excerpts), [run for excerpt in question.excerpts for run in shingles(excerpt.text)]
     known: set[tuple[str, ...]] = set()
     again = runs = 0
     for chunk in page:

@@ -66,18 +66,18 @@ def row(name: str, scores: Scores, plain: Scores, seconds: Sequence[float]) -> R
     """``scores``, ``plain``: of the same questions in the same order. ``seconds``: that the client waited; () where nothing was sent."""
     return Row(
         name=name,
-        recall=_mean([each.recall for each in scores]),
-        precision=_mean([each.precision for each in scores]),
-        iou=_mean([each.iou for each in scores]),
-        said=_mean([each.said for each in scores]),
+        recall=_mean([score.recall for score in scores]),
+        precision=_mean([score.precision for score in scores]),
+        iou=_mean([score.iou for score in scores]),
+        said=_mean([score.said for score in scores]),
         more=interval(np.array([one.said - other.said for one, other in zip(scores, plain, strict=True)])),
         lost=sum(other.answered and not one.answered for one, other in zip(scores, plain, strict=True)),
         won=sum(one.answered and not other.answered for one, other in zip(scores, plain, strict=True)),
         broken=sum(
             other.unbroken and one.answered and not one.unbroken for one, other in zip(scores, plain, strict=True)
         ),
-        twice=_mean([each.twice for each in scores]),
-        tokens=_mean([each.tokens for each in scores]),
+        twice=_mean([score.twice for score in scores]),
+        tokens=_mean([score.tokens for score in scores]),
         milliseconds=1000 * float(np.median(seconds)) if seconds else None,
     )
 
@@ -99,8 +99,8 @@ def table(title: str, rows: Sequence[Row]) -> str:
 def by_corpora(scores: Mapping[str, Scores], corpora: Sequence[str], among: frozenset[str]) -> dict[str, list[Score]]:
     """The scores of the questions whose corpus is among these. ``corpora``: of each question."""
     return {
-        name: [score for score, corpus in zip(each, corpora, strict=True) if corpus in among]
-        for name, each in scores.items()
+        name: [score for score, corpus in zip(score, corpora, strict=True) if corpus in among]
+        for name, score in scores.items()
     }
 
 

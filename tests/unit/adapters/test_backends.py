@@ -54,7 +54,7 @@ def test_what_a_row_states_of_its_adapters_is_so(backend: str) -> None:
         (row.has_second_step, FetchesVectors),
         (row.has_fusions, DividesFusions),
     ):
-        assert is_stated == any(isinstance(each, trait) for each in adapters), trait
+        assert is_stated == any(isinstance(adapter, trait) for adapter in adapters), trait
     assert row.gates_writes == any(each.writes is not None for each in (row.rest, row.grpc) if each is not None)
 
 

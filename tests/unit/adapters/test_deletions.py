@@ -233,7 +233,9 @@ def test_a_list_of_updates_changes_what_it_names() -> None:
 
 
 NUMBERS = [qdrant.PointId(num=1), qdrant.PointId(num=2)]
-VECTORS = [qdrant.PointVectors(id=each, vectors=qdrant.Vectors(vector=qdrant.Vector(data=[0.5]))) for each in NUMBERS]
+VECTORS = [
+    qdrant.PointVectors(id=number, vectors=qdrant.Vectors(vector=qdrant.Vector(data=[0.5]))) for number in NUMBERS
+]
 CHANGING = [
     ("qdrant", "/qdrant.Points/SetPayload", qdrant.SetPayloadPoints(collection_name="c", points_selector=SELECTED), {"ids": IN_1_2}),
     ("qdrant", "/qdrant.Points/OverwritePayload", qdrant.SetPayloadPoints(collection_name="c", points_selector=MATCHING), {"is_certain": False}),
@@ -245,7 +247,7 @@ CHANGING = [
     *[
         ("qdrant", "/qdrant.Points/UpdateBatch", qdrant.UpdateBatchPoints(collection_name="c", operations=[operation]), {"ids": IN_1_2, "partition": b'"k"'})
         for operation in (
-            UPDATE(upsert=UPDATE.PointStructList(points=[qdrant.PointStruct(id=each) for each in NUMBERS], shard_key_selector=KEYED)),
+            UPDATE(upsert=UPDATE.PointStructList(points=[qdrant.PointStruct(id=number) for number in NUMBERS], shard_key_selector=KEYED)),
             UPDATE(set_payload=UPDATE.SetPayload(points_selector=SELECTED, shard_key_selector=KEYED)),
             UPDATE(overwrite_payload=UPDATE.OverwritePayload(points_selector=SELECTED, shard_key_selector=KEYED)),
             UPDATE(delete_payload=UPDATE.DeletePayload(points_selector=SELECTED, shard_key_selector=KEYED)),

@@ -120,7 +120,7 @@ def test_the_first_rule_that_hides_another_is_named() -> None:
 
 def test_the_first_is_named_whether_it_is_a_pattern_or_a_name() -> None:
     patterns = ("a*", "b", "ab", "b*", "b", "ab", "bc")
-    found = of_rules(tuple(RuleSettings(collection=each) for each in patterns))
+    found = of_rules(tuple(RuleSettings(collection=pattern) for pattern in patterns))
     named = [(dotted(each.finding.path), each.finding.expected.split(": ")[1].split(" ")[0]) for each in found]
     assert named == [
         ("rules[2]", "rules[0]"),

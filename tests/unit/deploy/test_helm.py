@@ -224,9 +224,9 @@ def test_a_secret_with_its_token_opens_the_api() -> None:
     assert environment["VECSIEVE_API_LISTEN"] == "0.0.0.0:9466"
     assert environment["VECSIEVE_API_TOKEN_FILE"] == "/etc/vecsieve-api/token"
     assert {"name": "vecsieve-api", "secret": {"secretName": "bearer"}} in pod["volumes"]
-    assert 9466 in [each["port"] for each in only(objects, "Service")["spec"]["ports"]]
+    assert 9466 in [port["port"] for port in only(objects, "Service")["spec"]["ports"]]
     clients = only(objects, "NetworkPolicy")["spec"]["ingress"][0]["ports"]
-    assert "vecsieve-api" in [each["port"] for each in clients]
+    assert "vecsieve-api" in [client["port"] for client in clients]
     for version in versions(29):
         assert faults(objects, version) == []
 
@@ -291,7 +291,7 @@ def test_a_release_by_another_name_has_objects_that_find_each_other() -> None:
     assert only(objects, "Service")["spec"]["selector"].items() <= labels
     assert only(objects, "HorizontalPodAutoscaler")["spec"]["scaleTargetRef"]["name"] == "search-vecsieve"
     volumes = only(objects, "Deployment")["spec"]["template"]["spec"]["volumes"]
-    assert {"name": only(objects, "ConfigMap")["metadata"]["name"]} in [each.get("configMap") for each in volumes]
+    assert {"name": only(objects, "ConfigMap")["metadata"]["name"]} in [volume.get("configMap") for volume in volumes]
 
 
 def test_the_versions_are_those_of_the_project() -> None:

@@ -33,7 +33,7 @@ async def test_an_example_has_the_answer_that_the_page_shows(path: str, request_
 
 @pytest.mark.parametrize("path", ["/v1/optimize", "/v1/fuse"])
 def test_there_is_an_example(path: str) -> None:
-    assert path in [each for each, _, _ in EXAMPLES]
+    assert path in [example for example, _, _ in EXAMPLES]
 
 
 @pytest.mark.parametrize("route", routes_of(ApiSettings()), ids=lambda route: str(route.path))

@@ -104,7 +104,7 @@ async def test_whatever_a_model_asks_of_an_unusable_database_is_an_error_for_the
 ) -> None:
     own: dict[str, Any] = dict.fromkeys(("admin_token", "tokenizer", "api_key_env"))
     known = {
-        each.name: each for each in tools_of(Places(backend=backend, url=NOWHERE, admin=NOWHERE, environment={}, **own))
+        tool.name: tool for tool in tools_of(Places(backend=backend, url=NOWHERE, admin=NOWHERE, environment={}, **own))
     }
     for tool, arguments in (("search", {"vector": [1.0]}), ("analyze", {})):
         with pytest.raises(ToolError):

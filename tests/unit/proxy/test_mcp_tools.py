@@ -79,7 +79,7 @@ async def test_optimize_is_the_work_of_the_endpoint() -> None:
         result = await model.call_tool("optimize", {"chunks": chunks})
         assert not result.is_error
         assert result.structured_content == json.loads(said(result))
-        assert [each["id"] for each in result.structured_content["chunks"]] == [1]
+        assert [chunk["id"] for chunk in result.structured_content["chunks"]] == [1]
         assert result.structured_content["removed"] == [
             {"id": 2, "stage": "equal_text", "covered_by": [1], "reason": "says the same as 1"}
         ]
@@ -163,7 +163,7 @@ async def test_late_calls_leave_a_bounded_number_of_threads_behind(monkeypatch: 
 async def test_explain_shows_the_last_searches_of_a_collection(arguments: dict[str, Any], numbers: list[int]) -> None:
     async with admin(json.dumps(RECORDS).encode()) as (url, heads), client(admin=url, admin_token=TOKEN) as model:
         result = await model.call_tool("explain", arguments)
-        assert [each["number"] for each in result.structured_content["records"]] == numbers
+        assert [record["number"] for record in result.structured_content["records"]] == numbers
         assert result.structured_content["keep"] == 50
         assert b"Authorization: Bearer a token of a good length\r\n" in heads[0]
 
@@ -211,7 +211,7 @@ async def test_words_are_embedded_where_an_endpoint_is_set() -> None:
             client(url=url, embeddings=embeddings) as model,
         ):
             result = await model.call_tool("search", {"collection": "docs", "query": "where is it?", "top_k": 1})
-            assert [each["id"] for each in result.structured_content["results"]] == [2]
+            assert [result["id"] for result in result.structured_content["results"]] == [2]
             assert b"POST /v1/embeddings" in heads[0]
             assert b"Bearer c4nary-key" in heads[0]
 

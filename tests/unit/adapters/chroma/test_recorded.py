@@ -55,7 +55,7 @@ def test_widening_a_recorded_query_changes_only_how_much_it_asks_for(exchanged: 
 
 @NEEDS_EXCHANGES
 @pytest.mark.parametrize(
-    "exchanged", [each for each in searches() if each.status == 200], ids=lambda each: each.request.label
+    "exchanged", [search for search in searches() if search.status == 200], ids=lambda each: each.request.label
 )
 def test_a_recorded_answer_without_what_we_add_is_that_answer(exchanged: Exchanged) -> None:
     # As it would come to a widened request: with the columns that the client asked for alone, nothing is added or cut.

@@ -99,9 +99,9 @@ def test_what_renames_or_removes_collections_says_whose_names_it_unsettles(
 @NEEDS_EXCHANGES
 def test_recorded_clients_tell_the_names_of_what_they_query() -> None:
     told: dict[str, str] = {}
-    for each in exchanges():
-        if NAMES.describes(head(each.request.method, each.request.path)) and each.status == 200:
-            told |= {called.id: called.name for called in NAMES.described(each.answer)}
-    queried = {each.request.path.split("/")[-2] for each in exchanges() if each.is_query}
+    for exchange in exchanges():
+        if NAMES.describes(head(exchange.request.method, exchange.request.path)) and exchange.status == 200:
+            told |= {called.id: called.name for called in NAMES.described(exchange.answer)}
+    queried = {exchange.request.path.split("/")[-2] for exchange in exchanges() if exchange.is_query}
     assert queried <= told.keys()
     assert "default_tenant/default_database/docs_l2" in told.values()

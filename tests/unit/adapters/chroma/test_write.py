@@ -174,7 +174,7 @@ def test_each_record_is_sent_or_written_down_with_all_its_members(
 ) -> None:
     """Invariant: the rest of the write and the records alone are the columns of the client, each value once."""
     numbers = [[float(row), 0.5] for row in range(4)]
-    vectors = [b64encode(np.array(each, "<f4").tobytes()).decode() if is_packed else each for each in numbers]
+    vectors = [b64encode(np.array(number, "<f4").tobytes()).decode() if is_packed else number for number in numbers]
     body = {"ids": ["a", "b", "c", "d"], "embeddings": vectors, **more}
     found = parsed(body)
     left = json.loads(leaving().without(found, rows))
@@ -219,9 +219,9 @@ def test_a_merged_record_takes_its_place_in_all_columns() -> None:
 
 
 def test_embeddings_of_one_write_have_one_form() -> None:
-    packed = [b64encode(np.array(each, "<f4").tobytes()).decode() for each in COLUMNS["embeddings"]]
+    packed = [b64encode(np.array(embedding, "<f4").tobytes()).decode() for embedding in COLUMNS["embeddings"]]
     shown = json.loads(merging().merged(UPSERT, parsed({**COLUMNS, "embeddings": packed}), {0}, {1: OTHER}))
-    assert [np.frombuffer(b64decode(each), "<f4").tolist() for each in shown["embeddings"]] == [
+    assert [np.frombuffer(b64decode(embedding), "<f4").tolist() for embedding in shown["embeddings"]] == [
         np.array([0.1, 2], np.float32).tolist(), [5, 6],
     ]  # fmt: skip
 
@@ -243,11 +243,11 @@ def test_a_record_is_read_whole_and_its_document_is_part_of_its_payload() -> Non
 def test_a_removal_names_the_id_and_what_the_record_had() -> None:
     other = b'{"ids":"c","metadatas":null,"documents":"\xc3\xa9"}'
     questions = merging().ask_removed(UPSERT, NOTHING, {b'"b"': OTHER, b'"c"': other})
-    assert [json.loads(each.body) for each in questions] == [
+    assert [json.loads(question.body) for question in questions] == [
         {"ids": ["b"], "where": {"n": {"$eq": 1}}, "where_document": {"$contains": "long"}},
         {"ids": ["c"]},
     ]
-    assert {each.target for each in questions} == {f"{UPSERT.partition}/delete"}
+    assert {question.target for question in questions} == {f"{UPSERT.partition}/delete"}
     assert merging().waits(NOTHING, "")
 
 

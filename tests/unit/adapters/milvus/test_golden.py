@@ -49,8 +49,8 @@ def needs(call: Captured) -> Needs:
     """With the schema that the same server described for this collection."""
     adapter = MilvusGrpc()
     described = next(
-        each for each in calls(call.label.partition("/")[0]) if each.label.endswith(("insert_COSINE", "describe"))
-        and each.path.endswith("DescribeCollection")
+        call for call in calls(call.label.partition("/")[0]) if call.label.endswith(("insert_COSINE", "describe"))
+        and call.path.endswith("DescribeCollection")
     )  # fmt: skip
     return Needs(known=adapter.parse_description(described.reply))
 

@@ -153,20 +153,21 @@ def test_a_row_is_sent_with_its_other_values_and_all_others_as_they_came(
     assert (made.num_rows, made.partition_name, made.schema_timestamp) == (len(kept), "p", 7)
     changed = {name for _, name, _ in cells}
     cut = parsed(WRITES.without(found, rows)) if rows else found
-    before = {each.field_name: each for each in message_type("WriteRequest").FromString(cut.document.data).fields_data}  # type: ignore[attr-defined]  # - the adapter's own
-    for each in made.fields_data:
-        if each.field_name in before and each.field_name not in changed and not each.is_dynamic:
-            assert each == before[each.field_name]
+    data = cut.document.data  # type: ignore[attr-defined]  # - the adapter's own
+    before = {field.field_name: field for field in message_type("WriteRequest").FromString(data).fields_data}
+    for field in made.fields_data:
+        if field.field_name in before and field.field_name not in changed and not field.is_dynamic:
+            assert field == before[field.field_name]
 
 
 def test_columns_keep_their_names_numbers_and_types() -> None:
     found = parsed(written())
-    put = {**alone(found, 1), **{name: each[0] for name, each in OTHERS.items()}}
+    put = {**alone(found, 1), **{name: other[0] for name, other in OTHERS.items()}}
     _, made = shown(found, set(), {1: put})
-    named = {each.field_name: (each.type, each.field_id, each.is_dynamic) for each in made.fields_data}
+    named = {field.field_name: (field.type, field.field_id, field.is_dynamic) for field in made.fields_data}
     expected = {name: (TYPES[name].kind, 100 + len(name), False) for name in COLUMNS}
     assert named == {**expected, "$meta": (JSON, 0, True)}
-    by_name = {each.field_name: each for each in made.fields_data}
+    by_name = {field.field_name: field for field in made.fields_data}
     assert by_name["tags"].scalars.array_data.element_type == VARCHAR
     assert (by_name["vec"].vectors.dim, by_name["sparse"].vectors.sparse_float_vector.dim) == (2, 12)
     assert list(by_name["f"].valid_data) == [False, True, False]
@@ -175,14 +176,14 @@ def test_columns_keep_their_names_numbers_and_types() -> None:
 def test_a_column_gets_its_first_null_where_its_field_may_have_one() -> None:
     found = parsed(written())
     _, made = shown(found, set(), {0: {**alone(found, 0), "counts": None}})
-    (counts,) = [each for each in made.fields_data if each.field_name == "counts"]
+    (counts,) = [field for field in made.fields_data if field.field_name == "counts"]
     assert (list(counts.valid_data), len(counts.scalars.array_data.data)) == ([False, True, True], 2)
 
 
 def test_a_column_for_keys_is_made_where_none_came() -> None:
     found = parsed(written(has_keys=False))
     _, made = shown(found, {2}, {1: {**alone(found, 1), "tag": "ü"}})
-    (added,) = [each for each in made.fields_data if each.is_dynamic]
+    (added,) = [field for field in made.fields_data if field.is_dynamic]
     assert (added.field_name, added.type) == ("$meta", JSON)
     assert list(added.scalars.json_data.data) == [b"{}", '{"tag":"ü"}'.encode()]
 

@@ -163,18 +163,18 @@ def test_all_rows_of_a_tenant_are_asked_for_in_one_search(shows_all: bool) -> No
     found = parsed(message, schema(shows_all=shows_all))
     tenants = ((("t", '"ü"'.encode()), ("u", b"true")), (("t", b"-7"),), (("t", '"ü"'.encode()), ("u", b"true")))
     questions = WRITES.ask(INSERT, found, Inquiry(which=(0, 1, 2), tenants=tenants, count=5, vectors=True))
-    assert {each.target for each in questions} == {SERVICE + "Search"}
-    one, other = [message_type("SearchRequest").FromString(each.body) for each in questions]
+    assert {question.target for question in questions} == {SERVICE + "Search"}
+    one, other = [message_type("SearchRequest").FromString(question.body) for question in questions]
     assert (one.dsl, other.dsl) == ('t == "ü" and u == true', "t == -7")
     for asked, rows in ((one, [[1.5, 2.0], [5.0, 6.0]]), (other, [[3.0, 4.0]])):
         assert (asked.db_name, asked.collection_name, list(asked.partition_names)) == ("d", "docs", ["p"])
         assert (asked.nq, asked.dsl_type, asked.use_default_consistency) == (len(rows), 1, True)
         assert list(asked.output_fields) == ([] if shows_all else ["vec", "text", "tag", "_vecsieve"])
-        pairs = {each.key: each.value for each in asked.search_params}
+        pairs = {param.key: param.value for param in asked.search_params}
         assert pairs == {"anns_field": "vec", "topk": "5", "params": "{}", "round_decimal": "-1"}
         (group,) = message_type("PlaceholderGroup").FromString(asked.placeholder_group).placeholders
         assert (group.tag, group.type) == ("$0", FLOAT)
-        assert [np.frombuffer(each, "<f4").tolist() for each in group.values] == rows
+        assert [np.frombuffer(value, "<f4").tolist() for value in group.values] == rows
 
 
 @pytest.mark.parametrize(("key", "value"), [("t", b'"\\""'), ("t", b'"a\\\\"'), ("a b", b"1"), ("t", b'"\\n"')])

@@ -81,8 +81,8 @@ def test_rows_are_read_with_ids_vectors_and_wanted_keys() -> None:
     found = parsed(body(row(text="größe"), row("-2", _vecsieve={}), row(3) | long))
     assert found.ids == (b"1", b"-2", b"3")
     assert found.vectors[:2].tolist() == [[1.0, 0.5]] * 2
-    assert [None if each is None else json.loads(each) for each, _ in found.fields] == ["größe", None, None]
-    assert [each for _, each in found.fields] == [None, None, None]
+    assert [None if field is None else json.loads(field) for field, _ in found.fields] == ["größe", None, None]
+    assert [field for _, field in found.fields] == [None, None, None]
     assert parsed(body(row("1")), schema(key="VarChar")).ids == (b'"1"',)
 
 

@@ -92,7 +92,7 @@ def by_hand(tree: Any) -> Any:
 
     tree = of_one(tree)
     if isinstance(tree, dict) and isinstance(tree.get("indexes"), list):
-        tree = {**tree, "indexes": [of_one(each) for each in tree["indexes"]]}
+        tree = {**tree, "indexes": [of_one(index) for index in tree["indexes"]]}
     return tree
 
 

@@ -61,11 +61,11 @@ def test_each_vector_has_a_query_of_its_own() -> None:
     write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST))
     assert write is not None
     questions = WRITES.ask(write, found, asked)
-    assert {each.target for each in questions} == {"/VectorService/Query"}
+    assert {question.target for question in questions} == {"/VectorService/Query"}
     made = message_type("QueryRequest")
     shared = {"top_k": 5, "include_metadata": True, "namespace": "größe"}
     both = {"$and": [{"t": {"$eq": True}}, {"u": {"$eq": -7.0}}]}
-    assert [read("QueryRequest", each.body) for each in questions] == [
+    assert [read("QueryRequest", question.body) for question in questions] == [
         made(vector=[1.5, 2], filter={"t": {"$eq": "x"}}, **shared),
         made(vector=[3, 4], filter=both, **shared),
         made(vector=[5, 6], **shared),
@@ -129,7 +129,7 @@ def test_which_vectors_are_stored_is_asked_by_their_ids_a_hundred_at_a_time() ->
     assert write is not None
     ids = [json.dumps(f"ü{n}").encode() for n in range(130)]
     questions = WRITES.ask_stored(write, parsed(message), ids, whole=False)
-    asked = [read("FetchRequest", each.body) for each in questions]
+    asked = [read("FetchRequest", question.body) for question in questions]
     assert [(len(each.ids), each.namespace) for each in asked] == [(100, "n"), (30, "n")]
     assert [one for each in asked for one in each.ids] == [json.loads(each) for each in ids]
     answer = message_type("FetchResponse")(vectors={"ü7": {"id": "ü7", "values": [1]}}, namespace="n")
@@ -162,7 +162,7 @@ def test_a_merged_vector_may_have_no_metadata(metadata: bytes) -> None:
     assert write is not None
     point = b'{"id":"a","values":[2]%s}' % metadata
     shown = read("UpsertRequest", WRITES.merged(write, parsed(message), (), {0: point}))
-    assert [(each.id, list(each.values), dict(each.metadata)) for each in shown.vectors] == [("a", [2.0], {})]
+    assert [(vector.id, list(vector.values), dict(vector.metadata)) for vector in shown.vectors] == [("a", [2.0], {})]
 
 
 def test_stored_vectors_are_deleted_by_their_ids_in_the_writes_namespace() -> None:
@@ -171,8 +171,8 @@ def test_stored_vectors_are_deleted_by_their_ids_in_the_writes_namespace() -> No
     assert write is not None
     victims = {json.dumps(f"ü{n}").encode(): b"{}" for n in range(1001)}
     questions = WRITES.ask_removed(write, parsed(message), victims)
-    assert {each.target for each in questions} == {"/VectorService/Delete"}
-    asked = [read("DeleteRequest", each.body) for each in questions]
+    assert {question.target for question in questions} == {"/VectorService/Delete"}
+    asked = [read("DeleteRequest", question.body) for question in questions]
     assert [(len(each.ids), each.namespace, each.delete_all) for each in asked] == [(1000, "n", False), (1, "n", False)]
-    assert [one for each in asked for one in each.ids] == [json.loads(each) for each in victims]
+    assert [one for each in asked for one in each.ids] == [json.loads(victim) for victim in victims]
     assert WRITES.waits(NOTHING, "")

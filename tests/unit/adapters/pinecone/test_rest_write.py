@@ -48,7 +48,7 @@ def test_vectors_are_read_with_ids_and_wanted_keys() -> None:
     found = parsed({"vectors": [row("ü", metadata={"text": "größe"}), row("b"), {"id": "s", "sparseValues": {}}]})
     assert [json.loads(each) for each in found.ids] == ["ü", "b", "s"]
     assert found.vectors[:2].tolist() == [[1.0, 0.5]] * 2
-    assert [None if each is None else json.loads(each) for (each,) in found.fields] == ["größe", None, None]
+    assert [None if field is None else json.loads(field) for (field,) in found.fields] == ["größe", None, None]
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_which_vectors_are_stored_is_asked_by_their_ids_in_urls_of_a_bounded_len
     found = parsed({"vectors": [row()], "namespace": "n&m"})
     ids = [json.dumps(f"ü/{n}").encode() for n in range(230)] + [json.dumps("x" * 4000).encode()] * 2
     questions = leaving().ask_stored(write, found, ids, whole=False)
-    targets = [urlsplit(each.target) for each in questions]
-    assert {(each.method, target.path) for each, target in zip(questions, targets, strict=True)} == {
+    targets = [urlsplit(question.target) for question in questions]
+    assert {(question.method, target.path) for question, target in zip(questions, targets, strict=True)} == {
         ("GET", "/vectors/fetch")
     }
     asked = [parse_qs(target.query) for target in targets]
@@ -161,10 +161,10 @@ def test_stored_vectors_are_deleted_by_their_ids_in_the_writes_namespace() -> No
     assert write is not None
     victims = {json.dumps(f"ü{n}").encode(): b"{}" for n in range(1001)}
     questions = merging().ask_removed(write, parsed({"vectors": [row()], "namespace": "n"}), victims)
-    assert {(each.method, each.target) for each in questions} == {("POST", "/vectors/delete")}
-    asked = [json.loads(each.body) for each in questions]
+    assert {(question.method, question.target) for question in questions} == {("POST", "/vectors/delete")}
+    asked = [json.loads(question.body) for question in questions]
     assert [(len(each["ids"]), each["namespace"]) for each in asked] == [(1000, "n"), (1, "n")]
-    assert [one for each in asked for one in each["ids"]] == [json.loads(each) for each in victims]
+    assert [one for each in asked for one in each["ids"]] == [json.loads(victim) for victim in victims]
     (bare,) = merging().ask_removed(write, parsed({"vectors": [row()]}), {b'"a"': b"{}"})
     assert json.loads(bare.body) == {"ids": ["a"]}
     assert merging().waits(NOTHING, "")

@@ -99,7 +99,7 @@ def test_absent_parameters_have_the_servers_defaults(query: Any, method: str) ->
 def test_the_roots_filter_is_merged_with_that_of_each_search() -> None:
     other = pb.Filter(must_not=MUST.must)
     found = batch(message(prefetch=[FIRST, pb.PrefetchQuery(query=near(1.0), filter=other)], filter=MUST))
-    assert [each.filter for each in found.query_points] == [MUST, pb.Filter(must=MUST.must, must_not=MUST.must)]
+    assert [point.filter for point in found.query_points] == [MUST, pb.Filter(must=MUST.must, must_not=MUST.must)]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def stored(vectors: bytes | None) -> Any:
 
 
 def vectors_of(vectors: list[bytes | None], name: str = "") -> list[Any]:
-    return [vector_of(stored(each), name) for each in vectors]
+    return [vector_of(stored(vector), name) for vector in vectors]
 
 
 def compared(values: list[Any], *, is_old: bool) -> Any:

@@ -141,7 +141,9 @@ def kind_of(field: Any) -> str:
     return next(names[name] for name in names if getattr(FieldDescriptor, name) == field.type)
 
 
-@pytest.mark.parametrize(("name", "message"), [(name, each) for name in COUNTERPARTS for each in COUNTERPARTS[name]])
+@pytest.mark.parametrize(
+    ("name", "message"), [(name, counterpart) for name in COUNTERPARTS for counterpart in COUNTERPARTS[name]]
+)
 def test_the_schema_is_a_part_of_the_clients(name: str, message: Any) -> None:
     theirs = message.DESCRIPTOR.fields_by_number
     for field in MESSAGES[name].DESCRIPTOR.fields:
@@ -157,7 +159,9 @@ def test_the_schema_is_a_part_of_the_clients(name: str, message: Any) -> None:
         )
 
 
-@pytest.mark.parametrize(("name", "message"), [(name, each) for name in WHOLE for each in COUNTERPARTS[name]])
+@pytest.mark.parametrize(
+    ("name", "message"), [(name, counterpart) for name in WHOLE for counterpart in COUNTERPARTS[name]]
+)
 def test_a_request_is_named_whole(name: str, message: Any) -> None:
     known = {field.number for field in MESSAGES[name].DESCRIPTOR.fields}
     assert {field.number for field in message.DESCRIPTOR.fields if (name, field.name) not in LEFT_ALONE} == known

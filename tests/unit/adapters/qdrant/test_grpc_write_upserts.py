@@ -108,7 +108,7 @@ def test_neighbours_are_one_batch_query() -> None:
                 collection_name="docs",
                 query=pb.Query(nearest=pb.VectorInput(dense=pb.DenseVector(data=[0.5, 1]))),
                 using="v",
-                filter=pb.Filter(must=[pb.Condition(field=each) for each in keys]),
+                filter=pb.Filter(must=[pb.Condition(field=key) for key in keys]),
                 params=pb.SearchParams(quantization=pb.QuantizationSearchParams(rescore=True)),
                 score_threshold=0.75,
                 limit=3,

@@ -117,7 +117,7 @@ def test_more_lists_than_searches_of_one_request_are_not_divided() -> None:
 
 @pytest.mark.parametrize("text", [{"text": "t", "model": "m"}, {"nearest": {"text": "t", "model": "m"}}])
 def test_a_text_that_the_server_embeds_stands_for_no_stored_point(text: dict[str, Any]) -> None:
-    assert [each["query"] for each in items(fusion(prefetch=[FIRST, {"query": text}]))] == [FIRST["query"], text]
+    assert [item["query"] for item in items(fusion(prefetch=[FIRST, {"query": text}]))] == [FIRST["query"], text]
 
 
 @pytest.mark.parametrize(

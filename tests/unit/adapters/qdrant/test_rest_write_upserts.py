@@ -170,7 +170,7 @@ def test_neighbours_below_the_least_score_are_not_asked_for() -> None:
     found = parsed({"points": [point(1), point(2)]})
     asked = replace(inquiry(0, 1), least=0.7499)
     searches = json.loads(WRITES.ask(UPSERT, found, asked)[0].body)["searches"]
-    assert [each["score_threshold"] for each in searches] == [0.7499, 0.7499]
+    assert [search["score_threshold"] for search in searches] == [0.7499, 0.7499]
 
 
 def reply(*lists: list[dict[str, object]]) -> bytes:
@@ -303,7 +303,8 @@ def _upserts(draw: st.DrawFn) -> dict[str, Any]:
     rows = [{"id": row, "vector": vectors[row]} for row in range(size)]
     return {
         "points": [
-            {**row, **({} if each is None else {"payload": each})} for row, each in zip(rows, payloads, strict=True)
+            {**row, **({} if payload is None else {"payload": payload})}
+            for row, payload in zip(rows, payloads, strict=True)
         ]
     }
 

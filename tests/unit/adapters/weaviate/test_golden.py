@@ -82,9 +82,9 @@ def test_a_recorded_answer_is_read_and_some_of_it_is_cut_out(label: str) -> None
     call, body = parsed(label), base64.b64decode(RECORDED[label]["response_b64"])
     reply = ADAPTER.parse_reply(call, body)
     results = message_type("SearchReply").FromString(body).results
-    assert [json.loads(each) for each in reply.pools[0].ids] == [each.metadata.id for each in results]
+    assert [json.loads(each) for each in reply.pools[0].ids] == [result.metadata.id for result in results]
     cut = message_type("SearchReply").FromString(ADAPTER.trim(call, reply, [np.array([0, 2])]))
-    assert [each.properties for each in cut.results] == [results[0].properties, results[2].properties]
+    assert [result.properties for result in cut.results] == [results[0].properties, results[2].properties]
     assert cut.HasField("generative_grouped_result")
 
 

@@ -13,8 +13,8 @@ from vecsieve.adapters.weaviate.grpc_schema import proto
 def compared(*results: dict[str, Any], wanted: str | None = None) -> tuple[str | None, list[list[float]]]:
     """The name, and the rows."""
     metadata = [
-        proto.Result().metadata.FromString(message_type("MetadataResult")(**each).SerializeToString())
-        for each in results
+        proto.Result().metadata.FromString(message_type("MetadataResult")(**result).SerializeToString())
+        for result in results
     ]
     name, rows = compare(metadata, wanted)
     assert rows.dtype == np.float32

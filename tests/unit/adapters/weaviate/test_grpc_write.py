@@ -61,7 +61,7 @@ def test_objects_are_read_with_ids_vectors_and_wanted_keys() -> None:
     found = parsed(written(row(properties={"text": "größe"}), old, row("c", vector_bytes=b""), consistency_level=1))
     assert found.ids == (b'"a"', b'"b"', b'"c"')
     assert found.vectors[:2].tolist() == [[1.0, 0.5], [3.0, 4.0]]
-    assert [None if each is None else json.loads(each) for (each,) in found.fields] == ["größe", None, None]
+    assert [None if field is None else json.loads(field) for (field,) in found.fields] == ["größe", None, None]
 
 
 def test_a_named_vector_is_read_by_its_name() -> None:
@@ -155,7 +155,7 @@ def test_errors_are_at_the_places_of_the_clients_objects() -> None:
     told = WRITES.receipt(WRITE, found, {0: None, 3: 2, 4: 1}, reply.SerializeToString())
     answer = message_type("BatchObjectsReply").FromString(told.body)
     assert answer.took == 0.5
-    assert [(each.index, each.error) for each in answer.errors] == [(1, "never"), (2, "no"), (3, "no"), (4, "never")]
+    assert [(error.index, error.error) for error in answer.errors] == [(1, "never"), (2, "no"), (3, "no"), (4, "never")]
     assert (told.refused, told.failed) == (frozenset({3, 4}), frozenset({1, 2}))
     with pytest.raises(MalformedReplyError):
         WRITES.receipt(
@@ -190,7 +190,7 @@ def test_a_merged_object_has_its_named_vectors() -> None:
     sent = message_type("BatchObjectsRequest").FromString(
         WRITES.merged(WRITE, found, (), {0: json.dumps(other).encode()})
     )
-    assert [(each.name, each.vector_bytes, each.type) for each in sent.objects[0].vectors] == [
+    assert [(vector.name, vector.vector_bytes, vector.type) for vector in sent.objects[0].vectors] == [
         ("a", packed([0.1, 2]), 1),
         ("b", packed([3, 4]), 1),
     ]

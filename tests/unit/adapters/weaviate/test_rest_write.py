@@ -64,7 +64,7 @@ def test_objects_are_read_with_ids_vectors_and_wanted_keys() -> None:
     )
     assert found.ids == tuple(json.dumps(uuid(number).lower()).encode() for number in (1, 2, 3))
     assert found.vectors[:2].tolist() == [[1.0, 0.5]] * 2
-    assert [None if each is None else json.loads(each) for (each,) in found.fields] == ["größe", None, None]
+    assert [None if field is None else json.loads(field) for (field,) in found.fields] == ["größe", None, None]
     alone = parsed(json.dumps(row(7, properties={"Text": "a"}, tenant="t")).encode(), path=ONE)
     assert (alone.fields, alone.vectors.tolist()) == (((b'"a"',),), [[1.0, 0.5]])
     assert isinstance(alone.document, Document)
@@ -173,7 +173,7 @@ def test_a_write_of_which_nothing_is_left_is_answered_with_its_objects() -> None
 def test_which_objects_are_stored_is_asked_by_their_ids_in_their_tenant() -> None:
     found = parsed(batch(row(1, tenant="t")))
     questions = WRITES.ask_stored(WRITE, found, [b'"%d"' % number for number in range(40)], whole=False)
-    asked = [one for each in questions for one in read(json.loads(each.body)["query"])]
+    asked = [one for question in questions for one in read(json.loads(question.body)["query"])]
     assert (len(questions), [one.arguments["where"]["valueText"] for one in asked]) == (2, [str(n) for n in range(40)])
     assert {(one.name, one.arguments["tenant"]) for one in asked} == {("Docs", "t")}
     answer = b'{"data":{"Get":{"a0":[{"_additional":{"id":"A"}}],"a1":[],"a2":null}}}'

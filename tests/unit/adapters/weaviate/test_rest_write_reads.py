@@ -39,8 +39,8 @@ def asked(*which: int, tenants: Any = None, count: int = 5, vectors: bool = Fals
 
 def queries(new: NewPoints, inquiry: Inquiry) -> list[list[weaviate_graphql.Field]]:
     questions = WRITES.ask(WRITE, new, inquiry)
-    assert {(each.method, each.target) for each in questions} == {("POST", "/v1/graphql")}
-    return [weaviate_graphql.read(json.loads(each.body)["query"]) for each in questions]
+    assert {(question.method, question.target) for question in questions} == {("POST", "/v1/graphql")}
+    return [weaviate_graphql.read(json.loads(question.body)["query"]) for question in questions]
 
 
 def test_each_object_has_a_search_of_its_own_in_one_query() -> None:
@@ -67,7 +67,7 @@ def test_a_tenants_filter_is_that_of_its_properties_types() -> None:
     ((one, other),) = queries(points(), asked(0, 1, tenants=tenants))
     assert one.arguments["where"] == {"path": ["team"], "operator": "Equal", "valueText": "ü\n"}
     assert other.arguments["where"]["operator"] == "And"
-    assert [[*each.items()][-1] for each in other.arguments["where"]["operands"]] == [
+    assert [[*operand.items()][-1] for operand in other.arguments["where"]["operands"]] == [
         ("valueInt", -7),
         ("valueBoolean", True),
     ]
@@ -128,7 +128,7 @@ def test_a_collection_is_described_by_its_name() -> None:
 
 def test_objects_that_the_write_does_not_bring_are_read_themselves_where_they_are_wanted_whole() -> None:
     questions = WRITES.ask_stored(WRITE, points(tenant="t/ü"), [b'"0"', b'"other"', b'"1"'], whole=True)
-    assert [(each.method, each.target) for each in questions] == [
+    assert [(question.method, question.target) for question in questions] == [
         ("POST", "/v1/graphql"),
         ("GET", "/v1/objects/Docs/other?include=vector&tenant=t%2F%C3%BC"),
     ]
@@ -151,7 +151,7 @@ def test_an_object_is_read_with_what_can_be_stored_again_and_with_the_time_of_it
 
 def test_each_object_is_deleted_by_a_request_of_its_own() -> None:
     questions = WRITES.ask_removed(WRITE, points(tenant="t"), {b'"a"': b"{}", b'"b"': b"{}"})
-    assert [(each.method, each.target) for each in questions] == [
+    assert [(question.method, question.target) for question in questions] == [
         ("DELETE", "/v1/objects/Docs/a?tenant=t"),
         ("DELETE", "/v1/objects/Docs/b?tenant=t"),
     ]

@@ -59,7 +59,7 @@ def test_any_bytes_are_fields_or_refused(data: bytes) -> None:
 def test_a_message_cut_within_a_field_is_refused(pieces: list[tuple[int, int, bytes]], data: st.DataObject) -> None:
     """A message that ends inside one of its fields is ValueError, never a shorter message."""
     whole = written(pieces)
-    ends = {0, *(each.end for each in fields(whole))}
+    ends = {0, *(field.end for field in fields(whole))}
     cut = data.draw(st.integers(0, len(whole)).filter(lambda place: place not in ends))
     with pytest.raises(ValueError, match="at byte"):
         fields(whole[:cut])

@@ -56,11 +56,11 @@ def test_the_dashboards_config_maps_are_valid_and_hold_whole_dashboards() -> Non
     for version in versions(29):
         assert faults(objects, version) == []
     boards = [each for each in objects if each["kind"] == "ConfigMap"]
-    held = {name: text for each in boards for name, text in each["data"].items()}
+    held = {name: text for board in boards for name, text in board["data"].items()}
     assert set(held) == {file.name for file in (ROOT / "deploy/grafana").glob("*.json")}
     assert all(json.loads(text)["uid"] == name.removesuffix(".json") for name, text in held.items())
     # `kubectl apply` keeps a copy in an annotation, and all annotations together may have 256 KiB.
-    assert all(len(json.dumps(each)) < 200_000 for each in boards)
+    assert all(len(json.dumps(board)) < 200_000 for board in boards)
 
 
 def test_a_misspelt_member_would_be_found() -> None:
@@ -75,7 +75,7 @@ def test_the_settings_in_the_config_map_are_accepted(overlay: str, tmp_path: Pat
     settings = settings_of(overlay, tmp_path)
     assert (settings.mode, settings.backend) == ("shadow", "qdrant")
     assert settings.grpc.upstream == "http://qdrant:6334"
-    ports = {each["name"]: each["containerPort"] for each in ours(overlay)["ports"]}
+    ports = {port["name"]: port["containerPort"] for port in ours(overlay)["ports"]}
     assert ports == {
         "vecsieve": int(settings.listen.rpartition(":")[2]),
         "vecsieve-grpc": int(str(settings.grpc.listen).rpartition(":")[2]),
@@ -85,8 +85,8 @@ def test_the_settings_in_the_config_map_are_accepted(overlay: str, tmp_path: Pat
 
 @overlays
 def test_the_settings_are_where_the_environment_says_they_are(overlay: str) -> None:
-    (mount,) = [each for each in ours(overlay)["volumeMounts"] if each["name"] == "vecsieve-settings"]
-    (volume,) = [each for each in pod(overlay)["volumes"] if each["name"] == "vecsieve-settings"]
+    (mount,) = [mount for mount in ours(overlay)["volumeMounts"] if mount["name"] == "vecsieve-settings"]
+    (volume,) = [volume for volume in pod(overlay)["volumes"] if volume["name"] == "vecsieve-settings"]
     name = only(overlay, "ConfigMap")["metadata"]["name"]
     assert (volume["configMap"], mount["readOnly"]) == ({"name": name}, True)
     assert environment(overlay)["VECSIEVE_CONFIG"] == f"{mount['mountPath']}/settings.yaml"

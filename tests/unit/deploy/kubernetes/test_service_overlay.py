@@ -26,8 +26,8 @@ def test_every_selector_finds_the_replicas(kind: str) -> None:
     assert wanted
     assert wanted.items() <= labels.items()
     assert all(
-        each["labelSelector"]["matchLabels"].items() <= labels.items()
-        for each in pod("service")["topologySpreadConstraints"]
+        constraint["labelSelector"]["matchLabels"].items() <= labels.items()
+        for constraint in pod("service")["topologySpreadConstraints"]
     )
 
 

@@ -58,7 +58,7 @@ class Asking:
     async def judge(self, search: int, rank: int, right: object = True, **fields: str) -> Raw:
         body = json.dumps({"pair": {"search": search, "rank": rank}, "right": right}).encode()
         return await self.raw(
-            "/api/judgements", "POST", body, {name.replace("_", "-"): each for name, each in fields.items()}
+            "/api/judgements", "POST", body, {name.replace("_", "-"): field for name, field in fields.items()}
         )
 
 
@@ -84,7 +84,7 @@ async def test_searches_come_newest_first_and_only_those_that_are_new() -> None:
         asked.recent.add(seen(collection="one"))
         asked.recent.add(seen(collection="two"))
         page = await asked.get("/api/searches")
-        assert [each["collection"] for each in page["searches"]] == ["two", "one"]
+        assert [search["collection"] for search in page["searches"]] == ["two", "one"]
         assert page["searches"][1] == {
             "number": FIRST, "at": CLOCK, "collection": "one", "operation": "query", "outcome": "dedup", "added_ms": 1.5,
             "candidates": 5, "clusters": 3, "results": 3, "repeats": 1, "collapsed": 2, "changed": True,
@@ -94,7 +94,7 @@ async def test_searches_come_newest_first_and_only_those_that_are_new() -> None:
         assert (await asked.get(f"/api/searches?since={page['next']}"))["searches"] == []
         asked.recent.add(seen(collection="three"))
         fresh = await asked.get(f"/api/searches?since={page['next']}")
-        assert [each["collection"] for each in fresh["searches"]] == ["three"]
+        assert [search["collection"] for search in fresh["searches"]] == ["three"]
 
 
 async def test_a_search_says_of_every_candidate_what_became_of_it() -> None:

@@ -311,7 +311,9 @@ def luminance(colour: str) -> float:
     digits = colour.lstrip("#")
     digits = digits if len(digits) == 6 else "".join(digit * 2 for digit in digits)
     channels = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
-    red, green, blue = (each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in channels)
+    red, green, blue = (
+        channel / 12.92 if channel <= 0.03928 else ((channel + 0.055) / 1.055) ** 2.4 for channel in channels
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 

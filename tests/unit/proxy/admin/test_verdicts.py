@@ -32,11 +32,11 @@ async def test_the_status_has_the_verdict_of_all_and_of_each_collection() -> Non
     assert page is not None
     assert page["sentence"] == verdict_of(ROWS).sentence
     assert page["figures"]["decision"] == "go"
-    assert [(each["collection"], each["figures"]["pages"]) for each in page["collections"]] == [
+    assert [(collection["collection"], collection["figures"]["pages"]) for collection in page["collections"]] == [
         ("docs", 40),
         ("faq", 20),
     ]
-    assert json.loads(json.dumps(page))["details"] == [list(each) for each in verdict_of(ROWS).details]
+    assert json.loads(json.dumps(page))["details"] == [list(detail) for detail in verdict_of(ROWS).details]
 
 
 async def test_the_searches_of_all_workers_count(tmp_path: Path) -> None:

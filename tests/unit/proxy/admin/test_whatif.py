@@ -128,7 +128,7 @@ def test_another_policy_is_counted_by_collection_with_the_searches_that_differ_m
     found = judged(pools, Change.of(change))
     assert {row["collection"]: row["searches"] for row in found["rows"]} == {"docs": 20, "other": 5}
     assert 0 < len(found["examples"]) <= sum(row["differ"] for row in found["rows"])
-    sizes = [len(each["gone"]) + len(each["back"]) for each in found["examples"]]
+    sizes = [len(example["gone"]) + len(example["back"]) for example in found["examples"]]
     assert sizes == sorted(sizes, reverse=True)
     first = found["examples"][0]
     then = page(first["number"] - 1000, replace(VECTORS, threshold=Fixed(value=0.3)))

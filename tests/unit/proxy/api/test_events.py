@@ -309,8 +309,8 @@ async def test_further_readers_are_refused_and_one_that_leaves_makes_room(monkey
     feed = feed_of()
     async with served(routes_of(ApiSettings(), feed=feed)) as api:
         readers = [await RawClient.connect(api.port) for _ in range(MOST_READERS)]
-        for each in readers:
-            await each.send(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        for reader in readers:
+            await reader.send(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         async with asyncio.timeout(20):
             while feed.readers < MOST_READERS:
                 await asyncio.sleep(0.01)
@@ -319,8 +319,8 @@ async def test_further_readers_are_refused_and_one_that_leaves_makes_room(monkey
             await readers[0].close()
             while feed.readers == MOST_READERS:
                 await asyncio.sleep(0.01)
-        for each in readers[1:]:
-            await each.close()
+        for reader in readers[1:]:
+            await reader.close()
 
 
 async def test_under_memory_pressure_there_is_no_feed() -> None:

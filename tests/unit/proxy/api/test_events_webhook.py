@@ -75,7 +75,7 @@ async def test_events_come_signed_at_the_path_of_the_url(tmp_path: Path) -> None
             await sender.until("webhook_requests_total", 1, result="delivered")
             sender.emit(2)
             await sender.until("webhook_requests_total", 2, result="delivered")
-    assert [point["id"] for each in receiver.events for point in each["points"]] == [1, 2]
+    assert [point["id"] for event in receiver.events for point in event["points"]] == [1, 2]
     assert set(receiver.paths) == {"/hook/"}
     assert receiver.is_signed_by(SECRET)
     assert not receiver.is_signed_by(b"another secret of that length")
@@ -114,7 +114,7 @@ async def test_at_the_end_what_waits_is_sent(tmp_path: Path) -> None:
         async with sending(receiver.url, tmp_path) as sender:
             for number in range(5):
                 sender.emit(number)
-    assert [point["id"] for each in receiver.events for point in each["points"]] == [0, 1, 2, 3, 4]
+    assert [point["id"] for event in receiver.events for point in event["points"]] == [0, 1, 2, 3, 4]
 
 
 async def test_a_silent_receiver_holds_up_no_end_and_what_waits_is_counted(tmp_path: Path) -> None:

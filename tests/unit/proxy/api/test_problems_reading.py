@@ -80,4 +80,4 @@ def test_embeddings_of_lists_come_back_too(monkeypatch: pytest.MonkeyPatch) -> N
     raw = json.dumps({"lists": [{"results": [result, {**result, "id": 2}]}]}).encode()
     monkeypatch.setattr(reading, "ASIDE_BYTES", len(raw) - 1)
     (listed,) = decoded(FUSE, raw).lists
-    assert [bytes(each.embedding) for each in listed.results] == [LONG.encode()] * 2
+    assert [bytes(result.embedding) for result in listed.results] == [LONG.encode()] * 2

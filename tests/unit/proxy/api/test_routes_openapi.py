@@ -27,8 +27,8 @@ def document(*, needs_token: bool = False) -> dict[str, Any]:
 def references(node: object) -> list[str]:
     if isinstance(node, dict):
         own = [node["$ref"]] if "$ref" in node else []
-        return own + [each for value in node.values() for each in references(value)]
-    return [each for value in node for each in references(value)] if isinstance(node, list) else []
+        return own + [reference for value in node.values() for reference in references(value)]
+    return [reference for value in node for reference in references(value)] if isinstance(node, list) else []
 
 
 def test_every_endpoint_is_described_with_its_method() -> None:
@@ -43,7 +43,7 @@ def test_a_feed_is_described_by_the_type_of_its_events_and_a_query_by_its_parame
     (form,) = paths["/v1/events"]["get"]["responses"]["200"]["content"].items()
     assert form == ("text/event-stream", {"schema": {"$ref": "#/components/schemas/Event"}})
     assert "406" in paths["/v1/events"]["get"]["responses"]
-    assert [each["name"] for each in paths["/v1/stats"]["get"]["parameters"]] == ["collection"]
+    assert [parameter["name"] for parameter in paths["/v1/stats"]["get"]["parameters"]] == ["collection"]
 
 
 def test_every_reference_leads_to_something() -> None:

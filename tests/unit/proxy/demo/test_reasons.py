@@ -85,7 +85,9 @@ def test_a_result_that_stays_names_what_would_be_missing_and_whom_it_is_like() -
 
 def test_a_result_that_shares_nothing_is_like_none() -> None:
     corpus = corpus_of([C, A, B], texts=["Quite another matter", LOWER, LONG])
-    assert [each.like for each in explained(corpus, answer(0, 1, 2), answer(0, 1)).verdicts.values()] == [None] * 3
+    assert [verdict.like for verdict in explained(corpus, answer(0, 1, 2), answer(0, 1)).verdicts.values()] == [
+        None
+    ] * 3
 
 
 def test_a_pool_with_enough_distinct_results_is_judged_without_its_tail() -> None:

@@ -31,8 +31,8 @@ def test_a_goodbye_is_one_more_frame_between_whole_ones_and_never_first(wire: by
         else:
             sent += piece
     frames = frames_of(sent)
-    assert [each for each in frames if each[0] != GOAWAY_TYPE] == frames_of(wire)
-    kinds = [each[0] for each in frames]
+    assert [frame for frame in frames if frame[0] != GOAWAY_TYPE] == frames_of(wire)
+    kinds = [frame[0] for frame in frames]
     if is_said:
         at = kinds.index(GOAWAY_TYPE)
         assert at > 0

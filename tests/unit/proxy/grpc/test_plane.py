@@ -41,7 +41,7 @@ async def test_a_method_of_any_shape_that_nobody_knows_is_relayed_and_counted_on
         direct = await ask(database.address, shape, questions, method=STREAM)
         assert await ask(at(proxy), shape, questions, method=STREAM) == direct
         (entry,) = proxy.log
-        size = sum(len(each) for each in questions)
+        size = sum(len(question) for question in questions)
         assert (entry.ended.request_bytes, entry.ended.response_bytes, entry.ended.status) == (size, size, 200)
         assert (entry.operation, entry.outcome) == ("other", Outcome.PASSTHROUGH)
         assert proxy.count("upstream_response_bytes_total", backend="qdrant") == size

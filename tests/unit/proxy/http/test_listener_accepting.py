@@ -120,14 +120,14 @@ async def test_all_ports_together_hold_no_more_descriptors_without_a_place_than_
     with ExitStack() as clients:
         for each in ports * 4:
             clients.enter_context(socket.create_connection((HOST, each.port)))
-        for each in ports:
-            each._accept(each._sockets[0])
+        for port in ports:
+            port._accept(port._sockets[0])
         taken = len(arrivals.opening)
         async with asyncio.timeout(10):
             while len(made) < 8:
                 await asyncio.sleep(0)
-        for each in ports:
-            each.close()
+        for port in ports:
+            port.close()
     assert taken == 3
 
 

@@ -15,7 +15,7 @@ from vecsieve.proxy.jobs.check import CheckError, watch
 
 def watched(*statuses: object) -> list[str]:
     """What it prints while the admin port answers these, one after another."""
-    left, lines = [json.dumps(each).encode() for each in statuses], list[str]()
+    left, lines = [json.dumps(status).encode() for status in statuses], list[str]()
     with database(lambda _: (200, left.pop(0))) as url:
         settings = Settings.model_validate({"admin": url.removeprefix("http://")})
         asyncio.run(watch(settings, lines.append, every_seconds=0.0))

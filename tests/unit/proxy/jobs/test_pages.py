@@ -184,7 +184,7 @@ def luminance(colour: str) -> float:
     """WCAG's relative luminance of #rgb or #rrggbb."""
     digits = colour[1:] if len(colour) == 7 else "".join(2 * each for each in colour[1:])
     channels = [int(digits[at : at + 2], 16) / 255.0 for at in (0, 2, 4)]
-    linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in channels]
+    linear = [channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4 for channel in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 

@@ -33,7 +33,7 @@ class Stored(Points):
         return frozenset(keys) & self.points.keys()
 
     def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
-        self.points |= {json.dumps(json.loads(each)["id"]).encode(): each for each in bodies}
+        self.points |= {json.dumps(json.loads(body)["id"]).encode(): body for body in bodies}
 
     def stored(self, partition: bytes, each: Any) -> bytes | None:
         return self.points.get(json.dumps(each).encode())

@@ -107,4 +107,4 @@ def test_the_ports_of_the_api_come_last_and_are_no_data_ports() -> None:
     api = {"listen": "[::1]:9466"}
     ports = data_ports_of(Settings.model_validate({"api": api, "grpc": {"listen": "[::1]:2", "upstream": "db:6334"}}))
     assert ports[-1] == DataPort("::1", 9466, is_for_api=True, flag="--api HOST:PORT")
-    assert [each.is_for_api for each in ports] == [False, False, True]
+    assert [port.is_for_api for port in ports] == [False, False, True]

@@ -35,7 +35,7 @@ async def test_work_without_a_waiter_that_fails_is_logged_once(caplog: pytest.Lo
     owner.start(failing())
     await settled()
     assert len(owner) == 0
-    assert [(each.levelno, each.name) for each in caplog.records] == [(logging.ERROR, "vecsieve.loop")]
+    assert [(record.levelno, record.name) for record in caplog.records] == [(logging.ERROR, "vecsieve.loop")]
     assert "secret" not in caplog.records[0].getMessage()
     assert unexpected.contexts == []
 
@@ -59,7 +59,7 @@ async def test_a_failure_after_its_waiter_has_left_is_logged_once(times: int, ca
     with pytest.raises(asyncio.CancelledError):
         await waiter
     await settled()
-    assert [each.name for each in caplog.records] == ["vecsieve.loop"]
+    assert [record.name for record in caplog.records] == ["vecsieve.loop"]
     assert unexpected.contexts == []
 
 

@@ -78,8 +78,8 @@ def test_where_all_are_unknown_there_is_no_order() -> None:
 @given(st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=4), min_size=1, max_size=8))
 def test_the_order_of_releases_is_that_of_their_numbers(parts: list[list[int]]) -> None:
     """Invariant: two releases compare as their numbers do, one after the other, whatever else is in the pool."""
-    found = recency([moment(json.dumps(".".join(map(str, each))).encode()) for each in parts])
-    padded = [tuple(each + [0] * (4 - len(each))) for each in parts]
+    found = recency([moment(json.dumps(".".join(map(str, part))).encode()) for part in parts])
+    padded = [tuple(part + [0] * (4 - len(part))) for part in parts]
     assert found is not None
     for first, one in zip(found, padded, strict=True):
         for second, other in zip(found, padded, strict=True):

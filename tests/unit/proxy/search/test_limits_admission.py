@@ -228,7 +228,7 @@ def test_no_place_is_lost_or_given_twice(steps: list[str]) -> None:
         gate, tasks, inside = gate_of(16, 5, loop.turns), dict[asyncio.Task[bool], bool](), list[bool]()
 
         def count() -> None:
-            for task in [each for each in tasks if each.done()]:
+            for task in [task for task in tasks if task.done()]:
                 is_search = tasks.pop(task)
                 if not task.cancelled() and task.result():
                     inside.append(is_search)

@@ -244,8 +244,8 @@ def test_a_wrong_rule_that_no_loader_has_seen_is_refused_when_it_is_needed() -> 
 )
 def test_any_globs_decide_as_fnmatchcase_does(patterns: list[str], name: str) -> None:
     """Invariant: the policy is that of the first pattern that fnmatchcase accepts, else the default."""
-    rules = tuple({"collection": each, "policy": {"vector": str(n)}} for n, each in enumerate(patterns))
-    expected = next((str(n) for n, each in enumerate(patterns) if fnmatchcase(name, each)), None)
+    rules = tuple({"collection": pattern, "policy": {"vector": str(n)}} for n, pattern in enumerate(patterns))
+    expected = next((str(n) for n, pattern in enumerate(patterns) if fnmatchcase(name, pattern)), None)
     made = policies(rules=rules)
     assert made.resolve("qdrant", name).vector == expected
     assert made.resolve("qdrant", name).vector == expected

@@ -62,10 +62,12 @@ async def test_a_late_widened_request_is_joined_by_the_original_and_the_first_an
 
 async def test_while_the_pace_is_unknown_no_more_searches_are_widened_than_can_be_hedged() -> None:
     around, exchanges = toys(own_reads_share=0.0), [Silent() for _ in range(9)]
-    tasks = [asyncio.create_task(around.service.best_answer(each, prepared(around, each))) for each in exchanges]
+    tasks = [
+        asyncio.create_task(around.service.best_answer(exchange, prepared(around, exchange))) for exchange in exchanges
+    ]
     await settle()
     room = FREE + OVERDRAFT
-    assert [len(each.sent) for each in exchanges] == [1] * room + [0] * (9 - room)
+    assert [len(exchange.sent) for exchange in exchanges] == [1] * room + [0] * (9 - room)
     assert [(await task)[1].fail_open for task in tasks[room:]] == [FailOpen.SLOW] * (9 - room)
     for _ in range(room):
         around.timers.fire()

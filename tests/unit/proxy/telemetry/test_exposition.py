@@ -74,9 +74,9 @@ def test_both_formats_say_the_same() -> None:
 
     def samples(families: Iterable[Metric]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
         return {
-            (each.name, tuple(sorted(each.labels.items()))): each.value
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
             for family in families
-            for each in family.samples
+            for sample in family.samples
         }
 
     assert samples(opened_families(registry)) == samples(exposed(exposition(registry)).families)

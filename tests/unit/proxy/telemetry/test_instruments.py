@@ -148,10 +148,10 @@ def test_no_addition_of_another_thread_is_lost(registry: CollectorRegistry) -> N
             toys.swept_total.inc()
 
     threads = [threading.Thread(target=sweep) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert registry.get_sample_value("vecsieve_swept_total") == 80_000
 
 

@@ -292,7 +292,10 @@ def test_no_text_of_a_request_is_in_a_span(method: str, status: int | None, code
     trace.end(method=method, outcome=Outcome.BYPASS, status=status, code=code)
     known = {*METHODS, OTHER_METHOD, "HTTP", "https", "qdrant", *AttemptKind, *Outcome}
     for span in recorder.kept.spans:
-        assert {*span.name.split(), *(each for each in span.attributes.values() if isinstance(each, str))} <= known
+        assert {
+            *span.name.split(),
+            *(attribute for attribute in span.attributes.values() if isinstance(attribute, str)),
+        } <= known
 
 
 async def test_closing_hands_over() -> None:

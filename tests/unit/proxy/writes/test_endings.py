@@ -26,7 +26,7 @@ from vecsieve.proxy.writes.journal import Journal
 from vecsieve.proxy.writes.rows import UNSEEN_SECONDS, JournalError, Kind, LeftOut, State
 from vecsieve.proxy.writes.settling import Change, ChangedWrite, Removal, Settling
 
-SAMPLE = next(each for each in samples() if each.name == "weaviate REST")
+SAMPLE = next(sample for sample in samples() if sample.name == "weaviate REST")
 POLICY: Any = SimpleNamespace(write=SimpleNamespace(deadline_seconds=2.0))
 REMOVED = LeftOut(
     collection="Docs", partition=b"", id=b'"1"', survivor=b'"s"', tier="exact", similarity=1.0, point=b"{}", kind=Kind.REMOVED

@@ -123,7 +123,7 @@ def test_every_event_is_taken_in_order_or_counted_and_no_more_bytes_wait_than_ma
         async def take() -> int:
             found = await listener.take(most_bytes=at_once, seconds=0.0)
             assert found is not None
-            assert len(found.events) <= 1 or sum(len(each.data) for each in found.events) <= at_once
+            assert len(found.events) <= 1 or sum(len(event.data) for event in found.events) <= at_once
             taken.extend(found.events)
             return found.dropped
 

@@ -9,7 +9,7 @@ from vecsieve.adapters.writes import MergesPoints, Receipt, WriteNeeds
 from vecsieve.proxy.writes.rows import Kind, LeftOut
 from vecsieve.proxy.writes.settling import Change, Removal
 
-SAMPLE = next(each for each in samples() if each.name == "weaviate REST")
+SAMPLE = next(sample for sample in samples() if sample.name == "weaviate REST")
 VICTIMS = {b'"x"': b"{}", b'"y"': b"{}"}
 
 
@@ -45,7 +45,7 @@ def test_a_point_stays_where_its_survivor_was_not_taken(told: Receipt | None, ex
 
 def test_nothing_is_removed_where_no_survivor_was_taken() -> None:
     made = removal()
-    rows = [row(each, made.points.ids[0]) for each in VICTIMS]
+    rows = [row(victim, made.points.ids[0]) for victim in VICTIMS]
     assert made.after(Receipt(body=b"", failed=frozenset({0})), rows) is None
 
 

@@ -16,7 +16,7 @@ from vecsieve.proxy.writes.holding import Holder, holds, is_readable
 
 @pytest.mark.parametrize("name", TWO_FACTS)
 def test_no_record_holds_another_of_its_kind(name: str) -> None:
-    texts = [Text(each) for each in TWO_FACTS[name]]
+    texts = [Text(fact) for fact in TWO_FACTS[name]]
     for staying in texts:
         holder = Holder(staying)
         assert [text.raw for text in texts if holder.link(text) is not Link.NONE] == [staying.raw]

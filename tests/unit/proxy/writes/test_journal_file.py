@@ -232,7 +232,7 @@ async def test_trouble_is_told_once_and_again_after_it_was_over(path: Path, capl
     path.mkdir()
     await tried()
     await journal.close()
-    assert [f"{path}: saw" in each.message for each in caplog.records] == [True, True]
+    assert [f"{path}: saw" in record.message for record in caplog.records] == [True, True]
 
 
 async def test_what_can_be_read_meanwhile_does_not_end_the_trouble(

@@ -206,7 +206,7 @@ def test_texts_that_differ_in_one_word_are_no_copies(one: str, other: str) -> No
 @pytest.mark.parametrize("mode", ["observe", "skip", "merge", "reject"])
 @pytest.mark.parametrize("name", TWO_FACTS)
 def test_no_record_is_a_copy_of_another_of_its_kind(name: str, mode: str) -> None:
-    points = [(place, at(0.9999, 1 + place), text(each)) for place, each in enumerate(TWO_FACTS[name])]
+    points = [(place, at(0.9999, 1 + place), text(fact)) for place, fact in enumerate(TWO_FACTS[name])]
     near = {place: [(90 + place, 0.9999, text(TWO_FACTS[name][place - 1]))] for place in range(len(points))}
     found = judged(*points, stored=near, by=policy(mode=mode))
     assert [(each.of, each.holders) for each in found[:-1]] == [(None, ())] * (len(points) - 1)

@@ -110,7 +110,7 @@ def copy(identifier: int, row: int | None, payload: dict[str, Any], vector: tupl
 
 
 def told(found: Settled) -> tuple[bytes, list[bytes]]:
-    return found.survivor.id, [each.id for each in found.others]
+    return found.survivor.id, [other.id for other in found.others]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_the_survivor_says_all_that_goes_whatever_the_policy_chooses(merge: str)
     ]
     found = settled(family, settings(merge), TEXTS)
     assert found.survivor.payload()["text"].strip() == WHOLE  # type: ignore[attr-defined]  # - a text
-    assert {each.id for each in found.others} == {b"9", b"2", b"3"} - {found.survivor.id}
+    assert {other.id for other in found.others} == {b"9", b"2", b"3"} - {found.survivor.id}
 
 
 def test_a_payload_that_a_custom_policy_makes_is_the_users_word_and_its_choice_of_a_shorter_text_is_not() -> None:
@@ -176,7 +176,7 @@ def test_what_is_left_out_of_a_family_is_what_the_client_sent() -> None:
     first = copy(2, 0, {"tags": ["b"]})
     found = settled([copy(9, None, {"tags": ["a"]}), first, copy(3, 1, {"tags": ["c"]})], settings("merge"), TEXTS)
     assert found.survivor.payload() == {"tags": ["a", "b", "c"]}
-    assert [each.point for each in found.others] == [copy(9, None, {"tags": ["a"]}).point, first.point]
+    assert [other.point for other in found.others] == [copy(9, None, {"tags": ["a"]}).point, first.point]
 
 
 def chosen(stored: dict[str, Any], incoming: dict[str, Any]) -> object:

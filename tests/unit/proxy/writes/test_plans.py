@@ -58,7 +58,7 @@ def known(write: Judged, *stored: dict[str, Any], is_merging: bool = True) -> Kn
     own, holders = write.candidate_ids(is_merging=is_merging), write.stored_holders()
     return Known(
         updates={each: found[each] for each in own if each in found},
-        holders={each: found[each] for each in holders if each in found},
+        holders={holder: found[holder] for holder in holders if holder in found},
     )
 
 

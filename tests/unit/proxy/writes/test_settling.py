@@ -21,14 +21,14 @@ from vecsieve.proxy.telemetry.labels import FailOpen
 from vecsieve.proxy.writes.rows import Kind, LeftOut
 from vecsieve.proxy.writes.settling import Change, Removal, Settling
 
-SAMPLE = next(each for each in samples() if each.name == "weaviate REST")
+SAMPLE = next(sample for sample in samples() if sample.name == "weaviate REST")
 SECONDS = 2.0
 VICTIMS = {b'"%d"' % number: b"{}" for number in range(5)}
 ROWS = [
     LeftOut(
-        collection="Docs", partition=b"", id=each, survivor=b'"s"', tier="exact", similarity=1.0, point=b"{}", kind=Kind.REMOVED
+        collection="Docs", partition=b"", id=victim, survivor=b'"s"', tier="exact", similarity=1.0, point=b"{}", kind=Kind.REMOVED
     )
-    for each in VICTIMS
+    for victim in VICTIMS
 ]  # fmt: skip
 
 
@@ -63,10 +63,10 @@ class Rows:
         return frozenset()
 
     async def removing(self, rows: Mapping[int, LeftOut]) -> frozenset[bytes]:
-        return frozenset(each.id for each in rows.values())
+        return frozenset(row.id for row in rows.values())
 
     async def removed(self, rows: Mapping[int, LeftOut]) -> None:
-        self.ended.update(each.id for each in rows.values())
+        self.ended.update(row.id for row in rows.values())
 
 
 POLICY: Any = SimpleNamespace(write=SimpleNamespace(deadline_seconds=SECONDS))

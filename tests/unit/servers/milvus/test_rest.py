@@ -57,8 +57,8 @@ def test_a_search_tells_its_rows_and_counts_them(both: tuple[str, str]) -> None:
 
 def test_the_description_names_fields_and_metrics(both: tuple[str, str]) -> None:
     data = post(both[1], "collections/describe", {"collectionName": "clean"})["data"]
-    assert {each["fieldName"]: each["metricType"] for each in data["indexes"]} == hybrid_requests.METRICS
-    assert [each["name"] for each in data["fields"] if each["primaryKey"]] == ["id"]
+    assert {index["fieldName"]: index["metricType"] for index in data["indexes"]} == hybrid_requests.METRICS
+    assert [field["name"] for field in data["fields"] if field["primaryKey"]] == ["id"]
 
 
 def test_errors_have_a_code_and_other_paths_are_not_served(both: tuple[str, str]) -> None:

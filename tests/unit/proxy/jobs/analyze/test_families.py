@@ -127,9 +127,9 @@ def test_the_table_is_the_one_counted_by_hand(points: list[tuple[str | None, int
             at: {group[other] for other in range(len(points)) if other != at and families[other] == families[at]}
             for at in mine
         }
-        assert row.repeated == sum(bool(each) for each in copies.values())
+        assert row.repeated == sum(bool(copy) for copy in copies.values())
         for column, copied in zip(found.rows, row.copied, strict=True):
-            assert copied == sum(column.name in each for each in copies.values())
+            assert copied == sum(column.name in copy for copy in copies.values())
 
 
 def test_the_largest_sources_have_rows_and_the_rest_is_one() -> None:

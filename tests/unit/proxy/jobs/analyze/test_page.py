@@ -46,7 +46,8 @@ def test_a_page_says_how_its_pairs_were_found() -> None:
 @pytest.mark.parametrize("points", [planted()[-14:], [planted()[0]], planted()[:2]])
 def test_a_collection_without_repeats_or_sources_has_a_page_too(points: list[Point]) -> None:
     bare = [
-        Point(id=each.id, vector=points[0].vector if len(points) == 2 else each.vector, payload={}) for each in points
+        Point(id=point.id, vector=points[0].vector if len(points) == 2 else point.vector, payload={})
+        for point in points
     ]
     titles = [section.title for section in page(report(bare)).sections]
     assert "Repeats between sources" not in titles

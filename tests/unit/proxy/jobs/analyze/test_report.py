@@ -133,7 +133,9 @@ def test_the_source_that_stands_in_another_is_named_with_both_shares() -> None:
 
 
 def test_a_source_of_few_points_is_not_judged() -> None:
-    assert not [each for each in conclusions(report()) if "stands in" in each or "repeats itself" in each]
+    assert not [
+        sentence for sentence in conclusions(report()) if "stands in" in sentence or "repeats itself" in sentence
+    ]
 
 
 def test_a_source_that_repeats_itself_is_named() -> None:
@@ -145,7 +147,9 @@ def test_a_source_that_repeats_itself_is_named() -> None:
 
 def test_small_sources_together_are_no_source_that_repeats_itself() -> None:
     payloads = [{"text": f"This is rule {place // 2}.", "source": f"page {place}"} for place in range(80)]
-    assert not [each for each in conclusions(report(points(families(40, 2), payloads))) if "repeats itself" in each]
+    assert not [
+        sentence for sentence in conclusions(report(points(families(40, 2), payloads))) if "repeats itself" in sentence
+    ]
 
 
 def test_a_good_reading_of_everything_calls_for_no_caution() -> None:
@@ -173,10 +177,11 @@ def test_each_caution_says_what_is_missing_and_what_would_help() -> None:
 def test_the_overlap_of_chunks_is_told_and_much_of_it_warned_of(step: int, share: str, is_much: bool) -> None:
     chunks = [
         replace(
-            each, payload={**each.payload, "doc_id": "d", "token_start": place * step, "token_end": place * step + 100}
+            point,
+            payload={**point.payload, "doc_id": "d", "token_start": place * step, "token_end": place * step + 100},
         )
-        for place, each in enumerate(points(families(40, 1)))
+        for place, point in enumerate(points(families(40, 1)))
     ]
-    (said,) = [each for each in conclusions(report(chunks)) if "Neighbouring chunks" in each]
+    (said,) = [sentence for sentence in conclusions(report(chunks)) if "Neighbouring chunks" in sentence]
     assert said.startswith(f"Neighbouring chunks share {share} of the shorter one (39 pairs).")
     assert ("A smaller overlap" in said) is is_much

@@ -49,7 +49,7 @@ def test_the_most_and_the_least_alike_are_among_those_shown() -> None:
     points = {0: read(0)} | {place: read(place, kind) for place, kind in enumerate(kinds, 1)}
     found = family(Chosen(size=7, equal=4, places=tuple(range(7))), points)
     assert found is not None
-    assert [each.evidence for each in found.members] == ["equal", "equal", "contained", "edited"]
+    assert [member.evidence for member in found.members] == ["equal", "equal", "contained", "edited"]
     assert (found.leader.id, found.leader.evidence) == (0, None)
 
 
@@ -57,5 +57,5 @@ def test_members_that_are_gone_are_not_shown_and_a_family_without_its_leader_nei
     points = {0: read(0), 1: read(1, "equal")}
     found = family(Chosen(size=4, equal=2, places=(0, 1, 2, 3)), points)
     assert found is not None
-    assert [each.id for each in found.members] == [1]
+    assert [member.id for member in found.members] == [1]
     assert family(Chosen(size=2, equal=1, places=(3, 0)), points) is None

@@ -16,4 +16,4 @@ def test_families_are_counted_by_size_and_those_of_one_not_at_all() -> None:
     gathered = gathered_of([f"This is text number {place // 4} of seven." for place in range(28)] + ["alone"])
     found = families_of(gathered, grouped(gathered), [])
     assert (found.count, found.largest, found.saturated) == (7, 4, 0)
-    assert [(each.smallest, each.families, each.points) for each in found.sizes if each.families] == [(4, 7, 28)]
+    assert [(size.smallest, size.families, size.points) for size in found.sizes if size.families] == [(4, 7, 28)]

@@ -32,8 +32,8 @@ def groups() -> list[tuple[int, int]]:
 
 def wanted(rows: list[tuple[int, int]]) -> set[tuple[int, int]]:
     found: set[tuple[int, int]] = set()
-    for hash_ in {each for each, _ in rows}:
-        places = sorted(place for each, place in rows if each == hash_)
+    for hash_ in {row for row, _ in rows}:
+        places = sorted(place for row, place in rows if row == hash_)
         for (at, one), (then, other) in combinations(enumerate(places), 2):
             if len(places) <= GROUP or at == 0 or then - at <= NEAREST:
                 found.add((one, other))

@@ -36,7 +36,7 @@ def page(start: int, hashes: list[list[int]], *, texts: list[str | None] | None 
 
 def pairs_of(store: Store) -> list[list[int]]:
     store.pair_up()
-    return [pair for each in store.candidates(store.stored()) for pair in each.pairs.tolist()]
+    return [pair for candidate in store.candidates(store.stored()) for pair in candidate.pairs.tolist()]
 
 
 def test_candidates_come_with_their_vectors_and_texts(tmp_path: Path) -> None:

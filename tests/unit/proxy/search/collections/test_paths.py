@@ -55,7 +55,7 @@ def vectors_of(size: int, *, groups: int | None = None) -> Vectors:
 
 
 def pool_of(payloads: list[Any], vectors: Vectors | None = None, scores: list[float] | None = None) -> Pool:
-    raws = [None if each is None else json.dumps(each).encode() for each in payloads]
+    raws = [None if payload is None else json.dumps(payload).encode() for payload in payloads]
     return Pool(
         scores=np.array(scores if scores is not None else np.linspace(1.0, 0.5, len(raws))),
         vectors=vectors_of(len(raws)) if vectors is None else vectors,

@@ -179,7 +179,7 @@ def test_each_finding_is_logged_once_with_keys_and_no_value(caplog: pytest.LogCa
 
 
 def pool(*payloads: dict[str, str], fields: tuple[tuple[bytes | None, ...], ...] = ()) -> Pool:
-    raws = [json.dumps(each).encode() for each in payloads]
+    raws = [json.dumps(payload).encode() for payload in payloads]
     vectors = np.random.default_rng(0).normal(size=(len(raws), 8)).astype(np.float32)
     return Pool(
         scores=np.linspace(1, 0, len(raws)),
@@ -203,8 +203,8 @@ def test_the_fields_of_a_reply_follow_the_policy_and_new_ones_come_from_the_payl
 def test_of_a_batch_no_pool_s_text_is_what_another_one_disproves() -> None:
     words = ["valve", "pump", "meter", "water", "heat", "cable", "room", "floor", "green", "pressure", "cover"]
     lines = [" ".join(np.random.default_rng(n).choice(words, 20)) for n in range(12)]
-    one = pool(*({"content": each, "passage": f"{each} {each}"} for each in lines))
-    other = pool(*({"content": lines[n % 2], "passage": each} for n, each in enumerate(lines)))
+    one = pool(*({"content": line, "passage": f"{line} {line}"} for line in lines))
+    other = pool(*({"content": lines[n % 2], "passage": line} for n, line in enumerate(lines)))
     found = read_pools((one, other), Needs())
     assert found.against == {"content"}
     assert found.paths == ("passage",)

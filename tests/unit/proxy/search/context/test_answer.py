@@ -54,7 +54,9 @@ def pool_of(chosen: ResolvedPolicy, *payloads: dict[str, Any]) -> Pool:
     return Pool(
         scores=np.linspace(1.0, 0.5, len(payloads)),
         vectors=np.zeros((len(payloads), 2), np.float32),
-        fields=tuple(tuple(orjson.dumps(each[key]) if key in each else None for key in keys) for each in payloads),
+        fields=tuple(
+            tuple(orjson.dumps(payload[key]) if key in payload else None for key in keys) for payload in payloads
+        ),
     )
 
 

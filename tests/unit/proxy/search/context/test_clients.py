@@ -52,5 +52,5 @@ def test_every_credential_divides_and_other_fields_do_not() -> None:
     own = credentials_digest(b"s", [("api-key", "k")])
     assert own == credentials_digest(b"s", [("API-KEY", "k"), ("accept", "*/*")])
     others = [[("api-key", "l")], [], [("api-key", "k"), ("x-forwarded-user", "u")], [("api-keyk", "")]]
-    assert own not in {credentials_digest(b"s", each) for each in others}
+    assert own not in {credentials_digest(b"s", other) for other in others}
     assert own != credentials_digest(b"t", [("api-key", "k")])

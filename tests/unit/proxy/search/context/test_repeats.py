@@ -201,7 +201,7 @@ def test_a_digest_tells_parts_from_one_another() -> None:
 
 def test_a_first_page_by_offset_is_selected_from_its_own_pool() -> None:
     searches = first_pages(lambda _: call((4, 0), (4, 4), (4, None)), Needs()).searches
-    assert [each.pages for each in searches] == [False, True, False]
+    assert [search.pages for search in searches] == [False, True, False]
 
 
 # Lists of one request, on the toy backend: its points have no ids, so they are told by evidence.

@@ -171,7 +171,7 @@ def test_a_question_is_of_one_client_and_none_where_no_setting_knows_questions_o
     assert of_question(asked, unknown) is asked, "who sent it is unknown: it may be anybody"
     clients = [client, Client.of([("api-key", "l")], "10.0.0.1"), Client.of([("api-key", "k")], "10.0.0.2")]
     clients.append(Client.of([("api-key", "k"), ("x-forwarded-user", "u")], "10.0.0.1"))
-    assert len({of_question(asked, each).session_key for each in clients}) == len(clients)
+    assert len({of_question(asked, client).session_key for client in clients}) == len(clients)
     assert of_question(asked, client).session_key == question().session_key
     assert of_question(asked, client).demotes
 

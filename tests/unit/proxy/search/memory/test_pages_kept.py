@@ -65,7 +65,7 @@ class Client:
         attempt = self.service.prepare(exchange, DATABASE.known)
         assert isinstance(attempt, Source), attempt
         answer, _ = await self.service.best_answer(exchange, attempt)
-        return [each["id"] for each in json.loads(answer.body)["result"]["points"]]
+        return [point["id"] for point in json.loads(answer.body)["result"]["points"]]
 
 
 async def test_a_page_by_another_text_below_the_same_key_is_another() -> None:

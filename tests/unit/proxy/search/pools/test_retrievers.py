@@ -113,7 +113,7 @@ def test_a_fusion_is_sent_as_the_batch_of_its_searches_and_nothing_else() -> Non
     assert ranked(rig.fetch(database)) == [(2, pytest.approx(0.8333334)), (1, 0.5)]
     ((body, ending),) = database.sent
     assert ending == Ending(new="/batch")
-    assert [each["query"] for each in json.loads(body)["searches"]] == [each["query"] for each in LEAVES]
+    assert [search["query"] for search in json.loads(body)["searches"]] == [leaf["query"] for leaf in LEAVES]
 
 
 def test_a_copy_takes_no_rank_from_what_stands_below_it_and_comes_last() -> None:

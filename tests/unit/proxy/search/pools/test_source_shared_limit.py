@@ -53,7 +53,9 @@ def test_each_pool_is_as_long_as_was_asked_for_it_and_one_that_was_sent_as_it_ca
 
 def test_every_member_that_has_one_value_a_candidate_is_cut() -> None:
     whole = replace(pool(5), fields=((b"f",),) * 5, ids=(b"1",) * 5, versions=(b"2",) * 5)
-    lengths = {each.name: len(value) for each in fields(Pool) if isinstance(value := getattr(whole, each.name), tuple)}
+    lengths = {
+        field.name: len(value) for field in fields(Pool) if isinstance(value := getattr(whole, field.name), tuple)
+    }
     cut = first(whole, 3)
     assert {name for name, length in lengths.items() if length == 5} == {"fields", "ids", "versions"}
     assert [len(getattr(cut, name)) for name, length in lengths.items() if length == 5] == [3, 3, 3]
