@@ -31,7 +31,7 @@ explain: {keep: 20, texts: false}
 policy: {threshold: {fixed: 0.01}}
 rules:
   - collection: tenants
-    policy: {tenant_keys: [tenant]}
+    policy: {tenant_keys: [tenant_id]}
   - collection: longest
     policy: {representative: longest, text_fields: [body]}
   - collection: short
@@ -97,7 +97,7 @@ def load(client: QdrantClient, collection: str, *, noise: float, **more: Any) ->
             id=family * 10 + copy,
             vector=(vector + rng.normal(scale=noise, size=planted.DIMENSION)).tolist(),
             payload={
-                "tenant": copy // 2,
+                "tenant_id": copy // 2,
                 "body": f"{SECRET} {(' ' * (copy + 1)).join(words[family * 30 : family * 30 + 30])}",
                 "n": 2**62 + family,
             },
@@ -159,7 +159,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "prefetched": {"query": QUERY_VECTOR, "prefetch": [models.Prefetch(query=QUERY_VECTOR, limit=40)]},
     "filtered": {
         "query": QUERY_VECTOR,
-        "query_filter": models.Filter(must=[models.FieldCondition(key="tenant", match=models.MatchValue(value=1))]),
+        "query_filter": models.Filter(must=[models.FieldCondition(key="tenant_id", match=models.MatchValue(value=1))]),
     },
 }
 

@@ -21,7 +21,7 @@ RULES = """
 limits: {own_reads_share: 1.0}
 rules:
   - collection: tenants
-    policy: {tenant_keys: [tenant]}
+    policy: {tenant_keys: [tenant_id]}
   - collection: texts
     policy: {representative: longest, text_fields: [body]}
   - collection: in-mmr-order
@@ -90,7 +90,7 @@ def load(client: QdrantClient, collection: str) -> None:
         models.PointStruct(
             id=family * 10 + copy,
             vector=(vector + rng.normal(scale=0.001, size=planted.DIMENSION)).tolist(),
-            payload={"tenant": copy // 2, "body": body(collection, family, copy), "n": 2**63 + family},
+            payload={"tenant_id": copy // 2, "body": body(collection, family, copy), "n": 2**63 + family},
         )
         for family, vector in enumerate(planted.bases()[:FAMILIES])
         for copy in range(COPIES)

@@ -219,7 +219,7 @@ def leaf(**members: object) -> Json:
 
 
 FORMULA = {"query": {"formula": {"sum": ["$score"]}}, "prefetch": leaf()}
-SHOULD = {"should": [{"key": "size", "range": {"gte": 3}}, {"key": "kind", "match": {"value": "red"}}]}
+SHOULD = {"should": [{"key": "chunk_size", "range": {"gte": 3}}, {"key": "kind", "match": {"value": "red"}}]}
 LEFT_WHOLE: dict[str, tuple[str, Json]] = {
     "nested": ("nested", {"query": {"fusion": "rrf"}, "prefetch": [leaf(), {"prefetch": [leaf()], **leaf()}]}),
     "a stored point": ("points", {"query": {"fusion": "rrf"}, "prefetch": [leaf(), leaf(query=404)]}),

@@ -40,7 +40,7 @@ def load(client: QdrantClient, name: str, *, copies: int) -> None:
             noisy = {vector: (row + 1e-3 * rng.normal(size=len(row))).tolist() for vector, row in vectors.items()}
             weights = (values + 1e-3 * rng.random(FILLED)).tolist()
             identity = int(rng.permutation(100)[0]) + 100 * (family * copies + copy)
-            payload = {"kind": KINDS[family % 3], "size": int(rng.integers(10)), "family": family}
+            payload = {"kind": KINDS[family % 3], "chunk_size": int(rng.integers(10)), "family": family}
             noisy["words"] = models.SparseVector(indices=indices, values=weights)
             points.append(models.PointStruct(id=identity, vector=noisy, payload=payload))
     client.upsert(name, points, wait=True)
@@ -108,7 +108,7 @@ def _prefetch(rng: Rng) -> Json:
 
 def _filter(rng: Rng) -> Json:
     kind = {"key": "kind", "match": {"value": str(rng.choice(KINDS))}}
-    size = {"key": "size", "range": {"gte": int(rng.integers(6))}}
+    size = {"key": "chunk_size", "range": {"gte": int(rng.integers(6))}}
     return [{"must": [size]}, {"must_not": [kind]}, {"must": [size], "must_not": [kind]}, {"should": [kind, size]}][
         int(rng.integers(4))
     ]
