@@ -50,17 +50,17 @@ class Invalidation:
 @cache
 def heard() -> tuple[Invalidation, ...]:
     """Of every dialect that has searches."""
-    found: list[Invalidation] = []
+    invalidations: list[Invalidation] = []
     for name, dialect in REST_DIALECTS.items():
-        found += _of(REST[name].adapter(), dialect)
+        invalidations += _of(REST[name].adapter(), dialect)
     for name, other in GRPC_DIALECTS.items():
-        found += _of(GRPC[name].adapter(), other, is_text=False)
-    return (*found, *map(_of_milvus, drawn(talks(), EACH)), *_of_milvus_rest())
+        invalidations += _of(GRPC[name].adapter(), other, is_text=False)
+    return (*invalidations, *map(_of_milvus, drawn(talks(), EACH)), *_of_milvus_rest())
 
 
 def _of(adapter: Adapter, dialect: Dialect, *, is_text: bool = True) -> list[Invalidation]:
     laws: dict[str, Any] = {"read": dialect.seen, "is_text": is_text}
-    found: list[Invalidation] = []
+    invalidations: list[Invalidation] = []
     for needs, extra, more in (
         (Needs(), None, {}),
         (Needs(optional_fields=("text", "größe", "a.b")), None, {}),
@@ -72,8 +72,8 @@ def _of(adapter: Adapter, dialect: Dialect, *, is_text: bool = True) -> list[Inv
             call = _parsed(adapter, one, needs)
             if call is not None:
                 rest = partial(dialect.undeclared, operation=call.operation.name)
-                found.append(_answered(adapter, call, one.body, one.answer, {**laws, **more, "rest": rest}))
-    return found
+                invalidations.append(_answered(adapter, call, one.body, one.answer, {**laws, **more, "rest": rest}))
+    return invalidations
 
 
 def _parsed(adapter: Adapter, one: Conversation, needs: Needs) -> SearchCall | None:
@@ -95,8 +95,8 @@ def _answered(
 
 def _of_milvus(talk: Talk) -> Invalidation:
     call = milvus.parse(talk, milvus.known(talk))
-    asked = set(message_type("SearchRequest").FromString(talk.body).output_fields)
-    is_shown = talk.vector in asked or "*" in asked or (talk.server.lite and not asked)
+    requested = set(message_type("SearchRequest").FromString(talk.body).output_fields)
+    is_visible = talk.vector in requested or "*" in requested or (talk.server.lite and not requested)
 
     def read(body: bytes) -> object:
         message = message_type("SearchResults").FromString(body)
@@ -105,9 +105,9 @@ def _of_milvus(talk: Talk) -> Invalidation:
 
     def whole(body: bytes) -> object:
         message = message_type("SearchResults").FromString(body)
-        for name in () if is_shown else ("fields_data", "output_fields"):
+        for name in () if is_visible else ("fields_data", "output_fields"):
             listed = getattr(message.results, name)
-            kept = [each for each in listed if getattr(each, "field_name", each) != talk.vector]
+            kept = [column for column in listed if getattr(column, "field_name", column) != talk.vector]
             del listed[:]
             listed.extend(kept)
         return read(message.SerializeToString())
@@ -118,24 +118,36 @@ def _of_milvus(talk: Talk) -> Invalidation:
 
 def _of_milvus_rest() -> list[Invalidation]:
     """No generator knows this dialect: six requests as its client words them, and replies as its server does."""
-    found, adapter = [], MilvusRest()
+    invalidations, adapter = [], MilvusRest()
     hybrid = "v2/vectordb/entities/hybrid_search"
-    for version, own in (("v1/vector/search", "vector"), ("v2/vectordb/entities/search", "data"), (hybrid, "search")):
+    for version, member in (
+        ("v1/vector/search", "vector"),
+        ("v2/vectordb/entities/search", "data"),
+        (hybrid, "search"),
+    ):
         for listed in (["text"], ["text", "vector"]):
-            query: Any = [0.5, 1, -2] if own == "vector" else [[0.5, 1, -2]]
-            asked = {"collectionName": "docs", own: query, "annsField": "vector", "limit": 3, "outputFields": listed}
-            if own != "data":
-                del asked["annsField"]
-            if own == "search":
+            query: Any = [0.5, 1, -2] if member == "vector" else [[0.5, 1, -2]]
+            search = {
+                "collectionName": "docs",
+                member: query,
+                "annsField": "vector",
+                "limit": 3,
+                "outputFields": listed,
+            }
+            if member != "data":
+                del search["annsField"]
+            if member == "search":
                 part = {"data": query, "annsField": "vector", "limit": 3}
-                asked |= {"search": [part, part], "rerank": {"strategy": "rrf", "params": {"k": 60}}}
-            body = json.dumps(asked).encode()
+                search |= {"search": [part, part], "rerank": {"strategy": "rrf", "params": {"k": 60}}}
+            body = json.dumps(search).encode()
             operation = adapter.classify(RequestHead(method="POST", path="/" + version))
             assert operation is not None
             call = adapter.parse_request(operation, body, Needs(known=REST_SCHEMA))
             rows = [{"distance": 1 - n / 8, "id": f"4{n}", "text": f"é {n}", "vector": [n, 1, 0.5]} for n in range(5)]
-            said = {"code": 200 if own == "vector" else 0, "data": rows}
-            answer = json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
+            content = {"code": 200 if member == "vector" else 0, "data": rows}
+            answer = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
             hits: Hits | None = (lambda raw: exact(raw)["data"]) if "vector" in listed else None
-            found.append(Invalidation(adapter=adapter, call=call, body=body, answer=answer, read=exact, hits=hits))
-    return found
+            invalidations.append(
+                Invalidation(adapter=adapter, call=call, body=body, answer=answer, read=exact, hits=hits)
+            )
+    return invalidations

@@ -42,19 +42,19 @@ class Outcome:
         return f"{self.name:10} {self.executions:>10} {covered:>15} {kept:>13} {self.peak_mib:>8}  {self.finding or 'none'}"
 
 
-def outcome(name: str, said: str, code: int) -> Outcome:
+def outcome(name: str, output: str, code: int) -> Outcome:
     """Read libFuzzer's own words. ``code``: how its process ended, zero when it found nothing."""
-    told = [(int(each[1]), int(each[3]), int(each[5])) for each in STATUS.finditer(said)]
-    peak = PEAK.search(said)
-    finding = "" if code == 0 else _last_words(said)
-    if not told:
+    statuses = [(int(match[1]), int(match[3]), int(match[5])) for match in STATUS.finditer(output)]
+    peak = PEAK.search(output)
+    finding = "" if code == 0 else _last_words(output)
+    if not statuses:
         return Outcome(name, 0, (0, 0), (0, 0), 0, finding or "it never began")
-    (_, first, few), (executions, last, many) = told[0], told[-1]
+    (_, first, few), (executions, last, many) = statuses[0], statuses[-1]
     return Outcome(name, executions, (first, last), (few, many), int(peak[1]) if peak else 0, finding)
 
 
-def _last_words(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines()]
+def _last_words(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines()]
     raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Interrupt)\b", line)]
     summary = [line for line in lines if line.startswith(("SUMMARY", "Test unit written"))]
     return " | ".join([*raised[:1], *summary[-1:]]) or (lines[-1] if lines else "nothing was said")
@@ -92,15 +92,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("target", nargs="*", help=f"which to run, of {', '.join(NAMES)}; all without one")
     parser.add_argument("--seconds", type=int, default=60, help="how long each runs")
-    asked = parser.parse_args()
-    if unknown := set(asked.target) - set(NAMES):
+    arguments = parser.parse_args()
+    if unknown := set(arguments.target) - set(NAMES):
         parser.error(f"no target {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     if find_spec("atheris") is None:
         print(MISSING, file=sys.stderr)
         return 2
     print(f"{'target':10} {'executions':>10} {'edges':>15} {'corpus':>13} {'RSS, MiB':>8}  finding", flush=True)
-    found = []
-    for name in asked.target or NAMES:
-        found.append(fuzzed(name, asked.seconds))
-        print(found[-1].row(), flush=True)
-    return int(any(each.finding for each in found))
+    outcomes = []
+    for name in arguments.target or NAMES:
+        outcomes.append(fuzzed(name, arguments.seconds))
+        print(outcomes[-1].row(), flush=True)
+    return int(any(target.finding for target in outcomes))

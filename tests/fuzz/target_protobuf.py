@@ -46,7 +46,7 @@ def check(data: bytes) -> None:
     """Walk the bytes in every way there is."""
     walked = _declared(fields, data)
     if walked is not None:
-        assert b"".join(data[each.start : each.end] for each in walked) == data, "fields cover the message"
+        assert b"".join(data[field.start : field.end] for field in walked) == data, "fields cover the message"
         _compare(data, walked)
     for values in (QDRANT, GOOGLE):
         message = _declared(parsed, values.struct, data)
@@ -64,22 +64,22 @@ def _declared(read: Callable[Given, Found], *given: Given.args, **named: Given.k
 
 def _compare(data: bytes, walked: list[Field]) -> None:
     """The same numbers, kinds and values as protobuf's library finds in a message that it knows nothing of."""
-    if any(each.number > _LARGEST_NUMBER or _is_padded(data, each) for each in walked):
+    if any(field.number > _LARGEST_NUMBER or _is_padded(data, field) for field in walked):
         return
     try:
         message = Empty.FromString(data)
     except DecodeError as error:
         raise AssertionError("protobuf's own library refuses what is walked") from error
     unknown = UnknownFieldSet(message)
-    found = [unknown[index] for index in range(len(unknown))]
-    told = [(each.field_number, each.wire_type, each.data) for each in found]
-    assert told == [(each.number, each.wire, _value(data, each)) for each in walked]
+    unknown_fields = [unknown[index] for index in range(len(unknown))]
+    triples = [(field.field_number, field.wire_type, field.data) for field in unknown_fields]
+    assert triples == [(field.number, field.wire, _value(data, field)) for field in walked]
 
 
 def _is_padded(data: bytes, field: Field) -> bool:
     """A tag or a length of more than five bytes: Google's reader refuses it, prost, which Qdrant reads with, takes it."""
-    _, behind = varint(data, field.start, field.end)
-    return max(behind - field.start, field.value - behind) > _LONGEST_OF_32_BITS
+    _, end = varint(data, field.start, field.end)
+    return max(end - field.start, field.value - end) > _LONGEST_OF_32_BITS
 
 
 def _value(data: bytes, field: Field) -> int | bytes:

@@ -54,9 +54,9 @@ def check(data: bytes) -> None:
 
 
 def _sound(pool: Pool, one: Invalidation) -> None:
-    wanted = len(one.call.needs.payload_fields + one.call.needs.optional_fields)
+    width = len(one.call.needs.payload_fields + one.call.needs.optional_fields)
     assert pool.vectors.shape[0] == pool.size, "a vector for each candidate"
-    assert not pool.fields or (len(pool.fields) == pool.size and all(len(row) == wanted for row in pool.fields))
+    assert not pool.fields or (len(pool.fields) == pool.size and all(len(row) == width for row in pool.fields))
     assert len(pool.ids) in {0, pool.size}, "an id for each candidate"
     assert not np.isinf(pool.vectors).any(), "a vector is whole or NaN"
 
@@ -96,4 +96,4 @@ def _pieces(answer: bytes, *, is_text: bool) -> Iterator[bytes]:
             except ValueError:
                 yield answer[field.value : field.end]
             else:
-                yield from (answer[each.start : each.end] for each in inner if each.wire != LENGTH)
+                yield from (answer[field.start : field.end] for field in inner if field.wire != LENGTH)

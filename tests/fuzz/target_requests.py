@@ -36,14 +36,14 @@ NEEDS: tuple[dict[str, Any], ...] = (
 def seeds() -> list[bytes]:
     """Every search that is known, and the clients' own where they were recorded."""
     known = heard()
-    found = [bytes([number, number % len(NEEDS)]) + one.body for number, one in enumerate(known)]
+    inputs = [bytes([number, number % len(NEEDS)]) + one.body for number, one in enumerate(known)]
     names = [one.call.operation.backend for one in known]
     recorded = [("pinecone", request) for request in captured("pinecone")]
     recorded += [("chroma", exchanged.request) for exchanged in exchanges()]
     for backend, request in recorded:
-        found.append(bytes([names.index(backend), 0]) + request.body)
-        found.append(bytes([names.index(backend), 1]) + request.path.encode("latin-1", "replace"))
-    return list(dict.fromkeys(found))
+        inputs.append(bytes([names.index(backend), 0]) + request.body)
+        inputs.append(bytes([names.index(backend), 1]) + request.path.encode("latin-1", "replace"))
+    return list(dict.fromkeys(inputs))
 
 
 def check(data: bytes) -> None:

@@ -43,9 +43,9 @@ def check(data: bytes) -> None:
     settings = _loaded()
     if settings is None:
         return
-    shown = effective(settings)
-    if MASK not in shown:
-        _file().write_text(shown, encoding="utf-8")
+    text = effective(settings)
+    if MASK not in text:
+        _file().write_text(text, encoding="utf-8")
         assert _loaded() == settings, "what is effective reads back the same"
 
 

@@ -33,8 +33,8 @@ def qdrant(**laws: Any) -> Invalidation:
 
 
 def only(monkeypatch: pytest.MonkeyPatch, one: Invalidation) -> None:
-    for each in (target_replies, target_requests):
-        monkeypatch.setattr(each, "heard", lambda: (one,))
+    for module in (target_replies, target_requests):
+        monkeypatch.setattr(module, "heard", lambda: (one,))
 
 
 @pytest.mark.parametrize("name", ["codings", "settings", "writes"])
@@ -131,15 +131,15 @@ def test_an_input_that_computes_too_long_is_a_finding(monkeypatch: pytest.Monkey
 
 
 def test_libfuzzers_words_are_read() -> None:
-    said = (
+    output = (
         "#51\tINITED cov: 100 ft: 200 corp: 40/1Kb exec/s: 0 rss: 90Mb\n#60\tNEW    cov: 101 ft: 205 corp: 41/1Kb\n"
         "#9000\tDONE   cov: 120 ft: 300 corp: 55/2Kb\nstat::peak_rss_mb:              141\n"
     )
-    quiet = outcome("codings", said, 0)
+    quiet = outcome("codings", output, 0)
     assert (quiet.executions, quiet.covered, quiet.kept, quiet.peak_mib) == (9000, (100, 120), (40, 55), 141)
     assert quiet.row().split() == ["codings", "9000", "100", "→", "120", "40", "→", "55", "141", "none"]
-    found = outcome("codings", said + "AssertionError: the same twice\nSUMMARY: libFuzzer: fuzz target exited\n", 77)
-    assert found.finding == "AssertionError: the same twice | SUMMARY: libFuzzer: fuzz target exited"
+    failed = outcome("codings", output + "AssertionError: the same twice\nSUMMARY: libFuzzer: fuzz target exited\n", 77)
+    assert failed.finding == "AssertionError: the same twice | SUMMARY: libFuzzer: fuzz target exited"
     assert outcome("codings", "", 1).finding == "nothing was said"
     assert outcome("codings", "", 0).finding == "it never began"
 

@@ -90,6 +90,6 @@ async def test_rules_record_an_alert_fires_and_every_panel_shows_something(
         assert await asyncio.to_thread(proxy.close) == 0
         await nothing_lacks(lambda: {"VecSieveDown"} - server.firing())
     with capsys.disabled():
-        asked = sum(len(queries(board)) for board in DASHBOARDS.values())
+        panel_queries = sum(len(queries(board)) for board in DASHBOARDS.values())
         requests = sum(database.statuses.values())
-        print(f"\n{asked} panel queries, {requests} requests, {time.monotonic() - began:.1f} s")
+        print(f"\n{panel_queries} panel queries, {requests} requests, {time.monotonic() - began:.1f} s")

@@ -59,17 +59,17 @@ def scraped(admin: str) -> Scraped:
     """Once every request is counted: the last ones end a moment after their answers."""
     until = time.monotonic() + 10.0
     while True:
-        took, found = [], Exposed("", ())
+        took, last = [], Exposed("", ())
         for _ in range(5):
             began = time.perf_counter()
             body = exchange(admin, "GET", "/metrics").body
             took.append(time.perf_counter() - began)
-            found = exposed(body)
-        is_counted = found.total("vecsieve_requests_total") == ROUNDS * len(ROUND)
-        is_at_rest = found.total("vecsieve_candidates_count") == ROUNDS * 4  # three improved, one measured beside
+            last = exposed(body)
+        is_counted = last.total("vecsieve_requests_total") == ROUNDS * len(ROUND)
+        is_at_rest = last.total("vecsieve_candidates_count") == ROUNDS * 4  # three improved, one measured beside
         if is_counted and is_at_rest:
-            return Scraped(found, min(took))
-        assert time.monotonic() < until, found.text
+            return Scraped(last, min(took))
+        assert time.monotonic() < until, last.text
         time.sleep(0.05)
 
 
@@ -98,11 +98,11 @@ async def test_one_process_and_two_workers_count_the_same_within_the_same_bounds
 ) -> None:
     alone, together = await scrape_of(1), await scrape_of(2)
     assert together.counted == alone.counted
-    for each in (alone, together):
-        assert each.found.series <= 600
-        assert len(each.found.text) <= MOST_BYTES
-        assert faults(each.found.text.encode()) == []
+    for scrape in (alone, together):
+        assert scrape.found.series <= 600
+        assert len(scrape.found.text) <= MOST_BYTES
+        assert faults(scrape.found.text.encode()) == []
     with capsys.disabled():
-        for name, each in (("one process", alone), ("two workers", together)):
-            size = len(each.found.text) / 1024
-            print(f"\n{name}: {each.found.series} series, {size:.1f} KiB, {each.seconds * 1000:.1f} ms a scrape")
+        for name, scrape in (("one process", alone), ("two workers", together)):
+            size = len(scrape.found.text) / 1024
+            print(f"\n{name}: {scrape.found.series} series, {size:.1f} KiB, {scrape.seconds * 1000:.1f} ms a scrape")

@@ -52,9 +52,9 @@ async def test_ids_are_ours_alone_and_nobody_else_ever_sees_one() -> None:
         assert b"x-vecsieve-origin: proxy" in answers[-1]
         ids = [entry.request_id for entry in await logged(proxy, 3)]
         assert len(set(ids)) == 3
-        assert all(re.fullmatch(r"[0-9a-f]{16}", each) and each != "00000000deadbeef" for each in ids)
+        assert all(re.fullmatch(r"[0-9a-f]{16}", request_id) and request_id != "00000000deadbeef" for request_id in ids)
         seen = b"".join([*answers, *(value for received in database.requests for _, value in received.headers)])
-        assert [each for each in ids if each.encode() in seen] == []
+        assert [request_id for request_id in ids if request_id.encode() in seen] == []
 
 
 async def test_a_search_says_how_many_results_were_asked_for_and_one_that_nobody_read_does_not() -> None:
@@ -84,9 +84,9 @@ async def test_over_grpc_a_call_has_an_id_and_a_top_k_and_nobody_knows_its_conne
         ids = {entry.request_id for entry in entries}
         assert len(ids) == 2
         words = repr(seen) + repr([call.metadata for call in database.calls])
-        assert [each for each in ids | {"00000000deadbeef"} if each in words] == ["00000000deadbeef"], (
-            "the database gets the client's own word"
-        )
+        assert [identifier for identifier in ids | {"00000000deadbeef"} if identifier in words] == [
+            "00000000deadbeef"
+        ], "the database gets the client's own word"
 
 
 async def breaks(*_: object, **__: object) -> None:
@@ -106,5 +106,5 @@ async def test_an_error_of_ours_is_logged_under_the_id_of_the_request_it_broke(
             else:
                 await query(proxy.port)
         (entry,) = await logged(proxy, 1)
-    said = [getattr(record, "fields", {}) for record in caplog.records if record.levelname == "ERROR"]
-    assert [fields.get("request_id") for fields in said] == [entry.request_id]
+    errors = [getattr(record, "fields", {}) for record in caplog.records if record.levelname == "ERROR"]
+    assert [fields.get("request_id") for fields in errors] == [entry.request_id]

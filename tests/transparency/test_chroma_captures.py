@@ -67,13 +67,15 @@ async def test_in_mode_on_only_queries_ask_for_more_and_an_answer_that_does_not_
             answer = await said(proxy, sent)
             # The upstream answers a widened request with what was recorded for the client's: unless the client asked for
             # all that selection reads, that does not fit.
-            told = [line for line in answer.split(b"\r\n") if not line.startswith(b"x-vecsieve")]
-            assert b"\r\n".join(told) == recorded_answer(exchanged), sent.label
+            lines = [line for line in answer.split(b"\r\n") if not line.startswith(b"x-vecsieve")]
+            assert b"\r\n".join(lines) == recorded_answer(exchanged), sent.label
             if b"x-vecsieve: " not in answer:
                 assert is_what_was_sent(upstream.requests[-1], sent, upstream), sent.label
             if len(upstream.requests) > 1:
-                first, own = (json.loads(body) for body in (upstream.requests[0].body, sent.body))
-                assert {name for name in first.keys() | own.keys() if first.get(name) != own.get(name)} <= MAY_CHANGE
+                first, plain = (json.loads(body) for body in (upstream.requests[0].body, sent.body))
+                assert {
+                    name for name in first.keys() | plain.keys() if first.get(name) != plain.get(name)
+                } <= MAY_CHANGE
                 widened += 1
         assert len(upstream.requests) == 1 or exchanged.is_query
     assert widened >= 10

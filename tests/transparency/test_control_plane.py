@@ -217,7 +217,7 @@ async def test_a_path_that_leads_nowhere_is_answered_with_what_to_do(path: bytes
         answer = await one(proxy.port, searching(path))
         assert proxy.count("local_errors_total", backend="pinecone", kind="bad_request") == 1
     assert answer.status == 404
-    told = json.loads(answer.body)
-    assert (told["code"], told["details"]) == (5, [])
-    assert hint in told["message"]
+    refusal = json.loads(answer.body)
+    assert (refusal["code"], refusal["details"]) == (5, [])
+    assert hint in refusal["message"]
     assert control.connections == 0

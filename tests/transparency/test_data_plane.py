@@ -286,7 +286,7 @@ async def test_a_database_behind_a_path_is_reached_by_its_url(
             assert ids(await raw_exchange(proxy.port, request(search(), target=sent))) == [0, 2, 3]
             scrolled = await raw_exchange(proxy.port, request(search(), target=sent.replace(b"query", b"scroll")))
             assert b" 200 " in scrolled.split(b"\r\n")[0]
-        assert [each.line.split(b" ")[1] for each in database.requests] == [
+        assert [received.line.split(b" ")[1] for received in database.requests] == [
             forwarded,
             forwarded.replace(b"query", b"scroll"),
         ]
@@ -301,7 +301,7 @@ async def test_the_description_of_a_collection_is_asked_for_behind_the_prefix() 
         running(database.url, backend="milvus", upstream=prefixed) as proxy,
     ):
         await raw_exchange(proxy.port, request(body, target=b"/mv/v2/vectordb/entities/search"))
-        lines = [each.line.split(b" ")[1] for each in database.requests]
+        lines = [received.line.split(b" ")[1] for received in database.requests]
     assert lines[0] == b"/mv/v2/vectordb/collections/describe"
     assert set(lines[1:]) == {b"/mv/v2/vectordb/entities/search"}
 
@@ -346,8 +346,8 @@ async def test_more_requests_than_the_process_takes_on_are_told_to_come_back() -
 
     limits = {"in_flight": 1, "in_flight_queue_seconds": 0.05}
     async with FaultyUpstream(scripted(slowly)) as database, running(database.url, limits=limits) as proxy:
-        asked = [asyncio.ensure_future(raw_exchange(proxy.port, request(search()))) for _ in range(2)]
-        done, waiting = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        requests = [asyncio.ensure_future(raw_exchange(proxy.port, request(search()))) for _ in range(2)]
+        done, waiting = await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
         go_on.set()
         refused = done.pop().result()
         assert refused.startswith(b"HTTP/1.1 503 ")

@@ -110,17 +110,17 @@ def sentence(turn: int, rank: int) -> str:
 
 
 def telling(received: Received) -> bytes:
-    asked = json.loads(received.content)
-    turn = int(asked["query"]["nearest"][0])
+    body = json.loads(received.content)
+    turn = int(body["query"]["nearest"][0])
     points = [
         {
             "id": rank,
             "version": 1,
             "score": round(0.9 - rank / 100, 2),
             "payload": {"text": sentence(turn, rank)},
-            **({"vector": [float(axis == rank // 2) for axis in range(32)]} if asked.get("with_vector") else {}),
+            **({"vector": [float(axis == rank // 2) for axis in range(32)]} if body.get("with_vector") else {}),
         }
-        for rank in range(min(asked["limit"], 24))
+        for rank in range(min(body["limit"], 24))
     ]
     return reply(
         json.dumps({"result": {"points": points}, "status": "ok", "time": 0.001}, separators=(",", ":")).encode(),
@@ -129,7 +129,7 @@ def telling(received: Received) -> bytes:
 
 
 async def test_the_way_of_a_search_that_texts_decide() -> None:
-    def asked(turn: int) -> bytes:
+    def message(turn: int) -> bytes:
         return request(search(4, extra={"query": {"nearest": [float(turn)] + [0.5] * 31}, "with_payload": True}))
 
     async with FaultyUpstream(answering(telling)) as upstream, running(upstream.url) as proxy:
@@ -137,9 +137,9 @@ async def test_the_way_of_a_search_that_texts_decide() -> None:
         proxy.process.pools.resize(keep=False)
         proxy.process.recent.resize(20, texts=False)
         for turn in range(TURNS):
-            await raw_exchange(proxy.port, asked(turn))
+            await raw_exchange(proxy.port, message(turn))
         with Way() as way:
-            answer = await raw_exchange(proxy.port, asked(TURNS))
+            answer = await raw_exchange(proxy.port, message(TURNS))
     assert [point["id"] for point in json.loads(answer.split(b"\r\n\r\n", 1)[1])["result"]["points"]] == [0, 2, 4, 6]
     way.check(functions=MOST_FUNCTIONS, changes=MOST_CHANGES)
 
@@ -147,20 +147,20 @@ async def test_the_way_of_a_search_that_texts_decide() -> None:
 async def telling_in_grpc(call: Arrived, context: Context) -> None:
     message = await call.read(context)
     assert message is not None
-    asked = parsed(message)
-    turn = int(asked.query.nearest.dense.data[0])
+    query = parsed(message)
+    turn = int(query.query.nearest.dense.data[0])
     points = []
-    for rank in range(min(asked.limit, 24)):
+    for rank in range(min(query.limit, 24)):
         payload = {"text": pb.Value(string_value=sentence(turn, rank))}
         point = pb.ScoredPoint(id=pb.PointId(num=rank), version=1, score=round(0.9 - rank / 100, 2), payload=payload)
-        if asked.HasField("with_vectors"):
+        if query.HasField("with_vectors"):
             point.vectors.vector.dense.data.extend([float(axis == rank // 2) for axis in range(32)])
         points.append(point)
     await context.write(pb.QueryResponse(result=points, time=0.001).SerializeToString())
 
 
 async def test_the_way_of_a_grpc_search_that_texts_decide() -> None:
-    def asked(turn: int) -> bytes:
+    def message(turn: int) -> bytes:
         nearest = pb.VectorInput(dense=pb.DenseVector(data=[float(turn)] + [0.5] * 31))
         return grpc_search(4, query=pb.Query(nearest=nearest), with_payload=pb.WithPayloadSelector(enable=True))
 
@@ -171,9 +171,9 @@ async def test_the_way_of_a_grpc_search_that_texts_decide() -> None:
     ):
         proxy.process.pools.resize(keep=False)
         for turn in range(TURNS):
-            await ask_on(channel, "unary_unary", (asked(turn),), method=QUERY)
+            await ask_on(channel, "unary_unary", (message(turn),), method=QUERY)
         with Way() as way:
-            seen = await ask_on(channel, "unary_unary", (asked(TURNS),), method=QUERY)
+            seen = await ask_on(channel, "unary_unary", (message(TURNS),), method=QUERY)
     assert ids(seen) == [0, 2, 4, 6]
     way.check(functions=MOST_GRPC_FUNCTIONS, changes=MOST_GRPC_CHANGES)
 

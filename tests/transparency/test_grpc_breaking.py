@@ -63,8 +63,8 @@ async def test_a_client_that_cancels_ends_the_call_upstream_at_once(*, is_unary:
         bare_grpc_relay(upstream.address, is_unary=is_unary) as way,
         grpc.aio.insecure_channel(way.address) as channel,
     ):
-        asking: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/test.Service/method")
-        call = asking(b"question")
+        method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/test.Service/method")
+        call = method(b"question")
         arrived = await upstream.next_call()
         call.cancel()
         await asyncio.wait_for(arrived.over.wait(), 5)
@@ -78,8 +78,8 @@ async def test_a_client_that_cancels_a_stream_ends_it_upstream_at_once() -> None
         bare_grpc_relay(upstream.address) as way,
         grpc.aio.insecure_channel(way.address) as channel,
     ):
-        asking: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream("/test.Service/method")
-        call = asking(b"question")
+        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream("/test.Service/method")
+        call = method(b"question")
         assert await call.read() == b"first"
         assert tuple(await call.initial_metadata()) == (("began", "yes"),)
         call.cancel()
@@ -138,8 +138,8 @@ async def test_a_client_gone_before_its_message_leaves_no_empty_call_upstream() 
     async with grpc_upstream(method=echo) as upstream, bare_grpc_relay(upstream.address, is_unary=True) as way:
         for _ in range(20):
             async with grpc.aio.insecure_channel(way.address) as channel:
-                asking: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary("/test.Service/method")
-                call = asking()
+                method: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary("/test.Service/method")
+                call = method()
                 await call.wait_for_connection()
                 await asyncio.sleep(0.01)
                 call.cancel()
@@ -196,11 +196,11 @@ async def test_a_database_killed_in_mid_call_looks_as_it_does_without_the_relay(
     assert upstream.stdout is not None
     address = f"127.0.0.1:{int(await upstream.stdout.readline())}"
     async with bare_grpc_relay(address, is_unary=is_unary) as way:
-        asking = [asyncio.create_task(ask(at, shape, method=method)) for at in (address, way.address)]
+        calls = [asyncio.create_task(ask(at, shape, method=method)) for at in (address, way.address)]
         await asyncio.sleep(1)
         upstream.kill()
         await upstream.wait()
-        direct, through = await asyncio.gather(*asking)
+        direct, through = await asyncio.gather(*calls)
     assert through.messages == direct.messages
     assert through.code is direct.code is grpc.StatusCode.UNAVAILABLE
     assert "127.0.0.1" not in through.details
@@ -262,13 +262,13 @@ async def test_neither_side_is_read_faster_than_the_other_takes_it() -> None:
         bare_grpc_relay(upstream.address) as way,
         grpc.aio.insecure_channel(way.address) as channel,
     ):
-        asking: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream("/test.Service/method")
-        call = asking(b"question")
+        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream("/test.Service/method")
+        call = method(b"question")
         assert await call.read() == b"f" * 2**16
         await asyncio.sleep(1)
-        held = sent
+        stalled = sent
         await asyncio.sleep(0.5)
-        assert sent == held < 1000
+        assert sent == stalled < 1000
         for _ in range(1999):
             assert await call.read() == b"f" * 2**16
         assert await call.read() is grpc.aio.EOF
@@ -301,8 +301,8 @@ async def test_the_database_is_not_sent_more_than_it_takes() -> None:
 
         writing = asyncio.create_task(write())
         await asyncio.sleep(1)
-        held = written
-        assert held < 1000
+        stalled = written
+        assert stalled < 1000
         go_on.set()
         await writing
         assert await call == b"all"

@@ -196,7 +196,7 @@ async def test_a_database_that_compresses_without_being_asked_fails_the_search_a
         for is_search in (True, False):
             async with bare_grpc_relay(upstream.address, is_unary=True, is_search=is_search) as way:
                 seen.append(await ask(way.address, "unary_unary", (LONG,)))
-    assert [each.code for each in seen] == [grpc.StatusCode.INTERNAL, grpc.StatusCode.OK]
+    assert [answer.code for answer in seen] == [grpc.StatusCode.INTERNAL, grpc.StatusCode.OK]
 
 
 @WAYS

@@ -119,13 +119,13 @@ async def test_client_and_database_see_the_same_with_and_without_the_relay(
     name: str, shape: str, client: str, *, is_unary: bool
 ) -> None:
     case = CASES[name]
-    asking = ask if client == "asyncio" else ask_in_a_thread
+    client_call = ask if client == "asyncio" else ask_in_a_thread
     async with (
         grpc_upstream(method=case.script) as upstream,
         bare_grpc_relay(upstream.address, is_unary=is_unary) as way,
     ):
         direct, through = [
-            await asking(address, shape, case.messages, metadata=case.metadata)
+            await client_call(address, shape, case.messages, metadata=case.metadata)
             for address in (upstream.address, way.address)
         ]
     assert through == direct

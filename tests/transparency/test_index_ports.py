@@ -16,8 +16,8 @@ def echo(received: Received) -> bytes:
     return reply(received.line)
 
 
-def in_front(control: FaultyUpstream, ports: dict[int, str], **own: object) -> AbstractAsyncContextManager[Running]:
-    return running(control.url, backend="pinecone", pinecone={"index_ports": ports, **own})
+def in_front(control: FaultyUpstream, ports: dict[int, str], **section: object) -> AbstractAsyncContextManager[Running]:
+    return running(control.url, backend="pinecone", pinecone={"index_ports": ports, **section})
 
 
 def asking(path: bytes, method: bytes = b"GET", body: bytes = b"") -> bytes:
@@ -86,8 +86,8 @@ async def test_a_search_at_a_port_is_widened_under_its_indexs_policy() -> None:
     search = asking(b"/query", b"POST", b'{"topK":3,"vector":[1.0,0.5]}')
     async with FaultyUpstream(answering(empty)) as docs, FaultyUpstream(answering(empty)) as chat:
         rules = ({"collection": f"127.0.0.1:{chat.port}", "policy": {"mode": "off"}},)
-        own = {"index_ports": {docs_port: docs.url, chat_port: chat.url}}
-        async with running("http://127.0.0.1:1", backend="pinecone", pinecone=own, rules=rules):
+        section = {"index_ports": {docs_port: docs.url, chat_port: chat.url}}
+        async with running("http://127.0.0.1:1", backend="pinecone", pinecone=section, rules=rules):
             for port in (docs_port, chat_port):
                 await raw_exchange(port, search)
     assert json.loads(docs.requests[0].body)["topK"] > 3
@@ -107,8 +107,8 @@ async def test_a_search_at_a_port_is_widened_under_its_indexs_policy() -> None:
 )
 async def test_an_answer_of_ours_has_the_shape_of_the_plane_that_was_asked(path: bytes, told: object) -> None:
     (port,) = free_ports(1)
-    own = {"index_ports": {port: "http://127.0.0.1:9"}}
-    async with running("http://127.0.0.1:9", backend="pinecone", pinecone=own):
+    section = {"index_ports": {port: "http://127.0.0.1:9"}}
+    async with running("http://127.0.0.1:9", backend="pinecone", pinecone=section):
         assert json.loads(await answered(port, asking(path))) == told
 
 
@@ -116,8 +116,8 @@ async def test_documents_search_of_the_preview_passes_and_that_of_its_successor_
     (port,) = free_ports(1)
     body = b'{"score_by":[{"type":"dense_vector","field":"v","values":[1.0,0.5]}],"top_k":3}'
     async with FaultyUpstream(answering(reply(b'{"matches":[],"namespace":"n","usage":{"read_units":1}}'))) as index:
-        own = {"index_ports": {port: index.url}}
-        async with running("http://127.0.0.1:9", backend="pinecone", pinecone=own):
+        section = {"index_ports": {port: index.url}}
+        async with running("http://127.0.0.1:9", backend="pinecone", pinecone=section):
             for version in (b"2026-01.alpha", b"2026-07"):
                 head = b"POST /namespaces/n/documents/search HTTP/1.1\r\nHost: vs\r\nX-Pinecone-API-Version: %s\r\n"
                 sent = head + b"Connection: close\r\nContent-Length: %d\r\n\r\n%s"

@@ -108,13 +108,13 @@ def methods(upstream: GrpcUpstream) -> list[str]:
 
 
 async def test_the_collection_is_asked_about_once_with_the_callers_own_metadata() -> None:
-    own: Pairs = (("authorization", "c2VjcmV0"), ("dbname", "mine"), ("client-request-id", "7"))
+    metadata: Pairs = (("authorization", "c2VjcmV0"), ("dbname", "mine"), ("client-request-id", "7"))
     async with fronted() as (upstream, proxy):
-        assert await ids(proxy, search(), own) == [0, 3, 6, 9]
-        assert await ids(proxy, search(), own) == [0, 3, 6, 9]
+        assert await ids(proxy, search(), metadata) == [0, 3, 6, 9]
+        assert await ids(proxy, search(), metadata) == [0, 3, 6, 9]
         assert methods(upstream) == ["DescribeCollection", "Search", "Search"]
         for call in upstream.calls:
-            assert set(own) <= set(call.metadata)
+            assert set(metadata) <= set(call.metadata)
         assert proxy.failed_open() == {}
 
 
@@ -168,11 +168,11 @@ async def rest_server() -> AsyncIterator[tuple[str, list[tuple[str, dict[str, st
 
     async def find(request: web.Request) -> web.Response:
         came.append((request.path_qs, dict(request.headers)))
-        asked = json.loads(await request.read())
+        body = json.loads(await request.read())
         rows: list[dict[str, Any]] = []
-        for row in range(min(asked["limit"], ROWS)):
+        for row in range(min(body["limit"], ROWS)):
             made: dict[str, Any] = {"distance": 1 - row / 100, "id": str(row)}
-            if "vec" in asked.get("outputFields", []):
+            if "vec" in body.get("outputFields", []):
                 made["vec"] = VECTORS[row].tolist()
             rows.append(made)
         return web.json_response(

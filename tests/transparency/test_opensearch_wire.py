@@ -135,7 +135,7 @@ async def test_each_search_of_a_batch_has_a_page_without_copies(content_type: st
     body = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
     talk = await spoken("/docs/_msearch", body, content_type=content_type)
     answers = json.loads(talk.body)["responses"]
-    pages = [[hit["_id"] for hit in each["hits"]["hits"]] for each in answers]
+    pages = [[hit["_id"] for hit in part["hits"]["hits"]] for part in answers]
     assert pages == [["0", "2", "4", "6"], ["0", "1"], ["0", "2"]]
     assert all("_source" not in hit for hit in answers[2]["hits"]["hits"])
     assert len(talk.sent) == 1

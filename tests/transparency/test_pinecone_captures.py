@@ -51,8 +51,10 @@ def in_front(upstream: FaultyUpstream, mode: str) -> AbstractAsyncContextManager
 def fields(sent: Captured, upstream: FaultyUpstream) -> list[tuple[bytes, bytes]]:
     """What must arrive: order, case and number kept."""
     pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in sent.headers]
-    own = b"127.0.0.1:%d" % upstream.port
-    return [(name, own if name.lower() == b"host" else value) for name, value in pairs if name.lower() != b"connection"]
+    host = b"127.0.0.1:%d" % upstream.port
+    return [
+        (name, host if name.lower() == b"host" else value) for name, value in pairs if name.lower() != b"connection"
+    ]
 
 
 def request(method: str, target: str, body: bytes, *headers: tuple[str, str]) -> Captured:
@@ -109,9 +111,11 @@ async def test_in_mode_shadow_the_client_sees_no_difference_either(name: str) ->
 
 def leaves(body: bytes) -> dict[str, Any]:
     """The members of a body; those of an object within it by its name and a dot."""
-    told = json.loads(body or b"{}")
-    flat = {name: value for name, value in told.items() if not isinstance(value, dict)}
-    return flat | {f"{name}.{key}": told[name][key] for name in told.keys() - flat.keys() for key in told[name]}
+    members = json.loads(body or b"{}")
+    flat = {name: value for name, value in members.items() if not isinstance(value, dict)}
+    return flat | {
+        f"{name}.{key}": members[name][key] for name in members.keys() - flat.keys() for key in members[name]
+    }
 
 
 @NEEDS_CAPTURES
@@ -126,8 +130,8 @@ async def test_in_mode_on_a_search_differs_in_how_much_it_asks_for_and_nothing_e
     widened = 0
     for sent in searches:
         upstream, _ = await replayed([sent], "on")
-        first, asked = leaves(upstream.requests[0].body), leaves(sent.body)
-        changed = {member for member in first.keys() | asked.keys() if first.get(member) != asked.get(member)}
+        first, plain = leaves(upstream.requests[0].body), leaves(sent.body)
+        changed = {member for member in first.keys() | plain.keys() if first.get(member) != plain.get(member)}
         assert changed <= MAY_CHANGE[sent.target], sent.label
         assert upstream.requests[0].line == sent.line
         widened += bool(changed)
@@ -135,8 +139,8 @@ async def test_in_mode_on_a_search_differs_in_how_much_it_asks_for_and_nothing_e
 
 
 async def test_a_fetch_of_a_thousand_uuids_passes() -> None:
-    wanted = "&".join(f"ids={uuid.UUID(int=number)}" for number in range(1_000))
-    sent = request("GET", f"/vectors/fetch?{wanted}&namespace=ns1", b"", ("Api-Key", "k"))
+    ids = "&".join(f"ids={uuid.UUID(int=number)}" for number in range(1_000))
+    sent = request("GET", f"/vectors/fetch?{ids}&namespace=ns1", b"", ("Api-Key", "k"))
     assert len(sent.target) > 40_000
     upstream, answers = await replayed([sent], "on")
     assert is_what_was_sent(upstream.requests[0], sent, upstream)
@@ -162,6 +166,6 @@ async def test_odd_paths_arrive_as_they_were_written(target: str, mode: str) -> 
     sent = request("POST", target, body, version, version)
     upstream, answers = await replayed([sent], mode)
     assert is_what_was_sent(upstream.requests[0], sent, upstream)
-    told = b"x-vecsieve: bypass=single_result\r\n"
-    assert [answer.replace(told, b"") for answer in answers] == [ANSWER]
-    assert (told in answers[0]) == (mode == "on")
+    header = b"x-vecsieve: bypass=single_result\r\n"
+    assert [answer.replace(header, b"") for answer in answers] == [ANSWER]
+    assert (header in answers[0]) == (mode == "on")

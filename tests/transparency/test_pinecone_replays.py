@@ -78,8 +78,8 @@ def told(answer: RawReply) -> tuple[bytes, list[tuple[bytes, bytes]], bytes]:
 async def test_a_recorded_client_hears_the_same_through_the_proxy(name: str) -> None:
     async with (
         stocked() as direct,
-        stocked() as behind,
-        running(behind, mode="on", backend="pinecone", pinecone={"index_host": behind}) as proxy,
+        stocked() as database,
+        running(database, mode="on", backend="pinecone", pinecone={"index_host": database}) as proxy,
     ):
         expected = await heard(int(direct.rpartition(":")[2]), RECORDINGS[name])
         for request, plain, answer in zip(

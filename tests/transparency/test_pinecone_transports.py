@@ -54,19 +54,19 @@ def filled(request: pytest.FixtureRequest) -> Index:
     return made
 
 
-def over_rest(target: Index, asked: dict[str, Any], needs: Needs = NEEDS) -> tuple[Adapter, SearchCall, bytes]:
+def over_rest(target: Index, query: dict[str, Any], needs: Needs = NEEDS) -> tuple[Adapter, SearchCall, bytes]:
     adapter = PineconeRest()
     operation = adapter.classify(RequestHead(method="POST", path="/query", host=HOST))
     assert operation is not None
-    parsed = adapter.parse_request(operation, json.dumps(asked, ensure_ascii=False).encode(), needs)
+    parsed = adapter.parse_request(operation, json.dumps(query, ensure_ascii=False).encode(), needs)
     return adapter, parsed, call(queries.query, target, adapter.widen(parsed, [20])).body
 
 
-def over_grpc(target: Index, asked: dict[str, Any], needs: Needs = NEEDS) -> tuple[Adapter, SearchCall, bytes]:
+def over_grpc(target: Index, query: dict[str, Any], needs: Needs = NEEDS) -> tuple[Adapter, SearchCall, bytes]:
     adapter = PineconeGrpc()
     operation = adapter.classify(RequestHead(method="POST", path=PATH, host=HOST))
     assert operation is not None
-    parsed = adapter.parse_request(operation, as_bytes("QueryRequest", asked), needs)
+    parsed = adapter.parse_request(operation, as_bytes("QueryRequest", query), needs)
     return adapter, parsed, answered(target, "Query", "2026-04", adapter.widen(parsed, [20]), Limits()).message
 
 
@@ -83,11 +83,11 @@ def plain(pool: Pool) -> list[list[Any]]:
 def test_both_transports_make_the_same_pool(filled: Index, name: str) -> None:
     is_sparse = "_values" not in filled.description.dense()
     if is_sparse and name != "id":
-        asked = {"sparseVector": SPARSE, "namespace": ASKED[name].get("namespace", "")}
+        query = {"sparseVector": SPARSE, "namespace": ASKED[name].get("namespace", "")}
     else:
-        asked = ASKED[name]
-    asked = {**asked, "topK": 5, "includeMetadata": True}
-    rest, grpc = (ask(filled, asked) for ask in (over_rest, over_grpc))
+        query = ASKED[name]
+    query = {**query, "topK": 5, "includeMetadata": True}
+    rest, grpc = (ask(filled, query) for ask in (over_rest, over_grpc))
     assert rest[1].operation == grpc[1].operation
     (one,), (other,) = rest[1].searches, grpc[1].searches
     assert (one.top_k, one.most, one.partition or b'""') == (other.top_k, other.most, other.partition or b'""')
@@ -107,16 +107,16 @@ def test_what_one_transport_brought_the_other_recalls(first: Any, second: Any) -
     made = index(DIMENSION, "cosine")
     call(vectors.upsert, made, {"vectors": [{**one, "sparseValues": None} for one in records(sparse=False)]})
     memory = FeatureMemory(10**6, ttl_seconds=1.0, clock=ManualClock())
-    asked = {"vector": VECTOR, "topK": 5}
-    adapter, parsed, body = first(made, asked, Needs())
+    parameters = {"vector": VECTOR, "topK": 5}
+    adapter, parsed, body = first(made, parameters, Needs())
     (brought,) = adapter.parse_reply(parsed, body).pools
     key, query = Key(b"", "", DIMENSION), np.array(VECTOR, np.float32)
     rows = memory.learn("c", key, Points(brought.ids, query, brought.scores, is_versioned=False), brought.vectors).rows
-    adapter, parsed, body = second(made, asked, Needs(vectors=False))
+    adapter, parsed, body = second(made, parameters, Needs(vectors=False))
     reply = adapter.parse_reply(parsed, body)
     (bare,) = reply.pools
     assert bare.unusable == bare.size
-    found = memory.recall("c", key, Points(bare.ids, query, bare.scores, is_versioned=False))
-    assert found is not None
-    assert found.rows.tobytes() == rows.tobytes()
+    recalled = memory.recall("c", key, Points(bare.ids, query, bare.scores, is_versioned=False))
+    assert recalled is not None
+    assert recalled.rows.tobytes() == rows.tobytes()
     assert len(adapter.trim(parsed, reply, [np.arange(3)])) < len(body)

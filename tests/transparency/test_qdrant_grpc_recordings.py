@@ -35,8 +35,8 @@ def replying(calls: list[ForeignCall]) -> Script:
 
 async def again(address: str, call: ForeignCall) -> Seen:
     """A recorded call, made by another library with the client's own metadata."""
-    own = tuple(pair for pair in call.metadata if pair[0] != "user-agent")
-    return await ask(address, "unary_unary", (call.message,), method=call.path, metadata=own)
+    metadata = tuple(pair for pair in call.metadata if pair[0] != "user-agent")
+    return await ask(address, "unary_unary", (call.message,), method=call.path, metadata=metadata)
 
 
 @pytest.mark.parametrize("client", ["go", "java", "node"])
@@ -49,8 +49,8 @@ async def test_in_mode_off_each_call_goes_out_once_as_it_came_and_its_answer_com
             assert direct.messages == (call.reply,), str(call)
             assert await again(f"127.0.0.1:{proxy.port}", call) == direct, str(call)
         assert messages(database) == [call.message for call in calls for _ in range(2)]
-        told = [call.own_metadata() for call in database.calls]
-        assert told[::2] == told[1::2]
+        pairs = [call.own_metadata() for call in database.calls]
+        assert pairs[::2] == pairs[1::2]
 
 
 @pytest.mark.parametrize("client", ["go", "java", "node"])
@@ -61,8 +61,8 @@ async def test_in_mode_on_a_database_that_refuses_widened_calls_is_asked_as_the_
         for call in calls:
             seen = await again(f"127.0.0.1:{proxy.port}", call)
             assert (seen.code, seen.messages) == (grpc.StatusCode.OK, (call.reply,)), str(call)
-        asked = messages(database)
-        assert [message for message in asked if message in {call.message for call in calls}] == [
+        received = messages(database)
+        assert [message for message in received if message in {call.message for call in calls}] == [
             call.message for call in calls
         ]
-        assert len(asked) > len(calls)
+        assert len(received) > len(calls)

@@ -40,8 +40,8 @@ def parents(received: Received) -> list[bytes]:
 
 
 def of(spans: list[Span], name: str) -> Span:
-    (found,) = [span for span in spans if span.name == name]
-    return found
+    (match,) = [span for span in spans if span.name == name]
+    return match
 
 
 def tell(received: Received) -> tuple[str, str]:
@@ -107,9 +107,9 @@ async def test_of_a_recorded_trace_only_the_parents_id_differs() -> None:
         (through,) = upstream.requests
         await proxy.process.close()
         spans = seen.spans
-    told = parents(through)[0]
-    assert told != SAMPLED
-    assert fields(through.head.replace(told, SAMPLED)) == fields(sent)
+    parent = parents(through)[0]
+    assert parent != SAMPLED
+    assert fields(through.head.replace(parent, SAMPLED)) == fields(sent)
     assert through.line == sent.split(b"\r\n", 1)[0]
     server, client = of(spans, "GET"), of(spans, "GET original")
     assert (server.trace_id, server.parent_id) == (TRACE, PARENT)
@@ -202,11 +202,11 @@ async def test_a_database_that_is_gone_fails_the_leg_and_the_request() -> None:
 async def test_an_answer_that_is_cut_fails_its_leg() -> None:
     cut = reply(b"0123456789")[:-5]
     async with FaultyUpstream(answering(cut)) as upstream, traced(upstream.url) as (proxy, seen):
-        asking = asyncio.create_task(raw_exchange(proxy.port, PLAIN + b"\r\n"))
+        exchange = asyncio.create_task(raw_exchange(proxy.port, PLAIN + b"\r\n"))
         while not upstream.requests:
             await asyncio.sleep(0.01)
         await upstream.__aexit__(None, None, None)
-        await asking
+        await exchange
         await proxy.process.close()
         client = of(seen.spans, "GET original")
     assert (client.is_failed, client.attributes["http.response.status_code"]) == (True, 200)
@@ -257,7 +257,7 @@ async def test_over_grpc_what_passes_through_is_traced_too(shape: str, method: s
 @pytest.mark.parametrize("tracing", [True, False])
 @pytest.mark.parametrize("parent", [[], [UNSAMPLED.decode()], ["00-xyz"]])  # of two, gRPC's core itself keeps one
 async def test_over_grpc_what_is_not_recorded_goes_on_as_it_came(parent: list[str], tracing: bool) -> None:
-    metadata = (("x-a", "1"), *(("traceparent", each) for each in parent), ("tracestate", "a=1"))
+    metadata = (("x-a", "1"), *(("traceparent", value) for value in parent), ("tracestate", "a=1"))
     with collector() as seen:
         endpoint = seen.url if tracing else "none"
         async with in_front(mode="off", tracing={"endpoint": endpoint, "sample_ratio": 0.0}) as (database, proxy):

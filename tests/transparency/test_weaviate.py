@@ -48,21 +48,21 @@ def test_in_modes_off_and_shadow_every_answer_is_the_servers_own(server: Weaviat
 
 
 def test_in_mode_on_what_holds_no_copies_or_is_refused_is_the_servers_own(server: Weaviate, on: Place) -> None:
-    clean = [each for each in searches() if b"Copied" not in each]
+    clean = [request_bytes for request_bytes in searches() if b"Copied" not in request_bytes]
     assert len(clean) >= 14
     assert plain(answered(on, clean)) == plain(answered(direct(server), clean))
 
 
 def test_in_mode_on_copies_are_collapsed_in_the_order_of_the_server(server: Weaviate, on: Place) -> None:
-    ranks = {each: rank for rank, each in enumerate(found(direct(server), collection="Copied", limit=100))}
+    ranks = {identifier: rank for rank, identifier in enumerate(found(direct(server), collection="Copied", limit=100))}
     page = found(on, collection="Copied")
     assert families(page) == len(page) == TOP_K > families(found(direct(server), collection="Copied"))
-    assert page == sorted(page, key=lambda each: ranks[each])
+    assert page == sorted(page, key=lambda identifier: ranks[identifier])
 
 
 def test_pages_neither_repeat_nor_skip(on: Place) -> None:
     pages = [found(on, collection="Copied", limit=4, offset=offset) for offset in (0, 4, 8)]
-    whole = [each for page in pages for each in page]
+    whole = [identifier for page in pages for identifier in page]
     assert families(whole) == len(whole) == 12
 
 
@@ -115,8 +115,8 @@ def test_tenant_keys_are_read_where_the_client_wants_other_properties_and_are_no
         (seen,) = answered(place, [search(collection="Copied", limit=TOP_K, **fields)])
     results = message_type("SearchReply").FromString(seen.messages[0]).results
     assert [set(result.properties.non_ref_props.fields) for result in results] == [{"number"}] * TOP_K
-    owners = {each.id: each.properties["source"] for each in server.collections["Copied"].objects}
-    pairs = [(family(each), owners[each]) for each in ids(seen.messages[0])]
+    owners = {stored.id: stored.properties["source"] for stored in server.collections["Copied"].objects}
+    pairs = [(family(identifier), owners[identifier]) for identifier in ids(seen.messages[0])]
     assert len(set(pairs)) == TOP_K > len({name for name, _ in pairs})  # of two owners' copies both stay
 
 

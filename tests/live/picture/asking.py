@@ -44,17 +44,17 @@ def ask(url: str, query: str, span: Span) -> list[Series]:
     """The series of a query over the span. Raises QueryRefusedError."""
     for name, value in {**EVERYTHING, "$__rate_interval": span.window}.items():
         query = query.replace(name, value)
-    asked = {"query": query, "start": span.start, "end": span.end, "step": span.step}
+    parameters = {"query": query, "start": span.start, "end": span.end, "step": span.step}
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=SECONDS)
     try:
-        connection.request("GET", f"/api/v1/query_range?{urlencode(asked)}")
+        connection.request("GET", f"/api/v1/query_range?{urlencode(parameters)}")
         answer = json.loads(connection.getresponse().read())
     finally:
         connection.close()
     if answer["status"] != "success":
         raise QueryRefusedError(f"{query}: {answer.get('error')}")
-    found = (Series(each["metric"], _numbers(each["values"])) for each in answer["data"]["result"])
-    return [each for each in found if each.points]
+    every = (Series(series["metric"], _numbers(series["values"])) for series in answer["data"]["result"])
+    return [series for series in every if series.points]
 
 
 def _numbers(values: list[tuple[float, str]]) -> tuple[tuple[float, float], ...]:

@@ -44,25 +44,25 @@ def legend(template: str, labels: Mapping[str, str]) -> str:
     """The name of a line, in the form of Grafana's `{{label}}`."""
     if template == "__auto":
         return ""
-    return re.sub(r"{{(\w+)}}", lambda found: labels.get(found[1], ""), template)
+    return re.sub(r"{{(\w+)}}", lambda match: labels.get(match[1], ""), template)
 
 
-def drawn(panel: Mapping[str, Any], found: Sequence[Named], frame: Frame) -> list[str]:
+def drawn(panel: Mapping[str, Any], named: Sequence[Named], frame: Frame) -> list[str]:
     """The panel's inside."""
-    if not found:
+    if not named:
         return [text(frame.x, frame.y + 14, "no data", kind="soft")]
     unit = panel["fieldConfig"]["defaults"]["unit"]
     match panel["type"]:
         case "stat":
-            return _number(panel, found[0][1], unit, frame)
+            return _number(panel, named[0][1], unit, frame)
         case "heatmap":
-            return _heat(found, unit, frame)
+            return _heat(named, unit, frame)
         case "state-timeline":
-            return _states(found, frame)
+            return _states(named, frame)
         case "table":
-            return _rows(panel, found, frame)
+            return _rows(panel, named, frame)
     is_stacked = panel["fieldConfig"]["defaults"]["custom"]["stacking"]["mode"] == "normal"
-    return _lines(found, unit, frame, is_stacked=is_stacked)
+    return _lines(named, unit, frame, is_stacked=is_stacked)
 
 
 def _number(panel: Mapping[str, Any], series: Series, unit: str, frame: Frame) -> list[str]:
@@ -75,33 +75,33 @@ def _number(panel: Mapping[str, Any], series: Series, unit: str, frame: Frame) -
     return [line(spark, fill), number]
 
 
-def _lines(found: Sequence[Named], unit: str, frame: Frame, *, is_stacked: bool) -> list[str]:
+def _lines(named: Sequence[Named], unit: str, frame: Frame, *, is_stacked: bool) -> list[str]:
     plot = Frame(frame.x + 48, frame.y, frame.width - 48, frame.height - 14 - LEGEND_ROWS * LEGEND_ROW, frame.span)
-    stacked = _stacked(found) if is_stacked else [dict(series.points) for _, series in found]
-    values = [value for each in stacked for value in each.values()]
+    stacked = _stacked(named) if is_stacked else [dict(series.points) for _, series in named]
+    values = [value for layer in stacked for value in layer.values()]
     top, low = max(*values, 0.0) or 1.0, min(*values, 0.0)
     made = _grid(plot, low, top, unit)
 
     def placed(points: Mapping[float, float]) -> list[tuple[float, float]]:
         return [(plot.across(at), plot.up((value - low) / (top - low))) for at, value in sorted(points.items())]
 
-    for number in range(len(found) - 1, -1, -1):
+    for number in range(len(named) - 1, -1, -1):
         points = placed(stacked[number])
         if is_stacked:
             below = placed(stacked[number - 1] if number else dict.fromkeys(stacked[0], 0.0))
             made.append(area([*points, *reversed(below)], colour(number)))
         else:
             made.append(line(points, colour(number)))
-    return made + _legend(found, unit, frame)
+    return made + _legend(named, unit, frame)
 
 
-def _stacked(found: Sequence[Named]) -> list[dict[float, float]]:
-    times = sorted({at for _, series in found for at, _ in series.points})
+def _stacked(named: Sequence[Named]) -> list[dict[float, float]]:
+    times = sorted({at for _, series in named for at, _ in series.points})
     below = dict.fromkeys(times, 0.0)
     made = []
-    for _, series in found:
-        own = dict(series.points)
-        below = {at: below[at] + own.get(at, 0.0) for at in times}
+    for _, series in named:
+        points = dict(series.points)
+        below = {at: below[at] + points.get(at, 0.0) for at in times}
         made.append(below)
     return made
 
@@ -119,20 +119,20 @@ def _grid(plot: Frame, low: float, top: float, unit: str) -> list[str]:
     return made
 
 
-def _legend(found: Sequence[Named], unit: str, frame: Frame) -> list[str]:
+def _legend(named: Sequence[Named], unit: str, frame: Frame) -> list[str]:
     """As many names as fit, those with the largest values first."""
     made: list[str] = []
     x, row = frame.x, 0
     top, right = frame.y + frame.height - (LEGEND_ROWS - 1) * LEGEND_ROW - 2, frame.x + frame.width
-    by_size = sorted(range(len(found)), key=lambda number: -max(value for _, value in found[number][1].points))
+    by_size = sorted(range(len(named)), key=lambda number: -max(value for _, value in named[number][1].points))
     for place, number in enumerate(by_size):
-        name, series = found[number]
+        name, series = named[number]
         words = f"{name} {written(series.last, unit)}".strip()
         width = 16 + len(words) * LETTER
         if x + width > right - 24 and x > frame.x:
             if row == LEGEND_ROWS - 1:
                 made.append(
-                    text(right, top + row * LEGEND_ROW, f"+{len(found) - place}", kind="soft", size=10, anchor="end")
+                    text(right, top + row * LEGEND_ROW, f"+{len(named) - place}", kind="soft", size=10, anchor="end")
                 )
                 break
             x, row = frame.x, row + 1
@@ -142,10 +142,10 @@ def _legend(found: Sequence[Named], unit: str, frame: Frame) -> list[str]:
     return made
 
 
-def _heat(found: Sequence[Named], unit: str, frame: Frame) -> list[str]:
+def _heat(named: Sequence[Named], unit: str, frame: Frame) -> list[str]:
     """Cumulative buckets, each minus the one below it."""
     bounds = sorted(
-        ((float(series.labels["le"]), dict(series.points)) for _, series in found), key=lambda each: each[0]
+        ((float(series.labels["le"]), dict(series.points)) for _, series in named), key=lambda bucket: bucket[0]
     )
     plot = Frame(frame.x + 48, frame.y, frame.width - 48, frame.height - 8, frame.span)
     below: Mapping[float, float] = {}
@@ -175,9 +175,9 @@ def _heat(found: Sequence[Named], unit: str, frame: Frame) -> list[str]:
     return made
 
 
-def _states(found: Sequence[Named], frame: Frame) -> list[str]:
+def _states(named: Sequence[Named], frame: Frame) -> list[str]:
     made = []
-    for row, (name, series) in enumerate(found):
+    for row, (name, series) in enumerate(named):
         y = frame.y + row * 22
         made.append(text(frame.x, y + 12, name, kind="soft", size=10))
         wide = frame.span.step / (frame.span.end - frame.span.start) * (frame.width - 110)
@@ -186,7 +186,7 @@ def _states(found: Sequence[Named], frame: Frame) -> list[str]:
     return made
 
 
-def _rows(panel: Mapping[str, Any], found: Sequence[Named], frame: Frame) -> list[str]:
+def _rows(panel: Mapping[str, Any], named: Sequence[Named], frame: Frame) -> list[str]:
     hidden = set(panel["transformations"][0]["options"]["excludeByName"])
     return [
         text(
@@ -194,5 +194,5 @@ def _rows(panel: Mapping[str, Any], found: Sequence[Named], frame: Frame) -> lis
             frame.y + 14 + row * 15,
             " · ".join(f"{key} {value}" for key, value in sorted(series.labels.items()) if key not in hidden),
         )
-        for row, (_, series) in enumerate(found)
+        for row, (_, series) in enumerate(named)
     ]
