@@ -75,9 +75,9 @@ def _recalled_ms(memory: FeatureMemory, key: Key, query: Vector, scores: npt.NDA
         places = draw.choice(len(scores), PAGE, replace=False)
         points = Points(tuple(b"%d@1" % each for each in places.tolist()), query, scores[places], is_versioned=True)
         begun = time.process_time()
-        found = memory.recall("c", key, points)
+        recalled = memory.recall("c", key, points)
         spent += time.process_time() - begun
-        if found is None:
+        if recalled is None:
             raise MeasurementFailedError("wanted all points of a pool from memory")
     return spent / RECALLED * 1e3
 

@@ -164,17 +164,17 @@ class Rest:
             raise ValueError(f"a search without a question: {body[:200]!r}")
         begins = opened.end()
         ends = body.index(b"]", begins)
-        asked = orjson.loads(body[:begins] + body[ends:])  # all but the numbers
+        content = orjson.loads(body[:begins] + body[ends:])  # all but the numbers
         beginning = [float(each) for each in body[begins:ends].split(b",", 3)[:3]]
-        ids, limit = _ids(asked.get("filter")), asked.get("limit", 10)
+        ids, limit = _ids(content.get("filter")), content.get("limit", 10)
         if ids is None:
             hits = self._ranking.pool(kind_of(collection), beginning, limit=limit)
         else:
             hits = self._ranking.lookup(ids, beginning, limit=limit)
-        with_payload = asked.get("with_payload", True)
+        with_payload = content.get("with_payload", True)
         if with_payload is True and collection.startswith("bare-"):
             with_payload = BARE
-        return self._points(hits, with_payload, bool(asked.get("with_vector")))
+        return self._points(hits, with_payload, bool(content.get("with_vector")))
 
     def _points(self, hits: list[Hit], with_payload: object, has_vectors: bool) -> bytes:
         """``with_payload``: as the request says it."""

@@ -40,15 +40,15 @@ class Messages:
 
     def answer(self, message: bytes) -> bytes:
         """A QueryResponse."""
-        asked = _stubs.QueryPoints.FromString(message)
-        beginning = asked.query.nearest.dense.data[:3]
-        ids = _ids(asked.filter)
+        request = _stubs.QueryPoints.FromString(message)
+        beginning = request.query.nearest.dense.data[:3]
+        ids = _ids(request.filter)
         if ids is None:
-            hits = self._ranking.pool(database.kind_of(asked.collection_name), beginning, limit=asked.limit)
+            hits = self._ranking.pool(database.kind_of(request.collection_name), beginning, limit=request.limit)
         else:
-            hits = self._ranking.lookup(ids, beginning, limit=asked.limit)
-        has_payload = asked.with_payload.enable or asked.with_payload.HasField("include")
-        has_vectors = asked.with_vectors.enable or asked.with_vectors.HasField("include")
+            hits = self._ranking.lookup(ids, beginning, limit=request.limit)
+        has_payload = request.with_payload.enable or request.with_payload.HasField("include")
+        has_vectors = request.with_vectors.enable or request.with_vectors.HasField("include")
         points = (self._point(hit, has_payload=has_payload, has_vectors=has_vectors) for hit in hits)
         return self._ranking.count(b"".join(_field(1, point) for point in points) + TIME)
 

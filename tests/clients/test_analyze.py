@@ -64,16 +64,16 @@ def analyze(url: str, collection: str, *arguments: str) -> tuple[int, str, str]:
 def test_the_planted_families_and_sources_are_found(engine: str, collection: str) -> None:
     code, out, err = analyze(engine, collection, "--json", "-")
     assert (code, err) == (0, "")
-    found = json.loads(out)
+    content = json.loads(out)
     going = FAMILIES * (COPIES - 1)
-    assert found["repeats"] == {"points": going, "equal": 0, "contained": going, "edited": 0, "vectors": 0}
-    assert (found["families"]["count"], found["families"]["largest"]) == (FAMILIES, COPIES)
-    assert {row["name"]: row["copied"] for row in found["sources"]["rows"]} == {
+    assert content["repeats"] == {"points": going, "equal": 0, "contained": going, "edited": 0, "vectors": 0}
+    assert (content["families"]["count"], content["families"]["largest"]) == (FAMILIES, COPIES)
+    assert {row["name"]: row["copied"] for row in content["sources"]["rows"]} == {
         "web": [24, 0, 24],
         "wiki": [0, 0, 0],
         "pdf": [12, 0, 0],
     }
-    for family in found["families"]["examples"]:
+    for family in content["families"]["examples"]:
         members = [family["leader"], *family["members"]]
         assert len({member["id"] // COPIES for member in members}) == 1
         assert sorted(member["source"] for member in members) == ["pdf", "web", "web"]
@@ -103,13 +103,13 @@ def test_uuids_named_vectors_and_points_without_one(engine: str) -> None:
     wanted = ("--vector", "dense", "--text-field", "page.body", "--json", "-")
     code, out, err = analyze(engine, "named", *wanted)
     assert (code, err) == (0, "")
-    found = json.loads(out)
-    assert (found["about"]["points"], found["about"]["with_vector"], found["about"]["with_text"]) == (15, 12, 15)
-    assert found["families"]["count"] == 7  # six of two, and the three that have no such vector
-    assert found["families"]["largest"] == 3
-    assert found["sources"] is None
+    content = json.loads(out)
+    assert (content["about"]["points"], content["about"]["with_vector"], content["about"]["with_text"]) == (15, 12, 15)
+    assert content["families"]["count"] == 7  # six of two, and the three that have no such vector
+    assert content["families"]["largest"] == 3
+    assert content["sources"] is None
     shown = {
-        member["id"] for family in found["families"]["examples"] for member in [family["leader"], *family["members"]]
+        member["id"] for family in content["families"]["examples"] for member in [family["leader"], *family["members"]]
     }
     assert shown == {point.id for point in made}
 

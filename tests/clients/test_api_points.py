@@ -54,9 +54,9 @@ def point(identifier: int, axis: int, text: str, *, tilt: float = 0.0) -> dict[s
 def told(url: str, path: str, **body: Any) -> tuple[int, dict[str, Any]]:
     head = {"Content-Type": "application/json"}
     answer = stack.exchange(url, "POST", path, json.dumps(body).encode(), head)
-    found = json.loads(answer.body)
-    assert found.pop("durationMs", 0.0) >= 0.0
-    return answer.status, found
+    content = json.loads(answer.body)
+    assert content.pop("durationMs", 0.0) >= 0.0
+    return answer.status, content
 
 
 def ids(engine: str, name: str) -> list[int]:

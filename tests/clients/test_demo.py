@@ -152,8 +152,8 @@ def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything_without_a_c
     assert stack.exchange(page[0], "GET", "/").status == 200
     newest, *_ = json.loads(stack.exchange(page[0], "GET", "/api/searches").body)["searches"]
     assert newest["collection"] == NAME
-    shown = json.loads(stack.exchange(page[0], "GET", f"/api/searches/{newest['number']}").body)
-    assert all(each["text"] for each in shown["kept"]), "the demo's texts are public, and shown"
+    content = json.loads(stack.exchange(page[0], "GET", f"/api/searches/{newest['number']}").body)
+    assert all(each["text"] for each in content["kept"]), "the demo's texts are public, and shown"
     kept.send_signal(signal.SIGINT)
     _, complaints = kept.communicate(timeout=30)
     assert (kept.returncode, complaints) == (0, "")

@@ -77,8 +77,8 @@ def test_searches_are_by_a_vector_or_a_point_alone_and_in_a_batch(client: Qdrant
     assert ids(client.query_points(name, [1.0, 0.0], limit=3).points) == [6, 5, 4]
     assert ids(client.query_points(name, [1.0, 0.0], limit=3, offset=2).points) == [4, 3, 2]
     assert ids(client.query_points(name, 6, limit=2).points) == [5, 4]
-    found = client.query_points(name, [1.0, 0.0], limit=1, with_payload=models.PayloadSelectorExclude(exclude=["m"]))
-    assert found.points[0].payload == {"n": 6}
+    response = client.query_points(name, [1.0, 0.0], limit=1, with_payload=models.PayloadSelectorExclude(exclude=["m"]))
+    assert response.points[0].payload == {"n": 6}
     requests = [models.QueryRequest(query=[1.0, 0.0], limit=limit) for limit in (1, 2)]
     assert [ids(answer.points) for answer in client.query_batch_points(name, requests)] == [[6], [6, 5]]
 

@@ -54,15 +54,15 @@ class Embeddings(BaseHTTPRequestHandler):
     """Answers as OpenAI does. A text about pumps has one vector, any other another one."""
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
-        size = asked.get("dimensions", 1536)
+        content = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        texts = [content["input"]] if isinstance(content["input"], str) else content["input"]
+        size = content.get("dimensions", 1536)
         rows = [
             {"object": "embedding", "index": place, "embedding": [1.0, float("pump" in text)] + [0.0] * (size - 2)}
             for place, text in enumerate(texts)
         ]
         usage = {"prompt_tokens": 0, "total_tokens": 0}
-        body = json.dumps({"object": "list", "data": rows, "model": asked["model"], "usage": usage}).encode()
+        body = json.dumps({"object": "list", "data": rows, "model": content["model"], "usage": usage}).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))

@@ -33,8 +33,8 @@ class World:
     direct: AsyncQdrantClient
 
     async def page(self, question: int, *, offset: int | None = None, limit: int = LIMIT) -> list[str]:
-        found = await self.client.query_points("c", query=nearest(question), limit=limit, offset=offset)
-        return [str((point.payload or {})["text"]) for point in found.points]
+        response = await self.client.query_points("c", query=nearest(question), limit=limit, offset=offset)
+        return [str((point.payload or {})["text"]) for point in response.points]
 
     @property
     def received(self) -> float:
@@ -130,10 +130,10 @@ async def test_fusions_are_full_from_the_second_search_on() -> None:
     async with world(60) as around:
         for question in range(4):
             lists = [models.Prefetch(query=nearest(question + place), limit=200) for place in range(2)]
-            found = await around.client.query_points(
+            response = await around.client.query_points(
                 "c", prefetch=lists, query=models.FusionQuery(fusion=models.Fusion.RRF), limit=LIMIT
             )
-            texts = [(point.payload or {})["text"] for point in found.points]
+            texts = [(point.payload or {})["text"] for point in response.points]
             assert question == 0 or len(set(texts)) == len(texts) == LIMIT
         assert around.own_reads <= 1
 

@@ -96,8 +96,8 @@ def edited_pair(proxy: str, admin: str) -> dict[str, Any]:
     """A removed result with its reason in words. Pools are a sample, taken beside the loop: on a busy machine they come late."""
     for _ in range(60):
         for pair in json.loads(exchange(admin, "GET", "/api/doubtful").body)["pairs"]:
-            found = json.loads(exchange(admin, "GET", f"/api/searches/{pair['search']}").body)
-            (why,) = [each["copy"]["why"] for each in found["left_out"] if each["rank"] == pair["rank"]]
+            content = json.loads(exchange(admin, "GET", f"/api/searches/{pair['search']}").body)
+            (why,) = [each["copy"]["why"] for each in content["left_out"] if each["rank"] == pair["rank"]]
             if "'" in why:
                 return {**pair, "why": why}
         time.sleep(1.0)

@@ -205,11 +205,11 @@ def test_a_point_finds_itself_and_its_copies_at_the_proxys_distances(there: Ther
 def test_analyze_finds_the_families_and_lists_what_could_go_and_for_whom(there: There, tmp_path: Path) -> None:
     code, out, err = there.command("analyze", "--json", "-", "--ids", str(tmp_path / "ids.jsonl"))
     assert (code, err) == (0, "")
-    found = json.loads(out)
+    content = json.loads(out)
     count = FAMILIES * (COPIES - 1)
-    assert found["repeats"] == {"points": count, "equal": 0, "contained": count, "edited": 0, "vectors": 0}
-    assert found["about"]["with_text"] == len(VECTORS)
-    assert {row["name"] for row in found["sources"]["rows"]} == {"web", "wiki"}
+    assert content["repeats"] == {"points": count, "equal": 0, "contained": count, "edited": 0, "vectors": 0}
+    assert content["about"]["with_text"] == len(VECTORS)
+    assert {row["name"] for row in content["sources"]["rows"]} == {"web", "wiki"}
     lines = [json.loads(line) for line in (tmp_path / "ids.jsonl").read_text().splitlines()]
     assert len(lines) == count
     going, staying = ({line[name] for line in lines} for name in ("id", "survivor"))

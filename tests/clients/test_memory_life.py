@@ -162,8 +162,8 @@ def life() -> Iterator[type[Life]]:
         sides = runner.run(opened.__aenter__())
         try:
             yield type("Given", (Life,), {"sides": sides, "runner": runner})
-            found = sides.recalls()
-            assert found["whole"] > 100, found
+            counts = sides.recalls()
+            assert counts["whole"] > 100, counts
             assert not sides.warm.failed_open()
         finally:
             runner.run(opened.__aexit__(None, None, None))

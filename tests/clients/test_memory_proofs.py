@@ -31,8 +31,8 @@ async def test_popular_questions_are_answered_as_without_a_memory(transport: str
         for place, which in enumerate(zipf(searches, different)):
             warm, cold = await sides.both("c", asked(questions[which], which), transport=transport)
             assert warm == cold, f"search {place}"
-        found = sides.recalls()
-        assert found["whole"] > searches // 5
+        counts = sides.recalls()
+        assert counts["whole"] > searches // 5
 
 
 POLICIES: dict[str, dict[str, object]] = {
@@ -67,8 +67,8 @@ async def test_under_every_policy_and_metric_a_memory_changes_no_answer(policy: 
                 transport = TRANSPORTS[number % 2]
                 warm, cold = await sides.both(distance, question, transport=transport)
                 assert warm == cold, (distance, number, transport)
-            found = sides.recalls()
-            assert found["whole"] - before["whole"] >= count, (before, found)
+            counts = sides.recalls()
+            assert counts["whole"] - before["whole"] >= count, (before, counts)
 
 
 def poison(memory: FeatureMemory, seed: int, *, is_proved: bool) -> None:
@@ -139,8 +139,8 @@ async def test_a_poisoned_memory_only_chooses_among_the_database_s_own_points(
             if is_proved:
                 assert answer == await sides.search(sides.cold.port, "c", question, transport=transport)
         assert sides.memory.score_failures == int(is_proved)
-        found = sides.recalls()
-        assert found["whole"] - before["whole"] == (0 if is_proved else len(questions))
+        counts = sides.recalls()
+        assert counts["whole"] - before["whole"] == (0 if is_proved else len(questions))
         assert not sides.warm.failed_open()
 
 

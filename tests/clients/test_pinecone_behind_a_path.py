@@ -74,13 +74,13 @@ def matches(body: bytes) -> list[str]:
 
 def gateway(received: Received) -> bytes:
     """Two indexes of one host: one of copies alone, and in the other the same ids are all different."""
-    asked = json.loads(received.content)
+    content = json.loads(received.content)
     is_copies = b"/copies/" in received.line
     found = [
         {"id": f"r{rank}", "score": 0.9 - rank / 100, "values": axis(0 if is_copies and rank < 5 else rank)}
         for rank in range(8)
-    ][: asked["topK"]]
-    if not asked.get("includeValues"):
+    ][: content["topK"]]
+    if not content.get("includeValues"):
         found = [{"id": each["id"], "score": each["score"]} for each in found]
     body = json.dumps({"matches": found, "namespace": "", "usage": {"readUnits": 1}}).encode()
     return reply(body, headers=[(b"content-type", b"application/json")])

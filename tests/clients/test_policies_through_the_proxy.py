@@ -128,9 +128,9 @@ def test_what_a_policy_needs_of_the_payload_never_shows(
     engine, proxy, _ = told
     everyone = {point["id"]: point for point in ask(engine, collection, limit=100, **payload)}
     for paging in ({}, {"offset": 4}):
-        found = ask(proxy, collection, **payload, **paging)
-        assert found == [everyone[point["id"]] for point in found]
-        assert len(found) == 8
+        answer = ask(proxy, collection, **payload, **paging)
+        assert answer == [everyone[point["id"]] for point in answer]
+        assert len(answer) == 8
 
 
 def test_results_of_different_tenants_never_stand_for_each_other(told: tuple[str, str, str]) -> None:
@@ -144,9 +144,9 @@ def test_results_of_different_tenants_never_stand_for_each_other(told: tuple[str
 def test_the_longest_text_stands_for_its_cluster_whatever_payload_the_client_asked_for(
     told: tuple[str, str, str], payload: dict[str, Any]
 ) -> None:
-    found = ask(told[1], "texts", **payload)
-    assert [point["id"] % 10 for point in found] == [COPIES - 1] * len(found)
-    assert len(set(families(found))) == len(found)
+    answer = ask(told[1], "texts", **payload)
+    assert [point["id"] % 10 for point in answer] == [COPIES - 1] * len(answer)
+    assert len(set(families(answer))) == len(answer)
 
 
 def test_a_text_the_client_excluded_is_not_fetched_behind_its_back(told: tuple[str, str, str]) -> None:
@@ -154,9 +154,9 @@ def test_a_text_the_client_excluded_is_not_fetched_behind_its_back(told: tuple[s
     hidden: dict[str, Any] = {"with_payload": {"exclude": ["body"]}}
     everyone = ask(engine, "texts", limit=100, **hidden)
     first = {planted.family(point["id"]): point for point in reversed(everyone)}
-    found = ask(proxy, "texts", **hidden)
-    assert found == [first[family] for family in families(found)], "where no length is known, rank decides"
-    assert len(set(families(found))) == len(found) == 8
+    answer = ask(proxy, "texts", **hidden)
+    assert answer == [first[family] for family in families(answer)], "where no length is known, rank decides"
+    assert len(set(families(answer))) == len(answer) == 8
 
 
 @pytest.mark.parametrize("collection", ["in-mmr-order", "classical"])
@@ -165,10 +165,10 @@ def test_mmr_order_begins_with_the_first_and_may_leave_the_backends_order(
 ) -> None:
     engine, proxy, _ = told
     ranking = [point["id"] for point in ask(engine, collection, limit=100)]
-    found = ask(proxy, collection, limit=FAMILIES)
-    places = [ranking.index(point["id"]) for point in found]
-    assert sorted(families(found)) == list(range(FAMILIES))
-    assert families(found)[0] == families(ask(engine, collection))[0]
+    answer = ask(proxy, collection, limit=FAMILIES)
+    places = [ranking.index(point["id"]) for point in answer]
+    assert sorted(families(answer)) == list(range(FAMILIES))
+    assert families(answer)[0] == families(ask(engine, collection))[0]
     assert places != sorted(places)
 
 

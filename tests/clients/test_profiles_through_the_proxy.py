@@ -99,7 +99,7 @@ def test_the_request_itself_has_the_last_word(stack: Urls) -> None:
 
 def test_the_admin_port_says_who_was_left_out_and_why(stack: Urls) -> None:
     until(lambda: page(stack) == [0, 2, 4, 6])
-    shown = json.loads(exchange(stack.admin, "GET", "/explain").body)
-    text = json.dumps(shown)
+    content = json.loads(exchange(stack.admin, "GET", "/explain").body)
+    text = json.dumps(content)
     assert "vectors" in text
     assert '"pairs"' in text

@@ -46,8 +46,8 @@ def ask(url: str, *, over_grpc: bool) -> list[object]:
         headers={"traceparent": f"00-{TRACES[over_grpc]}-{PARENT}-01", "tracestate": "vendor=1"},
     )
     try:
-        found = client.query_points("c", query=[0.5, 0.25, 0.125, 0.0], limit=3)
-        return [point.id for point in found.points]
+        response = client.query_points("c", query=[0.5, 0.25, 0.125, 0.0], limit=3)
+        return [point.id for point in response.points]
     finally:
         client.close()
 

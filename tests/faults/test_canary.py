@@ -61,14 +61,14 @@ async def slow(talk: Talk, received: Received) -> None:
 
 
 async def without_texts_and_vectors(talk: Talk, received: Received) -> None:
-    asked = json.loads(received.content)
-    points = [{"id": rank, "version": 1, "score": 0.9 - rank / 100} for rank in range(asked["limit"])]
+    body = json.loads(received.content)
+    points = [{"id": rank, "version": 1, "score": 0.9 - rank / 100} for rank in range(body["limit"])]
     await talk.send(reply(json.dumps({"result": {"points": points}}).encode(), headers=[JSON]))
 
 
 async def copies(talk: Talk, received: Received) -> None:
     """Nothing but copies of one text: a page has one result."""
-    asked = json.loads(received.content)
+    body = json.loads(received.content)
     text = "The pump of the second floor needs a new seal before it runs again."
     points = [
         {
@@ -78,7 +78,7 @@ async def copies(talk: Talk, received: Received) -> None:
             "payload": {"text": text},
             "vector": [1.0, 0.0, 0.0, 0.0],
         }
-        for rank in range(asked["limit"])
+        for rank in range(body["limit"])
     ]
     await talk.send(reply(json.dumps({"result": {"points": points}}).encode(), headers=[JSON]))
 

@@ -78,13 +78,13 @@ DESCRIPTION = {"fields": [{"name": name, "type": kind, "primaryKey": name == "id
 
 def of_milvus(received: Received, second: bytes) -> bytes:
     """The answer to a request; ``second``: to the part that asks of the other field."""
-    asked = json.loads(received.content)
+    body = json.loads(received.content)
     if target(received).endswith(b"/collections/describe"):
         return json.dumps({"code": 0, "data": DESCRIPTION}).encode()
-    if asked.get("annsField") == "other":
+    if body.get("annsField") == "other":
         return second
-    shown = {"vec": [1, 0]} if "vec" in asked["outputFields"] else {}
-    rows = [{"distance": 0.5 - row / 8, "id": f"{row}", "text": f"t{row}", **shown} for row in range(asked["limit"])]
+    shown = {"vec": [1, 0]} if "vec" in body["outputFields"] else {}
+    rows = [{"distance": 0.5 - row / 8, "id": f"{row}", "text": f"t{row}", **shown} for row in range(body["limit"])]
     return json.dumps({"code": 0, "cost": 0, "data": rows, "topks": [len(rows)]}).encode()
 
 

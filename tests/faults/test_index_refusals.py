@@ -82,9 +82,9 @@ async def test_a_host_outside_the_list_is_refused_without_a_connection(host: str
     ):
         answer = await raw_exchange(proxy.port, asking(f"/_i/{host.format(port=victim.port)}/query"))
     assert status(answer) == 403
-    told = json.loads(answer.split(b"\r\n\r\n", 1)[1])
-    assert told["code"] == 7
-    assert "allowed_hosts" in told["message"]
+    content = json.loads(answer.split(b"\r\n\r\n", 1)[1])
+    assert content["code"] == 7
+    assert "allowed_hosts" in content["message"]
     assert (victim.connections, control.connections) == (0, 0)
     assert KEY not in answer
     assert host.format(port=victim.port).encode() not in answer

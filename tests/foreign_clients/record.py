@@ -56,10 +56,10 @@ def recorded(client: Client, engine: str, plan: dict[str, Any]) -> dict[str, Any
     ):
         file = Path(folder) / "plan.json"
         file.write_text(json.dumps(plan), encoding="utf-8")
-        told = json.loads(client.told(address, file))
-    if [call["path"] for call in told] != [call["path"] for call in recorder.seen]:
+        content = json.loads(client.told(address, file))
+    if [call["path"] for call in content] != [call["path"] for call in recorder.seen]:
         raise ValueError("the calls that came are not those that the client made")
-    calls = [{"name": call["name"], **seen} for call, seen in zip(told, recorder.seen, strict=True)]
+    calls = [{"name": call["name"], **seen} for call, seen in zip(content, recorder.seen, strict=True)]
     return {"calls": [call for call in calls if is_of_copies(call["name"]) or call["name"] in {"mmr", "one", "groups"}]}
 
 

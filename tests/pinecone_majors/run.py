@@ -127,9 +127,9 @@ def judged(client: Client, standing: Standing) -> Verdict:
 
 
 def _told(client: Client, control: str, plan: Path) -> dict[str, Any]:
-    told = json.loads(client.told(control, plan))
-    assert isinstance(told, dict)
-    return told
+    content = json.loads(client.told(control, plan))
+    assert isinstance(content, dict)
+    return content
 
 
 def _beside(rest: Client, over_grpc: dict[str, Any], control: str, plan: Path) -> list[str]:

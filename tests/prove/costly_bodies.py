@@ -123,9 +123,9 @@ class Stored:
 
     def answer(self, received: Received) -> bytes:
         """As many as are asked for."""
-        said = json.loads(received.content)
-        self.widened += bool(said.get("with_vector"))
-        return reply(ranking(self.points[: said["limit"]]), headers=[JSON])
+        content = json.loads(received.content)
+        self.widened += bool(content.get("with_vector"))
+        return reply(ranking(self.points[: content["limit"]]), headers=[JSON])
 
 
 async def requests() -> list[Finding]:

@@ -146,9 +146,10 @@ async def _echo(_: object, context: Context) -> None:
 
 def read_rankings(file: Path) -> dict[str, Ranking]:
     """What searches find, by collection."""
-    said = json.loads(file.read_text(encoding="ascii"))
+    content = json.loads(file.read_text(encoding="ascii"))
     return {
-        name: [(bytes.fromhex(plain), bytes.fromhex(whole)) for plain, whole in points] for name, points in said.items()
+        name: [(bytes.fromhex(plain), bytes.fromhex(whole)) for plain, whole in points]
+        for name, points in content.items()
     }
 
 

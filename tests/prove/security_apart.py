@@ -83,9 +83,9 @@ class Asking:
     async def served(self) -> Served:
         """Ask, and say what came of it."""
         _tell(self.process)
-        said = json.loads(await _line(self.process))
-        statuses = Counter({int(status): count for status, count in said.pop("statuses").items()})
-        return Served(statuses, **said)
+        content = json.loads(await _line(self.process))
+        statuses = Counter({int(status): count for status, count in content.pop("statuses").items()})
+        return Served(statuses, **content)
 
 
 @asynccontextmanager

@@ -108,10 +108,10 @@ def database(judge: Judge) -> Script:
 
 
 def _answer(tenant: Tenant, received: Received) -> bytes:
-    asked = json.loads(received.content)
+    body = json.loads(received.content)
     is_pinecone = received.line.startswith(b"POST /query ")
-    limit = asked["topK" if is_pinecone else "limit"]
-    has_vectors = bool(asked.get("includeValues" if is_pinecone else "with_vector"))
+    limit = body["topK" if is_pinecone else "limit"]
+    has_vectors = bool(body.get("includeValues" if is_pinecone else "with_vector"))
     rows = [_row(tenant, rank, has_vectors, is_pinecone=is_pinecone) for rank in range(min(limit, RANKS))]
     whole = (
         {"matches": rows, "namespace": tenant.mark}
@@ -267,15 +267,15 @@ async def calls(count: int) -> Finding:
 
 
 def _message(tenant: Tenant, message: bytes) -> bytes:
-    asked = pb.QueryPoints.FromString(message)
+    request = pb.QueryPoints.FromString(message)
     points = []
     # Each tenant's points have versions of their own, as two collections have. Memory knows a point by collection, id and version.
-    for rank in range(min(asked.limit, RANKS)):
+    for rank in range(min(request.limit, RANKS)):
         point = pb.ScoredPoint(
             id=pb.PointId(num=rank), version=TENANTS.index(tenant) + 1, score=round(0.9 - rank / 100, 2)
         )
         point.payload["who"].string_value = tenant.mark
-        if asked.HasField("with_vectors"):
+        if request.HasField("with_vectors"):
             point.vectors.vector.dense.data.extend(tenant.vector(rank))
         points.append(point)
     data: bytes = pb.QueryResponse(result=points, time=0.001).SerializeToString()

@@ -153,8 +153,8 @@ class Hostile:
     async def play(self, call: Arrived, context: Context) -> None:
         """Over gRPC."""
         message = await call.read(context)
-        asked: Any = pb.QueryPoints.FromString(message or b"")
-        if asked.HasField("with_vectors"):
+        request: Any = pb.QueryPoints.FromString(message or b"")
+        if request.HasField("with_vectors"):
             await context.write(self.widened())
         else:
             found: Any = pb.QueryResponse(time=0.001)

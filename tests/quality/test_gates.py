@@ -85,9 +85,9 @@ def test_one_failed_gate_fails_the_policy() -> None:
 
 
 def test_the_figures_of_a_small_set(tmp_path: Path) -> None:
-    found = verdict(read_set(labelled_folder(tmp_path / "tiny")), BY_VECTORS)
-    figures = found.figures
-    assert found.queries == 2
+    ruling = verdict(read_set(labelled_folder(tmp_path / "tiny")), BY_VECTORS)
+    figures = ruling.figures
+    assert ruling.queries == 2
     assert figures.collapse == pytest.approx(1 / 8), (
         "one of the four candidates down to the last result, and none of three"
     )
@@ -99,9 +99,9 @@ def test_the_figures_of_a_small_set(tmp_path: Path) -> None:
 def test_what_a_page_has_no_room_for_has_not_collapsed() -> None:
     """Cutting 40 different candidates to 4 collapses nothing."""
     items = [item(f"text number {'abcdefgh'[n % 8] * (n + 1)}", doc=f"d{n}") for n in range(40)]
-    found = verdict(labelled(items, [near(n) for n in range(40)], [[0]]), "{texts: none}", top_k=4)
-    assert found.figures.collapse == 0.0
-    assert not found.passed
+    ruling = verdict(labelled(items, [near(n) for n in range(40)], [[0]]), "{texts: none}", top_k=4)
+    assert ruling.figures.collapse == 0.0
+    assert not ruling.passed
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ def test_ids_of_sections_that_change_with_each_build_do_not_hide_copies() -> Non
     ]
     items = [item(text, doc=str(n), section_id=f"div[{n * 7}]/p[{n}]") for n, text in enumerate(texts)]
     vectors = [near(n, step=0.1 if n < 4 else 0.9) for n in range(8)]
-    found = verdict(labelled(items, vectors, [[0]]), UNFILLED, top_k=2)
-    assert found.figures.collapse == pytest.approx(0.6)
+    ruling = verdict(labelled(items, vectors, [[0]]), UNFILLED, top_k=2)
+    assert ruling.figures.collapse == pytest.approx(0.6)
 
 
 def test_a_page_is_the_same_whichever_spelling_of_a_text_came_first() -> None:
@@ -214,10 +214,10 @@ def test_collapsing_by_document_alone_loses_sections_and_does_not_pass() -> None
         [*(near(n, step=0.5) for n in range(4)), *(near(n + 8, step=0.8) for n in range(3))],
         [[0], [1], [2], [3]],
     )
-    found = verdict(whole, "{texts: none, caps: {per_document: 1}, short: allow, threshold: {fixed: 0.0}}", top_k=4)
-    assert found.figures.documents == 1.0
-    assert found.figures.sections == 0.25
-    assert not found.passed
+    ruling = verdict(whole, "{texts: none, caps: {per_document: 1}, short: allow, threshold: {fixed: 0.0}}", top_k=4)
+    assert ruling.figures.documents == 1.0
+    assert ruling.figures.sections == 0.25
+    assert not ruling.passed
 
 
 # What is told.
@@ -234,9 +234,11 @@ def test_the_gates_decide_about_the_exit_code(tmp_path: Path, capsys: pytest.Cap
 def test_the_default_policy_passes_with_seeded_copies_and_writes_it(tmp_path: Path) -> None:
     written = tmp_path / "gates.json"
     assert main(["--every", "10", "--json", str(written)]) == 0
-    told = orjson.loads(written.read_bytes())
-    assert told["passed"] is True
-    assert [(each["set"], each["policy"], each["queries"]) for each in told["verdicts"]] == [("seeded", "default", 10)]
+    content = orjson.loads(written.read_bytes())
+    assert content["passed"] is True
+    assert [(each["set"], each["policy"], each["queries"]) for each in content["verdicts"]] == [
+        ("seeded", "default", 10)
+    ]
 
 
 def test_a_policy_that_collapses_nothing_does_not_pass() -> None:

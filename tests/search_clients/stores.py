@@ -76,8 +76,8 @@ def _of_llamaindex(store: Any, plan: Json) -> Json:
     query = import_module("llama_index.core.vector_stores").VectorStoreQuery
     nodes = [kind(id_=passage["id"], text=passage["text"], embedding=passage["vector"]) for passage in plan["passages"]]
     store.add(nodes)
-    found = store.query(query(query_embedding=plan["query"], similarity_top_k=plan["count"]))
-    return {"query": [node.get_content() for node in found.nodes]}
+    answer = store.query(query(query_embedding=plan["query"], similarity_top_k=plan["count"]))
+    return {"query": [node.get_content() for node in answer.nodes]}
 
 
 def contents(documents: Any) -> list[str]:

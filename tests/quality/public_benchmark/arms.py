@@ -81,16 +81,16 @@ class Qdrant:
             self._client.upsert(COLLECTION, points, wait=True)
 
     def search(self, query: Matrix, k: int) -> list[int]:
-        found = self._client.query_points(COLLECTION, query=query.tolist(), limit=k, with_payload=True)
-        return [int(point.id) for point in found.points]
+        response = self._client.query_points(COLLECTION, query=query.tolist(), limit=k, with_payload=True)
+        return [int(point.id) for point in response.points]
 
     def diverse(self, query: Matrix, k: int, balance: float) -> list[int] | None:
         from qdrant_client import models
 
         mmr = models.Mmr(diversity=1 - balance, candidates_limit=POOL)
         nearest = models.NearestQuery(nearest=query.tolist(), mmr=mmr)
-        found = self._client.query_points(COLLECTION, query=nearest, limit=k, with_payload=True)
-        return [int(point.id) for point in found.points]
+        response = self._client.query_points(COLLECTION, query=nearest, limit=k, with_payload=True)
+        return [int(point.id) for point in response.points]
 
 
 class Chroma:
@@ -110,10 +110,10 @@ class Chroma:
 
     def search(self, query: Matrix, k: int) -> list[int]:
         collection = self._client.get_collection(COLLECTION)
-        found = collection.query(
+        answer = collection.query(
             query_embeddings=query[None], n_results=k, include=["documents", "metadatas", "distances"]
         )
-        return [int(identifier) for identifier in found["ids"][0]]
+        return [int(identifier) for identifier in answer["ids"][0]]
 
     def diverse(self, _query: Matrix, _k: int, _balance: float) -> list[int] | None:
         return None

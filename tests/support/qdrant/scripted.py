@@ -36,11 +36,11 @@ def is_widened(received: Received) -> bool:
 
 def honest(received: Received) -> bytes:
     """The right answer to a search body, widened or not."""
-    asked = json.loads(received.content)
+    content = json.loads(received.content)
     points = []
-    for rank, direction in enumerate(COPIES[asked.get("offset") or 0 :][: asked["limit"]]):
+    for rank, direction in enumerate(COPIES[content.get("offset") or 0 :][: content["limit"]]):
         point: dict[str, object] = {"id": rank, "version": 1, "score": round(0.9 - rank / 100, 2)}
-        if asked.get("with_vector"):
+        if content.get("with_vector"):
             point["vector"] = [1.0 if axis == direction else 0.0 for axis in range(DIMENSION)]
         points.append(point)
     body = json.dumps({"result": {"points": points}, "status": "ok", "time": 0.001}, separators=(",", ":")).encode()

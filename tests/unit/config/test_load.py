@@ -145,8 +145,8 @@ def test_a_variable_beneath_a_none_of_the_file_switches_mmr_on_again(tmp_path: P
 
 def test_what_stands_in_the_way_of_a_variable_is_still_reported(tmp_path: Path) -> None:
     file = written(tmp_path, "limits: 5")
-    found = problems(file, {"VECSIEVE_LIMITS_IN_FLIGHT": "5"})
-    assert found == [f"{file}:1: limits: wanted a mapping; saw 5"]
+    messages = problems(file, {"VECSIEVE_LIMITS_IN_FLIGHT": "5"})
+    assert messages == [f"{file}:1: limits: wanted a mapping; saw 5"]
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,8 @@ def test_anchors_and_aliases_work(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_a_problem_and_hides_no_other(tmp_path: Path) -> None:
-    found = problems(tmp_path / "nowhere.yaml", {"VECSIEVE_WORKERS": "many"})
-    assert found == [
+    messages = problems(tmp_path / "nowhere.yaml", {"VECSIEVE_WORKERS": "many"})
+    assert messages == [
         f"{tmp_path}/nowhere.yaml: wanted a readable file; saw no such file or directory",
         'workers (VECSIEVE_WORKERS): wanted a whole number from 1 to 256; saw "many"',
     ]
@@ -328,7 +328,7 @@ def test_thousands_of_faults_are_told_in_linear_time(tmp_path: Path, rule: str, 
 def test_of_thousands_of_unknown_settings_all_are_told_and_the_first_have_suggestions(tmp_path: Path) -> None:
     """A suggestion takes longer than all else about a fault: 30,000 of them took six seconds."""
     unknown = "".join(f"  in_flight{number}: 1\n" for number in range(20_000))
-    found = problems(written(tmp_path, f"limits:\n{unknown}"))
-    assert len(found) == 20_000
-    assert found[0].endswith('unknown setting "limits.in_flight0". Did you mean "in_flight"?')
-    assert sum("Did you mean" in each for each in found) == MOST_GUESSED
+    messages = problems(written(tmp_path, f"limits:\n{unknown}"))
+    assert len(messages) == 20_000
+    assert messages[0].endswith('unknown setting "limits.in_flight0". Did you mean "in_flight"?')
+    assert sum("Did you mean" in each for each in messages) == MOST_GUESSED

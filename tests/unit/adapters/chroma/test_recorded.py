@@ -86,6 +86,6 @@ def test_a_recorded_refusal_is_no_refusal_of_a_limit() -> None:
     assert refused
     for each in refused:
         assert ChromaDialect().refused_limit(each.status, each.answer) is None
-        said = json.loads(each.answer)
-        assert json.loads(ChromaDialect().error(each.status, said["message"]).body).keys() == said.keys()
-        assert re.fullmatch(r"\w*Error", said["error"])
+        content = json.loads(each.answer)
+        assert json.loads(ChromaDialect().error(each.status, content["message"]).body).keys() == content.keys()
+        assert re.fullmatch(r"\w*Error", content["error"])

@@ -30,8 +30,8 @@ def refused(**members: Any) -> Reason:
 
 
 def widened(document: Document, *counts: int) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(widen(document, counts))
-    return told
+    content: dict[str, Any] = json.loads(widen(document, counts))
+    return content
 
 
 def test_each_query_embedding_is_a_search_of_its_own() -> None:

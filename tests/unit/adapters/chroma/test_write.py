@@ -52,10 +52,10 @@ def test_a_write_is_told_by_its_path() -> None:
 
 
 def test_records_are_read_with_documents_and_metadata() -> None:
-    found = parsed(columns(documents=["größe", None], metadatas=[None, {"n": 1.5}], uris=None))
-    assert found.ids == (b'"a"', b'"b"')
-    assert found.vectors.tolist() == [[1.0, 0.5], [0.0, 2.0]]
-    assert [[None if each is None else json.loads(each) for each in row] for row in found.fields] == [
+    points = parsed(columns(documents=["größe", None], metadatas=[None, {"n": 1.5}], uris=None))
+    assert points.ids == (b'"a"', b'"b"')
+    assert points.vectors.tolist() == [[1.0, 0.5], [0.0, 2.0]]
+    assert [[None if each is None else json.loads(each) for each in row] for row in points.fields] == [
         ["größe", None],
         [None, 1.5],
     ]
@@ -84,11 +84,11 @@ def test_what_is_not_read(body: object, reason: Reason) -> None:
 
 
 def test_there_is_a_query_for_each_tenant() -> None:
-    found = parsed({"ids": ["a", "b", "c"], "embeddings": [[1, 0], [0, 1], [1, 1]]})
+    points = parsed({"ids": ["a", "b", "c"], "embeddings": [[1, 0], [0, 1], [1, 1]]})
     one, other = (("n", b"1"),), (("n", b"2"), ("m", b'"x"'))
     asked = Inquiry(which=(0, 1, 2), tenants=(one, other, one), count=5, vectors=True)
     assert WRITE is not None
-    first, second = WRITES.ask(WRITE, found, asked)
+    first, second = WRITES.ask(WRITE, points, asked)
     assert (first.method, first.target) == ("POST", f"{PATH}/query")
     assert json.loads(first.body) == {
         "query_embeddings": [[1.0, 0.0], [1.0, 1.0]],
@@ -106,7 +106,7 @@ def test_there_is_a_query_for_each_tenant() -> None:
         "embeddings": [[[3, 4]]],
     }
     near = WRITES.neighbours(
-        found, asked, [json.dumps({**reply, "embeddings": [[[1, 2]], []]}).encode(), json.dumps(last).encode()]
+        points, asked, [json.dumps({**reply, "embeddings": [[[1, 2]], []]}).encode(), json.dumps(last).encode()]
     )
     assert (near.of.tolist(), near.ids) == ([0, 1], (b'"x"', b'"y"'))
     assert (near.scores[0], bool(np.isnan(near.scores[1]))) == (0.75, True)
@@ -114,7 +114,7 @@ def test_there_is_a_query_for_each_tenant() -> None:
     assert near.fields == ((None, b"1"), (b'"d"', None))
     for damaged in (b"{}", json.dumps({**reply, "ids": [["x", "z"], []]}).encode()):
         with pytest.raises(MalformedReplyError):
-            WRITES.neighbours(found, asked, [damaged, json.dumps(last).encode()])
+            WRITES.neighbours(points, asked, [damaged, json.dumps(last).encode()])
 
 
 @pytest.mark.parametrize(
@@ -176,9 +176,9 @@ def test_each_record_is_sent_or_written_down_with_all_its_members(
     numbers = [[float(row), 0.5] for row in range(4)]
     vectors = [b64encode(np.array(number, "<f4").tobytes()).decode() if is_packed else number for number in numbers]
     body = {"ids": ["a", "b", "c", "d"], "embeddings": vectors, **more}
-    found = parsed(body)
-    left = json.loads(leaving().without(found, rows))
-    alone = {row: json.loads(leaving().point(found, row)) for row in rows}
+    points = parsed(body)
+    left = json.loads(leaving().without(points, rows))
+    alone = {row: json.loads(leaving().point(points, row)) for row in rows}
     assert left.keys() == body.keys()
     for name, column in body.items():
         kept = [value for row, value in enumerate(column or ()) if row not in rows]
@@ -212,16 +212,16 @@ OTHER = b'{"ids":"b","embeddings":[0.1,2],"metadatas":{"n":1},"documents":"long"
 
 
 def test_a_merged_record_takes_its_place_in_all_columns() -> None:
-    shown = json.loads(merging().merged(UPSERT, parsed(COLUMNS), {0}, {1: OTHER}))
-    assert shown == {
+    content = json.loads(merging().merged(UPSERT, parsed(COLUMNS), {0}, {1: OTHER}))
+    assert content == {
         "ids": ["b", "c"], "embeddings": [[0.1, 2], [5, 6]], "metadatas": [{"n": 1}, None], "documents": ["long", "ü"],
     }  # fmt: skip
 
 
 def test_embeddings_of_one_write_have_one_form() -> None:
     packed = [b64encode(np.array(embedding, "<f4").tobytes()).decode() for embedding in COLUMNS["embeddings"]]
-    shown = json.loads(merging().merged(UPSERT, parsed({**COLUMNS, "embeddings": packed}), {0}, {1: OTHER}))
-    assert [np.frombuffer(b64decode(embedding), "<f4").tolist() for embedding in shown["embeddings"]] == [
+    content = json.loads(merging().merged(UPSERT, parsed({**COLUMNS, "embeddings": packed}), {0}, {1: OTHER}))
+    assert [np.frombuffer(b64decode(embedding), "<f4").tolist() for embedding in content["embeddings"]] == [
         np.array([0.1, 2], np.float32).tolist(), [5, 6],
     ]  # fmt: skip
 
@@ -255,9 +255,9 @@ def test_a_removal_names_the_id_and_what_the_record_had() -> None:
 def test_a_merged_write_has_each_record_once(rows: set[int], merged: set[int]) -> None:
     """Invariant: the ids that stay, in their order; what is not merged has its own content."""
     put = {row: OTHER.replace(b'"b"', json.dumps(COLUMNS["ids"][row]).encode()) for row in merged - rows}
-    shown = json.loads(merging().merged(UPSERT, parsed(COLUMNS), rows, put))
+    content = json.loads(merging().merged(UPSERT, parsed(COLUMNS), rows, put))
     kept = [row for row in range(3) if row not in rows]
-    assert shown["ids"] == [COLUMNS["ids"][row] for row in kept]
-    assert shown.get("documents", [None] * len(kept)) == [
+    assert content["ids"] == [COLUMNS["ids"][row] for row in kept]
+    assert content.get("documents", [None] * len(kept)) == [
         "long" if row in put else COLUMNS["documents"][row] for row in kept
     ]

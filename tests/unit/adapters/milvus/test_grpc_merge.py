@@ -141,18 +141,18 @@ def test_a_row_is_sent_with_its_other_values_and_all_others_as_they_came(
     cells: list[tuple[int, str, int]], rows: set[int], has_keys: bool
 ) -> None:
     """Invariant: what is read again is what was put; the other rows, and the columns that did not change, are the client's."""
-    found = parsed(written(has_keys=has_keys))
+    points = parsed(written(has_keys=has_keys))
     put: dict[int, dict[str, Any]] = {}
     for row, name, which in cells:
         if row not in rows:
-            put.setdefault(row, alone(found, row))[name] = OTHERS[name][which % len(OTHERS[name])]
-    assert all(WRITES.holds(found, row, json.dumps(each).encode()) for row, each in put.items())
-    again, made = shown(found, rows, put)
+            put.setdefault(row, alone(points, row))[name] = OTHERS[name][which % len(OTHERS[name])]
+    assert all(WRITES.holds(points, row, json.dumps(each).encode()) for row, each in put.items())
+    again, made = shown(points, rows, put)
     kept = [row for row in range(3) if row not in rows]
-    assert [alone(again, place) for place in range(len(kept))] == [put.get(row) or alone(found, row) for row in kept]
+    assert [alone(again, place) for place in range(len(kept))] == [put.get(row) or alone(points, row) for row in kept]
     assert (made.num_rows, made.partition_name, made.schema_timestamp) == (len(kept), "p", 7)
     changed = {name for _, name, _ in cells}
-    cut = parsed(WRITES.without(found, rows)) if rows else found
+    cut = parsed(WRITES.without(points, rows)) if rows else points
     data = cut.document.data  # type: ignore[attr-defined]  # - the adapter's own
     before = {field.field_name: field for field in message_type("WriteRequest").FromString(data).fields_data}
     for field in made.fields_data:
@@ -161,9 +161,9 @@ def test_a_row_is_sent_with_its_other_values_and_all_others_as_they_came(
 
 
 def test_columns_keep_their_names_numbers_and_types() -> None:
-    found = parsed(written())
-    put = {**alone(found, 1), **{name: other[0] for name, other in OTHERS.items()}}
-    _, made = shown(found, set(), {1: put})
+    points = parsed(written())
+    put = {**alone(points, 1), **{name: other[0] for name, other in OTHERS.items()}}
+    _, made = shown(points, set(), {1: put})
     named = {field.field_name: (field.type, field.field_id, field.is_dynamic) for field in made.fields_data}
     expected = {name: (TYPES[name].kind, 100 + len(name), False) for name in COLUMNS}
     assert named == {**expected, "$meta": (JSON, 0, True)}
@@ -174,15 +174,15 @@ def test_columns_keep_their_names_numbers_and_types() -> None:
 
 
 def test_a_column_gets_its_first_null_where_its_field_may_have_one() -> None:
-    found = parsed(written())
-    _, made = shown(found, set(), {0: {**alone(found, 0), "counts": None}})
+    points = parsed(written())
+    _, made = shown(points, set(), {0: {**alone(points, 0), "counts": None}})
     (counts,) = [field for field in made.fields_data if field.field_name == "counts"]
     assert (list(counts.valid_data), len(counts.scalars.array_data.data)) == ([False, True, True], 2)
 
 
 def test_a_column_for_keys_is_made_where_none_came() -> None:
-    found = parsed(written(has_keys=False))
-    _, made = shown(found, {2}, {1: {**alone(found, 1), "tag": "ü"}})
+    points = parsed(written(has_keys=False))
+    _, made = shown(points, {2}, {1: {**alone(points, 1), "tag": "ü"}})
     (added,) = [field for field in made.fields_data if field.is_dynamic]
     assert (added.field_name, added.type) == ("$meta", JSON)
     assert list(added.scalars.json_data.data) == [b"{}", '{"tag":"ü"}'.encode()]
@@ -209,26 +209,26 @@ def test_a_column_for_keys_is_made_where_none_came() -> None:
     ids=str,
 )
 def test_what_a_field_or_a_column_cannot_hold_is_not_sent(more: dict[str, Any]) -> None:
-    found = parsed(written())
-    point = {name: value for name, value in {**alone(found, 0), **more}.items() if value is not None}
-    assert not WRITES.holds(found, 0, json.dumps(point).encode())
+    points = parsed(written())
+    point = {name: value for name, value in {**alone(points, 0), **more}.items() if value is not None}
+    assert not WRITES.holds(points, 0, json.dumps(point).encode())
 
 
 def test_a_write_that_cannot_be_divided_is_unsupported() -> None:
-    found = parsed(written(hash_keys=[1, 2, 3]))
+    points = parsed(written(hash_keys=[1, 2, 3]))
     with pytest.raises(UnsupportedError):
-        WRITES.merged(UPSERT, found, (), {0: WRITES.point(found, 0)})
+        WRITES.merged(UPSERT, points, (), {0: WRITES.point(points, 0)})
     other = parsed(written())
     with pytest.raises(UnsupportedError):
         WRITES.merged(UPSERT, other, (), {0: json.dumps({**alone(other, 0), "text": 5}).encode()})
 
 
 def test_a_collection_without_keys_has_no_place_for_others() -> None:
-    found = parsed(written(has_keys=False), replace(SCHEMA, is_dynamic=False))
-    assert not WRITES.holds(found, 0, json.dumps({**alone(found, 0), "tag": 1}).encode())
-    assert WRITES.holds(found, 0, json.dumps({**alone(found, 0), "text": "b"}).encode())
+    points = parsed(written(has_keys=False), replace(SCHEMA, is_dynamic=False))
+    assert not WRITES.holds(points, 0, json.dumps({**alone(points, 0), "tag": 1}).encode())
+    assert WRITES.holds(points, 0, json.dumps({**alone(points, 0), "text": "b"}).encode())
 
 
 def test_a_column_that_is_not_of_its_fields_type_is_not_written_anew() -> None:
-    found = parsed(written(), replace(SCHEMA, fields={**TYPES, "i": FieldType(kind=INT64, is_nullable=True)}))
-    assert not WRITES.holds(found, 0, json.dumps({**alone(found, 0), "i": 7}).encode())
+    points = parsed(written(), replace(SCHEMA, fields={**TYPES, "i": FieldType(kind=INT64, is_nullable=True)}))
+    assert not WRITES.holds(points, 0, json.dumps({**alone(points, 0), "i": 7}).encode())

@@ -239,8 +239,8 @@ def test_what_leaves_a_hybrid_search_alone(change: Callable[[Any], None], reason
 
 
 def test_a_head_without_a_message_names_the_method_alone() -> None:
-    found = MilvusGrpc().classify(RequestHead(method="POST", path=SERVICE + "HybridSearch"))
-    assert found == Operation(backend="milvus", name="hybrid_search", collection="")
+    operation = MilvusGrpc().classify(RequestHead(method="POST", path=SERVICE + "HybridSearch"))
+    assert operation == Operation(backend="milvus", name="hybrid_search", collection="")
     assert MilvusGrpc().classify(RequestHead(method="POST", path=SERVICE + "Query")) is None
     broken = MilvusGrpc().classify(RequestHead(method="POST", path=SERVICE + "Search", message=b"\xff"))
     assert broken == Operation(backend="milvus", name="search", collection="")

@@ -111,15 +111,17 @@ def refused(message: bytes, known: Schema | None = None, *, notes: bool = False,
     ("method", "name"), [("Insert", "insert"), ("Upsert", "upsert"), ("Delete", None), ("Search", None)]
 )
 def test_a_write_is_told_by_its_method_and_its_message(method: str, name: str | None) -> None:
-    found = WRITES.classify(RequestHead(method="POST", path=SERVICE + method, message=written(ID, VEC), database="own"))
-    assert (None if found is None else (found.name, found.collection)) == (name and (name, "own/docs"))
+    operation = WRITES.classify(
+        RequestHead(method="POST", path=SERVICE + method, message=written(ID, VEC), database="own")
+    )
+    assert (None if operation is None else (operation.name, operation.collection)) == (name and (name, "own/docs"))
 
 
 def test_rows_are_read_with_ids_vectors_and_wanted_keys() -> None:
-    found = parsed(written(ID, VEC, TEXT, META, schema_timestamp=5))
-    assert found.ids == (b"1", b"-2")
-    assert found.vectors.tolist() == [[1.0, 0.5], [3.0, 4.0]]
-    assert [[None if each is None else json.loads(each) for each in row] for row in found.fields] == [
+    points = parsed(written(ID, VEC, TEXT, META, schema_timestamp=5))
+    assert points.ids == (b"1", b"-2")
+    assert points.vectors.tolist() == [[1.0, 0.5], [3.0, 4.0]]
+    assert [[None if each is None else json.loads(each) for each in row] for row in points.fields] == [
         ["größe", "t", None],
         ["b", None, None],
     ]
@@ -160,9 +162,9 @@ def test_all_rows_of_a_tenant_are_asked_for_in_one_search(shows_all: bool) -> No
     message = written(
         numbers("id", 1, 2, 3), floats("vec", [1.5, 2], [3, 4], [5, 6]), rows=3, db_name="d", partition_name="p"
     )
-    found = parsed(message, schema(shows_all=shows_all))
+    points = parsed(message, schema(shows_all=shows_all))
     tenants = ((("t", '"ü"'.encode()), ("u", b"true")), (("t", b"-7"),), (("t", '"ü"'.encode()), ("u", b"true")))
-    questions = WRITES.ask(INSERT, found, Inquiry(which=(0, 1, 2), tenants=tenants, count=5, vectors=True))
+    questions = WRITES.ask(INSERT, points, Inquiry(which=(0, 1, 2), tenants=tenants, count=5, vectors=True))
     assert {question.target for question in questions} == {SERVICE + "Search"}
     one, other = [message_type("SearchRequest").FromString(question.body) for question in questions]
     assert (one.dsl, other.dsl) == ('t == "ü" and u == true', "t == -7")
@@ -199,19 +201,19 @@ def reply(*counts: int, **more: Any) -> bytes:
 
 
 def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys() -> None:
-    found = parsed(written(ID, VEC))
+    points = parsed(written(ID, VEC))
     asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
-    near = WRITES.neighbours(found, asked, [reply(2, 1)])
+    near = WRITES.neighbours(points, asked, [reply(2, 1)])
     assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([0, 0, 1], (b"10", b"11", b"12"), [1.0, 0.75, 0.5])
     assert near.vectors.tolist() == [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
     assert near.fields[:2] == ((b'"t0"', None, None), (b'"t1"', None, b'{"tier": "exact"}'))
     apart = Inquiry(which=(0, 1), tenants=((("t", b"1"),), (("t", b"2"),)), count=2, vectors=True)
-    assert WRITES.neighbours(found, apart, [reply(0), reply(1)]).of.tolist() == [1]
+    assert WRITES.neighbours(points, apart, [reply(0), reply(1)]).of.tolist() == [1]
     for damaged in (b"", reply(1), reply(2, 1)[:-3]):
         with pytest.raises(MalformedReplyError):
-            WRITES.neighbours(found, asked, [damaged])
+            WRITES.neighbours(points, asked, [damaged])
     with pytest.raises(DeclinedError):
-        WRITES.neighbours(found, asked, [reply(1, 1, status={"code": 65535, "reason": "no"})])
+        WRITES.neighbours(points, asked, [reply(1, 1, status={"code": 65535, "reason": "no"})])
 
 
 @pytest.mark.parametrize(
@@ -226,13 +228,13 @@ def test_the_metric_is_that_of_the_index(metric: str, field: str, expected: bool
     assert WRITES.is_cosine(body, "vec") is expected
     question = WRITES.ask_metric(INSERT, written(ID, VEC, db_name="d"))
     assert question.target == SERVICE + "DescribeIndex"
-    asked = message_type("DescribeCollectionRequest").FromString(question.body)
-    assert (asked.db_name, asked.collection_name) == ("d", "docs")
+    request = message_type("DescribeCollectionRequest").FromString(question.body)
+    assert (request.db_name, request.collection_name) == ("d", "docs")
 
 
 def annotated(message: bytes, known: Schema | None = None, rows: tuple[int, ...] = (1,)) -> Any:
-    found = parsed(message, known, notes=True)
-    return message_type("WriteRequest").FromString(WRITES.annotated(found, dict.fromkeys(rows, NOTE)))
+    points = parsed(message, known, notes=True)
+    return message_type("WriteRequest").FromString(WRITES.annotated(points, dict.fromkeys(rows, NOTE)))
 
 
 def test_where_no_dynamic_field_came_it_is_added() -> None:
@@ -280,9 +282,9 @@ def test_a_write_without_a_place_for_notes_is_unsupported_where_they_may_come(
 
 
 def test_a_dynamic_field_that_is_no_object_gets_no_note() -> None:
-    found = parsed(written(ID, VEC, dynamic({}, [])), notes=True)
+    points = parsed(written(ID, VEC, dynamic({}, [])), notes=True)
     with pytest.raises(UnsupportedError):
-        WRITES.annotated(found, {1: NOTE})
+        WRITES.annotated(points, {1: NOTE})
 
 
 HALF = column("half", 102, vectors={"dim": 2, "float16_vector": b"abcdefghijkl"})
@@ -315,15 +317,19 @@ ALONE: tuple[dict[str, Any], ...] = (
 @given(rows=st.sets(st.integers(0, 2), min_size=1, max_size=2), order=st.permutations(THREE))
 def test_each_row_is_sent_or_written_down(rows: set[int], order: list[dict[str, Any]]) -> None:
     """Invariant: what stays is the same columns with fewer rows, as protobuf's own library reads them; a row alone has all that it came with."""
-    found = parsed(written(*order, rows=3, partition_name="p", schema_timestamp=7), vector_name="vec")
-    left = read("WriteRequest", WRITES.without(found, rows))
+    points = parsed(written(*order, rows=3, partition_name="p", schema_timestamp=7), vector_name="vec")
+    left = read("WriteRequest", WRITES.without(points, rows))
     kept = [row for row in range(3) if row not in rows]
     assert (left.num_rows, left.partition_name, left.schema_timestamp) == (len(kept), "p", 7)
-    again = parsed(WRITES.without(found, rows), vector_name="vec")
+    again = parsed(WRITES.without(points, rows), vector_name="vec")
     assert [json.loads(WRITES.point(again, place)) for place in range(len(kept))] == [ALONE[row] for row in kept]
-    assert [json.loads(WRITES.point(found, row)) for row in range(3)] == list(ALONE)
-    assert again.ids == tuple([found.ids[row] for row in kept])
-    assert (found.has_ids, WRITES.partition(found), WRITES.collection(INSERT, found)) == (True, b'"p"', "default/docs")
+    assert [json.loads(WRITES.point(points, row)) for row in range(3)] == list(ALONE)
+    assert again.ids == tuple([points.ids[row] for row in kept])
+    assert (points.has_ids, WRITES.partition(points), WRITES.collection(INSERT, points)) == (
+        True,
+        b'"p"',
+        "default/docs",
+    )
 
 
 def test_a_write_that_cannot_be_divided_or_written_down_is_unsupported() -> None:
@@ -345,8 +351,8 @@ def test_a_write_that_cannot_be_divided_or_written_down_is_unsupported() -> None
 
 
 def test_which_rows_are_stored_is_asked_in_all_partitions_with_strong_consistency() -> None:
-    found = parsed(written(ID, VEC, partition_name="p"))
-    (question,) = WRITES.ask_stored(INSERT, found, [b"1", b"-2"], whole=False)
+    points = parsed(written(ID, VEC, partition_name="p"))
+    (question,) = WRITES.ask_stored(INSERT, points, [b"1", b"-2"], whole=False)
     asked = read("QueryRequest", question.body)
     assert (question.target, asked.collection_name, asked.expr) == (SERVICE + "Query", "docs", "id in [1, -2]")
     assert (list(asked.output_fields), list(asked.partition_names), asked.use_default_consistency) == (
@@ -355,35 +361,35 @@ def test_which_rows_are_stored_is_asked_in_all_partitions_with_strong_consistenc
         False,
     )
     shown = message_type("QueryResults")(status={"reason": ""}, fields_data=[numbers("id", -2), texts("text", "b")])
-    assert dict(WRITES.stored(found, shown.SerializeToString())) == {b"-2": b'{"id":-2,"text":"b"}'}
-    assert not WRITES.stored(found, message_type("QueryResults")().SerializeToString())
+    assert dict(WRITES.stored(points, shown.SerializeToString())) == {b"-2": b'{"id":-2,"text":"b"}'}
+    assert not WRITES.stored(points, message_type("QueryResults")().SerializeToString())
     with pytest.raises(DeclinedError):
-        WRITES.stored(found, message_type("QueryResults")(status={"code": 5, "reason": "no"}).SerializeToString())
+        WRITES.stored(points, message_type("QueryResults")(status={"code": 5, "reason": "no"}).SerializeToString())
     texted = replace(schema(), has_texts=True)
     with pytest.raises(UnsupportedError):
         WRITES.ask_stored(INSERT, parsed(written(texts("id", "a", "b"), VEC), texted), [b'"a\\"b"'], whole=False)
 
 
 def test_the_answer_has_the_databases_counts_and_the_clients_places() -> None:
-    found = parsed(written(*THREE, rows=3), vector_name="vec")
+    points = parsed(written(*THREE, rows=3), vector_name="vec")
     ids = {"int_id": {"data": [1, 300]}}
     body = message_type("MutationResult")(IDs=ids, succ_index=[0, 1], insert_cnt=2, timestamp=9).SerializeToString()
-    told = WRITES.receipt(INSERT, found, {1: 0}, body)
-    answer = read("MutationResult", told.body)
+    receipt = WRITES.receipt(INSERT, points, {1: 0}, body)
+    answer = read("MutationResult", receipt.body)
     assert (list(answer.succ_index), list(answer.IDs.int_id.data), answer.insert_cnt, answer.timestamp) == (
         [0, 2],
         [1, 300],
         2,
         9,
     )
-    assert not told.refused
-    assert not told.failed
+    assert not receipt.refused
+    assert not receipt.failed
     some = message_type("MutationResult")(succ_index=[0], err_index=[1]).SerializeToString()
-    assert WRITES.receipt(INSERT, found, {1: 0}, some).failed == {2}
+    assert WRITES.receipt(INSERT, points, {1: 0}, some).failed == {2}
     with pytest.raises(DeclinedError):
-        WRITES.receipt(INSERT, found, {1: 0}, message_type("MutationResult")(status={"code": 1}).SerializeToString())
+        WRITES.receipt(INSERT, points, {1: 0}, message_type("MutationResult")(status={"code": 1}).SerializeToString())
     with pytest.raises(MalformedReplyError):
-        WRITES.receipt(INSERT, found, {1: 0}, message_type("MutationResult")(succ_index=[2]).SerializeToString())
+        WRITES.receipt(INSERT, points, {1: 0}, message_type("MutationResult")(succ_index=[2]).SerializeToString())
 
 
 @pytest.mark.parametrize(("has_texts", "kind"), [(False, "int_id"), (True, "str_id")])
@@ -395,20 +401,20 @@ def test_a_write_of_which_nothing_is_left_stored_none(has_texts: bool, kind: str
 
 
 def test_rows_are_read_whole_as_clients_write_them() -> None:
-    found = parsed(written(ID, VEC, partition_name="p"))
-    (question,) = WRITES.ask_stored(INSERT, found, [b"1"], whole=True)
+    points = parsed(written(ID, VEC, partition_name="p"))
+    (question,) = WRITES.ask_stored(INSERT, points, [b"1"], whole=True)
     assert list(read("QueryRequest", question.body).output_fields) == ["*"]
     shown = message_type("QueryResults")(fields_data=THREE).SerializeToString()
-    stored = {key: json.loads(row) for key, row in WRITES.stored(found, shown).items()}
+    stored = {key: json.loads(row) for key, row in WRITES.stored(points, shown).items()}
     assert stored == {b"%d" % each["id"]: each for each in ALONE}
     makes_ids = parsed(written(ID, VEC), replace(schema(), is_restorable=False))
     assert WRITES.ask_stored(INSERT, makes_ids, [b"1"], whole=True)
-    assert (WRITES.restores(found), WRITES.restores(makes_ids)) == (True, False)
+    assert (WRITES.restores(points), WRITES.restores(makes_ids)) == (True, False)
 
 
 def test_stored_rows_are_deleted_by_their_ids_in_the_writes_partition() -> None:
-    found = parsed(written(ID, VEC, partition_name="p", db_name="d"))
-    (question,) = WRITES.ask_removed(INSERT, found, {b"1": b"{}", b"-2": b"{}"})
+    points = parsed(written(ID, VEC, partition_name="p", db_name="d"))
+    (question,) = WRITES.ask_removed(INSERT, points, {b"1": b"{}", b"-2": b"{}"})
     asked = read("DeleteRequest", question.body)
     assert question.target == SERVICE + "Delete"
     assert (asked.db_name, asked.collection_name, asked.partition_name, asked.expr) == (
@@ -419,7 +425,7 @@ def test_stored_rows_are_deleted_by_their_ids_in_the_writes_partition() -> None:
     )
     (bare,) = WRITES.ask_removed(INSERT, parsed(written(ID, VEC)), {b"1": b"{}"})
     assert read("DeleteRequest", bare.body).partition_name == ""
-    assert WRITES.waits(found, "")
+    assert WRITES.waits(points, "")
 
 
 def test_a_refused_deletion_is_told() -> None:

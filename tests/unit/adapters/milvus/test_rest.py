@@ -237,18 +237,18 @@ def test_the_reply_is_the_rows_in_their_own_bytes_with_the_fused_scores() -> Non
     lists = replies(divided, reply([7, 8, 9], recalls=[1.0]), reply([5, 7]))
     ranked = [(0, 0, np.float32(1 / 61)), (1, 0, np.float32(0.5)), (0, 2, np.float32(1e-7))]
     made = ADAPTER.fused(divided, lists, ranked)
-    found = json.loads(made)
-    assert {name: found[name] for name in found if name != "data"} == {"code": 0, "cost": 6, "topks": [3]}
-    assert [row["id"] for row in found["data"]] == ["7", "5", "9"]
-    assert [np.float32(row["distance"]) for row in found["data"]] == [score for _, _, score in ranked]
+    content = json.loads(made)
+    assert {name: content[name] for name in content if name != "data"} == {"code": 0, "cost": 6, "topks": [3]}
+    assert [row["id"] for row in content["data"]] == ["7", "5", "9"]
+    assert [np.float32(row["distance"]) for row in content["data"]] == [score for _, _, score in ranked]
     assert b'"distance":0.016393442,"id":"7"' in made
     assert b'"distance":1e-7,"id":"9"' in made
-    assert [row["vec"] for row in found["data"]] == [[7, 1, 0.5], [5, 1, 0.5], [9, 1, 0.5]]
+    assert [row["vec"] for row in content["data"]] == [[7, 1, 0.5], [5, 1, 0.5], [9, 1, 0.5]]
     answer = ADAPTER.parse_reply(read(hybrid()), made)
     assert answer.pools[0].size == 3
-    shown = json.loads(ADAPTER.trim(read(hybrid()), answer, [np.array([0, 2], np.intp)]))
-    assert (shown["topks"], [row["id"] for row in shown["data"]]) == ([2], ["7", "9"])
-    assert "vec" not in shown["data"][0]
+    page = json.loads(ADAPTER.trim(read(hybrid()), answer, [np.array([0, 2], np.intp)]))
+    assert (page["topks"], [row["id"] for row in page["data"]]) == ([2], ["7", "9"])
+    assert "vec" not in page["data"][0]
 
 
 def test_lists_without_rows_make_the_servers_own_reply_of_none() -> None:

@@ -72,17 +72,17 @@ def refused(raw: bytes, known: Schema | None = None, *, notes: bool = False) -> 
     + [("POST", path, None) for path in ("/v2/vectordb/entities/search", "/v1/vector/insert", INSERT + "/")],
 )
 def test_a_write_is_told_by_method_and_path(method: str, path: str, name: str | None) -> None:
-    found = WRITES.classify(RequestHead(method=method, path=path, content_type="application/json"))
-    assert (None if found is None else found.name) == name
+    operation = WRITES.classify(RequestHead(method=method, path=path, content_type="application/json"))
+    assert (None if operation is None else operation.name) == name
 
 
 def test_rows_are_read_with_ids_vectors_and_wanted_keys() -> None:
     long = {"vec": [0.123456789] * 40}
-    found = parsed(body(row(text="größe"), row("-2", _vecsieve={}), row(3) | long))
-    assert found.ids == (b"1", b"-2", b"3")
-    assert found.vectors[:2].tolist() == [[1.0, 0.5]] * 2
-    assert [None if field is None else json.loads(field) for field, _ in found.fields] == ["größe", None, None]
-    assert [field for _, field in found.fields] == [None, None, None]
+    points = parsed(body(row(text="größe"), row("-2", _vecsieve={}), row(3) | long))
+    assert points.ids == (b"1", b"-2", b"3")
+    assert points.vectors[:2].tolist() == [[1.0, 0.5]] * 2
+    assert [None if field is None else json.loads(field) for field, _ in points.fields] == ["größe", None, None]
+    assert [field for _, field in points.fields] == [None, None, None]
     assert parsed(body(row("1")), schema(key="VarChar")).ids == (b'"1"',)
 
 
@@ -110,11 +110,11 @@ def test_all_rows_of_a_tenant_are_asked_for_in_one_search() -> None:
         b'{"collectionName":"docs","dbName":"d","partitionName":"p","data":'
         b'[{"id":1,"vec":[1.50,2]},{"id":2,"vec":[3,4]},{"id":3,"vec":[5,6]}]}'
     )
-    found = parsed(raw)
+    points = parsed(raw)
     tenants = ((("t", '"ü"'.encode()),), (), (("t", '"ü"'.encode()),))
     write = WRITES.classify(HEAD)
     assert write is not None
-    one, other = WRITES.ask(write, found, Inquiry(which=(0, 1, 2), tenants=tenants, count=5, vectors=True))
+    one, other = WRITES.ask(write, points, Inquiry(which=(0, 1, 2), tenants=tenants, count=5, vectors=True))
     assert (one.method, one.target) == ("POST", "/v2/vectordb/entities/search")
     assert json.loads(one.body) == {
         "dbName": "d", "collectionName": "docs", "partitionNames": ["p"], "annsField": "vec", "limit": 5,
@@ -180,20 +180,20 @@ def test_a_write_without_a_place_for_notes_is_unsupported_where_they_may_come(kn
 
 
 def test_rows_without_ids_have_places() -> None:
-    found = parsed(body({"vec": [1, 2]}, {"vec": [3, 4]}))
-    assert (found.ids, found.has_ids, parsed(body(row())).has_ids) == ((b'"#0"', b'"#1"'), False, True)
+    points = parsed(body({"vec": [1, 2]}, {"vec": [3, 4]}))
+    assert (points.ids, points.has_ids, parsed(body(row())).has_ids) == ((b'"#0"', b'"#1"'), False, True)
 
 
 def test_which_rows_are_stored_is_asked_in_all_partitions() -> None:
-    found = parsed(body(row(), row(2), partitionName="p"))
-    (question,) = WRITES.ask_stored(INSERTION, found, [b"1", b"2"], whole=False)
+    points = parsed(body(row(), row(2), partitionName="p"))
+    (question,) = WRITES.ask_stored(INSERTION, points, [b"1", b"2"], whole=False)
     assert question.target == "/v2/vectordb/entities/query"
     assert json.loads(question.body) == {
         "collectionName": "docs", "filter": "id in [1, 2]", "outputFields": ["id"], "limit": 2, "consistencyLevel": "Strong",
     }  # fmt: skip
-    assert dict(WRITES.stored(found, b'{"code":0,"data":[{"id":"2"}]}')) == {b"2": b'{"id":"2"}'}
+    assert dict(WRITES.stored(points, b'{"code":0,"data":[{"id":"2"}]}')) == {b"2": b'{"id":"2"}'}
     with pytest.raises(DeclinedError):
-        WRITES.stored(found, b'{"code":8,"message":"no"}')
+        WRITES.stored(points, b'{"code":8,"message":"no"}')
 
 
 def test_the_answer_is_the_databases_unless_it_refused() -> None:
@@ -217,8 +217,8 @@ def test_rows_are_read_whole_where_queries_show_them_as_they_are_written() -> No
 
 
 def test_stored_rows_are_deleted_by_their_ids_in_the_writes_partition() -> None:
-    found = parsed(body(row(), dbName="d", partitionName="p"))
-    (question,) = WRITES.ask_removed(INSERTION, found, {b"1": b"{}", b"2": b"{}"})
+    points = parsed(body(row(), dbName="d", partitionName="p"))
+    (question,) = WRITES.ask_removed(INSERTION, points, {b"1": b"{}", b"2": b"{}"})
     assert (question.method, question.target) == ("POST", "/v2/vectordb/entities/delete")
     named = {"dbName": "d", "collectionName": "docs", "filter": "id in [1, 2]"}
     assert json.loads(question.body) == {**named, "partitionName": "p"}
@@ -249,5 +249,5 @@ def test_a_row_is_held_where_its_fields_hold_what_differs(
             b'"type": "VarChar"', b'"type": "VarChar", "params": [{"key": "max_length", "value": "5"}]'
         )
     )
-    found = parsed(body(row("1", text="a")), known)
-    assert WRITES.holds(found, 0, json.dumps(row(1, **more)).encode()) is expected
+    points = parsed(body(row("1", text="a")), known)
+    assert WRITES.holds(points, 0, json.dumps(row(1, **more)).encode()) is expected

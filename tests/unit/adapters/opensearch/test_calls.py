@@ -30,9 +30,9 @@ DIALECT = OpenSearchDialect()
 @pytest.mark.parametrize("method", ["POST", "GET"])
 @pytest.mark.parametrize("backend", ["opensearch", "elasticsearch"])
 def test_the_collection_is_the_index_as_written(backend: str, method: str, path: str, collection: str) -> None:
-    found = REST[backend].adapter().classify(RequestHead(method=method, path=path, query="pretty"))
-    assert found is not None
-    assert (found.backend, found.collection, found.partition) == (backend, collection, "pretty")
+    operation = REST[backend].adapter().classify(RequestHead(method=method, path=path, query="pretty"))
+    assert operation is not None
+    assert (operation.backend, operation.collection, operation.partition) == (backend, collection, "pretty")
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ def test_any_message_makes_a_json_body(message: str) -> None:
     """Invariant: the body is JSON whatever the message; text that is Unicode is given back unchanged."""
     words = message.encode(errors="replace").decode()
     assert json.loads(DIALECT.error(400, message).body) == {"code": 3, "message": words, "details": []}
-    told = json.loads(DIALECT.error(400, message, path="/indexes").body)
-    assert told == {"status": 400, "error": {"code": "INVALID_ARGUMENT", "message": words}}
+    content = json.loads(DIALECT.error(400, message, path="/indexes").body)
+    assert content == {"status": 400, "error": {"code": "INVALID_ARGUMENT", "message": words}}
 
 
 @given(status=st.integers(400, 599), body=st.binary(max_size=60))

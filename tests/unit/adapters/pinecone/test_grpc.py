@@ -47,11 +47,11 @@ def test_a_recorded_search_is_read_and_widening_adds_the_two_declared_fields(cal
     operation = named(call.path)
     assert operation is not None
     parsed = ADAPTER.parse_request(operation, call.message, Needs(optional_fields=("text",)))
-    asked = message_type("QueryRequest").FromString(call.message)
+    request = message_type("QueryRequest").FromString(call.message)
     (search,) = parsed.searches
-    assert search.top_k == asked.top_k == 3
-    assert (search.query is not None) is bool(asked.vector)
-    assert search.partition == (b'"ns1"' if asked.namespace else b"")
-    values = b"" if asked.include_values else b"\x20\x01"
+    assert search.top_k == request.top_k == 3
+    assert (search.query is not None) is bool(request.vector)
+    assert search.partition == (b'"ns1"' if request.namespace else b"")
+    values = b"" if request.include_values else b"\x20\x01"
     assert ADAPTER.widen(parsed, [40]) == call.message + b"\x10\x28" + values
     assert ADAPTER.widen(parsed, [0]) == call.message

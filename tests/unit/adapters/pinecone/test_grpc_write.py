@@ -55,12 +55,12 @@ def test_what_is_not_read(message: bytes, reason: Reason) -> None:
 
 def test_each_vector_has_a_query_of_its_own() -> None:
     message = written(row("a", values=[1.5, 2]), row("b", values=[3, 4]), row("c", values=[5, 6]), namespace="größe")
-    found = parsed(message)
+    points = parsed(message)
     tenants = ((("t", b'"x"'),), (("t", b"true"), ("u", b"-7")), ())
     asked = Inquiry(which=(0, 1, 2), tenants=tenants, count=5, vectors=False)
     write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST))
     assert write is not None
-    questions = WRITES.ask(write, found, asked)
+    questions = WRITES.ask(write, points, asked)
     assert {question.target for question in questions} == {"/VectorService/Query"}
     made = message_type("QueryRequest")
     shared = {"top_k": 5, "include_metadata": True, "namespace": "größe"}
@@ -78,19 +78,19 @@ def test_each_vector_has_a_query_of_its_own() -> None:
 
 
 def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys() -> None:
-    found = parsed(written(row("a"), row("b")))
+    points = parsed(written(row("a"), row("b")))
     asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
     hits = [
         {"id": "x", "score": 0.5, "values": [1, 2], "metadata": {"text": "t"}},
         {"id": "y", "score": 0.25, "values": [3, 4]},
     ]
     reply = message_type("QueryResponse")(matches=hits, namespace="n", usage={"read_units": 5}).SerializeToString()
-    near = WRITES.neighbours(found, asked, [b"", reply])
+    near = WRITES.neighbours(points, asked, [b"", reply])
     assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([1, 1], (b'"x"', b'"y"'), [0.5, 0.25])
     assert near.vectors.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert near.fields == ((b'"t"',), (None,))
     with pytest.raises(MalformedReplyError):
-        WRITES.neighbours(found, asked, [b"", reply[:-3]])
+        WRITES.neighbours(points, asked, [b"", reply[:-3]])
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"a": 1.5, "text": "t"}, {"_vecsieve": "old", "b": True}])
@@ -117,10 +117,10 @@ def test_the_metric_is_that_of_the_statistics(body: bytes, expected: bool) -> No
 
 
 def test_a_vector_that_json_cannot_hold_is_not_left_out() -> None:
-    found = parsed(written(row("a"), row("b", values=[float("nan"), 1])))
-    assert WRITES.point(found, 0) == b'{"id":"a","values":[1.0,0.5]}'
+    points = parsed(written(row("a"), row("b", values=[float("nan"), 1])))
+    assert WRITES.point(points, 0) == b'{"id":"a","values":[1.0,0.5]}'
     with pytest.raises(UnsupportedError):
-        WRITES.point(found, 1)
+        WRITES.point(points, 1)
 
 
 def test_which_vectors_are_stored_is_asked_by_their_ids_a_hundred_at_a_time() -> None:

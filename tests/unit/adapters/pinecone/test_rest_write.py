@@ -40,15 +40,15 @@ def row(identifier: str = "a", **more: Any) -> dict[str, Any]:
     ],
 )
 def test_an_upsert_is_told_by_method_and_path(method: str, path: str, is_read: bool) -> None:
-    found = WRITES.classify(RequestHead(method=method, path=path, content_type="application/json", host=HEAD.host))
-    assert (found is not None and found.collection == "docs-1") == is_read
+    operation = WRITES.classify(RequestHead(method=method, path=path, content_type="application/json", host=HEAD.host))
+    assert (operation is not None and operation.collection == "docs-1") == is_read
 
 
 def test_vectors_are_read_with_ids_and_wanted_keys() -> None:
-    found = parsed({"vectors": [row("ü", metadata={"text": "größe"}), row("b"), {"id": "s", "sparseValues": {}}]})
-    assert [json.loads(each) for each in found.ids] == ["ü", "b", "s"]
-    assert found.vectors[:2].tolist() == [[1.0, 0.5]] * 2
-    assert [None if field is None else json.loads(field) for (field,) in found.fields] == ["größe", None, None]
+    points = parsed({"vectors": [row("ü", metadata={"text": "größe"}), row("b"), {"id": "s", "sparseValues": {}}]})
+    assert [json.loads(each) for each in points.ids] == ["ü", "b", "s"]
+    assert points.vectors[:2].tolist() == [[1.0, 0.5]] * 2
+    assert [None if field is None else json.loads(field) for (field,) in points.fields] == ["größe", None, None]
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_what_is_not_read(body: object, reason: Reason) -> None:
 
 
 def test_each_vector_has_a_query_of_its_own() -> None:
-    found = parsed(b'{"vectors":[{"id":"a","values":[1.50,2]},{"id":"b","values":[3,4]}],"namespace":"n"}')
+    points = parsed(b'{"vectors":[{"id":"a","values":[1.50,2]},{"id":"b","values":[3,4]}],"namespace":"n"}')
     tenants = ((("t", b'"x"'),), (("t", b'"y"'), ("u", b"1")))
     asked = Inquiry(which=(0, 1), tenants=tenants, count=5, vectors=False)
     write = WRITES.classify(HEAD)
     assert write is not None
-    one, other = WRITES.ask(write, found, asked)
+    one, other = WRITES.ask(write, points, asked)
     assert (one.method, one.target) == ("POST", "/query")
     assert json.loads(one.body) == {
         "vector": [1.5, 2],
@@ -88,11 +88,11 @@ def test_each_vector_has_a_query_of_its_own() -> None:
         b'{"matches":[{"id":"x","score":0.5,"metadata":{"text":"t"}},{"id":"y","score":0.25}],"namespace":"n"}',
         b'{"matches":[]}',
     ]
-    near = WRITES.neighbours(found, asked, replies)
+    near = WRITES.neighbours(points, asked, replies)
     assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([0, 0], (b'"x"', b'"y"'), [0.5, 0.25])
     assert near.fields == ((b'"t"',), (None,))
     with pytest.raises(MalformedReplyError):
-        WRITES.neighbours(found, asked, [b"{}", b'{"matches":[]}'])
+        WRITES.neighbours(points, asked, [b"{}", b'{"matches":[]}'])
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ def leaving() -> LeavesPointsOut:
 def test_which_vectors_are_stored_is_asked_by_their_ids_in_urls_of_a_bounded_length() -> None:
     write = WRITES.classify(HEAD)
     assert write is not None
-    found = parsed({"vectors": [row()], "namespace": "n&m"})
+    points = parsed({"vectors": [row()], "namespace": "n&m"})
     ids = [json.dumps(f"ü/{n}").encode() for n in range(230)] + [json.dumps("x" * 4000).encode()] * 2
-    questions = leaving().ask_stored(write, found, ids, whole=False)
+    questions = leaving().ask_stored(write, points, ids, whole=False)
     targets = [urlsplit(question.target) for question in questions]
     assert {(question.method, target.path) for question, target in zip(questions, targets, strict=True)} == {
         ("GET", "/vectors/fetch")

@@ -49,11 +49,11 @@ def test_a_point_whose_vector_the_database_makes_is_not_left_out() -> None:
     vectors = pb.Vectors(vectors=pb.NamedVectors(vectors={"a": pb.Vector(data=[1, 2]), "b": document}))
     other = pb.PointStruct(id=pb.PointId(num=2), vectors=vectors)
     try:
-        found = parsed(upsert(other))
+        points = parsed(upsert(other))
     except UnsupportedError:
         return  # it is not even read
     with pytest.raises(UnsupportedError):
-        WRITES.point(found, 0)
+        WRITES.point(points, 0)
 
 
 @pytest.mark.parametrize(("keys", "expected"), [((), b""), ((7,), b"7"), (("eu",), b'"eu"'), (("a", 2), b'["a",2]')])
@@ -64,13 +64,13 @@ def test_the_partition_is_the_shard_key_as_over_rest(keys: tuple[int | str, ...]
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_points_are_asked_for_by_id_whole_or_not(whole: bool) -> None:
-    found = parsed(upsert(ONE, shard_key_selector=keyed("eu")))
-    (question,) = WRITES.ask_stored(UPSERT, found, [b"1", f'"{UUID}"'.encode()], whole=whole)
+    points = parsed(upsert(ONE, shard_key_selector=keyed("eu")))
+    (question,) = WRITES.ask_stored(UPSERT, points, [b"1", f'"{UUID}"'.encode()], whole=whole)
     assert question.target == "/qdrant.Points/Get"
-    asked = pb.GetPoints.FromString(question.body)
-    assert [(each.num, each.uuid) for each in asked.ids] == [(1, ""), (0, UUID)]
-    assert (asked.with_payload.enable, asked.with_vectors.enable) == (whole, whole)
-    assert (asked.collection_name, asked.shard_key_selector) == ("docs", keyed("eu"))
+    request = pb.GetPoints.FromString(question.body)
+    assert [(each.num, each.uuid) for each in request.ids] == [(1, ""), (0, UUID)]
+    assert (request.with_payload.enable, request.with_vectors.enable) == (whole, whole)
+    assert (request.collection_name, request.shard_key_selector) == ("docs", keyed("eu"))
 
 
 def test_stored_points_are_read_as_an_upsert_takes_them() -> None:
@@ -87,19 +87,19 @@ def test_stored_points_are_read_as_an_upsert_takes_them() -> None:
 
 
 def test_a_point_in_place_of_another_keeps_its_id() -> None:
-    found = parsed(upsert(ONE, TWO, THREE))
+    points = parsed(upsert(ONE, TWO, THREE))
     other = json.dumps({"id": UUID, "vector": [9, 9], "payload": {"text": "b"}}).encode()
-    assert pb.UpsertPoints.FromString(WRITES.merged(UPSERT, found, {0}, {1: other})) == upsert(
+    assert pb.UpsertPoints.FromString(WRITES.merged(UPSERT, points, {0}, {1: other})) == upsert(
         struct(UUID, 9, 9, text="b"), THREE
     )
 
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_write_of_which_nothing_is_left_is_answered_without_an_operations_number(waits: bool) -> None:
-    found = parsed(upsert(ONE, wait=waits))
-    answer = WRITES.acknowledged(UPSERT, found, "")
+    points = parsed(upsert(ONE, wait=waits))
+    answer = WRITES.acknowledged(UPSERT, points, "")
     made = pb.PointsOperationResponse.FromString(answer.body)
-    assert (answer.status, WRITES.waits(found, "")) == (0, waits)
+    assert (answer.status, WRITES.waits(points, "")) == (0, waits)
     assert made.result.status == (pb.UpdateStatus.Completed if waits else pb.UpdateStatus.Acknowledged)
     assert not made.result.HasField("operation_id")
 
@@ -110,10 +110,10 @@ def test_a_removal_names_the_id_and_what_the_payload_had() -> None:
         f'"{UUID}"'.encode(): b'{"payload":{}}',
     }
     (question,) = WRITES.ask_removed(UPSERT, parsed(upsert(ONE, shard_key_selector=keyed("eu"))), victims)
-    asked = pb.DeletePoints.FromString(question.body)
+    request = pb.DeletePoints.FromString(question.body)
     assert question.target == "/qdrant.Points/Delete"
-    assert (asked.collection_name, asked.wait, asked.shard_key_selector) == ("docs", True, keyed("eu"))
-    first, second = asked.points.filter.should
+    assert (request.collection_name, request.wait, request.shard_key_selector) == ("docs", True, keyed("eu"))
+    first, second = request.points.filter.should
     assert [each.num for each in first.filter.must[0].has_id.has_id] == [7]
     assert [(each.field.key, each.field.match) for each in first.filter.must[1:]] == [
         ("text", pb.Match(keyword="a")),

@@ -56,17 +56,17 @@ def refused(message: bytes, wanted: WriteNeeds | None = None) -> Reason:
     ("method", "expected"), [("Points/Upsert", "docs"), ("Points/Delete", None), ("Points/UpdateBatch", None)]
 )
 def test_an_upsert_is_told_by_its_method_and_its_message(method: str, expected: str | None) -> None:
-    found = WRITES.classify(RequestHead(method="POST", path=f"/qdrant.{method}", message=written(struct())))
-    assert (None if found is None else found.collection) == expected
+    operation = WRITES.classify(RequestHead(method="POST", path=f"/qdrant.{method}", message=written(struct())))
+    assert (None if operation is None else operation.collection) == expected
 
 
 def test_of_several_dense_vectors_the_policys_is_compared() -> None:
     dense = pb.Vector(dense=pb.DenseVector(data=[0, 1]))
     sparse = pb.Vector(sparse=pb.SparseVector(values=[1], indices=[2]))
     message = written(struct(1, named(a=dense, b=dense, s=sparse)), struct(2, named(a=dense)))
-    found = parsed(message, needs(vector_name="b"))
-    assert found.vector_name == "b"
-    assert np.isnan(found.vectors).all(axis=1).tolist() == [False, True]
+    points = parsed(message, needs(vector_name="b"))
+    assert points.vector_name == "b"
+    assert np.isnan(points.vectors).all(axis=1).tolist() == [False, True]
     assert refused(message) is Reason.AMBIGUOUS_FIELD
     assert parsed(written(struct(1, named(a=dense, s=sparse)))).vector_name == "a"
 

@@ -83,9 +83,9 @@ def test_what_has_no_exact_form_is_refused(vector: Any) -> None:
 def test_a_payload_survives_both_ways(payload: dict[str, Any]) -> None:
     """JSON of a payload is the payload, and the message made of it is the one that the official client makes."""
     message = pb.PointStruct(payload=payload_to_grpc(payload)).SerializeToString()
-    found = json.loads(VALUES.object_json(proto.Written.FromString(message).payload))
-    assert repr(found) == repr({key: found[key] for key in found})
-    assert found == payload
+    content = json.loads(VALUES.object_json(proto.Written.FromString(message).payload))
+    assert repr(content) == repr({key: content[key] for key in content})
+    assert content == payload
     made = proto.Written(payload=[VALUES.entry(key, value) for key, value in payload.items()]).SerializeToString()
     assert pb.PointStruct.FromString(made) == pb.PointStruct.FromString(message)
 

@@ -66,15 +66,15 @@ def test_a_point_in_place_of_another_changes_nothing_else() -> None:
     expected = b'{"points":[%s,{"id":3,"vector":[5,6]}],"shard_key":"eu"}' % other
     assert WRITES.merged(UPSERT, parsed(body), {0}, {1: other}) == expected
     updates = b'{"operations":[{"upsert":%s}]}'
-    found = parsed(updates % body, UPDATES)
-    assert WRITES.merged(UPDATES, found, {0}, {1: other}) == updates % expected
+    points = parsed(updates % body, UPDATES)
+    assert WRITES.merged(UPDATES, points, {0}, {1: other}) == updates % expected
 
 
 def test_columns_become_a_list_where_a_point_is_replaced() -> None:
-    found = parsed(b'{"batch":{"ids":[1,2],"vectors":[[1.50,2],[3,4]],"payloads":[{"a":1.0},null]}}')
+    points = parsed(b'{"batch":{"ids":[1,2],"vectors":[[1.50,2],[3,4]],"payloads":[{"a":1.0},null]}}')
     other = b'{"id":2,"vector":[9,9],"payload":{}}'
     expected = b'{"points":[{"id":1,"vector":[1.50,2],"payload":{"a":1.0}},%s]}' % other
-    assert WRITES.merged(UPSERT, found, set(), {1: other}) == expected
+    assert WRITES.merged(UPSERT, points, set(), {1: other}) == expected
 
 
 def test_a_removal_names_the_id_and_what_the_payload_had() -> None:

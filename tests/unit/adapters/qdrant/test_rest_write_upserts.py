@@ -59,8 +59,8 @@ def point(identifier: object = 1, **other: object) -> dict[str, object]:
     ],
 )
 def test_an_upsert_is_told_by_method_and_path(method: str, path: str, name: str | None) -> None:
-    found = WRITES.classify(RequestHead(method=method, path=path, content_type="application/json"))
-    assert (None if found is None else found.name) == name
+    operation = WRITES.classify(RequestHead(method=method, path=path, content_type="application/json"))
+    assert (None if operation is None else operation.name) == name
 
 
 def test_a_collection_is_decoded_and_asked_for_encoded() -> None:
@@ -72,24 +72,24 @@ def test_a_collection_is_decoded_and_asked_for_encoded() -> None:
 
 def test_a_batch_of_columns_is_read_the_same() -> None:
     body = {"batch": {"ids": [7, 8], "vectors": [[1, 0], [0, 1]], "payloads": [{"text": "a"}, None]}}
-    found = parsed(body)
-    assert found.ids == (b"7", b"8")
-    assert found.vectors.tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    assert found.fields == ((b'"a"',), (None,))
+    points = parsed(body)
+    assert points.ids == (b"7", b"8")
+    assert points.vectors.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert points.fields == ((b'"a"',), (None,))
 
 
 def test_columns_of_named_vectors_are_read_by_name() -> None:
     body = {"batch": {"ids": [7, 8], "vectors": {"b": [[1, 0], [0, 1]], "s": [{"indices": [1], "values": [1]}] * 2}}}
-    found = parsed(body)
-    assert found.vector_name == "b"
-    assert found.vectors.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    points = parsed(body)
+    assert points.vector_name == "b"
+    assert points.vectors.tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
 def test_of_several_dense_vectors_the_policys_is_compared() -> None:
     body = {"points": [{"id": 1, "vector": {"a": [1, 0], "b": [0, 1, 0]}}, {"id": 2, "vector": {"a": [1, 1]}}]}
-    found = parsed(body, needs(vector_name="b"))
-    assert found.vectors[0].tolist() == [0.0, 1.0, 0.0]
-    assert np.isnan(found.vectors[1]).all()
+    points = parsed(body, needs(vector_name="b"))
+    assert points.vectors[0].tolist() == [0.0, 1.0, 0.0]
+    assert np.isnan(points.vectors[1]).all()
     assert refused(body) is Reason.AMBIGUOUS_FIELD
     assert refused(body, needs(vector_name="c")) is Reason.NOTHING_TO_DO
 
@@ -146,8 +146,8 @@ def inquiry(*which: int, vectors: bool = False, tenant: bytes | None = None) -> 
 
 
 def test_neighbours_are_one_batch_query() -> None:
-    found = parsed(b'{"points":[{"id":1,"vector":[0.10,1e0]},{"id":2,"vector":[2,3]}]}')
-    (question,) = WRITES.ask(UPSERT, found, inquiry(0, 1))
+    points = parsed(b'{"points":[{"id":1,"vector":[0.10,1e0]},{"id":2,"vector":[2,3]}]}')
+    (question,) = WRITES.ask(UPSERT, points, inquiry(0, 1))
     assert (question.method, question.target) == ("POST", "/collections/docs/points/query/batch")
     assert b'"query":[0.1,1.0],' in question.body
     assert json.loads(question.body)["searches"][1] == {
@@ -160,16 +160,16 @@ def test_neighbours_are_one_batch_query() -> None:
 
 
 def test_a_query_has_the_tenant_the_vectors_name_and_the_shard_key() -> None:
-    found = parsed({"points": [{"id": 1, "vector": {"v": [1, 0]}}], "shard_key": "eu"})
-    search = json.loads(WRITES.ask(UPSERT, found, inquiry(0, vectors=True, tenant=b'"acme"'))[0].body)["searches"][0]
+    points = parsed({"points": [{"id": 1, "vector": {"v": [1, 0]}}], "shard_key": "eu"})
+    search = json.loads(WRITES.ask(UPSERT, points, inquiry(0, vectors=True, tenant=b'"acme"'))[0].body)["searches"][0]
     assert search["filter"] == {"must": [{"key": "tenant", "match": {"value": "acme"}}]}
     assert (search["using"], search["with_vector"], search["shard_key"]) == ("v", ["v"], "eu")
 
 
 def test_neighbours_below_the_least_score_are_not_asked_for() -> None:
-    found = parsed({"points": [point(1), point(2)]})
+    points = parsed({"points": [point(1), point(2)]})
     asked = replace(inquiry(0, 1), least=0.7499)
-    searches = json.loads(WRITES.ask(UPSERT, found, asked)[0].body)["searches"]
+    searches = json.loads(WRITES.ask(UPSERT, points, asked)[0].body)["searches"]
     assert [search["score_threshold"] for search in searches] == [0.7499, 0.7499]
 
 
@@ -178,12 +178,12 @@ def reply(*lists: list[dict[str, object]]) -> bytes:
 
 
 def test_neighbours_are_read_with_ids_scores_vectors_and_fields() -> None:
-    found = parsed({"points": [point(1), point(2)]})
+    points = parsed({"points": [point(1), point(2)]})
     body = reply(
         [{"id": 5, "version": 1, "score": 0.9, "payload": {"text": "a"}, "vector": [1, 2]}],
         [{"id": UUID, "score": 0.8, "vector": {"": [3, 4]}}, {"id": 6, "score": 0.7}],
     )
-    near = WRITES.neighbours(found, inquiry(0, 1, vectors=True), [body])
+    near = WRITES.neighbours(points, inquiry(0, 1, vectors=True), [body])
     assert near.of.tolist() == [0, 1, 1]
     assert near.ids == (b"5", f'"{UUID}"'.encode(), b"6")
     assert near.scores.tolist() == [0.9, 0.8, 0.7]
@@ -263,18 +263,18 @@ def test_many_ids_in_a_column_are_read_one_by_one() -> None:
 )
 def test_a_write_without_some_points_is_the_clients_in_all_other_bytes(rows: set[int], expected: bytes) -> None:
     body = b' {"points" : [{"id":1,"vector":[1.50,2]}, {"id":2,"vector":[3,4]} , {"id":3,"vector":[5,6]}],"shard_key":"eu"}'
-    found = parsed(body)
-    assert WRITES.without(found, rows) == expected
-    assert WRITES.point(found, 0) == b'{"id":1,"vector":[1.50,2]}'
-    assert WRITES.partition(found) == b'"eu"'
+    points = parsed(body)
+    assert WRITES.without(points, rows) == expected
+    assert WRITES.point(points, 0) == b'{"id":1,"vector":[1.50,2]}'
+    assert WRITES.partition(points) == b'"eu"'
 
 
 def test_columns_are_cut_and_their_points_put_together() -> None:
     body = b'{"batch":{"ids":[1,2,3],"vectors":{"v":[[1.0,0],[0,1],[1,1]],"s":[{},{},{}]},"payloads":[{"a":1.50},null,{}]}}'
-    found = parsed(body)
+    points = parsed(body)
     expected = b'{"batch":{"ids":[2,3],"vectors":{"v":[[0,1],[1,1]],"s":[{},{}]},"payloads":[null,{}]}}'
-    assert WRITES.without(found, {0}) == expected
-    assert WRITES.point(found, 0) == b'{"id":1,"vector":{"v":[1.0,0],"s":{}},"payload":{"a":1.50}}'
+    assert WRITES.without(points, {0}) == expected
+    assert WRITES.point(points, 0) == b'{"id":1,"vector":{"v":[1.0,0],"s":{}},"payload":{"a":1.50}}'
     bare = parsed(b'{"batch":{"ids":[1,2],"vectors":[[1.0,0],[0,1]]}}')
     assert WRITES.point(bare, 1) == b'{"id":2,"vector":[0,1],"payload":null}'
 
@@ -315,10 +315,10 @@ def test_whatever_the_payloads_hold_notes_are_all_that_is_added(
 ) -> None:
     """A write with notes is the write, but for the notes; without any it is the same bytes."""
     raw = json.dumps(body, ensure_ascii=ascii_only, separators=separators).encode(errors="surrogatepass")
-    found = parsed(raw)
-    assert WRITES.annotated(found, {}) == raw
-    notes = {row: NOTE for row in noted if row < len(found.ids)}
-    changed = json.loads(WRITES.annotated(found, notes))
+    points = parsed(raw)
+    assert WRITES.annotated(points, {}) == raw
+    notes = {row: NOTE for row in noted if row < len(points.ids)}
+    changed = json.loads(WRITES.annotated(points, notes))
     rows = changed.get("points") or []
     payloads = [row.get("payload") for row in rows] if rows else changed["batch"].get("payloads")
     for row in notes:

@@ -52,22 +52,22 @@ def refused(message: bytes, known: Schema | None = None, *, notes: bool = False)
 )
 def test_a_batch_is_told_by_its_method_and_its_first_object(method: str, tenant: str, expected: str | None) -> None:
     message = written(row(tenant=tenant), row("b") | {"collection": "Other"})
-    found = WRITES.classify(RequestHead(method="POST", path=SERVICE + method, message=message))
-    assert (None if found is None else found.collection) == expected
+    operation = WRITES.classify(RequestHead(method="POST", path=SERVICE + method, message=message))
+    assert (None if operation is None else operation.collection) == expected
 
 
 def test_objects_are_read_with_ids_vectors_and_wanted_keys() -> None:
     old = row("B") | {"vector_bytes": b"", "vector": [3, 4]}
-    found = parsed(written(row(properties={"text": "größe"}), old, row("c", vector_bytes=b""), consistency_level=1))
-    assert found.ids == (b'"a"', b'"b"', b'"c"')
-    assert found.vectors[:2].tolist() == [[1.0, 0.5], [3.0, 4.0]]
-    assert [None if field is None else json.loads(field) for (field,) in found.fields] == ["größe", None, None]
+    points = parsed(written(row(properties={"text": "größe"}), old, row("c", vector_bytes=b""), consistency_level=1))
+    assert points.ids == (b'"a"', b'"b"', b'"c"')
+    assert points.vectors[:2].tolist() == [[1.0, 0.5], [3.0, 4.0]]
+    assert [None if field is None else json.loads(field) for (field,) in points.fields] == ["größe", None, None]
 
 
 def test_a_named_vector_is_read_by_its_name() -> None:
     named = row(vector_bytes=b"", vectors=[single([5, 6], "a")])
-    found = parsed(written(named), schema(names=("a", "b")))
-    assert (found.vector_name, found.vectors.tolist()) == ("a", [[5.0, 6.0]])
+    points = parsed(written(named), schema(names=("a", "b")))
+    assert (points.vector_name, points.vectors.tolist()) == ("a", [[5.0, 6.0]])
     several = message_type("Vectors")(name="a", vector_bytes=packed([1, 2]), type=2)
     assert refused(written(row(vector_bytes=b"", vectors=[several])), schema(names=("a",))) is Reason.NOTHING_TO_DO
 
@@ -150,18 +150,18 @@ def test_an_object_that_json_cannot_hold_is_not_left_out(properties: dict[str, A
 
 
 def test_errors_are_at_the_places_of_the_clients_objects() -> None:
-    found = parsed(written(*[row(letter) for letter in "abcdef"]))
+    points = parsed(written(*[row(letter) for letter in "abcdef"]))
     reply = message_type("BatchObjectsReply")(took=0.5, errors=[{"index": 1, "error": "no"}, {"error": "never"}])
-    told = WRITES.receipt(WRITE, found, {0: None, 3: 2, 4: 1}, reply.SerializeToString())
-    answer = message_type("BatchObjectsReply").FromString(told.body)
+    receipt = WRITES.receipt(WRITE, points, {0: None, 3: 2, 4: 1}, reply.SerializeToString())
+    answer = message_type("BatchObjectsReply").FromString(receipt.body)
     assert answer.took == 0.5
     assert [(error.index, error.error) for error in answer.errors] == [(1, "never"), (2, "no"), (3, "no"), (4, "never")]
-    assert (told.refused, told.failed) == (frozenset({3, 4}), frozenset({1, 2}))
+    assert (receipt.refused, receipt.failed) == (frozenset({3, 4}), frozenset({1, 2}))
     with pytest.raises(MalformedReplyError):
         WRITES.receipt(
-            WRITE, found, {0: None}, message_type("BatchObjectsReply")(errors=[{"index": 5}]).SerializeToString()
+            WRITE, points, {0: None}, message_type("BatchObjectsReply")(errors=[{"index": 5}]).SerializeToString()
         )
-    assert WRITES.acknowledged(WRITE, found, "").body == b""
+    assert WRITES.acknowledged(WRITE, points, "").body == b""
 
 
 TYPED = {
@@ -173,22 +173,22 @@ TYPED = {
 def test_a_merged_object_takes_its_place_and_all_else_is_the_clients() -> None:
     """Invariant: a message that is made of an object alone says the same as the client's."""
     own = row("A", tenant="x") | {"properties": PROPERTIES}
-    found = parsed(written(own, row("B", tenant="x"), row("C", tenant="x"), consistency_level=1), schema(types=TYPED))
-    shown = WRITES.merged(WRITE, found, {1}, {0: WRITES.point(found, 0)})
+    points = parsed(written(own, row("B", tenant="x"), row("C", tenant="x"), consistency_level=1), schema(types=TYPED))
+    shown = WRITES.merged(WRITE, points, {1}, {0: WRITES.point(points, 0)})
     sent = message_type("BatchObjectsRequest").FromString(shown)
     assert ([each.uuid for each in sent.objects], sent.consistency_level) == (["a", "C"], 1)
     assert sent.objects[1] == message_type("BatchObject")(**row("C", tenant="x"))
     again = parsed(shown, schema(types=TYPED))
-    assert json.loads(WRITES.point(again, 0)) == json.loads(WRITES.point(found, 0))
-    assert list(again.vectors[0]) == list(found.vectors[0])
+    assert json.loads(WRITES.point(again, 0)) == json.loads(WRITES.point(points, 0))
+    assert list(again.vectors[0]) == list(points.vectors[0])
 
 
 def test_a_merged_object_has_its_named_vectors() -> None:
     known = schema(names=("a", "b"))
-    found = parsed(written(row(vector_bytes=b"", vectors=[single([5, 6], "a")])), known)
+    points = parsed(written(row(vector_bytes=b"", vectors=[single([5, 6], "a")])), known)
     other = {"class": "Docs", "id": "a", "properties": {}, "vectors": {"a": [0.1, 2], "b": [3, 4]}}
     sent = message_type("BatchObjectsRequest").FromString(
-        WRITES.merged(WRITE, found, (), {0: json.dumps(other).encode()})
+        WRITES.merged(WRITE, points, (), {0: json.dumps(other).encode()})
     )
     assert [(vector.name, vector.vector_bytes, vector.type) for vector in sent.objects[0].vectors] == [
         ("a", packed([0.1, 2]), 1),
@@ -209,5 +209,5 @@ def test_a_merged_object_has_its_named_vectors() -> None:
 def test_an_object_is_held_where_types_and_the_message_have_a_place_for_it(
     more: dict[str, Any], expected: bool
 ) -> None:
-    found = parsed(written(row(properties={"text": "a"})))
-    assert WRITES.holds(found, 0, json.dumps({"class": "Docs", "id": "a", **more}).encode()) is expected
+    points = parsed(written(row(properties={"text": "a"})))
+    assert WRITES.holds(points, 0, json.dumps({"class": "Docs", "id": "a", **more}).encode()) is expected

@@ -54,17 +54,17 @@ def refused(raw: bytes, known: Schema | None = None, *, notes: bool = False) -> 
     + [("POST", path, None) for path in ("/v1/objects/validate", "/v1/batch/references", "/v1/graphql")],
 )
 def test_a_write_is_told_by_method_and_path(method: str, path: str, name: str | None) -> None:
-    found = WRITES.classify(RequestHead(method=method, path=path, content_type="application/json"))
-    assert (None if found is None else found.name) == name
+    operation = WRITES.classify(RequestHead(method=method, path=path, content_type="application/json"))
+    assert (None if operation is None else operation.name) == name
 
 
 def test_objects_are_read_with_ids_vectors_and_wanted_keys() -> None:
-    found = parsed(
+    points = parsed(
         batch(row(1, properties={"text": "größe"}), row(2, properties=None), row(3, vector=None), fields=["ALL"])
     )
-    assert found.ids == tuple(json.dumps(uuid(number).lower()).encode() for number in (1, 2, 3))
-    assert found.vectors[:2].tolist() == [[1.0, 0.5]] * 2
-    assert [None if field is None else json.loads(field) for (field,) in found.fields] == ["größe", None, None]
+    assert points.ids == tuple(json.dumps(uuid(number).lower()).encode() for number in (1, 2, 3))
+    assert points.vectors[:2].tolist() == [[1.0, 0.5]] * 2
+    assert [None if field is None else json.loads(field) for (field,) in points.fields] == ["größe", None, None]
     alone = parsed(json.dumps(row(7, properties={"Text": "a"}, tenant="t")).encode(), path=ONE)
     assert (alone.fields, alone.vectors.tolist()) == (((b'"a"',),), [[1.0, 0.5]])
     assert isinstance(alone.document, Document)
@@ -146,46 +146,46 @@ def shown(number: int, result: str) -> str:
 
 
 def test_the_answer_to_a_batch_has_a_row_for_each_object_of_the_client() -> None:
-    found = parsed(batch(row(1), row(2), row(3), row(4), row(5)))
+    points = parsed(batch(row(1), row(2), row(3), row(4), row(5)))
     failed = '{"errors":{"error":[{"message":"no"}]}}'
     body = f"[{shown(1, '{}')},{shown(3, failed)}]".encode()
-    told = WRITES.receipt(WRITE, found, {1: None, 3: 0, 4: 2}, body)
-    rows = json.loads(told.body)
+    receipt = WRITES.receipt(WRITE, points, {1: None, 3: 0, 4: 2}, body)
+    rows = json.loads(receipt.body)
     assert [each["id"] for each in rows] == [uuid(number) for number in range(1, 6)]
     stored = {"status": "SUCCESS"}
     assert [each["result"] for each in rows] == [{}, stored, json.loads(failed), stored, json.loads(failed)]
-    assert (told.refused, told.failed) == (frozenset({4}), frozenset({2}))
+    assert (receipt.refused, receipt.failed) == (frozenset({4}), frozenset({2}))
     one = Operation(backend="weaviate", name="object", collection="")
     assert WRITES.receipt(one, parsed(json.dumps(row(1)).encode(), path=ONE), {}, b'{"id":"a"}').body == b'{"id":"a"}'
     for damaged in (b"[]", b"{}", b"[1,2,3]", b"["):
         with pytest.raises(MalformedReplyError):
-            WRITES.receipt(WRITE, found, {1: None, 3: 0, 4: 2}, damaged)
+            WRITES.receipt(WRITE, points, {1: None, 3: 0, 4: 2}, damaged)
 
 
 def test_a_write_of_which_nothing_is_left_is_answered_with_its_objects() -> None:
     several = json.loads(WRITES.acknowledged(WRITE, parsed(batch(row(1), row(2))), "").body)
     assert [each["result"] for each in several] == [{"status": "SUCCESS"}] * 2
     one = Operation(backend="weaviate", name="object", collection="")
-    found = parsed(json.dumps(row(1)).encode(), path=ONE)
-    assert json.loads(WRITES.acknowledged(one, found, "").body) == row(1)
+    points = parsed(json.dumps(row(1)).encode(), path=ONE)
+    assert json.loads(WRITES.acknowledged(one, points, "").body) == row(1)
 
 
 def test_which_objects_are_stored_is_asked_by_their_ids_in_their_tenant() -> None:
-    found = parsed(batch(row(1, tenant="t")))
-    questions = WRITES.ask_stored(WRITE, found, [b'"%d"' % number for number in range(40)], whole=False)
+    points = parsed(batch(row(1, tenant="t")))
+    questions = WRITES.ask_stored(WRITE, points, [b'"%d"' % number for number in range(40)], whole=False)
     asked = [one for question in questions for one in read(json.loads(question.body)["query"])]
     assert (len(questions), [one.arguments["where"]["valueText"] for one in asked]) == (2, [str(n) for n in range(40)])
     assert {(one.name, one.arguments["tenant"]) for one in asked} == {("Docs", "t")}
     answer = b'{"data":{"Get":{"a0":[{"_additional":{"id":"A"}}],"a1":[],"a2":null}}}'
-    assert dict(WRITES.stored(found, answer)) == {b'"a"': b""}
+    assert dict(WRITES.stored(points, answer)) == {b'"a"': b""}
 
 
 MERGED = b'{"class":"Docs","id":"b","vector":[9],"properties":{"text":"both"}}'
 
 
 def test_a_merged_object_takes_its_place_in_a_batch() -> None:
-    found = parsed(batch(row(1), row(2), row(3)))
-    shown = WRITES.merged(WRITE, found, {0}, {1: MERGED})
+    points = parsed(batch(row(1), row(2), row(3)))
+    shown = WRITES.merged(WRITE, points, {0}, {1: MERGED})
     assert json.loads(shown) == {"objects": [json.loads(MERGED), row(3)]}
     assert MERGED in shown
 
@@ -202,5 +202,5 @@ def test_a_merged_object_that_came_alone_is_the_whole_write() -> None:
 def test_an_object_is_held_where_what_differs_has_a_property_of_its_type(
     properties: dict[str, Any], expected: bool
 ) -> None:
-    found = parsed(batch(row(1, properties={"text": "a", "odd": [1]})))
-    assert WRITES.holds(found, 0, json.dumps(row(1, properties=properties)).encode()) is expected
+    points = parsed(batch(row(1, properties={"text": "a", "odd": [1]})))
+    assert WRITES.holds(points, 0, json.dumps(row(1, properties=properties)).encode()) is expected

@@ -35,8 +35,8 @@ def asked(*lists: list[Json] | Json, **members: object) -> Json:
 def refused(body: Json) -> Json:
     with pytest.raises(ProblemError) as caught:
         fuse(json.dumps(body).encode())
-    found: Json = json.loads(caught.value.body)
-    return found
+    content: Json = json.loads(caught.value.body)
+    return content
 
 
 def scores(answer: Json) -> list[tuple[str | int, float]]:

@@ -48,8 +48,8 @@ def asked(**members: object) -> Any:
 def refused(body: bytes | Mapping[str, object]) -> dict[str, object]:
     with pytest.raises(ProblemError) as caught:
         WORK(body if isinstance(body, bytes) else json.dumps(body).encode())
-    found: dict[str, object] = json.loads(caught.value.body)
-    return found
+    content: dict[str, object] = json.loads(caught.value.body)
+    return content
 
 
 def test_a_request_has_sixteen_fields_with_these_defaults() -> None:

@@ -26,20 +26,20 @@ def test_every_chunk_is_kept_or_removed_once_and_the_same_again(pool: Chunks, as
     """For any chunks and options: kept and removed together are all chunks, at most target_k are kept, and a second run says the
     same.
     """
-    found = optimize(pool, asked, estimated)
-    numbers = [each.number for each in found.kept] + [each.number for each in found.removed]
+    result = optimize(pool, asked, estimated)
+    numbers = [each.number for each in result.kept] + [each.number for each in result.removed]
     assert sorted(numbers) == list(range(len(pool.texts)))
-    assert len(found.kept) <= asked.target_k
-    assert optimize(pool, asked, estimated) == found
+    assert len(result.kept) <= asked.target_k
+    assert optimize(pool, asked, estimated) == result
 
 
 @given(chunks(), wishes(), st.integers(1, 40))
 def test_a_budget_is_never_exceeded_and_skips_only_what_does_not_fit(pool: Chunks, asked: Wishes, budget: int) -> None:
     """For any budget: the kept texts fit in, none is cut, and each skipped chunk would not have fitted at its place."""
     plain = optimize(pool, replace(asked, token_budget=None), estimated)
-    found = optimize(pool, replace(asked, token_budget=budget), estimated)
-    assert found.output_tokens == sum(estimated(each.text) for each in found.kept) <= budget
-    spent, remaining = 0, list(found.kept)
+    result = optimize(pool, replace(asked, token_budget=budget), estimated)
+    assert result.output_tokens == sum(estimated(each.text) for each in result.kept) <= budget
+    spent, remaining = 0, list(result.kept)
     for each in plain.kept:
         if remaining and remaining[0] == each:
             spent += estimated(remaining.pop(0).text)
@@ -51,9 +51,9 @@ def test_a_budget_is_never_exceeded_and_skips_only_what_does_not_fit(pool: Chunk
 @given(chunks(), wishes())
 def test_what_is_removed_is_covered_by_chunks_that_nothing_else_covers(pool: Chunks, asked: Wishes) -> None:
     """For any chunks: what covers a chunk is not covered itself."""
-    found = optimize(pool, asked, estimated)
-    gone = {each.number for each in found.removed if each.repeat is not None}
-    for each in found.removed:
+    result = optimize(pool, asked, estimated)
+    gone = {each.number for each in result.removed if each.repeat is not None}
+    for each in result.removed:
         assert (each.repeat is None) == (each.stage in {Stage.TARGET, Stage.BUDGET})
         assert each.repeat is None or (each.repeat.of and gone.isdisjoint(each.repeat.of))
 
@@ -64,9 +64,9 @@ def test_texts_without_a_common_word_and_vectors_that_are_apart_are_all_kept(tex
     own = [f"{text} only{number}" for number, text in enumerate(texts)]
     vectors = [list(map(float, row)) for row in np.eye(len(own))]
     asked = replace(asked, cut=0.3, query_vector=None, token_budget=None)
-    found = optimize(of(*own, vectors=vectors), asked, estimated)
-    assert {each.stage for each in found.removed} <= {Stage.TARGET, Stage.BUDGET}
-    assert found.clusters == len(own)
+    result = optimize(of(*own, vectors=vectors), asked, estimated)
+    assert {each.stage for each in result.removed} <= {Stage.TARGET, Stage.BUDGET}
+    assert result.clusters == len(own)
 
 
 # What texts decide

@@ -19,8 +19,8 @@ from vecsieve.proxy.telemetry.metrics import Metrics
 
 
 def told(registry: CollectorRegistry, query: bytes = b"") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(asyncio.run(Statistics(registry, None).answer(query, None)))
-    return found
+    content: dict[str, Any] = json.loads(asyncio.run(Statistics(registry, None).answer(query, None)))
+    return content
 
 
 def test_statistics_are_the_counters_of_the_gate() -> None:

@@ -20,8 +20,8 @@ ROUTES = routes_of(ApiSettings(), statistics=Statistics(CollectorRegistry(), Non
 
 
 def document(*, needs_token: bool = False) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(described(ROUTES, needs_token=needs_token))
-    return found
+    content: dict[str, Any] = json.loads(described(ROUTES, needs_token=needs_token))
+    return content
 
 
 def references(node: object) -> list[str]:

@@ -134,15 +134,15 @@ def test_text_that_looks_like_markup_is_shown_as_it_stands() -> None:
 
 def test_a_terminal_without_line_characters_gets_plain_ones() -> None:
     comparison = compared(side(None), side(None))
-    shown = printed(answers_table(FOUR, comparison), encoding="ascii")
-    assert shown.isascii()
-    assert "module.name0" in shown
+    output = printed(answers_table(FOUR, comparison), encoding="ascii")
+    assert output.isascii()
+    assert "module.name0" in output
 
 
 def test_the_legend_says_by_what_repeats_are_counted_and_nothing_of_signs_that_do_not_occur() -> None:
-    shown = printed(legend(compared(side(None), side(None))), width=200)
-    assert "vectors within 0.123 of a result above, or 50% of its wording in one" in shown
-    assert len(shown.splitlines()) == 1
+    output = printed(legend(compared(side(None), side(None))), width=200)
+    assert "vectors within 0.123 of a result above, or 50% of its wording in one" in output
+    assert len(output.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -167,21 +167,21 @@ def test_the_legend_explains_the_signs_that_occur(note: Note, words: str) -> Non
 @pytest.mark.parametrize(("proxied", "added"), [(5.25, "+3.2 ms"), (1.0, "-1.0 ms")])
 def test_the_added_time_is_said_with_its_sign_and_both_medians(proxied: float, added: str) -> None:
     times = Timing(rounds=25, direct_milliseconds=2.0, proxied_milliseconds=proxied)
-    shown = printed(timing_lines(times, "take care"), width=300)
-    assert added in shown
-    assert "medians of 25: 2.0 ms directly, " in shown
-    assert shown.splitlines()[-1] == "take care"
+    output = printed(timing_lines(times, "take care"), width=300)
+    assert added in output
+    assert "medians of 25: 2.0 ms directly, " in output
+    assert output.splitlines()[-1] == "take care"
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_summary_shows_counts_and_shares_of_both_sides(width: int) -> None:
-    shown = printed(summary_table(FOUR, SUMMARY), width=width)
+    output = printed(summary_table(FOUR, SUMMARY), width=width)
     for words in ("All 40 questions, 320 results", "96 (30%)", "0 (0%)", "110 (34%)", "8 (2%)", "112 (35%)", "9 (3%)"):
-        assert words in shown
+        assert words in output
 
 
 def test_the_summary_says_what_changed_why_and_by_which_rule() -> None:
-    shown = printed(summary_table(FOUR, SUMMARY), width=400)
+    output = printed(summary_table(FOUR, SUMMARY), width=400)
     for words in (
         "30 answers changed, 10 had nothing to collapse and came back unchanged; the first result stayed first in 39 of 40",
         "Left out for a result above: 85 (the same text 60, all in one result 5, near by vector 20).",
@@ -191,22 +191,22 @@ def test_the_summary_says_what_changed_why_and_by_which_rule() -> None:
         "not the rule of VecSieve",
         "within 0.20 x the typical distance",
     ):
-        assert words in shown
+        assert words in output
 
 
 @pytest.mark.parametrize(("count", "more"), [(LISTED, None), (LISTED + 1, "and 1 more"), (LISTED + 30, "and 30 more")])
 def test_of_many_doubtful_pairs_the_first_are_listed_and_the_rest_counted(count: int, more: str | None) -> None:
     many = (Doubtful(row=1, above=0, note=copy(Link.DISTANCE, "a vector near that of 1")),) * count
-    shown = printed(summary_table(FOUR, dataclasses.replace(SUMMARY, doubtful=many)), width=300)
-    listed = [line for line in shown.splitlines() if line.startswith("  module.name1 (docstring) for ")]
+    output = printed(summary_table(FOUR, dataclasses.replace(SUMMARY, doubtful=many)), width=300)
+    listed = [line for line in output.splitlines() if line.startswith("  module.name1 (docstring) for ")]
     assert len(listed) == LISTED
-    assert (" more\n" in shown) is (more is not None)
-    assert more is None or more in shown
+    assert (" more\n" in output) is (more is not None)
+    assert more is None or more in output
 
 
 def test_a_summary_of_nothing_divides_by_nothing_and_gives_no_reasons() -> None:
-    shown = printed(summary_table(FOUR, NOTHING), width=300)
-    assert "0 (0%)" in shown
-    assert "Left out" not in shown
-    assert "Not proven" not in shown
-    assert "Word for word copies: 0 → 0. Alike but different, kept on purpose: 0." in shown
+    output = printed(summary_table(FOUR, NOTHING), width=300)
+    assert "0 (0%)" in output
+    assert "Left out" not in output
+    assert "Not proven" not in output
+    assert "Word for word copies: 0 → 0. Alike but different, kept on purpose: 0." in output

@@ -287,8 +287,8 @@ MILVUS: dict[str, dict[str, Any]] = {
 
 
 def asked_of(request: BaseHTTPRequestHandler) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
-    return found
+    content: dict[str, Any] = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
+    return content
 
 
 def test_milvus_is_searched_by_a_stored_vector_of_its_first_dense_field() -> None:

@@ -55,9 +55,9 @@ class Upstream:
     async def fetch(self, body: bytes) -> bytes:
         if len(self.asked) == self.reads:
             raise RejectedReplyError(FailOpen.BUDGET)
-        asked = json.loads(body)
-        has_vectors = bool(asked.get("with_vector"))
-        self.asked.append((asked["limit"], has_vectors))
+        content = json.loads(body)
+        has_vectors = bool(content.get("with_vector"))
+        self.asked.append((content["limit"], has_vectors))
         points: list[dict[str, object]] = [
             {
                 "id": rank,
@@ -65,7 +65,7 @@ class Upstream:
                 "score": 1.0 - (self.texts.index(text) if self.ties else rank) / 1000,
                 "payload": {"page": rank} if text is None else {self.key: text},
             }
-            for rank, text in enumerate(self.texts[: asked["limit"]])
+            for rank, text in enumerate(self.texts[: content["limit"]])
         ]
         if has_vectors:
             for rank, point in enumerate(points):

@@ -100,8 +100,8 @@ def test_the_ids_of_an_answers_notes_are_bounded_and_what_is_left_out_is_counted
     ((note,),) = collapsed_notes(Selected(cast(PoolSet, pools), (chosen,), (chosen,)))
     assert note is not None
     assert len(note) <= NOTES_BYTES + 70
-    found = json.loads(note)
-    assert len(found["collapsed_ids"]) + found.get("omitted", 0) == len(sizes)
+    content = json.loads(note)
+    assert len(content["collapsed_ids"]) + content.get("omitted", 0) == len(sizes)
 
 
 async def test_over_grpc_it_is_a_member_of_the_metadata() -> None:
@@ -150,10 +150,10 @@ def test_any_ids_make_a_bounded_ascii_value_that_reads_back(ids: list[int | str]
     assert len(value) <= COLLAPSED_BYTES
     assert value.isascii()
     assert value.isprintable()
-    found = json.loads(value)
-    assert len(found["collapsed"]) == searches
-    copies = sum(len(gone) for pairs in found["collapsed"] for _, gone in pairs)
-    assert copies + found["omitted"] == searches * (n // 2)
-    for pairs in found["collapsed"]:
+    content = json.loads(value)
+    assert len(content["collapsed"]) == searches
+    copies = sum(len(gone) for pairs in content["collapsed"] for _, gone in pairs)
+    assert copies + content["omitted"] == searches * (n // 2)
+    for pairs in content["collapsed"]:
         for kept, gone in pairs:
             assert [ids.index(each) for each in gone] == [ids.index(kept) + 1]

@@ -33,11 +33,11 @@ def grouped(candidates: Candidates, policy: Policy, top_k: int | None = None) ->
 
 
 def test_equal_texts_merge_whatever_their_vectors() -> None:
-    found = grouped(with_texts(pool(angles(0, 90, 180)), LONG, OTHER, LONG), DEFAULT)
-    assert found.labels.tolist() == [0, 1, 0]
-    assert found.links.tolist() == [Link.NONE, Link.NONE, Link.EQUAL]
-    assert found.vectors is None
-    assert (found.median, np.isnan(found.cut_at(3))) == (0.0, True)
+    groups = grouped(with_texts(pool(angles(0, 90, 180)), LONG, OTHER, LONG), DEFAULT)
+    assert groups.labels.tolist() == [0, 1, 0]
+    assert groups.links.tolist() == [Link.NONE, Link.NONE, Link.EQUAL]
+    assert groups.vectors is None
+    assert (groups.median, np.isnan(groups.cut_at(3))) == (0.0, True)
 
 
 @pytest.mark.parametrize("policy", [DEFAULT, VECTORS, NEAR])
@@ -90,15 +90,15 @@ def test_without_a_threshold_only_nearly_equal_vectors_merge() -> None:
 
 
 def test_a_text_that_is_too_long_to_read_stays_whatever_its_vector() -> None:
-    found = grouped(with_texts(pool(angles(0, 0, 0)), "x " * 60_000, "x " * 60_001, "x"), NEAR)
-    assert found.labels.tolist() == [0, 1, 2]
+    groups = grouped(with_texts(pool(angles(0, 0, 0)), "x " * 60_000, "x " * 60_001, "x"), NEAR)
+    assert groups.labels.tolist() == [0, 1, 2]
 
 
 def test_whoever_is_held_by_one_that_left_for_a_vector_shares_its_cluster() -> None:
     """A candidate without text stands for one with a text, and so for the copies of that text."""
-    found = grouped(with_texts(pool(angles(0, 0, 90)), None, LONG, LONG), NEAR)
-    assert found.heads.tolist() == [0, 0, 0]
-    assert found.links.tolist() == [Link.NONE, Link.DISTANCE, Link.EQUAL]
+    groups = grouped(with_texts(pool(angles(0, 0, 90)), None, LONG, LONG), NEAR)
+    assert groups.heads.tolist() == [0, 0, 0]
+    assert groups.links.tolist() == [Link.NONE, Link.DISTANCE, Link.EQUAL]
 
 
 def test_tenants_share_neither_texts_nor_vectors() -> None:
@@ -146,15 +146,15 @@ def test_a_text_in_two_results_names_both() -> None:
     candidates = with_texts(
         pool(np.eye(3)), first * 1 + second + third, f"{second}{third}Its {LONG}", f"{first}{second}{third}Its {LONG}"
     )
-    found = grouped(candidates, DEFAULT)
-    assert found.links.tolist() == [0, 0, Link.JOINED]
-    assert {int(found.heads[2]), int(found.walked.also[2])} == {0, 1}
+    groups = grouped(candidates, DEFAULT)
+    assert groups.links.tolist() == [0, 0, Link.JOINED]
+    assert {int(groups.heads[2]), int(groups.walked.also[2])} == {0, 1}
 
 
 def test_members_by_text_are_no_distance_apart_for_a_diversifier() -> None:
-    found = grouped(with_texts(pool(angles(0, 90, 180)), LONG, OTHER, LONG), DEFAULT)
-    assert found.apart[0, 2] == found.apart[2, 0] == 0.0
-    assert found.apart[0, 1] > 0.5
+    groups = grouped(with_texts(pool(angles(0, 90, 180)), LONG, OTHER, LONG), DEFAULT)
+    assert groups.apart[0, 2] == groups.apart[2, 0] == 0.0
+    assert groups.apart[0, 1] > 0.5
 
 
 def test_a_pool_taken_apart_has_nothing_linked() -> None:
@@ -174,10 +174,10 @@ def test_the_cut_is_read_at_the_scale_that_is_given() -> None:
 
 
 def test_the_similarity_to_the_head_is_shown_beside_what_was_needed() -> None:
-    found = grouped(pool(angles(0, 20, 90)), NEAR)
-    assert found.similarities[1] == pytest.approx(np.cos(np.radians(20)), abs=1e-5)
-    assert found.cuts[1] == pytest.approx(0.9)
-    assert np.isnan(found.similarities[[0, 2]]).all()
+    groups = grouped(pool(angles(0, 20, 90)), NEAR)
+    assert groups.similarities[1] == pytest.approx(np.cos(np.radians(20)), abs=1e-5)
+    assert groups.cuts[1] == pytest.approx(0.9)
+    assert np.isnan(groups.similarities[[0, 2]]).all()
 
 
 @given(st.lists(st.integers(0, 5), max_size=12))

@@ -248,8 +248,8 @@ def test_without_texts_a_tight_cluster_is_listed_whole(offset: int) -> None:
     is_tight = (rank < 12) | ((rank >= 60) & (rank < 72))
     rows[is_tight] = random.standard_normal(384) + 0.2 * rows[is_tight]
     policy = replace(VECTORS, chance=2.5e-6)
-    found = page(pool(rows), top_k=10, offset=offset, policy=policy, exhausted=True)
-    assert found.keep.tolist() == list(range(offset, offset + 10))
+    selection = page(pool(rows), top_k=10, offset=offset, policy=policy, exhausted=True)
+    assert selection.keep.tolist() == list(range(offset, offset + 10))
 
 
 def test_a_block_is_measured_against_what_was_emitted_and_against_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,12 +369,12 @@ def test_the_same_list_gives_the_same_page(candidates: Candidates, top_k: int, o
 
 def test_texts_are_judged_until_the_page_is_full() -> None:
     texts = as_texts(f"passage {number // 2} of the book" for number in range(220))
-    found = page(
+    selection = page(
         pool(copies(220, 20), metadata=Metadata(texts=texts)), top_k=10, offset=5, policy=DEFAULT, exhausted=True
     )
-    assert found.keep.tolist() == list(range(10, 30, 2))
-    assert found.links[:29].tolist() == [Link.NONE, Link.EQUAL] * 14 + [Link.NONE]
-    assert not found.links[29:].any()
+    assert selection.keep.tolist() == list(range(10, 30, 2))
+    assert selection.links[:29].tolist() == [Link.NONE, Link.EQUAL] * 14 + [Link.NONE]
+    assert not selection.links[29:].any()
 
 
 def test_no_vector_is_read_where_all_have_texts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,11 +383,11 @@ def test_no_vector_is_read_where_all_have_texts(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(paged, "by_vectors_of", measured)
     texts = as_texts(f"passage {number} of the book" for number in range(60))
-    found = page(
+    selection = page(
         pool(copies(60, 20), metadata=Metadata(texts=texts)), top_k=10, offset=5, policy=VECTORS, exhausted=True
     )
-    assert found.keep.tolist() == list(range(5, 15))
-    assert np.isnan(found.threshold)
+    assert selection.keep.tolist() == list(range(5, 15))
+    assert np.isnan(selection.threshold)
 
 
 def test_proven_copies_stand_at_the_end_of_a_list_that_is_read_whole() -> None:

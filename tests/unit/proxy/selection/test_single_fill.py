@@ -85,22 +85,22 @@ def test_a_proven_copy_never_fills_unless_a_policy_repeats(
 
 @pytest.mark.parametrize("link", PROVEN)
 def test_a_proven_copy_comes_in_behind_everything_else(link: Link) -> None:
-    found = grouped([0, 0, 0, 3], [N, link, V, N], [np.nan, 1.0, 0.99, np.nan])
-    assert fill(found, order(0), 1, reserve=order(3), repeats=True).tolist() == [2]
-    assert fill(found, order(0), 2, reserve=order(3), repeats=True).tolist() == [2, 3]
-    assert fill(found, order(0), 3, reserve=order(3), repeats=True).tolist() == [1, 2, 3]
+    groups = grouped([0, 0, 0, 3], [N, link, V, N], [np.nan, 1.0, 0.99, np.nan])
+    assert fill(groups, order(0), 1, reserve=order(3), repeats=True).tolist() == [2]
+    assert fill(groups, order(0), 2, reserve=order(3), repeats=True).tolist() == [2, 3]
+    assert fill(groups, order(0), 3, reserve=order(3), repeats=True).tolist() == [1, 2, 3]
 
 
 def test_the_least_covered_comes_in_first() -> None:
-    found = grouped([0, 0, 0, 0], [N, D, Link.REWORDED, V], [np.nan, 0.97, 0.7, 0.9])
-    assert fill(found, order(0), 1).tolist() == [2]
-    assert fill(found, order(0), 2).tolist() == [2, 3]
-    assert fill(found, order(0), 3).tolist() == [1, 2, 3]
+    groups = grouped([0, 0, 0, 0], [N, D, Link.REWORDED, V], [np.nan, 0.97, 0.7, 0.9])
+    assert fill(groups, order(0), 1).tolist() == [2]
+    assert fill(groups, order(0), 2).tolist() == [2, 3]
+    assert fill(groups, order(0), 3).tolist() == [1, 2, 3]
 
 
 def test_what_is_linked_through_a_third_has_no_share_and_comes_in_first() -> None:
-    found = grouped([0, 0, 0], [N, V, V], [np.nan, 0.1, np.nan])
-    assert fill(found, order(0), 1).tolist() == [2]
+    groups = grouped([0, 0, 0], [N, V, V], [np.nan, 0.1, np.nan])
+    assert fill(groups, order(0), 1).tolist() == [2]
 
 
 def test_a_result_that_stands_for_itself_is_no_fill() -> None:
@@ -113,6 +113,6 @@ def test_there_is_nothing_to_fill_from_an_empty_pool() -> None:
 
 
 def test_a_full_page_is_not_filled() -> None:
-    found = grouped([0, 0], [N, V], [np.nan, 0.5])
-    assert not len(fill(found, order(0), 0))
-    assert not len(fill(found, order(0), -1))
+    groups = grouped([0, 0], [N, V], [np.nan, 0.5])
+    assert not len(fill(groups, order(0), 0))
+    assert not len(fill(groups, order(0), -1))

@@ -27,10 +27,10 @@ from vecsieve.proxy.telemetry.metrics import Metrics
 
 
 def test_a_process_that_serves_alone_shows_its_memory_and_its_collections() -> None:
-    found = exposed(exposition(process_registry()))
-    assert found.total("process_resident_memory_bytes") > 1_000_000
-    assert found.total("python_gc_collections_total") >= 0
-    assert "python_gc_collections_total" in found.text
+    samples = exposed(exposition(process_registry()))
+    assert samples.total("process_resident_memory_bytes") > 1_000_000
+    assert samples.total("python_gc_collections_total") >= 0
+    assert "python_gc_collections_total" in samples.text
 
 
 def test_the_format_is_the_one_without_surprises() -> None:

@@ -51,25 +51,25 @@ def scrape(directory: Path) -> Exposed:
 def test_what_two_workers_count_adds_up(tmp_path: Path) -> None:
     work(tmp_path, 0)
     work(tmp_path, 1)
-    found = scrape(tmp_path)
-    assert found.value("vecsieve_requests_total", REQUEST) == 10
-    assert found.value("vecsieve_in_flight", {"kind": "requests"}) == 4
-    assert found.value("vecsieve_candidates_count", {"backend": "qdrant"}) == 2
-    assert found.value("vecsieve_candidates_sum", {"backend": "qdrant"}) == 100
-    assert found.value("vecsieve_process_resident_memory_bytes", {"worker": "w0"}) == 1000
-    assert found.value("vecsieve_process_resident_memory_bytes", {"worker": "w1"}) == 1001
-    assert found.value("vecsieve_config_last_reload_successful") == 0, "one worker has refused"
-    assert found.value("vecsieve_config_last_reload_timestamp_seconds") == 1001
-    assert found.value("vecsieve_breaker_state", {"state": "open"}) == 1
-    assert found.series <= 640
-    assert "_created" not in found.text
+    samples = scrape(tmp_path)
+    assert samples.value("vecsieve_requests_total", REQUEST) == 10
+    assert samples.value("vecsieve_in_flight", {"kind": "requests"}) == 4
+    assert samples.value("vecsieve_candidates_count", {"backend": "qdrant"}) == 2
+    assert samples.value("vecsieve_candidates_sum", {"backend": "qdrant"}) == 100
+    assert samples.value("vecsieve_process_resident_memory_bytes", {"worker": "w0"}) == 1000
+    assert samples.value("vecsieve_process_resident_memory_bytes", {"worker": "w1"}) == 1001
+    assert samples.value("vecsieve_config_last_reload_successful") == 0, "one worker has refused"
+    assert samples.value("vecsieve_config_last_reload_timestamp_seconds") == 1001
+    assert samples.value("vecsieve_breaker_state", {"state": "open"}) == 1
+    assert samples.series <= 640
+    assert "_created" not in samples.text
 
 
 def test_every_series_of_one_process_is_there_with_several_too(tmp_path: Path) -> None:
     work(tmp_path, 0)
-    found = scrape(tmp_path)
-    assert found.value("vecsieve_fail_open_total", {"backend": "qdrant", "reason": "breaker"}) == 0
-    assert found.value("vecsieve_telemetry_dropped_total", {"kind": "log"}) == 0
+    samples = scrape(tmp_path)
+    assert samples.value("vecsieve_fail_open_total", {"backend": "qdrant", "reason": "breaker"}) == 0
+    assert samples.value("vecsieve_telemetry_dropped_total", {"kind": "log"}) == 0
 
 
 def test_a_restarted_worker_continues_its_counters_and_not_its_gauges(tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ def test_a_restarted_worker_continues_its_counters_and_not_its_gauges(tmp_path: 
     for restart in range(2, 4):
         forget_gauges(tmp_path, 0)
         work(tmp_path, 0)
-        found = scrape(tmp_path)
-        assert found.value("vecsieve_requests_total", REQUEST) == 5 * restart
-        assert found.value("vecsieve_in_flight", {"kind": "requests"}) == 2
+        samples = scrape(tmp_path)
+        assert samples.value("vecsieve_requests_total", REQUEST) == 5 * restart
+        assert samples.value("vecsieve_in_flight", {"kind": "requests"}) == 2
     assert sorted(file.name for file in tmp_path.iterdir()) == files
 
 
@@ -89,20 +89,20 @@ def test_forgetting_one_workers_gauges_leaves_the_others_and_what_it_counted(tmp
         work(tmp_path, place)
     forget_gauges(tmp_path, 1)
     forget_gauges(tmp_path, 7)
-    found = scrape(tmp_path)
-    assert found.value("vecsieve_requests_total", REQUEST) == 10
-    assert found.value("vecsieve_in_flight", {"kind": "requests"}) == 2
-    assert found.label_values("vecsieve_process_resident")["worker"] == {"w11"}
-    assert found.value("vecsieve_config_info", {"hash": "aaaa"}) == 1
+    samples = scrape(tmp_path)
+    assert samples.value("vecsieve_requests_total", REQUEST) == 10
+    assert samples.value("vecsieve_in_flight", {"kind": "requests"}) == 2
+    assert samples.label_values("vecsieve_process_resident")["worker"] == {"w11"}
+    assert samples.value("vecsieve_config_info", {"hash": "aaaa"}) == 1
 
 
 def test_when_every_worker_has_ended_its_counts_are_left(tmp_path: Path) -> None:
     work(tmp_path, 0)
     forget_gauges(tmp_path, 0)
-    found = scrape(tmp_path)
-    assert found.value("vecsieve_requests_total", REQUEST) == 5
-    assert found.value("vecsieve_config_last_reload_successful") == 0
-    assert found.label_values("vecsieve_config_info") == {}
+    samples = scrape(tmp_path)
+    assert samples.value("vecsieve_requests_total", REQUEST) == 5
+    assert samples.value("vecsieve_config_last_reload_successful") == 0
+    assert samples.label_values("vecsieve_config_info") == {}
 
 
 def test_what_a_killed_worker_counted_is_not_lost(tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_rules_that_the_settings_name_are_counted_by_every_worker(tmp_path: Path
         files = WorkerFiles(tmp_path, place)
         metrics = Metrics(CollectorRegistry(), backend="qdrant", rules=("tickets",), store=files)
         metrics.search_done(REPORT._replace(rule="tickets"))
-    found = exposed(exposition(shared_registry(tmp_path, backend="qdrant", rules=("tickets",))))
-    assert found.value("vecsieve_rule_searches_total", {"rule": "tickets"}) == 2
+    samples = exposed(exposition(shared_registry(tmp_path, backend="qdrant", rules=("tickets",))))
+    assert samples.value("vecsieve_rule_searches_total", {"rule": "tickets"}) == 2
 
 
 def test_settings_that_two_workers_hold_differently_are_both_shown(tmp_path: Path) -> None:

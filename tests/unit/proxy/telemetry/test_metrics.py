@@ -95,9 +95,9 @@ def test_metrics_cannot_be_exchanged_for_others(metrics: Metrics) -> None:
 def test_there_are_at_most_640_series_and_100_kib_whatever_happens(backend: str) -> None:
     registry = process_registry()
     exercise(Metrics(registry, backend=backend))
-    found = scrape(registry)
-    assert found.series <= 640
-    assert len(found.text) <= 100 * 1024
+    samples = scrape(registry)
+    assert samples.series <= 640
+    assert len(samples.text) <= 100 * 1024
 
 
 def test_a_scrape_of_everything_takes_at_most_50_ms_of_cpu(metrics: Metrics, registry: CollectorRegistry) -> None:
@@ -161,14 +161,14 @@ def test_every_label_value_comes_from_a_closed_set(metrics: Metrics, registry: C
 
 def test_every_reason_is_there_at_zero_before_anything_happened(metrics: Metrics, registry: CollectorRegistry) -> None:
     assert metrics.backend == "qdrant"
-    found = scrape(registry)
+    samples = scrape(registry)
     for reason in FailOpen:
-        assert found.value("vecsieve_fail_open_total", {"backend": "qdrant", "reason": reason}) == 0
+        assert samples.value("vecsieve_fail_open_total", {"backend": "qdrant", "reason": reason}) == 0
     for bypass in [*Bypass, *Reason]:
-        assert found.value("vecsieve_bypass_total", {"backend": "qdrant", "reason": bypass}) == 0
+        assert samples.value("vecsieve_bypass_total", {"backend": "qdrant", "reason": bypass}) == 0
     for stage in Outcome:
         labels = {"backend": "qdrant", "operation": "query", "outcome": stage}
-        assert found.value("vecsieve_requests_total", labels) == 0
+        assert samples.value("vecsieve_requests_total", labels) == 0
 
 
 @pytest.mark.parametrize("backend", BACKEND.values)
@@ -182,14 +182,14 @@ def test_only_operations_that_rank_have_an_added_latency(backend: str) -> None:
 def test_a_request_counts_by_operation_outcome_class_and_origin(metrics: Metrics, registry: CollectorRegistry) -> None:
     metrics.request_done("query", Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.02)
     metrics.request_done("other", Outcome.PASSTHROUGH, status=None, origin=Origin.PROXY, seconds=3.0)
-    found = scrape(registry)
+    samples = scrape(registry)
     request = {"backend": "qdrant", "operation": "query", "outcome": "dedup"}
-    assert found.value("vecsieve_requests_total", request) == 1
-    assert found.total("vecsieve_requests_total") == 2
+    assert samples.value("vecsieve_requests_total", request) == 1
+    assert samples.total("vecsieve_requests_total") == 2
     response = {"backend": "qdrant", "code_class": "none", "origin": "proxy"}
-    assert found.value("vecsieve_responses_total", response) == 1
+    assert samples.value("vecsieve_responses_total", response) == 1
     duration = {"backend": "qdrant", "outcome": "passthrough"}
-    assert found.value("vecsieve_request_duration_seconds_sum", duration) == 3.0
+    assert samples.value("vecsieve_request_duration_seconds_sum", duration) == 3.0
 
 
 def test_searches_are_counted_by_rule_and_a_name_that_came_by_a_reload_is_other() -> None:
@@ -199,9 +199,9 @@ def test_searches_are_counted_by_rule_and_a_name_that_came_by_a_reload_is_other(
     assert series == {"rule": {"default", "unnamed", "other", "tickets", "manuals"}}
     for rule in ("tickets", "tickets", "new", "default"):
         metrics.search_done(REPORT._replace(rule=rule))
-    found = scrape(registry)
+    samples = scrape(registry)
     counted = {
-        (name, rule): found.value(f"vecsieve_rule_{name}_total", {"rule": rule})
+        (name, rule): samples.value(f"vecsieve_rule_{name}_total", {"rule": rule})
         for name in ("searches", "candidates", "candidates_collapsed", "results_filled")
         for rule in ("tickets", "manuals", "other", "default")
     }
@@ -219,9 +219,9 @@ def test_sixteen_named_rules_are_64_series_more() -> None:
 
 def test_a_search_counts_once_with_all_its_figures(metrics: Metrics, registry: CollectorRegistry) -> None:
     metrics.search_done(REPORT._replace(figures=(FIGURES._replace(exhausted=True),)))
-    found = scrape(registry)
+    samples = scrape(registry)
     backend = {"backend": "qdrant"}
-    assert found.value("vecsieve_searches_total", {**backend, "outcome": "dedup"}) == 1
+    assert samples.value("vecsieve_searches_total", {**backend, "outcome": "dedup"}) == 1
     wanted = {
         "candidates_sum": 50,
         "clusters_sum": 31,
@@ -236,25 +236,28 @@ def test_a_search_counts_once_with_all_its_figures(metrics: Metrics, registry: C
         "refetch_total": 1,
         "overfetch_bytes_total": 70_000,
     }
-    assert {name: found.value(f"vecsieve_{name}", backend) for name in wanted} == pytest.approx(wanted)
-    left_out = {each: found.value("vecsieve_results_left_out_total", {**backend, "reason": each}) for each in LeftOutBy}
+    assert {name: samples.value(f"vecsieve_{name}", backend) for name in wanted} == pytest.approx(wanted)
+    left_out = {
+        each: samples.value("vecsieve_results_left_out_total", {**backend, "reason": each}) for each in LeftOutBy
+    }
     assert left_out == {LeftOutBy.CAP: 4, LeftOutBy.BUDGET: 7, LeftOutBy.SHOWN: 6}
     reasons = {
-        reason: found.value("vecsieve_candidates_collapsed_total", {**backend, "reason": reason}) for reason in Collapse
+        reason: samples.value("vecsieve_candidates_collapsed_total", {**backend, "reason": reason})
+        for reason in Collapse
     }
     assert reasons == dict.fromkeys(Collapse, 0) | {Collapse.CONTAINED: 5, Collapse.VECTORS: 7}
-    assert found.value("vecsieve_added_latency_seconds_sum", {"operation": "query"}) == pytest.approx(0.0014)
-    assert found.value("vecsieve_stage_duration_seconds_sum", {"stage": Stage.DECODE}) == 0.0008
-    assert found.total("vecsieve_fail_open_total") == found.total("vecsieve_bypass_total") == 0
+    assert samples.value("vecsieve_added_latency_seconds_sum", {"operation": "query"}) == pytest.approx(0.0014)
+    assert samples.value("vecsieve_stage_duration_seconds_sum", {"stage": Stage.DECODE}) == 0.0008
+    assert samples.total("vecsieve_fail_open_total") == samples.total("vecsieve_bypass_total") == 0
 
 
 def test_a_sampled_search_counts_its_results_by_whether_others_say_them_in_other_words(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
     metrics.sampled(2, 8)
-    found = scrape(registry)
+    samples = scrape(registry)
     counted = {
-        result: found.value("vecsieve_sampled_results_total", {"backend": "qdrant", "result": result})
+        result: samples.value("vecsieve_sampled_results_total", {"backend": "qdrant", "result": result})
         for result in SampledResult
     }
     assert counted == {"reworded": 2, "stays": 6}
@@ -264,11 +267,11 @@ def test_a_batch_is_one_call_with_several_searches_in_its_histograms(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
     metrics.search_done(report_of(FIGURES, FIGURES._replace(candidates=0, collapsed=0)))
-    found = scrape(registry)
+    samples = scrape(registry)
     backend = {"backend": "qdrant"}
-    assert found.total("vecsieve_searches_total") == 1
-    assert found.value("vecsieve_candidates_count", backend) == 2
-    assert found.value("vecsieve_collapsed_ratio_count", backend) == 1, "an empty pool has no ratio"
+    assert samples.total("vecsieve_searches_total") == 1
+    assert samples.value("vecsieve_candidates_count", backend) == 2
+    assert samples.value("vecsieve_collapsed_ratio_count", backend) == 1, "an empty pool has no ratio"
 
 
 @pytest.mark.parametrize("looked", VectorFetchOutcome)
@@ -276,11 +279,11 @@ def test_a_second_step_counts_what_became_of_it_and_what_it_cost(
     registry: CollectorRegistry, looked: VectorFetchOutcome
 ) -> None:
     Metrics(registry, backend="pinecone").looked_up(looked, 7)
-    found = scrape(registry)
+    samples = scrape(registry)
     backend = {"backend": "pinecone"}
-    assert found.value("vecsieve_lookups_total", {**backend, "result": looked}) == 1
-    assert found.total("vecsieve_lookups_total") == 1
-    assert found.value("vecsieve_extra_read_units_total", backend) == 7
+    assert samples.value("vecsieve_lookups_total", {**backend, "result": looked}) == 1
+    assert samples.total("vecsieve_lookups_total") == 1
+    assert samples.value("vecsieve_extra_read_units_total", backend) == 7
 
 
 def test_where_no_adapter_has_a_second_step_it_has_no_series(metrics: Metrics, registry: CollectorRegistry) -> None:
@@ -294,16 +297,16 @@ def test_a_search_fetched_without_vectors_counts_what_became_of_it(
 ) -> None:
     metrics.search_done(REPORT._replace(recall=recall))
     metrics.search_done(REPORT)
-    found = scrape(registry)
-    assert found.value("vecsieve_memory_recalls_total", {"backend": "qdrant", "result": recall}) == 1
-    assert found.total("vecsieve_memory_recalls_total") == 1
+    samples = scrape(registry)
+    assert samples.value("vecsieve_memory_recalls_total", {"backend": "qdrant", "result": recall}) == 1
+    assert samples.total("vecsieve_memory_recalls_total") == 1
 
 
 def test_a_failure_counts_its_reason_and_what_it_cost(metrics: Metrics, registry: CollectorRegistry) -> None:
     metrics.search_done(REPORT._replace(outcome=Outcome.FAIL_OPEN, fail_open=FailOpen.MALFORMED, figures=()))
-    found = scrape(registry)
-    assert found.value("vecsieve_fail_open_total", {"backend": "qdrant", "reason": "malformed"}) == 1
-    assert found.total("vecsieve_added_latency_seconds_count") == 1
+    samples = scrape(registry)
+    assert samples.value("vecsieve_fail_open_total", {"backend": "qdrant", "reason": "malformed"}) == 1
+    assert samples.total("vecsieve_added_latency_seconds_count") == 1
 
 
 def test_upstream_and_local_failures_and_bytes_count_by_kind(metrics: Metrics, registry: CollectorRegistry) -> None:
@@ -315,14 +318,14 @@ def test_upstream_and_local_failures_and_bytes_count_by_kind(metrics: Metrics, r
     metrics.request_done(
         "other", Outcome.PASSTHROUGH, status=200, origin=Origin.UPSTREAM, seconds=0.1, response_bytes=200
     )
-    found = scrape(registry)
+    samples = scrape(registry)
     backend = {"backend": "qdrant"}
-    assert found.value("vecsieve_upstream_errors_total", {**backend, "kind": "reset"}) == 1
-    assert found.value("vecsieve_local_errors_total", {**backend, "kind": "shed"}) == 1
-    assert found.value("vecsieve_retries_total", {**backend, "reason": "reset"}) == 1
-    assert found.value("vecsieve_upstream_request_duration_seconds_sum", {**backend, "attempt": "replay"}) == 0.2
-    assert found.value("vecsieve_upstream_response_bytes_total", backend) == 500
-    assert found.value("vecsieve_client_response_bytes_total", backend) == 200
+    assert samples.value("vecsieve_upstream_errors_total", {**backend, "kind": "reset"}) == 1
+    assert samples.value("vecsieve_local_errors_total", {**backend, "kind": "shed"}) == 1
+    assert samples.value("vecsieve_retries_total", {**backend, "reason": "reset"}) == 1
+    assert samples.value("vecsieve_upstream_request_duration_seconds_sum", {**backend, "attempt": "replay"}) == 0.2
+    assert samples.value("vecsieve_upstream_response_bytes_total", backend) == 500
+    assert samples.value("vecsieve_client_response_bytes_total", backend) == 200
 
 
 @pytest.mark.parametrize("state", BreakerState)
@@ -330,8 +333,8 @@ def test_the_breaker_is_in_exactly_one_state(
     metrics: Metrics, registry: CollectorRegistry, state: BreakerState
 ) -> None:
     metrics.breaker_is(state)
-    found = scrape(registry)
-    shown = {each: found.value("vecsieve_breaker_state", {"state": each}) for each in BreakerState}
+    samples = scrape(registry)
+    shown = {each: samples.value("vecsieve_breaker_state", {"state": each}) for each in BreakerState}
     assert shown == {each: float(each is state) for each in BreakerState}
 
 
@@ -343,11 +346,11 @@ def test_the_breaker_starts_closed(metrics: Metrics, registry: CollectorRegistry
 def test_only_the_settings_in_force_are_shown(metrics: Metrics, registry: CollectorRegistry) -> None:
     metrics.config_taken("aaaa", at=1000.0)
     metrics.config_taken("bbbb", at=2000.0)
-    found = scrape(registry)
-    assert found.value("vecsieve_config_info", {"hash": "bbbb"}) == 1
-    assert found.value("vecsieve_config_info", {"hash": "aaaa"}) is None
-    assert found.value("vecsieve_config_last_reload_timestamp_seconds") == 2000.0
-    assert found.value("vecsieve_config_last_reload_successful") == 1
+    samples = scrape(registry)
+    assert samples.value("vecsieve_config_info", {"hash": "bbbb"}) == 1
+    assert samples.value("vecsieve_config_info", {"hash": "aaaa"}) is None
+    assert samples.value("vecsieve_config_last_reload_timestamp_seconds") == 2000.0
+    assert samples.value("vecsieve_config_last_reload_successful") == 1
 
 
 def test_taking_the_same_settings_again_keeps_them_shown(metrics: Metrics, registry: CollectorRegistry) -> None:
@@ -361,9 +364,9 @@ def test_a_refused_reload_shows_and_keeps_the_time_of_the_last_good_one(
 ) -> None:
     metrics.config_taken("aaaa", at=1000.0)
     metrics.config_refused()
-    found = scrape(registry)
-    assert found.value("vecsieve_config_last_reload_successful") == 0
-    assert found.value("vecsieve_config_last_reload_timestamp_seconds") == 1000.0
+    samples = scrape(registry)
+    assert samples.value("vecsieve_config_last_reload_successful") == 0
+    assert samples.value("vecsieve_config_last_reload_timestamp_seconds") == 1000.0
 
 
 def test_what_runs_is_shown(metrics: Metrics, registry: CollectorRegistry) -> None:

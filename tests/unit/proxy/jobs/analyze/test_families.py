@@ -34,25 +34,25 @@ LONG = " ".join(f"The depot in the {word} sends parcels by van and closes at fou
 
 def test_the_longest_text_leads_and_holds_the_others() -> None:
     gathered = gathered_of([ONE, f"{ONE} {TWO}", TWO, ONE.upper(), THREE])
-    found = grouped(gathered)
-    assert found.heads.tolist() == [1, 1, 1, 1, 4]
+    groups = grouped(gathered)
+    assert groups.heads.tolist() == [1, 1, 1, 1, 4]
     contained, none = Evidence.CONTAINED, Evidence.NONE
-    assert found.evidence.tolist() == [contained, none, contained, contained, none]
-    assert repeats(gathered, found) == Repeats(points=3, equal=0, contained=3, edited=0, vectors=0)
+    assert groups.evidence.tolist() == [contained, none, contained, contained, none]
+    assert repeats(gathered, groups) == Repeats(points=3, equal=0, contained=3, edited=0, vectors=0)
 
 
 def test_of_equal_texts_the_first_stays() -> None:
     gathered = gathered_of([ONE, TWO, ONE, ONE])
-    found = grouped(gathered)
-    assert found.heads.tolist() == [0, 1, 0, 0]
-    assert repeats(gathered, found) == Repeats(points=2, equal=2, contained=0, edited=0, vectors=0)
+    groups = grouped(gathered)
+    assert groups.heads.tolist() == [0, 1, 0, 0]
+    assert repeats(gathered, groups) == Repeats(points=2, equal=2, contained=0, edited=0, vectors=0)
 
 
 def test_an_edited_copy_is_a_repeat_that_a_sweep_leaves() -> None:
     gathered = gathered_of([LONG, LONG.replace("van and", "van &", 1)])
-    found = grouped(gathered)
-    assert repeats(gathered, found) == Repeats(points=1, equal=0, contained=0, edited=1, vectors=0)
-    assert sorted(name_of(each) for each in found.evidence.tolist()) == ["edited", "none"]
+    groups = grouped(gathered)
+    assert repeats(gathered, groups) == Repeats(points=1, equal=0, contained=0, edited=1, vectors=0)
+    assert sorted(name_of(each) for each in groups.evidence.tolist()) == ["edited", "none"]
 
 
 def test_texts_that_differ_are_no_repeats_however_near_their_vectors() -> None:
@@ -63,9 +63,9 @@ def test_texts_that_differ_are_no_repeats_however_near_their_vectors() -> None:
 def test_nearly_equal_vectors_of_points_without_texts_are_repeats() -> None:
     vectors = np.array([[1, 0, 0, 0], [1, 1e-3, 0, 0], [1, 0.2, 0, 0], [0, 1, 0, 0]], np.float32)
     gathered = gathered_of([None] * 4, vectors)
-    found = grouped(gathered)
-    assert found.heads.tolist() == [0, 0, 2, 3]
-    assert repeats(gathered, found) == Repeats(points=1, equal=0, contained=0, edited=0, vectors=1)
+    groups = grouped(gathered)
+    assert groups.heads.tolist() == [0, 0, 2, 3]
+    assert repeats(gathered, groups) == Repeats(points=1, equal=0, contained=0, edited=0, vectors=1)
 
 
 def test_a_repeat_of_a_repeat_is_no_member() -> None:
@@ -79,10 +79,10 @@ def test_a_repeat_of_a_repeat_is_no_member() -> None:
 def test_every_member_is_held_by_its_leader_and_leaders_lead_themselves(texts: list[str | None]) -> None:
     """For any texts: leaders are their own heads, and a member's evidence is that of a pair with its leader."""
     gathered = gathered_of(texts)
-    found = grouped(gathered)
-    assert (found.heads[found.heads] == found.heads).all()
-    assert ((found.evidence == Evidence.NONE) == ~found.leaving).all()
-    counts = repeats(gathered, found)
+    groups = grouped(gathered)
+    assert (groups.heads[groups.heads] == groups.heads).all()
+    assert ((groups.evidence == Evidence.NONE) == ~groups.leaving).all()
+    counts = repeats(gathered, groups)
     assert sum(count for _, count in counts.parts) == counts.points
 
 

@@ -93,10 +93,10 @@ def test_none_and_all_are_said_of_none_and_all_only(whole: int, data: st.DataObj
 
 
 def test_the_figures_stand_in_sentences() -> None:
-    said = conclusions(report())
-    assert said[0] == "24 of 50 points (48 %) say nothing that another point does not: 24 contained in one other."
-    assert "repeats on average" in said[1]
-    assert said[-1].startswith(
+    sentences = conclusions(report())
+    assert sentences[0] == "24 of 50 points (48 %) say nothing that another point does not: 24 contained in one other."
+    assert "repeats on average" in sentences[1]
+    assert sentences[-1].startswith(
         "What to do: 24 points are copies by their texts. Do not load them again, or delete them with vecsieve sweep"
     )
     sampled = conclusions(report(limit=10))
@@ -107,16 +107,16 @@ def test_the_figures_stand_in_sentences() -> None:
 def test_edited_copies_are_not_called_sure() -> None:
     one = " ".join(f"The depot in the {place} sends parcels by van and closes on all days." for place in "abcdefgh")
     texts = [{"text": one}, {"text": one.replace("van and", "van &", 1)}, {"text": one}]
-    said = conclusions(report(points(families(1, 3), texts)))
-    assert said[0].endswith(": 1 equal, 1 edited copies.")
-    assert "The other 1 differ in something" in said[-1]
+    sentences = conclusions(report(points(families(1, 3), texts)))
+    assert sentences[0].endswith(": 1 equal, 1 edited copies.")
+    assert "The other 1 differ in something" in sentences[-1]
 
 
 def test_a_clean_collection_has_nothing_to_deduplicate() -> None:
-    said = conclusions(report(points(families(60, 1))))
-    assert said[0] == "No point is wholly said by another: there is nothing to deduplicate."
-    assert said[1] == "Of 60 searches around stored points, none has a repeat among its first 8 results."
-    assert len(said) == 2
+    sentences = conclusions(report(points(families(60, 1))))
+    assert sentences[0] == "No point is wholly said by another: there is nothing to deduplicate."
+    assert sentences[1] == "Of 60 searches around stored points, none has a repeat among its first 8 results."
+    assert len(sentences) == 2
 
 
 def test_the_source_that_stands_in_another_is_named_with_both_shares() -> None:
@@ -157,11 +157,11 @@ def test_a_good_reading_of_everything_calls_for_no_caution() -> None:
 
 
 def test_each_caution_says_what_is_missing_and_what_would_help() -> None:
-    said = cautions(report(text_field="body", source_field="origin"))
-    assert said[0].startswith("No text under body")
-    assert "--text-field" in said[0]
-    assert said[1].startswith("No source under origin")
-    assert "--source-field" in said[1]
+    sentences = cautions(report(text_field="body", source_field="origin"))
+    assert sentences[0].startswith("No text under body")
+    assert "--text-field" in sentences[0]
+    assert sentences[1].startswith("No source under origin")
+    assert "--source-field" in sentences[1]
     sampled = cautions(report(limit=10))
     assert sampled[0].startswith("A sample of 10 of 50 points")
     assert "--limit" in sampled[0]

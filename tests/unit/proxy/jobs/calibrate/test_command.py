@@ -41,9 +41,9 @@ def test_a_run_prints_the_report_and_writes_a_profile(
     out = tmp_path / "docs.json"
     assert run(replace(ARGUMENTS, out=out)) == 0
     assert decoded(out.read_bytes(), name="docs.json").collection == "docs"
-    said = capsys.readouterr()
-    assert "Proposed cut" in said.out
-    assert said.err.strip() == ""
+    output = capsys.readouterr()
+    assert "Proposed cut" in output.out
+    assert output.err.strip() == ""
     assert source.closed
 
 

@@ -26,24 +26,24 @@ def printed(findings: Findings, written: Path | None = None, width: int = 120) -
 
 
 def test_the_report_names_collection_sample_cut_and_density() -> None:
-    said = printed(calibration(copies=3))
-    assert "docs" in said
-    assert "unnamed, 48 dimensions, Cosine" in said
-    assert "120 of 120 points, all of them" in said
-    assert "Proposed cut 0.1" in said
-    assert "the proposed cut" in said
-    assert "same vector" in said
+    output = printed(calibration(copies=3))
+    assert "docs" in output
+    assert "unnamed, 48 dimensions, Cosine" in output
+    assert "120 of 120 points, all of them" in output
+    assert "Proposed cut 0.1" in output
+    assert "the proposed cut" in output
+    assert "same vector" in output
 
 
 def test_pairs_on_both_sides_of_the_cut_are_shown_with_their_texts() -> None:
     found = calibration(copies=6, noise=NEAR_CUT)
-    said = printed(found)
+    output = printed(found)
     assert len(found.pairs) == 10
-    assert said.count("merged") == 5
-    assert said.count("kept apart") == 5
+    assert output.count("merged") == 5
+    assert output.count("kept apart") == 5
     for pair in found.pairs:
-        assert f"{pair.distance:.4f}" in said
-        assert all(text is not None and text in said for text in pair.texts)
+        assert f"{pair.distance:.4f}" in output
+        assert all(text is not None and text in output for text in pair.texts)
 
 
 def test_where_no_pair_is_near_the_cut_that_is_said() -> None:
@@ -51,10 +51,10 @@ def test_where_no_pair_is_near_the_cut_that_is_said() -> None:
 
 
 def test_what_becomes_of_a_page_is_told_for_each_choice() -> None:
-    said = printed(calibration(copies=3))
-    assert "preset vectors, by each pool's own distances" in said
-    assert "preset vectors, at the typical distance" in said
-    assert "the cut fixed at 0.1" in said
+    output = printed(calibration(copies=3))
+    assert "preset vectors, by each pool's own distances" in output
+    assert "preset vectors, at the typical distance" in output
+    assert "the cut fixed at 0.1" in output
 
 
 def test_a_missing_text_is_told_with_the_option_that_helps() -> None:
@@ -64,17 +64,17 @@ def test_a_missing_text_is_told_with_the_option_that_helps() -> None:
 
 @pytest.mark.parametrize("collection", ["docs", "it's", "a: b", "#1", "x" * 60])
 def test_the_settings_to_paste_are_valid_and_fix_the_cut(collection: str) -> None:
-    said = printed(calibration(copies=3, collection=collection))
-    block = said[said.index("rules:") :]
+    output = printed(calibration(copies=3, collection=collection))
+    block = output[output.index("rules:") :]
     settings = Settings.model_validate(yaml.safe_load(block) | {"rules": tuple(yaml.safe_load(block)["rules"])})
     assert settings.rules[0].collection == collection
     assert "fixed" in str(settings.rules[0].policy)
 
 
 def test_a_written_profile_is_told_with_the_settings_that_load_it(tmp_path: Path) -> None:
-    said = printed(calibration(copies=3), tmp_path / "docs.json", width=300)
-    assert f"directory: {tmp_path}" in said
-    assert "No profile was written" not in said
+    output = printed(calibration(copies=3), tmp_path / "docs.json", width=300)
+    assert f"directory: {tmp_path}" in output
+    assert "No profile was written" not in output
 
 
 @given(st.text(max_size=200))
@@ -87,10 +87,10 @@ def test_whatever_a_payload_holds_no_control_character_is_printed(text: str) -> 
 
 def test_markup_in_texts_and_names_is_shown_as_it_is() -> None:
     payloads = [{"text": f"[red]text[/red] {row} \x1b[31m"} for row in range(240)]
-    said = printed(calibration(copies=6, noise=NEAR_CUT, payloads=payloads, collection="[bold]x"))
-    assert "[red]text[/red]" in said
-    assert "[bold]x" in said
-    assert "\x1b" not in said
+    output = printed(calibration(copies=6, noise=NEAR_CUT, payloads=payloads, collection="[bold]x"))
+    assert "[red]text[/red]" in output
+    assert "[bold]x" in output
+    assert "\x1b" not in output
 
 
 def test_the_report_fits_its_width() -> None:

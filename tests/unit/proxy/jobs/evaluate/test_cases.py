@@ -153,9 +153,9 @@ def test_the_command_fails_if_a_result_is_lost_and_names_it(tmp_path: Path) -> N
     assert f"lost: [red], gate: {RED}" in " ".join(done.stdout.split())
     done = command_line("evaluate", "--cases", str(path), "--policy", KEEPS_ALL, "--json", str(tmp_path / "found.json"))
     assert done.returncode == 0
-    found = json.loads((tmp_path / "found.json").read_bytes())
-    assert found["passed"] is True
-    assert [each["name"] for each in found["policies"]["own"]] == ["gate", ""]
+    content = json.loads((tmp_path / "found.json").read_bytes())
+    assert content["passed"] is True
+    assert [each["name"] for each in content["policies"]["own"]] == ["gate", ""]
 
 
 def test_the_command_takes_cases_alone(tmp_path: Path) -> None:

@@ -36,12 +36,12 @@ def told(arguments: Arguments) -> str:
 
 def test_the_tables_are_printed(arguments: Arguments, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 0
-    said = capsys.readouterr()
-    assert "2 sets whose repeats are copies, 4 queries, top 3" in said.out
+    output = capsys.readouterr()
+    assert "2 sets whose repeats are copies, 4 queries, top 3" in output.out
     assert (
-        said.out.count("\nfirst ") == said.out.count("\nsecond ") == 3
+        output.out.count("\nfirst ") == output.out.count("\nsecond ") == 3
     )  # its figures, and the needs met by both policies
-    assert said.err == ""  # no terminal, no progress bar
+    assert output.err == ""  # no terminal, no progress bar
 
 
 def test_without_a_policy_the_usual_ones_are_compared(arguments: Arguments, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,11 +73,11 @@ def test_two_runs_say_the_same_but_for_the_times(arguments: Arguments, tmp_path:
     read = []
     for name in ("a.json", "b.json"):
         assert run(replace(arguments, json=tmp_path / name)) == 0
-        found = json.loads((tmp_path / name).read_bytes())
-        for summary in found["results"].values():
+        content = json.loads((tmp_path / name).read_bytes())
+        for summary in content["results"].values():
             for timed in (*summary["headlines"].values(), *summary["sets"]):
                 del timed["added_ms"]
-        read.append(found)
+        read.append(content)
     assert read[0] == read[1]
 
 

@@ -54,10 +54,10 @@ def test_a_database_with_copies_is_a_go_and_one_page_says_so(tmp_path: Path) -> 
         assert client.count("planted_cosine").count == before
         client.close()
     assert done.returncode == 0, done.stderr
-    told = json.loads(figures.read_text())
-    assert told["verdict"]["decision"] == "go"
-    assert (told["verdict"]["pages"], told["searches"], told["turns"]) == (48, 24, 2)
-    assert [(each["way"], each["searches"], each["failed"]) for each in told["waited"]] == [
+    content = json.loads(figures.read_text())
+    assert content["verdict"]["decision"] == "go"
+    assert (content["verdict"]["pages"], content["searches"], content["turns"]) == (48, 24, 2)
+    assert [(each["way"], each["searches"], each["failed"]) for each in content["waited"]] == [
         ("plain", 48, 0),
         ("shadow", 48, 0),
         ("on", 48, 0),

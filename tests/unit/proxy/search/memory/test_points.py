@@ -77,9 +77,9 @@ def test_what_was_learnt_is_recalled_as_it_was_returned(which: list[int], dimens
     made = Collection(dimension=dimension, mean=mean)
     returned = taught(memory, made, which)
     back = which[::-1]
-    found = memory.recall("c", made.key(), made.asked(back)[0])
-    assert found is not None
-    assert found.rows.tobytes() == np.ascontiguousarray(returned[::-1]).tobytes()
+    recalled = memory.recall("c", made.key(), made.asked(back)[0])
+    assert recalled is not None
+    assert recalled.rows.tobytes() == np.ascontiguousarray(returned[::-1]).tobytes()
 
 
 @pytest.mark.parametrize("mean", [0.0, 10.0, 1000.0])
@@ -210,9 +210,9 @@ def test_equal_rows_have_one_identity_and_a_row_that_is_stored_anew_has_another(
     made = Collection(is_versioned=False)
 
     def identity(which: list[int]) -> bytes:
-        found = memory.recall("c", KEY, made.asked(which)[0])
-        assert found is not None
-        return found.identity
+        recalled = memory.recall("c", KEY, made.asked(which)[0])
+        assert recalled is not None
+        return recalled.identity
 
     taught(memory, made, [0, 1, 2])
     before = identity([0, 1, 2])
@@ -308,9 +308,9 @@ def test_a_pool_larger_than_the_memory_leaves_every_name_with_its_own_row(clock:
     for start in range(0, 300, 25):
         returned = taught(memory, made, list(range(start, start + 100)))
         for place, each in enumerate(range(start, start + 100)):
-            found = memory.recall("c", KEY, made.asked([each])[0])
-            if found is not None:
-                assert found.rows.tobytes() == returned[place].tobytes()
+            recalled = memory.recall("c", KEY, made.asked([each])[0])
+            if recalled is not None:
+                assert recalled.rows.tobytes() == returned[place].tobytes()
         assert memory.score_failures == 0
 
 

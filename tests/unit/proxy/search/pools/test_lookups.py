@@ -96,8 +96,8 @@ async def answered(
     assert sizes is not None
     ticks = iter(range(10_000))
     attempt = Run(call=call, policy=chosen, plan=sizes, watch=Stopwatch(lambda: float(next(ticks)), 0.0))
-    told = json.loads(await attempt.improve(searcher, upstream.fetch, look=look or upstream.look))
-    return [hit["_id"] for hit in told["result"]["hits"]], told["usage"]["read_units"], attempt
+    content = json.loads(await attempt.improve(searcher, upstream.fetch, look=look or upstream.look))
+    return [hit["_id"] for hit in content["result"]["hits"]], content["usage"]["read_units"], attempt
 
 
 BY_VECTORS: dict[str, Any] = {"texts": "none", "threshold": {"fixed": 0.1}}
@@ -129,8 +129,8 @@ async def test_a_transport_that_cannot_look_up_leaves_it_to_the_texts() -> None:
         operation(), b'{"query":{"top_k":3,"inputs":{"text":"a"}}}', needs_of(chosen, None)
     )
     attempt = Run(call=call, policy=chosen, plan=(FLOOR,), watch=Stopwatch(lambda: 0.0, 0.0))
-    told = json.loads(await attempt.improve(searcher, upstream.fetch))
-    assert [hit["_id"] for hit in told["result"]["hits"]] == FIRSTS
+    content = json.loads(await attempt.improve(searcher, upstream.fetch))
+    assert [hit["_id"] for hit in content["result"]["hits"]] == FIRSTS
     assert attempt.lookups is None
 
 
@@ -219,5 +219,5 @@ async def test_when_our_own_part_of_it_breaks_the_plain_answer_stands() -> None:
     attempt = Run(call=call, policy=chosen, plan=(FLOOR,), watch=Stopwatch(lambda: 0.0, 0.0))
     with pytest.raises(RuntimeError):
         await attempt.improve(searcher, upstream.fetch, look=broken)
-    told = json.loads(attempt.plain(searcher))
-    assert [hit["_id"] for hit in told["result"]["hits"]] == FIRSTS
+    content = json.loads(attempt.plain(searcher))
+    assert [hit["_id"] for hit in content["result"]["hits"]] == FIRSTS

@@ -231,8 +231,8 @@ class Milvus:
         if ending == SAME:
             self.sent.append("whole")
             return b"the reply"
-        asked = message_type("SearchRequest").FromString(body)
-        (field,) = [pair.value for pair in asked.search_params if pair.key == "anns_field"]
+        request = message_type("SearchRequest").FromString(body)
+        (field,) = [pair.value for pair in request.search_params if pair.key == "anns_field"]
         self.sent.append(field)
         self.under_way += 1
         self.most = max(self.most, self.under_way)

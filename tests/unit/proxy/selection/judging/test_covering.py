@@ -91,9 +91,9 @@ def overlapping(size: int, *parts: int) -> list[str]:
 
 def test_a_chunk_that_its_two_neighbours_say_together_leaves() -> None:
     first, third, second = overlapping(80, 0, 40, 20)
-    found = verdict(first, third, second)
-    assert found.link is Link.JOINED
-    assert set(found.holders) == {0, 1}
+    ruling = verdict(first, third, second)
+    assert ruling.link is Link.JOINED
+    assert set(ruling.holders) == {0, 1}
 
 
 def test_an_overlap_of_a_few_words_does_not_join() -> None:
@@ -197,8 +197,8 @@ def test_what_leaves_is_said(texts: list[list[str]], data: st.DataObject) -> Non
         " ".join(words[cut:] if data.draw(st.booleans()) else words[: len(words) - cut])
         for words, cut in zip(drawn, cuts, strict=True)
     ]
-    found = verdict(*known, tier=tier)
-    if not found.holders:
+    ruling = verdict(*known, tier=tier)
+    if not ruling.holders:
         return
     candidate = plain(known[-1], exact=tier is Tier.EXACT)
     kept = [plain(text, exact=tier is Tier.EXACT).tokens for text in known[:-1]]

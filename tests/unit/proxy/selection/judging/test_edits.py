@@ -36,10 +36,10 @@ def test_function_words_may_differ_in_a_long_text(one: str, other: str) -> None:
 
 
 def test_an_edited_copy_says_what_was_passed_over() -> None:
-    found = verdict(LONG, changed("said that its", "said its"), explain=True)
-    assert found.link is Link.EDITED
-    assert found.passed == (("", "that"),)
-    assert found.share == 1.0 or 0.9 < found.share < 1.0
+    ruling = verdict(LONG, changed("said that its", "said its"), explain=True)
+    assert ruling.link is Link.EDITED
+    assert ruling.passed == (("", "that"),)
+    assert ruling.share == 1.0 or 0.9 < ruling.share < 1.0
 
 
 @pytest.mark.parametrize(

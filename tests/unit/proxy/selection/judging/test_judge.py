@@ -17,11 +17,11 @@ DOSE = "Take one tablet in the morning of each day, of 20 mg, with a glass of wa
 
 
 def missing(*texts: str) -> tuple[str, str, int]:
-    found = verdict(*texts, explain=True)
-    assert found.holders == ()
-    assert found.link is Link.NONE
-    assert found.missing is not None
-    return found.missing.words, found.missing.instead, found.missing.text
+    ruling = verdict(*texts, explain=True)
+    assert ruling.holders == ()
+    assert ruling.link is Link.NONE
+    assert ruling.missing is not None
+    return ruling.missing.words, ruling.missing.instead, ruling.missing.text
 
 
 def test_what_differs_is_named_with_what_stands_there_instead() -> None:
@@ -60,14 +60,14 @@ def test_a_verdict_in_words_is_the_same_verdict(texts: list[str], tier: Tier) ->
 @given(st.lists(passages(smallest=1), min_size=2, max_size=8), st.sampled_from(list(Tier)))
 def test_holders_are_kept_texts_and_few(texts: list[str], tier: Tier) -> None:
     """Holders are kept texts, each once; more than one only where pieces are joined; never one that was not kept."""
-    found = verdict(*texts, tier=tier)
-    assert len(set(found.holders)) == len(found.holders) <= MOST_HOLDERS
-    assert all(0 <= holder < len(texts) - 1 for holder in found.holders)
-    assert bool(found.holders) == (found.link is not Link.NONE)
+    ruling = verdict(*texts, tier=tier)
+    assert len(set(ruling.holders)) == len(ruling.holders) <= MOST_HOLDERS
+    assert all(0 <= holder < len(texts) - 1 for holder in ruling.holders)
+    assert bool(ruling.holders) == (ruling.link is not Link.NONE)
     if tier is Tier.EXACT:
-        assert len(found.holders) <= 1
-    if found.link in {Link.EQUAL, Link.CONTAINED}:
-        assert len(found.holders) == 1
+        assert len(ruling.holders) <= 1
+    if ruling.link in {Link.EQUAL, Link.CONTAINED}:
+        assert len(ruling.holders) == 1
 
 
 @given(st.lists(passages(smallest=1), min_size=1, max_size=6), passages(smallest=1), st.sampled_from(list(Tier)))
@@ -81,8 +81,8 @@ def test_a_further_kept_text_lets_no_text_stay_that_left(texts: list[str], more:
 def test_judging_never_raises(one: str, other: str, tier: Tier) -> None:
     """Whatever two texts are, there is a verdict, and a text is said by itself if it says anything."""
     verdict(one, other, tier=tier, explain=True)
-    found = verdict(one, one, tier=tier)
-    assert found.link is Link.EQUAL
+    ruling = verdict(one, one, tier=tier)
+    assert ruling.link is Link.EQUAL
 
 
 @pytest.mark.parametrize("raw", ["", "   ", "\n\n", "...", "***"])

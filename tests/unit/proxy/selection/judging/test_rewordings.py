@@ -94,10 +94,10 @@ ASKS = (
 
 def test_a_rewording_leaves_under_the_preset_alone() -> None:
     assert select(near(*ASKS), top_k=5, policy=VECTORS).links[1] == Link.NONE
-    found = select(near(*ASKS), top_k=5, policy=replace(MEANING, rewordings=1.0))
-    assert found.links[1] == Link.REWORDED
-    assert found.representative[1] == 0
-    assert 0.0 <= found.similarities[1] <= 1.0
+    selection = select(near(*ASKS), top_k=5, policy=replace(MEANING, rewordings=1.0))
+    assert selection.links[1] == Link.REWORDED
+    assert selection.representative[1] == 0
+    assert 0.0 <= selection.similarities[1] <= 1.0
 
 
 def test_a_denial_keeps_a_sentence_whatever_the_doubt() -> None:
@@ -113,7 +113,7 @@ def test_a_rewording_fills_a_short_page() -> None:
     whole = near(*ASKS)
     texts = (whole.metadata.texts or ())[:12]
     few = replace(whole, scores=whole.scores[:12], vectors=whole.vectors[:12], metadata=Metadata(texts=texts))
-    found = select(few, top_k=12, policy=replace(MEANING, rewordings=1.0))
-    assert Link.REWORDED in found.links
-    assert set(found.fates[found.links == Link.REWORDED].tolist()) == {Fate.FILLED}
-    assert found.keep.tolist() == list(range(12))
+    selection = select(few, top_k=12, policy=replace(MEANING, rewordings=1.0))
+    assert Link.REWORDED in selection.links
+    assert set(selection.fates[selection.links == Link.REWORDED].tolist()) == {Fate.FILLED}
+    assert selection.keep.tolist() == list(range(12))

@@ -31,17 +31,17 @@ def walked(given_: Candidates, policy: Policy = DEFAULT, enough: int | None = No
 
 
 def test_each_text_is_judged_by_those_kept_before_it() -> None:
-    found = walked(candidates("One is here.", "Two is here.", "One is here", None, "Two is here!"))
-    assert found.representative.tolist() == [0, 1, 0, 3, 1]
-    assert found.links.tolist() == [0, 0, Link.EQUAL, 0, Link.EQUAL]
-    assert found.has_text.tolist() == [True, True, True, False, True]
-    assert found.judged == 5
+    walk = walked(candidates("One is here.", "Two is here.", "One is here", None, "Two is here!"))
+    assert walk.representative.tolist() == [0, 1, 0, 3, 1]
+    assert walk.links.tolist() == [0, 0, Link.EQUAL, 0, Link.EQUAL]
+    assert walk.has_text.tolist() == [True, True, True, False, True]
+    assert walk.judged == 5
 
 
 def test_the_walk_ends_when_enough_are_kept() -> None:
-    found = walked(candidates("One.", "One.", "Two.", "Three.", "One."), enough=2)
-    assert found.judged == 3
-    assert found.links.tolist() == [0, Link.EQUAL, 0, 0, 0]
+    walk = walked(candidates("One.", "One.", "Two.", "Three.", "One."), enough=2)
+    assert walk.judged == 3
+    assert walk.links.tolist() == [0, Link.EQUAL, 0, 0, 0]
 
 
 def test_a_walk_may_be_taken_up_again() -> None:
@@ -123,23 +123,23 @@ def test_a_verdict_does_not_depend_on_what_ranks_behind(
 @given(st.lists(st.none() | passages(), max_size=14), POLICIES)
 def test_holders_stay_and_rank_before(texts: list[str | None], policy: Policy) -> None:
     """Whoever holds a text stays itself and ranks before it."""
-    found = walked(candidates(*texts), policy)
-    for place in np.flatnonzero(found.links).tolist():
-        for holder in (int(found.representative[place]), int(found.also[place])):
+    walk = walked(candidates(*texts), policy)
+    for place in np.flatnonzero(walk.links).tolist():
+        for holder in (int(walk.representative[place]), int(walk.also[place])):
             assert holder < place
-            assert holder < 0 or found.links[holder] == Link.NONE
+            assert holder < 0 or walk.links[holder] == Link.NONE
 
 
 @given(st.lists(st.none() | passages(), max_size=10), POLICIES)
 def test_an_explanation_agrees_with_the_walk(texts: list[str | None], policy: Policy) -> None:
     """In words, the same candidates leave, for the same results."""
     known = candidates(*texts)
-    found = walked(known, policy)
-    said = explained(known, policy, np.flatnonzero(found.links == Link.NONE))
+    walk = walked(known, policy)
+    said = explained(known, policy, np.flatnonzero(walk.links == Link.NONE))
     assert sorted(said) == [place for place, text in enumerate(texts) if text is not None]
     for place, verdict in said.items():
-        assert verdict.link == found.links[place]
-        assert not verdict.holders or verdict.holders[0] == found.representative[place]
+        assert verdict.link == walk.links[place]
+        assert not verdict.holders or verdict.holders[0] == walk.representative[place]
 
 
 @pytest.mark.parametrize("count", [20, 60])

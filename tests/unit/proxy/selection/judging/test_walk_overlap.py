@@ -182,8 +182,8 @@ def test_a_walk_that_compares_more_texts_takes_more_steps() -> None:
 
 
 def test_the_reason_names_what_took_its_place() -> None:
-    found = explained(candidates(A, B, X, C), EXCHANGE, np.array([0, 2, 3]))
-    assert set(found[1].holders) == {0, 3}
+    reasons_by_place = explained(candidates(A, B, X, C), EXCHANGE, np.array([0, 2, 3]))
+    assert set(reasons_by_place[1].holders) == {0, 3}
     assert explained(candidates(A, B, X, C), DEFAULT, np.array([0, 2, 3]))[1].holders == ()
 
 
