@@ -47,7 +47,7 @@ def bench_client(dimensions: int, effort: Effort) -> Iterator[Section]:
                 for side, made in loops.items()
             }
             taken = interleave(sides, rounds=effort.rounds)
-            rates = {side: [each[0] for each in rounds] for side, rounds in taken.items()}
+            rates = {side: [measured[0] for measured in rounds] for side, rounds in taken.items()}
             ratio = spread(ratios(rates["through"], rates["MMR"]))
             rows.append(
                 {

@@ -32,8 +32,8 @@ def bench_optimize(effort: Effort) -> Iterator[Section]:
     for name, kind in NUMBERS.items():
         bodies = [body(seed, kind) for seed in range(POOLS)]
         sides = {
-            "ours": per_call([partial(_forgetting, partial(work, each)) for each in bodies], clock=time.process_time),
-            "read": per_call([partial(_read, each) for each in bodies], clock=time.process_time),
+            "ours": per_call([partial(_forgetting, partial(work, text)) for text in bodies], clock=time.process_time),
+            "read": per_call([partial(_read, text) for text in bodies], clock=time.process_time),
         }
         interleave(sides, rounds=1)
         times = interleave(sides, rounds=effort.kernel_rounds)

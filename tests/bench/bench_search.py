@@ -79,7 +79,7 @@ def bench_grpc(dimensions: int, effort: Effort) -> Iterator[Section]:
         on = running.enter_context(vecsieve(upstream))
         off = running.enter_context(vecsieve(upstream, mode="off"))
         relay = running.enter_context(grpc_relay(upstream.grpc_port))
-        new, widened = (searches(held, "new", widened=each, is_grpc=True) for each in (False, True))
+        new, widened = (searches(held, "new", widened=flag, is_grpc=True) for flag in (False, True))
         sides = {
             "shared port": Side(new, on.port, on.pid, on),
             "own port": Side(new, on.grpc_port, on.pid, on),

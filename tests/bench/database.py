@@ -104,7 +104,7 @@ class Ranking:
         self.moved.lookups += 1
         question = self._known[key(beginning)]
         near = dict(zip(self._rows[question], self.held.scores[question], strict=True))
-        places = [divmod(each - 1, FRESH_IDS) for each in ids]
+        places = [divmod(identifier - 1, FRESH_IDS) for identifier in ids]
         hits = [Hit(row, generation, near.get(row, self._score(row, question))) for generation, row in places]
         return sorted(hits, key=lambda hit: -hit.score)[:limit]
 

@@ -31,7 +31,7 @@ def engine() -> Iterator[str]:
     with start_embedded_process() as url:
         client = QdrantClient(url=url, timeout=30)
         for name, distance in (("planted", models.Distance.COSINE), ("euclid", models.Distance.EUCLID)):
-            create(client, name, [(each.vector, dict(each.payload)) for each in planted()], distance)
+            create(client, name, [(point.vector, dict(point.payload)) for point in planted()], distance)
         long = [
             (vector, {"text": f"text {place % 450}", "source": f"s{place % 5}"})
             for place, vector in enumerate(families(300, 3, dimension=16))

@@ -47,7 +47,7 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, s
 
 
 def point(identifier: int, axis: int, text: str, *, tilt: float = 0.0) -> dict[str, Any]:
-    vector = [1.0 if each == axis else tilt for each in range(SIZE)]
+    vector = [1.0 if place == axis else tilt for place in range(SIZE)]
     return {"id": identifier, "vector": vector, "payload": {"text": f"this is the letter {text}"}}
 
 

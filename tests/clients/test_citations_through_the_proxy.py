@@ -82,7 +82,9 @@ def test_the_sources_of_copies_are_in_the_metadata_that_the_framework_returns(
     direct = [number for number, _ in everything]
     noted = page(clients[line], name, DISTINCT)
     for number, payload in noted:
-        copies = [each for each in direct if each != number and passages()[each].family == passages()[number].family]
+        copies = [
+            answer for answer in direct if answer != number and passages()[answer].family == passages()[number].family
+        ]
         inside = metadata(name, payload)
         note = inside.pop("_vecsieve", None)
         assert inside == metadata(name, everything[direct.index(number)][1])

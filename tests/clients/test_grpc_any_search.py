@@ -67,7 +67,7 @@ def same(one: Seen, other: Seen, collection: Collection, request: Request, call:
         [[point_of(point) for point in points] for points in call.results(seen.messages[0])] for seen in (one, other)
     ]
     if any("prefetch" in item for item in request.items):
-        scores = [[[point.score for point in points] for points in each] for each in lists]
+        scores = [[[point.score for point in points] for points in hits] for hits in lists]
         return scores[0] == scores[1]
     return collection.shuffles and lists[0] == lists[1]
 

@@ -97,7 +97,9 @@ def edited_pair(proxy: str, admin: str) -> dict[str, Any]:
     for _ in range(60):
         for pair in json.loads(exchange(admin, "GET", "/api/doubtful").body)["pairs"]:
             content = json.loads(exchange(admin, "GET", f"/api/searches/{pair['search']}").body)
-            (why,) = [each["copy"]["why"] for each in content["left_out"] if each["rank"] == pair["rank"]]
+            (why,) = [
+                candidate["copy"]["why"] for candidate in content["left_out"] if candidate["rank"] == pair["rank"]
+            ]
             if "'" in why:
                 return {**pair, "why": why}
         time.sleep(1.0)

@@ -57,7 +57,7 @@ def test_searches_and_their_texts_are_there_without_a_setting(engine: str, worke
         answer = exchange(admin, "GET", f"/api/searches/{rows[-1]['number']}")
         detail = json.loads(answer.body)
         assert len(detail["kept"]) == 4
-        assert {each["reason"] for each in detail["left_out"]} >= {"equal_text"}
+        assert {candidate["reason"] for candidate in detail["left_out"]} >= {"equal_text"}
         assert b"CANARY" in answer.body
         (counted,) = json.loads(exchange(admin, "GET", "/api/collections").body)["collections"]
         assert (counted["searches"], counted["repeats"]) == (8, 16)

@@ -25,7 +25,7 @@ def copied(engine: str) -> Iterator[Qdrant]:
 
 
 def all_ids(source: Qdrant) -> list[PointId]:
-    return [each for page in source.listed() for each in page]
+    return [entry for page in source.listed() for entry in page]
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_the_shape_is_what_the_database_says(there: There) -> None:
 
 def test_every_id_is_listed_once(there: There) -> None:
     with closing(there.open()) as source:
-        ids = [each for page in source.listed() for each in page]
+        ids = [entry for page in source.listed() for entry in page]
     assert sorted(ids, key=there.ids.index) == list(there.ids)
 
 
@@ -244,9 +244,9 @@ def contents(points: Sequence[Whole]) -> list[dict[str, object]]:
 def test_points_that_were_deleted_are_stored_again_as_they_were(there: There) -> None:
     chosen = sorted((there.ids[place] for place in (3, 40, 41)), key=str)
     with closing(points_opened(there.wanted, there.environment)) as points, closing(there.open()) as source:
-        before, payloads = whole(points, chosen), [each.payload for each in source.read(there.ids)]
+        before, payloads = whole(points, chosen), [point.payload for point in source.read(there.ids)]
         assert [each.id for each in before] == chosen
-        assert [each.mark for each in before] == [mark_of(each.vector, each.payload) for each in source.read(chosen)]
+        assert [each.mark for each in before] == [mark_of(point.vector, point.payload) for point in source.read(chosen)]
         points.delete(before)
         points.delete(before)  # again, as after a kill
         assert not points.whole(chosen)
@@ -258,25 +258,25 @@ def test_points_that_were_deleted_are_stored_again_as_they_were(there: There) ->
         assert contents(after) == contents(before)
         assert [each.mark for each in after] == [each.mark for each in before] or there.wanted.backend == "chroma"
         assert after == before or there.wanted.backend in {"chroma", "opensearch", "elasticsearch"}
-        assert [each.payload for each in source.read(there.ids)] == payloads
+        assert [point.payload for point in source.read(there.ids)] == payloads
 
 
 def test_a_sweep_deletes_what_undo_stores_again(there: There, tmp_path: Path) -> None:
     journal, copies = str(tmp_path / "journal.db"), FAMILIES * (COPIES - 1)
     with closing(there.open()) as source:
-        before = [(each.id, each.payload) for each in source.read(there.ids)]
+        before = [(point.id, point.payload) for point in source.read(there.ids)]
     asked = ("--work", str(tmp_path / "work"), "--keep", "first", "--ignore", "source", "--ignore", "base")
     code, out, err = there.command("sweep", *asked, "--apply", "--journal", journal)
     assert (code, json.loads(err)["msg"], json.loads(err)["evictedCount"]) == (0, "sweep-complete", copies)
     assert f"{copies} were deleted" in " ".join(out.split())
     with closing(there.open()) as source:
         # The last of each family has a sentence more: it holds the others, whatever ``--keep`` says.
-        assert [each.id for each in source.read(there.ids)] == list(there.ids[COPIES - 1 :: COPIES])
+        assert [point.id for point in source.read(there.ids)] == list(there.ids[COPIES - 1 :: COPIES])
     code, out, err = there.command("undo", "--journal", journal, "--apply")
     assert (code, err) == (0, "")
     assert f"{copies} were stored; 0 have" in " ".join(out.split())
     with closing(there.open()) as source:
-        assert [(each.id, each.payload) for each in source.read(there.ids)] == before
+        assert [(point.id, point.payload) for point in source.read(there.ids)] == before
 
 
 def test_a_collection_that_does_not_exist_is_named_in_one_line(there: There) -> None:

@@ -53,13 +53,13 @@ def test_the_client_follows_its_index_through_both_and_finds_distinct_results(
             ids = [match.id for match in index.query(vector=[1.0, 0.0], top_k=3).matches]
             assert index.fetch(ids=["a0"]).vectors["a0"].values == [1.0, 0.0]
     assert ids[0] == "a0"
-    assert len([each for each in ids if each.startswith("a")]) == 1
+    assert len([identifier for identifier in ids if identifier.startswith("a")]) == 1
     metrics = exchange(admin, "GET", "/metrics").body.decode()
     assert re.search(r'^vecsieve_requests_total\{[^}]*operation="query"[^}]*\} [1-9]', metrics, re.MULTILINE)
 
 
 def axis(number: int) -> list[float]:
-    return [float(each == number) for each in range(8)]
+    return [float(place == number) for place in range(8)]
 
 
 def query(path: str, top_k: int = 3) -> bytes:

@@ -71,7 +71,7 @@ def test_each_port_answers_for_its_own_index_with_distinct_results(behind: tuple
             assert [match.metadata["of"] for match in found if match.metadata is not None] == [name] * 3
             ids = [match.id for match in found]
             assert ids[0] == "a0"
-            assert len([each for each in ids if each.startswith("a")]) == 1
+            assert len([identifier for identifier in ids if identifier.startswith("a")]) == 1
 
 
 def test_a_write_at_a_port_reaches_its_own_index_alone(behind: tuple[str, Behind]) -> None:

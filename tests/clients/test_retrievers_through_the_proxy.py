@@ -140,10 +140,10 @@ def test_local_mode_is_a_second_witness(number: int) -> None:
         for prefetch in prefetches
     ]
     for query, fused in (
-        (models.RrfQuery(rrf=models.Rrf(k=number + 1)), rrf([[p.id for p in each] for each in lists], k=number + 1)),
+        (models.RrfQuery(rrf=models.Rrf(k=number + 1)), rrf([[p.id for p in hits] for hits in lists], k=number + 1)),
         (
             models.FusionQuery(fusion=models.Fusion.DBSF),
-            dbsf([([p.id for p in each], [p.score for p in each]) for each in lists]),
+            dbsf([([p.id for p in hits], [p.score for p in hits]) for hits in lists]),
         ),
     ):
         own = client.query_points("clean", prefetch=prefetches, query=query, limit=EVERYTHING).points
@@ -179,7 +179,7 @@ def test_ranks_and_scores_are_those_of_lists_without_copies(world: World, number
         for point in points(world.direct("copied", {**search, "with_payload": True})):
             first.setdefault(point["payload"]["family"], point)
         lists.append(list(first.values()))
-    keys = [[point["id"] for point in each] for each in lists]
+    keys = [[point["id"] for point in hits] for hits in lists]
     fused = (
         dbsf([(ids, [point["score"] for point in each]) for ids, each in zip(keys, lists, strict=True)])
         if query == FUSIONS[2]

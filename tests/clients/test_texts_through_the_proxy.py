@@ -148,7 +148,7 @@ def test_the_admin_port_says_who_was_left_out_and_why(told: tuple[str, str, str]
     ranking = [point.id for point in found(engine, "plain", limit=100)]
     everyone = [*record["kept"], *record["left_out"]]
     assert all(ranking[each["rank"]] == each["id"] for each in everyone)
-    collapsed = [each for each in record["left_out"] if each["copy"] is not None]
+    collapsed = [candidate for candidate in record["left_out"] if candidate["copy"] is not None]
     assert collapsed
     for each in collapsed:
         copy = each["copy"]

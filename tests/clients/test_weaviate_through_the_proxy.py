@@ -125,10 +125,10 @@ def test_in_mode_on_each_result_is_as_upstream_has_it_and_shows_only_what_was_as
     honest: dict[str, Any], improved: dict[str, Any]
 ) -> None:
     stored = {
-        (each["collection"], each["id"]): each
+        (hit["collection"], hit["id"]): hit
         for name, page in honest.items()
         if name.endswith(".list of all")
-        for each in page
+        for hit in page
     }
     for name in ours(honest):
         first = honest[name][0]

@@ -132,7 +132,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def struct(identifier: int, axis: int, text: str, **payload: Any) -> models.PointStruct:
-    vector = [OWN + (each == axis) for each in range(SIZE)]
+    vector = [OWN + (place == axis) for place in range(SIZE)]
     return models.PointStruct(id=identifier, vector=vector, payload={"text": f"{text}, {CANARY}", **payload})
 
 

@@ -52,7 +52,7 @@ def world() -> Iterator[World]:
 
 
 def vector(axis: int, *, tilt: float = 0.0) -> list[float]:
-    return [1.0 if each == axis else tilt for each in range(SIZE)]
+    return [1.0 if place == axis else tilt for place in range(SIZE)]
 
 
 def struct(identifier: int | str, axis: int, text: str, *, tilt: float = 0.0, **payload: Any) -> models.PointStruct:

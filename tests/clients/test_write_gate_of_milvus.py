@@ -23,7 +23,7 @@ BACKEND = ("--backend", "milvus")
 
 
 def vector(axis: int) -> list[float]:
-    return [1.0 if each == axis else 0.0 for each in range(SIZE)]
+    return [1.0 if place == axis else 0.0 for place in range(SIZE)]
 
 
 def created(

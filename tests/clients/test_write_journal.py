@@ -40,7 +40,7 @@ def skipping(engine: str, journal: Path, *ignore: str) -> Iterator[str]:
 
 
 def vector(axis: int) -> list[float]:
-    return [1.0 if each == axis else 0.0 for each in range(SIZE)]
+    return [1.0 if place == axis else 0.0 for place in range(SIZE)]
 
 
 def struct(identifier: int, axis: int, text: str) -> models.PointStruct:

@@ -86,7 +86,7 @@ def direct(engine: Engine) -> QdrantClient:
 
 
 def vector(axis: int) -> list[float]:
-    return [0.25 + (each == axis) for each in range(SIZE)]
+    return [0.25 + (place == axis) for place in range(SIZE)]
 
 
 def struct(identifier: int, axis: int, text: str, **payload: Any) -> models.PointStruct:

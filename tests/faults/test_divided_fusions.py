@@ -112,6 +112,6 @@ async def test_a_part_of_milvus_that_fails_is_never_the_clients(second: bytes) -
         expected = comparable(await raw_exchange(upstream.port, request(HYBRID, target=path)))
         through = comparable(await raw_exchange(proxy.port, request(HYBRID, target=path, headers=DIVIDED)))
         assert through == expected
-        parts = [each for each in upstream.requests if target(each) == b"/v2/vectordb/entities/search"]
+        parts = [received for received in upstream.requests if target(received) == b"/v2/vectordb/entities/search"]
         assert len(parts) == 2
-        assert [each.content for each in upstream.requests if target(each) == path] == [HYBRID, HYBRID]
+        assert [received.content for received in upstream.requests if target(received) == path] == [HYBRID, HYBRID]

@@ -24,7 +24,7 @@ def sized(received: Received) -> bytes:
     if received.line.startswith(b"GET /large"):
         return reply(LARGE)
     if received.line.startswith(b"GET /chunked"):
-        pieces = b"".join(b"%x\r\n%s\r\n" % (len(MIDDLE) // 4, MIDDLE[each::4]) for each in range(4))
+        pieces = b"".join(b"%x\r\n%s\r\n" % (len(MIDDLE) // 4, MIDDLE[place::4]) for place in range(4))
         return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + pieces + b"0\r\n\r\n"
     return reply(MIDDLE) if received.line.startswith(b"GET /middle") else honest(received)
 
@@ -128,7 +128,7 @@ async def test_an_answer_that_fits_frees_its_connection_and_comes_whole_however_
 
 
 def sized_chunks() -> bytes:
-    return b"".join(MIDDLE[each::4] for each in range(4))
+    return b"".join(MIDDLE[place::4] for place in range(4))
 
 
 def unframed(body: bytes) -> bytes:

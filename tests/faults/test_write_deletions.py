@@ -65,7 +65,11 @@ class Database(FaultyUpstream):
     def _read(self, ids: list[int]) -> bytes:
         text = self._texts.pop(0) if self._texts else TEXT
         has = {**self.own, **({} if text is None else {9: text})}
-        result = [{"id": each, "payload": {"text": has[each]}, "vector": [1.0]} for each in ids if each in has]
+        result = [
+            {"id": identifier, "payload": {"text": has[identifier]}, "vector": [1.0]}
+            for identifier in ids
+            if identifier in has
+        ]
         return reply(json.dumps({"result": result, "status": "ok", "time": 0}).encode(), headers=[JSON])
 
     def bodies(self, method: bytes) -> list[Any]:
@@ -82,8 +86,8 @@ def states(path: Path) -> dict[int, str]:
 
 
 async def left_out(proxy: Running, *ids: int) -> None:
-    for each in ids:
-        assert b" 200 " in await raw_exchange(proxy.port, put(upsert(each)))
+    for identifier in ids:
+        assert b" 200 " in await raw_exchange(proxy.port, put(upsert(identifier)))
 
 
 async def delete(

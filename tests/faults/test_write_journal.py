@@ -58,7 +58,7 @@ class Database(FaultyUpstream):
         if received.line.startswith(b"POST"):
             payload = json.loads(upsert(1))["points"][0]["payload"]
             ids = [each for each in json.loads(received.content)["ids"] if each in (9, *self.stored)]
-            result = [{"id": each, "payload": payload} for each in ids]
+            result = [{"id": identifier, "payload": payload} for identifier in ids]
             return reply(json.dumps({"result": result, "status": "ok", "time": 0}).encode(), headers=[JSON])
         return self.answer
 

@@ -106,8 +106,8 @@ def _of_requests(direct: Sequence[Message], through: Sequence[Message]) -> set[s
 
 
 def _of_answers(direct: Sequence[Message], through: Sequence[Message]) -> set[str]:
-    if [each.status for each in direct] != [each.status for each in through]:
-        said = " ".join(each.status.decode("latin-1") for each in through)
+    if [answer.status for answer in direct] != [answer.status for answer in through]:
+        said = " ".join(answer.status.decode("latin-1") for answer in through)
         return {f"answered {said}" if said else "no answer"}
     found: set[str] = set()
     for own, other in zip(direct, through, strict=True):

@@ -275,7 +275,7 @@ class Pinecone(_Plain):
             ids = [vector["id"] for vector in page["vectors"]]
             asked = urlencode({"namespace": name, "ids": ids}, doseq=True)
             found = self.asked("GET", f"/vectors/fetch?{asked}", headers=self._HEADERS)["vectors"] if ids else {}
-            yield from ((int(each), _spelled(found[each])) for each in ids)
+            yield from ((int(identifier), _spelled(found[identifier])) for identifier in ids)
             token = {"paginationToken": page.get("pagination", {}).get("next", "")}
             if not token["paginationToken"]:
                 return
@@ -327,9 +327,9 @@ class Weaviate(_Plain):
         while True:
             asked = urlencode({"class": name.capitalize(), "limit": 100, "after": after, "include": "vector"})
             page = self.asked("GET", f"/v1/objects?{asked}")["objects"]
-            for each in page:
-                own = {name: each.get(name) for name in ("id", "properties", "vector")}
-                yield self.number_of(each["id"]), _spelled(own)
+            for hit in page:
+                own = {name: hit.get(name) for name in ("id", "properties", "vector")}
+                yield self.number_of(hit["id"]), _spelled(own)
             if not page:
                 return
             after = page[-1]["id"]

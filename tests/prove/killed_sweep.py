@@ -94,7 +94,7 @@ def main(count: int) -> None:
         kept = np.unique([labels[each] for each in left])
         print(f"{count} points, {copies} copies: {len(gone)} deleted, {len(kept) - len(np.unique(labels))} texts lost")
         print(f"found {len(gone) / copies:.4f} of the copies; each label has {len(left) / len(kept):.4f} points left")
-        minutes, peak = sum(each for each, _ in runs) / 60, max(each for _, each in runs)
+        minutes, peak = sum(measured for measured, _ in runs) / 60, max(measured for _, measured in runs)
         print(
             f"{len(runs)} runs, {KILLS} of them killed: {minutes:.1f} minutes, {peak:.0f} MB at the peak of a process"
         )

@@ -84,10 +84,10 @@ class Qdrant(Wire):
                 hits = [
                     {
                         "points": [
-                            {"id": one.id, "version": 1, "score": 1.0, "payload": {"text": one.text}} for one in each
+                            {"id": one.id, "version": 1, "score": 1.0, "payload": {"text": one.text}} for one in hits
                         ]
                     }
-                    for each in lists
+                    for hits in lists
                 ]
                 return plain({"result": hits, "status": "ok", "time": 0})
             case "POST", "":
@@ -146,7 +146,9 @@ class Pinecone(Wire):
         )
 
     def delete(self, ids: Sequence[int]) -> Request:
-        return Request("POST", "/vectors/delete", plain({"ids": [f"v{each}" for each in ids], "namespace": "n"}))
+        return Request(
+            "POST", "/vectors/delete", plain({"ids": [f"v{identifier}" for identifier in ids], "namespace": "n"})
+        )
 
     def delete_where(self, number: int) -> Request:
         return Request("POST", "/vectors/delete", plain({"filter": {"n": {"$eq": number}}, "namespace": "n"}))
@@ -163,7 +165,11 @@ class Pinecone(Wire):
             ids = [int(value[1:]) for name, value in parse_qsl(urlsplit(request.target).query) if name == "ids"]
             return plain(
                 {
-                    "vectors": {f"v{each}": json.loads(self.single(points[each])) for each in ids if each in points},
+                    "vectors": {
+                        f"v{identifier}": json.loads(self.single(points[identifier]))
+                        for identifier in ids
+                        if identifier in points
+                    },
                     "namespace": "n",
                 }
             )
@@ -211,7 +217,7 @@ class Chroma(Wire):
         return Request("POST", f"{self.path}/upsert", plain({name: [one[name] for one in each] for name in each[0]}))
 
     def delete(self, ids: Sequence[int]) -> Request:
-        return Request("POST", f"{self.path}/delete", plain({"ids": [f"v{each}" for each in ids]}))
+        return Request("POST", f"{self.path}/delete", plain({"ids": [f"v{identifier}" for identifier in ids]}))
 
     def delete_where(self, number: int) -> Request:
         return Request("POST", f"{self.path}/delete", plain({"where": {"n": {"$eq": number}}}))
@@ -233,10 +239,10 @@ class Chroma(Wire):
             case "/query":
                 lists = [near(points, vector, body["n_results"]) for vector in body["query_embeddings"]]
                 return plain({
-                    "ids": [[f"v{one.id}" for one in each] for each in lists],
-                    "distances": [[0.0 for _ in each] for each in lists],
-                    "metadatas": [[{"n": one.number} for one in each] for each in lists],
-                    "documents": [[one.text for one in each] for each in lists],
+                    "ids": [[f"v{one.id}" for one in hits] for hits in lists],
+                    "distances": [[0.0 for _ in hits] for hits in lists],
+                    "metadatas": [[{"n": one.number} for one in hits] for hits in lists],
+                    "documents": [[one.text for one in hits] for hits in lists],
                 })  # fmt: skip
             case "/get":
                 each = [json.loads(self.single(points[int(one[1:])])) for one in body["ids"] if int(one[1:]) in points]
@@ -338,8 +344,8 @@ class Milvus(Wire):
                 )
             case "entities/search":
                 lists = [near(points, vector, body["limit"]) for vector in body["data"]]
-                rows = [{"id": one.id, "distance": 1.0, "text": one.text} for each in lists for one in each]
-                return plain({"code": 0, "data": rows, "topks": [len(each) for each in lists]})
+                rows = [{"id": one.id, "distance": 1.0, "text": one.text} for hits in lists for one in hits]
+                return plain({"code": 0, "data": rows, "topks": [len(hits) for hits in lists]})
             case "entities/query":
                 return plain(
                     {

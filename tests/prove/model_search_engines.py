@@ -47,7 +47,9 @@ class OpenSearch(Wire):
     def delete(self, ids: Sequence[int]) -> Request:
         if ids[0] % 2:
             return Request("DELETE", f"/docs/_doc/{ids[0]}", b"")
-        return Request("POST", "/docs/_bulk", b"".join([b'{"delete":{"_id":"%d"}}\n' % each for each in ids]))
+        return Request(
+            "POST", "/docs/_bulk", b"".join([b'{"delete":{"_id":"%d"}}\n' % identifier for identifier in ids])
+        )
 
     def delete_where(self, number: int) -> Request:
         return Request("POST", "/docs/_delete_by_query", plain({"query": {"term": {"n": number}}}))

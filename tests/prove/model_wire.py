@@ -143,7 +143,7 @@ def changing(id_: int, **members: Any) -> Apply:
 
 
 def spread(axis: int) -> list[float]:
-    return [float(each == axis) for each in range(SIZE)]
+    return [float(place == axis) for place in range(SIZE)]
 
 
 def fields_of(member: str, value: Any) -> dict[str, Any]:

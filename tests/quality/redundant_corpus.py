@@ -87,11 +87,11 @@ def build(source: Path, folder: Path, embed: Embed) -> tuple[int, int]:
     needed = tuple(dict.fromkeys(row for question in questions for ids in question.subtopics.values() for row in ids))
     corpus = list(passages(rows, needed))
     stating: dict[str, list[str]] = {}
-    for each in corpus:
-        for fact in each.facts:
-            stating.setdefault(fact, []).append(each.id)
+    for chunk in corpus:
+        for fact in chunk.facts:
+            stating.setdefault(fact, []).append(chunk.id)
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [{"id": each.id, "text": each.text, "doc": each.id, "atoms": each.facts} for each in corpus]
+    lines = [{"id": chunk.id, "text": chunk.text, "doc": chunk.id, "atoms": chunk.facts} for chunk in corpus]
     asked = [
         {
             "text": question.text,
@@ -105,7 +105,7 @@ def build(source: Path, folder: Path, embed: Embed) -> tuple[int, int]:
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in objects), encoding="utf-8")
         np.save(folder / f"{name}.npy", _rows([str(one["text"]) for one in objects], embed))
     (folder / "meta.json").write_text(json.dumps({"repeats": "copies"}), encoding="utf-8")
-    return len(corpus), sum(bool(set(each.facts).intersection(needed)) for each in corpus)
+    return len(corpus), sum(bool(set(chunk.facts).intersection(needed)) for chunk in corpus)
 
 
 def _rows(texts: Sequence[str], embed: Embed) -> Matrix:

@@ -93,7 +93,7 @@ def pages(seen: Mapping[str, Any]) -> list[str]:
 
 def ids(page: Any) -> list[str]:
     """The identifiers of a page; none of an error."""
-    return [each["id"] for each in page] if isinstance(page, list) else []
+    return [hit["id"] for hit in page] if isinstance(page, list) else []
 
 
 def family(identifier: str) -> int:
@@ -126,9 +126,9 @@ def page_fault(own: Any, page: Any, everything: list[dict[str, Any]], alone: lis
     if not isinstance(page, list) or not isinstance(own, list):
         return "" if page == own else f"directly {own!r}, through the proxy {page!r}"
     rest = iter(everything)
-    if not all(any(each == other for other in rest) for each in page):
+    if not all(any(hit == other for other in rest) for hit in page):
         return "not a part of the server's own ranking, in its order"
-    families = [family(each["id"]) for each in page if each["id"] not in alone]
+    families = [family(hit["id"]) for hit in page if hit["id"] not in alone]
     possible = len({family(each["id"]) for each in everything})
     if len(page) < min(len(own), possible):
         return f"{len(page)} results, directly {len(own)}"

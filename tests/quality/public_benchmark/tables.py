@@ -93,7 +93,7 @@ def interval(differences: npt.NDArray[np.float64]) -> tuple[float, float, float]
 def table(title: str, rows: Sequence[Row]) -> str:
     """In Markdown."""
     lines = [f"### {title}", "", *("| " + " | ".join(cells) + " |" for cells in (HEAD, ("---",) * len(HEAD)))]
-    return "\n".join([*lines, *("| " + " | ".join(each.cells) + " |" for each in rows), ""])
+    return "\n".join([*lines, *("| " + " | ".join(entry.cells) + " |" for entry in rows), ""])
 
 
 def by_corpora(scores: Mapping[str, Scores], corpora: Sequence[str], among: frozenset[str]) -> dict[str, list[Score]]:

@@ -34,7 +34,7 @@ class MemorySource(Source):
 
     def fetched(self, ids: Sequence[PointId]) -> list[Point]:
         self.requests += 1
-        return [self._points[each] for each in ids if each in self._points]
+        return [self._points[identifier] for identifier in ids if identifier in self._points]
 
     def nearest(self, vectors: Vectors, count: int) -> list[list[Point]]:
         self.requests += 1

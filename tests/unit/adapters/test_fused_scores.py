@@ -146,7 +146,7 @@ def test_a_weighted_sum_is_rounded_after_each_step(data: st.DataObject, count: i
 def test_sums_of_64_bits_are_rounded_once() -> None:
     lists = [[1, 2, 3], [3, 1, 2], [2, 3, 1]]
     fused = dict(rrf(lists, k=61, is_double=True))
-    assert fused == {key: np.float32(sum(1 / (61 + each.index(key)) for each in lists)) for key in (1, 2, 3)}
+    assert fused == {key: np.float32(sum(1 / (61 + hits.index(key)) for hits in lists)) for key in (1, 2, 3)}
     summed = weighted([([1], [0.1])] * 3, weights=[0.1, 0.2, 0.3], metrics=["IP"] * 3, is_normed=False, is_double=True)
     assert summed == [(1, np.float32(0.1 * 0.1 + 0.1 * 0.2 + 0.1 * 0.3))]
 

@@ -47,7 +47,7 @@ def rendered(*arguments: str, chart: Path = CHART) -> list[Object]:
 
 
 def only(objects: list[Object], kind: str) -> Object:
-    (found,) = [each for each in objects if each["kind"] == kind]
+    (found,) = [manifest for manifest in objects if manifest["kind"] == kind]
     return found
 
 
@@ -126,7 +126,9 @@ def test_rules_and_dashboards_are_the_files_themselves() -> None:
     objects = rendered(*EVERYTHING)
     groups = only(objects, "PrometheusRule")["spec"]["groups"]
     assert [rule for group in groups for rule in group["rules"]] == [*rules_of(RECORDING), *rules_of(ALERTS)]
-    boards = {name: text for each in objects if each["kind"] == "ConfigMap" for name, text in each["data"].items()}
+    boards = {
+        name: text for manifest in objects if manifest["kind"] == "ConfigMap" for name, text in manifest["data"].items()
+    }
     for path in (ROOT / "deploy/grafana").glob("*.json"):
         assert json.loads(boards[path.name]) == json.loads(path.read_text(encoding="utf-8"))
     for kind in CUSTOM:
@@ -174,7 +176,7 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @needs_helm
 def test_a_sidecar_in_the_chart_of_an_application_is_that_of_the_overlay(application: Path) -> None:
     objects = rendered(chart=application)
-    assert {each["kind"] for each in objects} == {"ConfigMap", "Deployment", "PodMonitor"}
+    assert {manifest["kind"] for manifest in objects} == {"ConfigMap", "Deployment", "PodMonitor"}
     pod = only(objects, "Deployment")["spec"]["template"]
     (container,) = pod["spec"]["initContainers"]
     container = {key: each for key, each in container.items() if key != "imagePullPolicy"}
@@ -195,7 +197,7 @@ def test_what_may_be_set_reaches_the_objects() -> None:
         f"--set=image.digest=sha256:{'a' * 64},image.repository=registry/vecsieve,podLabels.team=search",
         "--set=settings.grpc=null,settings.backend=pinecone,settings.upstream.url=https://api.pinecone.io",
     )
-    assert not {"NetworkPolicy", "HorizontalPodAutoscaler"} & {each["kind"] for each in objects}
+    assert not {"NetworkPolicy", "HorizontalPodAutoscaler"} & {manifest["kind"] for manifest in objects}
     deployment = only(objects, "Deployment")["spec"]
     (container,) = deployment["template"]["spec"]["containers"]
     assert (deployment["replicas"], container["image"]) == (2, f"registry/vecsieve@sha256:{'a' * 64}")

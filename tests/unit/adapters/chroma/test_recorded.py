@@ -29,15 +29,15 @@ def read(exchanged: Exchanged, needs: Needs) -> SearchCall:
 
 
 def searches() -> list[Exchanged]:
-    return [each for each in RECORDED if each.is_query and "ids_filter" not in each.request.label]
+    return [recording for recording in RECORDED if recording.is_query and "ids_filter" not in recording.request.label]
 
 
 @NEEDS_EXCHANGES
 def test_every_recorded_query_is_recognised_and_nothing_else_is() -> None:
     assert len(RECORDED) > 50
     assert len(searches()) >= 15
-    assert all((named(each) is not None) is each.is_query for each in RECORDED)
-    assert {operation.name for each in RECORDED if (operation := named(each))} == {"query"}
+    assert all((named(recording) is not None) is recording.is_query for recording in RECORDED)
+    assert {operation.name for recording in RECORDED if (operation := named(recording))} == {"query"}
 
 
 @NEEDS_EXCHANGES
@@ -73,7 +73,9 @@ def test_a_recorded_answer_without_what_we_add_is_that_answer(exchanged: Exchang
 
 @NEEDS_EXCHANGES
 def test_a_recorded_query_among_fewer_records_than_it_wants_is_left_alone() -> None:
-    (exchanged,) = (each for each in RECORDED if each.is_query and "ids_filter" in each.request.label)
+    (exchanged,) = (
+        recording for recording in RECORDED if recording.is_query and "ids_filter" in recording.request.label
+    )
     with pytest.raises(UnsupportedError, match=Reason.NOTHING_TO_DO.value):
         read(exchanged, TEXT)
 
@@ -82,7 +84,7 @@ def test_a_recorded_query_among_fewer_records_than_it_wants_is_left_alone() -> N
 def test_a_recorded_refusal_is_no_refusal_of_a_limit() -> None:
     from vecsieve.adapters.chroma.rest import ChromaDialect
 
-    refused = [each for each in RECORDED if each.status >= 400]
+    refused = [recording for recording in RECORDED if recording.status >= 400]
     assert refused
     for each in refused:
         assert ChromaDialect().refused_limit(each.status, each.answer) is None

@@ -55,7 +55,7 @@ def test_records_are_read_with_documents_and_metadata() -> None:
     points = parsed(columns(documents=["größe", None], metadatas=[None, {"n": 1.5}], uris=None))
     assert points.ids == (b'"a"', b'"b"')
     assert points.vectors.tolist() == [[1.0, 0.5], [0.0, 2.0]]
-    assert [[None if each is None else json.loads(each) for each in row] for row in points.fields] == [
+    assert [[None if cell is None else json.loads(cell) for cell in row] for row in points.fields] == [
         ["größe", None],
         [None, 1.5],
     ]

@@ -121,7 +121,7 @@ def test_rows_are_read_with_ids_vectors_and_wanted_keys() -> None:
     points = parsed(written(ID, VEC, TEXT, META, schema_timestamp=5))
     assert points.ids == (b"1", b"-2")
     assert points.vectors.tolist() == [[1.0, 0.5], [3.0, 4.0]]
-    assert [[None if each is None else json.loads(each) for each in row] for row in points.fields] == [
+    assert [[None if cell is None else json.loads(cell) for cell in row] for row in points.fields] == [
         ["größe", "t", None],
         ["b", None, None],
     ]

@@ -131,7 +131,7 @@ def test_which_vectors_are_stored_is_asked_by_their_ids_a_hundred_at_a_time() ->
     questions = WRITES.ask_stored(write, parsed(message), ids, whole=False)
     asked = [read("FetchRequest", question.body) for question in questions]
     assert [(len(each.ids), each.namespace) for each in asked] == [(100, "n"), (30, "n")]
-    assert [one for each in asked for one in each.ids] == [json.loads(each) for each in ids]
+    assert [one for each in asked for one in each.ids] == [json.loads(identifier) for identifier in ids]
     answer = message_type("FetchResponse")(vectors={"ü7": {"id": "ü7", "values": [1]}}, namespace="n")
     stored = WRITES.stored(NOTHING, answer.SerializeToString())
     assert stored == {'"ü7"'.encode(): '{"id":"ü7","values":[1.0]}'.encode()}

@@ -53,7 +53,7 @@ def dense(**vectors: list[float]) -> dict[str, Any]:
 
 
 def vectors_of(ids: tuple[str, ...], *bodies: bytes) -> Matrix:
-    return joined(pool(*ids), [parse_lookup(lookup(*ids), each) for each in bodies]).vectors
+    return joined(pool(*ids), [parse_lookup(lookup(*ids), text) for text in bodies]).vectors
 
 
 def call(path: str = "/records/namespaces/ns/search", needs: Needs = WIDE, **members: Any) -> SearchCall:

@@ -134,7 +134,7 @@ def test_which_vectors_are_stored_is_asked_by_their_ids_in_urls_of_a_bounded_len
         ("GET", "/vectors/fetch")
     }
     asked = [parse_qs(target.query) for target in targets]
-    assert [one for each in asked for one in each["ids"]] == [json.loads(each) for each in ids]
+    assert [one for each in asked for one in each["ids"]] == [json.loads(identifier) for identifier in ids]
     assert all(each["namespace"] == ["n&m"] and len(each["ids"]) <= 100 for each in asked)
     assert all(len(target.query) < 5000 for target in targets)
 

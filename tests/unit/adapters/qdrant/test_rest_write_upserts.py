@@ -174,7 +174,7 @@ def test_neighbours_below_the_least_score_are_not_asked_for() -> None:
 
 
 def reply(*lists: list[dict[str, object]]) -> bytes:
-    return json.dumps({"result": [{"points": each} for each in lists], "status": "ok", "time": 0}).encode()
+    return json.dumps({"result": [{"points": hits} for hits in lists], "status": "ok", "time": 0}).encode()
 
 
 def test_neighbours_are_read_with_ids_scores_vectors_and_fields() -> None:

@@ -151,9 +151,9 @@ def test_the_answer_to_a_batch_has_a_row_for_each_object_of_the_client() -> None
     body = f"[{shown(1, '{}')},{shown(3, failed)}]".encode()
     receipt = WRITES.receipt(WRITE, points, {1: None, 3: 0, 4: 2}, body)
     rows = json.loads(receipt.body)
-    assert [each["id"] for each in rows] == [uuid(number) for number in range(1, 6)]
+    assert [entry["id"] for entry in rows] == [uuid(number) for number in range(1, 6)]
     stored = {"status": "SUCCESS"}
-    assert [each["result"] for each in rows] == [{}, stored, json.loads(failed), stored, json.loads(failed)]
+    assert [entry["result"] for entry in rows] == [{}, stored, json.loads(failed), stored, json.loads(failed)]
     assert (receipt.refused, receipt.failed) == (frozenset({4}), frozenset({2}))
     one = Operation(backend="weaviate", name="object", collection="")
     assert WRITES.receipt(one, parsed(json.dumps(row(1)).encode(), path=ONE), {}, b'{"id":"a"}').body == b'{"id":"a"}'

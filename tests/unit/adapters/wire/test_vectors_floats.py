@@ -43,7 +43,7 @@ def test_no_vector_at_all_is_a_matrix_without_columns(rows: list[bytes | None]) 
 def test_every_row_is_its_own_numbers_or_nan(rows: list[bytes | None]) -> None:
     """A row is finite exactly where its numbers are, and as many as the first one's; then it is those numbers."""
     found = matrix(rows)
-    width = next((len(each) // 4 for each in rows if each), 0)
+    width = next((len(entry) // 4 for entry in rows if entry), 0)
     assert found.shape == (len(rows), width)
     for values, each in zip(found, rows, strict=True):
         own = np.zeros(0, np.float32) if each is None else row(each)

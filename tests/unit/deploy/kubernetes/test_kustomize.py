@@ -32,7 +32,7 @@ def in_any_order(objects: list[Object]) -> list[str]:
             return sorted((settled(each) for each in value), key=lambda each: json.dumps(each, sort_keys=True))
         return value
 
-    return sorted(json.dumps(settled(each), sort_keys=True) for each in objects)
+    return sorted(json.dumps(settled(stored), sort_keys=True) for stored in objects)
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed: nothing to compare with")

@@ -36,12 +36,12 @@ def faults(objects: list[Object], version: str) -> list[str]:
     import kubernetes_validate
 
     found: list[str] = []
-    for each in objects:
-        if each["kind"] not in CUSTOM:
+    for stored in objects:
+        if stored["kind"] not in CUSTOM:
             try:
-                kubernetes_validate.validate(each, version, strict=True)
+                kubernetes_validate.validate(stored, version, strict=True)
             except kubernetes_validate.ValidationError as error:
-                found.append(f"{each['kind']}: {error.message}")
+                found.append(f"{stored['kind']}: {error.message}")
     return found
 
 
@@ -55,7 +55,7 @@ def test_the_dashboards_config_maps_are_valid_and_hold_whole_dashboards() -> Non
     objects = build(KUBERNETES / "monitoring")
     for version in versions(29):
         assert faults(objects, version) == []
-    boards = [each for each in objects if each["kind"] == "ConfigMap"]
+    boards = [manifest for manifest in objects if manifest["kind"] == "ConfigMap"]
     held = {name: text for board in boards for name, text in board["data"].items()}
     assert set(held) == {file.name for file in (ROOT / "deploy/grafana").glob("*.json")}
     assert all(json.loads(text)["uid"] == name.removesuffix(".json") for name, text in held.items())

@@ -102,7 +102,7 @@ async def test_a_search_says_of_every_candidate_what_became_of_it() -> None:
         asked.recent.add(seen())
         found = await asked.get(f"/api/searches/{FIRST}")
         assert (found["number"], found["collection"], found["rule_number"]) == (FIRST, "docs", 1)
-        assert [(each["id"], each["rank"], each["score"]) for each in found["kept"]] == [
+        assert [(result["id"], result["rank"], result["score"]) for result in found["kept"]] == [
             (0, 0, 1.0),
             (2, 2, 0.5),
             (4, 4, 0.0),
@@ -119,7 +119,7 @@ async def test_an_identifier_that_a_browser_would_round_is_text_until_it_left_th
     async with asking() as asked:
         asked.recent.add(seen(CHOSEN, b"18446744073709551615", b'"b"', b"9007199254740992", b"4", b"5"))
         found = await asked.get(f"/api/searches/{FIRST}")
-        assert [each["id"] for each in found["kept"]] == ["18446744073709551615", 9007199254740992, 5]
+        assert [result["id"] for result in found["kept"]] == ["18446744073709551615", 9007199254740992, 5]
         assert found["left_out"][0]["copy"]["of"] == "18446744073709551615"
         explained = await asked.get("/explain")
         assert explained["records"][0]["kept"][0]["id"] == 18446744073709551615, "the database's own"
@@ -407,7 +407,7 @@ async def test_texts_are_shown_where_they_were_kept() -> None:
     async with asking() as asked:
         asked.recent.add(replace(seen(), texts=("a", HOSTILE, None, "d", "e")))
         found = await asked.get(f"/api/searches/{FIRST}")
-        assert [each["text"] for each in found["kept"]] == ["a", None, "e"]
+        assert [result["text"] for result in found["kept"]] == ["a", None, "e"]
         assert found["left_out"][0]["text"] == HOSTILE
         (pair,) = (await asked.get("/api/doubtful"))["pairs"]
         assert (pair["a"]["text"], pair["b"]["text"]) == ("a", HOSTILE)

@@ -112,8 +112,8 @@ def test_words_of_the_texts_replace_the_kind_of_a_reason_and_say_why_a_result_st
         7: "an edited copy of 1: 'that' left out",
     }
     record = explained(CHOSEN, *IDS, why=why)
-    assert [each.stays for each in record.kept] == [None, "stays: adds 'x' to 1", None]
-    assert [each.copy.why for each in record.left_out if each.copy is not None][-1] == why[7]
+    assert [result.stays for result in record.kept] == [None, "stays: adds 'x' to 1", None]
+    assert [candidate.copy.why for candidate in record.left_out if candidate.copy is not None][-1] == why[7]
     assert "is no result" not in str(record)
 
 
@@ -167,11 +167,15 @@ def test_the_record_of_any_selection_accounts_for_every_candidate(
     policy = replace(CLASSICAL, caps=Caps(per_cluster=per_cluster, per_document=None, per_source=None))
     chosen = select(pool(vectors), top_k=top_k, policy=policy)
     record = explained(chosen, *(b"%d" % row for row in range(len(vectors))))
-    assert [each.id for each in record.kept] == chosen.keep.tolist()
-    assert sorted([each.rank for each in record.kept] + [each.rank for each in record.left_out]) == list(
+    assert [result.id for result in record.kept] == chosen.keep.tolist()
+    assert sorted([result.rank for result in record.kept] + [candidate.rank for candidate in record.left_out]) == list(
         range(len(vectors))
     )
-    listed = {(each.id, copy) for each in record.kept for copy in each.collapsed_ids}
-    kept = {each.id for each in record.kept}
-    assert listed == {(each.copy.of, each.id) for each in record.left_out if each.copy and each.copy.of in kept}
+    listed = {(result.id, copy) for result in record.kept for copy in result.collapsed_ids}
+    kept = {result.id for result in record.kept}
+    assert listed == {
+        (candidate.copy.of, candidate.id)
+        for candidate in record.left_out
+        if candidate.copy and candidate.copy.of in kept
+    }
     assert json.loads(orjson.dumps(record))["candidates"] == len(vectors)

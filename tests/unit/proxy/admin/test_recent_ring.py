@@ -17,7 +17,7 @@ def search(size: int = 1) -> Seen:
 
 
 def shown(recent: Recent) -> list[object]:
-    return [each.seen.summary()["candidates"] for each in recent.newest()]
+    return [record.seen.summary()["candidates"] for record in recent.newest()]
 
 
 def test_the_newest_comes_first_with_its_number_and_time() -> None:
@@ -25,7 +25,7 @@ def test_the_newest_comes_first_with_its_number_and_time() -> None:
     recent = Recent(5, now=lambda: next(times), place=3)
     recent.add(search())
     recent.add(search())
-    found = [(each.number, each.at) for each in recent.newest()]
+    found = [(record.number, record.at) for record in recent.newest()]
     assert found == [(1001234 * PLACES + 3, 1001.234), (1000000 * PLACES + 3, 1000.0)]
 
 
@@ -84,7 +84,7 @@ def test_it_holds_the_newest_that_fit(keep: int, most_bytes: int, sizes: list[in
         recent.add(search(size))
     found = shown(recent)
     assert len(found) <= keep
-    assert sum(each.seen.size_bytes for each in recent.newest()) <= most_bytes
+    assert sum(record.seen.size_bytes for record in recent.newest()) <= most_bytes
     assert found == sizes[::-1][: len(found)]
 
 

@@ -26,7 +26,7 @@ def result(identity: str | float, text: str, **members: object) -> Json:
 
 
 def asked(*lists: list[Json] | Json, **members: object) -> Json:
-    whole = [each if isinstance(each, dict) else {"results": each} for each in lists]
+    whole = [hits if isinstance(hits, dict) else {"results": hits} for hits in lists]
     answer: Json = json.loads(fuse(json.dumps({"lists": whole, **members}).encode()))
     answer["stats"].pop("latency_ms")
     return answer
@@ -101,7 +101,7 @@ def test_who_is_compared_with_whom(
 ) -> None:
     answer = asked(*lists, k=2, **options)
     assert scores(answer) == wanted
-    assert [each["stage"] for each in answer["removed"]] == stages
+    assert [removal["stage"] for removal in answer["removed"]] == stages
     assert answer["stats"]["removed_after"] == (len(stages) if len(lists) > 1 else 0)
 
 
@@ -133,7 +133,7 @@ def test_embeddings_of_different_models_are_not_compared() -> None:
         for number, (text, model) in enumerate([("", "small"), ("", "large")])
     ]
     assert len(asked(*lists)["results"]) == 2
-    assert len(asked(*({**each, "model": "small"} for each in lists))["results"]) == 1
+    assert len(asked(*({**hits, "model": "small"} for hits in lists))["results"]) == 1
 
 
 def test_several_wordings_of_one_question_count_a_passage_once() -> None:
@@ -149,7 +149,7 @@ def test_several_wordings_of_one_question_count_a_passage_once() -> None:
 def test_what_is_beyond_the_target_is_told() -> None:
     answer = asked([result(1, RETURNS), result(2, REFUNDS), result(3, SHIPPING)], target_k=1)
     assert [each["id"] for each in answer["results"]] == [1]
-    assert [(each["place"]["id"], each["stage"], each["covered_by"]) for each in answer["removed"]] == [
+    assert [(removal["place"]["id"], removal["stage"], removal["covered_by"]) for removal in answer["removed"]] == [
         (2, "target_k", []),
         (3, "target_k", []),
     ]
@@ -169,7 +169,7 @@ def test_every_result_is_in_the_answer_once(drawn: Any, method: str, seed: int) 
     target = random.Random(seed).randint(1, 40)
     answer = asked(*lists, method=method, target_k=target)
     told = [place for each in answer["results"] for place in each["found_in"]]
-    shown = [each["place"] for each in answer["removed"]]
+    shown = [removal["place"] for removal in answer["removed"]]
     places = sorted((place["list"], place["rank"]) for place in told + shown)
     assert places == sorted((number, rank + 1) for number, each in enumerate(lists) for rank in range(len(each)))
     assert answer == asked(*lists, method=method, target_k=target)

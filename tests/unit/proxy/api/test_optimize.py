@@ -27,7 +27,7 @@ def test_every_chunk_is_kept_or_removed_once_and_the_same_again(pool: Chunks, as
     same.
     """
     result = optimize(pool, asked, estimated)
-    numbers = [each.number for each in result.kept] + [each.number for each in result.removed]
+    numbers = [result.number for result in result.kept] + [removal.number for removal in result.removed]
     assert sorted(numbers) == list(range(len(pool.texts)))
     assert len(result.kept) <= asked.target_k
     assert optimize(pool, asked, estimated) == result
@@ -38,7 +38,7 @@ def test_a_budget_is_never_exceeded_and_skips_only_what_does_not_fit(pool: Chunk
     """For any budget: the kept texts fit in, none is cut, and each skipped chunk would not have fitted at its place."""
     plain = optimize(pool, replace(asked, token_budget=None), estimated)
     result = optimize(pool, replace(asked, token_budget=budget), estimated)
-    assert result.output_tokens == sum(estimated(each.text) for each in result.kept) <= budget
+    assert result.output_tokens == sum(estimated(result.text) for result in result.kept) <= budget
     spent, remaining = 0, list(result.kept)
     for each in plain.kept:
         if remaining and remaining[0] == each:
@@ -52,10 +52,10 @@ def test_a_budget_is_never_exceeded_and_skips_only_what_does_not_fit(pool: Chunk
 def test_what_is_removed_is_covered_by_chunks_that_nothing_else_covers(pool: Chunks, asked: Wishes) -> None:
     """For any chunks: what covers a chunk is not covered itself."""
     result = optimize(pool, asked, estimated)
-    gone = {each.number for each in result.removed if each.repeat is not None}
-    for each in result.removed:
-        assert (each.repeat is None) == (each.stage in {Stage.TARGET, Stage.BUDGET})
-        assert each.repeat is None or (each.repeat.of and gone.isdisjoint(each.repeat.of))
+    gone = {removal.number for removal in result.removed if removal.repeat is not None}
+    for removal in result.removed:
+        assert (removal.repeat is None) == (removal.stage in {Stage.TARGET, Stage.BUDGET})
+        assert removal.repeat is None or (removal.repeat.of and gone.isdisjoint(removal.repeat.of))
 
 
 @given(st.lists(TEXTS.filter(str.strip), unique=True, max_size=8), wishes())
@@ -65,7 +65,7 @@ def test_texts_without_a_common_word_and_vectors_that_are_apart_are_all_kept(tex
     vectors = [list(map(float, row)) for row in np.eye(len(own))]
     asked = replace(asked, cut=0.3, query_vector=None, token_budget=None)
     result = optimize(of(*own, vectors=vectors), asked, estimated)
-    assert {each.stage for each in result.removed} <= {Stage.TARGET, Stage.BUDGET}
+    assert {removal.stage for removal in result.removed} <= {Stage.TARGET, Stage.BUDGET}
     assert result.clusters == len(own)
 
 
@@ -75,7 +75,7 @@ def test_texts_without_a_common_word_and_vectors_that_are_apart_are_all_kept(tex
 @pytest.mark.parametrize("other", ["refund within 30 days.", "Refund  within\n30 days.", "“Refund within 30 days”"])
 def test_case_layout_and_formatting_make_no_other_text(other: str) -> None:
     found = outcome(of("Refund within 30 days", other))
-    assert [(each.number, each.stage, each.repeat and each.repeat.of) for each in found.removed] == [
+    assert [(removal.number, removal.stage, removal.repeat and removal.repeat.of) for removal in found.removed] == [
         (1, Stage.EQUAL_TEXT, (0,))
     ]
 
@@ -117,14 +117,16 @@ def test_a_sentence_that_a_better_chunk_has_leaves_and_one_that_it_lacks_stays()
     sentences = "Orders may be returned within thirty days of delivery. Refunds are paid to the card that was charged."
     first = sentences.partition(" Refunds")[0]
     found = outcome(of(sentences, first))
-    assert [(each.stage, each.repeat and each.repeat.of) for each in found.removed] == [(Stage.CONTAINED, (0,))]
+    assert [(removal.stage, removal.repeat and removal.repeat.of) for removal in found.removed] == [
+        (Stage.CONTAINED, (0,))
+    ]
     assert kept(of(first, sentences)) == [0, 1]
 
 
 def test_a_running_title_is_set_aside() -> None:
     body = "The lamp may be ordered from the depot until noon of any working day, and is paid on delivery, unless the depot asks for a sum before it."
     found = outcome(of(body, f"Acme handbook, chapter seven    page 3 of 9\n{body}"))
-    assert [each.stage for each in found.removed] == [Stage.CONTAINED]
+    assert [removal.stage for removal in found.removed] == [Stage.CONTAINED]
 
 
 def test_tiers_allow_less_and_less() -> None:
@@ -138,7 +140,10 @@ def test_texts_beyond_the_budget_of_reading_stay_unless_they_are_the_same() -> N
     long = "word " * 6_000
     texts = [*(f"{number} {long}" for number in range(36)), f"35 {long}", "short", "Short", "short"]
     found = outcome(of(*texts), target_k=50)
-    assert [(each.number, each.stage) for each in found.removed] == [(36, Stage.EQUAL_TEXT), (39, Stage.EQUAL_TEXT)]
+    assert [(removal.number, removal.stage) for removal in found.removed] == [
+        (36, Stage.EQUAL_TEXT),
+        (39, Stage.EQUAL_TEXT),
+    ]
     stream = Stream(STABLE, estimated)
     for text in texts:
         stream.add(text, None)
@@ -150,7 +155,7 @@ def test_texts_beyond_the_budget_of_reading_stay_unless_they_are_the_same() -> N
 
 def test_vectors_decide_where_a_text_is_missing() -> None:
     found = outcome(of("a text", "", "another text", vectors=[AT[0], AT[0], AT[90]]))
-    assert [(each.number, each.stage, each.repeat and each.repeat.of) for each in found.removed] == [
+    assert [(removal.number, removal.stage, removal.repeat and removal.repeat.of) for removal in found.removed] == [
         (1, Stage.VECTORS, (0,))
     ]
 

@@ -133,10 +133,10 @@ async def test_every_connection_knows_the_index_behind_its_port_and_all_ports_en
 async def test_several_listeners_share_one_inherited_socket() -> None:
     shared = socket.create_server(("127.0.0.1", 0))
     listeners = [await listen(server(), LIMITS, DataPort("127.0.0.1", 0, shared=shared.dup())) for _ in range(2)]
-    assert {each.ports[0] for each in listeners} == {shared.getsockname()[1]}
+    assert {port.ports[0] for port in listeners} == {shared.getsockname()[1]}
     assert b"200 OK" in await raw_exchange(shared.getsockname()[1], GET)
-    for each in listeners:
-        await each.close(grace_seconds=0)
+    for port in listeners:
+        await port.close(grace_seconds=0)
     shared.close()
 
 

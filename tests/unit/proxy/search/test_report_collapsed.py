@@ -142,7 +142,9 @@ def test_any_ids_make_a_bounded_ascii_value_that_reads_back(ids: list[int | str]
     fates = [Fate.COLLAPSED if row % 2 else Fate.KEPT for row in range(n)]
     chosen = selection(keep=list(range(0, n, 2)), representative=representative, fates=fates)
     raw = (
-        tuple(json.dumps(each, ensure_ascii=False).encode("utf-8", "surrogatepass") for each in ids) if has_ids else ()
+        tuple(json.dumps(identifier, ensure_ascii=False).encode("utf-8", "surrogatepass") for identifier in ids)
+        if has_ids
+        else ()
     )
     pool = Pool(scores=np.linspace(1, 0, n), vectors=np.empty((n, 0), np.float32), ids=raw)
     pools = SimpleNamespace(reply=SimpleNamespace(pools=(pool,) * searches))

@@ -101,7 +101,7 @@ def test_every_request_has_an_id_of_its_own_that_the_log_says(counting: Counting
     ids = [entry.request_id for entry in counting.log]
     assert ids == [record.request_id for record in records]
     assert len(set(ids)) == 100
-    assert all(re.fullmatch(r"[0-9a-f]{16}", each) for each in ids)
+    assert all(re.fullmatch(r"[0-9a-f]{16}", identifier) for identifier in ids)
 
 
 @pytest.mark.parametrize("is_relayed", [True, False])

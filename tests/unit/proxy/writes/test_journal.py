@@ -191,7 +191,7 @@ def test_the_file_is_in_wal_mode_and_every_commit_is_synced(path: Path) -> None:
 def test_a_new_file_is_for_its_owner_alone(path: Path) -> None:
     book = Book(path)
     book.enter([POINT], State.DONE, at=1.0)
-    assert {each.stat().st_mode & 0o077 for each in path.parent.iterdir()} == {0}
+    assert {file.stat().st_mode & 0o077 for file in path.parent.iterdir()} == {0}
     book.close()
 
 

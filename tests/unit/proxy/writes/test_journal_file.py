@@ -207,8 +207,8 @@ async def test_a_file_that_is_removed_or_replaced_is_made_anew(path: Path) -> No
     """SQLite goes on writing to a file without a name, and what was left out would be lost with the process."""
     journal = Journal(path, now=lambda: 3.0)
     await journal.enter([POINT], State.DONE)
-    for each in path.parent.iterdir():
-        each.unlink()
+    for file in path.parent.iterdir():
+        file.unlink()
     await journal.enter([another(1)], State.DONE)
     await journal.close()
     with closing(Book(path, must_exist=True)) as book:
@@ -227,8 +227,8 @@ async def test_trouble_is_told_once_and_again_after_it_was_over(path: Path, capl
     await tried()
     path.rmdir()
     await journal.enter([POINT], State.DONE)
-    for each in path.parent.iterdir():
-        each.unlink()
+    for file in path.parent.iterdir():
+        file.unlink()
     path.mkdir()
     await tried()
     await journal.close()

@@ -75,7 +75,7 @@ def of_large_sources() -> list[Point]:
 
 def test_no_control_sign_of_the_collection_reaches_the_terminal() -> None:
     payload = {"text": "\x1b]0;owned\x07\x1b[2J", "source": "a\x1b[31m"}
-    text = shown(report([Point(id=each.id, vector=each.vector, payload=payload) for each in planted()]))
+    text = shown(report([Point(id=point.id, vector=point.vector, payload=payload) for point in planted()]))
     assert "owned" in text
     assert {"\x1b", "\x07"}.isdisjoint(text)
 

@@ -61,7 +61,7 @@ def test_without_texts_only_nearly_equal_vectors_are_repeats() -> None:
 @given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=50), max_size=4))
 def test_the_count_by_repeats_adds_up(pools: list[list[int]]) -> None:
     """Every search is counted once, and repeats and distinct results are the results."""
-    found = saving([made(*map(family, each)) for each in pools])
+    found = saving([made(*map(family, reading)) for reading in pools])
     assert sum(found.by_repeats) == found.searches == len(pools)
     assert 0 <= found.repeats <= found.results - found.searches
     assert found.results - found.repeats <= found.filled <= found.results <= TOP_K * found.searches
@@ -69,7 +69,7 @@ def test_the_count_by_repeats_adds_up(pools: list[list[int]]) -> None:
 
 def test_vectors_are_nearly_equal_within_a_share_of_the_pools_median() -> None:
     pools = [made(*([None] * count), vectors=planted(count, 1, seed=count)) for count in (5, 9, 20)]
-    expected = sorted(each.median for each in pools)[1]
+    expected = sorted(reading.median for reading in pools)[1]
     alone = made(None, vectors=planted(1, 1))
     assert near_cut([*pools, alone]) == pytest.approx(2e-4 * expected)
     assert near_cut([alone]) == 0.0

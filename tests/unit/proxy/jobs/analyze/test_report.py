@@ -46,7 +46,7 @@ def test_the_keys_are_these_and_in_this_order() -> None:
 
 
 def test_what_is_unknown_is_null_and_never_zero() -> None:
-    bare = [Point(id=each.id, vector=None, payload={}) for each in planted()]
+    bare = [Point(id=point.id, vector=None, payload={}) for point in planted()]
     tree = json.loads(as_json(report(bare)))
     assert tree["sources"] is None
     assert tree["overlap"] is None
@@ -167,7 +167,7 @@ def test_each_caution_says_what_is_missing_and_what_would_help() -> None:
     assert "--limit" in sampled[0]
     crowd = cautions(report(points(families(1, 40), [{"text": "The same words."}] * 40), limit=40))
     assert [each for each in crowd if each.startswith("40 points are repeated by all of the 20 neighbours")]
-    bare = [Point(id=each.id, vector=None, payload=each.payload) for each in planted()]
+    bare = [Point(id=point.id, vector=None, payload=point.payload) for point in planted()]
     assert cautions(report(bare))[0].startswith("50 points have no vector of this name")
 
 

@@ -22,7 +22,7 @@ def pool(distances: list[float], first: int = 0) -> Pool:
     return Pool(
         vectors=np.ones((n, 1), np.float32),
         ids=ids,
-        texts=tuple(f"text {each}" for each in ids),
+        texts=tuple(f"text {identifier}" for identifier in ids),
         distance=distance,
         cosine_median=0.9,
         median=0.9,

@@ -11,7 +11,9 @@ from vecsieve.proxy.jobs.evaluate.wording import LONG, RUN, Page, Wording, Wordi
 
 def missing(text: str, *page: str) -> list[str]:
     """The runs of a text that the page lacks."""
-    return [" ".join(run) for run in Page([Wording(words(each)) for each in page]).missing(Wording(words(text)))]
+    return [
+        " ".join(run) for run in Page([Wording(words(page_text)) for page_text in page]).missing(Wording(words(text)))
+    ]
 
 
 SAID = [

@@ -29,7 +29,7 @@ ANSWER = b'{"result":{"points":[]},"status":"ok","time":0.1}'
 
 
 def lines(path: Path, *objects: object) -> Path:
-    path.write_text("".join(json.dumps(each) + "\n" for each in objects), encoding="utf-8")
+    path.write_text("".join(json.dumps(stored) + "\n" for stored in objects), encoding="utf-8")
     return path
 
 

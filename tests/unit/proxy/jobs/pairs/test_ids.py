@@ -39,7 +39,7 @@ def test_the_order_of_the_pages_changes_nothing(ids: list[PointId], random: Rand
 @given(any_ids, any_id)
 def test_the_digest_changes_when_a_point_comes_or_goes(ids: list[PointId], another: PointId) -> None:
     """Two collections have one digest only if they have the same ids."""
-    without = [each for each in ids if each != another]
+    without = [identifier for identifier in ids if identifier != another]
     assert Ids([without]).digest() != Ids([[*without, another]]).digest()
 
 

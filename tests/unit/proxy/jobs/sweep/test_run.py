@@ -120,7 +120,7 @@ def test_each_planted_copy_could_go_and_what_holds_it_stays(tmp_path: Path) -> N
 
 
 def without(numbers: set[int]) -> list[Point]:
-    return [each for each in planted() if int(each.id) % 10 not in numbers]
+    return [point for point in planted() if int(point.id) % 10 not in numbers]
 
 
 def test_points_of_one_space_without_copies_all_stay(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_an_empty_collection_is_told_of(tmp_path: Path) -> None:
 
 
 def test_points_without_vectors_are_compared_by_their_texts(tmp_path: Path) -> None:
-    report, said = swept([replace(each, vector=None) for each in planted()], tmp_path)
+    report, said = swept([replace(point, vector=None) for point in planted()], tmp_path)
     assert report.with_vector == 0
     assert {line["similarity"] for line in said} == {None}
     assert len(said) == 3 * FAMILIES
@@ -334,7 +334,7 @@ def test_vectors_change_nothing_where_there_are_texts(tmp_path: Path, distance: 
         swept_by(MemorySource(points, distance=distance), tmp_path / name)[1]
         for name, points in (
             ("as is", planted()),
-            ("one vector", [replace(each, vector=np.ones(DIMENSION, np.float32)) for each in planted()]),
+            ("one vector", [replace(point, vector=np.ones(DIMENSION, np.float32)) for point in planted()]),
         )
     )
     assert [each["id"] for each in one] == [each["id"] for each in other if each["evidence"] != "equal_vector"]

@@ -20,11 +20,11 @@ from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, be
 
 RELEVANT_END: list[Diversifier | None] = [
     None,
-    *(Mmr(weight=1.0, is_scaled=each) for each in (False, True)),
+    *(Mmr(weight=1.0, is_scaled=flag) for flag in (False, True)),
     Dpp(diversity=0.0),
 ]
 DIVERSE: list[Diversifier | None] = [
-    *(Mmr(weight=0.3, is_scaled=each) for each in (False, True)),
+    *(Mmr(weight=0.3, is_scaled=flag) for flag in (False, True)),
     Dpp(diversity=0.9),
     Dpp(diversity=1.0),
 ]
