@@ -29,7 +29,7 @@ def ranked(body: Json, matchings: list[Matching]) -> Ranked:
         lists += [[matching.scores(query) for matching in matchings]] if query else []
         return _summed(lists)
     if query and set(query) == {"hybrid"} and matchings and matchings[0].index.product is Product.OPENSEARCH:
-        parts = [[matching.scores(query) for matching in matchings] for query in query["hybrid"]["queries"]]
+        parts = [[matching.scores(clause) for matching in matchings] for clause in query["hybrid"]["queries"]]
         return _averaged([_normalised(part) for part in parts], [1.0] * len(parts))
     return [matching.scores(query) for matching in matchings]
 

@@ -211,7 +211,7 @@ async def test_words_are_embedded_where_an_endpoint_is_set() -> None:
             client(url=url, embeddings=embeddings) as model,
         ):
             result = await model.call_tool("search", {"collection": "docs", "query": "where is it?", "top_k": 1})
-            assert [result["id"] for result in result.structured_content["results"]] == [2]
+            assert [hit["id"] for hit in result.structured_content["results"]] == [2]
             assert b"POST /v1/embeddings" in heads[0]
             assert b"Bearer c4nary-key" in heads[0]
 

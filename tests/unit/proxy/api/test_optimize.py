@@ -27,7 +27,7 @@ def test_every_chunk_is_kept_or_removed_once_and_the_same_again(pool: Chunks, as
     same.
     """
     result = optimize(pool, asked, estimated)
-    numbers = [result.number for result in result.kept] + [removal.number for removal in result.removed]
+    numbers = [chunk.number for chunk in result.kept] + [removal.number for removal in result.removed]
     assert sorted(numbers) == list(range(len(pool.texts)))
     assert len(result.kept) <= asked.target_k
     assert optimize(pool, asked, estimated) == result
@@ -38,7 +38,7 @@ def test_a_budget_is_never_exceeded_and_skips_only_what_does_not_fit(pool: Chunk
     """For any budget: the kept texts fit in, none is cut, and each skipped chunk would not have fitted at its place."""
     plain = optimize(pool, replace(asked, token_budget=None), estimated)
     result = optimize(pool, replace(asked, token_budget=budget), estimated)
-    assert result.output_tokens == sum(estimated(result.text) for result in result.kept) <= budget
+    assert result.output_tokens == sum(estimated(chunk.text) for chunk in result.kept) <= budget
     spent, remaining = 0, list(result.kept)
     for each in plain.kept:
         if remaining and remaining[0] == each:
