@@ -31,9 +31,10 @@ check: .venv/.installed
 bench: .venv/.installed
 	$(BIN)/python -m tests.bench
 
-# Faults, kills, restarts, overload and a soak, more than an hour; writes build/proof.md. QUICK=--quick: shorter.
+# Faults, kills, restarts, overload and a soak, more than an hour; writes build/proof.md. Then the write gate against its model, as long. QUICK=--quick: shorter.
 prove: .venv/.installed
 	$(BIN)/python -m tests.prove $(QUICK)
+	$(MAKE) model-gate STEPS=$(if $(QUICK),2000,100000)
 
 # The feature memory under writes, recreations and alias switches beside a process without one: ten minutes, or SECONDS=60.
 memory-soak: .venv/.installed
