@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from ..reading.marks import BRACKETS, POINTS, QUOTES, TATWEEL, linked_files, stressed
 from ..reading.text import OPENERS, Passage
@@ -22,6 +23,8 @@ LEAST, IN_HEADINGS = 2, 4
 _POINTED = re.compile(f"\\w*[{POINTS}][\\w{POINTS}]*+")
 Pair = tuple[int, int]  # a token here, and the same there
 _POINT = re.compile(f"[{POINTS}]+")
+# Emphasised phrases that are looked for in the other text: each takes a pass over it.
+MOST_PHRASES = 100
 # What sets words apart within a sentence, behind or before quotes and emphasis.
 _STOPS = frozenset(",;:،，、；：") | BRACKETS
 _INSIDE = re.compile("[,;:،，、；：.!?。！？…]+")
@@ -74,8 +77,12 @@ def _other_emphasis(raw: str, other: str) -> tuple[str, str] | None:
     """A phrase that is emphasised here alone, and one of the same text that is emphasised there alone."""
     mine = stressed(raw)
     theirs = stressed(other) if mine else mine
-    more, less = ([phrase for phrase in phrases if phrase in raw.lower()] for phrases in (mine - theirs, theirs - mine))
-    return (min(more), min(less)) if more and less else None
+    more, less = mine - theirs, theirs - mine
+    if not more or not less:
+        return None
+    bare = raw.lower()
+    instead = next((phrase for phrase in islice(sorted(less), MOST_PHRASES) if phrase in bare), None)
+    return None if instead is None else (min(more), instead)
 
 
 def _marked(text: str) -> dict[str, set[str]]:
