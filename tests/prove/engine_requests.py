@@ -82,22 +82,23 @@ def cloud(number: int) -> Cloud:
         family = drawn % count
         identifier = place + 1 if place % 5 else f"00000000-0000-4000-8000-{place:012x}"
         text = {"text": told[family]} if has_texts else {}
-        points.append({"id": identifier, "vector": originals[family], "payload": text | payload(rng, place)})
+        points.append({"id": identifier, "vector": originals[family], "payload": text | payload(number, family, place)})
         families[identifier] = family
     return Cloud(f"cloud{number}", metric, mean, is_copied, sizes, tuple(points), families)
 
 
-def payload(rng: Rng, place: int) -> Json:
-    """Keys of every type that a filter knows."""
+def payload(number: int, family: int, place: int) -> Json:
+    """Keys of every type that a filter knows. Copies differ in a date."""
+    rng = np.random.default_rng([number, family, 4])
     found: Json = {
-        "group": place % 7,
+        "group": family % 7,
         "price": round(float(rng.uniform(0, 100)), 3),
         "tags": [f"t{tag}" for tag in rng.choice(6, size=2, replace=False).tolist()],
         "where": {"lon": round(float(rng.uniform(-30, 30)), 4), "lat": round(float(rng.uniform(-30, 30)), 4)},
-        "deep": [{"flag": bool(rng.integers(0, 2)), "n": place % 3}],
+        "deep": [{"flag": bool(rng.integers(0, 2)), "n": family % 3}],
         "when": f"2024-0{1 + place % 9}-11T00:00:00Z",
     }
-    return found | ({"rare": None if place % 2 else "x"} if place % 4 == 0 else {})
+    return found | ({"rare": None if family % 2 else "x"} if family % 4 == 0 else {})
 
 
 def vector(rng: Rng, name: str, size: int, mean: float) -> Any:
