@@ -273,9 +273,11 @@ def _is_date(value: str | float) -> bool:
 
 @lru_cache(4096)
 def _words_of(key: str) -> tuple[str, str]:
-    """The first and the last word of a key, in small letters: of createdAt and created_at created and at."""
-    words = _WORD.findall(key.partition("[")[0]) or [""]
-    return words[0].lower(), words[-1].lower()
+    """The first and the last word of a key, in small letters: of createdAt and created_at created and at. The name of a source is a source."""
+    words = [word.lower() for word in _WORD.findall(key.partition("[")[0])] or [""]
+    if len(words) > 1 and words[-1] == "name":
+        words.pop()
+    return words[0], words[-1]
 
 
 def _is_name_of_copies(key: str) -> bool:

@@ -54,6 +54,7 @@ def adds(one: object, other: object) -> bool:
         ({"power": "5 mW"}, {"power": "5 MW"}),
         ({"a": {"b": ["left"]}}, {"a": {"b": ["right"]}}),
         ({"name": "Red shoe"}, {"name": "Blue shoe"}),
+        ({"drug_name": "Aspirin"}, {"drug_name": "Ibuprofen"}),
         ({"passage": "up"}, {}),
         ({"mood": "🟢"}, {"mood": "🔴"}),
         ({"trend": "+"}, {"trend": "-"}),
@@ -80,6 +81,10 @@ def test_a_payload_says_what_another_one_lacks(one: object, other: object) -> No
         ({"where": "https://a.example/x"}, {"where": "https://b.example/y"}),
         ({"doc_id": "alpha", "userId": "kim"}, {"doc_id": "beta", "userId": "lee"}),
         ({"source": "the wiki", "author": "Kim"}, {"source": "the handbook", "author": "Lee"}),
+        (
+            {"external_source_name": "the wiki", "authorName": "Kim"},
+            {"external_source_name": "the web", "authorName": "Lee"},
+        ),
         ({"day": "2024-01-02", "at": "2024-01-02T03:04:05Z"}, {"day": "2025-01-02"}),
         ({"page": 1, "blank": " ", "none": None}, {"page": 2}),
         (
