@@ -44,7 +44,7 @@ _UNSPACED_LETTERS = 8
 _NUMBER = re.compile(r"[\W_]*+\d[\d\W_]*")
 # File names, paths, links, media types, numbers, identifiers, digests and encoded bytes. Not marks alone: 🟢.
 _NAME = re.compile(
-    r"(?i)[^\n]{0,250}\.(?!\d+\Z)[a-z][a-z0-9]{0,4}|[a-z][a-z0-9+.-]*://\S*|[^\s/\\]*[/\\]\S*|[0-9a-f-]{16,}|\S{64,}"
+    r"(?i)[^\n]{0,250}\.(?!\d+\Z)[a-z][a-z0-9]{0,4}|[a-z][a-z0-9+.-]*://\S*|[^\s/\\<]*[/\\][^\s<]*|[0-9a-f-]{16,}|\S{64,}"
     rf"|{_NUMBER.pattern}|[^\W\d]\w*+(?:\.[^\W\d]\w*+)+"
 )
 # What looks like a name, but may be a statement: Never run setup.exe, and/or, km/h.

@@ -54,6 +54,7 @@ def adds(one: object, other: object) -> bool:
         ({"power": "5 mW"}, {"power": "5 MW"}),
         ({"a": {"b": ["left"]}}, {"a": {"b": ["right"]}}),
         ({"name": "Red shoe"}, {"name": "Blue shoe"}),
+        ({"table": "<td>4.50</td>"}, {"table": "<td>5.50</td>"}),
         ({"drug_name": "Aspirin"}, {"drug_name": "Ibuprofen"}),
         ({"passage": "up"}, {}),
         ({"mood": "🟢"}, {"mood": "🔴"}),
