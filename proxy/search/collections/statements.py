@@ -2,7 +2,7 @@
 
 A page shows whole payloads. A text that another result says is no reason to remove a result whose payload says something more: the question of an
 answer, a status, a price, the sentences around a chunk. What loaders and splitters write beside a text tells which copy a payload is, not what it
-says: identifiers, dates, files, links, releases, places in a document, sizes, titles. Any other value counts.
+says: identifiers, dates, files, links, releases, places in a document, titles. Any other value counts.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def lines_of(text: str, *, exact: bool = False) -> list[Line]:
                 row,
                 before,
                 is_after_blank=is_after_blank,
-                after=rows[place + 1] if place + 1 < len(rows) else "#",
+                after=rows[place + 1] if place + 1 < len(rows) else None,
                 is_code=is_fenced or (has_settings and _is_setting(row)) or _goes_on(lines, row, is_after_blank),
             )
         if line is None:
@@ -213,8 +213,8 @@ def _title(row: str, *, exact: bool) -> str | None:
     return " ".join(titles)
 
 
-def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool, after: str = "#") -> Line | None:
-    """The line; None for a quote mark alone."""
+def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool, after: str | None = None) -> Line | None:
+    """The line; None for a quote mark alone. ``after``: the next line, None behind the last one."""
     words = row.strip()
     cells = _cells(words) if "|" in words or ";" in words or "," in words or "\t" in words else ()
     if cells:
@@ -232,7 +232,11 @@ def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool, after: 
         if not words:
             return None
     # One # before a command or a setting is a comment, or a setting that is off.
-    heading = _HEADING.match(words) if words[:2] == "##" or (words[:1] == "#" and _is_text(after)) else None
+    heading = (
+        _HEADING.match(words)
+        if words[:2] == "##" or (words[:1] == "#" and after is not None and _is_text(after))
+        else None
+    )
     if heading is not None:
         return Line(Kind.PROSE, _lowered(heading[1].rstrip("#").rstrip()), breaks=True, is_quoted=is_quoted)
     bare = _BULLET.sub("", words)

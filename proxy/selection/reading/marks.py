@@ -26,7 +26,7 @@ _INVISIBLE = "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u
 # Points of Arabic and Hebrew, and the tatweel: they are written or left out.
 TATWEEL = "\u0640"
 POINTS = "\u0610-\u061a\u064b-\u0652\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
-_GONE = re.compile(f"[{_INVISIBLE}{POINTS}{TATWEEL}]+")
+REMOVED = re.compile(f"[{_INVISIBLE}{POINTS}{TATWEEL}]+")
 
 # One character for another: ligatures of fonts, full-width forms, and one sign for each kind of apostrophe, minus and hyphen. Compatibility
 # composition (NFKC) would also turn 10² into 102.
@@ -86,7 +86,7 @@ _EMPHASIS = re.compile("(?<![\\w*\\\\])(\\*{1,3})(?=[^\\s*])([^*\\n]{1,500}?)(?<
 _STRESSED = re.compile("<(b|strong|i|em|u|mark)>([^<>]{1,500})</\\1>", re.IGNORECASE)
 _UNDERSCORED = re.compile("(?<![\\w\\\\])(_{1,2})(?=[^\\s_])([^_\\n]{1,500}?)(?<=[^\\s_])\\1(?!\\w)")
 _BOX = re.compile("^([^\\S\\n]*+(?:[-*+][^\\S\\n]++)?)\\[([ xX])\\](?=\\s)", re.MULTILINE)
-_BREAK = re.compile("(?<=[^\\W\\d_])-[^\\S\\n]*+\\n[^\\S\\n]*+(?=[^\\W\\d_A-Z])")
+BROKEN_WORD = re.compile("(?<=[^\\W\\d_])-[^\\S\\n]*+\\n[^\\S\\n]*+(?=[^\\W\\d_A-Z])")
 
 # The brackets of an interval say whether its ends belong to it. They become marks that are no formatting.
 _INTERVAL = re.compile(
@@ -137,7 +137,7 @@ def undressed(text: str) -> str:
         text = _INTERVAL.sub(_interval, text)
     text = _without_markdown(text)
     if "-" in text and "\n" in text:
-        text = _BREAK.sub("", text)
+        text = BROKEN_WORD.sub("", text)
     return text
 
 
@@ -173,7 +173,7 @@ def _without_markdown(text: str) -> str:
 def _composed(text: str) -> str:
     if not unicodedata.is_normalized("NFC", text):
         text = unicodedata.normalize("NFC", text)
-    text = _GONE.sub("", text)
+    text = REMOVED.sub("", text)
     if _HAS_SAME.search(text) is not None:  # str.translate() takes 100 µs for a text of a hundred words
         text = text.translate(_SAME)
     if _SPLIT_AM in text:

@@ -11,16 +11,14 @@ import re
 import unicodedata
 from array import array
 
+from .marks import BROKEN_WORD, REMOVED
 from .words import IS_SPACELESS, SPACELESS
 
 # Bytes of UTF-8: letters of ASCII without case, digits, and blanks for all other ASCII.
 _FOLDED = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for code in range(0x80)) + bytes(
     range(0x80, 0x100)
 )
-# Markup, and a word that a line's end divides, as reading removes them.
 _TAG = re.compile("<[^<>]{1,300}+>")
-_BROKEN = re.compile("(?<=[^\\W\\d_])-[ \\t]*+\\n[ \\t]*+(?=[^\\W\\d_A-Z])")
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 # Marks of prose beyond ASCII.
 _MARKS = re.compile("[\u2000-\u206f\u00a0«»·]")
 _WORD = re.compile(f"[{SPACELESS}]|[^\\W{SPACELESS}]+")
@@ -67,11 +65,11 @@ def _words(raw: str) -> list[str]:
     if "&" in raw:
         raw = html.unescape(raw)
     if "-" in raw and "\n" in raw:
-        raw = _BROKEN.sub("", raw)
+        raw = BROKEN_WORD.sub("", raw)
     if raw.isascii():
         folded = raw.encode().translate(_FOLDED).decode()
     else:
-        folded = _MARKS.sub(" ", _INVISIBLE.sub("", unicodedata.normalize("NFC", raw)))
+        folded = _MARKS.sub(" ", REMOVED.sub("", unicodedata.normalize("NFC", raw)))
         if IS_SPACELESS.search(folded):
             return _WORD.findall(folded.lower())
         folded = folded.encode().translate(_FOLDED).decode().lower()
