@@ -52,9 +52,8 @@ class Qdrant(Wire):
 
     def unwaited(self, request: Request) -> Request:
         """A collection goes at once."""
-        if request.method == "DELETE":
-            return request
-        return request._replace(target=request.target.removesuffix("?wait=true"), is_waited=False)
+        target = request.target.removesuffix("?wait=true")
+        return request if request.method == "DELETE" else request._replace(target=target, is_waited=False)
 
     def change(self, id_: int, member: str, value: Any) -> Request:
         if member == "axis":
@@ -116,8 +115,7 @@ class Qdrant(Wire):
         def holds(condition: Any, each: Point) -> bool:
             if "has_id" in condition:
                 return each.id in condition["has_id"]
-            is_equal: bool = {"n": each.number, "text": each.text}[condition["key"]] == condition["match"]["value"]
-            return is_equal
+            return bool({"n": each.number, "text": each.text}[condition["key"]] == condition["match"]["value"])
 
         def matches(clause: Any, each: Point) -> bool:
             if "should" in clause:
