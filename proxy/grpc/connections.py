@@ -81,9 +81,11 @@ def _private_directory() -> tempfile.TemporaryDirectory[str] | None:
 CUT_SECONDS = 1.0
 
 
-# A peer that comes back whenever it is cut costs up to 1.5 ms of the loop each time: a dozen of them kept all others waiting. Its next connections
-# begin so far apart. Other clients of its address wait as well, but only for their new connections, and not longer than this.
-PAUSE_SECONDS = 0.05
+# A peer that comes back whenever it is cut costs up to 1.5 ms of the loop each time: a dozen of them kept all others waiting. For so long after a
+# cut the connections of its address begin so far apart. Another client of that address (a sidecar, a load balancer) waits its turn only for a new
+# connection, and not longer than this.
+FLOODING_SECONDS = 10.0
+PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
 MOST_ADDRESSES = 4096
 
@@ -123,7 +125,10 @@ class SharedConnections:
         self._is_empty = asyncio.Event()
         self._is_leaving = False
         self._is_closed = False
-        self._pauses: dict[str, float] = {}  # by the address of a cut peer, when its next connection may begin
+        self._cut_until: dict[
+            str, float
+        ] = {}  # by the address of a cut peer, until when its connections wait for each other
+        self._turns: dict[str, float] = {}  # by such an address, when its next connection may begin
 
     def __len__(self) -> int:
         return len(self._open)
@@ -144,24 +149,23 @@ class SharedConnections:
         return True
 
     def cut_flood(self, address: str) -> None:
-        """A connection was cut: the next ones of this address begin later, one after another."""
+        """A connection was cut: the next ones of this address begin one after another."""
         self.ledger.events.connection_rejected("flood")
         now = asyncio.get_running_loop().time()
-        if len(self._pauses) >= MOST_ADDRESSES:
-            self._pauses = {pause: until for pause, until in self._pauses.items() if until > now}
-        if address in self._pauses or len(self._pauses) < MOST_ADDRESSES:
-            self._pauses[address] = self._later(now, address)
-
-    def _later(self, now: float, address: str) -> float:
-        return min(max(now, self._pauses.get(address, now)) + PAUSE_SECONDS, now + LONGEST_PAUSE_SECONDS)
+        if len(self._cut_until) >= MOST_ADDRESSES:
+            self._cut_until = {cut: until for cut, until in self._cut_until.items() if until > now}
+            self._turns = {cut: turn for cut, turn in self._turns.items() if cut in self._cut_until}
+        if address in self._cut_until or len(self._cut_until) < MOST_ADDRESSES:
+            self._cut_until[address] = now + FLOODING_SECONDS
 
     def pause_seconds(self, address: str) -> float:
         """How long a new connection of this address waits before its first bytes are read."""
         now = asyncio.get_running_loop().time()
-        if (until := self._pauses.get(address, now)) <= now:
+        if self._cut_until.get(address, now) <= now:
             return 0.0
-        self._pauses[address] = self._later(now, address)
-        return until - now
+        turn = min(max(now, self._turns.get(address, now)), now + LONGEST_PAUSE_SECONDS)
+        self._turns[address] = turn + PAUSE_SECONDS
+        return turn - now
 
     def send_goaway(self) -> None:
         """Ask all clients to send nothing new, including later ones."""

@@ -6,6 +6,7 @@ import pytest
 
 from support.network.relay_server import Invalidation
 from vecsieve.proxy.grpc.connections import (
+    FLOODING_SECONDS,
     LONGEST_PAUSE_SECONDS,
     MOST_ADDRESSES,
     PAUSE_SECONDS,
@@ -127,21 +128,35 @@ async def test_everybody_is_asked_to_leave_once_who_comes_later_as_well() -> Non
     assert (early.goodbyes, late.goodbyes) == (1, 1)
 
 
-async def test_who_was_cut_begins_later_each_time_and_others_at_once() -> None:
+async def test_connections_of_an_address_that_floods_begin_one_after_another_and_others_at_once() -> None:
     here, _, _ = connections()
     assert here.pause_seconds("10.0.0.1") == 0.0
-    for _ in range(3):
-        here.cut_flood("10.0.0.1")
-    pauses = [here.pause_seconds("10.0.0.1") for _ in range(3)]
-    assert pauses == pytest.approx([3 * PAUSE_SECONDS, 4 * PAUSE_SECONDS, 5 * PAUSE_SECONDS], abs=0.02)
-    assert here.pause_seconds("10.0.0.2") == 0.0
     for _ in range(100):
         here.cut_flood("10.0.0.1")
-    assert here.pause_seconds("10.0.0.1") == pytest.approx(LONGEST_PAUSE_SECONDS, abs=0.02)
+    pauses = [here.pause_seconds("10.0.0.1") for _ in range(3)]
+    assert pauses == pytest.approx([0.0, PAUSE_SECONDS, 2 * PAUSE_SECONDS], abs=PAUSE_SECONDS / 2)
+    assert here.pause_seconds("10.0.0.2") == 0.0
+
+
+async def test_no_connection_waits_longer_than_the_longest_pause() -> None:
+    here, _, _ = connections()
+    here.cut_flood("10.0.0.1")
+    pauses = [here.pause_seconds("10.0.0.1") for _ in range(1000)]
+    assert max(pauses) == pauses[-1] == pytest.approx(LONGEST_PAUSE_SECONDS, abs=PAUSE_SECONDS)
+
+
+async def test_an_address_that_stopped_flooding_waits_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, _, _ = connections()
+    here.cut_flood("10.0.0.1")
+    here.pause_seconds("10.0.0.1")
+    loop = asyncio.get_running_loop()
+    later = loop.time() + FLOODING_SECONDS
+    monkeypatch.setattr(loop, "time", lambda: later)
+    assert [here.pause_seconds("10.0.0.1") for _ in range(2)] == [0.0, 0.0]
 
 
 async def test_the_addresses_of_those_that_were_cut_are_bounded() -> None:
     here, _, _ = connections()
     for number in range(2 * MOST_ADDRESSES):
         here.cut_flood(str(number))
-    assert MOST_ADDRESSES / 2 < len(here._pauses) <= MOST_ADDRESSES
+    assert MOST_ADDRESSES / 2 < len(here._cut_until) <= MOST_ADDRESSES
