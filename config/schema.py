@@ -318,7 +318,7 @@ class ShadowSettings(Model):
 
 class CanarySettings(Model):
     """Mode on for a part of the searches that mode shadow would only measure: those of any of its members. It goes back to shadow by itself if
-    they fail, slow down or fall short, until the settings are loaded again. docs/operating.md.
+    they fail, slow down or fall short, until these settings change. docs/operating.md.
     """
 
     share: Share = setting(

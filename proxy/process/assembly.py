@@ -94,7 +94,7 @@ class Process:
         board: Board | None = None,
         hedge_times: HedgeTimes = HEDGE_TIMES,
     ) -> None:
-        clock = time.monotonic
+        clock, self._in_force = time.monotonic, settings
         settings = settings if descriptors is None else descriptors.fitted(settings)
         limits, events, self._settings = settings.limits, Events(metrics), settings
         self._backend = BACKENDS[settings.backend]
@@ -115,7 +115,7 @@ class Process:
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
         self.texts = CollectionTexts(metrics.texts_known)
-        self._canary = Canary(board or Board(0), metrics, has_members=self._rules.now.canary is not None)
+        self._canary = Canary(board or Board(0), metrics, self._rules.now.members)
         self.shadow = Shadow(recorder=self.recorder)
         self._services = self._created(limits, metrics, workers=workers, hedge_times=hedge_times)
         _show_limits(metrics, limits)
@@ -296,8 +296,10 @@ class Process:
         if self._tls is not None:
             renew(self._tls, self._settings)
         self._rules.now = rules or Rules.of(settings)
-        self._canary.restart(has_members=self._rules.now.canary is not None)
-        self.shadow.forget()
+        self._canary.take(self._rules.now.members)
+        if settings != self._in_force:  # a file that was only touched leaves the verdict
+            self.shadow.forget()
+        self._in_force = settings
         self.recent.resize(kept_by(settings), texts=settings.keeps_texts)
         self.pools.resize(keep=kept_by(settings) > 0)
         self.egress.resize(_budget_bytes(settings, workers=self._workers))

@@ -209,7 +209,7 @@ class Phase(IntEnum):
     READY = 2
 
 
-_WHOLE = 2  # words of the whole proxy: whether it drains, what stopped the canary
+_WHOLE = 3  # words of the whole proxy: whether it drains, what stopped the canary, whose canary that was
 
 
 class Board:
@@ -238,6 +238,15 @@ class Board:
     @canary.setter
     def canary(self, number: int) -> None:
         self._words[1] = number
+
+    @property
+    def canary_members(self) -> int:
+        """A hash of the members of the last canary; 0 before the first one."""
+        return self._words[2]
+
+    @canary_members.setter
+    def canary_members(self, number: int) -> None:
+        self._words[2] = number
 
     def begin(self, place: int, pid: int, *, now_ms: int) -> None:
         """A process started in the place."""

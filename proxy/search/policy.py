@@ -425,6 +425,11 @@ class Rules:
     shadow_sample: float
     report_header: bool
 
+    @property
+    def members(self) -> Members | None:
+        """Of the canary."""
+        return None if self.canary is None else self.canary.members
+
     @classmethod
     def of(cls, settings: Settings) -> Rules:
         members = Members.of(settings.canary)

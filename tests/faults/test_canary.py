@@ -178,11 +178,13 @@ async def test_a_database_that_goes_wrong_stops_it_and_each_client_changes_its_m
             await there.round()
         assert there.members == set(), "back in shadow for all, and to stay"
         assert sum(map(is_widened, there.upstream.requests)) == widened
-        there.proxy.process.reload(Settings.model_validate({"policy": {"mode": "shadow"}, "canary": {"share": SHARE}}))
-        assert there.state is CanaryState.ON
+        for share, is_on in ((SHARE, False), (SHARE - 0.01, True)):
+            made = {"policy": {"mode": "shadow"}, "canary": {"share": share}, "explain": {"keep": 7}}
+            there.proxy.process.reload(Settings.model_validate(made))
+            assert (there.state is CanaryState.ON) is is_on, "its own settings alone start it again"
         there.modes.clear()
         await there.round()
-        assert there.members <= members, "a reload starts it again, for the same clients"
+        assert there.members <= members, "the same clients"
 
 
 async def test_named_collections_and_addresses_are_on_and_a_header_still_decides() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from support.process.stack import command, exchange
+from support.process.stack import Command, command, exchange
 from vecsieve.proxy.search.context.canary import BOUNDS
 from vecsieve.proxy.telemetry.labels import CanaryState
 
@@ -51,6 +51,14 @@ def database() -> Iterator[str]:
 
 def arguments(database: str) -> tuple[str, ...]:
     return ("serve", "--upstream", database, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "2")
+
+
+def until_reloaded(running: Command, count: int) -> None:
+    for _ in range(500):
+        if running.output().count("settings reloaded") == count:
+            return
+        time.sleep(0.02)
+    raise AssertionError(running.output())
 
 
 def until_ready(admin: str) -> dict[str, object]:
@@ -136,7 +144,9 @@ def test_sighup_reaches_every_worker(database: str) -> None:
         assert running.output().count("settings reloaded") == 2
 
 
-def test_a_canary_that_one_worker_stops_is_stopped_in_all_until_a_reload(database: str, tmp_path: Path) -> None:
+def test_a_canary_that_one_worker_stops_is_stopped_in_all_until_its_settings_change(
+    database: str, tmp_path: Path
+) -> None:
     file = tmp_path / "vecsieve.yaml"
     file.write_text("{mode: shadow, canary: {share: 1.0}, shadow: {sample: 0.0}}")
 
@@ -165,5 +175,9 @@ def test_a_canary_that_one_worker_stops_is_stopped_in_all_until_a_reload(databas
         until("back in shadow: ")
         assert "canary back in shadow" in running.output()
         assert not [None for _ in range(20) if search()]
-        running.process.send_signal(signal.SIGHUP)
+        file.touch()
+        until_reloaded(running, 2)
+        assert not [None for _ in range(20) if search()]
+        until("back in shadow: ")
+        file.write_text("{mode: shadow, canary: {share: 0.9}, shadow: {sample: 0.0}}")
         until("on")

@@ -2,7 +2,7 @@
 
     mode shadow ─► member? ─── no, or stopped ──────► shadow
                      │ yes                               ▲
-                     └─► on, and measured ── a bound ────┘  until the settings are loaded again
+                     └─► on, and measured ── a bound ────┘  until its settings change
 
 The decision is made where the policy of a search is resolved, before its body is read, by a hash of its client and collection. So all pages of
 one client have one mode, in every worker and replica. All workers of a proxy stop together. At the moment of the stop, a client in the
@@ -94,11 +94,12 @@ class Members:
 class Canary:
     """Measures the searches of the canary of one process, and stops it. ``board``: shared by all workers."""
 
-    __slots__ = ("_board", "_counts", "_has_members", "_last", "_metrics", "_state", "_usual")
+    __slots__ = ("_board", "_counts", "_last", "_members", "_metrics", "_state", "_usual")
 
-    def __init__(self, board: Board, metrics: Metrics, *, has_members: bool) -> None:
-        """``has_members``: whether the settings name any."""
-        self._board, self._metrics, self._has_members = board, metrics, has_members
+    def __init__(self, board: Board, metrics: Metrics, members: Members | None) -> None:
+        """``members``: None if the settings name none."""
+        self._board, self._metrics, self._members = board, metrics, members
+        board.canary_members = board.canary_members or hash(members)
         self._last = deque[tuple[CanaryState, ...]](maxlen=WINDOW)
         self._counts = Counter[CanaryState]()
         # By collection, seconds of the slowest plain searches when its first one was measured.
@@ -110,18 +111,23 @@ class Canary:
     def is_stopped(self) -> bool:
         return self._board.canary != 0
 
-    def restart(self, *, has_members: bool) -> None:
-        """Other settings are in force."""
-        self._has_members, self._board.canary = has_members, 0
-        self._last.clear()
-        self._counts.clear()
-        self._usual.clear()
+    def take(self, members: Members | None) -> None:
+        """The members of the settings that are now in force. Other members start it again, once for all workers: a worker that starts late
+        reads the new settings after the others.
+        """
+        if members != self._members:
+            self._members = members
+            self._last.clear()
+            self._counts.clear()
+            self._usual.clear()
+        if hash(members) != self._board.canary_members:
+            self._board.canary, self._board.canary_members = 0, hash(members)
         self.look()
 
     def look(self) -> None:
         """Show the state, which another worker may have changed."""
         number = self._board.canary
-        state = _STATES[number] if number else CanaryState.ON if self._has_members else CanaryState.NONE
+        state = _STATES[number] if number else CanaryState.NONE if self._members is None else CanaryState.ON
         if state is not self._state:
             self._state = state
             self._metrics.canary_is(state)
@@ -173,7 +179,9 @@ class Canary:
         self.look()
         fields = {"state": fault.value, "searches": len(self._last), "faults": {**self._counts}}
         LOGGER.warning(
-            "canary back in shadow: %s; a reload (SIGHUP) starts it again", _why(fault), extra={"fields": fields}
+            "canary back in shadow: %s; other settings of `canary`, or a restart, start it again",
+            _why(fault),
+            extra={"fields": fields},
         )
 
 

@@ -7,16 +7,18 @@ from typing import cast
 
 import pytest
 from prometheus_client import CollectorRegistry
+from unit.proxy.admin.test_verdicts import ROWS
 
 from support.deploy.expositions import value
 from support.network.faulty_upstream import FaultyUpstream, answering, raw_exchange, reply
 from support.process.clocks import ManualClock
-from support.process.running import running
+from support.process.running import UNHURRIED_ATTEMPT_SECONDS, running
 from support.qdrant.scripted_grpc import in_front, query
+from vecsieve.config.schema import CanarySettings, Settings
 from vecsieve.proxy.http.pools import Census
 from vecsieve.proxy.process.levels import Levels
 from vecsieve.proxy.runtime.lifecycle import Board
-from vecsieve.proxy.search.context.canary import Canary
+from vecsieve.proxy.search.context.canary import Canary, Members
 from vecsieve.proxy.search.limits import Admission, BytesInFlight
 from vecsieve.proxy.telemetry.labels import CanaryState, Origin
 from vecsieve.proxy.telemetry.log import Ended
@@ -53,7 +55,7 @@ class Held:
         admission = cast(Admission, self.door)
         self.feed = Feed(now=lambda: 0.0, dropped=lambda _sink, _count: None)
         self.board = Board(2)
-        self.canary = Canary(self.board, metrics, has_members=True)
+        self.canary = Canary(self.board, metrics, Members.of(CanarySettings(share=0.5)))
         self.bytes_in_flight, self.clients = BytesInFlight(1 << 20, reply_bytes=1 << 20, clock=ManualClock()), 0
         self.levels = Levels(
             metrics,
@@ -156,3 +158,14 @@ def test_readers_of_the_feed_are_shown_while_they_read(held: Held) -> None:
     assert held.shown("event_readers") == 1
     held.feed.leave(reader)
     assert held.shown("event_readers") == 0
+
+
+async def test_a_reload_of_equal_settings_keeps_the_verdict_and_one_of_others_begins_again() -> None:
+    async with FaultyUpstream(answering(reply())) as upstream, running(upstream.url, mode="shadow") as proxy:
+        made = {"listen": "127.0.0.1:0", "upstream": {"url": upstream.url}, "mode": "shadow"}
+        limits = {"attempt_timeout_seconds": UNHURRIED_ATTEMPT_SECONDS}
+        proxy.process.shadow.rows.extend(ROWS)
+        proxy.process.reload(Settings.model_validate({**made, "limits": limits}))
+        assert [*proxy.process.shadow.rows] == [*ROWS]
+        proxy.process.reload(Settings.model_validate({**made, "limits": limits, "shadow": {"sample": 0.5}}))
+        assert not proxy.process.shadow.rows

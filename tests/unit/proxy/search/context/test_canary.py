@@ -102,10 +102,11 @@ class Watched:
     """A canary, and the searches that it measures."""
 
     board: Board = field(default_factory=lambda: Board(0))
+    members: Members | None = field(default_factory=lambda: members(share=0.5))
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
     def __post_init__(self) -> None:
-        self.canary = Canary(self.board, Metrics(self.registry, backend="qdrant"), has_members=True)
+        self.canary = Canary(self.board, Metrics(self.registry, backend="qdrant"), self.members)
 
     def ended(self, made: Report | None, *, status: int | None = 200, seconds: float = 0.0, **options: bool) -> None:
         plain = (0.005, 0.010)
@@ -142,7 +143,7 @@ def test_the_bound_of_each_fault_stops_it_and_one_less_does_not(
     assert watched.state is state
     (line,) = caplog.messages
     assert line.startswith("canary back in shadow: ")
-    assert line.endswith("; a reload (SIGHUP) starts it again")
+    assert line.endswith("; other settings of `canary`, or a restart, start it again")
 
 
 @pytest.mark.parametrize("state", FAULTS)
@@ -229,17 +230,46 @@ def test_all_workers_stop_together_also_one_that_starts_later() -> None:
 
 def test_other_settings_start_it_again_from_nothing_or_end_it() -> None:
     watched = Watched()
-    for state, fault in FAULTS.items():
+    for number, (state, fault) in enumerate(FAULTS.items(), start=1):
         for _ in range(BOUNDS[state]):
             fault(watched)
         assert watched.canary.is_stopped
-        watched.canary.restart(has_members=True)
+        watched.canary.take(members(share=number / 100))
         assert not watched.canary.is_stopped
         assert watched.state is CanaryState.ON
         fault(watched)
         assert watched.state is CanaryState.ON
-    watched.canary.restart(has_members=False)
+    watched.canary.take(None)
     assert watched.state is CanaryState.NONE
+
+
+def test_the_same_settings_do_not_start_it_again() -> None:
+    """As when the settings file is touched, or another of its settings changes."""
+    watched = Watched()
+    fault = FAULTS[CanaryState.ERRORS]
+    for _ in range(BOUNDS[CanaryState.ERRORS] - 1):
+        fault(watched)
+    watched.canary.take(members(share=0.5))
+    states = [watched.state]
+    fault(watched)
+    states.append(watched.state)
+    watched.canary.take(members(share=0.5))
+    assert [*states, watched.state] == [CanaryState.ON, CanaryState.ERRORS, CanaryState.ERRORS], "all faults count"
+
+
+def test_a_worker_that_takes_other_settings_later_does_not_start_it_again() -> None:
+    """A worker that died begins with the settings of the start, and then reads the file."""
+    one = Watched()
+    late = Watched(board=one.board)
+    one.canary.take(members(share=0.1))
+    for _ in range(BOUNDS[CanaryState.ERRORS]):
+        FAULTS[CanaryState.ERRORS](one)
+    for worker in (late, Watched(board=one.board)):
+        worker.canary.take(members(share=0.1))
+        assert worker.canary.is_stopped
+    one.canary.take(None)
+    one.canary.take(members(share=0.1))
+    assert one.state is CanaryState.ON, "by hand: out and in again"
 
 
 async def test_a_collection_that_is_addressed_by_its_id_keeps_its_clients_when_its_name_becomes_known() -> None:
