@@ -25,7 +25,7 @@ from vecsieve.config.schema import Settings
 from .admin.inspector import InForce, Inspector
 from .admin.knowledge import Ask, Knowledge, ask_of_workers, open_to_admin
 from .admin.server import AdminServer, Pages
-from .admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
+from .admin.status import Facts, FailedReload, read_status, settings_hash, state_of, upstream_address, worker_statuses
 from .admin.verdicts import hourly, last_words, leave_rows, left_rows
 from .process import descriptors, talk
 from .process.assembly import Process
@@ -151,7 +151,15 @@ class Instance:
         )
         process = self._process
         self.measured = process.shadow.rows
-        self.knowledge = Knowledge(process.recent, process.pools, process.egress, process.texts, self.measured)
+        self._failed_reload: FailedReload | None = None
+        self.knowledge = Knowledge(
+            process.recent,
+            process.pools,
+            process.egress,
+            process.texts,
+            self.measured,
+            lambda: self._failed_reload,
+        )
         self.lifecycle = Lifecycle(
             drain_accept_seconds=settings.limits.drain_accept_seconds,
             drain_seconds=settings.limits.drain_seconds,
@@ -189,11 +197,12 @@ class Instance:
             self._process.reload(fresh, rules)
         except SettingsError as error:
             self._metrics.config_refused()
+            self._failed_reload = FailedReload.of(error, self._failed_reload, at=time.time())
             LOGGER.error("reload failed, the old settings stay in force: %s", error)  # noqa: TRY400 - a traceback would say less
             return
         if fixed := [name for name in FIXED if _at(fresh, name) != _at(self._settings, name)]:
             LOGGER.warning("these changed settings need a restart: %s", ", ".join(fixed))
-        self.facts, self._settings = facts_of(fresh), fresh
+        self.facts, self._settings, self._failed_reload = facts_of(fresh), fresh, None
         self.in_force.take(fresh)
         self._metrics.config_taken(self.facts.settings_hash, at=time.time())
         LOGGER.info("settings reloaded", extra={"fields": {"hash": self.facts.settings_hash}})

@@ -27,6 +27,7 @@ from ..telemetry.verdict import Measured
 from .pools import KeptPool, Pools
 from .reasons import in_words
 from .recent import BUCKET_SECONDS, DOUBTFUL, MEMBERS, NOTHING, Kept, LeftOut, Numbered, Recent
+from .status import FailedReload
 from .whatif import UNCHANGED, Change, judged
 
 Answer = dict[str, Any]
@@ -45,6 +46,7 @@ class Kind(StrEnum):
     PAIR = "pair"
     COLLECTIONS = "collections"
     TEXTS = "texts"
+    RELOAD = "reload"
     WHATIF = "whatif"
     EGRESS = "egress"
     MEASURED = "measured"
@@ -65,7 +67,9 @@ Ask = Callable[[Question], Awaitable[list[Answer]]]
 
 
 class Knowledge:
-    """Answers for one process. Doubtful pairs are kept longer than their searches while the page is in use. ``measured``: searches that mode shadow measured."""
+    """Answers for one process. Doubtful pairs are kept longer than their searches while the page is in use. ``measured``: searches that mode shadow measured.
+    ``failed_reload``: the last reload, if it failed.
+    """
 
     __slots__ = ("_counted", "_doubtful", "_judging", "_looked_at", "_pools", "_recent", "_texts", "_why")
 
@@ -76,6 +80,7 @@ class Knowledge:
         egress: Egress,
         texts: CollectionTexts | None = None,
         measured: Iterable[Measured] = (),
+        failed_reload: Callable[[], FailedReload | None] = lambda: None,
     ) -> None:
         self._texts = CollectionTexts() if texts is None else texts
         self._recent = recent
@@ -90,6 +95,7 @@ class Knowledge:
             Kind.MEASURED: lambda: {"rows": [*map(tuple, measured)]},
             Kind.COLLECTIONS: lambda: {"rows": recent.trends.as_rows(), "texts": self._texts.as_rows()},
             Kind.TEXTS: lambda: {"texts": self._texts.as_rows()},
+            Kind.RELOAD: lambda: {"rows": [asdict(failed)] if (failed := failed_reload()) else []},
         }
 
     async def ask(self, question: Question) -> list[Answer]:
@@ -304,6 +310,11 @@ async def texts_of(ask: Ask) -> list[Answer]:
     """For `/status`, which needs no token: what is known of each collection, without the keys of its payloads."""
     merged = texts_in_one(await ask(Question(Kind.TEXTS)))
     return [{name: row[name] for name in ("collection", "standing", "texts")} for row in merged.values()][:MOST_ROWS]
+
+
+async def failed_reload_of(ask: Ask) -> Answer | None:
+    """For `/status`: of the process whose settings are wrong for the longest time; None if all are as in the file."""
+    return min(in_one(await ask(Question(Kind.RELOAD))), key=lambda row: str(row["since"]), default=None)
 
 
 TIMEOUT_SECONDS = 2.0  # seconds; a worker that is stuck is left out, and the page shows the others

@@ -19,7 +19,7 @@ from aiohttp.web_protocol import RequestHandler
 from ..http.answers import RawResponse
 from ..telemetry.exposition import Scrape
 from .inspector import BODY_BYTES, Inspector, InspectorRequest, RefusedError
-from .knowledge import egress_of, texts_of
+from .knowledge import egress_of, failed_reload_of, texts_of
 from .status import Status
 from .verdicts import verdict_page
 
@@ -256,7 +256,8 @@ def _metrics(pages: Pages, request: web.BaseRequest) -> RawResponse:
 
 async def _status(pages: Pages) -> bytes:
     ask = pages.inspector.ask
-    return replace(pages.status(), texts=tuple(await texts_of(ask)), verdict=await verdict_page(ask)).as_json()
+    texts, verdict, failed = await texts_of(ask), await verdict_page(ask), await failed_reload_of(ask)
+    return replace(pages.status(), texts=tuple(texts), verdict=verdict, failed_reload=failed).as_json()
 
 
 # From all serving processes.

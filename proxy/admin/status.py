@@ -1,4 +1,4 @@
-"""The status page for operators of a running process. It shows no credential, collection, path or header.
+"""The status page for operators of a running process. It shows no credential, and no path or header of a request.
 
 The numbers are read from the metrics, in the same way for one process and for several workers.
 """
@@ -12,12 +12,16 @@ from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry
 
+from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 
 from ..runtime.lifecycle import Board, Phase, State
 from ..search.context.canary import in_words
 from ..telemetry.exposition import Samples
 from ..telemetry.labels import BreakerState, CanaryState, InFlight
+from ..telemetry.log import timestamp
+
+MOST_PROBLEMS = 20  # a file of a thousand rules may have as many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +46,28 @@ class Facts:
     index_ports: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class FailedReload:
+    """The settings in force are not those of the file. ``since``: when the first reload failed after the last good one. ``problems``: of the
+    last one, the first of them, each in a line: where, what was wanted and seen.
+    """
+
+    since: str
+    problems: tuple[str, ...]
+
+    @classmethod
+    def of(cls, error: SettingsError, before: FailedReload | None, *, at: float) -> FailedReload:
+        """``at``: seconds since the epoch."""
+        lines = tuple([str(problem) for problem in error.problems[:MOST_PROBLEMS]])
+        more = len(error.problems) - len(lines)
+        since = timestamp(at) if before is None else before.since
+        return cls(since, (*lines, f"and {more} more, which the log has") if more else lines)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status(Facts):
     """One reading. ``canary``: its state in words. ``texts``: per collection, where its texts
-    are. ``verdict``: of mode shadow; None if it measured nothing.
+    are. ``verdict``: of mode shadow; None if it measured nothing. ``failed_reload``: None after a good one.
     """
 
     state: str
@@ -58,6 +80,7 @@ class Status(Facts):
     workers: tuple[WorkerStatus, ...] = ()
     texts: tuple[dict[str, object], ...] = ()
     verdict: dict[str, object] | None = None
+    failed_reload: dict[str, object] | None = None
 
     def as_json(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode("ascii") + b"\n"

@@ -26,8 +26,10 @@ from support.process.stack import exchange
 from support.qdrant.embedded import start_embedded_process
 from support.selection.inspections import CHOSEN, inspector, seen
 from support.selection.kept_pools import EDITED
+from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.server import AdminServer, Pages
+from vecsieve.proxy.admin.status import FailedReload
 from vecsieve.proxy.demo.backends import QdrantCollection
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.database import NAME
@@ -282,6 +284,32 @@ async def test_a_canary_is_shown_and_one_that_was_stopped_in_the_colour_of_a_fau
     is_bad = await page.run("document.querySelector('.status .state').classList.contains('bad')")
     assert is_bad is (state in BOUNDS)
     await page.open("about:blank")  # as above
+    await server.close()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+async def test_a_failed_reload_is_on_top_with_all_its_problems_as_text(page: Page, width: int) -> None:
+    problems = ('/etc/vecsieve.yaml:1: mode: wanted on, shadow, off or none; saw "shadwo"', HOSTILE + "x" * 200)
+    error = SettingsError([Problem("", "", "", words=words) for words in problems])
+    failed = FailedReload.of(error, None, at=time.time())
+    pages = Pages(
+        is_ready=lambda: True,
+        metrics=lambda _: Scrape(b""),
+        status=lambda: STATUS,
+        inspector=inspector(Recent(5, now=time.time), failed_reload=failed),
+    )
+    server = AdminServer(pages)
+    await server.start(("127.0.0.1", 0))
+    await page.seen_as(width=width, dark=width < 400)
+    await page.open(f"http://127.0.0.1:{server.port}/")
+    await page.until("document.querySelectorAll('.alarm li').length === 2")
+    alarm = await page.run("document.querySelector('.alarm').innerText")
+    for words in ("The old ones stay in force.", *problems):
+        assert words in alarm
+    assert await page.run("document.documentElement.scrollWidth <= innerWidth")
+    if PICTURES is not None:
+        await page.picture(PICTURES / f"failed-reload-{width}.png")
+    await page.open("about:blank")  # a page that asks on after its server has ended would log that
     await server.close()
 
 

@@ -12,9 +12,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -255,6 +257,43 @@ def test_sighup_takes_good_settings_and_refuses_bad_ones_with_a_line_and_a_metri
         assert json.loads(exchange(admin, "GET", "/status").body)["settings_hash"] == after
         assert b"vecsieve_config_last_reload_successful 0.0" in exchange(admin, "GET", "/metrics").body
         assert 'Did you mean \\"report_header\\"?' in running.output()
+
+
+def failed_reload(admin: str) -> dict[str, Any]:
+    failed: dict[str, Any] = json.loads(exchange(admin, "GET", "/status").body)["failed_reload"]
+    return failed
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_status_shows_a_failed_reload_until_one_succeeds(database: str, tmp_path: Path, workers: int) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("mode: shadow\n")
+    with serving(database, "--config", str(file), "--workers", str(workers)) as (running, _, admin):
+        assert failed_reload(admin) is None
+        begun = time.time()
+        shown: list[dict[str, Any]] = []
+        for number, content in enumerate(("mode: shadwo\n", "mode: [on\n"), start=1):
+            file.write_text(content)
+            running.process.send_signal(signal.SIGHUP)
+            until_said(running, "reload failed", number * workers)
+            shown.append(failed_reload(admin))
+        since = datetime.fromisoformat(shown[0]["since"]).timestamp()
+        assert begun - 1 <= since <= time.time()
+        assert shown[1]["since"] == shown[0]["since"], "since the first of them"
+        wanted = 'mode: wanted on, shadow, off or none; saw "shadwo". Did you mean "shadow"?'
+        assert shown[0]["problems"] == [f"{file}:1: {wanted}"]
+        (problem,) = shown[1]["problems"]
+        assert problem.startswith(f"{file}:2:1: wanted YAML; saw this: "), "of the last one"
+        file.write_text("mode: shadow\n")
+        until_said(running, "settings reloaded", workers)
+        assert failed_reload(admin) is None
+
+
+def until_said(running: Command, words: str, count: int) -> None:
+    end = time.monotonic() + SECONDS
+    while running.output().count(words) < count:
+        assert time.monotonic() < end, running.output()
+        time.sleep(0.02)
 
 
 def test_settings_that_take_a_restart_are_named(database: str, tmp_path: Path) -> None:

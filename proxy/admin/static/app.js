@@ -140,6 +140,11 @@ function App() {
       <div class="status"><${State} status=${status} error=${statusError} /></div>
     </header>
     ${searches.error && html`<p class="alarm" role="alert">VecSieve does not answer (${searches.error.message}). Trying again.</p>`}
+    ${
+      status?.failed_reload &&
+      html`<div class="alarm" role="alert">Since ${new Date(status.failed_reload.since).toLocaleString("en-GB")} new settings are refused. The old ones stay in force.
+        <ul>${status.failed_reload.problems.map((problem) => html`<li>${problem}</li>`)}</ul></div>`
+    }
     <main id="main" tabindex="-1">
       ${view === "live" && html`<${Live} verdict=${status?.verdict} ...${searches} isPaused=${isPaused} pause=${() => setPaused(!isPaused)} />`}
       ${view === "search" && html`<${Search} number=${Number(rest[0])} />`}

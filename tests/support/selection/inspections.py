@@ -16,6 +16,7 @@ from vecsieve.proxy.admin.inspector import InForce, Inspector
 from vecsieve.proxy.admin.knowledge import Knowledge
 from vecsieve.proxy.admin.pools import Pools
 from vecsieve.proxy.admin.recent import Recent, Seen
+from vecsieve.proxy.admin.status import FailedReload
 from vecsieve.proxy.runtime.loop import LongWork
 from vecsieve.proxy.search.budgets import Egress
 from vecsieve.proxy.search.report import figures
@@ -60,12 +61,17 @@ def no_pools() -> Pools:
 
 
 def inspector(
-    recent: Recent, pools: Pools | None = None, measured: Iterable[Measured] = (), **settings: object
+    recent: Recent,
+    pools: Pools | None = None,
+    measured: Iterable[Measured] = (),
+    failed_reload: FailedReload | None = None,
+    **settings: object,
 ) -> Inspector:
     registry = CollectorRegistry()
     Metrics(registry, backend="qdrant")
+    kept = no_pools() if pools is None else pools
     return Inspector(
-        Knowledge(recent, no_pools() if pools is None else pools, no_egress(), measured=measured).ask,
+        Knowledge(recent, kept, no_egress(), measured=measured, failed_reload=lambda: failed_reload).ask,
         InForce(Settings.model_validate(settings)),
         registry,
     )

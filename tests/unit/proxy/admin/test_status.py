@@ -10,9 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.config.policy import PolicySettings
+from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.schema import Settings, UpstreamSettings
+from vecsieve.proxy.admin.knowledge import Answer, Question, failed_reload_of
 from vecsieve.proxy.admin.status import (
+    MOST_PROBLEMS,
     Facts,
+    FailedReload,
     Status,
     WorkerStatus,
     read_status,
@@ -63,6 +67,7 @@ def test_a_status_is_one_json_object() -> None:
         "workers": [{"index": 0, "state": "ready", "pid": 7, "restarts": 1}],
         "texts": [],
         "verdict": None,
+        "failed_reload": None,
     }
 
 
@@ -185,3 +190,22 @@ def test_every_worker_and_only_workers_are_listed() -> None:
         WorkerStatus(index=0, state="ready", pid=11, restarts=0),
         WorkerStatus(index=1, state="empty", pid=0, restarts=1),
     )
+
+
+def test_a_failed_reload_is_shown_since_the_first_one_with_the_problems_of_the_last() -> None:
+    error = SettingsError(Problem(f"limits[{number}]", "0", "a number") for number in range(MOST_PROBLEMS + 2))
+    first = FailedReload.of(SettingsError([Problem("mode", '"no"', "on")]), None, at=0.0)
+    last = FailedReload.of(error, first, at=60.0)
+    assert (first.since, first.problems) == ("1970-01-01T00:00:00.000Z", ('mode: wanted on; saw "no"',))
+    assert last.since == first.since
+    assert last.problems[0] == "limits[0]: wanted a number; saw 0"
+    assert last.problems[MOST_PROBLEMS:] == ("and 2 more, which the log has",)
+
+
+async def test_of_several_processes_the_one_that_failed_is_shown() -> None:
+    failed = {"since": "1970-01-01T00:00:00.000Z", "problems": ["tls.certificate: wanted a file"]}
+
+    async def ask(_: Question) -> list[Answer]:
+        return [{"rows": []}, {"rows": [{**failed, "since": "1970-01-01T00:00:09.000Z"}]}, {"rows": [failed]}]
+
+    assert await failed_reload_of(ask) == failed
