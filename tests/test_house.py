@@ -398,4 +398,21 @@ def test_no_name_has_grammar_in_place_of_a_noun() -> None:
         "own: say whose it is",
     ]
     assert faults_in(SOURCES, lambda path: banned(sorted({*names_in(path)} - read_by_users(path)), GRAMMAR)) == {}
+
+
+SCRIPTS = sorted((ROOT / "proxy/admin/static").glob("*.js"))
+# What a script binds: behind a keyword, as parameters of a function or an arrow, in brackets or alone.
+BOUND_IN_SCRIPTS = re.compile(r"(?:const|let|class|function)\s+([^=(;]+)|\(([^()]*)\)\s*(?:=>|\{)|(\w+)\s*=>")
+
+
+def names_in_script(path: Path) -> list[str]:
+    bound = BOUND_IN_SCRIPTS.findall(path.read_text(encoding="utf-8"))
+    return [path.stem, *re.findall(r"\w+", " ".join(" ".join(groups) for groups in bound))]
+
+
+def test_no_script_of_the_inspector_has_grammar_in_place_of_a_noun() -> None:
+    assert {"usePolled", "PAIRS_AT_ONCE", "searchError", "event"} <= {
+        name for path in SCRIPTS for name in names_in_script(path)
+    }
+    assert faults_in(SCRIPTS, lambda path: banned(sorted({*names_in_script(path)}), GRAMMAR)) == {}
     assert faults_in(SOURCES, lambda path: read_by_users(path) - {*names_in(path)}) == {}

@@ -45,7 +45,7 @@ _TYPES: Mapping[str, str] = MappingProxyType(
 )
 _FILES = (
     "app.js",
-    "asking.js",
+    "requests.js",
     "views.js",
     "whatif.js",
     "style.css",

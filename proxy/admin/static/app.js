@@ -1,6 +1,6 @@
 // The frame of the inspector: polling, choice of the view, keys. The views are in views.js.
 import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
-import { POLL_MS, ask, usePolled } from "./asking.js";
+import { POLL_MS, ask, usePolled } from "./requests.js";
 import { Collections, Cost, Doubtful, Empty, Live, Pair, Search, Settings } from "./views.js";
 import { WhatIf } from "./whatif.js";
 
@@ -28,9 +28,9 @@ function useSearches(isPaused) {
         if (!live) return;
         next = page.next;
         setState((before) => {
-          const known = new Set(before.searches.map((each) => each.number));
-          const fresh = page.searches.filter((each) => !known.has(each.number));
-          const searches = [...fresh, ...before.searches].sort((a, b) => b.number - a.number).slice(0, MOST_SEARCHES);
+          const numbers = new Set(before.searches.map((search) => search.number));
+          const newer = page.searches.filter((search) => !numbers.has(search.number));
+          const searches = [...newer, ...before.searches].sort((a, b) => b.number - a.number).slice(0, MOST_SEARCHES);
           return { searches, keep: page.keep, texts: page.texts, next, error: null };
         });
       } catch (error) {
@@ -71,13 +71,13 @@ function useRoute() {
 }
 
 // 1 to 6: views. j, k: next and previous entry. r, w: judge the focused entry as right or wrong.
-function pressed(event) {
+function pressKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
   const view = VIEWS[Number(event.key) - 1];
   if (view) location.hash = `#/${view[0]}`;
   if (event.key === "j" || event.key === "k") {
     const entries = [...document.querySelectorAll("[data-entry]")];
-    const at = entries.findIndex((each) => each.contains(document.activeElement));
+    const at = entries.findIndex((entry) => entry.contains(document.activeElement));
     const to = entries[at < 0 ? 0 : Math.min(entries.length - 1, Math.max(0, at + (event.key === "j" ? 1 : -1)))];
     (to?.matches("a, button") ? to : to?.querySelector("a, button"))?.focus();
   }
@@ -121,21 +121,21 @@ function App() {
   const searches = useSearches(isPaused);
   const [status, statusError] = usePolled("/status", 5000);
   useEffect(() => {
-    addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
+    addEventListener("keydown", pressKey);
+    return () => removeEventListener("keydown", pressKey);
   }, []);
   const [view = "live", ...rest] = route[0] ? route : ["live"];
-  const shown = { search: "live", pair: "doubtful" }[view] ?? view;
-  useEffect(() => document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [shown]);
+  const tab = { search: "live", pair: "doubtful" }[view] ?? view;
+  useEffect(() => document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [tab]);
   useEffect(() => {
-    document.title = `${VIEWS.find(([name]) => name === shown)?.[1] ?? "Inspector"} · VecSieve`;
-  }, [shown]);
+    document.title = `${VIEWS.find(([name]) => name === tab)?.[1] ?? "Inspector"} · VecSieve`;
+  }, [tab]);
   if (searches.error?.status === 401) return html`<${Token} refused=${searches.error} />`;
   return html`<a class="skip" href="#main">Skip to the content</a>
     <header>
       <a class="brand" href="#/live"><img src="/static/icon.svg" alt="" width="24" height="24" />VecSieve</a>
       <nav aria-label="Views">
-        ${VIEWS.map(([name, title]) => html`<a href=${`#/${name}`} aria-current=${shown === name ? "page" : null}>${title}</a>`)}
+        ${VIEWS.map(([name, title]) => html`<a href=${`#/${name}`} aria-current=${tab === name ? "page" : null}>${title}</a>`)}
       </nav>
       <div class="status"><${State} status=${status} error=${statusError} /></div>
     </header>
@@ -154,7 +154,7 @@ function App() {
       ${view === "cost" && html`<${Cost} />`}
       ${view === "whatif" && html`<${WhatIf} />`}
       ${view === "settings" && html`<${Settings} collection=${rest[0] ?? ""} />`}
-      ${!VIEWS.some(([name]) => name === shown) && html`<${Empty} title="No such view"><p>The views are above. <a href="#/live">Searches</a> is the first.</p></${Empty}>`}
+      ${!VIEWS.some(([name]) => name === tab) && html`<${Empty} title="No such view"><p>The views are above. <a href="#/live">Searches</a> is the first.</p></${Empty}>`}
     </main>
     <footer>Keys: <kbd>1</kbd>–<kbd>6</kbd> views, <kbd>j</kbd> <kbd>k</kbd> next and previous, <kbd>r</kbd> <kbd>w</kbd> right and wrong.
       The same data is JSON under <a href="/api/searches">/api/</a>.</footer>`;

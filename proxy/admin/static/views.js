@@ -1,6 +1,6 @@
 // The views. Names and texts from the database are inserted as text nodes, never as markup.
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { ask, usePolled } from "./asking.js";
+import { ask, usePolled } from "./requests.js";
 
 const OUTCOMES = { dedup: "on", shadow: "shadow" };
 // Readable labels for metric values. Values without a label are shown by name.
@@ -67,19 +67,19 @@ export const Verdict = ({ verdict }) => html`<section class=${`card verdict ${ve
     <dl>${verdict.details.map(([name, words]) => html`<div><dt>${name}</dt><dd>${words}</dd></div>`)}</dl>
     ${
       verdict.collections.length > 1 &&
-      html`<ul>${verdict.collections.map((each) => html`<li><span class="strong">${each.collection}</span> ${each.sentence}</li>`)}</ul>`
+      html`<ul>${verdict.collections.map((row) => html`<li><span class="strong">${row.collection}</span> ${row.sentence}</li>`)}</ul>`
     }
   </details>
 </section>`;
 
 export function Live({ verdict, searches, keep, error, isPaused, pause, texts }) {
-  if (keep === null) return html`<h1>Searches</h1><${Waiting} error=${error} />`;
-  const results = sum(searches, "results");
-  const each = searches.length || 1;
   const [onlyChanged, setOnlyChanged] = useState(false);
   const [filter, setFilter] = useState("");
-  const wanted = filter.toLowerCase();
-  const rows = searches.filter((row) => (row.repeats || !onlyChanged) && `${row.collection} ${row.words ?? ""}`.toLowerCase().includes(wanted));
+  if (keep === null) return html`<h1>Searches</h1><${Waiting} error=${error} />`;
+  const results = sum(searches, "results");
+  const count = searches.length || 1;
+  const term = filter.toLowerCase();
+  const rows = searches.filter((row) => (row.repeats || !onlyChanged) && `${row.collection} ${row.words ?? ""}`.toLowerCase().includes(term));
   return html`<div class="head">
       <div><h1>Searches</h1><p class="quiet">Live, newest first. Open a search to see what changed.</p></div>
       <div class="headtools"><label>Filter <input value=${filter} onInput=${(event) => setFilter(event.target.value)} placeholder="collection or words" /></label>
@@ -99,9 +99,9 @@ export function Live({ verdict, searches, keep, error, isPaused, pause, texts })
             }
           </${Empty}>`
         : html`<div class="tiles">
-              <${Tile} value=${share(sum(searches, "changed"), each)} of=${`of ${whole(searches.length)}`} label="answers changed" hint="VecSieve keeps only the most recent searches" />
-              <${Tile} value=${fixed((sum(searches, "proven") + sum(searches, "judged")) / each)} of=${`of ${fixed(results / each, 0)}`} label="results were repeats that left" hint=${`${sum(searches, "proven")} proven by texts, ${sum(searches, "judged")} judged`} />
-              <${Tile} value=${whole(sum(searches, "saved_tokens") / each)} label="tokens saved a search" hint="an estimate, of the texts of repeats that left" />
+              <${Tile} value=${share(sum(searches, "changed"), count)} of=${`of ${whole(searches.length)}`} label="answers changed" hint="VecSieve keeps only the most recent searches" />
+              <${Tile} value=${fixed((sum(searches, "proven") + sum(searches, "judged")) / count)} of=${`of ${fixed(results / count, 0)}`} label="results were repeats that left" hint=${`${sum(searches, "proven")} proven by texts, ${sum(searches, "judged")} judged`} />
+              <${Tile} value=${whole(sum(searches, "saved_tokens") / count)} label="tokens saved a search" hint="an estimate, of the texts of repeats that left" />
               <${Tile} value=${ms(median(searches.map((row) => row.added_ms)))} label="added (median)" />
             </div>
             <table class="rows">
@@ -125,26 +125,26 @@ export function Live({ verdict, searches, keep, error, isPaused, pause, texts })
 }
 
 // Lower values first: the database ranks by distance.
-const measureOf = (each) => {
-  const [best, worst] = [...each].sort((a, b) => a.rank - b.rank).filter((one) => one.score !== null).map((one) => one.score).reduce((ends, score) => [ends[0] ?? score, score], []);
+const measureOf = (results) => {
+  const [best, worst] = [...results].sort((a, b) => a.rank - b.rank).filter((result) => result.score !== null).map((result) => result.score).reduce((ends, score) => [ends[0] ?? score, score], []);
   return best < worst ? "distance" : "score";
 };
-const found = (search, rank) => [...search.kept, ...search.left_out].find((each) => each.rank === rank);
-const idOf = (each) => (each.id === null ? "no id" : String(each.id));
-function Result({ each, number, at, badge, kind, note, link, measure }) {
+const resultAt = (search, rank) => [...search.kept, ...search.left_out].find((result) => result.rank === rank);
+const idOf = (result) => (result.id === null ? "no id" : String(result.id));
+function Result({ result, number, at, badge, kind, note, link, measure }) {
   const body = html`<span class="place">${at}</span>
-    <span class="what"><code class="id">${idOf(each)}</code>${each.text && html`<span class="text">${each.text}</span>`}${note && html`<span class="note">${note}</span>`}</span>
-    <span class="side"><span class="score" title=${measure}>${measure === "distance" ? "distance " : ""}${fixed(each.score, 3)}</span>${badge && html`<span class=${`badge ${kind}`}>${badge}</span>`}</span>`;
+    <span class="what"><code class="id">${idOf(result)}</code>${result.text && html`<span class="text">${result.text}</span>`}${note && html`<span class="note">${note}</span>`}</span>
+    <span class="side"><span class="score" title=${measure}>${measure === "distance" ? "distance " : ""}${fixed(result.score, 3)}</span>${badge && html`<span class=${`badge ${kind}`}>${badge}</span>`}</span>`;
   return link
-    ? html`<li data-entry><a class=${`result ${kind}`} href=${`#/pair/${number}/${each.rank}`}>${body}</a></li>`
+    ? html`<li data-entry><a class=${`result ${kind}`} href=${`#/pair/${number}/${result.rank}`}>${body}</a></li>`
     : html`<li><div class=${`result ${kind}`}>${body}</div></li>`;
 }
 
-function fateOf(each) {
-  if (each.copy) return { badge: "left", kind: "gone", note: each.copy.why, link: true };
-  if (each.reason === "capped") return { badge: "capped", kind: "gone", note: "its document or source has reached the limit of results" };
-  if (each.reason === "shown_before") return { badge: "shown before", kind: "gone", note: "shown in an earlier list or turn" };
-  if (each.reason === "over_budget") return { badge: "over budget", kind: "gone", note: "better results have used up the text budget" };
+function fateOf(result) {
+  if (result.copy) return { badge: "left", kind: "gone", note: result.copy.why, link: true };
+  if (result.reason === "capped") return { badge: "capped", kind: "gone", note: "its document or source has reached the limit of results" };
+  if (result.reason === "shown_before") return { badge: "shown before", kind: "gone", note: "shown in an earlier list or turn" };
+  if (result.reason === "over_budget") return { badge: "over budget", kind: "gone", note: "better results have used up the text budget" };
   return { badge: "not chosen", kind: "gone" };
 }
 
@@ -153,13 +153,13 @@ const ruleOf = (number, name) => (name ? `rule ${name}` : `rule ${number + 1}`);
 export function Search({ number }) {
   const [search, error] = usePolled(`/api/searches/${number}`, 0);
   if (!search) return html`<p><a href="#/live">← Searches</a></p><${Waiting} error=${error} />`;
-  const kept = new Map(search.kept.map((each, place) => [each.rank, place]));
+  const kept = new Map(search.kept.map((result, place) => [result.rank, place]));
   const first = search.offset;
-  const own = [...search.kept, ...search.left_out]
-    .filter((each) => each.rank >= first && each.rank < first + search.top_k)
+  const page = [...search.kept, ...search.left_out]
+    .filter((result) => result.rank >= first && result.rank < first + search.top_k)
     .sort((a, b) => a.rank - b.rank);
-  const others = search.left_out.filter((each) => each.rank < first || each.rank >= first + search.top_k);
-  const came = search.kept.filter((each) => each.rank < first || each.rank >= first + search.top_k).length;
+  const others = search.left_out.filter((result) => result.rank < first || result.rank >= first + search.top_k);
+  const arrivals = search.kept.filter((result) => result.rank < first || result.rank >= first + search.top_k).length;
   const isShadow = search.outcome === "shadow";
   const measure = measureOf([...search.kept, ...search.left_out]);
   return html`<p><a href="#/live">← Searches</a></p>
@@ -172,33 +172,33 @@ export function Search({ number }) {
     ${search.restrained && html`<p class="notice">Not deduplicated by vectors: they would have merged most of this pool, although its scores differ.</p>`}
     ${search.short > 0 && html`<p class="notice">${search.short} fewer results than requested: only copies of these results were left to fill the page (<code>policy.short</code>).</p>`}
     <div class="tiles">
-      <${Tile} value=${own.length - own.filter((each) => kept.has(each.rank)).length} of=${`of ${own.length}`} label="left the page" />
-      <${Tile} value=${came} label="moved up from lower ranks" />
+      <${Tile} value=${page.length - page.filter((result) => kept.has(result.rank)).length} of=${`of ${page.length}`} label="left the page" />
+      <${Tile} value=${arrivals} label="moved up from lower ranks" />
       <${Tile} value=${search.candidates} of=${`→ ${search.clusters}`} label="candidates, distinct" />
       <${Tile} value=${ms(search.added_ms)} label="added" />
     </div>
     <div class="columns">
       <section><h2>Before <span class="quiet">the original page of the database</span></h2><ol class="results">
-        ${own.map((each) => {
-          const fate = kept.has(each.rank) ? { badge: each.copy ? "fills the page" : "", kind: each.copy ? "filled" : "" } : fateOf(each);
-          return html`<${Result} key=${each.rank} each=${each} measure=${measure} number=${number} at=${each.rank + 1} ...${fate} />`;
+        ${page.map((result) => {
+          const fate = kept.has(result.rank) ? { badge: result.copy ? "fills the page" : "", kind: result.copy ? "filled" : "" } : fateOf(result);
+          return html`<${Result} key=${result.rank} result=${result} measure=${measure} number=${number} at=${result.rank + 1} ...${fate} />`;
         })}</ol></section>
       <section><h2>After <span class="quiet">${isShadow ? "the page in mode on" : "what the client got"}</span></h2><ol class="results">
-        ${search.kept.map((each) => {
-          const isNew = each.rank < first || each.rank >= first + search.top_k;
+        ${search.kept.map((result) => {
+          const isNew = result.rank < first || result.rank >= first + search.top_k;
           const notes = [
-            each.collapsed_ids.length ? `stands for ${each.collapsed_ids.length} more` : "",
-            each.stays ?? "",
-            each.copy ? `${each.copy.why}, but fills the page: there are too few distinct candidates` : "",
+            result.collapsed_ids.length ? `stands for ${result.collapsed_ids.length} more` : "",
+            result.stays ?? "",
+            result.copy ? `${result.copy.why}, but fills the page: there are too few distinct candidates` : "",
           ].filter(Boolean);
-          return html`<${Result} key=${each.rank} each=${each} measure=${measure} number=${number} at=${each.rank + 1} note=${notes.join("; ")}
-            badge=${isNew ? "moved up" : ""} kind=${each.copy ? "filled" : isNew ? "new" : ""} />`;
+          return html`<${Result} key=${result.rank} result=${result} measure=${measure} number=${number} at=${result.rank + 1} note=${notes.join("; ")}
+            badge=${isNew ? "moved up" : ""} kind=${result.copy ? "filled" : isNew ? "new" : ""} />`;
         })}</ol></section>
     </div>
     ${
       others.length > 0 &&
       html`<details><summary>${others.length} more candidates, not in the reply</summary><ol class="results">
-        ${others.map((each) => html`<${Result} key=${each.rank} each=${each} measure=${measure} number=${number} at=${each.rank + 1} ...${fateOf(each)} />`)}
+        ${others.map((result) => html`<${Result} key=${result.rank} result=${result} measure=${measure} number=${number} at=${result.rank + 1} ...${fateOf(result)} />`)}
       </ol></details>`
     }`;
 }
@@ -242,12 +242,12 @@ const Sides = ({ pair }) => html`<div class="columns pair">
 </div>`;
 
 export function Pair({ number, rank }) {
-  const [search, gone] = usePolled(`/api/searches/${number}`, 0);
+  const [search, searchError] = usePolled(`/api/searches/${number}`, 0);
   const [doubtful, error] = usePolled("/api/doubtful", 0);
-  if (!doubtful || (!search && !gone)) return html`<${Waiting} error=${error} />`;
-  const listed = doubtful.pairs.find((each) => each.search === number && each.rank === rank);
-  const out = search && found(search, rank);
-  const pair = out?.copy ? { ...out.copy, search: number, rank, collection: search.collection, a: found(search, out.copy.rank), b: out } : listed;
+  if (!doubtful || (!search && !searchError)) return html`<${Waiting} error=${error} />`;
+  const entry = doubtful.pairs.find((pair) => pair.search === number && pair.rank === rank);
+  const removal = search && resultAt(search, rank);
+  const pair = removal?.copy ? { ...removal.copy, search: number, rank, collection: search.collection, a: resultAt(search, removal.copy.rank), b: removal } : entry;
   const back = search ? html`<a href=${`#/search/${number}`}>← The whole search</a>` : html`<a href="#/doubtful">← Doubtful drops</a>`;
   if (!pair) return html`<p>${back}</p><${Empty} title="This pair is no longer stored"><p>Newer searches have replaced it.</p></${Empty}>`;
   return html`<p>${back}</p>
@@ -255,14 +255,14 @@ export function Pair({ number, rank }) {
     <${Sides} pair=${pair} />
     <${Evidence} pair=${pair} />
     ${!pair.a.text && !pair.b.text && html`<p class="quiet">Texts are shown if <code>explain.texts</code> is true and the policy reads a text field.</p>`}
-    <${Judge} pair=${pair} file=${doubtful.judgements} judged=${listed?.judged} />`;
+    <${Judge} pair=${pair} file=${doubtful.judgements} judged=${entry?.judged} />`;
 }
 
-const SHOWN_AT_ONCE = 20;
+const PAIRS_AT_ONCE = 20;
 
 export function Doubtful() {
   const [page, error, again] = usePolled("/api/doubtful", 5000);
-  const [many, setMany] = useState(SHOWN_AT_ONCE);
+  const [many, setMany] = useState(PAIRS_AT_ONCE);
   if (!page) return html`<h1>Doubtful drops</h1><${Waiting} error=${error} />`;
   const judged = page.pairs.filter((pair) => typeof pair.judged === "boolean").length;
   return html`<h1>Doubtful drops</h1>
@@ -276,7 +276,7 @@ export function Doubtful() {
         <${Judge} pair=${pair} file=${page.judgements} judged=${pair.judged} done=${again} />
       </li>`,
     )}</ul>
-    ${page.pairs.length > many && html`<button onClick=${() => setMany(many + SHOWN_AT_ONCE)}>Show ${Math.min(SHOWN_AT_ONCE, page.pairs.length - many)} more of ${page.pairs.length}</button>`}`;
+    ${page.pairs.length > many && html`<button onClick=${() => setMany(many + PAIRS_AT_ONCE)}>Show ${Math.min(PAIRS_AT_ONCE, page.pairs.length - many)} more of ${page.pairs.length}</button>`}`;
 }
 
 const COLOURS = 6;
@@ -291,8 +291,8 @@ function Chart({ rows, seconds }) {
     const times = [];
     for (let at = first; at <= last; at += seconds) times.push(at);
     const lines = rows.map((row) => {
-      const known = new Map(row.buckets.map(([start, , , results, repeats]) => [start, results ? (100 * repeats) / results : null]));
-      return times.map((at) => known.get(at) ?? null);
+      const shares = new Map(row.buckets.map(([start, , , results, repeats]) => [start, results ? (100 * repeats) / results : null]));
+      return times.map((at) => shares.get(at) ?? null);
     });
     const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
     const top = Math.min(100, 20 * Math.ceil(Math.max(20, ...lines.flat()) / 20));
@@ -305,7 +305,7 @@ function Chart({ rows, seconds }) {
           legend: { show: false },
           cursor: { drag: { x: false, y: false } },
           scales: { y: { range: [0, top] } },
-          axes: [{ ...axis, values: (_, splits) => splits.map((at) => clock(at).slice(0, 5)), space: 90, incrs: [60, 120, 300, 600], size: 28 }, { ...axis, values: (_, splits) => splits.map((each) => `${each} %`), incrs: [5, 10, 20], size: 52 }],
+          axes: [{ ...axis, values: (_, splits) => splits.map((at) => clock(at).slice(0, 5)), space: 90, incrs: [60, 120, 300, 600], size: 28 }, { ...axis, values: (_, splits) => splits.map((percent) => `${percent} %`), incrs: [5, 10, 20], size: 52 }],
           series: [{}, ...rows.map((row, at) => ({ label: row.collection, stroke: colour(`--c${at}`), width: 2, spanGaps: true, points: { show: true, size: 7, fill: colour(`--c${at}`) }, fill: at || rows.length > 1 ? undefined : `${colour("--c0")}22` }))],
         },
         [times, ...lines],
@@ -390,30 +390,30 @@ function flat(value, path = "") {
   if (value === null || typeof value !== "object") return [[path, value]];
   const entries = Object.entries(value);
   if (!entries.length) return [[path, Array.isArray(value) ? "none" : "nothing"]];
-  if (Array.isArray(value) && value.every((each) => typeof each !== "object")) return [[path, value.join(", ")]];
-  return entries.flatMap(([name, each]) => flat(each, Array.isArray(value) ? `${path}[${name}]` : path ? `${path}.${name}` : name));
+  if (Array.isArray(value) && value.every((member) => typeof member !== "object")) return [[path, value.join(", ")]];
+  return entries.flatMap(([name, member]) => flat(member, Array.isArray(value) ? `${path}[${name}]` : path ? `${path}.${name}` : name));
 }
 
 const Tree = ({ value, filter, keep = () => true }) => {
   const rows = flat(value).filter((row) => row[0].includes(filter) && keep(row));
   return html`<table class="rows settings"><tbody>${rows.map(
-    ([path, each]) => html`<tr key=${path}><th scope="row"><code>${path}</code></th><td>${each === null ? html`<span class="quiet">none</span>` : String(each)}</td></tr>`,
+    ([path, value]) => html`<tr key=${path}><th scope="row"><code>${path}</code></th><td>${value === null ? html`<span class="quiet">none</span>` : String(value)}</td></tr>`,
   )}</tbody></table>${rows.length === 0 && html`<p class="quiet">No such setting.</p>`}`;
 };
 
 export function Settings({ collection }) {
   const [page, error] = usePolled(`/api/settings${collection ? `?collection=${encodeURIComponent(collection)}` : ""}`, 0);
   const [filter, setFilter] = useState("");
-  const [isOwn, setOwn] = useState(false);
+  const [isChanged, setChanged] = useState(false);
   const look = (event) => {
     event.preventDefault();
     location.hash = `#/settings/${encodeURIComponent(event.target.elements.collection.value)}`;
   };
   if (!page) return html`<h1>Settings</h1><${Waiting} error=${error} />`;
   const rule = page.rule === null || page.rule === undefined ? null : page.settings.rules[page.rule];
-  const defaults = new Map(flat(page.defaults).map(([path, each]) => [path, String(each)]));
-  const differs = ([path, each]) => defaults.get(path) !== String(each);
-  const own = flat(page.settings).filter(differs).length;
+  const defaults = new Map(flat(page.defaults).map(([path, value]) => [path, String(value)]));
+  const differs = ([path, value]) => defaults.get(path) !== String(value);
+  const changes = flat(page.settings).filter(differs).length;
   return html`<h1>Settings</h1><p class="quiet">The settings in force. Secrets are masked.</p>
     <form class="tools" onSubmit=${look}>
       <label>Which rule applies to a collection? <input name="collection" key=${collection} defaultValue=${collection} placeholder="its name" /></label><button>Look</button>
@@ -425,6 +425,6 @@ export function Settings({ collection }) {
         <details open><summary>Its policy</summary><${Tree} value=${page.policy} filter="" /></details></section>`
     }
     <div class="tools"><label>Filter <input value=${filter} onInput=${(event) => setFilter(event.target.value)} placeholder="policy.text" /></label>
-      <label class="check"><input type="checkbox" checked=${isOwn} onChange=${(event) => setOwn(event.target.checked)} />Only the ${own} settings that differ from the defaults</label></div>
-    <${Tree} value=${page.settings} filter=${filter} keep=${isOwn ? differs : () => true} />`;
+      <label class="check"><input type="checkbox" checked=${isChanged} onChange=${(event) => setChanged(event.target.checked)} />Only the ${changes} settings that differ from the defaults</label></div>
+    <${Tree} value=${page.settings} filter=${filter} keep=${isChanged ? differs : () => true} />`;
 }

@@ -328,7 +328,7 @@ def test_every_file_that_the_page_names_is_served_with_its_type() -> None:
     document, kind = page_file("/") or (b"", "")
     assert kind == "text/html; charset=utf-8"
     named = re.findall(rb'(?:src|href)="(/static/[^"]+)"', document)
-    scripts = [page_file(f"/static/{name}") for name in ("app.js", "asking.js", "views.js", "whatif.js")]
+    scripts = [page_file(f"/static/{name}") for name in ("app.js", "requests.js", "views.js", "whatif.js")]
     imported = {name for script in scripts if script for name in re.findall(rb'from "\./([^"]+)"', script[0])}
     assert len(named) >= 4
     for path in [*named, *(b"/static/" + name for name in imported)]:
@@ -336,7 +336,7 @@ def test_every_file_that_the_page_names_is_served_with_its_type() -> None:
 
 
 def test_no_script_or_style_names_another_host() -> None:
-    for name in ("app.js", "asking.js", "views.js", "whatif.js", "style.css"):
+    for name in ("app.js", "requests.js", "views.js", "whatif.js", "style.css"):
         content, _ = page_file(f"/static/{name}") or (b"", "")
         assert content
         assert re.findall(rb"https?://|@import|eval\(|innerHTML", content) == []

@@ -44,6 +44,6 @@ export function usePolled(path, everyMs = POLL_MS) {
       clearInterval(timer);
     };
   }, [path, turn]);
-  const known = state.path === path ? state : { answer: null, error: null };
-  return [known.answer, known.error, () => setTurn(turn + 1)];
+  const current = state.path === path ? state : { answer: null, error: null };
+  return [current.answer, current.error, () => setTurn(turn + 1)];
 }
