@@ -30,6 +30,10 @@ DIFFERENT: Mapping[str, list[Payload]] = {
     "a short text above the same notice": [
         {"text": f"Take {dose} mg.", "notice": NOTICE} for dose in (5, 10, 20, 40)
     ],
+    "products with one description": [
+        {"text": STEPS, "title": name, "price": 12} for name in ("Lamp Aurora", "Lamp Borealis")
+    ],
+    "days of one event": [{"text": MONDAY, "event_date": day} for day in ("2026-01-05", "2026-03-02")],
     "a sentence in two contexts": [
         {"text": MONDAY, "window": f"In Hall A: {MONDAY} Use the stairs."},
         {"text": MONDAY, "window": f"In Hall B: {MONDAY} Use the ramp at the back."},
@@ -60,7 +64,7 @@ COPIES: Mapping[str, list[Payload]] = {
         {"page_content": SOUP, "metadata": {"file_name": f"the soups of {year}.pdf", "page": year}} for year in (1, 2)
     ],
     "titles, dates and ids": [
-        {"text": MONDAY, "title": f"News of the {day} week", "created": f"2026-01-0{number}", "doc_id": day}
+        {"text": MONDAY, "title": f"News of week {number}", "created": f"2026-01-0{number}", "doc_id": day}
         for number, day in enumerate(("first", "second"), 1)
     ],
     "an equal question": [{"question": "How do I cook it?", "answer": SOUP, "page": n} for n in (1, 2)],

@@ -2,7 +2,7 @@
 
 A page shows whole payloads. A text that another result says is no reason to remove a result whose payload says something more: the question of an
 answer, a status, a price, the sentences around a chunk. What loaders and splitters write beside a text tells which copy a payload is, not what it
-says: identifiers, dates, files, links, releases, places in a document, titles. Any other value counts.
+says: identifiers, its dates, files, links, releases, places in a document. Any other value counts.
 """
 
 from __future__ import annotations
@@ -54,10 +54,22 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U0
 # Keys under which loaders, splitters and stores write which copy a payload is: by their last word, or by their first one.
 _LAST_WORDS = word_set(
     "id ids uuid guid pk hash digest checksum etag url uri file filename filepath source author authors creator producer publisher licence license "
-    "keywords tag tags language lang mimetype acl permissions page chunk version revision rev release branch commit date timestamp created updated "
-    "modified published creationdate moddate"
+    "keywords tag tags language lang mimetype acl permissions page chunk version revision rev release branch commit created updated modified published "
+    "creationdate moddate"
 )
 _FIRST_WORDS = word_set("file page chunk embedding")
+# A time tells which copy a payload is where its key says nothing else (date, timestamp), or when a copy, a file or a record was made, found or changed.
+# Other times are facts: due_date, valid_from, departure.
+_TIMES = word_set(
+    "date dates time times timestamp timestamps datetime day at on ts dt utc gmt unix epoch iso ms seconds"
+)
+_TIMES_OF_COPIES = word_set(
+    "creation created create creationdate mod moddate modification modified modify lastmod update updated edit edited change changed revised revision "
+    "version release released publication published publish pub posted post crawl crawled scrape scraped fetch fetched retrieved retrieval download "
+    "downloaded index indexed indexing ingest ingested ingestion insert inserted import imported load loaded upload uploaded add added saved stored "
+    "sync synced last first seen access accessed visited processed parsed extracted embedded embedding written archived snapshot build built commit "
+    "file document doc page source article record item entry chunk"
+)
 # Keys under which a number tells where a text stands, how long it is, or how well it was found.
 _LAST_WORDS_OF_NUMBERS = word_set(
     "n i no num number index idx offset start end position pos rank order seq sequence ordinal part parts section chapter paragraph block line lines row "
@@ -65,9 +77,10 @@ _LAST_WORDS_OF_NUMBERS = word_set(
     "similarity relevance confidence probability hits views copy"
 )
 _WORD = re.compile("[A-Z]+(?![a-z])|[A-Z]?[^\\W\\d_A-Z]+|\\d+")
+_LETTERS = re.compile(r"[^\W\d_]+")
 _QUESTION_MARKS = ("?", "？", "؟")
 _SENTENCE_ENDS = (*_QUESTION_MARKS, ".", "!", "。", "！")
-# Keys of titles tell where a text stands: copies have the titles of their pages.
+# Keys of titles. Copies have the titles of their pages: of releases, or none, or one with the name of a site.
 _TITLES = frozenset({"title", "name", "heading"})
 _LAST_NAMES = frozenset((DOCUMENT_TEXT, *(path.rpartition(".")[2] for path in KNOWN_TEXTS)))
 
@@ -176,9 +189,16 @@ class PoolStatements:
             self._stated[row, text] = stated
         for leaf in stated:
             for other in others:
-                if (leaf.path, leaf.value) not in self._pairs[other]:
+                if (leaf.path, leaf.value) not in self._pairs[other] and not self._titles(leaf, other):
                     return _words(leaf), other
         return None
+
+    def _titles(self, leaf: Leaf, other: int) -> bool:
+        """Whether a title says no word that another payload's title lacks; True if that has none. A sentence is no title."""
+        if not is_title(leaf.path) or not isinstance(leaf.value, str) or leaf.value.rstrip().endswith(_SENTENCE_ENDS):
+            return False
+        titles = [title.value for title in self._leaves[other] if title.path == leaf.path]
+        return all(isinstance(title, str) and _title_words(leaf.value) <= _title_words(title) for title in titles)
 
     @property
     def evidence(self) -> tuple[tuple[int, int], ...]:
@@ -231,7 +251,7 @@ def is_ignored(path: str, ignored: Collection[str]) -> bool:
 
 
 def _is_statement(leaf: Leaf, text: str) -> bool:
-    """Whether a value says something besides the text; "" for none. A title says where a text stands, unless it ends as a sentence."""
+    """Whether a value says something besides the text; "" for none."""
     value = leaf.value
     if not isinstance(value, str):
         return not leaf.is_inside and not _names_a_copy(leaf)
@@ -240,6 +260,8 @@ def _is_statement(leaf: Leaf, text: str) -> bool:
     if text and text.startswith(value.rstrip(" .…")):
         return False  # the text, or a preview of it
     ended = value.rstrip()
+    if is_title(leaf.path):
+        return not leaf.is_inside and not is_name(value)
     if text and is_place_name(leaf.path) and not ended.endswith(_SENTENCE_ENDS):
         return False
     if is_prose(value) or ended.endswith(_QUESTION_MARKS):
@@ -255,10 +277,10 @@ def _names_a_copy(leaf: Leaf) -> bool:
     if isinstance(value, bool):
         return False
     if _is_date(value):
-        return True
+        return _is_time_of_copies(keys[-1])
     if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
         return is_name(value) and _STATEMENT.fullmatch(value.strip()) is None
-    return any(_words_of(key)[1] in _LAST_WORDS_OF_NUMBERS for key in keys)
+    return any(_words_of(key)[-1] in _LAST_WORDS_OF_NUMBERS for key in keys)
 
 
 def _is_date(value: str | float) -> bool:
@@ -272,17 +294,22 @@ def _is_date(value: str | float) -> bool:
 
 
 @lru_cache(4096)
-def _words_of(key: str) -> tuple[str, str]:
-    """The first and the last word of a key, in small letters: of createdAt and created_at created and at. The name of a source is a source."""
-    words = [word.lower() for word in _WORD.findall(key.partition("[")[0])] or [""]
-    if len(words) > 1 and words[-1] == "name":
-        words.pop()
-    return words[0], words[-1]
+def _words_of(key: str) -> tuple[str, ...]:
+    """The words of a key, in small letters: of createdAt and created_at created and at. The name of a source is a source."""
+    words = tuple(word.lower() for word in _WORD.findall(key.partition("[")[0])) or ("",)
+    return words[:-1] if len(words) > 1 and words[-1] == "name" else words
 
 
 def _is_name_of_copies(key: str) -> bool:
-    first, last = _words_of(key)
-    return last in _LAST_WORDS or first in _FIRST_WORDS
+    words = _words_of(key)
+    if words[-1] in _LAST_WORDS or words[0] in _FIRST_WORDS:
+        return True
+    return words[-1] in ("date", "timestamp") and _is_time_of_copies(key)
+
+
+def _is_time_of_copies(key: str) -> bool:
+    others = set(_words_of(key)) - _TIMES
+    return not others or not others.isdisjoint(_TIMES_OF_COPIES)
 
 
 def _words(leaf: Leaf) -> str:
@@ -303,10 +330,19 @@ def is_known_name(path: str) -> bool:
     return last_name(path) in _LAST_NAMES
 
 
+def is_title(path: str) -> bool:
+    return last_name(path).lower() in _TITLES
+
+
+@lru_cache(4096)
+def _title_words(title: str) -> frozenset[str]:
+    """The words of a title in small letters, numbers apart: Release 2.1 and Release 2.2 are two releases of one page."""
+    return frozenset(_LETTERS.findall(title.casefold()))
+
+
 def is_place_name(path: str) -> bool:
     """Whether the last key of a path is a usual name of titles, files, authors and identifiers."""
-    key = last_name(path)
-    return key.lower() in _TITLES or _is_name_of_copies(key)
+    return is_title(path) or _is_name_of_copies(last_name(path))
 
 
 def is_prose(value: str) -> bool:

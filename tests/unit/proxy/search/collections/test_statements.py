@@ -69,6 +69,13 @@ def adds(one: object, other: object) -> bool:
         ({"offer": {"dose_mg": 2.5}}, {"offer": {"dose_mg": 25}}),
         ({"offers": [{"amount": 150}]}, {"offers": [{"amount": 15}]}),
         ({"frame": '{"data":[[120,340]]}'}, {"frame": '{"data":[[340,120]]}'}),
+        ({"due_date": "2024-01-02"}, {"due_date": "2024-03-02"}),
+        ({"invoiceDate": "02.01.2024"}, {"invoiceDate": "02.03.2024"}),
+        ({"departs": "2024-01-02T07:10"}, {"departs": "2024-01-02T09:10"}),
+        ({"valid_until": 1_700_000_000}, {"valid_until": 1_600_000_000}),
+        ({"title": "Red mug"}, {"title": "Blue mug"}),
+        ({"meta": {"name": "Aurora"}}, {"meta": {"name": "Borealis"}}),
+        ({"title": "Reset your password | Help"}, {"title": "Reset your password"}),
     ],
 )
 def test_a_payload_says_what_another_one_lacks(one: object, other: object) -> None:
@@ -96,6 +103,14 @@ def test_a_payload_says_what_another_one_lacks(one: object, other: object) -> No
             {"created_at": 1_700_000_000, "seen": 1.7e12, "imported": 1_700_000_000_000_000},
             {"created_at": 1_600_000_000},
         ),
+        (
+            {"last_edited_time": "2024-01-02", "dateModified": "2 May", "crawl_ts": 1.7e9, "file_date": "2024-01-02"},
+            {"last_edited_time": "2024-01-03", "crawl_ts": 1.6e9},
+        ),
+        ({"title": "Release 2.1"}, {"title": "Release 2.2"}),
+        ({"title": "io.RawIOBase.close", "name": "a.pdf"}, {"title": "io.IOBase.close", "name": "b.pdf"}),
+        ({"title": "Reset your password"}, {"title": "Reset Your Password | Help"}),
+        ({"heading": "Passwords"}, {"title": "Mail"}),
         ({"vector": [0.1, 0.2], "box": [[1, 2], [3, 4]]}, {"vector": [0.3]}),
         ({"author": ["Kim", "Lee"], "source": ["the wiki"]}, {"author": ["Lee"], "source": ["the handbook"]}),
         ({}, {"passage": "up"}),
