@@ -255,10 +255,8 @@ def _is_statement(leaf: Leaf, text: str) -> bool:
     value = leaf.value
     if not isinstance(value, str):
         return not leaf.is_inside and not _names_a_copy(leaf)
-    if leaf.spells and text:
-        return False  # what is inside counts
-    if text and text.startswith(value.rstrip(" .…")):
-        return False  # the text, or a preview of it
+    if text and (leaf.spells or text.startswith(value.rstrip(" .…"))):
+        return False  # what is inside counts; the text, or a preview of it
     ended = value.rstrip()
     if is_title(leaf.path):
         return not leaf.is_inside and not is_name(value)
