@@ -58,17 +58,18 @@ _LAST_WORDS = word_set(
     "creationdate moddate"
 )
 _FIRST_WORDS = word_set("file page chunk embedding")
-# A time tells which copy a payload is where its key says nothing else (date, timestamp), or when a copy, a file or a record was made, found or changed.
-# Other times are facts: due_date, valid_from, departure.
+# A time tells which copy a payload is where its key says nothing else (date, timestamp), or only when a copy, a file or a record was made, found or
+# changed (created_at, lastModifiedDate, article_published_time). Other times are facts: due_date, valid_from, last_payment, departure.
 _TIMES = word_set(
-    "date dates time times timestamp timestamps datetime day at on ts dt utc gmt unix epoch iso ms seconds"
+    "date dates time times timestamp timestamps datetime day when at on ts dt utc gmt unix epoch iso ms seconds"
 )
 _TIMES_OF_COPIES = word_set(
-    "creation created create creationdate mod moddate modification modified modify lastmod update updated edit edited change changed revised revision "
-    "version release released publication published publish pub posted post crawl crawled scrape scraped fetch fetched retrieved retrieval download "
-    "downloaded index indexed indexing ingest ingested ingestion insert inserted import imported load loaded upload uploaded add added saved stored "
-    "sync synced last first seen access accessed visited processed parsed extracted embedded embedding written archived snapshot build built commit "
-    "file document doc page source article record item entry chunk"
+    "creation created create creationdate mod moddate modification modified modify modstamp lastmod update updated edit edited change changed revised "
+    "revision reviewed checked version release released publication published publish pub posted post crawl crawled scrape scraped fetch fetched "
+    "retrieved retrieval download downloaded cached index indexed indexing ingest ingested ingestion insert inserted import imported load loaded "
+    "upload uploaded add added saved stored sync synced last first seen access accessed visited processed parsed extracted embedded embedding written "
+    "archived snapshot build built commit file document doc page source article record item entry chunk row node object blob content text data meta "
+    "metadata system sys og dc dcterms web site"
 )
 # Keys under which a number tells where a text stands, how long it is, or how well it was found.
 _LAST_WORDS_OF_NUMBERS = word_set(
@@ -306,8 +307,7 @@ def _is_name_of_copies(key: str) -> bool:
 
 
 def _is_time_of_copies(key: str) -> bool:
-    others = set(_words_of(key)) - _TIMES
-    return not others or not others.isdisjoint(_TIMES_OF_COPIES)
+    return all(word in _TIMES or word in _TIMES_OF_COPIES for word in _words_of(key))
 
 
 def _words(leaf: Leaf) -> str:
