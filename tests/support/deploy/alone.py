@@ -62,18 +62,29 @@ def _of_the_project(extras: Iterable[str]) -> list[str]:
     ]
 
 
-def with_extras_alone(
-    extras: Iterable[str], arguments: Sequence[str], folder: Path
-) -> subprocess.CompletedProcess[str]:
-    """Run `vecsieve <arguments>` in ``folder``."""
+def program_alone(extras: Iterable[str], arguments: Sequence[str]) -> list[str]:
+    """What runs `vecsieve <arguments>`."""
     here = installed_by(extras)
     hidden = [
         name
         for name, by in metadata.packages_distributions().items()
         if not {_plain(distribution) for distribution in by} & here
     ]
+    return [sys.executable, "-c", PROGRAM, ",".join(hidden), *arguments]
+
+
+def with_extras_alone(
+    extras: Iterable[str], arguments: Sequence[str], folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run `vecsieve <arguments>` in ``folder`` to its end."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
-    program = [sys.executable, "-c", PROGRAM, ",".join(hidden), *arguments]
     return subprocess.run(
-        program, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
+        program_alone(extras, arguments),
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
     )
