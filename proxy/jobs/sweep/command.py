@@ -130,7 +130,7 @@ def _sentences(report: Report) -> Iterator[str]:
     yield f"{report.repeats} repeat another point{': ' + parts if parts else ''}."
     if report.fields:
         fields = ", ".join(f"{name} ({count})" for name, count in report.fields.items())
-        yield f"Equal texts differ in {fields}: --ignore names fields that may differ."
+        yield f"Copies differ in {fields}: --ignore names fields that may differ."
     yield (
         f"{report.redundant} could be removed: {report.families} families keep one each ({report.keep}), the largest has {report.largest}; "
         f"{report.redundant_bytes / 1e6:.1f} MB of vectors and payloads.{'' if report.applied else ' Nothing was deleted.'}"

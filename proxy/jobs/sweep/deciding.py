@@ -39,7 +39,7 @@ from .report import FORMAT, Family, Member, Report
 
 EXAMPLES = 12  # families shown, largest first
 MEMBERS = 4  # members shown of each
-FIELDS = 20  # fields named in which equal texts differ
+FIELDS = 20  # fields named in which copies differ
 USUAL_TIMES = ("updated_at", "timestamp", "created_at", "createdAt", "date")
 
 Mask = npt.NDArray[np.bool_]

@@ -106,7 +106,7 @@ def parts_of(report: Report) -> tuple[tuple[str, int], ...]:
         ("equal", report.equal),
         ("contained in one other", report.contained),
         ("equal vectors without texts", report.equal_vector),
-        ("equal but for metadata", report.other_facts),
+        ("equal or contained but for metadata", report.other_facts),
         ("left alone though a search would collapse it", report.searched),
     )
 
@@ -126,7 +126,7 @@ def _ignored(report: Report) -> str:
 def _counts(report: Report) -> Iterator[Figures]:
     for caption, heads, counts in (
         ("By what they repeat", ("why", "points"), dict(parts_of(report))),
-        ("Fields in which equal texts differ", ("field", "points"), report.fields),
+        ("Fields in which copies differ", ("field", "points"), report.fields),
         ("What happened to the removable points", ("outcome", "points"), report.applied),
     ):
         if counts:

@@ -59,7 +59,7 @@ def test_the_page_has_the_figures_of_the_report() -> None:
         "1,111",
         "222",
         "89",
-        "equal but for metadata",
+        "equal or contained but for metadata",
         "left alone though a search would collapse it",
         "nothing was deleted",
         "equal, but for",
