@@ -13,6 +13,7 @@ import gc
 import inspect
 import os
 import platform
+import re
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
@@ -122,6 +123,28 @@ def _with_plain_flags(parameters: list[Any]) -> list[Any]:
 class _Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:  # typer's and click's own types are not public
         return _with_plain_flags(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Raises SettingsError for a value of another type: typer's own words, from pydantic, do not say what was seen."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            if (problem := _problem(error)) is None:
+                raise
+            raise problem from error
+
+
+def _problem(error: typer.BadParameter) -> Exception | None:
+    """None for what pydantic did not refuse."""
+    from pydantic import ValidationError
+
+    from vecsieve.config.problems import Problem, SettingsError, excerpt
+
+    if error.param is None or not isinstance(error.__cause__, ValidationError):
+        return None
+    (fault, *_), name = error.__cause__.errors(), error.param.opts[0]
+    expected = re.sub(r".* is not one of |Input should be |, unable to .*|\.$", "", fault["msg"], flags=re.DOTALL)
+    return SettingsError([Problem(name, excerpt(fault["input"], name=name), expected)])
 
 
 class _Commands(TyperGroup):

@@ -243,3 +243,18 @@ def test_the_schema_is_printed_for_editors(refused: Refused) -> None:
     code, out, _err = refused("check", "--schema")
     assert code == 0
     assert json.loads(out)["title"] == "VecSieve settings"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("serve", "--mode", "shadwo"), "--mode: wanted 'on', 'shadow', 'off'; saw \"shadwo\""),
+        (("serve", "--workers", "x"), '--workers: wanted a valid integer; saw "x"'),
+        (("measure", "f", "--html", "h", "--rate", "0"), '--rate: wanted greater than or equal to 0.1; saw "0"'),
+        (("measure", "f", "--html", "h", "--turns", "many"), '--turns: wanted a valid integer; saw "many"'),
+    ],
+)
+def test_a_value_of_another_type_is_named_with_its_option(
+    refused: Refused, arguments: tuple[str, ...], words: str
+) -> None:
+    assert refused(*arguments) == (2, "", f"{words}\n")
