@@ -18,7 +18,7 @@ from support.process.clocks import ManualClock
 from support.process.manual_time import settle
 from vecsieve.proxy.runtime.memory import LARGE_MESSAGE_BYTES
 from vecsieve.proxy.search import exchange
-from vecsieve.proxy.search.exchange import COLLECTIONS, FIRST, WARM_AFTER, Measure, Shadow
+from vecsieve.proxy.search.exchange import COLLECTIONS, FIRST, REST_SECONDS, WARM_AFTER, Measure, Shadow
 from vecsieve.proxy.search.pools.source import Source
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.reports import Report
@@ -170,8 +170,9 @@ async def test_behind_a_large_reply_the_next_waits_until_its_memory_is_given_bac
     size: int, waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And nothing of the large one is held meanwhile."""
-    monkeypatch.setattr("vecsieve.proxy.search.exchange.REST_SECONDS", 0.05)
     started: list[bool] = []
+    rested, sleep = asyncio.Event(), asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda pause: rested.wait() if pause == REST_SECONDS else sleep(pause))
 
     def follow() -> weakref.ref[Measure]:
         made = attempt()
@@ -188,7 +189,8 @@ async def test_behind_a_large_reply_the_next_waits_until_its_memory_is_given_bac
     follow()
     await settle()
     assert (len(started), first()) == (1 if waits else 2, None)
-    await asyncio.sleep(0.2)
+    rested.set()
+    await settle()
     assert (len(started), watched.running) == (2, 0)
 
 
