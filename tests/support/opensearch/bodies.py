@@ -58,16 +58,20 @@ FIELDS: tuple[Any, ...] = (
     [{"field": VECTOR}],
     [{"field": "doc", "format": "x"}],
 )
+# Made once, as in support/qdrant/bodies.py.
+SOME_KEYS = st.lists(st.sampled_from(KEYS), unique=True, max_size=4)
+SOME_TEXT = st.sampled_from(TEXTS)
+VECTORS = st.one_of(number_lists(3), number_lists(3), st.none())
 
 
 @st.composite
 def stored_documents(draw: st.DrawFn) -> Stored:
-    keys = draw(st.lists(st.sampled_from(KEYS), unique=True, max_size=4))
+    keys = draw(SOME_KEYS)
     return Stored(
         id=draw(st.sampled_from(IDS)),
         score=draw(st.sampled_from(SCORES)),
-        vector=draw(st.one_of(number_lists(3), number_lists(3), st.none())),
-        source=tuple((key, draw(st.sampled_from(TEXTS))) for key in keys),
+        vector=draw(VECTORS),
+        source=tuple((key, draw(SOME_TEXT)) for key in keys),
         index=draw(st.sampled_from(('"docs"', '"docs"', '"logs-1"'))),
         more=draw(st.sampled_from(MORE)),
     )
@@ -87,6 +91,9 @@ def searches(draw: st.DrawFn) -> dict[str, Any]:
     return present(members)
 
 
+HITS = st.lists(stored_documents(), max_size=7).map(tuple)
+
+
 def present(members: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in members.items() if value != "absent"}
 
@@ -97,7 +104,7 @@ def conversations(
 ) -> Conversation:
     """A search and the server's answers. ``extra`` is laid over it."""
     server = Server(
-        hits=draw(st.lists(stored_documents(), max_size=7).map(tuple)),
+        hits=draw(HITS),
         has_vectors=is_opensearch or draw(st.booleans()),
         is_opensearch=is_opensearch,
         space=draw(st.sampled_from(["", "", "\n  "])),

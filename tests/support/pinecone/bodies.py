@@ -34,16 +34,21 @@ IDS = ('"a"', '"rec#1"', '"\\u00e9"', '"a\\"b"', '"0"')
 SCORES = ("0.863594", "1", "-3.5", "1e-7", "0")
 SPARSE = {"indices": [1, 5], "values": [0.5, 0.25]}
 
+# Made once, as in support/qdrant/bodies.py.
+SOME_KEYS = st.lists(st.sampled_from(FIELD_KEYS), unique=True, max_size=4)
+SOME_TEXT = st.sampled_from(FIELD_TEXTS)
+TWO_NUMBERS, THREE_NUMBERS = number_lists(2), number_lists(3)
+
 
 @st.composite
 def stored_records(draw: st.DrawFn, kind: str) -> Stored:
-    keys = draw(st.lists(st.sampled_from(FIELD_KEYS), unique=True, max_size=4))
-    sparse = None if kind == "dense" else f'{{"indices":[3,70000],"values":{draw(number_lists(2))}}}'
+    keys = draw(SOME_KEYS)
+    sparse = None if kind == "dense" else f'{{"indices":[3,70000],"values":{draw(TWO_NUMBERS)}}}'
     return Stored(
         id=draw(st.sampled_from(IDS)),
         score=draw(st.sampled_from(SCORES)),
-        fields=tuple((key, draw(st.sampled_from(FIELD_TEXTS))) for key in keys),
-        values="[]" if kind == "sparse" else draw(number_lists(3)),
+        fields=tuple((key, draw(SOME_TEXT)) for key in keys),
+        values="[]" if kind == "sparse" else draw(THREE_NUMBERS),
         sparse=sparse if draw(st.integers(0, 4)) else None,
     )
 

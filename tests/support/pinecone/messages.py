@@ -53,17 +53,22 @@ class Service:
         return bytes(reply.SerializeToString(deterministic=True)) + self.tail
 
 
+# Made once, as in support/qdrant/bodies.py.
+TWO_NUMBERS, THREE_NUMBERS = (st.lists(NUMBERS, min_size=size, max_size=size) for size in (2, 3))
+METADATA = st.dictionaries(st.sampled_from(KEYS), PLAIN, max_size=3)
+
+
 @st.composite
 def scored_vectors(draw: st.DrawFn, kind: str) -> Any:
     """A record: dense, sparse or hybrid; now and then without what its kind has."""
     made = message_type("ScoredVector")(id=draw(st.sampled_from(["a", "é", 'x"y', "<1>"])), score=draw(NUMBERS))
     if kind != "sparse" and draw(st.integers(0, 4)):
-        made.values.extend(draw(st.lists(NUMBERS, min_size=3, max_size=3)))
+        made.values.extend(draw(THREE_NUMBERS))
     if kind != "dense" and draw(st.integers(0, 4)):
         made.sparse_values.indices.extend([3, 70_000])
-        made.sparse_values.values.extend(draw(st.lists(NUMBERS, min_size=2, max_size=2)))
+        made.sparse_values.values.extend(draw(TWO_NUMBERS))
     if draw(st.booleans()):
-        made.metadata.update(draw(st.dictionaries(st.sampled_from(KEYS), PLAIN, max_size=3)))
+        made.metadata.update(draw(METADATA))
     if draw(st.integers(0, 4)) == 0:
         made.MergeFromString(UNKNOWN)
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -51,11 +52,23 @@ SCORES = ("0.9", "1", "-3.5", "1e-7", "0.0", "null", "1.0e2")
 
 NEVER = st.just(False)
 
+# Strategies are made and checked once, not with each value that is drawn: that took more time than the values.
+SOME_KEYS = st.lists(st.sampled_from(PAYLOAD_KEYS), unique=True, max_size=4)
+SOME_TEXT = st.sampled_from(PAYLOAD_TEXTS)
+SELECTED_KEYS = st.lists(st.sampled_from(["text", "doc", "vector"]), max_size=2)
+SELECTIONS = st.one_of(
+    st.sampled_from([None, False, True, "absent"]),
+    SELECTED_KEYS,
+    SELECTED_KEYS.map(lambda keys: {"include": keys}),
+    SELECTED_KEYS.map(lambda keys: {"exclude": keys}),
+)
+
 
 def number_lists(size: int) -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from(NUMBERS), min_size=size, max_size=size).map(lambda texts: f"[{','.join(texts)}]")
 
 
+@cache
 def vector_texts(kind: str) -> st.SearchStrategy[str]:
     if kind == "sparse":
         values = number_lists(2)
@@ -68,11 +81,11 @@ def vector_texts(kind: str) -> st.SearchStrategy[str]:
 @st.composite
 def stored_points(draw: st.DrawFn, schema: dict[str, str]) -> Stored:
     names = draw(st.permutations([name for name in schema if draw(st.integers(0, 4))]))
-    keys = draw(st.lists(st.sampled_from(PAYLOAD_KEYS), unique=True, max_size=4))
+    keys = draw(SOME_KEYS)
     return Stored(
         id=draw(st.sampled_from(["0", "7", "18446744073709551615", '"5c56c793-69f3-4fbf-87e6-c4bf54c28c26"'])),
         score=draw(st.sampled_from(SCORES)),
-        payload=tuple((key, draw(st.sampled_from(PAYLOAD_TEXTS))) for key in keys),
+        payload=tuple((key, draw(SOME_TEXT)) for key in keys),
         vectors=tuple((name, draw(vector_texts(schema[name]))) for name in names),
         shard_key=draw(st.sampled_from([None, None, '"a"', "1"])),
     )
@@ -123,6 +136,11 @@ def rankings(draw: st.DrawFn, name: str, schema: dict[str, str]) -> dict[str, An
     )
 
 
+@cache
+def selected_vectors(names: tuple[str, ...]) -> st.SearchStrategy[Any]:
+    return st.one_of(st.sampled_from([None, False, True, "absent"]), st.lists(st.sampled_from(names), max_size=3))
+
+
 @st.composite
 def items(draw: st.DrawFn, name: str, schema: dict[str, str], *, ours: bool) -> dict[str, Any]:
     """One search. The vector names it selects exist."""
@@ -134,22 +152,12 @@ def items(draw: st.DrawFn, name: str, schema: dict[str, str], *, ours: bool) -> 
     spellings = ["limit"] if name == "query" else ["limit", "top"]
     limit = draw(st.sampled_from([None, 2, 3, 5] if name == "query" else [2, 3, 5]))
     selector = draw(st.sampled_from(["with_vector"] if name == "discover" else ["with_vector", "with_vectors"]))
-    vectors = st.one_of(
-        st.sampled_from([None, False, True, "absent"]), st.lists(st.sampled_from(sorted(schema)), max_size=3)
-    )
-    keys = st.lists(st.sampled_from(["text", "doc", "vector"]), max_size=2)
-    payload = st.one_of(
-        st.sampled_from([None, False, True, "absent"]),
-        keys,
-        keys.map(lambda k: {"include": k}),
-        keys.map(lambda k: {"exclude": k}),
-    )
     members = {
         **item,
         draw(st.sampled_from(spellings)): limit,
         "offset": draw(st.sampled_from([None, "absent", 0, 1, 4])),
-        selector: draw(vectors),
-        "with_payload": draw(payload),
+        selector: draw(selected_vectors(tuple(sorted(schema)))),
+        "with_payload": draw(SELECTIONS),
         "filter": draw(st.sampled_from(["absent", {"must": [{"key": "limit", "match": {"value": "offset"}}]}])),
     }
     present = [(key, value) for key, value in members.items() if value != "absent"]

@@ -67,12 +67,17 @@ class Service:
         return bytes(reply.SerializeToString(deterministic=True)) + self.tail
 
 
+# Made once, as in support/qdrant/bodies.py.
+PROPERTIES = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=3)
+VECTORS = st.lists(NUMBERS, min_size=3, max_size=3)
+
+
 @st.composite
 def stored(draw: st.DrawFn, names: tuple[str, ...]) -> Stored:
     """An object; now and then without a vector."""
-    vectors = {name: draw(st.lists(NUMBERS, min_size=3, max_size=3)) for name in names if draw(st.integers(0, 4))}
-    vector = None if names or not draw(st.integers(0, 4)) else draw(st.lists(NUMBERS, min_size=3, max_size=3))
-    properties = draw(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=3))
+    vectors = {name: draw(VECTORS) for name in names if draw(st.integers(0, 4))}
+    vector = None if names or not draw(st.integers(0, 4)) else draw(VECTORS)
+    properties = draw(PROPERTIES)
     number = draw(st.integers(0, 9))
     return Stored(
         id=f"00000000-0000-0000-0000-00000000000{number}", properties=properties, vector=vector, vectors=vectors
