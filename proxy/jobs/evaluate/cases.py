@@ -13,7 +13,7 @@ fillers.npy holds those of the fillers. Cases without vectors get some that are 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -199,22 +199,26 @@ def judged(file: CaseFile, contender: Contender, *, clock: Clock, advance: Advan
     selection = replace(contender.policy.selection, short=Short.ALLOW)
     policy = replace(contender.policy, selection=selection)
     outcomes: list[CaseOutcome] = []
-    with asyncio.Runner() as runner:
+
+    async def all_cases() -> None:
         for case in file.cases:
-            pages = tuple(_pages(runner, case, file, policy, clock))
+            pages = tuple([page async for page in _pages(case, file, policy, clock)])
             outcomes.append(CaseOutcome(case=case, pages=pages))
             advance(1)
+            await asyncio.sleep(0)  # here an interrupt ends it
+
+    asyncio.run(all_cases())
     return tuple(outcomes)
 
 
-def _pages(runner: asyncio.Runner, case: Case, file: CaseFile, policy: ResolvedPolicy, clock: Clock) -> Iterator[Page]:
+async def _pages(case: Case, file: CaseFile, policy: ResolvedPolicy, clock: Clock) -> AsyncIterator[Page]:
     trial = Trial(top_k=max(2, len(case.texts)), clock=clock)
     for has_fillers in (False, True) if file.fillers else (False,):
         labelled = _labelled(case, file, has_fillers=has_fillers)
         points = Points(labelled)
         for is_reversed in (False, True):
             upstream = Upstream(points, _ranked(labelled, len(case.texts), is_reversed=is_reversed))
-            rows = runner.run(trial.search(policy, case.query, upstream)).rows
+            rows = (await trial.search(policy, case.query, upstream)).rows
             page = [row for row in rows if row < len(case.texts)]
             yield Page(
                 is_reversed=is_reversed, has_fillers=has_fillers, lost=case.lost(page), stayed=case.staying(page)

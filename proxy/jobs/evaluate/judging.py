@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Generic, TypeVar
 
@@ -299,29 +299,32 @@ def evaluated(
 ) -> SetOutcome:
     """The measures of every ``every``-th query. ``advance``: called after each query."""
     judged: dict[str, list[Judged]] = {name: [] for name in (PLAIN, *(contender.name for contender in contenders))}
-    for answers in _answers(labelled, contenders, Trial(top_k=top_k, clock=clock), top_k=top_k, every=every):
-        for name, answer in answers.items():
-            judged[name].append(answer)
-        advance(1)
+
+    async def all_queries() -> None:
+        async for answers in _answers(labelled, contenders, Trial(top_k=top_k, clock=clock), top_k=top_k, every=every):
+            for name, answer in answers.items():
+                judged[name].append(answer)
+            advance(1)
+
+    asyncio.run(all_queries())
     return SetOutcome(
         name=labelled.name, by_contender={name: columns(answers) for name, answers in judged.items()},
         repeats=labelled.repeats,
     )  # fmt: skip
 
 
-def _answers(
+async def _answers(
     labelled: LabelledSet, contenders: Sequence[Contender], trial: Trial, *, top_k: int, every: int
-) -> Iterator[dict[str, Judged]]:
+) -> AsyncIterator[dict[str, Judged]]:
     """Per query, every contender's answer. One query at a time: its ranking is computed once, and memory stays small."""
     points = Points(labelled)
     wordings = Wordings([item.text for item in labelled.items])
-    with asyncio.Runner() as runner:
-        for number, ranking in neighbours(labelled, every=every):
-            vector, upstream = labelled.query_vectors[number], Upstream(points, ranking)
-            plain = runner.run(trial.plain(vector, upstream))
-            judge = Judge(labelled, wordings, number, plain, top_k=top_k)
-            answers = {PLAIN: judge.judged(plain)}
-            for contender in contenders:
-                outcome = runner.run(trial.search(contender.policy, vector, upstream))
-                answers[contender.name] = judge.judged(outcome)
-            yield answers
+    for number, ranking in neighbours(labelled, every=every):
+        await asyncio.sleep(0)  # here an interrupt ends it
+        vector, upstream = labelled.query_vectors[number], Upstream(points, ranking)
+        plain = await trial.plain(vector, upstream)
+        judge = Judge(labelled, wordings, number, plain, top_k=top_k)
+        answers = {PLAIN: judge.judged(plain)}
+        for contender in contenders:
+            answers[contender.name] = judge.judged(await trial.search(contender.policy, vector, upstream))
+        yield answers
