@@ -186,25 +186,32 @@ def _workers() -> None:
 PROGRAMS = {"vecsieve": _vecsieve, "qdrant": _qdrant, "workers": _workers}
 
 
-def _load() -> None:
-    """Everything that the programs would load, and no thread with it: OpenBLAS starts some unless told otherwise."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    for name in (
-        "servers.qdrant.server",
-        "support.process.unhurried",
-        "vecsieve.config.yaml_core",
-        "vecsieve.proxy.api.listener",
-        "vecsieve.proxy.api.routes",
-        "vecsieve.proxy.grpc.side",
-        "vecsieve.proxy.jobs.check",
-        "vecsieve.proxy.jobs.undo",
-        "vecsieve.proxy.server",
-    ):
+# What most starts would load.
+ALWAYS = (
+    "servers.qdrant.server",
+    "support.process.unhurried",
+    "vecsieve.config.yaml_core",
+    "vecsieve.proxy.api.listener",
+    "vecsieve.proxy.api.routes",
+    "vecsieve.proxy.grpc.side",
+    "vecsieve.proxy.jobs.check",
+    "vecsieve.proxy.jobs.undo",
+    "vecsieve.proxy.server",
+)
+# What takes half a second more, and which starts load it: those of a program with a word.
+SELDOM = {
+    "qdrant_client.conversions.conversion": ("qdrant", "--grpc-listen"),
+    "mcp.server": ("vecsieve", "mcp"),
+}
+
+
+def _load(*names: str) -> None:
+    """What is forked neither walks over what was loaded nor copies its pages, which was half of its processor time."""
+    for name in names:
         import_module(name)
-    for backend in import_module("vecsieve.adapters.backends").BACKENDS.values():
-        backend.parts()
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "what forks must have no second thread"
+    gc.collect()
+    gc.freeze()
 
 
 def _fork_as_requested(control: socket.socket) -> Start | None:
@@ -223,12 +230,16 @@ def _fork_as_requested(control: socket.socket) -> Start | None:
             content, descriptors, _, _ = socket.recv_fds(control, LONGEST, 2)
             if not content:
                 return None
+            start = Start(**json.loads(content))
+            loaded_for = {(start.program, word) for word in start.arguments}
+            if late := [name for name, word in SELDOM.items() if word in loaded_for and name not in sys.modules]:
+                _load(*late)
             if (pid := os.fork()) == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 for end in (control, woken, wakes):
                     end.close()
-                _become(start := Start(**json.loads(content)), descriptors)
+                _become(start, descriptors)
                 return start
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -262,9 +273,12 @@ def _become(start: Start, descriptors: Sequence[int]) -> None:
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # from a terminal it is for the tests
     with socket.socket(fileno=int(sys.argv[1])) as control:
-        _load()
-        gc.collect()
-        gc.freeze()  # what is forked neither walks over what was loaded nor copies its pages: half of its processor time
+        # OpenBLAS starts threads unless told otherwise.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+        for backend in import_module("vecsieve.adapters.backends").BACKENDS.values():
+            backend.parts()
+        _load(*ALWAYS)
         start = _fork_as_requested(control)
     if start is not None:
         PROGRAMS[start.program]()
