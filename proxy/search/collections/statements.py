@@ -39,6 +39,7 @@ _LOOKED_AT = 2000  # characters of a value
 _LONGEST_DATE = 40
 _FIRST_DATE, _LAST_DATE = 1e9, 2.5e9  # 2001 and 2049, in seconds since 1970
 _UNSPACED_LETTERS = 8
+_LONGEST_NUMBERS = 8  # of a list of numbers that is read: a place on Earth, sizes, a draw
 
 # A number in a string: 12.99, $12.99, 09.01.2024.
 _NUMBER = re.compile(r"[\W_]*+\d[\d\W_]*")
@@ -47,37 +48,47 @@ _NAME = re.compile(
     r"(?i)[^\n]{0,250}\.(?!\d+\Z)[a-z][a-z0-9]{0,4}|[a-z][a-z0-9+.-]*://\S*|[^\s/\\<]*[/\\][^\s<]*|[0-9a-f-]{16,}|\S{64,}"
     rf"|{_NUMBER.pattern}|[^\W\d]\w*+(?:\.[^\W\d]\w*+)+"
 )
-# What looks like a name, but may be a statement: Never run setup.exe, and/or, km/h.
-_STATEMENT = re.compile(r"\S+\s.*|[^\W\d_]+/[^\W\d_]+", re.DOTALL)
+# Of these the forms that only files, links, paths, digests and encoded bytes have; not tar.header, Booking.com, an IBAN, km/h, µg/m3.
+_EXTENSIONS = "adoc csv docx? eml epub html? ipynb jpe?g jsonl? md mp[34] msg od[pst] parquet pdf png pptx? rst rtf sql svg tex tiff? tsv txt xlsx? xml ya?ml zip"
+_OF_FILES = re.compile(
+    rf"(?i:[^\n]{{0,250}}\.(?:{_EXTENSIONS.replace(' ', '|')})|[a-z][a-z0-9+.-]*://\S*|[^\s/\\<]*[/\\][^\s<]*|\S{{64,}}"
+    r"|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})|(?:[0-9a-f]{8}){2,}|(?:[0-9A-F]{8}){4,}"
+)
+# What looks like one, but may be a statement: Never run guide.pdf, and/or, km/h.
+_STATEMENT = re.compile(r"\S+\s.*|\d*+[^\W\d]\w*+/\d*+[^\W\d]\w*+[²³]?", re.DOTALL)
 # Thai, Lao, Khmer, kana, Han: scripts without blanks between words.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
-# Keys under which loaders, splitters and stores write which copy a payload is: by their last word, or by their first one.
-_LAST_WORDS = word_set(
-    "id ids uuid guid pk hash digest checksum etag url uri file filename filepath source author authors creator producer publisher licence license "
-    "keywords tag tags language lang mimetype acl permissions page chunk version revision rev release branch commit created updated modified published "
-    "creationdate moddate"
+# What loaders, splitters and stores write of a copy, by the words of its key: of these at least one, and no word that is in no table. So version,
+# doc_version, source.name and metadata.lastModifiedDate tell which copy it is; affects_version, light_source and due_date are facts.
+_OF_COPIES = word_set(
+    "file filename filepath source author authors creator producer publisher licence license keywords tag tags language lang mimetype acl permissions "
+    "page chunk embedding vector version revision rev release branch commit date timestamp created updated modified published creationdate moddate"
 )
-_FIRST_WORDS = word_set("file page chunk embedding")
-# A time tells which copy a payload is where its key says nothing else (date, timestamp), or only when a copy, a file or a record was made, found or
-# changed (created_at, lastModifiedDate, article_published_time). Other times are facts: due_date, valid_from, last_payment, departure.
-_TIMES = word_set(
-    "date dates time times timestamp timestamps datetime day when at on ts dt utc gmt unix epoch iso ms seconds"
+_NEUTRAL = word_set(
+    "a all at base by char chars client content count data document documents doc docs end external first format from header in index info int kb key "
+    "label last link locale main media meta metadata model name next node num number object of on original package parent path pdf prev previous "
+    "product prompt raw record ref root row schema sdk section site size software split start sys system text title to token tokens total type "
+    "web word words api app library"
 )
-_TIMES_OF_COPIES = word_set(
-    "creation created create creationdate mod moddate modification modified modify modstamp lastmod update updated edit edited change changed revised "
-    "revision reviewed checked version release released publication published publish pub posted post crawl crawled scrape scraped fetch fetched "
-    "retrieved retrieval download downloaded cached index indexed indexing ingest ingested ingestion insert inserted import imported load loaded "
-    "upload uploaded add added saved stored sync synced last first seen access accessed visited processed parsed extracted embedded embedding written "
-    "archived snapshot build built commit file document doc page source article record item entry chunk row node object blob content text data meta "
-    "metadata system sys og dc dcterms web site"
-)
-# Keys under which a number tells where a text stands, how long it is, or how well it was found.
-_LAST_WORDS_OF_NUMBERS = word_set(
+# Of numbers: where a text stands, how long it is, or how well it was found.
+_OF_PLACES = word_set(
     "n i no num number index idx offset start end position pos rank order seq sequence ordinal part parts section chapter paragraph block line lines row "
-    "rows col column columns pages chunks depth loc bbox prov span charspan layout edition count len tokens words chars characters bytes distance "
+    "rows col column columns pages chunks depth loc bbox box bounding prov span charspan layout edition count len tokens words chars characters bytes distance "
     "similarity relevance confidence probability hits views copy"
 )
+# A time whose key has only such words, too: when a copy, a file or a record was made, found or changed.
+_OF_TIMES = word_set(
+    "at on dates time times timestamps datetime day when ts dt utc gmt unix epoch iso ms seconds creation create mod modification modify modstamp lastmod update "
+    "edit edited change changed revised reviewed checked released publication publish pub posted post crawl crawled scrape scraped fetch fetched "
+    "retrieved retrieval download downloaded cached indexed indexing ingest ingested ingestion insert inserted import imported load loaded upload "
+    "uploaded add added saved stored sync synced seen access accessed visited processed parsed extracted embedded written archived snapshot build built "
+    "article item entry blob og dc dcterms"
+)
+# Last words that identify, whatever is before them; and objects of places.
+_IDENTITIES = word_set("id ids uid uuid guid pk hash digest checksum etag url uri")
+_PLACES = word_set("loc lines bbox prov span charspan")
 _WORD = re.compile("[A-Z]+(?![a-z])|[A-Z]?[^\\W\\d_A-Z]+|\\d+")
+_PLACE_IN_LIST = re.compile(r"\[\d*\]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _QUESTION_MARKS = ("?", "？", "؟")
 _SENTENCE_ENDS = (*_QUESTION_MARKS, ".", "!", "。", "！")
@@ -100,10 +111,11 @@ class Leaf(NamedTuple):
 
 def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False) -> tuple[list[Leaf], int]:
     """The strings, booleans and numbers at any depth, and those of objects that are spelled as strings: first those that a path leads to, outer ones
-    first; a path leads neither into a list nor through a key with a dot. A number in a list, such as a vector, is not read. And how many values were
-    read: of more than ``most`` it is one more.
+    first; a path leads neither into a list nor through a key with a dot. The length of a list is a value, too. A number in a long or an inner list,
+    such as a vector or a polygon, is not read. And how many values were read: of more than ``most`` it is one more.
     """
     collected: list[Leaf] = []
+    lengths: list[Leaf] = []
     count = 0
     named, others = deque([("", payload, True, False)]), deque[tuple[str, object, bool, bool]]()
     while named or (others and not named_only):
@@ -116,15 +128,17 @@ def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False
             collected.append(Leaf(path, value, spelled is not None, is_inside))
         inside, is_inside = (value, is_inside) if spelled is None else (spelled, True)
         if isinstance(inside, list):
-            members = [(place, member) for place, member in enumerate(inside) if type(member) not in (int, float)]
+            is_read = len(inside) <= _LONGEST_NUMBERS and "[" not in path
+            members = [(n, value) for n, value in enumerate(inside) if is_read or type(value) not in (int, float)]
             others += [(f"{path}[{place}]", member, False, is_inside) for place, member in members]
+            lengths.append(Leaf(f"{path}[]", len(inside), False, is_inside))
         elif isinstance(inside, dict):
             is_shallow = is_named and path.count(".") < MOST_DEPTH - 1
             for key, member in inside.items():
                 below = f"{path}.{key}" if path else key
                 has_path = is_shallow and bool(key) and "." not in key and len(below) <= LONGEST_PATH
                 (named if has_path else others).append((below[-LONGEST_PATH:], member, has_path, is_inside))
-    return collected, count
+    return collected if named_only else collected + lengths, count
 
 
 def _spelled(value: object) -> object:
@@ -260,7 +274,7 @@ def _is_statement(leaf: Leaf, text: str) -> bool:
         return False  # what is inside counts; the text, or a preview of it
     ended = value.rstrip()
     if is_title(leaf.path):
-        return not leaf.is_inside and not is_name(value)
+        return not leaf.is_inside and not is_name(value) and not _is_of_copies(leaf.path)
     if text and is_place_name(leaf.path) and not ended.endswith(_SENTENCE_ENDS):
         return False
     if is_prose(value) or ended.endswith(_QUESTION_MARKS):
@@ -271,15 +285,18 @@ def _is_statement(leaf: Leaf, text: str) -> bool:
 def _names_a_copy(leaf: Leaf) -> bool:
     """Whether a value tells which copy its payload is."""
     value, keys = leaf.value, leaf.path.split(".")
-    if any(map(_is_name_of_copies, keys)) and not (isinstance(value, str) and is_known_name(leaf.path)):
+    if _is_of_copies(leaf.path) and not (isinstance(value, str) and is_known_name(leaf.path)):
         return True
     if isinstance(value, bool):
         return False
-    if _is_date(value):
-        return _is_time_of_copies(keys[-1])
+    if _is_date(value) and _is_of_copies(leaf.path, _OF_TIMES):
+        return True
     if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
-        return is_name(value) and _STATEMENT.fullmatch(value.strip()) is None
-    return any(_words_of(key)[-1] in _LAST_WORDS_OF_NUMBERS for key in keys)
+        if is_known_name(leaf.path):
+            return is_name(value)  # of a document, under the usual name of a text
+        form = value.strip() if len(value) <= _LOOKED_AT else ""
+        return _OF_FILES.fullmatch(form) is not None and _STATEMENT.fullmatch(form) is None
+    return _is_of_copies(leaf.path, _OF_PLACES) or not _PLACES.isdisjoint(keys)
 
 
 def _is_date(value: str | float) -> bool:
@@ -293,21 +310,26 @@ def _is_date(value: str | float) -> bool:
 
 
 @lru_cache(4096)
-def _words_of(key: str) -> tuple[str, ...]:
-    """The words of a key, in small letters: of createdAt and created_at created and at. The name of a source is a source."""
-    words = tuple(word.lower() for word in _WORD.findall(key.partition("[")[0])) or ("",)
+def _words_of(keys: str) -> tuple[str, ...]:
+    """The words of keys, in small letters: of createdAt and created_at created and at. The name of a source is a source."""
+    words = tuple(word.lower() for word in _WORD.findall(_PLACE_IN_LIST.sub("", keys))) or ("",)
     return words[:-1] if len(words) > 1 and words[-1] == "name" else words
 
 
-def _is_name_of_copies(key: str) -> bool:
-    words = _words_of(key)
-    if words[-1] in _LAST_WORDS or words[0] in _FIRST_WORDS:
+@lru_cache(4096)
+def _is_of_copies(path: str, more: frozenset[str] = frozenset()) -> bool:
+    """By the words of the last key, or of the last two. ``more``: words of the last key that are as those of ``_OF_COPIES`` for this value."""
+    keys = path.rsplit(".", 2)
+    return _are_of_copies(_words_of(keys[-1]), more) or _are_of_copies(_words_of(".".join(keys[-2:])), frozenset())
+
+
+def _are_of_copies(words: tuple[str, ...], more: frozenset[str]) -> bool:
+    if words[-1] in _IDENTITIES:
         return True
-    return words[-1] in ("date", "timestamp") and _is_time_of_copies(key)
-
-
-def _is_time_of_copies(key: str) -> bool:
-    return all(word in _TIMES or word in _TIMES_OF_COPIES for word in _words_of(key))
+    are_listed = [word in _OF_COPIES or word in more for word in words]
+    return any(are_listed) and all(
+        is_listed or word in _NEUTRAL for is_listed, word in zip(are_listed, words, strict=True)
+    )
 
 
 def _words(leaf: Leaf) -> str:
@@ -340,7 +362,7 @@ def _title_words(title: str) -> frozenset[str]:
 
 def is_place_name(path: str) -> bool:
     """Whether the last key of a path is a usual name of titles, files, authors and identifiers."""
-    return is_title(path) or _is_name_of_copies(last_name(path))
+    return is_title(path) or _is_of_copies(path)
 
 
 def is_prose(value: str) -> bool:
