@@ -36,11 +36,11 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Facts that change only on a reload. ``mode``: the mode that overrides every policy's; None when policies decide. ``upstream``: host and port only. ``index_ports``: the ports of single Pinecone indexes."""
+    """Facts that change only on a reload. ``mode``: of searches for which no rule has another. ``upstream``: host and port only. ``index_ports``: the ports of single Pinecone indexes."""
 
     version: str
     backend: str
-    mode: str | None
+    mode: str
     upstream: str
     settings_hash: str
     index_ports: tuple[int, ...] = ()

@@ -106,13 +106,12 @@ function Token({ refused }) {
 function State({ status, error }) {
   if (error) return html`<span class="state bad">no answer</span>`;
   if (!status) return html`<span class="state">…</span>`;
-  const mode = status.mode ?? "set by policy";
   const [canary, why] = status.canary.split(": ");
   const isStopped = !["none", "on"].includes(canary);
   const isGood = status.state === "ready" && status.breaker === "closed" && !isStopped;
   return html`<span class=${`state ${isGood ? "good" : "bad"}`} title=${`version ${status.version}, settings ${status.settings_hash}`}>
     ${status.state}${status.breaker === "closed" ? "" : `, breaker ${status.breaker}`}
-  </span><span class="facts">mode ${mode}${canary === "none" ? "" : `, canary ${canary}`}<span class="wide">${why && `: ${why}`} · ${status.backend} at ${status.upstream}</span></span>`;
+  </span><span class="facts">mode ${status.mode}${canary === "none" ? "" : `, canary ${canary}`}<span class="wide">${why && `: ${why}`} · ${status.backend} at ${status.upstream}</span></span>`;
 }
 
 function App() {

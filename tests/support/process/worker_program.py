@@ -34,7 +34,7 @@ from vecsieve.proxy.telemetry.metrics import Metrics
 
 # A test that ends a worker waits for less: then the worker did not wait for its time to drain.
 DRAIN_SECONDS = 120.0
-FACTS = Facts(version="0", backend="qdrant", mode=None, upstream="db:6333", settings_hash="0" * 12)
+FACTS = Facts(version="0", backend="qdrant", mode="on", upstream="db:6333", settings_hash="0" * 12)
 
 
 class TinyPlane:
