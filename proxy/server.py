@@ -34,7 +34,7 @@ from .process.files import read_files
 from .process.workers import Worker, Workers, run_workers
 from .runtime.addresses import DataPort, binding, data_ports_of
 from .runtime.files import Watched
-from .runtime.lifecycle import Board, Lifecycle
+from .runtime.lifecycle import Board, Lifecycle, without_hangups
 from .runtime.loop import LoopLag, in_thread
 from .runtime.memory import (
     cgroup_limit_bytes,
@@ -107,7 +107,7 @@ def facts_of(settings: Settings) -> Facts:
     return Facts(
         version=version("vecsieve"),
         backend=settings.backend,
-        mode=settings.mode,
+        mode=settings.mode or settings.policy.mode,
         upstream=upstream_address(settings.upstream.url),
         settings_hash=settings_hash(settings),
         index_ports=() if settings.indexes is None else tuple(sorted(settings.indexes.index_ports)),
@@ -467,14 +467,15 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
 def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> int:
     """Serve until told to stop. Returns the exit status. Raises SettingsError, or OSError for an address in use."""
     source = Source(config, environment, flags)
-    settings = source.load()
-    read_files(settings)  # before the first fork
-    keep_freed_blocks(glibc_mallopt())
-    journal = settings.journal.path
-    with locked(None if journal is None else Path(journal)):  # before the fork: workers inherit it
-        if settings.workers > 1:
-            return serve_workers(source, settings, run_loop)
-        return run_loop(serve_alone(source, settings))
+    with without_hangups():
+        settings = source.load()
+        read_files(settings)  # before the first fork
+        keep_freed_blocks(glibc_mallopt())
+        journal = settings.journal.path
+        with locked(None if journal is None else Path(journal)):  # before the fork: workers inherit it
+            if settings.workers > 1:
+                return serve_workers(source, settings, run_loop)
+            return run_loop(serve_alone(source, settings))
 
 
 def run_loop(main: Coroutine[None, None, int]) -> int:

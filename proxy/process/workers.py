@@ -341,7 +341,7 @@ class _Forks:
         try:
             # Ctrl-C must reach only the parent: a child would count the forwarded signal as the second one.
             os.setpgid(0, 0)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, set(SIGNALS) - {signal.SIGHUP})
             for unneeded in self.workers.data_sockets if is_admin else self.workers.admin_sockets:
                 unneeded.close()
             code = (self.workers.admin if is_admin else self.workers.worker)(worker)

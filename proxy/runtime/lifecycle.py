@@ -119,6 +119,7 @@ class Lifecycle:
         loop = asyncio.get_running_loop()
         for number in (*STOP_SIGNALS, signal.SIGHUP):
             loop.add_signal_handler(number, self.handle_signal, number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 
     def ignore_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -162,6 +163,16 @@ class Lifecycle:
 
 async def _through(wait: Awaitable[object]) -> None:
     await wait
+
+
+@contextmanager
+def without_hangups() -> Iterator[None]:
+    """Within the block SIGHUP waits until a lifecycle listens to signals, in this process or a fork of it: earlier it would end the process."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

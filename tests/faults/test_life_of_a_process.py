@@ -78,6 +78,7 @@ def test_the_admin_pages_answer_and_the_data_port_forwards_theirs(database: str)
         assert exchange(admin, "GET", "/readyz").status == 200
         status = json.loads(exchange(admin, "GET", "/status").body)
         assert (status["state"], status["backend"], status["breaker"]) == ("ready", "qdrant", "closed")
+        assert status["mode"] == "on", "that of the default policy, too"
         assert status["upstream"] == database.removeprefix("http://")
         assert b"vecsieve_requests_total" in exchange(admin, "GET", "/metrics").body
         assert exchange(admin, "GET", "/collections").status == 404

@@ -133,6 +133,19 @@ def test_one_sigterm_ends_every_process_of_the_crew(database: str) -> None:
         assert not [worker["pid"] for worker in workers if Path(f"/proc/{worker['pid']}").exists()]
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_sighup_while_a_process_starts_ends_none(database: str, workers: str) -> None:
+    """The ports are announced before the workers are forked."""
+    with command(*arguments(database)[:-1], workers) as running:
+        admin = running.addresses(2)["admin"]
+        for _ in range(40):
+            running.process.send_signal(signal.SIGHUP)
+            time.sleep(0.005)
+        assert workers == "1" or until_ready(admin)
+        assert exchange(admin, "GET", "/readyz").status == 200
+        assert "process ended" not in running.output()
+
+
 def test_sighup_reaches_every_worker(database: str) -> None:
     with command(*arguments(database)) as running:
         until_ready(running.addresses(2)["admin"])

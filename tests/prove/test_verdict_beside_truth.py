@@ -102,7 +102,7 @@ def test_what_mode_on_does_is_within_the_verdict_of_the_first_searches(engine: s
 
 
 @pytest.mark.deep
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3000)
 def test_what_mode_on_does_is_within_the_verdict_in_nine_of_ten_runs(engine: str) -> None:
     runs = [within(engine, seed, 400) for seed in range(RUNS)]
     counts = {name: sum(run[name] for run in runs) for name in runs[0]}
