@@ -261,7 +261,7 @@ class _Reader:
             tokens = (written,) if written.isalpha() else tokens
         self.tokens += tokens
         self.origins += [run] * len(tokens)
-        self.was_number = known.is_number
+        self.was_number = known.is_number and run[-1] not in CLOSERS + ENDS
         for inner in known.inner:
             if start + inner > self.bounds[-1]:
                 self.bounds.append(start + inner)
