@@ -199,7 +199,7 @@ def summary(registry: CollectorRegistry, verdict: str = "") -> str:
         parts.append(f"{left:,} answered plainly (most often {reason})")
     sentence = ", ".join(parts) + "."
     if not verdict and outcomes.get(Outcome.SHADOW):
-        verdict = "None was measured since the last reload."
+        verdict = "None was measured since the settings changed."
     elif not verdict and unsampled:
         verdict = "None was measured; shadow.sample sets the share."
     return f"{sentence} {verdict}".rstrip()

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -73,29 +74,69 @@ _KINDS = {
 }
 
 
-def _headlines(summaries: Summaries, kind: Repeats, terms: Terms) -> Table:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Folded:
+    """A table that goes on below, with its first column again, where not all columns fit into a line. ``columns``: by heading, a cell a row."""
+
+    title: Text
+    box: box.Box
+    columns: Sequence[tuple[str, Sequence[str | Text]]]
+    has_lines: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        def width(column: tuple[str, Sequence[str | Text]]) -> int:
+            heading, cells = column
+            return 1 + max(Measurement.get(console, options, cell).maximum for cell in (heading, *cells))
+
+        first, *others = self.columns
+        room = options.max_width - width(first) - 2  # its edges
+        part: list[tuple[str, Sequence[str | Text]]] = []
+        for column in others:
+            if part and sum(map(width, part)) + width(column) > room:
+                yield self._table(first, *part)
+                part = []
+            part.append(column)
+        yield self._table(first, *part)
+
+    def _table(self, *columns: tuple[str, Sequence[str | Text]]) -> Table:
+        table = Table(
+            box=self.box,
+            show_edge=self.has_lines,
+            show_lines=self.has_lines,
+            title=self.title,
+            title_justify="left",
+            padding=0,
+        )
+        for number, (heading, _) in enumerate(columns):
+            table.add_column(heading, justify="right" if number else "left", no_wrap=True)
+        for row in zip(*(cells for _, cells in columns), strict=True):
+            table.add_row(*row)
+        return table
+
+
+_HEADLINES = (
+    "strict\ncut",
+    "redun.\nremoved",
+    "answer kept\nworst set",
+    "S-recall\ngained",
+    "page: wrong\nby label",
+    "\nby text",
+    "pool: wrong\nby label",
+    "\nby text",
+    "\nitems",
+    "ms\nadded",
+)
+
+
+def _headlines(summaries: Summaries, kind: Repeats, terms: Terms) -> _Folded:
     some = next(iter(summaries.values())).headlines[kind]
     pool = "" if terms.pool is None else f", {terms.pool} candidates"
     counts = f"{_counted(some.sets, 'set')} {_KINDS[kind]}, {_counted(some.queries, 'query', 'queries')}"
     title = Text(f"{counts}, top {terms.top_k}{pool}")
-    table = Table(box=box.HORIZONTALS, title=title, title_justify="left", show_lines=True, padding=0)
-    table.add_column("\npolicy", min_width=12)
-    for heading in (
-        "strict\ncut",
-        "redun.\nremoved",
-        "answer kept\nworst set",
-        "S-recall\ngained",
-        "page: wrong\nby label",
-        "\nby text",
-        "pool: wrong\nby label",
-        "\nby text",
-    ):
-        table.add_column(heading, justify="right")
-    for heading in ("\nitems", "ms\nadded"):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=5)
-    for name, summary in summaries.items():
-        table.add_row(Text(one_line(name)), *_headline_cells(name, summary.headlines[kind]))
-    return table
+    names = [Text(one_line(name)) for name in summaries]
+    rows = [_headline_cells(name, summary.headlines[kind]) for name, summary in summaries.items()]
+    columns = [("\npolicy", names), *zip(_HEADLINES, zip(*rows, strict=True), strict=True)]
+    return _Folded(title=title, box=box.HORIZONTALS, columns=columns, has_lines=True)
 
 
 def _headline_cells(name: str, line: Headline) -> Sequence[str | Text]:
@@ -128,21 +169,14 @@ def _legend(terms: Terms) -> Text:
     )
 
 
-def _by_set(name: str, summary: Summary) -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        title=Text(one_line(name), style="bold"),
-        title_justify="left",
-        padding=0,
-    )
-    table.add_column("\n\nset", no_wrap=True)
-    for heading in _SET_COLUMNS:
-        table.add_column(heading, justify="right")
-    for set_summary in summary.sets:
-        values = _SET_COLUMNS.values()
-        table.add_row(Text(one_line(set_summary.name)), *(_number(value(set_summary), form) for value, form in values))
-    return table
+def _by_set(name: str, summary: Summary) -> _Folded:
+    names = [Text(one_line(set_summary.name)) for set_summary in summary.sets]
+    figures = [
+        (heading, [_number(value(set_summary), form) for set_summary in summary.sets])
+        for heading, (value, form) in _SET_COLUMNS.items()
+    ]
+    title = Text(one_line(name), style="bold")
+    return _Folded(title=title, box=box.SIMPLE_HEAD, columns=[("\n\nset", names), *figures])
 
 
 def _by_groups(summaries: Summaries, terms: Terms) -> Table:

@@ -114,7 +114,7 @@ def test_shadow_that_measured_nothing_says_so(registry: CollectorRegistry, metri
 def test_shadow_does_not_deny_what_it_measured_before_a_reload(registry: CollectorRegistry, metrics: Metrics) -> None:
     metrics.search_done(report(Outcome.SHADOW, collapsed=10))
     metrics.search_done(report(Outcome.BYPASS, bypass=Bypass.SHADOW_NOT_SAMPLED))
-    assert summary(registry) == "2 searches. None was measured since the last reload."
+    assert summary(registry) == "2 searches. None was measured since the settings changed."
 
 
 @pytest.mark.parametrize(("mode", "words"), [("on", "x-vecsieve"), ("shadow", "Ctrl-C"), ("off", "--mode shadow")])

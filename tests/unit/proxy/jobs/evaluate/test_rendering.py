@@ -98,6 +98,19 @@ def test_every_figure_is_whole_at_the_width_of_a_terminal() -> None:
         assert len(line(text.split("\nown ")[1], "a-set")) == 16
 
 
+def test_in_a_narrow_terminal_a_table_goes_on_below_and_nothing_is_cut() -> None:
+    """At 80 columns a figure was `0.9…`, and a heading `str…`."""
+    for width in (60, 80, 100):
+        text = shown(HALF, DROPS, draws=50, width=width)
+        assert "…" not in text
+        assert max(map(len, text.splitlines())) <= width
+        assert set(text.split()) >= set(shown(HALF, DROPS, draws=50).replace("─", "").split())
+    table = shown(HALF, width=80).split("\nown ", 1)[1].partition("Needs met")[0]
+    assert [row.split()[0] for row in table.splitlines() if "half" in row] == ["half", "half"], (
+        "the names, in each part"
+    )
+
+
 def test_every_policy_has_its_needs_met_beside_the_plain_page() -> None:
     own = of(recall=[1.0, 0.5], perfect=[1.0, 0.0], group_ndcg=[0.9, 0.4])
     text = shown(outcome("half", of(recall=[0.5, 0.5]), own=own)).split("RARE")[1]
