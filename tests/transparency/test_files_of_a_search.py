@@ -4,6 +4,7 @@ counted, not timed; over REST, over gRPC, and for a write that the gate examines
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections import Counter
@@ -19,7 +20,7 @@ from qdrant_client import grpc as pb
 from support.grpc.calls import ask_on
 from support.grpc.upstream import Arrived, Context, grpc_upstream
 from support.network.faulty_upstream import FaultyUpstream, Received, answering, raw_exchange, reply
-from support.process.running import running
+from support.process.running import Running, running
 from support.qdrant.gated_writes import database, finding, put, upsert, written
 from support.qdrant.scripted import JSON, honest, request, search
 from support.qdrant.scripted_grpc import QUERY, before, ids, parsed
@@ -32,6 +33,12 @@ ROOMS = tuple(str(ROOT / package) + "/" for package in ("adapters", "config", "p
 MOST_FILES = 60
 
 
+def sample_nothing(proxy: Running) -> None:
+    """What is sampled beside a search, and at most fifty times a second, is not on its way: after a pause of the process it would be counted."""
+    proxy.process.pools.resize(keep=False)
+    proxy.process.recent.resize(20, texts=False)
+
+
 @pytest.mark.parametrize("asked_before", [0, 1, 2], ids=["never seen", "points known", "pool known"])
 async def test_a_search_goes_through_at_most_60_of_our_files(asked_before: int) -> None:
     called: Counter[str] = Counter()
@@ -42,9 +49,7 @@ async def test_a_search_goes_through_at_most_60_of_our_files(asked_before: int) 
             called[file] += 1
 
     async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
-        # What is sampled beside a search, and at most fifty times a second, is not on its way.
-        proxy.process.pools.resize(keep=False)
-        proxy.process.recent.resize(20, texts=False)
+        sample_nothing(proxy)
         for _ in range(3):  # so many pools without a text show that there is none
             await raw_exchange(proxy.port, request(search(4)))
         for _ in range(asked_before):
@@ -72,17 +77,21 @@ MOST_GATED_FUNCTIONS, MOST_GATED_CHANGES = 358, 246
 
 
 class Way:
-    """Counts our functions and changes of file within its block. ``steps``: every call, in order."""
+    """Counts our functions and changes of file within its block. ``steps``: every call, in order. The collector waits: its walk over what many tests
+    have left is a pause, and what is due after a pause would be counted.
+    """
 
     def __init__(self) -> None:
         self.steps: list[CodeType] = []
 
     def __enter__(self) -> Self:
+        gc.disable()
         sys.setprofile(self._seen)
         return self
 
     def __exit__(self, *_failure: object) -> None:
         sys.setprofile(None)
+        gc.enable()
 
     def _seen(self, frame: FrameType, event: str, _argument: object) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(ROOMS):
@@ -133,9 +142,7 @@ async def test_the_way_of_a_search_that_texts_decide() -> None:
         return request(search(4, extra={"query": {"nearest": [float(turn)] + [0.5] * 31}, "with_payload": True}))
 
     async with FaultyUpstream(answering(telling)) as upstream, running(upstream.url) as proxy:
-        # What is sampled beside a search, and at most fifty times a second, is not on its way.
-        proxy.process.pools.resize(keep=False)
-        proxy.process.recent.resize(20, texts=False)
+        sample_nothing(proxy)
         for turn in range(TURNS):
             await raw_exchange(proxy.port, message(turn))
         with Way() as way:
@@ -169,7 +176,7 @@ async def test_the_way_of_a_grpc_search_that_texts_decide() -> None:
         before(database.address, mode="on") as proxy,
         grpc.aio.insecure_channel(f"127.0.0.1:{proxy.port}") as channel,
     ):
-        proxy.process.pools.resize(keep=False)
+        sample_nothing(proxy)
         for turn in range(TURNS):
             await ask_on(channel, "unary_unary", (message(turn),), method=QUERY)
         with Way() as way:
