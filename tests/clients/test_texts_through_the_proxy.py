@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -47,12 +48,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, s
     file = tmp_path_factory.mktemp("settings") / "vecsieve.yaml"
     file.write_text(RULES)
     with start_embedded_process() as engine:
-        client = QdrantClient(url=engine, timeout=30)
         for collection in COLLECTIONS:
-            load(client, collection)
-        client.close()
+            load(connected(engine), collection)
         with stack.serve(engine, "--config", str(file)) as (proxy, admin):
             yield engine, proxy, admin
+            for url in (engine, proxy):
+                connected(url).close()
 
 
 def load(client: QdrantClient, collection: str) -> None:
@@ -76,12 +77,13 @@ def load(client: QdrantClient, collection: str) -> None:
     client.upsert(collection, points, wait=True)
 
 
+@cache
+def connected(url: str) -> QdrantClient:
+    return QdrantClient(url=url, timeout=30, check_compatibility=False)
+
+
 def found(url: str, collection: str, *, limit: int = 8, **more: Any) -> list[models.ScoredPoint]:
-    client = QdrantClient(url=url, timeout=30, check_compatibility=False)
-    try:
-        return client.query_points(collection, query=QUERY, limit=limit, **more).points
-    finally:
-        client.close()
+    return connected(url).query_points(collection, query=QUERY, limit=limit, **more).points
 
 
 def explained(admin: str) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, redirect_stdout
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from pathlib import Path
@@ -81,6 +82,7 @@ def gated_for(
             yield [QdrantClient(url=urls["serve"], timeout=30, check_compatibility=False) for _ in range(count)]
 
 
+@cache
 def direct(engine: Engine) -> QdrantClient:
     return QdrantClient(url=engine[0], timeout=30, check_compatibility=False)
 

@@ -14,6 +14,7 @@ import aiohttp
 import grpc
 import numpy as np
 import numpy.typing as npt
+import orjson
 from servers.qdrant.server import QdrantServer
 
 from support.grpc.calls import UNLIMITED, ask_on
@@ -60,10 +61,12 @@ class Corpus:
         """Texts of a family share most words; some have dates, versions and negations, which guards look at."""
         draw = np.random.default_rng((self.seed, self.texts))
         payloads: list[Json] = []
+        families = [
+            np.random.default_rng((self.seed, self.texts, number)).choice(WORDS, size=40).tolist()
+            for number in range(-(-self.count // self.copies))
+        ]
         for number in range(self.count):
-            family = (
-                np.random.default_rng((self.seed, self.texts, number // self.copies)).choice(WORDS, size=40).tolist()
-            )
+            family = list(families[number // self.copies])
             for place in draw.integers(0, 40, size=int(draw.choice([0, 0, 1, 8, 30]))):
                 family[place] = str(draw.choice(WORDS))
             payload: Json = {"text": " ".join(family), "n": number, "tenant": f"t{number % 2}"}
@@ -185,6 +188,11 @@ class Shadowed:
 RECALLS = ("whole", "none")
 
 
+def serialized(body: object) -> str:
+    """Long lists of numbers take the standard library most of a test's time."""
+    return orjson.dumps(body).decode()
+
+
 @asynccontextmanager
 async def shadowed(*, memory: Json | None = None, **settings: object) -> AsyncIterator[Shadowed]:
     """Both proxies with these settings. Their own reads are not limited: a recall must not cost a page its growth. Rewordings are allowed unless a
@@ -192,7 +200,7 @@ async def shadowed(*, memory: Json | None = None, **settings: object) -> AsyncIt
     """
     clock = ManualClock()
     limits = {"own_reads_share": 1.0}
-    async with embedded_server(with_grpc=True) as engine, aiohttp.ClientSession() as session:
+    async with embedded_server(with_grpc=True) as engine, aiohttp.ClientSession(json_serialize=serialized) as session:
         policy = settings.get("policy", {})
         assert isinstance(policy, dict)
         settings["policy"] = {"rewordings": 0.36, **policy}
