@@ -206,9 +206,10 @@ def test_an_answer_that_the_proxy_alone_failed_is_counted_and_not_timed() -> Non
     assert "<docs>" not in html
     said = as_text(found)
     assert said.startswith("Go: mode on would change 100 %")
-    heads, *rows = said.splitlines()[2:]
-    assert [row.split()[0] for row in rows] == [each.way for each in found.waited]
-    assert {row[heads.index("searches") - 2 : heads.index("searches")] for row in rows} == {"  "}
+    ways, *rows = said.splitlines()[2:]
+    assert ways.split() == ["way", *(waited.way for waited in found.waited)]
+    assert {row[ways.index("plain") - 2 : ways.index("plain")] for row in rows} == {"  "}
+    assert max(map(len, rows)) <= 80, "in a terminal of 80 columns it wrapped"
 
 
 def test_few_searches_decide_nothing() -> None:
