@@ -102,8 +102,8 @@ class Source:
         return settings, Rules.of(settings)
 
 
-def facts_of(settings: Settings) -> Facts:
-    """The part of the status page that comes from the settings."""
+def facts_of(settings: Settings, start: Settings) -> Facts:
+    """The part of the status page that comes from the settings. ``start``: those with which the process began."""
     return Facts(
         version=version("vecsieve"),
         backend=settings.backend,
@@ -111,6 +111,7 @@ def facts_of(settings: Settings) -> Facts:
         upstream=upstream_address(settings.upstream.url),
         settings_hash=settings_hash(settings),
         index_ports=() if settings.indexes is None else tuple(sorted(settings.indexes.index_ports)),
+        needs_restart=tuple([name for name in FIXED if _at(settings, name) != _at(start, name)]),
     )
 
 
@@ -137,7 +138,7 @@ class Instance:
         self._source = source
         self._settings = settings
         self._metrics = metrics
-        self.facts = facts_of(settings)
+        self.facts = facts_of(settings, settings)
         self.in_force = InForce(settings)
         self._process = Process(
             settings,
@@ -200,9 +201,9 @@ class Instance:
             self._failed_reload = FailedReload.of(error, self._failed_reload, at=time.time())
             LOGGER.error("reload failed, the old settings stay in force: %s", error)  # noqa: TRY400 - a traceback would say less
             return
-        if fixed := [name for name in FIXED if _at(fresh, name) != _at(self._settings, name)]:
-            LOGGER.warning("these changed settings need a restart: %s", ", ".join(fixed))
-        self.facts, self._settings, self._failed_reload = facts_of(fresh), fresh, None
+        self.facts, self._failed_reload = facts_of(fresh, self._settings), None
+        if self.facts.needs_restart:
+            LOGGER.warning("these changed settings need a restart: %s", ", ".join(self.facts.needs_restart))
         self.in_force.take(fresh)
         self._metrics.config_taken(self.facts.settings_hash, at=time.time())
         LOGGER.info("settings reloaded", extra={"fields": {"hash": self.facts.settings_hash}})
@@ -226,7 +227,7 @@ def _at(settings: Settings, name: str) -> object:
 
 def introduce(settings: Settings, admin: tuple[str, int]) -> None:
     """Show the main settings: as a banner for people, else as one log line."""
-    facts = facts_of(settings)
+    facts = facts_of(settings, settings)
     if not talk.is_text(settings.log):
         fields = {"version": facts.version, "backend": facts.backend, "mode": talk.mode_of(settings)}
         fields |= {"upstream": facts.upstream, "policy": talk.policy_of(settings)}
@@ -427,13 +428,13 @@ def _pages(
 async def _administrate(worker: Worker, source: Source, settings: Settings, where: socket.socket) -> int:
     """Run the admin process, which answers even if workers are blocked."""
     registry = shared_registry(worker.metrics_directory, backend=settings.backend, rules=settings.rule_names)
-    facts, in_force = facts_of(settings), InForce(settings)
+    facts, in_force = facts_of(settings, settings), InForce(settings)
 
     async def reload() -> None:
         nonlocal facts
         try:
             fresh = await in_thread(source.load)
-            facts = facts_of(fresh)
+            facts = facts_of(fresh, settings)
             in_force.take(fresh)
         except SettingsError:
             WORKERS_LOGGER.info("the status page still shows the settings in force")

@@ -36,7 +36,9 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Facts that change only on a reload. ``mode``: of searches for which no rule has another. ``upstream``: host and port only. ``index_ports``: the ports of single Pinecone indexes."""
+    """Facts that change only on a reload. ``mode``: of searches for which no rule has another. ``upstream``: host and port only. ``index_ports``: the ports of single Pinecone indexes.
+    ``needs_restart``: settings that changed and are fixed until then.
+    """
 
     version: str
     backend: str
@@ -44,6 +46,7 @@ class Facts:
     upstream: str
     settings_hash: str
     index_ports: tuple[int, ...] = ()
+    needs_restart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,9 +260,9 @@ def test_sighup_takes_good_settings_and_refuses_bad_ones_with_a_line_and_a_metri
         assert 'Did you mean \\"report_header\\"?' in running.output()
 
 
-def failed_reload(admin: str) -> dict[str, Any]:
-    failed: dict[str, Any] = json.loads(exchange(admin, "GET", "/status").body)["failed_reload"]
-    return failed
+def status(admin: str) -> dict[str, Any]:
+    page: dict[str, Any] = json.loads(exchange(admin, "GET", "/status").body)
+    return page
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -270,14 +270,14 @@ def test_the_status_shows_a_failed_reload_until_one_succeeds(database: str, tmp_
     file = tmp_path / "settings.yaml"
     file.write_text("mode: shadow\n")
     with serving(database, "--config", str(file), "--workers", str(workers)) as (running, _, admin):
-        assert failed_reload(admin) is None
+        assert status(admin)["failed_reload"] is None
         begun = time.time()
         shown: list[dict[str, Any]] = []
         for number, content in enumerate(("mode: shadwo\n", "mode: [on\n"), start=1):
             file.write_text(content)
             running.process.send_signal(signal.SIGHUP)
             until_said(running, "reload failed", number * workers)
-            shown.append(failed_reload(admin))
+            shown.append(status(admin)["failed_reload"])
         since = datetime.fromisoformat(shown[0]["since"]).timestamp()
         assert begun - 1 <= since <= time.time()
         assert shown[1]["since"] == shown[0]["since"], "since the first of them"
@@ -287,7 +287,7 @@ def test_the_status_shows_a_failed_reload_until_one_succeeds(database: str, tmp_
         assert problem.startswith(f"{file}:2:1: wanted YAML; saw this: "), "of the last one"
         file.write_text("mode: shadow\n")
         until_said(running, "settings reloaded", workers)
-        assert failed_reload(admin) is None
+        assert status(admin)["failed_reload"] is None
 
 
 def until_said(running: Command, words: str, count: int) -> None:
@@ -297,14 +297,27 @@ def until_said(running: Command, words: str, count: int) -> None:
         time.sleep(0.02)
 
 
-def test_settings_that_take_a_restart_are_named(database: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_settings_that_take_a_restart_are_named_until_then(database: str, tmp_path: Path, workers: int) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("limits: {connections: 100}\n")
-    with serving(database, "--config", str(file)) as (running, _, _):
-        file.write_text("limits: {connections: 200}\n")
-        running.process.send_signal(signal.SIGHUP)
-        running.wait_for("settings reloaded")
-        assert "these changed settings need a restart: limits" in running.output()
+    with serving(database, "--config", str(file), "--workers", str(workers)) as (running, _, admin):
+        assert status(admin)["needs_restart"] == []
+        for number, content in enumerate(("limits: {connections: 200}", "limits: {connections: 200}\nmode: off"), 1):
+            file.write_text(content)
+            until_said(running, "settings reloaded", number * workers)
+            until_shown(admin, "needs_restart", ["limits"])
+        assert running.output().count("these changed settings need a restart: limits") == 2 * workers
+        file.write_text("limits: {connections: 100}\n")
+        until_shown(admin, "needs_restart", [])
+
+
+def until_shown(admin: str, name: str, value: object) -> None:
+    """The admin process reads the file by itself."""
+    end = time.monotonic() + SECONDS
+    while (shown := status(admin)[name]) != value:
+        assert time.monotonic() < end, shown
+        time.sleep(0.02)
 
 
 def test_an_address_in_use_is_a_message_and_exit_1(database: str) -> None:

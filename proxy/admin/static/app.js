@@ -139,6 +139,7 @@ function App() {
       <div class="status"><${State} status=${status} error=${statusError} /></div>
     </header>
     ${searches.error && html`<p class="alarm" role="alert">VecSieve does not answer (${searches.error.message}). Trying again.</p>`}
+    ${status?.needs_restart.length > 0 && html`<p class="alarm" role="status">These settings changed and need a restart: ${status.needs_restart.join(", ")}.</p>`}
     ${
       status?.failed_reload &&
       html`<div class="alarm" role="alert">Since ${new Date(status.failed_reload.since).toLocaleString("en-GB")} new settings are refused. The old ones stay in force.

@@ -64,6 +64,7 @@ def test_a_status_is_one_json_object() -> None:
         "canary": "none",
         "learned_collections": 2,
         "index_ports": [8101, 8102],
+        "needs_restart": [],
         "workers": [{"index": 0, "state": "ready", "pid": 7, "restarts": 1}],
         "texts": [],
         "verdict": None,
