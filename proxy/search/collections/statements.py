@@ -106,7 +106,7 @@ class Leaf(NamedTuple):
     path: str  # of keys, with dots between them
     value: Value
     spells: bool  # whether it is an object or a list in JSON
-    is_inside: bool  # whether it is in one
+    is_inside: bool  # whether it is in one that is a whole document
 
 
 def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False) -> tuple[list[Leaf], int]:
@@ -126,7 +126,9 @@ def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False
         spelled = _spelled(value)
         if isinstance(value, int | float) or (isinstance(value, str) and value.strip()):
             collected.append(Leaf(path, value, spelled is not None, is_inside))
-        inside, is_inside = (value, is_inside) if spelled is None else (spelled, True)
+        inside = value
+        if spelled is not None:
+            inside, is_inside = spelled, is_inside or _has_text(spelled)
         if isinstance(inside, list):
             is_read = len(inside) <= _LONGEST_NUMBERS and "[" not in path
             members = [(n, value) for n, value in enumerate(inside) if is_read or type(value) not in (int, float)]
@@ -139,6 +141,11 @@ def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False
                 has_path = is_shallow and bool(key) and "." not in key and len(below) <= LONGEST_PATH
                 (named if has_path else others).append((below[-LONGEST_PATH:], member, has_path, is_inside))
     return collected if named_only else collected + lengths, count
+
+
+def _has_text(spelled: object) -> bool:
+    """Whether an object is a document as a framework stores it, with its text or a place for it, and not the metadata of one."""
+    return isinstance(spelled, dict) and not _LAST_NAMES.isdisjoint(spelled)
 
 
 def _spelled(value: object) -> object:

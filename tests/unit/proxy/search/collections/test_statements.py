@@ -18,6 +18,7 @@ from vecsieve.proxy.search.collections.statements import (
     is_name,
     is_prose,
     leaves,
+    read_json,
 )
 
 TEXT = "Open the settings, choose Security and follow the link in the mail."
@@ -199,6 +200,7 @@ def test_only_payloads_that_are_compared_are_read() -> None:
         ({"metadata": {"Header 1": "Fish tank"}}, "Fish tank"),
         ({"de": "Trocken lagern."}, "Trocken lagern."),
         ({"offers": [{"price": "sold out"}]}, "sold out"),
+        ({"additional_metadata": '{"owner": "the town"}'}, "the town"),
     ],
 )
 def test_a_sentence_beside_the_text_is_unsaid_where_another_payload_lacks_it(more: dict[str, Any], value: str) -> None:
@@ -228,6 +230,7 @@ def test_a_sentence_beside_the_text_is_unsaid_where_another_payload_lacks_it(mor
         {"document": "io.RawIOBase.fileno"},
         {"producer": "Microsoft Word for Office 365", "keywords": "lamp, light, night"},
         {"inner": '{"text_id": "how it is called", "n": 1}'},
+        {"_node_content": '{"text": "", "class_name": "TextNode", "relationships": {"3": {"node_type": "1"}}}'},
     ],
 )
 def test_what_tells_which_copy_a_payload_is_or_repeats_its_text_is_no_statement(more: dict[str, Any]) -> None:
@@ -305,9 +308,9 @@ JSON = st.recursive(
 
 @given(value=st.dictionaries(st.text(), JSON))
 def test_every_value_is_read_once_and_those_with_a_path_first(value: dict[str, Any]) -> None:
-    """Invariant: the strings and booleans outside of spelled objects are all there once; a named one is found by its path."""
+    """Invariant: the strings and booleans are all there once, those of spelled objects, too; a named one is found by its path."""
     found, _ = leaves(value, 1 << 20)
-    outside = sorted(str(leaf.value) for leaf in found if not leaf.is_inside and isinstance(leaf.value, bool | str))
+    read = sorted(str(leaf.value) for leaf in found if isinstance(leaf.value, bool | str))
 
     def values(inside: object) -> list[str]:
         if isinstance(inside, dict):
@@ -316,17 +319,20 @@ def test_every_value_is_read_once_and_those_with_a_path_first(value: dict[str, A
             return [
                 text for member in inside if isinstance(member, bool | str | list | dict) for text in values(member)
             ]
-        return [str(inside)] if isinstance(inside, bool) or (isinstance(inside, str) and inside.strip()) else []
+        if isinstance(inside, str) and inside.strip():
+            spelled = read_json(inside) if inside[:1] in ("{", "[") else None
+            return [inside, *values(spelled)]
+        return [str(inside)] if isinstance(inside, bool) else []
 
-    assert outside == sorted(values(value))
+    assert read == sorted(values(value))
     named, _ = leaves(value, 1 << 20, named_only=True)
     assert found[: len(named)] == named
     for leaf in named:
-        if not leaf.is_inside and not leaf.path.endswith("[]"):
-            at: Any = value
-            for key in leaf.path.split("."):
-                at = at[key]
-            assert at == leaf.value
+        at: Any = value
+        for key in leaf.path.split("."):
+            inside: Any = read_json(at) if isinstance(at, str) else at
+            at = inside[key]
+        assert at == leaf.value
 
 
 @pytest.mark.timeout(20)  # ten times as long when each took the square of its length
