@@ -83,7 +83,7 @@ class SettingsError(Exception):
 
 def comes_with(extra: str) -> str:
     """How to get what an extra installs. No package is published, so there is no name to install by."""
-    return f"it comes with the extra {extra}: in a checkout, pip install '.[{extra}]'"
+    return f"it comes with the extra {extra}: in a checkout, pip install -e '.[{extra}]'"
 
 
 def dotted(path: Path) -> str:

@@ -38,7 +38,7 @@ ELSEWHERE = {
     "python3 -m venv .venv": "tests/prove/first_look.py",
     ".venv/bin/pip install -q -e '.[dev]'": ".ci/run",
     ".venv/bin/python -m pytest": ".ci/run",
-    "pip install '.[jobs]'": "tests/clients/test_jobs_as_documented.py",
+    "pip install -e '.[jobs]'": "tests/clients/test_jobs_as_documented.py",
     "vecsieve analyze": "tests/clients/test_jobs_as_documented.py",
     "vecsieve sweep": "tests/clients/test_jobs_as_documented.py",
     "vecsieve undo --url": "tests/clients/test_jobs_as_documented.py",

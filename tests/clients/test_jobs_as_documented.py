@@ -17,7 +17,7 @@ from support.sources import ROOT
 
 PAGE = (ROOT / "docs/sweep.md").read_text(encoding="utf-8")
 BLOCKS = [block.strip().splitlines() for block in PAGE.split("```")[1::2]]
-(EXTRA,) = re.findall(r"^pip install '\.\[(\w+)\]'$", "\n".join(BLOCKS[0]), re.MULTILINE)
+(EXTRA,) = re.findall(r"^pip install -e '\.\[(\w+)\]'$", "\n".join(BLOCKS[0]), re.MULTILINE)
 COMMANDS = [line for block in BLOCKS for line in block if line.startswith("vecsieve ")]
 TEXTS = [f"Article {number} of the manual says what one must know about part {number} of it." for number in range(30)]
 
@@ -50,13 +50,20 @@ def test_every_command_of_the_page_runs_with_its_extra_alone(database: str, tmp_
 def test_without_the_extra_a_job_names_it(command: str, tmp_path: Path) -> None:
     done = with_extras_alone([], (command, "--url", "http://127.0.0.1:9", "--collection", "docs"), tmp_path)
     assert done.returncode == 1
-    assert f"the extra {EXTRA}: in a checkout, pip install '.[{EXTRA}]'" in done.stderr
+    assert f"the extra {EXTRA}: in a checkout, pip install -e '.[{EXTRA}]'" in done.stderr
 
 
 def test_the_base_alone_has_neither_client_nor_engine() -> None:
     """Otherwise the tests above could not fail."""
     assert not installed_by([]) & {"qdrant-client", "duckdb", "qdrant-edge-py"}
     assert "duckdb" in installed_by([EXTRA])
+
+
+def test_an_extra_is_added_to_the_editable_installation_of_readme() -> None:
+    """Without -e it would be replaced by a copy, which has no emulator and does not change with the checkout."""
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        for options in re.findall(r"pip install ([^`\n]*)'\.\[", page.read_text("utf-8")):
+            assert "-e" in options.split(), page.name
 
 
 def test_every_extra_that_a_page_names_exists() -> None:

@@ -146,7 +146,7 @@ def test_a_tokenizer_whose_library_is_missing_is_told_with_what_brings_it(monkey
     assert [(dotted(finding.path), finding.expected) for finding in findings] == [
         (
             "policy.budget.tokenizer",
-            "none: tiktoken is not installed; it comes with the extra tokens: in a checkout, pip install '.[tokens]'",
+            "none: tiktoken is not installed; it comes with the extra tokens: in a checkout, pip install -e '.[tokens]'",
         )
     ]
     assert judged({"policy": {"budget": {"tokens": 100}}}, ())[1] == ()

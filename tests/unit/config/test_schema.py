@@ -91,7 +91,7 @@ def test_a_missing_extra_is_told_where_tracing_is_on_and_only_there(
     assert found.path == ("tracing", "endpoint")
     assert (
         found.expected
-        == "none: opentelemetry is not installed; it comes with the extra otel: in a checkout, pip install '.[otel]'"
+        == "none: opentelemetry is not installed; it comes with the extra otel: in a checkout, pip install -e '.[otel]'"
     )
     assert judged({}, ())[1] == ()
 
@@ -117,7 +117,7 @@ main()
     done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2, done.stderr
     assert (
-        "opentelemetry is not installed; it comes with the extra otel: in a checkout, pip install '.[otel]'"
+        "opentelemetry is not installed; it comes with the extra otel: in a checkout, pip install -e '.[otel]'"
         in done.stderr
     )
 

@@ -63,7 +63,7 @@ def test_what_is_built_runs_where_nothing_else_is_installed(ending: str, package
     valid = done(programs / "vecsieve", "check", where=empty)
     assert valid.stdout.startswith("The settings are valid.")
     demo = done(programs / "vecsieve", "demo", where=empty)
-    assert "pip install '.[demo]'" in demo.stderr
+    assert "pip install -e '.[demo]'" in demo.stderr
     assert done(programs / "pip", "install", "--quiet", f"{package}[demo]", where=empty).returncode == 0
     demo = done(programs / "vecsieve", "demo", where=empty)
     assert "Word for word copies: 81 → 0." in demo.stdout, demo.stderr

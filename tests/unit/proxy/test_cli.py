@@ -53,7 +53,7 @@ def test_a_missing_extra_is_named_with_the_way_to_get_it() -> None:
     done = vecsieve("demo", before="sys.modules['qdrant_edge'] = None")
     assert done.returncode == 1
     assert "qdrant_edge" in done.stderr + done.stdout
-    assert "pip install '.[demo]'" in done.stderr + done.stdout
+    assert "pip install -e '.[demo]'" in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
 
 

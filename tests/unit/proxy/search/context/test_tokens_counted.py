@@ -72,7 +72,7 @@ def test_a_tokenizer_without_its_library_is_a_contradiction(monkeypatch: pytest.
     monkeypatch.setattr("vecsieve.config.contradictions.find_spec", lambda _name: None)
     found = list(of_settings(Settings.model_validate({"api": {"tokenizer": "o200k_base"}})))
     assert [each.finding.expected for each in found] == [
-        "none: tiktoken is not installed; it comes with the extra tokens: in a checkout, pip install '.[tokens]'"
+        "none: tiktoken is not installed; it comes with the extra tokens: in a checkout, pip install -e '.[tokens]'"
     ]
 
 
