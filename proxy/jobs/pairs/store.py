@@ -57,6 +57,10 @@ class OutdatedError(StoreError):
     """A folder that belongs to another job, or to an earlier state of the collection."""
 
 
+class EndedError(OutdatedError):
+    """A folder of which all that could be deleted was."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketches:
     """h hashes of points: ``hashes`` (h,), the ``places`` (h,) of their points, and their ``bands`` (h,), those of texts first. Different bands
@@ -360,6 +364,11 @@ class Store:
     def count(self) -> int:
         """The number of removable points."""
         return self._count("removals")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all removable points were passed to ``progressed``."""
+        return self.deleted is not None and sum(self.deleted.values()) == self.count()
 
     @property
     def deleted(self) -> Mapping[str, int] | None:

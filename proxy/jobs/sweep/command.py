@@ -23,7 +23,7 @@ from ...writes.book import Book
 from ...writes.rows import JournalError
 from ..databases import IdsOption, opened, points_opened
 from ..pages import as_html, as_json, examples_table
-from ..pairs.store import ENGINE, OutdatedError, Store, StoreError
+from ..pairs.store import ENGINE, EndedError, OutdatedError, Store, StoreError
 from ..source import Shape, SourceError
 from .applying import Deletion, Survivors, delete
 from .deciding import SweepOptions
@@ -60,8 +60,8 @@ def run(arguments: Arguments, kind: type[Survivors] = Survivors, *, name: str = 
         with ended_by_signals():
             try:
                 report = _swept(arguments, kind)
-            except OutdatedError:
-                if arguments.work is not None or arguments.apply:
+            except OutdatedError as error:
+                if arguments.work is not None or (arguments.apply and not isinstance(error, EndedError)):
                     raise
                 shutil.rmtree(
                     arguments.folder
@@ -83,8 +83,8 @@ def run(arguments: Arguments, kind: type[Survivors] = Survivors, *, name: str = 
 
 def _swept(arguments: Arguments, kind: type[Survivors]) -> Report:
     with closing(opened(arguments, os.environ)) as source, opened_store(source, arguments) as store:
-        if arguments.work is None and not arguments.apply and store.deleted is not None:
-            raise OutdatedError(f"--work {arguments.folder}: its points have been deleted")
+        if arguments.work is None and (store.has_ended if arguments.apply else store.deleted is not None):
+            raise EndedError(f"--work {arguments.folder}: its points have been deleted")
         report = sweep(source, arguments, store, bar=progress_bar, is_decided=arguments.apply)
         if arguments.ids is not None:
             write_output("--ids", arguments.ids, b"".join(lines(store)))

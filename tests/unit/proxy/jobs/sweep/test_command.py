@@ -74,6 +74,33 @@ def test_a_report_after_a_deletion_is_that_of_the_collection_now(
     assert "Nothing was deleted." in said
 
 
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_the_next_deletion_continues_one_that_was_stopped_and_begins_anew_after_one_that_ended(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_stopped: bool
+) -> None:
+    """As every night: the second night said again what the first one had deleted, and deleted nothing."""
+    earlier: list[Mapping[str, int] | None] = []
+
+    def deleted(_arguments: Arguments, _shape: Shape, store: Store, _journal: Path, _kind: object) -> None:
+        earlier.append(store.deleted)
+        count = 2 if is_stopped and len(earlier) == 1 else store.count()
+        store.progressed({"deleted": count, "gone": 0, "changed": 0, "alone": 0})
+
+    monkeypatch.setattr(command, "_apply", deleted)
+    nightly = {"ignore_metadata": True, "apply": True, "journal": tmp_path / "docs.db"}
+    assert f"{2 if is_stopped else 5} were deleted" in shell.says(**nightly)
+    shell.source = collection(8)
+    content = shell.says(**nightly)
+    if is_stopped:
+        assert (earlier[0], sum((earlier[1] or {}).values())) == (None, 2)
+        assert "docs: 6 points" in content
+        assert "5 were deleted" in content
+    else:
+        assert earlier == [None, None]
+        assert "docs: 8 points" in content
+        assert "7 were deleted" in content
+
+
 @pytest.mark.parametrize("options", [{"apply": True}, {"journal": Path("docs.db")}])
 def test_deleting_needs_both_words(options: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="both --apply and --journal FILE"):
