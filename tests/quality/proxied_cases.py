@@ -105,6 +105,7 @@ def judged(file: CaseFile, layouts: Sequence[str], *, config: Path | None = None
 def _load(engine: str, layout: str, file: CaseFile) -> None:
     size = file.cases[0].vectors.shape[1] + 1
     _put(engine, f"/collections/{layout}", {"vectors": {"size": size, "distance": "Cosine"}})
+    _put(engine, f"/collections/{layout}/index?wait=true", {"field_name": "case", "field_schema": "integer"})
     points = list(_points(layout, file))
     for start in range(0, len(points), POINTS):
         _put(engine, f"/collections/{layout}/points?wait=true", {"points": points[start : start + POINTS]})
