@@ -87,24 +87,24 @@ def test_an_empty_collection_is_told_of() -> None:
         report([])
 
 
-def many(count: int = 360) -> list[Point]:
+def many(count: int = 72) -> list[Point]:
     payloads = [{"text": f"This is text number {place // 3}.", "source": f"s{place % 7}"} for place in range(count)]
     return points(families(count // 3, 3), payloads)
 
 
 @cache
 def of_one_run() -> bytes:
-    return as_json(report(many(180)))
+    return as_json(report(many()))
 
 
 @pytest.mark.parametrize("requests", range(7))
 def test_an_interruption_at_any_read_is_gone_on_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requests: int
 ) -> None:
-    monkeypatch.setattr(reading, "PAGE", 75)
+    monkeypatch.setattr(reading, "PAGE", 30)
     with pytest.raises(SourceError, match="went away"):
-        analyze(SearchedSource(many(180), fails_after=requests), asked(work=tmp_path), bar=no_bar)
-    source = SearchedSource(many(180))
+        analyze(SearchedSource(many(), fails_after=requests), asked(work=tmp_path), bar=no_bar)
+    source = SearchedSource(many())
     assert as_json(analyze(source, asked(work=tmp_path), bar=no_bar)) == of_one_run()
     # Three reads for the sample, which is kept as a whole, three for the pages, and one for the examples.
     assert source.calls.count("read") == 7 - (requests if requests >= 3 else 0)
@@ -121,6 +121,7 @@ def test_a_folder_of_a_collection_that_has_changed_is_refused(tmp_path: Path) ->
 
 def test_without_a_folder_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(reading, "PAGE", 30)
     report(many())
     with pytest.raises(SourceError):
         analyze(SearchedSource(many(), fails_after=4), asked(), bar=no_bar)
@@ -128,8 +129,8 @@ def test_without_a_folder_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatc
 
 
 def test_a_whole_collection_is_read_and_only_the_searches_around_stored_points_are_made() -> None:
-    whole, sample = SearchedSource(many()), SearchedSource(many())
-    one, other = analyze(whole, asked(), bar=no_bar), analyze(sample, asked(limit=360), bar=no_bar)
+    whole, sample = SearchedSource(many(201)), SearchedSource(many(201))
+    one, other = analyze(whole, asked(), bar=no_bar), analyze(sample, asked(limit=201), bar=no_bar)
     assert sample.calls.count("neighbours") > whole.calls.count("neighbours") == 20
     # The same answer by two ways: what hashes find of a small collection is what searches find.
     for name in ("about", "repeats", "families", "sources", "saving", "overlap"):
