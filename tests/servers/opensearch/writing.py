@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ def pretty(value: Any) -> bytes:
 
 def _write(value: Any, parts: list[bytes]) -> None:
     match value:
+        case float() | np.floating():  # the most by far
+            parts.append(number(value).encode())
         case Raw():
             parts.append(bytes(value))
         case bool():
@@ -42,8 +45,6 @@ def _write(value: Any, parts: list[bytes]) -> None:
             parts.append(b"null")
         case str():
             parts.append(f'"{value.translate(_ESCAPES)}"'.encode())
-        case float() | np.floating():
-            parts.append(number(value).encode())
         case int():
             parts.append(str(value).encode())
         case dict():
@@ -69,7 +70,12 @@ def number(value: Any) -> str:
     """As Float.toString and Double.toString write it."""
     if not math.isfinite(value):
         return f'"{"NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}"'
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
+    return np.format_float_positional(value, unique=True, trim="0") if value == 0 else _digits(value)
+
+
+@lru_cache(1 << 16, typed=True)  # the same vectors are answered again and again
+def _digits(value: Any) -> str:
+    if 1e-3 <= abs(value) < 1e7:
         return np.format_float_positional(value, unique=True, trim="0")
     mantissa, _, exponent = np.format_float_scientific(value, unique=True, trim="0").partition("e")
     return f"{mantissa}E{int(exponent)}"
@@ -83,6 +89,7 @@ def hashed(names: Iterable[str]) -> list[str]:
     return sorted(inserted, key=lambda name: _spread(name) & (slots - 1))
 
 
+@lru_cache(1 << 10)
 def _spread(name: str) -> int:
     code = 0
     encoded = name.encode("utf-16-be")
