@@ -101,24 +101,29 @@ def stage_of(corpus: Corpus, proxied: type[Exact]) -> Stage:
     )
 
 
-def told(corpus: Corpus, proxied: type[Exact], choice: Choice) -> str:
+def told(stage: Stage, choice: Choice) -> str:
     to = console()
-    present(stage_of(corpus, proxied), choice, to)
+    present(stage, choice, to)
     return said(to)
 
 
 @cache
+def stage_after(proxied: type[Exact], choice: Choice) -> tuple[str, Stage]:
+    """What is told once and looked at by several tests, and who was asked for it."""
+    stage = stage_of(load_corpus(), proxied)
+    return told(stage, choice), stage
+
+
 def story(proxied: type[Exact], choice: Choice) -> str:
-    """What is told once and looked at by several tests."""
-    return told(load_corpus(), proxied, choice)
+    return stage_after(proxied, choice)[0]
 
 
 def test_the_corpus_is_written_into_the_engine_and_not_through_the_proxy(corpus: Corpus) -> None:
-    direct, proxied, to = Exact(corpus), Exact(corpus), console()
-    write(
-        Stage(corpus=corpus, direct=direct, proxied=proxied, policy=SHIPPED, pools=(40, 160), caution="take care"), to
-    )
-    assert (direct.written, proxied.written) == (len(corpus.chunks), 0)
+    stage, to = stage_of(corpus, Exact), console()
+    write(stage, to)
+    assert isinstance(stage.direct, Exact)
+    assert isinstance(stage.proxied, Exact)
+    assert (stage.direct.written, stage.proxied.written) == (len(corpus.chunks), 0)
     assert f"{len(corpus.chunks)}/{len(corpus.chunks)}" in said(to)
 
 
@@ -156,14 +161,12 @@ def test_a_proxy_that_changes_nothing_is_reported_as_such() -> None:
     assert "0 answers changed, 42 had nothing to collapse and came back unchanged" in text
 
 
-def test_both_sides_are_asked_the_same_number_of_times_for_the_page(corpus: Corpus) -> None:
-    direct, proxied = Exact(corpus), Exact(corpus)
-    present(
-        Stage(corpus=corpus, direct=direct, proxied=proxied, policy=SHIPPED, pools=(40, 160), caution="take care"),
-        Choice(index=0),
-        console(),
-    )
-    assert direct.limits.count(LIMIT) == proxied.limits.count(LIMIT) > len(corpus.questions)
+def test_both_sides_are_asked_the_same_number_of_times_for_the_page() -> None:
+    _, stage = stage_after(Exact, Choice(index=0))
+    direct, proxied = stage.direct, stage.proxied
+    assert isinstance(direct, Exact)
+    assert isinstance(proxied, Exact)
+    assert direct.limits.count(LIMIT) == proxied.limits.count(LIMIT) > len(direct.corpus.questions)
     assert set(proxied.limits) == {LIMIT}
     assert set(direct.limits) == {LIMIT, 160}
 
@@ -185,12 +188,12 @@ def test_a_proxy_that_says_how_many_it_chose_from_is_explained_by_as_many(
         return compare(corpus, pool, direct=direct, proxied=proxied)
 
     monkeypatch.setattr(command, "compare", seen)
-    told(corpus, Telling, Choice(index=0))
+    told(stage_of(corpus, Telling), Choice(index=0))
     assert {pool.size for pool in pools} == {40}
     pools.clear()
-    told(corpus, Distinct, Choice(index=0))
+    told(stage_of(corpus, Distinct), Choice(index=0))
     assert {pool.size for pool in pools} == {None}
 
 
 def test_the_story_is_the_same_every_time(corpus: Corpus) -> None:
-    assert told(corpus, Distinct, Choice(index=35)) == story(Distinct, Choice(index=35))
+    assert told(stage_of(corpus, Distinct), Choice(index=35)) == story(Distinct, Choice(index=35))
