@@ -65,6 +65,7 @@ CREATE TABLE IF NOT EXISTS unseen (
 """
 _NOTE = "INSERT INTO unseen VALUES (?, ?, ?, ?) ON CONFLICT (collection, partition, id) DO UPDATE SET at = excluded.at"
 _FORGET = "DELETE FROM unseen WHERE at < ?"
+_SEEN = "DELETE FROM unseen WHERE collection = ? AND partition = ? AND id = ?"
 # The machine was restarted, or an older version wrote the time of day: these rows count as written now.
 _FROM_AHEAD = "UPDATE unseen SET at = ? WHERE at > ?"
 # Ids of pending deletions: one row per id until the deletion ends. ``number``: random, chosen by its process. ``at``: as above. ``is_ours``: a
@@ -212,11 +213,13 @@ class Book:
         return float(place)
 
     def enter(self, points: Sequence[LeftOut], state: State, *, at: float) -> float:
-        """Record points in one transaction. Returns the place before them."""
+        """Record points in one transaction. Returns the place before them. Those that a job has DONE were read before, so reads show their writes."""
         rows = [(state, at, *point.key, *_values(point)) for point in points]
+        seen = [(point.collection, point.partition, point.id) for point in points if state is State.DONE]
         with self._transaction():
             place = self.latest()
             self._connection.executemany(_ENTER, rows)
+            self._connection.executemany(_SEEN, seen)
         return place
 
     def settle(self, points: Sequence[LeftOut], state: State, *, at: float) -> None:

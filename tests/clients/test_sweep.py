@@ -159,8 +159,13 @@ def test_copies_are_deleted_through_kills_and_undo_stores_them_again(engine: str
     body = json.dumps({"limit": 1000}).encode()
     left = json.loads(stack.exchange(engine, "POST", f"/collections/{COLLECTION}/points/scroll", body).body)["result"]
     assert {point["id"] % 10 for point in left["points"]} == {0}
-    done = command_line("undo", "--journal", str(journal), "--url", engine, "--rate", "1000", "--apply")
-    assert f"{2 * FAMILIES} were stored; 0 have" in " ".join(done.stdout.split())
+    undo = ("undo", "--journal", str(journal), "--url", engine, "--rate", "1000", "--apply")
+    assert f"{2 * FAMILIES} were stored; 0 have" in " ".join(command_line(*undo).stdout.split())
+    assert contents(engine) == before
+    # And once more at once, with the same journal, which has noted what reads may not show yet.
+    again = arguments(engine, tmp_path / "again", "--keep", "first")
+    assert command_line(*again, "--apply", "--journal", str(journal)).returncode == 0
+    assert f"{2 * FAMILIES} were stored; 0 have" in " ".join(command_line(*undo).stdout.split())
     assert contents(engine) == before
 
 

@@ -90,6 +90,16 @@ def test_the_gate_hears_of_what_undo_stored(path: Path, undone: Run) -> None:
         assert book.unseen("docs", b"", [b"1", b"2"], at=NOW + 1) == {b"1"}
 
 
+@pytest.mark.parametrize("state", [State.DONE, State.PENDING])
+def test_what_a_sweep_has_read_and_deleted_is_no_longer_unseen(path: Path, state: State) -> None:
+    """After `undo`, a sweep and `undo` again within ten minutes. The gate's rows are PENDING: it has not read the points."""
+    with closing(Book(path)) as book:
+        book.note("docs", b"", [b"1", b"2"], at=NOW)
+        book.enter([replace(POINT, kind=Kind.REMOVED)], state, at=1.0)
+        unseen = {b"2"} if state is State.DONE else {b"1", b"2"}
+        assert book.unseen("docs", b"", [b"1", b"2"], at=NOW + 1) == unseen
+
+
 def test_a_point_that_was_changed_and_then_removed_gets_its_own_content_in_one_run(path: Path, undone: Run) -> None:
     """What `undo` stored a moment before is no write of a client."""
     with closing(Book(path)) as book:
