@@ -41,3 +41,13 @@ def test_files_and_targets_that_are_named_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     assert set(re.findall(r"`make ([a-z]+)`", PAGE)) <= targets
     assert all((ROOT / "docs" / name).exists() for name in re.findall(r"\]\(([\w.]+)\)", PAGE))
+
+
+def test_connections_have_the_age_that_the_page_says() -> None:
+    (seconds,) = re.findall(r"`limits\.connection_age_seconds` to (\d+)", PAGE)
+    overlays = ROOT / "deploy/kubernetes/overlays"
+    variable = "VECSIEVE_LIMITS_CONNECTION_AGE_SECONDS"
+    files = {path: path.read_text(encoding="utf-8") for path in overlays.rglob("*.yaml")}
+    assert {path.parent.name for path, text in files.items() if variable in text} == {"service"}, "none in a sidecar"
+    assert f'{{name: {variable}, value: "{seconds}"}}' in files[overlays / "service/deployment.yaml"]
+    assert f"connectionAgeSeconds: {seconds}\n" in (ROOT / "deploy/helm/values.yaml").read_text(encoding="utf-8")
