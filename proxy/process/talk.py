@@ -154,9 +154,10 @@ _OF_ACCESS = ("method", "operation", "status", "outcome", "duration_ms", "cause"
 
 
 def as_text(line: bytes) -> bytes:
-    """`20:31:07 warning POST query 502 passthrough 3.1 ms: …`; values stay as JSON escapes them."""
+    """`20:31:07 warning POST query 502 passthrough 3.1 ms: …`; values stay as JSON escapes them. Further lines of a message are indented."""
     fields = json.loads(line)
-    time, level, message = (_plain(fields.get(name, "")) for name in ("ts", "level", "msg"))
+    time, level = (_plain(fields.get(name, "")) for name in ("ts", "level"))
+    message = "\n  ".join(_plain(part).replace('\\"', '"') for part in str(fields.get("msg", "")).split("\n"))
     if message == "access":
         method, operation, status, outcome, took = (_plain(fields.get(name)) for name in _OF_ACCESS[:5])
         message = f"{method} {operation} {status} {outcome} {took} ms"

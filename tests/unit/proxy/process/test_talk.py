@@ -192,12 +192,24 @@ def test_other_lines_keep_their_fields() -> None:
     assert as_text(line) == b"20:31:07 reloaded hash=ab\n"
 
 
-@given(st.dictionaries(st.text(max_size=20), st.text(st.characters(exclude_categories=()), max_size=80), max_size=6))
-def test_any_line_becomes_one_line_of_printable_ascii(fields: dict[str, str]) -> None:
-    """Invariant: one newline, at the end; nothing that a terminal would obey."""
-    said = as_text(encode(fields))
-    assert said.index(b"\n") == len(said) - 1
-    assert all(32 <= byte < 127 for byte in said[:-1])
+@given(
+    st.dictionaries(
+        st.just("msg") | st.text(max_size=20), st.text(st.characters(exclude_categories=()), max_size=80), max_size=6
+    )
+)
+def test_any_line_becomes_printable_ascii_and_further_lines_of_it_are_indented(fields: dict[str, str]) -> None:
+    """Invariant: nothing that a terminal would obey, and nothing that looks like another line of the log."""
+    first, *further = as_text(encode(fields)).removesuffix(b"\n").split(b"\n")
+    assert len(further) == fields.get("msg", "").count("\n")
+    assert all(line.startswith(b"  ") for line in further)
+    assert all(32 <= byte < 127 for line in (first, *further) for byte in line)
+
+
+def test_several_problems_of_settings_stand_in_lines_of_their_own_as_they_are_written() -> None:
+    message = 'reload failed: a.yaml:1: mode: saw "shadwo"\na.yaml:3: upstream.url: saw "C:\\new"'
+    assert as_text(encode({"ts": "2026-11-22T20:31:07.123Z", "level": "error", "msg": message})) == (
+        b'20:31:07 error reload failed: a.yaml:1: mode: saw "shadwo"\n  a.yaml:3: upstream.url: saw "C:\\\\new"\n'
+    )
 
 
 def test_the_text_sink_writes_through_the_other_and_closes_it() -> None:
