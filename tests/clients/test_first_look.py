@@ -118,6 +118,7 @@ def test_any_name_is_a_collection_and_never_a_path(engine: str, folder: Path, na
     assert all(map(str.isdecimal, names))
 
 
+@pytest.mark.parametrize("client", ["through the proxy"], indirect=True)  # how it was filled is no difference to them
 def test_a_check_and_an_analysis_work_with_it(engine: str, client: QdrantClient, name: str) -> None:
     assert client.collection_exists(name)
     for command in (("check", "--connect", "--upstream", engine), ("analyze", "--collection", name, "--url", engine)):
