@@ -273,10 +273,10 @@ def test_the_status_shows_a_failed_reload_until_one_succeeds(database: str, tmp_
         assert status(admin)["failed_reload"] is None
         begun = time.time()
         shown: list[dict[str, Any]] = []
-        for number, content in enumerate(("mode: shadwo\n", "mode: [on\n"), start=1):
+        for content, words in (("mode: shadwo\n", "wanted on, shadow"), ("mode: [on\n", "wanted YAML")):
             file.write_text(content)
             running.process.send_signal(signal.SIGHUP)
-            until_said(running, "reload failed", number * workers)
+            until_said(running, words, workers)
             shown.append(status(admin)["failed_reload"])
         since = datetime.fromisoformat(shown[0]["since"]).timestamp()
         assert begun - 1 <= since <= time.time()
