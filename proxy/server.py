@@ -27,6 +27,7 @@ from .admin.knowledge import Ask, Knowledge, ask_of_workers, open_to_admin
 from .admin.server import AdminServer, Pages
 from .admin.status import Facts, FailedReload, read_status, settings_hash, state_of, upstream_address, worker_statuses
 from .admin.verdicts import hourly, last_words, leave_rows, left_rows
+from .http.tls import context_of
 from .process import descriptors, talk
 from .process.assembly import Process
 from .process.descriptors import Budget
@@ -434,6 +435,7 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
         nonlocal facts
         try:
             fresh = await in_thread(source.load)
+            await in_thread(lambda: context_of(settings))  # with an unusable certificate the workers refuse all of it
             facts = facts_of(fresh, settings)
             in_force.take(fresh)
         except SettingsError:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import ssl
+import time
 from pathlib import Path
 
 import aiohttp
@@ -14,6 +16,7 @@ from qdrant_client import AsyncQdrantClient, models
 from support.network.certificates import Certificates, make_certificates
 from support.process.commands import forked_command
 from support.process.running import Running, running
+from support.process.stack import command, exchange
 from support.qdrant.embedded import embedded_server
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
@@ -102,3 +105,28 @@ def test_a_certificate_that_is_not_there_ends_the_command_with_2(tmp_path: Path)
     assert done.returncode == 2
     assert "tls.certificate: wanted a readable PEM file" in done.stderr
     assert "none.pem: No such file" in done.stderr
+
+
+def test_settings_that_a_certificate_refuses_are_not_those_that_the_status_shows(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    """Workers read it, and refuse all of the new settings; the admin process shows what is in force."""
+    leaf, config = tmp_path / "leaf", tmp_path / "vecsieve.yaml"
+    shutil.copy(certificates.leaf, leaf)
+    ports = f"tls: {{certificate: {leaf}, key: {certificates.key}}}\n"
+    config.write_text(f"mode: shadow\n{ports}")
+    where = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "2")
+    with command("serve", "--config", str(config), *where) as running_command:
+        admin = running_command.addresses(2)["admin"]
+        for _ in range(3000):
+            if exchange(admin, "GET", "/status").body.count(b'"state":"ready","pid"') == 2:
+                break
+            time.sleep(0.02)
+        leaf.write_text("no certificate")
+        config.write_text(f"mode: off\n{ports}")
+        running_command.wait_for("the status page still shows the settings in force")
+        running_command.wait_for("reload failed")
+        status = json.loads(exchange(admin, "GET", "/status").body)
+    assert status["mode"] == "shadow"
+    (problem,) = status["failed_reload"]["problems"]
+    assert problem.startswith("tls.certificate: wanted a readable PEM file")
