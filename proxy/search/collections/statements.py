@@ -11,7 +11,6 @@ import re
 import sys
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -36,11 +35,13 @@ LONGEST_PATH = 200
 
 _PROSE_LENGTH, _PROSE_WORDS = 16, 3
 _LOOKED_AT = 2000  # characters of a value
-_LONGEST_DATE = 40
+_LONGEST_DATE = 50
 _FIRST_DATE, _LAST_DATE = 1e9, 2.5e9  # 2001 and 2049, in seconds since 1970
 _UNSPACED_LETTERS = 8
 _LONGEST_NUMBERS = 8  # of a list of numbers that is read: a place on Earth, sizes, a draw
 
+# A date with a month in words, as 3 May 2024 and Fri, 03 May 2024 07:00:00 GMT, or in figures, as 09.01.2024, D:20230101 and 1700000900.1.
+_WRITTEN_DATE = re.compile(r"(?!\d{1,2}:\d\d(?::\d\d)?\Z)(?=(?:\D*\d){5})[\w:/.,+ -]{6,40}")
 # A number in a string: 12.99, $12.99, 09.01.2024.
 _NUMBER = re.compile(r"[\W_]*+\d[\d\W_]*")
 # File names, paths, links, media types, numbers, identifiers, digests and encoded bytes. Not marks alone: 🟢.
@@ -50,42 +51,44 @@ _NAME = re.compile(
 )
 # Of these the forms that only files, links, paths, digests and encoded bytes have; not tar.header, Booking.com, an IBAN, km/h, µg/m3.
 _EXTENSIONS = "adoc csv docx? eml epub html? ipynb jpe?g jsonl? md mp[34] msg od[pst] parquet pdf png pptx? rst rtf sql svg tex tiff? tsv txt xlsx? xml ya?ml zip"
+_MEDIA = r"(?:application|audio|font|image|message|model|multipart|text|video)/[\w.+-]+(?:;.*)?"
 _OF_FILES = re.compile(
-    rf"(?i:[^\n]{{0,250}}\.(?:{_EXTENSIONS.replace(' ', '|')})|[a-z][a-z0-9+.-]*://\S*|[^\s/\\<]*[/\\][^\s<]*|\S{{64,}}"
+    rf"(?i:[^\n]{{0,250}}\.(?:{_EXTENSIONS.replace(' ', '|')})|[a-z][a-z0-9+.-]*://\S*|[^\s/\\<]*[/\\][^\s<]*|\S{{64,}}|{_MEDIA}"
     r"|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})|(?:[0-9a-f]{8}){2,}|(?:[0-9A-F]{8}){4,}"
 )
 # What looks like one, but may be a statement: Never run guide.pdf, and/or, km/h.
-_STATEMENT = re.compile(r"\S+\s.*|\d*+[^\W\d]\w*+/\d*+[^\W\d]\w*+[²³]?", re.DOTALL)
+_STATEMENT = re.compile(rf"(?!{_MEDIA}\Z)(?:\S+\s.*|\d*+[^\W\d]\w*+/\d*+[^\W\d]\w*+[²³]?)", re.DOTALL)
 # Thai, Lao, Khmer, kana, Han: scripts without blanks between words.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
 # What loaders, splitters and stores write of a copy, by the words of its key: of these at least one, and no word that is in no table. So version,
 # doc_version, source.name and metadata.lastModifiedDate tell which copy it is; affects_version, light_source and due_date are facts.
 _OF_COPIES = word_set(
-    "file filename filepath source author authors creator producer publisher licence license keywords tag tags language lang mimetype acl permissions "
-    "page chunk embedding vector version revision rev release branch commit date timestamp created updated modified published creationdate moddate"
+    "file filename filepath filesize filetype filedate source creator producer publisher keywords tag tags language lang langcode locale mime mimetype "
+    "charset encoding acl permissions page chunk shard embedding vector version revision rev release commit ocr warc crawl"
 )
 _NEUTRAL = word_set(
-    "a all at base by char chars client content count data document documents doc docs end external first format from header in index info int kb key "
-    "label last link locale main media meta metadata model name next node num number object of on original package parent path pdf prev previous "
-    "product prompt raw record ref root row schema sdk section site size software split start sys system text title to token tokens total type "
-    "web word words api app library"
+    "a airbyte all amz api app at base batch bedrock branch by char chars client config content count data dim dimension dimensions dims dlt document "
+    "documents doc docs end engine external fivetran first flt format from generator git header in ind index info int kafka kb key label last library link "
+    "main media meta metadata model name next node num number object of on original overlap package parent parser path pdf pipeline prev previous "
+    "product prompt provider raw record ref root row schema score sdc sdk section segment server site size software split splitter start sys system "
+    "text thread title to token tokens total type web word words x"
 )
 # Of numbers: where a text stands, how long it is, or how well it was found.
 _OF_PLACES = word_set(
-    "n i no num number index idx offset start end position pos rank order seq sequence ordinal part parts section chapter paragraph block line lines row "
-    "rows col column columns pages chunks depth loc bbox box bounding prov span charspan layout edition count len tokens words chars characters bytes distance "
-    "similarity relevance confidence probability hits views copy"
+    "n i no num number index idx offset start end position pos order seq sequence ordinal part parts partition section paragraph block line lines row "
+    "rows col column columns pages chunks depth loc bbox box bounding prov span charspan layout edition len word words token tokens char chars "
+    "characters bytes distance similarity relevance rerank reranker bm25 cosine confidence conf prob probability hit hits views copy"
 )
 # A time whose key has only such words, too: when a copy, a file or a record was made, found or changed.
 _OF_TIMES = word_set(
-    "at on dates time times timestamps datetime day when ts dt utc gmt unix epoch iso ms seconds creation create mod modification modify modstamp lastmod update "
-    "edit edited change changed revised reviewed checked released publication publish pub posted post crawl crawled scrape scraped fetch fetched "
-    "retrieved retrieval download downloaded cached indexed indexing ingest ingested ingestion insert inserted import imported load loaded upload "
-    "uploaded add added saved stored sync synced seen access accessed visited processed parsed extracted embedded written archived snapshot build built "
-    "article item entry blob og dc dcterms"
+    "at on date dates time times timestamp timestamps tstamp datetime day when ts dt utc gmt unix epoch iso ms seconds created creation create "
+    "creationdate moddate mod modified modification modify modstamp lastmod updated update edit edited change changed revised reviewed checked released "
+    "published publication publish pub posted post crawled scrape scraped fetch fetched retrieved retrieval download downloaded cached indexed "
+    "indexing emitted batched ingest ingested ingestion insert inserted import imported load loaded upload uploaded add added saved stored sync synced "
+    "seen access accessed visited processed parsed extracted embedded written archived snapshot build built article item entry blob og dc dcterms"
 )
 # Last words that identify, whatever is before them; and objects of places.
-_IDENTITIES = word_set("id ids uid uuid guid pk hash digest checksum etag url uri")
+_IDENTITIES = word_set("id ids uid uuid guid pk hash digest checksum crc32c etag slug url uri")
 _PLACES = word_set("loc lines bbox prov span charspan")
 _WORD = re.compile("[A-Z]+(?![a-z])|[A-Z]?[^\\W\\d_A-Z]+|\\d+")
 _PLACE_IN_LIST = re.compile(r"\[\d*\]")
@@ -282,7 +285,7 @@ def _is_statement(leaf: Leaf, text: str) -> bool:
     ended = value.rstrip()
     if is_title(leaf.path):
         return not leaf.is_inside and not is_name(value) and not _is_of_copies(leaf.path)
-    if text and is_place_name(leaf.path) and not ended.endswith(_SENTENCE_ENDS):
+    if text and (is_place_name(leaf.path) or _is_time_of_copies(leaf)) and not ended.endswith(_SENTENCE_ENDS):
         return False
     if is_prose(value) or ended.endswith(_QUESTION_MARKS):
         return text != "" or not _names_a_copy(leaf)
@@ -296,7 +299,7 @@ def _names_a_copy(leaf: Leaf) -> bool:
         return True
     if isinstance(value, bool):
         return False
-    if _is_date(value) and _is_of_copies(leaf.path, _OF_TIMES):
+    if _is_time_of_copies(leaf):
         return True
     if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
         if is_known_name(leaf.path):
@@ -306,14 +309,15 @@ def _names_a_copy(leaf: Leaf) -> bool:
     return _is_of_copies(leaf.path, _OF_PLACES) or not _PLACES.isdisjoint(keys)
 
 
+def _is_time_of_copies(leaf: Leaf) -> bool:
+    return _is_date(leaf.value) and _is_of_copies(leaf.path, _OF_TIMES)
+
+
 def _is_date(value: str | float) -> bool:
-    """In the form of ISO 8601, or as seconds, milliseconds or microseconds since 1970."""
-    if not isinstance(value, str):
-        return any(_FIRST_DATE <= value / unit < _LAST_DATE for unit in (1, 10**3, 10**6))
-    try:
-        return len(value) <= _LONGEST_DATE and datetime.fromisoformat(value) is not None
-    except ValueError:
-        return False
+    """In words, in figures, or as seconds, milliseconds or microseconds since 1970. A year alone is none."""
+    if isinstance(value, str):
+        return len(value) <= _LONGEST_DATE and _WRITTEN_DATE.fullmatch(value.strip()) is not None
+    return any(_FIRST_DATE <= value / unit < _LAST_DATE for unit in (1, 10**3, 10**6))
 
 
 @lru_cache(4096)
@@ -325,13 +329,22 @@ def _words_of(keys: str) -> tuple[str, ...]:
 
 @lru_cache(4096)
 def _is_of_copies(path: str, more: frozenset[str] = frozenset()) -> bool:
-    """By the words of the last key, or of the last two. ``more``: words of the last key that are as those of ``_OF_COPIES`` for this value."""
+    """By the words of the last key, or of the last two. ``more``: words of the last key that are as those of ``_OF_COPIES`` for this value.
+
+    A key that begins with _ is the store's or the loader's, but for places on Earth (MongoDB, Elasticsearch, Solr, Weaviate, Airbyte).
+    """
     keys = path.rsplit(".", 2)
+    if keys[-1].startswith("_") and not keys[-1].startswith("_geo"):
+        return True
     return _are_of_copies(_words_of(keys[-1]), more) or _are_of_copies(_words_of(".".join(keys[-2:])), frozenset())
 
 
 def _are_of_copies(words: tuple[str, ...], more: frozenset[str]) -> bool:
-    if words[-1] in _IDENTITIES:
+    last, joined = words[-1], "".join(words)
+    known = last[:-2] if last.endswith("id") else ""  # documentid
+    if last in _IDENTITIES or joined in _IDENTITIES or known in _OF_COPIES or known in _NEUTRAL:
+        return True
+    if joined in _OF_COPIES:  # mimeType
         return True
     are_listed = [word in _OF_COPIES or word in more for word in words]
     return any(are_listed) and all(
