@@ -74,6 +74,7 @@ async def ask_on(
     messages_read: list[bytes] = []
     try:
         if shape.endswith("_stream"):
+            await call.initial_metadata()  # once the call has failed, the asyncio client may have lost it (grpcio 1.85)
             messages_read += [message async for message in call]
         else:
             messages_read.append(await call)
