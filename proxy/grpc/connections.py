@@ -125,10 +125,8 @@ class SharedConnections:
         self._is_empty = asyncio.Event()
         self._is_leaving = False
         self._is_closed = False
-        self._cut_until: dict[
-            str, float
-        ] = {}  # by the address of a cut peer, until when its connections wait for each other
-        self._turns: dict[str, float] = {}  # by such an address, when its next connection may begin
+        # By the address of a cut peer: until when its connections wait for each other, and when the next one may begin.
+        self._flooding: dict[str, tuple[float, float]] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -152,19 +150,19 @@ class SharedConnections:
         """A connection was cut: the next ones of this address begin one after another."""
         self.ledger.events.connection_rejected("flood")
         now = asyncio.get_running_loop().time()
-        if len(self._cut_until) >= MOST_ADDRESSES:
-            self._cut_until = {cut: until for cut, until in self._cut_until.items() if until > now}
-            self._turns = {cut: turn for cut, turn in self._turns.items() if cut in self._cut_until}
-        if address in self._cut_until or len(self._cut_until) < MOST_ADDRESSES:
-            self._cut_until[address] = now + FLOODING_SECONDS
+        if len(self._flooding) >= MOST_ADDRESSES:
+            self._flooding = {cut: times for cut, times in self._flooding.items() if times[0] > now}
+        if address in self._flooding or len(self._flooding) < MOST_ADDRESSES:
+            self._flooding[address] = now + FLOODING_SECONDS, self._flooding.get(address, (now, now))[1]
 
     def pause_seconds(self, address: str) -> float:
         """How long a new connection of this address waits before its first bytes are read."""
         now = asyncio.get_running_loop().time()
-        if self._cut_until.get(address, now) <= now:
+        until, turn = self._flooding.get(address, (now, now))
+        if until <= now:
             return 0.0
-        turn = min(max(now, self._turns.get(address, now)), now + LONGEST_PAUSE_SECONDS)
-        self._turns[address] = turn + PAUSE_SECONDS
+        turn = min(max(now, turn), now + LONGEST_PAUSE_SECONDS)
+        self._flooding[address] = until, turn + PAUSE_SECONDS
         return turn - now
 
     def send_goaway(self) -> None:

@@ -173,4 +173,4 @@ async def test_the_addresses_of_those_that_were_cut_are_bounded() -> None:
     here, _, _ = connections()
     for number in range(2 * MOST_ADDRESSES):
         here.cut_flood(str(number))
-    assert MOST_ADDRESSES / 2 < len(here._cut_until) <= MOST_ADDRESSES
+    assert MOST_ADDRESSES / 2 < len(here._flooding) <= MOST_ADDRESSES
