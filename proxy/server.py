@@ -137,7 +137,7 @@ class Instance:
         board: Board | None = None,
     ) -> None:
         self._source = source
-        self._settings = settings
+        self._begun_with = settings
         self._metrics = metrics
         self.facts = facts_of(settings, settings)
         self.in_force = InForce(settings)
@@ -202,7 +202,7 @@ class Instance:
             self._failed_reload = FailedReload.of(error, self._failed_reload, at=time.time())
             LOGGER.error("reload failed, the old settings stay in force: %s", error)  # noqa: TRY400 - a traceback would say less
             return
-        self.facts, self._failed_reload = facts_of(fresh, self._settings), None
+        self.facts, self._failed_reload = facts_of(fresh, self._begun_with), None
         if self.facts.needs_restart:
             LOGGER.warning("these changed settings need a restart: %s", ", ".join(self.facts.needs_restart))
         self.in_force.take(fresh)

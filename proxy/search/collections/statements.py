@@ -134,8 +134,9 @@ def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False
             inside, is_inside = spelled, is_inside or _has_text(spelled)
         if isinstance(inside, list):
             is_read = len(inside) <= _LONGEST_NUMBERS and "[" not in path
-            members = [(n, value) for n, value in enumerate(inside) if is_read or type(value) not in (int, float)]
-            others += [(f"{path}[{place}]", member, False, is_inside) for place, member in members]
+            for place, member in enumerate(inside):
+                if is_read or type(member) not in (int, float):
+                    others.append((f"{path}[{place}]", member, False, is_inside))
             lengths.append(Leaf(f"{path}[]", len(inside), False, is_inside))
         elif isinstance(inside, dict):
             is_shallow = is_named and path.count(".") < MOST_DEPTH - 1
@@ -214,11 +215,11 @@ class PoolStatements:
             self._stated[row, text] = stated
         for leaf in stated:
             for other in others:
-                if (leaf.path, leaf.value) not in self._pairs[other] and not self._titles(leaf, other):
+                if (leaf.path, leaf.value) not in self._pairs[other] and not self._repeats_title(leaf, other):
                     return _words(leaf), other
         return None
 
-    def _titles(self, leaf: Leaf, other: int) -> bool:
+    def _repeats_title(self, leaf: Leaf, other: int) -> bool:
         """Whether a title says no word that another payload's title lacks; True if that has none. A sentence is no title."""
         if not is_title(leaf.path) or not isinstance(leaf.value, str) or leaf.value.rstrip().endswith(_SENTENCE_ENDS):
             return False
