@@ -285,7 +285,8 @@ async def serve_alone(source: Source, settings: Settings) -> int:
     started = time.monotonic()
     given = descriptors.claim(settings)
     descriptors.say(given, settings)
-    instance = Instance(source, settings, metrics=metrics, log=log, descriptors=given, registry=registry)
+    board = Board(0)
+    instance = Instance(source, settings, metrics=metrics, log=log, descriptors=given, registry=registry, board=board)
     admin = AdminServer(
         Pages(
             is_ready=lambda: instance.lifecycle.is_ready,
@@ -293,6 +294,7 @@ async def serve_alone(source: Source, settings: Settings) -> int:
             status=lambda: read_status(
                 registry,
                 instance.facts,
+                board,
                 state=instance.lifecycle.state,
                 uptime_seconds=time.monotonic() - started,
             ),
@@ -418,6 +420,7 @@ def _pages(
         status=lambda: read_status(
             registry,
             facts(),
+            board,
             state=state_of(board),
             uptime_seconds=time.monotonic() - started,
             workers=worker_statuses(board),

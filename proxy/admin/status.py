@@ -16,7 +16,7 @@ from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 
 from ..runtime.lifecycle import Board, Phase, State
-from ..search.context.canary import in_words
+from ..search.context.canary import in_words, stopped_by
 from ..telemetry.exposition import Samples
 from ..telemetry.labels import BreakerState, CanaryState, InFlight
 from ..telemetry.log import timestamp
@@ -69,7 +69,7 @@ class FailedReload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status(Facts):
-    """One reading. ``canary``: its state in words. ``texts``: per collection, where its texts
+    """One reading. ``canary``: its state in words, and why it was stopped. ``texts``: per collection, where its texts
     are. ``verdict``: of mode shadow; None if it measured nothing. ``failed_reload``: None after a good one.
     """
 
@@ -79,6 +79,7 @@ class Status(Facts):
     searches_in_flight: int
     breaker: BreakerState
     canary: str
+    canary_stopped_since: str | None = None
     learned_collections: int
     workers: tuple[WorkerStatus, ...] = ()
     texts: tuple[dict[str, object], ...] = ()
@@ -119,13 +120,14 @@ WORST_FIRST = (BreakerState.OPEN, BreakerState.PROBING, BreakerState.CLOSED)
 def read_status(
     registry: CollectorRegistry,
     facts: Facts,
+    board: Board,
     *,
     state: State,
     uptime_seconds: float,
     workers: tuple[WorkerStatus, ...] = (),
 ) -> Status:
-    """One reading. With several workers, numbers are sums, and breaker and canary are the ones in the worst state."""
-    samples = Samples(registry)
+    """One reading. With several workers, numbers are sums, and the breaker is the one in the worst state."""
+    samples, stopped = Samples(registry), stopped_by(board)
     in_flight, breakers, canaries = (
         samples.by(name, label)
         for name, label in (("in_flight", "kind"), ("breaker_state", "state"), ("canary_state", "state"))
@@ -137,7 +139,8 @@ def read_status(
         requests_in_flight=int(in_flight.get(InFlight.REQUESTS, 0)),
         searches_in_flight=int(in_flight.get(InFlight.SEARCHES, 0)),
         breaker=next((state for state in WORST_FIRST if breakers.get(state)), BreakerState.CLOSED),
-        canary=in_words(next((state for state in reversed(CanaryState) if canaries.get(state)), CanaryState.NONE)),
+        canary=in_words(stopped or (CanaryState.ON if canaries.get(CanaryState.ON) else CanaryState.NONE)),
+        canary_stopped_since=None if stopped is None else timestamp(board.canary_since_ms / 1000),
         learned_collections=int(samples.total("learned_collections")),
         workers=workers,
     )

@@ -115,7 +115,7 @@ class Process:
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
         self.texts = CollectionTexts(metrics.texts_known)
-        self._canary = Canary(board or Board(0), metrics, self._rules.now.members)
+        self._canary = Canary(board or Board(0), metrics, self._rules.now.members, now=time.time)
         self.shadow = Shadow(recorder=self.recorder)
         self._services = self._created(limits, metrics, workers=workers, hedge_times=hedge_times)
         _show_limits(metrics, limits)

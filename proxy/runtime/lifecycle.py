@@ -220,7 +220,7 @@ class Phase(IntEnum):
     READY = 2
 
 
-_WHOLE = 3  # words of the whole proxy: whether it drains, what stopped the canary, whose canary that was
+_WHOLE = 4  # words of the whole proxy: whether it drains; what stopped the canary, and when; whose canary that was
 
 
 class Board:
@@ -246,9 +246,14 @@ class Board:
         """What stopped the canary, as the reader numbers it; 0 if it was not stopped."""
         return self._words[1]
 
-    @canary.setter
-    def canary(self, number: int) -> None:
-        self._words[1] = number
+    @property
+    def canary_since_ms(self) -> int:
+        """When it was stopped, in milliseconds since the epoch."""
+        return self._words[3]
+
+    def stop_canary(self, number: int, *, now_ms: int) -> None:
+        """``number``: what stopped it; 0 starts it again."""
+        self._words[3], self._words[1] = now_ms, number  # the time is there when the number is
 
     @property
     def canary_members(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
@@ -267,12 +268,12 @@ async def test_names_ids_and_texts_of_the_database_are_text_and_nothing_of_them_
 async def test_a_canary_is_shown_and_one_that_was_stopped_in_the_colour_of_a_fault(
     page: Page, state: CanaryState
 ) -> None:
-    words = in_words(state)
+    words, since = in_words(state), "1970-01-01T00:00:00.000Z" if state in BOUNDS else None
     server = AdminServer(
         Pages(
             is_ready=lambda: True,
             metrics=lambda _: Scrape(b""),
-            status=lambda: replace(STATUS, canary=words),
+            status=lambda: replace(STATUS, canary=words, canary_stopped_since=since),
             inspector=inspector(Recent(5, now=time.time)),
         )
     )
@@ -280,7 +281,9 @@ async def test_a_canary_is_shown_and_one_that_was_stopped_in_the_colour_of_a_fau
     await page.open(f"http://127.0.0.1:{server.port}/")
     await page.until("document.querySelector('.status .facts')")
     text = await page.run("document.querySelector('.status .facts').innerText")
-    assert (f", canary {words}" in text) is (state is not CanaryState.NONE)
+    shown = re.sub(" since 01/01/1970, [0-9:]{8}(?=: )", "", text)
+    assert (shown != text) is (state in BOUNDS)
+    assert (f", canary {words}" in shown) is (state is not CanaryState.NONE)
     is_bad = await page.run("document.querySelector('.status .state').classList.contains('bad')")
     assert is_bad is (state in BOUNDS)
     await page.open("about:blank")  # as above

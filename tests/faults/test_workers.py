@@ -171,13 +171,14 @@ def test_a_canary_that_one_worker_stops_is_stopped_in_all_until_its_settings_cha
         assert (answer.status, answer.body) == (500, b""), "the database's own"
         return any(search != body for search in SEARCHES[before:])
 
-    def until(words: str) -> None:
+    def until(words: str) -> object:
+        """Returns since when it is stopped."""
         for _ in range(300):
-            canary = json.loads(exchange(urls["admin"], "GET", "/status").body)["canary"]
-            if canary.startswith(words):
-                return
+            status = json.loads(exchange(urls["admin"], "GET", "/status").body)
+            if status["canary"].startswith(words):
+                return status["canary_stopped_since"]
             time.sleep(0.02)
-        raise AssertionError(canary)
+        raise AssertionError(status)
 
     with command(*arguments(database), "--config", str(file)) as running:
         urls = running.addresses(2)
@@ -185,12 +186,13 @@ def test_a_canary_that_one_worker_stops_is_stopped_in_all_until_its_settings_cha
         until("on")
         widened = [search() for _ in range(2 * BOUNDS[CanaryState.ERRORS])]  # one of two workers has seen enough
         assert any(widened)
-        until("back in shadow: ")
+        since = until("back in shadow: ")
+        assert since is not None
         assert "canary back in shadow" in running.output()
         assert not [None for _ in range(20) if search()]
         file.touch()
         until_reloaded(running, 2)
         assert not [None for _ in range(20) if search()]
-        until("back in shadow: ")
+        assert until("back in shadow: ") == since
         file.write_text("{mode: shadow, canary: {share: 0.9}, shadow: {sample: 0.0}}")
-        until("on")
+        assert until("on") is None

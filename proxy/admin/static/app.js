@@ -103,12 +103,15 @@ function Token({ refused }) {
   </form>`;
 }
 
+const localTime = (timestamp) => new Date(timestamp).toLocaleString("en-GB");
+
 function State({ status, error }) {
   if (error) return html`<span class="state bad">no answer</span>`;
   if (!status) return html`<span class="state">…</span>`;
-  const [canary, why] = status.canary.split(": ");
-  const isStopped = !["none", "on"].includes(canary);
-  const isGood = status.state === "ready" && status.breaker === "closed" && !isStopped;
+  const [state, why] = status.canary.split(": ");
+  const since = status.canary_stopped_since;
+  const canary = since ? `${state} since ${localTime(since)}` : state;
+  const isGood = status.state === "ready" && status.breaker === "closed" && !since;
   return html`<span class=${`state ${isGood ? "good" : "bad"}`} title=${`version ${status.version}, settings ${status.settings_hash}`}>
     ${status.state}${status.breaker === "closed" ? "" : `, breaker ${status.breaker}`}
   </span><span class="facts">mode ${status.mode}${canary === "none" ? "" : `, canary ${canary}`}<span class="wide">${why && `: ${why}`} · ${status.backend} at ${status.upstream}</span></span>`;
@@ -142,7 +145,7 @@ function App() {
     ${status?.needs_restart.length > 0 && html`<p class="alarm" role="status">These settings changed and need a restart: ${status.needs_restart.join(", ")}.</p>`}
     ${
       status?.failed_reload &&
-      html`<div class="alarm" role="alert">Since ${new Date(status.failed_reload.since).toLocaleString("en-GB")} new settings are refused. The old ones stay in force.
+      html`<div class="alarm" role="alert">Since ${localTime(status.failed_reload.since)} new settings are refused. The old ones stay in force.
         <ul>${status.failed_reload.problems.map((problem) => html`<li>${problem}</li>`)}</ul></div>`
     }
     <main id="main" tabindex="-1">

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
@@ -94,11 +94,11 @@ class Members:
 class Canary:
     """Measures the searches of the canary of one process, and stops it. ``board``: shared by all workers."""
 
-    __slots__ = ("_board", "_counts", "_last", "_members", "_metrics", "_state", "_usual")
+    __slots__ = ("_board", "_counts", "_last", "_members", "_metrics", "_now", "_state", "_usual")
 
-    def __init__(self, board: Board, metrics: Metrics, members: Members | None) -> None:
-        """``members``: None if the settings name none."""
-        self._board, self._metrics, self._members = board, metrics, members
+    def __init__(self, board: Board, metrics: Metrics, members: Members | None, *, now: Callable[[], float]) -> None:
+        """``members``: None if the settings name none. ``now``: seconds since the epoch."""
+        self._board, self._metrics, self._members, self._now = board, metrics, members, now
         board.canary_members = board.canary_members or hash(members)
         self._last = deque[tuple[CanaryState, ...]](maxlen=WINDOW)
         self._counts = Counter[CanaryState]()
@@ -121,13 +121,13 @@ class Canary:
             self._counts.clear()
             self._usual.clear()
         if hash(members) != self._board.canary_members:
-            self._board.canary, self._board.canary_members = 0, hash(members)
+            self._board.stop_canary(0, now_ms=0)
+            self._board.canary_members = hash(members)
         self.look()
 
     def look(self) -> None:
         """Show the state, which another worker may have changed."""
-        number = self._board.canary
-        state = _STATES[number] if number else CanaryState.NONE if self._members is None else CanaryState.ON
+        state = stopped_by(self._board) or (CanaryState.NONE if self._members is None else CanaryState.ON)
         if state is not self._state:
             self._state = state
             self._metrics.canary_is(state)
@@ -175,7 +175,7 @@ class Canary:
                 return
 
     def _stop(self, fault: CanaryState) -> None:
-        self._board.canary = _STATES.index(fault)
+        self._board.stop_canary(_STATES.index(fault), now_ms=int(self._now() * 1000))
         self.look()
         fields = {"state": fault.value, "searches": len(self._last), "faults": {**self._counts}}
         LOGGER.warning(
@@ -183,6 +183,11 @@ class Canary:
             _why(fault),
             extra={"fields": fields},
         )
+
+
+def stopped_by(board: Board) -> CanaryState | None:
+    """None if the canary was not stopped."""
+    return _STATES[board.canary] if board.canary else None
 
 
 def in_words(state: CanaryState) -> str:

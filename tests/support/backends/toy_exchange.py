@@ -169,7 +169,7 @@ def toys(
         "depths": Depths(),
         "vector_fetcher": VectorFetcher(Breaker(clock, jitter=lambda _: 0.0), reads, metrics, clock),
         "shadow": Shadow(recorder=recorder, limit=4),
-        "canary": Canary(Board(0), metrics, None),
+        "canary": Canary(Board(0), metrics, None, now=lambda: 0.0),
         "work": LongWork(),
         "bounds": Bounds(searches=128, parts=parts, nesting=4),
         "governor": Governor(

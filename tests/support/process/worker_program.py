@@ -112,7 +112,7 @@ async def administrate(worker: Worker, admin: socket.socket) -> None:
         is_ready=lambda: state_of(board).value == "ready",
         metrics=lambda _accept: Scrape(exposition(registry)),
         status=lambda: read_status(
-            registry, FACTS, state=state_of(board), uptime_seconds=0.0, workers=worker_statuses(board)
+            registry, FACTS, board, state=state_of(board), uptime_seconds=0.0, workers=worker_statuses(board)
         ),
         inspector=Inspector(ask, in_force, registry),
     )

@@ -26,7 +26,7 @@ from vecsieve.proxy.admin.status import (
     worker_statuses,
 )
 from vecsieve.proxy.runtime.lifecycle import Board, Phase, State
-from vecsieve.proxy.search.context.canary import in_words
+from vecsieve.proxy.search.context.canary import BOUNDS, in_words
 from vecsieve.proxy.telemetry.exposition import process_registry
 from vecsieve.proxy.telemetry.labels import BreakerState, CanaryState
 from vecsieve.proxy.telemetry.metrics import Metrics
@@ -62,6 +62,7 @@ def test_a_status_is_one_json_object() -> None:
         "searches_in_flight": 1,
         "breaker": "closed",
         "canary": "none",
+        "canary_stopped_since": None,
         "learned_collections": 2,
         "index_ports": [8101, 8102],
         "needs_restart": [],
@@ -130,7 +131,7 @@ def test_facts_and_numbers_come_together() -> None:
     metrics.in_flight.labels("searches").inc(2)
     metrics.learned_collections.set(4)
     worker = WorkerStatus(index=0, state="ready", pid=1, restarts=0)
-    status = read_status(registry, FACTS, state=State.READY, uptime_seconds=1.26, workers=(worker,))
+    status = read_status(registry, FACTS, Board(1), state=State.READY, uptime_seconds=1.26, workers=(worker,))
     assert (status.requests_in_flight, status.searches_in_flight, status.learned_collections) == (3, 2, 4)
     assert (status.version, status.backend, status.mode, status.upstream, status.settings_hash) == (
         "1.2",
@@ -144,30 +145,25 @@ def test_facts_and_numbers_come_together() -> None:
 
 
 @pytest.mark.parametrize("state", CanaryState)
-def test_the_canarys_state_is_read_in_words(state: CanaryState) -> None:
-    registry = process_registry()
-    Metrics(registry, backend="qdrant").canary_is(state)
-    assert read_status(registry, FACTS, state=State.READY, uptime_seconds=0).canary == in_words(state)
-
-
-def test_a_canary_that_one_worker_shows_as_stopped_is_shown_as_stopped() -> None:
-    registry = process_registry()
-    metrics = Metrics(registry, backend="qdrant")
-    metrics.canary_is(CanaryState.ON)
-    metrics.canary_state.labels("slow").set(1)  # another worker has not looked yet
-    status = read_status(registry, FACTS, state=State.READY, uptime_seconds=0)
-    assert status.canary == in_words(CanaryState.SLOW)
-    assert status.canary.startswith("back in shadow: ")
+def test_the_canarys_state_is_read_in_words_and_since_when_it_is_stopped(state: CanaryState) -> None:
+    """On the board, which every worker shares: the one whose metrics are read may not have looked yet."""
+    registry, board = process_registry(), Board(1)
+    Metrics(registry, backend="qdrant").canary_is(CanaryState.NONE if state is CanaryState.NONE else CanaryState.ON)
+    if state in BOUNDS:
+        board.stop_canary([*CanaryState].index(state), now_ms=61_500)
+    status = read_status(registry, FACTS, board, state=State.READY, uptime_seconds=0)
+    assert status.canary == in_words(state)
+    assert status.canary_stopped_since == ("1970-01-01T00:01:01.500Z" if state in BOUNDS else None)
 
 
 def test_of_several_breakers_the_worst_is_shown() -> None:
     registry = process_registry()
     Metrics(registry, backend="qdrant").breaker_state.labels("open").set(1)  # another worker's is closed still
-    assert read_status(registry, FACTS, state=State.READY, uptime_seconds=0).breaker is BreakerState.OPEN
+    assert read_status(registry, FACTS, Board(1), state=State.READY, uptime_seconds=0).breaker is BreakerState.OPEN
 
 
 def test_nothing_written_yet_reads_as_zero() -> None:
-    status = read_status(process_registry(), FACTS, state=State.STARTING, uptime_seconds=0)
+    status = read_status(process_registry(), FACTS, Board(1), state=State.STARTING, uptime_seconds=0)
     assert (status.requests_in_flight, status.breaker) == (0, BreakerState.CLOSED)
 
 

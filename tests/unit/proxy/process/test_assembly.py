@@ -55,7 +55,7 @@ class Held:
         admission = cast(Admission, self.door)
         self.feed = Feed(now=lambda: 0.0, dropped=lambda _sink, _count: None)
         self.board = Board(2)
-        self.canary = Canary(self.board, metrics, Members.of(CanarySettings(share=0.5)))
+        self.canary = Canary(self.board, metrics, Members.of(CanarySettings(share=0.5)), now=lambda: 0.0)
         self.bytes_in_flight, self.clients = BytesInFlight(1 << 20, reply_bytes=1 << 20, clock=ManualClock()), 0
         self.levels = Levels(
             metrics,
@@ -81,7 +81,7 @@ def held() -> Held:
 
 def test_a_canary_that_another_worker_stopped_is_shown_as_stopped(held: Held) -> None:
     assert held.shown("canary_state", state="on") == 1
-    held.board.canary = list(CanaryState).index(CanaryState.ERRORS)
+    held.board.stop_canary(list(CanaryState).index(CanaryState.ERRORS), now_ms=0)
     assert held.canary.is_stopped
     assert [held.shown("canary_state", state=state) for state in ("on", "errors")] == [0, 1]
 

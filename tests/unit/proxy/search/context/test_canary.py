@@ -106,7 +106,7 @@ class Watched:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
     def __post_init__(self) -> None:
-        self.canary = Canary(self.board, Metrics(self.registry, backend="qdrant"), self.members)
+        self.canary = Canary(self.board, Metrics(self.registry, backend="qdrant"), self.members, now=lambda: 61.5)
 
     def ended(self, made: Report | None, *, status: int | None = 200, seconds: float = 0.0, **options: bool) -> None:
         plain = (0.005, 0.010)
@@ -140,7 +140,7 @@ def test_the_bound_of_each_fault_stops_it_and_one_less_does_not(
     with caplog.at_level(logging.WARNING, "vecsieve.canary"):
         FAULTS[state](watched)
     assert watched.canary.is_stopped
-    assert watched.state is state
+    assert (watched.state, watched.board.canary_since_ms) == (state, 61_500)
     (line,) = caplog.messages
     assert line.startswith("canary back in shadow: ")
     assert line.endswith("; other settings of `canary`, or a restart, start it again")
