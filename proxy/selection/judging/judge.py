@@ -66,7 +66,6 @@ class Judge:
     kept: dict[int, Text] = field(default_factory=dict)
     _raw: dict[str, int] = field(default_factory=dict)
     _outlines: dict[int, Outline] = field(default_factory=dict)
-    _grams: dict[int, frozenset[int]] = field(default_factory=dict)
     _known: set[int] = field(default_factory=set)
     _unread: dict[int, Text] = field(default_factory=dict)
     _plain: Index = field(default_factory=Index)
@@ -82,8 +81,7 @@ class Judge:
         self.kept[number] = self._unread[number] = text
         self._raw.setdefault(text.raw, number)
         self._outlines[number] = outline = text.known_outline or text.outlined()
-        self._grams[number] = grams = frozenset(outline.grams)
-        self._known |= grams
+        self._known.update(outline.grams)
 
     def _read(self, number: int) -> None:
         plain, laid = self._unread.pop(number).passages(exact=self.is_exact)
@@ -102,7 +100,7 @@ class Judge:
 
     def _having(self, grams: set[int]) -> tuple[int, ...]:
         """The kept texts with any of these runs of three words."""
-        return tuple([number for number, kept in self._grams.items() if not grams.isdisjoint(kept)])
+        return tuple([number for number, kept in self._outlines.items() if not grams.isdisjoint(kept.grams)])
 
     def known_runs(self, outline: Outline) -> set[int]:
         """The runs of three words that kept texts have."""

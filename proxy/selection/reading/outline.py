@@ -43,7 +43,7 @@ class Outline:
         words = _words(raw)
         self.raw, self._words = raw, frozenset[str]()
         self.is_short = len(words) < FEW_WORDS
-        self.grams = array("q", set(map(hash, zip(words, words[1:], words[2:], strict=False))))
+        self.grams = array("q", [*set(map(hash, zip(words, words[1:], words[2:], strict=False)))])
         self.least = (_SHARE_OF_LINES if "\n" in raw else _SHARE) * len(self.grams)
 
     @property
