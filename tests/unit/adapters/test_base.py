@@ -1,9 +1,22 @@
 from __future__ import annotations
 
-import pytest
+import json
+from typing import Any
 
-from vecsieve.adapters.base import GrpcDialect, check_page
-from vecsieve.adapters.contract import NativeAnswer, Reason, UnsupportedError
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.adapters.base import GrpcDialect, RestWrites, WrittenRows, check_page, equal_to
+from vecsieve.adapters.base_grpc import GrpcWrites
+from vecsieve.adapters.contract import MalformedReplyError, NativeAnswer, Operation, Reason, UnsupportedError
+from vecsieve.adapters.wire.json import elements, whole
+from vecsieve.adapters.wire.json_vectors import Shortened
+from vecsieve.adapters.wire.protobuf import length_field
+from vecsieve.adapters.wire.schema import compiled, parsed
+from vecsieve.adapters.writes import NewPoints, WriteNeeds
 
 DIALECT = GrpcDialect()
 
@@ -37,3 +50,83 @@ def test_one_result_or_none_leaves_nothing_to_choose(top_k: int, offset: int, re
     with pytest.raises(UnsupportedError) as verdict:
         check_page(top_k, offset)
     assert verdict.value.reason is reason
+
+
+# What adapters of writes have in common: fences around readers, points cut out of a client's bytes, a filter for a tenant.
+
+TYPES = compiled("vecsieve.tests", {"Upsert": "1 points bytes*"})
+WRITE = Operation(backend="toy", name="upsert", collection="c")
+NEEDS = WriteNeeds(vector_name=None, keys=(), most=9)
+
+
+def points(document: Any, count: int) -> NewPoints:
+    return NewPoints(
+        ids=tuple(b"%d" % row for row in range(count)),
+        vectors=np.zeros((count, 1), np.float32),
+        vector_name="",
+        keys=(),
+        fields=((),) * count,
+        document=document,
+    )
+
+
+def read_list(_: Operation, source: Shortened, _needs: WriteNeeds) -> NewPoints:
+    each = elements(source.text, whole(source.text))
+    rows = WrittenRows(source=source, arrays=[(whole(source.text), each)], rows=each, payloads=[None] * len(each))
+    return points(rows, len(each))
+
+
+class Lists(RestWrites):
+    """A write is a list of points."""
+
+    read_points = staticmethod(read_list)
+    read_stored = staticmethod(lambda _, body: msgspec.json.decode(body, type=dict))
+
+
+class Fields(GrpcWrites):
+    """A write is a message of opaque messages, one for each point."""
+
+    upsert = TYPES["Upsert"], "points"
+    read_points = staticmethod(lambda _, body, _needs: points(body, len(parsed(TYPES["Upsert"], body).points)))
+    data = staticmethod(lambda of: of.document)
+    message = staticmethod(lambda _points, row, point: b"%d %s" % (row, point))
+
+
+@given(st.lists(st.lists(st.integers(), max_size=3), min_size=1, max_size=6), st.data())
+def test_what_stays_of_a_list_is_the_clients_own(each: list[list[int]], data: st.DataObject) -> None:
+    gone = data.draw(st.sets(st.integers(0, len(each) - 1), max_size=len(each) - 1))
+    read = Lists().parse(WRITE, json.dumps(each).encode(), NEEDS)
+    assert json.loads(Lists().without(read, gone)) == [one for row, one in enumerate(each) if row not in gone]
+    assert Lists().without(read, set()) == json.dumps(each).encode()
+    assert [json.loads(Lists().point(read, row)) for row in range(len(each))] == each
+
+
+@given(st.lists(st.binary(max_size=9), min_size=1, max_size=6), st.data())
+def test_what_stays_of_a_message_is_the_clients_own(each: list[bytes], data: st.DataObject) -> None:
+    gone = data.draw(st.sets(st.integers(0, len(each) - 1)))
+    read = Fields().parse(WRITE, b"".join(length_field(1, one) for one in each), NEEDS)
+    kept = [length_field(1, one) for row, one in enumerate(each) if row not in gone]
+    assert Fields().without(read, gone) == b"".join(kept)
+    merged = Fields().merged(WRITE, read, gone, {0: b"x"})
+    assert merged == b"".join([length_field(1, b"0 x"), *(kept if 0 in gone else kept[1:])])
+
+
+@pytest.mark.parametrize("body", [b"{", b"[1", b"", b'{"a":1,"a":2}', b"3"])
+def test_a_write_that_cannot_be_read_is_unsupported(body: bytes) -> None:
+    with pytest.raises(UnsupportedError):
+        Lists().parse(WRITE, body, NEEDS)
+    with pytest.raises(UnsupportedError):
+        Fields().parse(WRITE, b"\xff" + body, NEEDS)
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"\xff", b""])
+def test_an_answer_that_cannot_be_read_is_malformed(body: bytes) -> None:
+    with pytest.raises(MalformedReplyError):
+        Lists().stored(points(None, 0), body)
+
+
+def test_a_tenant_is_a_filter_of_all_its_keys() -> None:
+    one, other = ("a", b'"x"'), ("b", b"1")
+    assert equal_to(()) == b""
+    assert json.loads(equal_to((one,))) == {"a": {"$eq": "x"}}
+    assert json.loads(equal_to((one, other))) == {"$and": [{"a": {"$eq": "x"}}, {"b": {"$eq": 1}}]}

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.exchanges.conversation import Conversation
 from support.qdrant.bodies import conversations
-from vecsieve.adapters.contract import Needs, RequestHead, UnsupportedError
-from vecsieve.adapters.qdrant.rest import QdrantRest
+from vecsieve.adapters.contract import Needs, Operation, RequestHead, SearchCall, UnsupportedError
+from vecsieve.adapters.qdrant import rest_reply
+from vecsieve.adapters.qdrant.rest import QdrantRest, parse_lean, trim
+from vecsieve.adapters.qdrant.rest_request import Document
 
 ADAPTER = QdrantRest()
 
@@ -129,3 +133,125 @@ def test_a_null_payload_with_added_keys_stays_null() -> None:
 def test_a_kept_point_brings_the_separator_that_stood_before_it(keep: list[int], shown: str) -> None:
     sent = '[ {"id":1,"score":1} , {"id":2,"score":1},\t{"id":3,"score":1}\n]'
     assert trimmed({}, sent, keep) == shown
+
+
+# A lean reply read in one pass is what the reader of any reply makes of it, or is left to that reader.
+
+LEAN = Needs(vector_name="", vectors=False)
+
+
+def call(name: str = "query", **members: object) -> SearchCall:
+    own = {"query": [1.0, 2.0]} if name == "query" else {"vector": [1.0, 2.0]}
+    body = orjson.dumps({**own, "limit": 3, "with_payload": True, **members})
+    operation = Operation(backend="qdrant", name=name, collection="c")
+    return ADAPTER.parse_request(operation, body, LEAN)
+
+
+def document(of: SearchCall) -> Document:
+    assert isinstance(of.document, Document)
+    return of.document
+
+
+def reply(points: list[dict[str, Any]], name: str = "query", **more: object) -> bytes:
+    result = {"points": points} if name == "query" else points
+    return orjson.dumps({"result": result, "status": "ok", "time": 0.001, **more})
+
+
+ids = st.one_of(st.integers(0, 2**63), st.uuids().map(str))
+payloads = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.floats(-1, 1), st.text(max_size=12)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["id", "version", "score", "payload", "result", "points", "a"]), inner),
+    ),
+    max_leaves=12,
+)
+points = st.lists(
+    st.fixed_dictionaries(
+        {"id": ids, "version": st.integers(0, 99), "score": st.floats(-2, 2)},
+        optional={"payload": st.one_of(st.none(), st.dictionaries(st.sampled_from(["id", "score", "text"]), payloads))},
+    ),
+    max_size=5,
+)
+
+
+@given(
+    found=points,
+    name=st.sampled_from(["query", "search"]),
+    kept=st.sets(st.integers(0, 4)),
+    fields=st.sampled_from([(), ("text",), ("id", "text")]),
+)
+def test_in_one_pass_or_member_by_member_a_reply_says_the_same(
+    found: list[dict[str, Any]], name: str, kept: set[int], fields: tuple[str, ...]
+) -> None:
+    """Invariant: a reply that is read in one pass has the pool and gives the answers of the reader of any reply."""
+    asked, body, needs = call(name), reply(found, name), replace(LEAN, optional_fields=fields)
+    quick = parse_lean(document(asked), needs, body)
+    (slow_pool,), slow = rest_reply.parse_reply(document(asked), needs, body)
+    if quick is None:
+        return
+    (pool,), made = quick
+    assert (pool.ids, pool.versions, pool.fields) == (slow_pool.ids, slow_pool.versions, slow_pool.fields)
+    assert pool.payloads is not None
+    assert slow_pool.payloads is not None
+    rows = range(pool.size)[::-1]
+    assert pool.payloads(rows) == slow_pool.payloads(rows)
+    assert pool.scores.tolist() == slow_pool.scores.tolist()
+    assert (pool.unusable, pool.vectors.shape[0]) == (slow_pool.unusable, slow_pool.vectors.shape[0])
+    keep = [np.array([each for each in sorted(kept) if each < len(found)], np.intp)]
+    assert trim(document(asked), made, keep) == trim(document(asked), slow, keep)
+    places = range(len(slow.lists[0].spans))
+    assert [made.lists[0].point(at) for at in places] == [slow.lists[0].point(at) for at in places]
+
+
+@pytest.mark.parametrize("name", ["query", "search"])
+def test_what_servers_write_is_read_in_one_pass(name: str) -> None:
+    found: list[dict[str, Any]] = [
+        {"id": 1, "version": 7, "score": 0.5, "payload": {"text": "a } b"}},
+        {"id": 2, "version": 8, "score": 1},
+    ]
+    assert parse_lean(document(call(name)), LEAN, reply(found, name)) is not None
+
+
+HEAD = b'{"result":{"points":['
+POINT = b'{"id":1,"version":2,"score":0.5,"payload":{"a":1}}'
+TAIL = b']},"status":"ok","time":0.1}'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        HEAD + TAIL,
+        HEAD + b" " + POINT + TAIL,
+        HEAD + POINT + b" ," + POINT + TAIL,
+        HEAD + POINT + b"," + POINT[:-1] + b',"vector":[1,2]}' + TAIL,
+        HEAD + b'{"version":2,"id":1,"score":0.5}' + TAIL,
+        HEAD + b'{"id":1,"version":2,"score":null}' + TAIL,
+        HEAD + b'{"id":1,"version":2,"score":0.5,"payload":null}' + TAIL,
+        HEAD + b'{"id":1,"version":2,"score":0.5,"payload":{"a":1},"payload":{"a":2}}' + TAIL,
+        HEAD + b'{"id":1,"id":2,"version":2,"score":0.5}' + TAIL,
+        HEAD + b'{"id":1,"version":2,"score":0.5,"payload":{"a":"\\ud800"}}' + TAIL,
+        HEAD + POINT + b']},"result":{"points":[]}}',
+        HEAD + POINT + b']},"status":"ok"',
+        b'{"status":"ok","result":{"points":[' + POINT + b"]}}",
+        b"",
+    ],
+)
+def test_whatever_is_not_written_so_is_left_to_the_other_reader(body: bytes) -> None:
+    assert parse_lean(document(call()), LEAN, body) is None
+
+
+@pytest.mark.parametrize("needs", [Needs(), Needs(vectors=False, payload_fields=("t",))])
+def test_a_reply_with_anything_of_ours_is_left_to_the_other_reader(needs: Needs) -> None:
+    assert parse_lean(document(call()), needs, HEAD + POINT + TAIL) is None
+
+
+@given(body=st.binary(max_size=200), at=st.integers(0, 60), cut=st.integers(0, 9))
+def test_any_bytes_are_read_or_left(body: bytes, at: int, cut: int) -> None:
+    """Invariant: total; a damaged reply is never read as another number of points than the other reader finds."""
+    whole = HEAD + POINT + b"," + POINT + TAIL
+    damaged = whole[:at] + body + whole[at + cut :]
+    quick = parse_lean(document(call()), LEAN, damaged)
+    if quick is not None:
+        (slow,), _ = rest_reply.parse_reply(document(call()), LEAN, damaged)
+        assert quick[0][0].ids == slow.ids

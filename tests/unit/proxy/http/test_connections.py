@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 from support.network.relay_server import Invalidation
 from support.process.clocks import ManualClock
-from vecsieve.proxy.http.connections import LOOKED_AT, NEW_SECONDS, Connections
+from vecsieve.proxy.http.connections import LOOKED_AT, NEVER, NEW_SECONDS, Ages, Connections
 
 
 class Line:
@@ -121,3 +123,16 @@ def test_draining_marks_every_answer_and_only_a_dismissal_ends_the_idle_ones() -
     assert (idle.has_left, busy.has_left, ledger.must_close) == (False, False, True)
     ledger.dismiss()
     assert (idle.has_left, busy.has_left) == (True, False)
+
+
+def test_without_an_age_no_connection_is_ever_old() -> None:
+    assert Ages(None, clock=ManualClock()).end() == NEVER > 1e300
+
+
+def test_connections_made_together_end_apart_within_a_tenth_of_their_age() -> None:
+    clock = ManualClock(50.0)
+    ages = Ages(600.0, clock=clock)
+    ends = sorted(ages.end() - 50.0 for _ in range(100))
+    assert 540.0 <= ends[0] < 550.0
+    assert 650.0 < ends[-1] <= 660.0
+    assert max(later - earlier for earlier, later in pairwise(ends)) < 3.0, "evenly"

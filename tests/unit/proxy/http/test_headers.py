@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from aiohttp import HttpVersion11
+from aiohttp import HttpVersion10, HttpVersion11
+from aiohttp.http import HttpVersion
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,18 +11,22 @@ from vecsieve.proxy.http.headers import (
     EXACTING,
     HOP_BY_HOP,
     VOUCHING,
+    Target,
     are_forwardable,
     around_other_bytes,
     for_client,
     framed,
     is_reply_sound,
+    matching_path,
     objection,
+    read_target,
     replaced,
     request_head,
     shape_of,
     traced,
     values,
 )
+from vecsieve.proxy.search.errors import Trouble
 
 NAMES = st.sampled_from(
     [
@@ -231,3 +236,190 @@ def test_heads_are_remembered_by_their_names_alone_and_not_without_bound() -> No
     shape_of([(b"x" * headers.SHAPE_BYTES, b""), (b"y", b"")])
     assert all(sum(map(len, names)) <= headers.SHAPE_BYTES for names in headers._SHAPES)
     assert not any(b"one" in names for names in headers._SHAPES)
+
+
+TE = b"Transfer-Encoding"
+CL = b"content-length"
+
+
+@pytest.mark.parametrize(
+    ("raw", "trouble"),
+    [
+        ([], None),
+        ([(CL, b"3")], None),
+        ([(CL, b"0")], None),
+        ([(TE, b"chunked")], None),
+        ([(TE, b" Chunked ")], None),
+        ([(TE, b"chunked"), (CL, b"3")], Trouble.TWO_FRAMINGS),
+        ([(TE, b"gzip, chunked")], Trouble.TRANSFER_CODING),
+        ([(TE, b"chunked"), (TE, b"chunked")], Trouble.TRANSFER_CODING),
+        ([(TE, b"")], Trouble.TRANSFER_CODING),
+        ([(CL, b"3"), (CL, b"3")], Trouble.MALFORMED),
+        ([(CL, b"+3")], Trouble.MALFORMED),
+        ([(CL, b"")], Trouble.MALFORMED),
+        ([(CL, "٣".encode())], Trouble.MALFORMED),
+        ([(b"Host", b"a"), (b"host", b"a")], Trouble.MALFORMED),
+        ([(b"X", b"\xff")], Trouble.HEADER_BYTES),
+        ([(b"X", b"a\x01")], Trouble.HEADER_BYTES),
+    ],
+)
+def test_framing_that_two_parsers_could_read_apart_is_refused(
+    raw: list[tuple[bytes, bytes]], trouble: Trouble | None
+) -> None:
+    assert objection("POST", "/a", HttpVersion11, raw) is trouble
+
+
+@pytest.mark.parametrize("version", [HttpVersion(0, 9), HttpVersion(1, 2), HttpVersion(2, 0)])
+def test_only_two_versions_are_spoken(version: HttpVersion) -> None:
+    assert objection("GET", "/", version, []) is Trouble.VERSION
+
+
+def test_an_old_version_has_no_chunks() -> None:
+    assert objection("POST", "/", HttpVersion10, [(TE, b"chunked")]) is Trouble.OLD_CHUNKED
+    assert objection("POST", "/", HttpVersion10, [(CL, b"1")]) is None
+
+
+def test_targets_and_connect_are_refused_before_framing() -> None:
+    assert objection("CONNECT", "evil:443", HttpVersion11, []) is Trouble.CONNECT_METHOD
+    assert objection("GET", "http://evil/", HttpVersion11, [(TE, b"x")]) is Trouble.TARGET
+
+
+@pytest.mark.parametrize(
+    ("raw", "sound"),
+    [
+        ([], True),
+        ([(CL, b"3")], True),
+        ([(CL, b"03")], True),
+        ([(TE, b"chunked")], True),
+        ([(TE, b"Chunked")], True),
+        ([(TE, b"identity")], True),
+        ([(TE, b"xchunked")], False),
+        ([(TE, b"")], False),
+        ([(TE, b"gzip")], False),
+        ([(TE, b"gzip, chunked")], False),
+        ([(TE, b"chunked, gzip")], False),
+        ([(TE, b"chunked, chunked")], False),
+        ([(TE, b"chunked"), (TE, b"chunked")], False),
+        ([(TE, b"chunked"), (TE, b"identity")], False),
+        ([(TE, b"chunked"), (CL, b"3")], False),
+        ([(TE, b"identity"), (CL, b"3")], False),
+        ([(CL, b"3"), (CL, b"3")], False),
+        ([(CL, b"+3")], False),
+        ([(CL, b"3, 3")], False),
+        ([(b"Transfer-Encoding ", b"chunked")], False),
+        ([(b"Content-Length ", b"3")], False),
+        ([(b"Connection\t", b"close")], False),
+        ([(b"", b"3")], False),
+    ],
+)
+def test_a_reply_whose_end_could_be_read_in_two_ways_is_not_sound(raw: list[tuple[bytes, bytes]], sound: bool) -> None:
+    assert is_reply_sound(200, HttpVersion11, raw) is sound
+
+
+@pytest.mark.parametrize(("status", "sound"), [(99, False), (100, True), (599, True), (999, True), (1000, False)])
+def test_a_replys_status_has_three_digits(status: int, sound: bool) -> None:
+    assert is_reply_sound(status, HttpVersion11, []) is sound
+
+
+@pytest.mark.parametrize("version", [HttpVersion(0, 9), HttpVersion(2, 0)])
+def test_a_reply_of_another_version_is_not_sound(version: HttpVersion) -> None:
+    assert not is_reply_sound(200, version, [])
+
+
+def test_a_reply_of_the_old_version_has_no_transfer_coding() -> None:
+    assert is_reply_sound(200, HttpVersion10, [(CL, b"3")])
+    assert not is_reply_sound(200, HttpVersion10, [(TE, b"chunked")])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(
+                [b"Transfer-Encoding", b"transfer-encoding ", b"Content-Length", b"X-A", b"Content-Length\t"]
+            ),
+            st.sampled_from([b"chunked", b"identity", b"3", b"03", b"+3", b"", b"gzip, chunked", b"xchunked", b"3, 3"]),
+        ),
+        max_size=4,
+    )
+)
+def test_a_sound_reply_has_one_framing_that_every_parser_reads_alike(raw: list[tuple[bytes, bytes]]) -> None:
+    """For any head: sound means at most one of one length in digits, one `chunked`, and no name with a blank behind it."""
+    if not is_reply_sound(200, HttpVersion11, raw):
+        return
+    assert all(name == name.strip() for name, _ in raw)
+    lengths = [value for name, value in raw if name.lower() == b"content-length"]
+    codings = [value for name, value in raw if name.lower() == b"transfer-encoding"]
+    assert len(lengths) + len(codings) <= 1
+    assert all(value.isdigit() for value in lengths)
+    assert set(codings) <= {b"chunked", b"identity"}
+
+
+@pytest.mark.parametrize("raw", ["/", "/a?b", "//evil.example/a", "/a/../b", "/%2e%2F", "/a?", "/a?b=/c?d"])
+def test_a_path_is_taken_as_it_is(raw: str) -> None:
+    assert read_target(raw) == Target(raw=raw, path=raw.split("?", maxsplit=1)[0])
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "",
+        "*",
+        "?a",
+        "a",
+        "@evil/a",
+        "http://evil/a",
+        "evil:80",
+        "/a b",
+        "/a\tb",
+        "/a\nb",
+        "/caf\u00e9",
+        "/a\x7f",
+        "/\udc80",
+    ],
+)
+def test_every_other_form_is_refused(raw: str) -> None:
+    assert read_target(raw) is None
+
+
+@given(st.text(max_size=30))
+def test_a_target_taken_is_forwarded_unchanged(raw: str) -> None:
+    # Invariant: either refused, or raw is what came in and begins with a slash.
+    target = read_target(raw)
+    assert target is None or (target.raw == raw and raw.startswith("/"))
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/collections/x/points/search", "/collections/x/points/search"),
+        ("//collections///x/points/search//", "/collections/x/points/search"),
+        ("/", "/"),
+        ("///", "/"),
+        ("/collections/a%2Fb/points/query", "/collections/a%2Fb/points/query"),
+        ("/a/../b", "/a/../b"),
+    ],
+)
+def test_matching_merges_slashes_and_drops_the_last_one(path: str, expected: str) -> None:
+    assert matching_path(path) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/qdrant/collections", "/collections"),
+        ("//qdrant//collections/", "/collections"),
+        ("/qdrant", "/"),
+        ("/qdrants/collections", None),
+        ("/collections", None),
+    ],
+)
+def test_a_deployment_prefix_is_taken_off_or_excludes_the_path(path: str, expected: str | None) -> None:
+    assert matching_path(path, "/qdrant") == expected
+
+
+@given(st.text(alphabet="/ab%2F", max_size=20))
+def test_matching_is_idempotent(path: str) -> None:
+    # Invariant: the path that decides is its own normal form.
+    once = matching_path("/" + path)
+    assert once is not None
+    assert matching_path(once) == once

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from typing import cast
 
 import pytest
 
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Adapter, Operation, RequestHead
-from vecsieve.proxy.http.headers import Target, read_target
+from vecsieve.adapters.pinecone.calls import RULES
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.http.headers import RawHeaders, Target, read_target
 from vecsieve.proxy.http.routes import (
     MOST_REMEMBERED,
     REMEMBERED_CHARACTERS,
     Heads,
+    IndexRoutes,
     OneUpstream,
     Routes,
+    at_port,
+    public_url_of,
 )
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.collections.learned import LONGEST_NAME
+from vecsieve.proxy.search.errors import Trouble
 
 QDRANT = BACKENDS["qdrant"]
 
@@ -178,3 +186,221 @@ def test_the_adapter_is_given_the_query_string() -> None:
     read, counting = heads()
     read.read("POST", f"{SEARCH}?a=%20b?c", JSON, None)
     assert [(head.path, head.query) for head in counting.asked] == [(SEARCH, "a=%20b?c")]
+
+
+# The routes of Pinecone put together: what is matched, and where its answers lead.
+
+INDEX = "docs-abc123.svc.aped-4627-b74a.pinecone.io"
+HOST: RawHeaders = ((b"Host", b"127.0.0.1:6343"),)
+
+
+def routes(**own: object) -> IndexRoutes:
+    return routes_of(Settings.model_validate({"backend": "pinecone", "pinecone": own}))
+
+
+def routes_of(settings: Settings) -> IndexRoutes:
+    assert settings.indexes is not None
+    return IndexRoutes(settings, settings.indexes, RULES)
+
+
+def changed(
+    own: IndexRoutes, headers: RawHeaders, body: bytes, method: str = "GET", path: str = "/indexes/docs"
+) -> bytes:
+    target = read_target(path)
+    assert target is not None
+    editing = own.editing(method, headers, target)
+    return body if editing is None else editing.change(body)
+
+
+def described(host: str) -> bytes:
+    return json.dumps({"name": "docs", "host": host}).encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "matched"),
+    [
+        ("/query", "/query"),
+        ("//query", "/query"),
+        ("/query/", "/query/"),
+        ("/records/namespaces//search", "/records/namespaces//search"),
+        ("///", "/"),
+    ],
+)
+def test_only_leading_slashes_are_merged_for_matching(path: str, matched: str) -> None:
+    named = f"/_i/{INDEX}{path}"
+    route = routes().find(Target(named, named), None)
+    assert isinstance(route, tuple)
+    assert route[1] == matched
+
+
+def test_what_stands_before_an_indexs_own_path_is_not_matched_and_goes_on() -> None:
+    raw = f"/_i/{INDEX}/gateway/docs//query?a"
+    route = routes().find(Target(raw, raw.partition("?")[0]), None)
+    assert isinstance(route, tuple)
+    found, matched = route
+    assert found == Target("/gateway/docs//query?a", "/gateway/docs//query", Origin("https", INDEX), "/gateway/docs")
+    assert matched == "/query"
+    assert found.sibling("/vectors/fetch?ids=a") == "/gateway/docs/vectors/fetch?ids=a"
+
+
+def test_a_target_is_found_at_its_index_behind_its_port_and_at_the_control_plane() -> None:
+    own, behind = routes(), Origin("https", "fixed.svc.x.pinecone.io")
+    assert own.find(Target("/query", "/query"), behind) == (Target("/query", "/query", behind), "/query")
+    assert own.find(Target("/query", "/query"), None) is Trouble.NO_INDEX
+    named = f"/_i/{INDEX}/query"
+    for index in (behind, None):
+        assert own.find(Target(named, named), index) == (Target("/query", "/query", Origin("https", INDEX)), "/query")
+        assert own.find(Target("/indexes", "/indexes"), index) == (Target("/indexes", "/indexes"), "/indexes")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/indexes"),
+        ("POST", "/indexes"),
+        ("GET", "/indexes/docs"),
+        ("GET", "/indexes/docs/"),
+        ("GET", "//indexes/docs"),
+        ("GET", "/indexes?limit=3"),
+        ("PATCH", "/indexes/docs"),
+        ("POST", "/indexes/create-for-model"),
+    ],
+)
+def test_descriptions_lead_to_where_the_client_found_us(method: str, path: str) -> None:
+    expected = described(f"http://127.0.0.1:6343/_i/{INDEX}")
+    assert changed(routes(), HOST, described(INDEX), method, path) == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "/indexes/docs"),
+        ("HEAD", "/indexes/docs"),
+        ("OPTIONS", "/indexes"),
+        ("GET", "/indexes/docs/backups"),
+        ("GET", "/collections"),
+        ("GET", "/assistant/assistants"),
+        ("GET", "/assistant/indexes"),
+        ("GET", "/"),
+    ],
+)
+def test_nothing_else_is_looked_into(method: str, path: str) -> None:
+    target = read_target(path)
+    assert target is not None
+    assert routes().editing(method, HOST, target) is None
+
+
+def test_an_index_that_has_such_a_path_is_not_the_control_plane() -> None:
+    assert routes().editing("GET", HOST, Target("/indexes", "/indexes", Origin("https", INDEX))) is None
+
+
+def test_a_public_url_beats_the_host_the_client_used() -> None:
+    own = routes(public_url="https://vs.example.com/pc/")
+    assert changed(own, HOST, described(INDEX)) == described(f"https://vs.example.com/pc/_i/{INDEX}")
+    assert changed(own, (), described(INDEX)) == described(f"https://vs.example.com/pc/_i/{INDEX}")
+
+
+def test_a_host_that_would_be_refused_here_stays_so_that_the_client_still_works() -> None:
+    assert changed(routes(), HOST, described("idx.elsewhere.example")) == described("idx.elsewhere.example")
+
+
+PORTS = {8101: INDEX, 8102: "http://127.0.0.1:5082"}
+
+
+@pytest.mark.parametrize(
+    ("form", "told"), [("port_url", "http://127.0.0.1:8101"), ("port_authority", "127.0.0.1:8101")]
+)
+@pytest.mark.parametrize("written", [INDEX, f"https://{INDEX}", f"{INDEX}:443", f"https://{INDEX}/", INDEX.upper()])
+def test_an_index_with_a_port_of_its_own_is_told_of_by_that_port(form: str, told: str, written: str) -> None:
+    own = routes(index_ports=PORTS, public_form=form)
+    assert changed(own, HOST, described(written)) == described(told)
+
+
+@pytest.mark.parametrize("form", ["port_url", "port_authority"])
+def test_an_index_without_a_port_is_told_of_by_path(form: str) -> None:
+    own, other = routes(index_ports=PORTS, public_form=form), INDEX.replace("docs", "other")
+    assert changed(own, HOST, described(other)) == described(f"http://127.0.0.1:6343/_i/{other}")
+    deeper = f"https://{INDEX}/deeper"
+    assert changed(own, HOST, described(deeper)) == described(f"http://127.0.0.1:6343/_i/{INDEX}/deeper")
+    assert changed(own, HOST, described("idx.elsewhere.example")) == described("idx.elsewhere.example")
+
+
+def test_a_plain_index_that_the_settings_name_is_told_of_by_its_port_as_it_is_written() -> None:
+    own = routes(index_ports=PORTS, public_form="port_url")
+    assert changed(own, HOST, described("http://127.0.0.1:5082")) == described("http://127.0.0.1:8102")
+    assert changed(own, HOST, described("https://127.0.0.1:5082")) == described("https://127.0.0.1:5082")
+
+
+@pytest.mark.parametrize(
+    ("base", "url"),
+    [
+        ("http://127.0.0.1:6343", "http://127.0.0.1:8101"),
+        ("https://vs.example.com", "https://vs.example.com:8101"),
+        ("https://vs.example.com:443/pc", "https://vs.example.com:8101"),
+        ("http://[::1]", "http://[::1]:8101"),
+        ("http://[::1]:6343", "http://[::1]:8101"),
+    ],
+)
+def test_another_port_of_our_url_keeps_scheme_and_host(base: str, url: str) -> None:
+    assert at_port(base, 8101, with_scheme=True) == url
+    assert at_port(base, 8101, with_scheme=False) == url.partition("://")[2]
+
+
+def test_the_port_is_added_to_the_public_host_and_to_a_gateways_scheme() -> None:
+    own = routes(index_ports=PORTS, public_form="port_url", public_url="https://vs.example.com/pc")
+    assert changed(own, HOST, described(INDEX)) == described("https://vs.example.com:8101")
+    own = routes(index_ports=PORTS, public_form="port_url")
+    behind_tls = ((b"Host", b"vs.local"), (b"X-Forwarded-Proto", b"https"))
+    assert changed(own, behind_tls, described(INDEX)) == described("https://vs.local:8101")
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        (b"127.0.0.1:6343", "http://127.0.0.1:6343"),
+        (b"vecsieve", "http://vecsieve"),
+        (b"[::1]:6343", "http://[::1]:6343"),
+        (b"user:pw@vs.local:80", "http://vs.local:80"),
+    ],
+)
+def test_the_clients_host_is_our_url_without_any_credentials(host: bytes, url: str) -> None:
+    assert public_url_of(((b"hOST", host),), over_tls=False) == url
+
+
+@pytest.mark.parametrize("host", [b"", b"a b", b'a"b', b"a/b", b"a\\b", b"a:b", b"a:1:2", b"[::1", b"\xc3\xa9", b"a@"])
+def test_an_odd_host_is_not_repeated(host: bytes) -> None:
+    assert public_url_of(((b"Host", host),), over_tls=False) is None
+    assert changed(routes(), ((b"Host", host),), described(INDEX)) == described(INDEX)
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "scheme"),
+    [
+        (b"https", "https"),
+        (b"HTTPS , http", "https"),
+        (b"http", "http"),
+        (b"http, https", "http"),
+        (b"x", "http"),
+        (b"", "http"),
+    ],
+)
+def test_a_client_behind_a_tls_gateway_is_not_told_to_speak_in_the_clear(forwarded: bytes, scheme: str) -> None:
+    headers = ((b"Host", b"vs.example.com"), (b"X-Forwarded-Proto", forwarded), (b"X-Forwarded-Host", b"evil.example"))
+    assert public_url_of(headers, over_tls=False) == f"{scheme}://vs.example.com"
+
+
+def test_without_a_host_or_with_two_there_is_no_url_of_ours() -> None:
+    assert public_url_of((), over_tls=False) is None
+    assert public_url_of(((b"Host", b"a"), (b"host", b"b")), over_tls=False) is None
+
+
+@pytest.mark.parametrize("forwarded", [(), ((b"X-Forwarded-Proto", b"http"),)])
+@pytest.mark.parametrize(
+    ("form", "docs"), [("path", f"https://vs.local:6343/_i/{INDEX}"), ("port_url", "https://vs.local:8101")]
+)
+def test_ports_of_ours_that_speak_tls_are_told_of_with_https(form: str, docs: str, forwarded: RawHeaders) -> None:
+    own = {"index_ports": {8101: INDEX} if form != "path" else {}, "public_form": form}
+    tls = {"certificate": "leaf.pem", "key": "leaf.key"}
+    served = routes_of(Settings.model_validate({"backend": "pinecone", "pinecone": own, "tls": tls}))
+    headers = ((b"Host", b"vs.local:6343"), *forwarded)
+    assert changed(served, headers, described(INDEX)) == described(docs)

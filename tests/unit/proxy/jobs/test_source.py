@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.jobs.source import Pace, text_of, value_at
+from vecsieve.proxy.jobs.source import TEXT_CHARACTERS, Pace, shortened, text_of, value_at
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -124,3 +124,37 @@ def test_two_requests_are_never_nearer_than_the_rate_allows(rate: float, answers
         sent.append(clock.now)
         clock.now += seconds
     assert all(later - earlier >= 1 / rate - 1e-9 for earlier, later in itertools.pairwise(sent))
+
+
+# Whatever a collection holds, what is shown of it is one line of visible signs.
+
+
+@given(st.text())
+def test_a_shortened_text_is_one_line_of_visible_signs(text: str) -> None:
+    """Whatever goes in: no control sign, no line break, no double blank, bounded, and encodable."""
+    line = shortened(text)
+    assert line.isprintable()
+    assert len(line) <= TEXT_CHARACTERS
+    assert "  " not in line
+    line.encode()
+    assert shortened(line) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("one\n two\t three", "one two three"),
+        ("soft\u00adhyphen and \u202eturned", "softhyphen and turned"),
+        ("\x1b[31mred\x07", "[31mred"),
+        ("half \ud800 a pair", "half a pair"),
+        ("漢字 и текст", "漢字 и текст"),
+    ],
+)
+def test_what_a_terminal_would_act_on_is_gone(text: str, line: str) -> None:
+    assert shortened(text) == line
+
+
+def test_a_long_text_ends_in_an_ellipsis() -> None:
+    line = shortened("word " * 100)
+    assert line.endswith("…")
+    assert TEXT_CHARACTERS - 5 < len(line) <= TEXT_CHARACTERS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import os
@@ -15,9 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.deploy.expositions import Exposed, exposed
+from support.process.clocks import ManualClock
 from support.process.forked import Forked, forking
+from vecsieve.proxy.process.workers import GRACE_SECONDS, STUCK_SECONDS, Supervisor
+from vecsieve.proxy.runtime.lifecycle import Board, Phase
 
 # Longer than any machine stalls; shorter than the workers' time to drain.
 SECONDS = 60.0
@@ -170,3 +176,261 @@ def test_workers_end_when_their_parent_is_killed() -> None:
         proxy.process.kill()
         until(lambda: not [pid for pid in children if is_alive(pid)])
         shutil.rmtree(directory)  # nobody was left to do it
+
+
+# The supervisor's decisions, on a manual clock with processes that are only numbers.
+
+TERM, HUP, KILL = signal.SIGTERM, signal.SIGHUP, signal.SIGKILL
+
+
+class Numbers:
+    """Processes that are numbers: 100, 101, ... in the order of their start."""
+
+    def __init__(self) -> None:
+        self.started: list[int] = []
+        self.sent: list[tuple[int, int]] = []
+        self.cleaned: list[int] = []
+        self.is_accepting = True
+        self.is_machine_full = False
+
+    def start(self, place: int) -> int:
+        if self.is_machine_full:
+            raise OSError(errno.EAGAIN, "no more processes")
+        self.started.append(place)
+        return 99 + len(self.started)
+
+    def send(self, pid: int, number: int) -> None:
+        self.sent.append((pid, number))
+
+    def ended(self, place: int) -> None:
+        self.cleaned.append(place)
+
+    def stop_accepting(self) -> None:
+        self.is_accepting = False
+
+
+class Crewed:
+    """Two workers (100, 101) and the admin process (102)."""
+
+    def __init__(self, *, ready: bool = True) -> None:
+        self.clock = ManualClock(1000.0)
+        self.board = Board(3)
+        self.processes = Numbers()
+        self.said: list[tuple[str, int, int]] = []
+        self.supervisor = Supervisor(
+            self.board,
+            self.processes,
+            drain_seconds=25.0,
+            clock=self.clock,
+            say=lambda what, place, detail: self.said.append((what, place, detail)),
+        )
+        self.supervisor.start()
+        if ready:
+            for place in range(3):
+                self.board.set_phase(place, Phase.READY)
+            self.supervisor.tick()
+
+    def live(self, seconds: float) -> None:
+        """Pass time half a second at a time, every process beating."""
+        for _ in range(int(seconds * 2)):
+            self.clock.advance(0.5)
+            for place in range(3):
+                self.board.beat(place, int(self.clock.now * 1000))
+            self.supervisor.tick()
+
+
+@pytest.fixture
+def crew() -> Crewed:
+    return Crewed()
+
+
+def test_every_place_is_filled_at_the_start(crew: Crewed) -> None:
+    assert crew.processes.started == [0, 1, 2]
+    assert crew.supervisor.pids == [100, 101, 102]
+    assert [crew.board.pid(place) for place in range(3)] == [100, 101, 102]
+    assert [crew.board.restarts(place) for place in range(3)] == [0, 0, 0]
+
+
+def test_a_worker_that_dies_after_a_long_life_is_back_at_the_next_tick(crew: Crewed) -> None:
+    crew.live(60)
+    crew.supervisor.exited(100, -KILL)
+    assert (crew.board.phase(0), crew.processes.cleaned) == (Phase.EMPTY, [0])
+    crew.supervisor.tick()
+    assert crew.processes.started == [0, 1, 2, 0]
+    assert (crew.board.phase(0), crew.board.pid(0), crew.board.restarts(0)) == (Phase.STARTING, 103, 1)
+    assert crew.said == [("process ended", 0, -KILL)]
+    assert crew.supervisor.exit_code == 0
+
+
+def test_a_worker_that_keeps_dying_waits_longer_each_time_up_to_half_a_minute(crew: Crewed) -> None:
+    waits = []
+    for _ in range(9):
+        pid = crew.board.pid(0)
+        crew.supervisor.exited(pid, 1)
+        died = crew.clock.now
+        while crew.board.pid(0) == pid:
+            crew.live(0.5)
+        waits.append(crew.clock.now - died)
+    assert waits == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+
+
+def test_a_long_life_forgives_the_short_ones(crew: Crewed) -> None:
+    for _ in range(3):
+        crew.supervisor.exited(crew.board.pid(0), 1)
+        crew.live(5)
+    crew.live(20)
+    crew.supervisor.exited(crew.board.pid(0), 1)
+    crew.supervisor.tick()
+    assert crew.board.phase(0) is Phase.STARTING
+
+
+def test_the_admin_process_is_restarted_like_a_worker(crew: Crewed) -> None:
+    crew.live(60)
+    crew.supervisor.exited(102, 1)
+    crew.supervisor.tick()
+    assert crew.processes.started[-1] == 2
+
+
+def test_a_crew_whose_first_worker_cannot_start_ends_with_its_code() -> None:
+    crew = Crewed(ready=False)
+    crew.board.set_phase(2, Phase.READY)  # the admin process being up says nothing
+    crew.supervisor.tick()
+    crew.supervisor.exited(100, 2)
+    assert (101, TERM) in crew.processes.sent
+    crew.supervisor.exited(101, -TERM)
+    crew.supervisor.tick()
+    crew.supervisor.exited(102, 0)
+    assert (crew.supervisor.is_finished, crew.supervisor.exit_code) == (True, 2)
+    assert crew.processes.started == [0, 1, 2]
+
+
+def test_a_first_worker_killed_by_a_signal_ends_with_code_one() -> None:
+    crew = Crewed(ready=False)
+    crew.supervisor.exited(100, -signal.SIGSEGV)
+    assert crew.supervisor.exit_code == 1
+
+
+def test_a_worker_that_became_ready_and_died_between_two_ticks_counts_as_ready() -> None:
+    crew = Crewed(ready=False)
+    crew.board.set_phase(0, Phase.READY)
+    crew.supervisor.exited(100, 1)
+    assert crew.supervisor.exit_code == 0
+    crew.live(1)
+    assert crew.processes.started == [0, 1, 2, 0]
+
+
+def test_stopping_tells_the_workers_and_closes_the_socket_but_leaves_the_admin_process(crew: Crewed) -> None:
+    crew.supervisor.stop()
+    assert crew.processes.sent == [(100, TERM), (101, TERM)]
+    assert crew.board.is_draining
+    assert not crew.processes.is_accepting
+    crew.supervisor.tick()
+    assert crew.processes.sent == [(100, TERM), (101, TERM)]
+
+
+def test_the_admin_process_is_told_to_end_after_the_last_worker(crew: Crewed) -> None:
+    crew.supervisor.stop()
+    crew.supervisor.exited(100, 0)
+    crew.supervisor.tick()
+    assert (102, TERM) not in crew.processes.sent
+    crew.supervisor.exited(101, 0)
+    crew.supervisor.tick()
+    assert crew.processes.sent[-1] == (102, TERM)
+    assert not crew.supervisor.is_finished
+    crew.supervisor.exited(102, 0)
+    assert (crew.supervisor.is_finished, crew.supervisor.exit_code) == (True, 0)
+
+
+def test_nobody_is_replaced_while_draining(crew: Crewed) -> None:
+    crew.supervisor.stop()
+    crew.supervisor.exited(100, -KILL)
+    crew.live(20)
+    assert crew.processes.started == [0, 1, 2]
+    assert crew.said == []
+
+
+def test_workers_that_do_not_end_in_time_are_killed(crew: Crewed) -> None:
+    crew.supervisor.stop()
+    crew.live(25.0 + GRACE_SECONDS - 0.5)
+    assert (100, KILL) not in crew.processes.sent
+    crew.live(0.5)
+    assert {(100, KILL), (101, KILL)} <= set(crew.processes.sent)
+
+
+def test_a_second_stop_goes_on_to_the_workers_and_leaves_them_a_second(crew: Crewed) -> None:
+    crew.supervisor.stop()
+    crew.live(2)
+    crew.supervisor.stop()
+    assert crew.processes.sent == [(100, TERM), (101, TERM)] * 2
+    crew.live(0.5)
+    assert (100, KILL) not in crew.processes.sent
+    crew.live(0.5)
+    assert (100, KILL) in crew.processes.sent
+
+
+def test_new_settings_are_asked_of_workers_only(crew: Crewed) -> None:
+    crew.supervisor.reload()
+    assert crew.processes.sent == [(100, HUP), (101, HUP)]
+
+
+def test_a_process_whose_loop_stands_still_for_a_minute_is_killed(crew: Crewed) -> None:
+    crew.clock.advance(STUCK_SECONDS)
+    for place in (0, 2):
+        crew.board.beat(place, int(crew.clock.now * 1000))
+    crew.supervisor.tick()
+    assert crew.processes.sent == []
+    crew.clock.advance(0.5)
+    crew.supervisor.tick()
+    assert crew.processes.sent == [(101, KILL)]
+    assert crew.said == [("process is stuck", 1, 101)]
+
+
+def test_an_exit_of_a_stranger_changes_nothing(crew: Crewed) -> None:
+    crew.supervisor.exited(4711, 1)
+    assert crew.supervisor.pids == [100, 101, 102]
+
+
+def test_a_machine_without_room_for_a_process_is_asked_again_later(crew: Crewed) -> None:
+    crew.live(60)
+    crew.processes.is_machine_full = True
+    crew.supervisor.exited(100, -KILL)
+    crew.supervisor.tick()
+    assert crew.said[-1] == ("process could not be started", 0, errno.EAGAIN)
+    assert crew.board.phase(0) is Phase.EMPTY
+    crew.processes.is_machine_full = False
+    crew.live(0.5)
+    assert crew.board.phase(0) is Phase.STARTING
+
+
+EVENTS = st.sampled_from(["tick", "wait", "stop", "reload", "die0", "die1", "die2", "ready", "full", "room"])
+
+
+@given(st.lists(EVENTS, max_size=60))
+def test_whatever_happens_a_stopped_crew_ends_and_no_place_holds_two(events: list[str]) -> None:
+    """Invariant: at most one process a place; after stop, killing whoever is told to end finishes the crew."""
+    crew = Crewed(ready=False)
+    for event in events:
+        match event:
+            case "tick":
+                crew.supervisor.tick()
+            case "wait":
+                crew.live(1)
+            case "stop":
+                crew.supervisor.stop()
+            case "reload":
+                crew.supervisor.reload()
+            case "ready":
+                crew.board.set_phase(0, Phase.READY)
+            case "full" | "room":
+                crew.processes.is_machine_full = event == "full"
+            case _:
+                crew.supervisor.exited(crew.board.pid(int(event[-1])), 1)
+        pids = crew.supervisor.pids
+        assert len(pids) == len(set(pids)) <= 3
+    crew.supervisor.stop()
+    for _ in range(4):
+        for pid in crew.supervisor.pids:
+            if (pid, TERM) in crew.processes.sent or (pid, KILL) in crew.processes.sent:
+                crew.supervisor.exited(pid, -TERM)
+        crew.supervisor.tick()
+    assert crew.supervisor.is_finished

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+from dataclasses import dataclass, field, replace
+from functools import partial
 
+import pytest
+from prometheus_client import CollectorRegistry
+
+from support.backends.toy_backend import OPERATION, ToyDialect
 from support.backends.toy_exchange import ToyExchange, grant, toys
-from vecsieve.adapters.contract import MalformedReplyError
+from support.deploy.expositions import value
+from support.milvus.bodies import request
+from support.milvus.messages import message_type
+from support.process.clocks import ManualClock
+from vecsieve.adapters.contract import Adapter, Lookup, MalformedReplyError, Operation, Question
+from vecsieve.adapters.milvus.grpc import MilvusGrpc
+from vecsieve.adapters.milvus.rest import MilvusRest
+from vecsieve.adapters.milvus.search import Schema
+from vecsieve.adapters.qdrant.grpc import QdrantGrpc
 from vecsieve.proxy.admin.recent import Seen, seen_of
-from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError
+from vecsieve.proxy.search.budgets import QUIET_SECONDS, ReadBudget
+from vecsieve.proxy.search.collections.learned import LEARNED_ENTRIES, Description, Expiring
+from vecsieve.proxy.search.errors import LookupFailedError, LostReplyError, RefusedReplyError, RejectedReplyError
+from vecsieve.proxy.search.exchange import (
+    ASK_SECONDS,
+    DESCRIPTION_BYTES,
+    KNOWN_SECONDS,
+    QUESTION_BYTES,
+    CollectionInfo,
+    VectorFetcher,
+)
+from vecsieve.proxy.search.governor import Grant
+from vecsieve.proxy.search.limits import CONSECUTIVE, Breaker
 from vecsieve.proxy.search.pools.source import Source
 from vecsieve.proxy.search.report import report_of
-from vecsieve.proxy.telemetry.labels import FailOpen, MemoryRecall, Outcome, Stage
+from vecsieve.proxy.telemetry.labels import BreakerState, FailOpen, MemoryRecall, Outcome, Stage, VectorFetchOutcome
+from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.reports import Report
 
 
@@ -102,3 +129,264 @@ def test_what_was_lost_or_refused_says_so_without_a_word_of_upstreams() -> None:
     assert (lost.reason, lost.received_bytes, str(lost)) == (FailOpen.TOO_LARGE, 7, "too_large")
     refused = RefusedReplyError(400, b"secret", is_server_error=False, may_be_size=True)
     assert "secret" not in f"{refused} {refused!r}"
+
+
+# What is known of a collection: asked once, kept for a minute, and never in the way of a search.
+
+
+def description() -> bytes:
+    message = message_type("DescribeCollectionResponse")(collectionID=1)
+    message.schema.fields.add(name="vec", data_type=101)
+    raw: bytes = message.SerializeToString()
+    return raw
+
+
+DOCS = Operation(backend="milvus", name="search", collection="default/docs")
+
+
+@dataclass
+class Asking:
+    """An exchange that answers its questions itself."""
+
+    answer: bytes | Exception = field(default_factory=description)
+    operation: Operation = DOCS
+    plain: bytes = request("vec", 1, [], 3, None)
+    client_timeout_seconds: float | None = None
+    asked: list[tuple[Question, float]] = field(default_factory=list)
+
+    async def ask(self, question: Question, *, seconds: float) -> bytes:
+        self.asked.append((question, seconds))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@dataclass
+class Time:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def knowing(clock: Time, adapter: Adapter | None = None) -> CollectionInfo:
+    metrics = Metrics(CollectorRegistry(), backend="milvus")
+    return CollectionInfo(
+        MilvusGrpc() if adapter is None else adapter,
+        metrics,
+        clock,
+        Expiring[tuple[str, str], Description](entries=LEARNED_ENTRIES, clock=clock),
+    )
+
+
+async def test_it_is_asked_once_and_again_after_a_minute() -> None:
+    clock, exchange = Time(), Asking()
+    held = knowing(clock)
+    for _ in range(3):
+        assert await held.of(exchange) == Schema(vectors=frozenset({"vec"}), scalars=frozenset())
+    assert len(exchange.asked) == 1
+    clock.now = KNOWN_SECONDS
+    assert await held.of(exchange) is not None
+    assert len(exchange.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        LostReplyError(FailOpen.OVERFETCH_TIMEOUT),
+        RefusedReplyError(7, b"denied", is_server_error=False, may_be_size=False),
+        b"\xff",
+    ],
+    ids=["lost", "refused", "malformed"],
+)
+async def test_a_failure_is_nothing_known_and_is_not_repeated_within_the_minute(failure: bytes | Exception) -> None:
+    held, exchange = knowing(Time()), Asking(answer=failure)
+    assert await held.of(exchange) is None
+    assert await held.of(exchange) is None
+    assert len(exchange.asked) == 1
+
+
+async def test_a_description_that_takes_long_to_read_is_not_read() -> None:
+    message = message_type("DescribeCollectionResponse")(collectionID=1)
+    for number in range(20):
+        message.schema.fields.add(name=f"{number}" + "x" * (DESCRIPTION_BYTES // 20), data_type=101)
+    exchange = Asking(answer=message.SerializeToString())
+    assert await knowing(Time()).of(exchange) is None
+
+
+async def test_names_of_any_length_are_not_remembered() -> None:
+    """Over REST, a client's body has the names of database and collection: a thousand of 64 kB took 64 MB."""
+    held = Expiring[tuple[str, str], Description](entries=LEARNED_ENTRIES, clock=Time())
+    info = CollectionInfo(MilvusRest(), Metrics(CollectorRegistry(), backend="milvus"), Time(), held)
+    for length in (10, QUESTION_BYTES):
+        operation = Operation(backend="milvus", name="search", collection="", partition="2")
+        exchange = Asking(operation=operation, plain=b'{"collectionName":"%s"}' % (b"x" * length), answer=b"{}")
+        assert await info.of(exchange) is None
+        assert len(exchange.asked) == (length < QUESTION_BYTES)
+    assert len(held) == 1
+
+
+async def test_collections_and_databases_are_told_apart() -> None:
+    held = knowing(Time())
+    one = Asking()
+    other = Asking(operation=Operation(backend="milvus", name="search", collection="own/docs"))
+    await held.of(one)
+    await held.of(other)
+    assert len(other.asked) == 1
+
+
+async def test_it_takes_half_a_second_at_most_and_a_quarter_of_the_clients_time() -> None:
+    patient, hasty = Asking(), Asking(client_timeout_seconds=0.4)
+    await knowing(Time()).of(patient)
+    await knowing(Time()).of(hasty)
+    assert [exchange.asked[0][1] for exchange in (patient, hasty)] == [ASK_SECONDS, pytest.approx(0.1)]
+
+
+async def test_nobody_is_asked_where_the_adapter_no_question_or_the_transport_cannot() -> None:
+    exchange = Asking()
+    assert await knowing(Time(), QdrantGrpc()).of(exchange) is None
+    assert await knowing(Time()).of(Asking(plain=b"")) is None
+    assert exchange.asked == []
+
+
+LOOKUP = Lookup(method="GET", target="/vectors/fetch?ids=a", ids=("a",))
+REFUSED = RefusedReplyError(403, b"quota", is_server_error=False, may_be_size=False)
+
+
+class Transport:
+    """Looks up; each answer takes two seconds of the clock. ``seconds``: what each lookup was given."""
+
+    operation = OPERATION
+    plain = b""
+    client_timeout_seconds = None
+
+    def __init__(self, clock: ManualClock, answer: bytes | BaseException = b"body") -> None:
+        self.clock = clock
+        self.answer = answer
+        self.seconds: list[float] = []
+
+    async def ask(self, question: Question, *, seconds: float) -> bytes:
+        assert question == Question(method=LOOKUP.method, target=LOOKUP.target)
+        self.seconds.append(seconds)
+        self.clock.advance(2.0)
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def vector_fetcher(clock: ManualClock, registry: CollectorRegistry) -> VectorFetcher:
+    metrics = Metrics(registry, backend="pinecone")
+    reads = ReadBudget(0.1, metrics=metrics, clock=clock)
+    return VectorFetcher(Breaker(clock, jitter=lambda _: 0.0), reads, metrics, clock)
+
+
+def timed(registry: CollectorRegistry) -> float:
+    return value(registry, "upstream_request_duration_seconds_sum", backend="pinecone", attempt="lookup")
+
+
+def granted(vector_fetcher: VectorFetcher, seconds: float = 5.0) -> Grant:
+    """Of a search with so much time left."""
+    governor = replace(toys().services.governor, metrics=vector_fetcher.metrics)
+    return grant(governor, deadline=vector_fetcher.clock() + seconds)
+
+
+async def failure(vector_fetcher: VectorFetcher, transport: Transport, met: Grant) -> VectorFetchOutcome:
+    look = partial(vector_fetcher.send, transport, met, ToyDialect())
+    with pytest.raises(LookupFailedError) as failed:
+        await look(LOOKUP)
+    return failed.value.outcome
+
+
+async def test_a_lookup_gets_what_its_search_has_left_and_is_timed_and_counted(
+    vector_fetcher: VectorFetcher, clock: ManualClock, registry: CollectorRegistry
+) -> None:
+    transport, met = Transport(clock), granted(vector_fetcher)
+    look = partial(vector_fetcher.send, transport, met, ToyDialect())
+    assert [await look(LOOKUP), await look(LOOKUP)] == [b"body", b"body"]
+    assert transport.seconds == [5.0, 3.0]
+    assert met.received_bytes == 8
+    assert timed(registry) == 4.0
+    assert value(registry, "upstream_response_bytes_total", backend="pinecone") == 8
+
+
+async def test_when_no_time_is_left_nothing_is_sent(vector_fetcher: VectorFetcher, clock: ManualClock) -> None:
+    transport = Transport(clock)
+    assert await failure(vector_fetcher, transport, granted(vector_fetcher, 0.0)) is VectorFetchOutcome.TIMEOUT
+    assert transport.seconds == []
+
+
+@pytest.mark.parametrize(
+    ("ended", "looked", "received_bytes"),
+    [
+        (REFUSED, VectorFetchOutcome.STATUS, len(b"quota")),
+        (LostReplyError(FailOpen.OVERFETCH_TIMEOUT), VectorFetchOutcome.TIMEOUT, 0),
+        (LostReplyError(FailOpen.OVERFETCH_RESET), VectorFetchOutcome.RESET, 0),
+        (LostReplyError(FailOpen.TOO_LARGE, received_bytes=70), VectorFetchOutcome.TOO_LARGE, 70),
+        (LostReplyError(FailOpen.MALFORMED, received_bytes=7), VectorFetchOutcome.MALFORMED, 7),
+    ],
+)
+async def test_every_failure_has_its_name_and_its_bytes_on_the_account(
+    vector_fetcher: VectorFetcher,
+    clock: ManualClock,
+    registry: CollectorRegistry,
+    ended: Exception,
+    looked: VectorFetchOutcome,
+    received_bytes: int,
+) -> None:
+    met = granted(vector_fetcher)
+    assert await failure(vector_fetcher, Transport(clock, ended), met) is looked
+    assert met.received_bytes == received_bytes
+    assert timed(registry) == 2.0
+
+
+async def test_after_five_failures_in_a_row_lookups_are_left_out_until_one_may_try_again(
+    vector_fetcher: VectorFetcher, clock: ManualClock
+) -> None:
+    transport = Transport(clock, REFUSED)
+    for _ in range(CONSECUTIVE):
+        assert await failure(vector_fetcher, transport, granted(vector_fetcher)) is VectorFetchOutcome.STATUS
+    assert await failure(vector_fetcher, transport, granted(vector_fetcher)) is VectorFetchOutcome.BREAKER
+    assert len(transport.seconds) == CONSECUTIVE
+    clock.advance(60.0)
+    transport.answer = b"body"
+    look = partial(vector_fetcher.send, transport, granted(vector_fetcher), ToyDialect())
+    assert await look(LOOKUP) == b"body"
+    assert vector_fetcher.breaker.state is BreakerState.CLOSED
+
+
+async def test_a_client_that_leaves_says_nothing_about_lookups(
+    vector_fetcher: VectorFetcher, clock: ManualClock
+) -> None:
+    for _ in range(CONSECUTIVE + 1):
+        look = partial(
+            vector_fetcher.send,
+            Transport(clock, asyncio.CancelledError()),
+            granted(vector_fetcher),
+            ToyDialect(),
+        )
+        with pytest.raises(asyncio.CancelledError):
+            await look(LOOKUP)
+    assert vector_fetcher.breaker.state is BreakerState.CLOSED
+
+
+async def test_a_lookup_refused_for_want_of_quota_is_the_last_for_a_while(
+    vector_fetcher: VectorFetcher, clock: ManualClock
+) -> None:
+    transport = Transport(clock, RefusedReplyError(429, b"quota", is_server_error=False, may_be_size=False))
+    assert await failure(vector_fetcher, transport, granted(vector_fetcher)) is VectorFetchOutcome.STATUS
+    assert vector_fetcher.reads.is_quiet(OPERATION)
+    assert await failure(vector_fetcher, transport, granted(vector_fetcher)) is VectorFetchOutcome.WITHHELD
+    assert len(transport.seconds) == 1
+    clock.advance(QUIET_SECONDS)
+    assert not vector_fetcher.reads.is_quiet(OPERATION)

@@ -19,7 +19,7 @@ from vecsieve.config.policy import FetchSettings, MetadataSettings, SessionSetti
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.context.overrides import parse
 from vecsieve.proxy.search.context.tokens import TextBudget, estimated
-from vecsieve.proxy.search.policy import MOST_REMEMBERED, Policies, ResolvedPolicy
+from vecsieve.proxy.search.policy import MOST_REMEMBERED, Policies, ResolvedPolicy, Rules, RulesInForce
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import (
@@ -265,3 +265,30 @@ def test_pools_begin_smaller_where_reply_bytes_are_billed_unless_said_otherwise(
     assert factor(backend="pinecone") == 2.0
     assert factor(backend="pinecone", policy={"fetch": {"factor": 3.0}}) == 3.0
     assert factor(backend="pinecone", rules=({"policy": {"fetch": {"factor": 4.0}}},)) == 4.0
+
+
+# The rules of settings, and their exchange as a whole.
+
+
+def rules(**settings: object) -> Rules:
+    return Rules.of(Settings.model_validate(settings))
+
+
+def test_they_say_what_the_settings_say() -> None:
+    made = rules(
+        report_header=False,
+        shadow={"sample": 0.25},
+        forbidden_overrides=("mode",),
+        rules=({"collection": "c", "policy": {"mode": "off"}},),
+    )
+    assert (made.report_header, made.shadow_sample, made.forbidden_overrides) == (False, 0.25, ("mode",))
+    assert made.policies.resolve("qdrant", "c").mode == "off"
+    assert made.policies.resolve("qdrant", "d").mode == "on"
+
+
+def test_a_reload_replaces_them_whole_and_who_began_with_the_old_ones_keeps_them() -> None:
+    in_force = RulesInForce(rules(mode="off", shadow={"sample": 0.5}))
+    begun = in_force.now
+    in_force.now = rules(mode="shadow", shadow={"sample": 0.75})
+    assert (begun.policies.resolve("qdrant", "c").mode, begun.shadow_sample) == ("off", 0.5)
+    assert (in_force.now.policies.resolve("qdrant", "c").mode, in_force.now.shadow_sample) == ("shadow", 0.75)

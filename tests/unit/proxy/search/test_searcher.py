@@ -11,10 +11,12 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.backends.searching import Run
 from support.backends.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
-from vecsieve.adapters.contract import MalformedReplyError, Reply, SearchCall
+from vecsieve.adapters.contract import MalformedReplyError, Pool, Reply, Search, SearchCall
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.runtime import loop as runtime
 from vecsieve.proxy.search import searcher as search_searcher
@@ -23,8 +25,8 @@ from vecsieve.proxy.search.fetch import needs_of, plan
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.pools import source as sources
 from vecsieve.proxy.search.report import stages_of
-from vecsieve.proxy.search.searcher import Searcher
-from vecsieve.proxy.selection.values import Selection, Steps
+from vecsieve.proxy.search.searcher import Searcher, untouched, whole, window
+from vecsieve.proxy.selection.values import Fate, Selection, Steps
 from vecsieve.proxy.telemetry.labels import FailOpen, Stage
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
@@ -327,3 +329,22 @@ async def test_who_goes_away_while_a_large_reply_is_read_waits_for_nothing(monke
         await asyncio.wait_for(asking, 20)
     go_on.set()
     assert attempt.reply is None
+
+
+def pool(size: int) -> Pool:
+    return Pool(scores=np.zeros(size), vectors=np.zeros((size, 0), np.float32))
+
+
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_a_pool_that_is_the_page_is_kept_whole_and_in_order(size: int) -> None:
+    selection = untouched(pool(size))
+    assert selection.keep.tolist() == whole(pool(size)).tolist() == list(range(size))
+    assert selection.fates.tolist() == [Fate.KEPT] * size
+    assert (selection.distinct, selection.wanting, selection.acted) == (size, 0, False)
+
+
+@given(size=st.integers(0, 30), offset=st.integers(0, 40), top_k=st.integers(1, 40))
+def test_a_window_is_the_slice_that_was_asked_for(size: int, offset: int, top_k: int) -> None:
+    """Invariant: ranks offset to offset + top_k, as far as the pool has them."""
+    search = Search(top_k=top_k, offset=offset, pages=True, query=None)
+    assert window(search, pool(size)).tolist() == list(range(size))[offset : offset + top_k]

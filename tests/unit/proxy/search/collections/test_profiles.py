@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import json
+import logging
+import math
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from support.jobs.profiles import MEMBERS, profile
+from support.process.clocks import ManualClock
+from support.selection.policies import DEFAULT
 from vecsieve.config.problems import SettingsError
-from vecsieve.proxy.search.collections.profiles import LARGEST_FILE_BYTES, Profile, Profiles, decoded, encoded
+from vecsieve.config.schema import ProfileSettings
+from vecsieve.proxy.search.collections.profiles import (
+    FITTING_SHARE,
+    LARGEST_FILE_BYTES,
+    SMALLEST_POOL,
+    WIDENED,
+    WINDOW,
+    Calibration,
+    Drift,
+    Event,
+    Profile,
+    Profiles,
+    decoded,
+    encoded,
+)
+from vecsieve.proxy.telemetry.metrics import Metrics
 
 
 def refusal(tree: object) -> str:
@@ -180,3 +201,199 @@ def test_an_edit_of_the_same_length_within_the_same_second_is_noticed(tmp_path: 
     os.utime(tmp_path / "a.json", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert profiles.reload_if_changed() is not None
     assert similarity(profiles, "docs", "") == 0.2
+
+
+# Profiles in a running process: loaded, looked at again when it is time, told of when they cannot be taken or fit no more.
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+def count(registry: CollectorRegistry, name: str, **labels: str) -> float:
+    return registry.get_sample_value(f"vecsieve_{name}", labels) or 0.0
+
+
+def made(registry: CollectorRegistry, clock: ManualClock, **settings: object) -> Calibration:
+    return Calibration(
+        ProfileSettings.model_validate(settings), metrics=Metrics(registry, backend="qdrant"), clock=clock
+    )
+
+
+def scale(calibration: Calibration) -> float | None:
+    return calibration.scaling.of("docs", "", DEFAULT, dimension=384)
+
+
+async def looked(calibration: Calibration) -> None:
+    """After what is read beside the loop."""
+    calibration.look()
+    if calibration._reading is not None:
+        await calibration._reading
+
+
+async def test_without_a_directory_nothing_is_read(registry: CollectorRegistry) -> None:
+    calibration = made(registry, ManualClock())
+    await looked(calibration)
+    assert scale(calibration) is None
+
+
+async def test_profiles_are_there_from_the_first_search_and_again_when_it_is_time(
+    registry: CollectorRegistry, tmp_path: Path
+) -> None:
+    clock = ManualClock()
+    calibration = made(registry, clock, directory=str(tmp_path))
+    assert scale(calibration) is None
+    (tmp_path / "docs.json").write_bytes(encoded(profile()))
+    clock.advance(9.0)
+    await looked(calibration)
+    assert scale(calibration) is None
+    clock.advance(1.0)
+    await looked(calibration)
+    assert scale(calibration) == 0.4
+
+
+async def test_a_broken_file_is_told_of_and_counted_and_the_last_good_one_stays(
+    registry: CollectorRegistry, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock()
+    (tmp_path / "docs.json").write_bytes(encoded(profile()))
+    calibration = made(registry, clock, directory=str(tmp_path))
+    (tmp_path / "docs.json").write_text('{"version": 1}')
+    clock.advance(60.0)
+    with caplog.at_level(logging.WARNING):
+        await looked(calibration)
+    assert scale(calibration) == 0.4
+    assert count(registry, "profile_failures_total", kind="unreadable") > 0
+    assert "docs.json" in caplog.text
+
+
+def test_drift_is_logged_once_and_counted(
+    registry: CollectorRegistry, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "docs.json").write_bytes(encoded(profile()))
+    calibration = made(registry, ManualClock(), directory=str(tmp_path))
+    with caplog.at_level(logging.INFO):
+        for _ in range(WINDOW + 5):
+            calibration.scaling.observe("docs", "", dimension=384, median=0.01, size=40)
+        calibration.scaling.observe("docs", "", dimension=768, median=0.01, size=40)
+    assert count(registry, "profile_failures_total", kind="distances") == 1.0
+    assert count(registry, "profile_failures_total", kind="dimension") == 1.0
+    assert sum("no longer match" in record.message for record in caplog.records) == 2
+
+
+async def test_learning_is_off_unless_asked_for(registry: CollectorRegistry) -> None:
+    plain, learning = made(registry, ManualClock()), made(CollectorRegistry(), ManualClock(), online=True)
+    for calibration, expected in ((plain, None), (learning, pytest.approx(0.3))):
+        for _ in range(60):
+            calibration.scaling.observe("docs", "", dimension=384, median=0.3, size=40)
+        assert scale(calibration) == expected
+
+
+def test_pools_without_vectors_are_no_drift(registry: CollectorRegistry, tmp_path: Path) -> None:
+    """Where texts decide, a reply has no vectors: their dimension is no other one than that of the profile."""
+    (tmp_path / "docs.json").write_bytes(encoded(profile()))
+    calibration = made(registry, ManualClock(), directory=str(tmp_path))
+    for _ in range(WINDOW + 5):
+        calibration.scaling.observe("docs", "", dimension=0, median=0.0, size=40)
+    assert count(registry, "profile_failures_total") == 0
+    assert scale(calibration) == 0.4
+
+
+# When live pools stop looking like their profile, it is said once, and once again when they do.
+
+FITS = 0.4
+STRANGE = 0.9
+
+
+def feed(drift: Drift, *medians: float, dimension: int = 384) -> list[Event]:
+    events = [drift.observe(profile(), dimension=dimension, median=median, size=40) for median in medians]
+    return [event for event in events if event is not None]
+
+
+def test_pools_like_the_profile_are_silent() -> None:
+    drift = Drift()
+    assert feed(drift, *[FITS] * 1000) == []
+    assert drift.drifted("docs", "") is None
+
+
+def test_another_dimension_is_said_at_once_and_once() -> None:
+    drift = Drift()
+    assert feed(drift, FITS, FITS, dimension=768) == [Event.DIMENSION]
+    assert drift.drifted("docs", "") is Event.DIMENSION
+
+
+def test_strange_medians_are_said_once_the_window_is_full() -> None:
+    drift = Drift()
+    assert feed(drift, *[STRANGE] * (WINDOW - 1)) == []
+    assert feed(drift, STRANGE) == [Event.MEDIANS]
+    assert feed(drift, *[STRANGE] * 1000) == []
+
+
+def test_half_of_the_pools_outside_is_no_drift_yet_and_one_more_is() -> None:
+    drift = Drift()
+    assert feed(drift, *[STRANGE] * (WINDOW // 2), *[FITS] * (WINDOW // 2)) == []
+    drift = Drift()
+    assert feed(drift, *[STRANGE] * (WINDOW // 2 + 1), *[FITS] * (WINDOW // 2 - 1)) == [Event.MEDIANS]
+
+
+@pytest.mark.parametrize(
+    ("median", "fits"),
+    [(0.2 / WIDENED, True), (0.2 / WIDENED - 1e-6, False), (0.6 * WIDENED, True), (0.6 * WIDENED + 1e-6, False)],
+)
+def test_the_profiles_range_is_widened_by_a_quarter(median: float, *, fits: bool) -> None:
+    assert feed(Drift(), *[median] * WINDOW) == ([] if fits else [Event.MEDIANS])
+
+
+def test_it_recovers_only_when_most_pools_fit_again() -> None:
+    drift = Drift()
+    feed(drift, *[STRANGE] * WINDOW)
+    still_outside = int(WINDOW * FITTING_SHARE)
+    assert feed(drift, *[FITS] * (WINDOW - still_outside - 1)) == []
+    assert feed(drift, FITS) == [Event.RECOVERED]
+    assert drift.drifted("docs", "") is None
+    assert feed(drift, *[STRANGE] * WINDOW) == [Event.MEDIANS]
+
+
+def test_after_another_dimension_a_whole_window_must_fit() -> None:
+    drift = Drift()
+    feed(drift, FITS, dimension=768)
+    assert feed(drift, *[FITS] * (WINDOW - 1)) == []
+    assert feed(drift, FITS) == [Event.RECOVERED]
+
+
+@pytest.mark.parametrize("median", [0.0, math.nan, math.inf])
+def test_a_pool_without_anything_to_measure_is_not_counted(median: float) -> None:
+    assert feed(Drift(), *[median] * (5 * WINDOW)) == []
+
+
+@pytest.mark.parametrize(("size", "counted"), [(SMALLEST_POOL - 1, False), (SMALLEST_POOL, True)])
+def test_pools_of_few_candidates_are_not_counted(size: int, *, counted: bool) -> None:
+    drift = Drift()
+    events = [drift.observe(profile(), dimension=384, median=STRANGE, size=size) for _ in range(WINDOW)]
+    assert events[-1] is (Event.MEDIANS if counted else None)
+
+
+def test_a_new_profile_starts_anew() -> None:
+    drift = Drift()
+    feed(drift, *[STRANGE] * WINDOW)
+    assert drift.observe(profile(sample=1), dimension=384, median=FITS, size=40) is None
+    assert drift.drifted("docs", "") is None
+
+
+def test_the_collection_unseen_for_longest_is_forgotten_first() -> None:
+    drift = Drift(entries=2)
+    for name in ("a", "b", "a", "c"):
+        drift.observe(profile(collection=name), dimension=768, median=FITS, size=40)
+    assert len(drift) == 2
+    assert [drift.drifted(name, "") for name in "abc"] == [Event.DIMENSION, None, Event.DIMENSION]
+
+
+@given(st.lists(st.tuples(st.sampled_from([384, 768]), st.floats(0.0, 2.0)), max_size=3 * WINDOW))
+def test_no_event_is_said_twice_in_a_row(pools: list[tuple[int, float]]) -> None:
+    """Whatever the pools, an event always differs from the one before it."""
+    drift = Drift()
+    events = [drift.observe(profile(), dimension=dimension, median=median, size=40) for dimension, median in pools]
+    said = [event for event in events if event is not None]
+    assert all(one is not other for one, other in pairwise(said))
+    assert not said or said[0] is not Event.RECOVERED

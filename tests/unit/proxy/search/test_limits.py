@@ -1,14 +1,27 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.process.clocks import ManualClock
 from support.process.manual_time import settle
 from support.process.turning import Turning, calm
-from vecsieve.proxy.search.limits import Admission, Place, Turns
+from vecsieve.adapters.contract import Operation
+from vecsieve.proxy.search.limits import (
+    CANDIDATE_BYTES,
+    LEARNED_SECONDS,
+    PAYLOAD_BYTES,
+    TEXT_NUMBER_BYTES,
+    Admission,
+    BytesInFlight,
+    Hold,
+    Place,
+    Turns,
+)
 
 LAG_SECONDS = 0.06
 
@@ -270,3 +283,195 @@ async def test_a_place_is_given_back_once_however_often_it_is_left() -> None:
     place.leave()
     place.leave()
     assert gate.in_flight == 1
+
+
+def test_a_standing_queue_is_seen_at_the_third_long_turn() -> None:
+    loop, seen = Turning(), []
+    for _ in range(3):
+        loop.turn(0.05)
+        seen.append(loop.turns.lag_seconds)
+    assert seen == [0.0, 0.0, pytest.approx(0.05)]
+
+
+def test_one_large_decode_is_no_lag() -> None:
+    loop = Turning()
+    for seconds in (0.001, 0.2, 0.001, 0.2, 0.2):
+        loop.turn(seconds)
+        assert loop.turns.lag_seconds < 0.01
+
+
+def test_one_short_turn_ends_the_lag() -> None:
+    loop = Turning()
+    for seconds in (0.05, 0.05, 0.05, 0.002):
+        loop.turn(seconds)
+    assert loop.turns.lag_seconds == pytest.approx(0.002)
+
+
+def test_what_was_long_ago_says_nothing_of_now() -> None:
+    loop = Turning()
+    for _ in range(3):
+        loop.turn(0.05)
+    loop.clock.advance(1.0)
+    assert loop.turns.lag_seconds == 0.0
+    loop.turn(0.05)
+    assert loop.turns.lag_seconds == 0.0, "the three before it do not count"
+
+
+def test_turns_longer_than_the_memory_are_lag_while_they_last() -> None:
+    loop = Turning()
+    for _ in range(3):
+        loop.turn(2.0)
+    assert loop.turns.lag_seconds == pytest.approx(2.0)
+
+
+def test_only_one_turn_is_measured_at_a_time() -> None:
+    loop = Turning()
+    for _ in range(5):
+        loop.turns.measure()
+    assert len(loop.soon) == 1
+
+
+async def test_work_that_fills_a_real_loop_shows_as_its_lag() -> None:
+    running = asyncio.get_running_loop()
+    turns = Turns(time.monotonic, running.call_soon)
+
+    async def busy() -> None:
+        for _ in range(8):
+            turns.measure()
+            time.sleep(0.005)  # the work of one of four requests
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(busy() for _ in range(4)))
+    assert turns.lag_seconds >= 0.02
+
+
+ONE, OTHER = (Operation(backend="toy", name="query", collection=name) for name in ("one", "other"))
+
+
+def held_bytes(limit: int, clock: ManualClock | None = None) -> BytesInFlight:
+    return BytesInFlight(limit, reply_bytes=1 << 24, clock=ManualClock() if clock is None else clock)
+
+
+def taken(held: BytesInFlight, operation: Operation, *sizes: int | None) -> Hold:
+    hold = held.hold(sizes, held.candidate_bytes(operation, vector_bytes=None))
+    assert hold is not None
+    return hold
+
+
+def test_of_an_unknown_collection_a_reply_is_expected_to_hold_the_text_of_large_vectors() -> None:
+    held = held_bytes(1 << 30)
+    taken(held, ONE, 24, None, 6)
+    assert held.total == 30 * CANDIDATE_BYTES
+
+
+def test_what_a_collections_last_reply_came_to_is_expected_of_the_next_until_it_is_forgotten() -> None:
+    clock = ManualClock()
+    held = held_bytes(1 << 30, clock)
+    held.learn(ONE, (10, None, 10), 2001)
+    hold = taken(held, ONE, 5)
+    assert held.total == 5 * 101
+    hold.release()
+    taken(held, OTHER, 1).release()
+    clock.advance(LEARNED_SECONDS)
+    taken(held, ONE, 1)
+    assert held.total == CANDIDATE_BYTES
+
+
+def test_of_an_unknown_collection_the_searched_vector_tells_how_large_a_candidate_is() -> None:
+    held = held_bytes(1 << 30)
+    assert held.candidate_bytes(ONE, vector_bytes=768 * TEXT_NUMBER_BYTES) == 768 * TEXT_NUMBER_BYTES + PAYLOAD_BYTES
+    held.learn(ONE, (10,), 1000)
+    assert held.candidate_bytes(ONE, vector_bytes=768 * TEXT_NUMBER_BYTES) == 100
+
+
+def test_a_reply_without_candidates_or_bytes_teaches_nothing() -> None:
+    held = held_bytes(1 << 30)
+    held.learn(ONE, (None,), 100)
+    held.learn(ONE, (10,), 0)
+    taken(held, ONE, 1)
+    assert held.total == CANDIDATE_BYTES
+
+
+def test_where_there_is_no_room_nothing_is_held() -> None:
+    held = held_bytes(3 * CANDIDATE_BYTES)
+    hold = taken(held, ONE, 2)
+    assert held.hold((2,), CANDIDATE_BYTES) is None
+    assert held.total == 2 * CANDIDATE_BYTES
+    hold.release()
+    assert taken(held, ONE, 2) is not None
+
+
+def test_one_search_alone_is_never_without_room() -> None:
+    held = held_bytes(10)
+    hold = taken(held, ONE, 24)
+    assert hold.arriving()(1 << 24)
+    hold.came(1 << 24)
+    assert held.total == 1 << 24
+    assert held.hold((1,), CANDIDATE_BYTES) is None
+    hold.release()
+    assert held.total == 0
+
+
+def test_a_reply_that_arrives_larger_than_expected_must_still_fit() -> None:
+    held = held_bytes(4 * CANDIDATE_BYTES)
+    beside, hold = taken(held, ONE, 2), taken(held, ONE, 1)
+    fits = hold.arriving()
+    assert fits(2 * CANDIDATE_BYTES)
+    assert not fits(2 * CANDIDATE_BYTES + 1)
+    beside.release()
+    assert fits(2 * CANDIDATE_BYTES + 1)
+
+
+def test_a_second_reply_is_held_beside_the_first_until_the_search_ends() -> None:
+    held = held_bytes(1 << 30)
+    hold = taken(held, ONE, 1)
+    hold.came(100)
+    assert held.total == 100
+    assert hold.arriving()(50)
+    hold.came(50)
+    assert held.total == 150
+    hold.release()
+    hold.release()
+    assert held.total == 0
+
+
+def test_replies_that_arrive_at_once_are_held_beside_each_other() -> None:
+    held = held_bytes(4 * CANDIDATE_BYTES)
+    beside, hold = taken(held, ONE, 1), taken(held, ONE, 1)
+    one, other = hold.arriving(), hold.arriving()
+    assert one(CANDIDATE_BYTES)
+    assert one(2 * CANDIDATE_BYTES)
+    assert other(CANDIDATE_BYTES)
+    assert held.total == 4 * CANDIDATE_BYTES
+    assert not other(CANDIDATE_BYTES + 1)
+    hold.came(2 * CANDIDATE_BYTES)
+    hold.came(CANDIDATE_BYTES)
+    assert held.total == 4 * CANDIDATE_BYTES, "none is counted twice"
+    hold.release()
+    beside.release()
+    assert held.total == 0
+
+
+STEPS = st.tuples(st.sampled_from(["hold", "arrive", "release"]), st.integers(0, 7), st.integers(0, 5000))
+
+
+@pytest.mark.parametrize("limit", [1, 4000, 20_000])
+@given(steps=st.lists(STEPS, max_size=40))
+def test_never_more_than_the_limit_and_one_reply(limit: int, steps: list[tuple[str, int, int]]) -> None:
+    """Held is at most the limit, or what one search alone holds; when all have ended it is 0."""
+    held, holds, alone = held_bytes(limit), dict[int, Hold](), 0
+    held.learn(ONE, (1,), 100)
+    for step, who, size in steps:
+        match step:
+            case "hold" if who not in holds and (hold := held.hold((1 + size // 100,), 100)) is not None:
+                holds[who] = hold
+                alone = max(alone, held.total if len(holds) == 1 else 0)
+            case "arrive" if who in holds and holds[who].arriving()(size):
+                holds[who].came(size)
+                alone = max(alone, held.total if len(holds) == 1 else 0)
+            case "release" if who in holds:
+                holds.pop(who).release()
+        assert 0 <= held.total <= max(limit, alone)
+    for hold in holds.values():
+        hold.release()
+    assert held.total == 0
