@@ -34,7 +34,7 @@ from .process.descriptors import Budget
 from .process.files import read_files
 from .process.workers import Worker, Workers, run_workers
 from .runtime.addresses import DataPort, binding, data_ports_of
-from .runtime.files import Watched
+from .runtime.files import FILES_LOGGER, Watched
 from .runtime.lifecycle import Board, Lifecycle, without_hangups
 from .runtime.loop import LoopLag, in_thread
 from .runtime.memory import (
@@ -200,14 +200,14 @@ class Instance:
         except SettingsError as error:
             self._metrics.config_refused()
             self._failed_reload = FailedReload.of(error, self._failed_reload, at=time.time())
-            LOGGER.error("reload failed, the old settings stay in force: %s", error)  # noqa: TRY400 - a traceback would say less
+            FILES_LOGGER.error("reload failed, the old settings stay in force: %s", error)
             return
         self.facts, self._failed_reload = facts_of(fresh, self._begun_with), None
         if self.facts.needs_restart:
-            LOGGER.warning("these changed settings need a restart: %s", ", ".join(self.facts.needs_restart))
+            FILES_LOGGER.warning("these changed settings need a restart: %s", ", ".join(self.facts.needs_restart))
         self.in_force.take(fresh)
         self._metrics.config_taken(self.facts.settings_hash, at=time.time())
-        LOGGER.info("settings reloaded", extra={"fields": {"hash": self.facts.settings_hash}})
+        FILES_LOGGER.info("settings reloaded", extra={"fields": {"hash": self.facts.settings_hash}})
 
     def _beaten(self) -> None:
         self._metrics.learned_collections.set(self._process.learned.capped_collections)
@@ -381,6 +381,7 @@ async def _work(
     files = WorkerFiles(worker.metrics_directory, worker.number)
     metrics = Metrics(CollectorRegistry(), backend=settings.backend, rules=settings.rule_names, store=files)
     logging_, log = _logs(settings, metrics)
+    FILES_LOGGER.disabled = worker.number > 0
 
     def beat() -> None:
         worker.beat()
@@ -436,13 +437,11 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
 
     async def reload() -> None:
         nonlocal facts
-        try:
+        with suppress(SettingsError):  # the workers refuse them, and say so
             fresh = await in_thread(source.load)
-            await in_thread(lambda: context_of(settings))  # with an unusable certificate the workers refuse all of it
+            await in_thread(lambda: context_of(settings))
             facts = facts_of(fresh, settings)
             in_force.take(fresh)
-        except SettingsError:
-            WORKERS_LOGGER.info("the status page still shows the settings in force")
 
     ask = ask_of_workers(worker.metrics_directory, settings.workers)
     pages = _pages(worker, registry, ask, in_force, facts=lambda: facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import sys
@@ -18,6 +19,8 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 if TYPE_CHECKING:
     from rich.console import Console  # 1.5 MB: `serve` reads this module for the words of errors alone
 
+# For what all workers read alike: one of them writes it to the log.
+FILES_LOGGER = logging.getLogger("vecsieve.files")
 UNFINISHED = ".unfinished"  # a temporary file's ending: readers of *.json do not load one that was left behind
 LONGEST_NAME = 4096  # characters of a path, as the system allows
 PLAIN_WIDTH = 120  # columns of an output that is not a terminal

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from support.process.stack import Command, command, exchange
+from support.process.stack import command, exchange
 from vecsieve.proxy.search.context.canary import BOUNDS
 from vecsieve.proxy.telemetry.labels import CanaryState
 
@@ -51,14 +51,6 @@ def database() -> Iterator[str]:
 
 def arguments(database: str) -> tuple[str, ...]:
     return ("serve", "--upstream", database, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "2")
-
-
-def until_reloaded(running: Command, count: int) -> None:
-    for _ in range(500):
-        if running.output().count("settings reloaded") == count:
-            return
-        time.sleep(0.02)
-    raise AssertionError(running.output())
 
 
 def until_ready(admin: str) -> dict[str, object]:
@@ -146,15 +138,29 @@ def test_sighup_while_a_process_starts_ends_none(database: str, workers: str) ->
         assert "process ended" not in running.output()
 
 
-def test_sighup_reaches_every_worker(database: str) -> None:
+def test_sighup_reaches_every_worker_and_the_first_one_writes_it_to_the_log(database: str) -> None:
     with command(*arguments(database)) as running:
-        until_ready(running.addresses(2)["admin"])
+        admin = running.addresses(2)["admin"]
+        workers = until_ready(admin)["workers"]
+        assert isinstance(workers, list)
+        before = reloaded_at(admin)
+        os.kill(workers[0]["pid"], signal.SIGSTOP)
         running.process.send_signal(signal.SIGHUP)
-        for _ in range(300):
-            if running.output().count("settings reloaded") == 2:
+        for _ in range(500):
+            if reloaded_at(admin) > before:
                 break
             time.sleep(0.02)
-        assert running.output().count("settings reloaded") == 2
+        assert reloaded_at(admin) > before
+        assert "settings reloaded" not in running.output()
+        os.kill(workers[0]["pid"], signal.SIGCONT)
+        running.wait_for("settings reloaded")
+
+
+def reloaded_at(admin: str) -> float:
+    """When the last one of the workers took the settings."""
+    lines = exchange(admin, "GET", "/metrics").body.decode()
+    (seconds,) = re.findall(r"^vecsieve_config_last_reload_timestamp_seconds(?:\{\})? (\S+)$", lines, re.MULTILINE)
+    return float(seconds)
 
 
 def test_a_canary_that_one_worker_stops_is_stopped_in_all_until_its_settings_change(
@@ -191,7 +197,7 @@ def test_a_canary_that_one_worker_stops_is_stopped_in_all_until_its_settings_cha
         assert "canary back in shadow" in running.output()
         assert not [None for _ in range(20) if search()]
         file.touch()
-        until_reloaded(running, 2)
+        running.wait_for("settings reloaded")
         assert not [None for _ in range(20) if search()]
         assert until("back in shadow: ") == since
         file.write_text("{mode: shadow, canary: {share: 0.9}, shadow: {sample: 0.0}}")

@@ -25,6 +25,7 @@ from vecsieve.config.problems import Problem, SettingsError, dotted
 from vecsieve.config.schema import ProfileSettings
 from vecsieve.config.values import Count, Name
 
+from ...runtime.files import FILES_LOGGER
 from ...runtime.loop import in_thread
 from ...selection.policy import Fixed, Policy
 from ...telemetry.labels import ProfileFailure
@@ -395,8 +396,8 @@ class Calibration:
             return
         for problem in reload.problems:
             self._metrics.profile_failures_total.labels(ProfileFailure.UNREADABLE).inc()
-            LOGGER.warning("profile ignored: %s", problem)
-        LOGGER.info("profiles read", extra={"fields": {"profiles": reload.profiles}})
+            FILES_LOGGER.warning("profile ignored: %s", problem)
+        FILES_LOGGER.info("profiles read", extra={"fields": {"profiles": reload.profiles}})
 
     def _drifted(self, profile: Profile, event: Event) -> None:
         # The name comes from the operator's profile file. Names from requests are never logged.
