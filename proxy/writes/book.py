@@ -50,6 +50,8 @@ CREATE TABLE IF NOT EXISTS points (
     tier TEXT NOT NULL,
     similarity REAL NOT NULL,
     point BLOB NOT NULL,
+    kind TEXT NOT NULL,
+    became BLOB,
     UNIQUE (collection, partition, hash)
 )
 """
@@ -66,7 +68,7 @@ CREATE TABLE IF NOT EXISTS unseen (
 _NOTE = "INSERT INTO unseen VALUES (?, ?, ?, ?) ON CONFLICT (collection, partition, id) DO UPDATE SET at = excluded.at"
 _FORGET = "DELETE FROM unseen WHERE at < ?"
 _SEEN = "DELETE FROM unseen WHERE collection = ? AND partition = ? AND id = ?"
-# The machine was restarted, or an older version wrote the time of day: these rows count as written now.
+# The machine was restarted: these rows count as written now.
 _FROM_AHEAD = "UPDATE unseen SET at = ? WHERE at > ?"
 # Ids of pending deletions: one row per id until the deletion ends. ``number``: random, chosen by its process. ``at``: as above. ``is_ours``: a
 # removal by the gate; else a client deletes.
@@ -76,7 +78,8 @@ CREATE TABLE IF NOT EXISTS going (
     collection TEXT NOT NULL,
     partition BLOB NOT NULL,
     id BLOB NOT NULL,
-    at REAL NOT NULL
+    at REAL NOT NULL,
+    is_ours INTEGER NOT NULL
 )
 """
 _DELETION_BEGUN = "INSERT INTO going (number, collection, partition, id, at, is_ours) VALUES (?, ?, ?, ?, ?, ?)"
@@ -93,18 +96,9 @@ MOST_IDS = 10_000  # ids listed for one deletion; a larger one counts for its wh
 _BY_ID = "CREATE INDEX IF NOT EXISTS points_by_id ON points (collection, id)"
 _BY_AT = "CREATE INDEX IF NOT EXISTS points_by_at ON points (at)"
 _DELETIONS_BY_ID = "CREATE INDEX IF NOT EXISTS going_by_id ON going (id)"
-_PARTS = {"points", "unseen", "going", "points_by_id", "points_by_at", "going_by_id"}
 _LATEST = "SELECT coalesce(max(at), 0) FROM points"
 # If the clock is behind the latest row, a new row is one microsecond after that row.
 _AT = f"max(?, ({_LATEST}) + 1e-6)"
-_OF_EVERY_PARTITION = f"INSERT INTO unseen SELECT collection, CAST('{ANY.decode()}' AS BLOB), id, at FROM noted"  # noqa: S608 - a constant
-# Columns added later, and how. Older programs can still use the file, if it had partitions.
-_ADDED = {
-    ("points", "kind"): ("ALTER TABLE points ADD COLUMN kind TEXT NOT NULL DEFAULT 'left_out'",),
-    ("points", "became"): ("ALTER TABLE points ADD COLUMN became BLOB",),
-    ("going", "is_ours"): ("ALTER TABLE going ADD COLUMN is_ours INTEGER NOT NULL DEFAULT 0",),
-    ("unseen", "partition"): ("ALTER TABLE unseen RENAME TO noted", _UNSEEN, _OF_EVERY_PARTITION, "DROP TABLE noted"),
-}
 # A repeated point reuses its row. A DONE or DOUBTED row keeps its state until the new write was carried out. A restored or refused point is left
 # out again.
 _ENTER = f"""
@@ -177,35 +171,18 @@ class Book:
         return self._file == _identity(self._path)
 
     def _prepare(self) -> None:
-        run, lacking = self._connection.execute, self._lacks()
-        run("PRAGMA journal_mode = WAL")
-        run("PRAGMA synchronous = FULL")
-        if lacking:
-            with self._transaction():
-                self._upgrade()
-
-    def _lacks(self) -> set[str]:
-        """The parts and columns that this version added. Raises JournalError for a newer format."""
         run = self._connection.execute
         (version,) = run("PRAGMA user_version").fetchone()
         if version not in {0, FORMAT}:
             seen = f"saw a journal of format {version}, wanted {FORMAT}"
             raise JournalError(f"{self._path}: {seen}: a newer version wrote it")
-        parts = {name for (name,) in run("SELECT name FROM sqlite_master")}
-        return (_PARTS - parts) | {f"{table}.{name}" for table, name in self._lacking_columns()}
-
-    def _lacking_columns(self) -> list[tuple[str, str]]:
-        names = "SELECT name FROM pragma_table_info(?)"
-        return [(table, name) for table, name in _ADDED if (name,) not in self._queried(names, [table])]
-
-    def _upgrade(self) -> None:
-        run = self._connection.execute
-        for statement in (_SCHEMA, _UNSEEN, _DELETIONS, _BY_ID, _BY_AT, _DELETIONS_BY_ID):
-            run(statement)
-        for column in self._lacking_columns():
-            for statement in _ADDED[column]:
-                run(statement)
-        run(f"PRAGMA user_version = {FORMAT}")
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = FULL")
+        if version == 0:
+            with self._transaction():
+                for statement in (_SCHEMA, _UNSEEN, _DELETIONS, _BY_ID, _BY_AT, _DELETIONS_BY_ID):
+                    run(statement)
+                run(f"PRAGMA user_version = {FORMAT}")
 
     def latest(self) -> float:
         """The place of the latest row; 0 without rows."""

@@ -17,15 +17,14 @@ from support.jobs.journals import rows_left_out
 from support.process.clocks import ManualClock
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.writes import lock
-from vecsieve.proxy.writes.book import _SCHEMA, Book
+from vecsieve.proxy.writes.book import Book
 from vecsieve.proxy.writes.journal import Journal
 from vecsieve.proxy.writes.lock import locked
-from vecsieve.proxy.writes.rows import UNSEEN_SECONDS, JournalError, Kind, LeftOut, State
+from vecsieve.proxy.writes.rows import UNSEEN_SECONDS, JournalError, LeftOut, State
 
 POINT = LeftOut(
     collection="docs", partition=b"", id=b"7", survivor=b"1", tier="exact", similarity=1.0, point=b'{"secret":7}'
 )
-EARLIER = f"{_SCHEMA}; PRAGMA user_version = 1; INSERT INTO points VALUES (1, 'done', 1.0, 'docs', x'', x'00', x'37', x'31', 'exact', 1.0, x'7b7d')"
 DAY = 86_400.0
 
 
@@ -48,52 +47,14 @@ def another(number: int) -> LeftOut:
     return replace(POINT, id=b"%d" % number, point=b"%d" % number * 2000)
 
 
-def test_a_file_of_an_earlier_version_gets_what_was_added(path: Path) -> None:
-    written(path, EARLIER)
-    with closing(Book(path)) as book:
-        assert [(row.id, row.kind, row.became) for row in rows_left_out(book)] == [(b"7", Kind.LEFT_OUT, None)]
-        book.enter([POINT], State.DONE, at=2.0)
-        book.note("docs", b"", [b"1"], at=2.0)
-        assert len(rows_left_out(book)) == 2
-
-
-def test_deletions_of_an_earlier_version_are_doubts_and_it_may_go_on_with_the_file(path: Path) -> None:
-    """It was killed, or still runs."""
-    begun = "INSERT INTO going (collection, partition, id, at) VALUES ('docs', CAST('' AS BLOB), ?, 1.0)"
-    with closing(Book(path)) as book:
-        book.enter([POINT, another(1)], State.DONE, at=2.0)
-    with closing(sqlite3.connect(path, isolation_level=None)) as file:
-        file.execute("DROP INDEX going_by_id")
-        file.execute("ALTER TABLE going DROP COLUMN is_ours")
-        file.execute(begun, (POINT.id,))
-        with closing(Book(path)) as book:
-            assert [head.id for head in book.heads()] == [another(1).id]
-            file.execute(begun, (another(1).id,))
-            assert book.heads() == []
-            book.forget_deletions()
-            assert book.doubted(collection=None, since=0.0, ids=None, steady=None) == 2
-
-
-def test_ids_noted_by_an_earlier_version_count_for_every_partition(path: Path) -> None:
-    written(path, EARLIER + ";CREATE TABLE unseen (collection, id, at, PRIMARY KEY (collection, id)) WITHOUT ROWID")
-    with closing(sqlite3.connect(path, isolation_level=None)) as file:
-        file.execute("INSERT INTO unseen VALUES ('docs', CAST('5' AS BLOB), 1.0)")
-    with closing(Book(path)) as book:
-        book.note("docs", b"tenant", [b"6"], at=2.0)
-        assert book.unseen("docs", b"tenant", [b"5", b"6"], at=2.0) == {b"5", b"6"}
-        assert book.unseen("docs", b"", [b"5", b"6"], at=2.0) == {b"5"}
-        assert len(book.heads()) == 1
-
-
-def test_an_upgrade_that_fails_half_way_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(path, EARLIER)
+def test_a_file_whose_making_fails_half_way_is_made_by_the_next(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vecsieve.proxy.writes.book._BY_AT", "CREATE INDEX points_by_at ON nothing (at)")
-    before = columns(path)
     with pytest.raises(JournalError, match="syntax error"):
         Book(path)
-    assert columns(path) == before
+    assert columns(path) == set()
     monkeypatch.undo()
     with closing(Book(path)) as book:
+        book.enter([POINT], State.DONE, at=1.0)
         assert len(rows_left_out(book)) == 1
 
 
