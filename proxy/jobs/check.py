@@ -10,7 +10,6 @@ import asyncio
 import json
 import os
 import re
-import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -29,14 +28,15 @@ from vecsieve.config.problems import one_line
 from vecsieve.config.schema import Settings
 from vecsieve.config.yaml_core import effective
 
-from ..http.tls import upstream_context
+from ..http.upstream import Upstream
 from ..process import talk
 from ..process.files import read_files
-from ..runtime.files import bounded, reason
+from ..runtime.addresses import Origin
+from ..runtime.files import bounded
 from ..search.collections.paths import judged, strings_of
 from ..search.collections.profiles import Profiles
 from ..search.collections.texts import readable_keys
-from ..search.errors import words_of_tls
+from ..search.errors import FailureKind, LostReplyError, UpstreamExchangeError
 from ..search.policy import Policies, Rules
 from ..telemetry.verdict import Decision
 
@@ -48,6 +48,7 @@ SLOW_SECONDS = 1.0
 POINTS = 10  # whose payloads show where the texts are
 WATCH_SECONDS = 2.0
 LONGEST_WORDS = 1_000  # characters of a sentence of the verdict
+BROKEN_OFF = "Is it the port for REST, is its URL https://…, does it require a client's certificate (upstream.client_certificate)?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class CheckError(Exception):
 class _Database:
     """``key``: None if the environment has none."""
 
-    session: aiohttp.ClientSession
+    upstream: Upstream
     settings: Settings
     wire: Wire
     variable: str
@@ -93,21 +94,8 @@ class _Database:
 
     async def json(self, method: str, path: str, body: object = None, *, base: str | None = None) -> object:
         """The answer's JSON. ``base``: the URL of another server of the same database. Raises CheckError."""
-        upstream = self.settings.upstream
-        where = f"the database at {base or upstream.url}"
-        try:
-            async with self.session.request(
-                method,
-                (base or upstream.origin + upstream.prefix) + path,
-                json={} if body is None and method == "POST" else body,
-                headers=self.wire.fields(self.key),
-                allow_redirects=False,
-            ) as response:
-                content, status = await bounded(response.content, LARGEST_BYTES), response.status
-        except TimeoutError:
-            raise CheckError(f"{where} did not answer within {SECONDS:g} s") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise CheckError(f"{where} {_fault_of(error)}") from None
+        where = f"the database at {base or self.settings.upstream.url}"
+        status, content = await self._answer(method, path, {} if body is None and method == "POST" else body, base)
         if status in {401, 403}:
             raise CheckError(self._refused(where, status))
         if status != 200:
@@ -118,6 +106,33 @@ class _Database:
             return json.loads(content)
         except ValueError:
             raise CheckError(f"{where} answered {method} {path} with something other than JSON") from None
+
+    async def _answer(self, method: str, path: str, body: object, base: str | None) -> tuple[int, bytes]:
+        """The status and the body, which is empty if it is too large. Raises CheckError."""
+        content = b"" if body is None else json.dumps(body).encode()
+        fields = {"content-type": "application/json", "accept-encoding": "identity", **self.wire.fields(self.key)}
+        try:
+            reply = await self.upstream.open(
+                method=method,
+                raw_target=path if base is not None else self.settings.upstream.prefix + path,
+                headers=[(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in fields.items()],
+                body=content or None,
+                content_length=len(content) if content else None,
+                deadline_seconds=SECONDS,
+                origin=None if base is None else Origin.of(base),
+            )
+            try:
+                return reply.status, await reply.read_bounded(LARGEST_BYTES)
+            finally:
+                await reply.close()
+        except LostReplyError:
+            return reply.status, b""
+        except UpstreamExchangeError as failure:
+            if failure.kind is FailureKind.TIMEOUT:
+                where = base or self.settings.upstream.url
+                raise CheckError(f"the database at {where} did not answer within {SECONDS:g} s") from None
+            hint = f". {BROKEN_OFF}" if failure.kind in {FailureKind.RESET, FailureKind.TRUNCATED} else ""
+            raise CheckError(f"{failure.cause}{hint}") from None
 
     def _refused(self, where: str, status: int) -> str:
         if self.key is None:
@@ -215,14 +230,9 @@ async def connect(
     if fault is not None:
         raise CheckError(talk.advised(fault))
     say(f"reach        {settings.upstream.url} takes connections")
-    timeout = aiohttp.ClientTimeout(total=SECONDS)
-    connector = aiohttp.TCPConnector(
-        ssl=upstream_context(settings.upstream) if settings.upstream.url.startswith("https:") else True
-    )
-    async with aiohttp.ClientSession(
-        connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
-    ) as session:
-        database = _Database(session, settings, wire, name, key)
+    upstream = Upstream(settings.upstream)
+    try:
+        database = _Database(upstream, settings, wire, name, key)
         listed = await database.json(*wire.listing)
         say(f"credentials  accepted, {f'the key in {name}' if key else 'without a key'}")
         started = time.monotonic()
@@ -233,6 +243,8 @@ async def connect(
         took = (time.monotonic() - started) * 1000
         say(f"search       collection {one_line(json.dumps(searched.collection))} answered in {took:.0f} ms")
         say(f"texts        {_texts(settings, searched)}")
+    finally:
+        await upstream.close()
 
 
 async def watch(settings: Settings, say: Callable[[str], None], *, every_seconds: float = WATCH_SECONDS) -> None:
@@ -274,25 +286,6 @@ async def _status(session: aiohttp.ClientSession, url: str) -> object:
 def _pairs(details: object) -> list[tuple[str, str]]:
     rows = [row for row in details if isinstance(row, list) and len(row) == 2] if isinstance(details, list) else []
     return [(one_line(str(name)), one_line(str(words), LONGEST_WORDS)) for name, words in rows]
-
-
-def _fault_of(error: aiohttp.ClientError | OSError) -> str:
-    """Why an exchange failed, in words of ours: a library's may hold a header."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-        cause = (
-            error.certificate_error if isinstance(error, aiohttp.ClientConnectorCertificateError) else error.os_error
-        )
-        return f"cannot be reached: {words_of_tls(cause) if isinstance(cause, ssl.SSLError) else 'the TLS handshake failed'}"
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "cannot be reached: the name is unknown (DNS)"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return f"cannot be reached: {reason(error.os_error)}"
-    fault = (
-        "closed the connection"
-        if isinstance(error, OSError | aiohttp.ServerDisconnectedError)
-        else "did not answer in HTTP"
-    )
-    return f"{fault}. Is it the port for REST, is its URL https://…, does it require a client's certificate (upstream.client_certificate)?"
 
 
 def _texts(settings: Settings, searched: _Searched) -> str:
