@@ -24,6 +24,7 @@ from vecsieve.config.schema import Settings
 
 from .admin.inspector import InForce, Inspector
 from .admin.knowledge import Ask, Knowledge, ask_of_workers, open_to_admin
+from .admin.server import FLAG as ADMIN_FLAG
 from .admin.server import AdminServer, Pages
 from .admin.status import Facts, FailedReload, read_status, settings_hash, state_of, upstream_address, worker_statuses
 from .admin.verdicts import hourly, last_words, leave_rows, left_rows
@@ -304,12 +305,11 @@ async def serve_alone(source: Source, settings: Settings) -> int:
     admin_at, data_ports = parse_address(settings.admin), data_ports_of(settings)
     try:
         ports = await instance.open(*data_ports)
-        with binding(admin_at.host, admin_at.port, flag=ADMIN_FLAG):
-            await admin.start((admin_at.host, admin_at.port))
+        port = await admin.start((admin_at.host, admin_at.port))
         collect_seldom()
         talk.announce_ports(data_ports, ports, settings)
-        talk.announce("admin", admin_at.host, admin.port, is_text=talk.is_text(settings.log))
-        introduce(settings, (admin_at.host, admin.port))
+        talk.announce("admin", admin_at.host, port, is_text=talk.is_text(settings.log))
+        introduce(settings, (admin_at.host, port))
         with looking_upstream(settings), hourly(instance.knowledge.ask):
             await instance.serve()
         LOGGER.info(talk.summary(registry, last_words(instance.measured)))
@@ -322,7 +322,6 @@ async def serve_alone(source: Source, settings: Settings) -> int:
 
 WORKERS_LOGGER = logging.getLogger("vecsieve.crew")
 BACKLOG = 1024
-ADMIN_FLAG = "--admin HOST:PORT"
 MAIN = Callable[[Coroutine[None, None, int]], int]
 
 

@@ -6,17 +6,22 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
 from types import MappingProxyType
-from typing import cast
 
 import orjson
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
 
-from ..http.answers import RawResponse
+from vecsieve.adapters.base import RestDialect
+from vecsieve.adapters.contract import NativeAnswer
+from vecsieve.config.schema import LimitSettings
+
+from ..http.answers import LocalAnswers, RawResponse
+from ..http.connections import Events
+from ..http.listener import DataServer, Listener, listen
+from ..runtime.addresses import DataPort
 from ..telemetry.exposition import Scrape
 from .inspector import BODY_BYTES, Inspector, InspectorRequest, RefusedError
 from .knowledge import egress_of, failed_reload_of, texts_of
@@ -67,88 +72,30 @@ def page_file(path: str) -> tuple[bytes, str] | None:
 
 
 LIFE_SECONDS = 10.0  # seconds: a probe gives up after 3, Prometheus after 10
+CLOSE_SECONDS = 1.0
 CONNECTIONS = 64  # enough for a prober, two scrapers and a person; clients of the data port cannot take them
 HEAD_BYTES = 8192
+FLAG = "--admin HOST:PORT"
+PLAIN = "text/plain; charset=utf-8"
 
 
 def answer(status: int, body: bytes, *fields: tuple[str, str]) -> RawResponse:
     """A page that closes its connection; plain text unless ``fields`` say otherwise."""
     headers = [("Content-Length", str(len(body))), ("Cache-Control", "no-store"), *fields]
     if not any(name == "Content-Type" for name, _ in fields):
-        headers.append(("Content-Type", "text/plain; charset=utf-8"))
+        headers.append(("Content-Type", PLAIN))
     response = RawResponse(status, HTTPStatus(status).phrase, headers, body=body)
     response.force_close()
     return response
 
 
-class AdminConnection(RequestHandler):
-    """Closed at its deadline in any case; refused if there are too many."""
+class PlainWords(RestDialect):
+    """Errors of a connection, such as a malformed head, as plain text."""
 
-    __slots__ = ("_admin", "_end", "_is_admitted")
-
-    def __init__(self, manager: web.Server, admin: AdminServer) -> None:
-        super().__init__(
-            manager,
-            loop=asyncio.get_running_loop(),
-            keepalive_timeout=admin.life_seconds,
-            access_log=None,  # type: ignore[arg-type]  # - None turns it off; the annotation forgets it
-            max_line_size=HEAD_BYTES,
-            max_field_size=HEAD_BYTES,
-            max_headers=64,
-            lingering_time=0.0,
-            auto_decompress=False,
-        )
-        self._admin = admin
-        self._end: asyncio.TimerHandle | None = None
-        self._is_admitted = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if self._admin.connections >= CONNECTIONS:
-            cast(asyncio.Transport, transport).abort()  # uvloop's transports do not inherit from it
-            return
-        self._admin.connections += 1
-        self._is_admitted = True
-        super().connection_made(transport)
-        self._end = self._loop.call_later(self._admin.life_seconds, self._abort)
-
-    def data_received(self, data: bytes) -> None:
-        """Ignore the data of a refused connection."""
-        if self._is_admitted:
-            super().data_received(data)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        if not self._is_admitted:
-            return
-        self._admin.connections -= 1
-        if self._end is not None:
-            self._end.cancel()
-        super().connection_lost(exc)
-
-    def _abort(self) -> None:
-        if self.transport is not None:
-            self.transport.abort()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """Answer with fixed words: aiohttp's own quote the request."""
-        if request.writer.output_size > 0:
-            raise ConnectionError("an answer has begun: only closing is left")
-        return answer(status, b"bad request\n" if status < 500 else b"internal error\n")
-
-    def log_exception(self, *args: object, **kw: object) -> None:
-        """Nothing: aiohttp's words may quote a request."""
-
-    def log_debug(self, *args: object, **kw: object) -> None:
-        """Nothing: aiohttp's words may quote a request."""
+    def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
+        return NativeAnswer(status=status, content_type=PLAIN, body=f"{message}\n".encode())
 
 
-BACKLOG = 64
-CLOSE_SECONDS = 1.0
 NO_SUCH_PAGE = b"not found: / /livez /readyz /metrics /status /explain /egress /api/\n"
 
 
@@ -167,43 +114,46 @@ class Pages:
 
 
 class AdminServer:
-    """The admin listener. ``life_seconds``: the deadline of one connection. ``connections``: the most open ones."""
+    """The admin listener. Its connections work as on the data ports, with limits of their own. ``life_seconds``: for one request and its answer."""
 
-    __slots__ = ("_pages", "_server", "_sockets", "connections", "life_seconds")
+    __slots__ = ("_life_seconds", "_limits", "_listener", "_pages", "_server")
 
     def __init__(self, pages: Pages, *, life_seconds: float = LIFE_SECONDS) -> None:
         self._pages = pages
-        self.life_seconds = life_seconds
-        self.connections = 0
-        self._server: web.Server | None = None
-        self._sockets: asyncio.Server | None = None
+        self._life_seconds = life_seconds
+        self._limits = LimitSettings(
+            connections=CONNECTIONS,
+            head_line_bytes=HEAD_BYTES,
+            head_timeout_seconds=life_seconds,
+            keep_alive_seconds=life_seconds,
+        )
+        self._server = DataServer(self._handle, self._limits, LocalAnswers(PlainWords()), Events())
+        self._listener: Listener | None = None
 
-    async def start(self, where: tuple[str, int] | socket.socket) -> None:
-        """Listen on (host, port), where port 0 is any free port, or on a bound socket. Raises OSError if it cannot be bound."""
-        server, loop = web.Server(self._answer), asyncio.get_running_loop()
-        connection = partial(AdminConnection, server, self)
-        if isinstance(where, socket.socket):
-            self._sockets = await loop.create_server(connection, sock=where, backlog=BACKLOG)
-        else:
-            self._sockets = await loop.create_server(connection, *where, backlog=BACKLOG, reuse_address=True)
-        self._server = server
-
-    @property
-    def port(self) -> int:
-        """The bound port. Raises RuntimeError unless started."""
-        if self._sockets is None:
-            raise RuntimeError("the admin listener was not started")
-        port: int = self._sockets.sockets[0].getsockname()[1]
-        return port
+    async def start(self, where: tuple[str, int] | socket.socket) -> int:
+        """Listen on (host, port), where port 0 is any free port, or on a bound socket; returns the port. Raises OSError if it cannot be bound."""
+        shared = where if isinstance(where, socket.socket) else None
+        host, port = where.getsockname()[:2] if isinstance(where, socket.socket) else where
+        self._listener = await listen(self._server, self._limits, DataPort(host, port, shared=shared, flag=FLAG))
+        return self._listener.ports[0]
 
     async def close(self) -> None:
         """Stop listening and close every connection. Does nothing unless started."""
-        if self._sockets is not None:
-            self._sockets.close()
-            self._sockets = None
-        if self._server is not None:
-            await self._server.shutdown(CLOSE_SECONDS)
-            self._server = None
+        if self._listener is not None:
+            await self._listener.close(grace_seconds=CLOSE_SECONDS)
+            self._listener = None
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            async with asyncio.timeout(self._life_seconds):
+                response = await self._answer(request)
+                await response.prepare(request)
+                await response.write_eof()
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
+            raise
+        return response
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         # The raw target: an absolute-form request for another host must not match.

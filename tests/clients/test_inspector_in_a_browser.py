@@ -245,8 +245,8 @@ async def test_names_ids_and_texts_of_the_database_are_text_and_nothing_of_them_
             ),
         )
     )
-    await server.start(("127.0.0.1", 0))
-    base = f"http://127.0.0.1:{server.port}"
+    port = await server.start(("127.0.0.1", 0))
+    base = f"http://127.0.0.1:{port}"
     name = quote(HOSTILE, safe="")
     targets = ("live", f"search/{number}", f"pair/{number}/1", "doubtful", "collections", f"settings/{name}")
     for target in targets:
@@ -277,8 +277,8 @@ async def test_a_canary_is_shown_and_one_that_was_stopped_in_the_colour_of_a_fau
             inspector=inspector(Recent(5, now=time.time)),
         )
     )
-    await server.start(("127.0.0.1", 0))
-    await page.open(f"http://127.0.0.1:{server.port}/")
+    port = await server.start(("127.0.0.1", 0))
+    await page.open(f"http://127.0.0.1:{port}/")
     await page.until("document.querySelector('.status .facts')")
     text = await page.run("document.querySelector('.status .facts').innerText")
     shown = re.sub(" since 01/01/1970, [0-9:]{8}(?=: )", "", text)
@@ -302,9 +302,9 @@ async def test_a_failed_reload_is_on_top_with_all_its_problems_as_text(page: Pag
         inspector=inspector(Recent(5, now=time.time), failed_reload=failed),
     )
     server = AdminServer(pages)
-    await server.start(("127.0.0.1", 0))
+    port = await server.start(("127.0.0.1", 0))
     await page.seen_as(width=width, dark=width < 400)
-    await page.open(f"http://127.0.0.1:{server.port}/")
+    await page.open(f"http://127.0.0.1:{port}/")
     await page.until("document.querySelectorAll('.alarm li').length === 2")
     alarm = await page.run("[...document.querySelectorAll('.alarm')].map(e => e.innerText).join(' ')")
     for words in ("need a restart: limits, tls.", "The old ones stay in force.", *problems):
@@ -325,9 +325,9 @@ async def test_the_verdict_of_shadow_is_on_top_in_the_words_of_the_status(page: 
         inspector=inspector(Recent(5, now=time.time), measured=ROWS),
     )
     server = AdminServer(pages)
-    await server.start(("127.0.0.1", 0))
+    port = await server.start(("127.0.0.1", 0))
     await page.seen_as(width=width, dark=width < 400)
-    await page.open(f"http://127.0.0.1:{server.port}/")
+    await page.open(f"http://127.0.0.1:{port}/")
     verdict = verdict_of(ROWS)
     await page.until(f"document.querySelector('main .verdict')?.innerText.includes({json.dumps(verdict.sentence)})")
     await page.run("document.querySelector('main .verdict summary').click()")

@@ -72,9 +72,9 @@ async def asking(**settings: Any) -> AsyncIterator[Asking]:
         inspector=inspector(recent, **settings),
     )
     server = AdminServer(pages)
-    await server.start(("127.0.0.1", 0))
+    port = await server.start(("127.0.0.1", 0))
     try:
-        yield Asking(server.port, recent)
+        yield Asking(port, recent)
     finally:
         await server.close()
 
@@ -246,8 +246,10 @@ async def test_what_cannot_be_judged_is_refused_and_leaves_no_file(tmp_path: Pat
         for search, rank in ((FIRST, 0), (FIRST, 2), (FIRST, 99), (FIRST + 256, 1)):
             assert (await asked.judge(search, rank)).status == 404
         assert (await asked.raw("/api/judgements", "POST", b"[]")).status == 400
-        for fields in ({"Content-Length": "5000"}, {"Transfer-Encoding": "chunked"}):
-            assert (await asked.raw("/api/judgements", "POST", fields=fields)).status == 413
+        assert (await asked.raw("/api/judgements", "POST", b" " * 5000)).status == 413
+        chunks = "Transfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\n0\r\n\r\n"
+        answer = await send(asked.port, f"POST /api/judgements HTTP/1.1\r\nHost: localhost\r\n{chunks}")
+        assert answer.status == 413
         assert not file.exists()
     async with asking() as asked:
         asked.recent.add(seen())
