@@ -379,7 +379,7 @@ async def _work(
     parent_log.close()
     files = WorkerFiles(worker.metrics_directory, worker.number)
     metrics = Metrics(CollectorRegistry(), backend=settings.backend, rules=settings.rule_names, store=files)
-    logging_, log = _logs(settings, metrics)
+    _, log = _logs(settings, metrics)  # closed when the process ends, after its last words
     FILES_LOGGER.disabled = worker.number > 0
 
     def beat() -> None:
@@ -406,7 +406,6 @@ async def _work(
     finally:
         to_admin.close()
         await instance.close()
-        logging_.close()
     return 0
 
 

@@ -20,6 +20,7 @@ import grpc
 from vecsieve.config.schema import UpstreamSettings
 
 from ..http.connections import Ages
+from ..http.tls import upstream_pems
 from ..runtime.addresses import Origin
 from ..runtime.loop import Owner
 
@@ -54,13 +55,9 @@ def _certificates(path: Path) -> list[str]:
 
 
 def _credentials(settings: UpstreamSettings) -> grpc.ChannelCredentials:
-    """Raises OSError for files that are gone."""
-    roots = system_roots() if settings.ca_file is None else Path(settings.ca_file).read_bytes()
-    if settings.client_certificate is None or settings.client_key is None:
-        return grpc.ssl_channel_credentials(roots)
-    return grpc.ssl_channel_credentials(
-        roots, Path(settings.client_key).read_bytes(), Path(settings.client_certificate).read_bytes()
-    )
+    """Raises SettingsError for files that are gone, and were never read."""
+    authorities, *pair = upstream_pems(settings)
+    return grpc.ssl_channel_credentials(authorities or system_roots(), *pair)
 
 
 Option = tuple[str, int | str]

@@ -21,7 +21,7 @@ EXPECTED = {
     "key": "a readable PEM file with the certificate's private key",
     "ca_file": "a readable PEM file with certificates of authorities",
 }
-_CERTIFICATE = "-----BEGIN CERTIFICATE-----"
+_CERTIFICATE, _KEY = "-----BEGIN CERTIFICATE-----", "PRIVATE KEY-----"
 # Clients that offer both (curl, Go's net/http, OkHttp, reqwest) are about to make REST calls, and take HTTP/1.1; gRPC clients offer h2
 # only. In the other order REST calls would reach the gRPC server.
 BOTH = ["http/1.1", "h2"]
@@ -45,20 +45,37 @@ def upstream_context(settings: UpstreamSettings) -> ssl.SSLContext:
 @cache
 def _client_context(ca_file: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext:
     """One for all pools: the system's authorities take 30 ms to read."""
-    if ca_file is not None:
-        _check_certificate(AUTHORITIES, Path(ca_file))
-    context = ssl.create_default_context(cafile=ca_file)
+    _pems(ca_file, key, certificate)
+    context = ssl.create_default_context(cadata=None if ca_file is None else _certificates(AUTHORITIES, Path(ca_file)))
     context.set_alpn_protocols(BOTH[:1])
     if certificate is not None and key is not None:
         _load(context, Path(certificate), Path(key), CLIENT)
     return context
 
 
+def upstream_pems(settings: UpstreamSettings) -> tuple[bytes | None, ...]:
+    """The authorities, the key and its certificate, as they were when the settings were checked. Raises SettingsError."""
+    return _pems(settings.ca_file, settings.client_key, settings.client_certificate)
+
+
+@cache
+def _pems(ca_file: str | None, key: str | None, certificate: str | None) -> tuple[bytes | None, ...]:
+    files = (
+        (AUTHORITIES, ca_file, _CERTIFICATE),
+        (f"{CLIENT}key", key, _KEY),
+        (f"{CLIENT}certificate", certificate, _CERTIFICATE),
+    )
+    return tuple(
+        None if path is None else _pem(setting, Path(path), marker=marker).encode("latin-1")
+        for setting, path, marker in files
+    )
+
+
 def _load(context: ssl.SSLContext, certificate: Path, key: Path, prefix: str) -> None:
     """Load a certificate and its key. Raises SettingsError."""
-    _check_certificate(f"{prefix}certificate", certificate)
+    _certificates(f"{prefix}certificate", certificate)
     place = f"{prefix}key"
-    if "ENCRYPTED" in _pem(place, key, marker="PRIVATE KEY-----"):
+    if "ENCRYPTED" in _pem(place, key, marker=_KEY):
         raise _refused(place, f"{key}: a key with a passphrase", "a key without one, since nobody can type it")
     try:
         context.load_cert_chain(certificate, key, password="")  # never ask a terminal
@@ -66,6 +83,8 @@ def _load(context: ssl.SSLContext, certificate: Path, key: Path, prefix: str) ->
         if error.reason == "KEY_VALUES_MISMATCH":
             raise _refused(place, f"{key}: the key of another certificate", f"the key of {certificate}") from None
         raise _refused(place, f"{key}: {_reason(error)}") from None
+    except OSError as error:  # since it was read
+        raise _refused(place, f"{key} or {certificate}: {error.strerror}") from None
 
 
 def context_of(settings: Settings) -> ssl.SSLContext | None:
@@ -81,7 +100,7 @@ def renew(context: ssl.SSLContext, settings: Settings) -> None:
     """Load the files again for new connections. Raises SettingsError; then nothing has changed."""
     certificate, key = settings.tls.certificate, settings.tls.key
     if certificate is not None and key is not None and context_of(settings) is not None:
-        context.load_cert_chain(certificate, key, password="")
+        _load(context, Path(certificate), Path(key), SERVER)
 
 
 def _pem(setting: str, path: Path, *, marker: str) -> str:
@@ -94,14 +113,15 @@ def _pem(setting: str, path: Path, *, marker: str) -> str:
     return text
 
 
-def _check_certificate(setting: str, path: Path) -> None:
+def _certificates(setting: str, path: Path) -> str:
     """Read the certificates alone: when one is loaded with its key, an error does not name the file."""
-    text = _pem(setting, path, marker=_CERTIFICATE)
+    text = _pem(setting, path, marker=_CERTIFICATE).encode("ascii", "ignore").decode("ascii")
     alone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        alone.load_verify_locations(cadata="".join(character for character in text if character.isascii()))
+        alone.load_verify_locations(cadata=text)
     except ssl.SSLError as error:
         raise _refused(setting, f"{path}: {_reason(error)}") from None
+    return text
 
 
 def _reason(error: ssl.SSLError) -> str:

@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from vecsieve.config.problems import SettingsError
+
 from ..runtime.lifecycle import Board, Phase
 from ..runtime.memory import collect_seldom
 from ..telemetry.exposition import forget_gauges, make_directory, remove_directory
@@ -211,6 +213,7 @@ class Supervisor:
 LOGGER = logging.getLogger("vecsieve.workers")
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 TICK_SECONDS = 0.25
+UNUSABLE = 2  # as the command line for unusable settings
 BROKEN = 70  # EX_SOFTWARE: a child's function raised
 
 
@@ -345,12 +348,16 @@ class _Forks:
             for unneeded in self.workers.data_sockets if is_admin else self.workers.admin_sockets:
                 unneeded.close()
             code = (self.workers.admin if is_admin else self.workers.worker)(worker)
+        except SettingsError as refused:  # a file that is no longer as it was when the settings were checked
+            code = UNUSABLE
+            LOGGER.critical("a process cannot start: %s", refused, extra={FIELDS: {"place": worker.number}})
         finally:
             error = sys.exc_info()[1]
             if error is not None:
                 LOGGER.critical(
                     "a child process failed", extra={FIELDS: {"place": worker.number, "error": place_of(error)}}
                 )
+            logging.shutdown()  # writes what a log's thread has queued
             _flush()
             os._exit(code)
 

@@ -379,12 +379,16 @@ class _SinkHandler(logging.Handler):
             return
         self._sink.put(line.encode("ascii") + b"\n")
 
+    def close(self) -> None:
+        """Write what is queued."""
+        super().close()
+        self._sink.close()
+
 
 @dataclass(frozen=True, slots=True)
 class Logging:
     """What ``set_up`` installed."""
 
-    sink: LineSink
     _handler: logging.Handler
     _hooks: tuple[object, object, object]
 
@@ -393,13 +397,13 @@ class Logging:
         sys.excepthook, threading.excepthook, sys.unraisablehook = self._hooks  # type: ignore[assignment]  # - the hooks as saved
         logging.captureWarnings(capture=False)
         logging.getLogger().removeHandler(self._handler)
-        self.sink.close()
+        self._handler.close()
 
 
 def set_up(sink: LineSink, *, level: int = logging.INFO) -> Logging:
     """Send the records of all loggers, warnings and uncaught exceptions to the sink, redacted."""
     handler = _SinkHandler(sink)
-    installed = Logging(sink, handler, (sys.excepthook, threading.excepthook, sys.unraisablehook))
+    installed = Logging(handler, (sys.excepthook, threading.excepthook, sys.unraisablehook))
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import ssl
+import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import grpc
@@ -107,6 +112,59 @@ def test_a_certificate_that_is_not_there_ends_the_command_with_2(tmp_path: Path)
     assert "none.pem: No such file" in done.stderr
 
 
+# The files were good when the settings were checked, and are broken when the listener begins.
+UNCHECKED = "from vecsieve.proxy import cli, server; server.read_files = lambda _: None; cli.main()"
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_certificate_that_breaks_during_the_start_ends_it_with_2_and_the_reason(tmp_path: Path, workers: str) -> None:
+    config = tmp_path / "vecsieve.yaml"
+    config.write_text(f"tls: {{certificate: {tmp_path}/none.pem, key: {tmp_path}/none.key}}\n")
+    where = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", workers)
+    program = [sys.executable, "-c", UNCHECKED, "serve", "--config", str(config), *where]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 2
+    output = done.stdout + done.stderr
+    assert "tls.certificate: wanted a readable PEM file with the certificate, its issuers after it; saw" in output
+    assert f"{tmp_path}/none.pem: No such file" in output
+
+
+def test_a_fault_of_ours_during_the_start_of_a_worker_is_in_the_log() -> None:
+    program = "from vecsieve.proxy import cli, server; server.Process = None; cli.main()"
+    where = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "2")
+    done = subprocess.run(
+        [sys.executable, "-c", program, "serve", *where], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 70
+    assert '"msg":"a child process failed","place":0,"error":"TypeError at ' in done.stdout
+
+
+def test_a_worker_that_cannot_start_again_says_why_and_does_when_it_can(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    leaf, config = tmp_path / "leaf", tmp_path / "vecsieve.yaml"
+    shutil.copy(certificates.leaf, leaf)
+    config.write_text(f"tls: {{certificate: {leaf}, key: {certificates.key}}}\n")
+    where = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "2")
+    with command("serve", "--config", str(config), *where) as running_command:
+        admin = running_command.addresses(2)["admin"]
+        first = until_both_are_ready(admin)[0]["pid"]
+        leaf.write_text("no certificate")
+        os.kill(first, signal.SIGKILL)
+        running_command.wait_for("a process cannot start: tls.certificate: wanted a readable PEM file")
+        shutil.copy(certificates.leaf, leaf)
+        assert until_both_are_ready(admin)[0]["pid"] != first
+
+
+def until_both_are_ready(admin: str) -> list[dict[str, Any]]:
+    for _ in range(3000):
+        workers: list[dict[str, Any]] = json.loads(exchange(admin, "GET", "/status").body)["workers"]
+        if [worker["state"] for worker in workers] == ["ready", "ready"]:
+            return workers
+        time.sleep(0.02)
+    raise AssertionError(workers)
+
+
 def test_settings_that_a_certificate_refuses_are_not_those_that_the_status_shows(
     certificates: Certificates, tmp_path: Path
 ) -> None:
@@ -118,10 +176,7 @@ def test_settings_that_a_certificate_refuses_are_not_those_that_the_status_shows
     where = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "2")
     with command("serve", "--config", str(config), *where) as running_command:
         admin = running_command.addresses(2)["admin"]
-        for _ in range(3000):
-            if exchange(admin, "GET", "/status").body.count(b'"state":"ready","pid"') == 2:
-                break
-            time.sleep(0.02)
+        until_both_are_ready(admin)
         leaf.write_text("no certificate")
         config.write_text(f"mode: off\n{ports}")
         running_command.wait_for("reload failed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +17,11 @@ from support.network.faulty_upstream import FaultyUpstream, Talk, answering, raw
 from support.process.running import running
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings, UpstreamSettings
+from vecsieve.proxy.grpc.upstream import Channels
 from vecsieve.proxy.http.tls import upstream_context
 from vecsieve.proxy.jobs.check import CheckError, connect
 from vecsieve.proxy.process.talk import fault_of
+from vecsieve.proxy.runtime.addresses import Origin
 
 GET = b"GET /collections HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 ALL = reply(b'{"result":{"collections":[]}}')
@@ -145,6 +148,24 @@ async def test_grpc_takes_the_same_files(files: Certificates) -> None:
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/a.B/C")
         assert await call(b"", timeout=20) == b"answer"
     await server.stop(None)
+
+
+async def test_grpc_takes_the_files_as_they_were_checked(files: Certificates, tmp_path: Path) -> None:
+    """It opens its first connection long after the start."""
+    copied = {name: shutil.copy(path, tmp_path) for name, path in known(files).items()}
+    settings = UpstreamSettings.model_validate(copied)
+    upstream_context(settings)
+    for copy in copied.values():
+        Path(copy).write_text("broken since")
+    channels, origin = Channels(settings, connections=1), Origin.of("https://localhost:1")
+    with channels.lease(origin, is_search=False):
+        await channels.close()
+    unchecked = UpstreamSettings(ca_file=str(tmp_path / "none.pem"))
+    with (
+        pytest.raises(SettingsError, match=r"^upstream\.ca_file: wanted a readable PEM"),
+        Channels(unchecked, connections=1).lease(origin, is_search=False),
+    ):
+        pass
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,14 @@ def test_a_key_under_a_passphrase_is_refused_and_nobody_is_asked(files: Certific
     assert "a key without one, since nobody can type it" in said(files.leaf, locked)
 
 
+def test_a_file_that_goes_while_it_is_read_is_named(files: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object, **_more: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", gone)
+    assert said(files.leaf, files.key).endswith(f"saw {files.key} or {files.leaf}: No such file or directory")
+
+
 @pytest.mark.parametrize("damaged", ["leaf", "key"])
 def test_damaged_pem_is_a_sentence_that_shows_nothing_of_it(files: Certificates, tmp_path: Path, damaged: str) -> None:
     lines = getattr(files, damaged).read_text().splitlines()

@@ -17,15 +17,16 @@ CANARY = "CANARY-5e4d3c"
 
 
 @pytest.fixture
-def sink() -> RememberedLines:
-    return RememberedLines()
+def installed() -> Iterator[tuple[Logging, RememberedLines]]:
+    sink = RememberedLines()
+    logging_ = set_up(sink)
+    yield logging_, sink
+    logging_.close()
 
 
 @pytest.fixture
-def installed(sink: RememberedLines) -> Iterator[Logging]:
-    logging_ = set_up(sink)
-    yield logging_
-    logging_.close()
+def sink(installed: tuple[Logging, RememberedLines]) -> RememberedLines:
+    return installed[1]
 
 
 def fail() -> None:
@@ -42,20 +43,14 @@ def raised() -> ValueError:
 
 
 @pytest.mark.parametrize("name", ["aiohttp.server", "aiohttp.access", "asyncio", "urllib3", None])
-def test_foreign_records_are_logged_without_their_words(
-    installed: Logging, sink: RememberedLines, name: str | None
-) -> None:
-    assert installed.sink is sink
+def test_foreign_records_are_logged_without_their_words(sink: RememberedLines, name: str | None) -> None:
     logging.getLogger(name).error("request %s", CANARY, exc_info=raised())
     [line] = sink.objects
     assert CANARY not in sink.text
     assert "ValueError" in str(line["msg"])
 
 
-def test_our_own_records_are_logged_with_their_words_and_without_messages(
-    installed: Logging, sink: RememberedLines
-) -> None:
-    assert installed.sink is sink
+def test_our_own_records_are_logged_with_their_words_and_without_messages(sink: RememberedLines) -> None:
     logging.getLogger("vecsieve.part").warning("it broke", exc_info=raised(), extra={"fields": {"worker": 2}})
     [line] = sink.objects
     assert (line["msg"], line["worker"], line["level"]) == ("it broke", 2, "warning")
@@ -63,8 +58,7 @@ def test_our_own_records_are_logged_with_their_words_and_without_messages(
     assert CANARY not in sink.text
 
 
-def test_an_uncaught_exception_is_a_line_without_its_message(installed: Logging, sink: RememberedLines) -> None:
-    assert installed.sink is sink
+def test_an_uncaught_exception_is_a_line_without_its_message(sink: RememberedLines) -> None:
     error = raised()
     sys.excepthook(ValueError, error, error.__traceback__)
     [line] = sink.objects
@@ -72,8 +66,7 @@ def test_an_uncaught_exception_is_a_line_without_its_message(installed: Logging,
     assert CANARY not in sink.text
 
 
-def test_an_exception_in_a_thread_is_a_line_without_its_message(installed: Logging, sink: RememberedLines) -> None:
-    assert installed.sink is sink
+def test_an_exception_in_a_thread_is_a_line_without_its_message(sink: RememberedLines) -> None:
     thread = threading.Thread(target=fail)
     thread.start()
     thread.join()
@@ -81,19 +74,17 @@ def test_an_exception_in_a_thread_is_a_line_without_its_message(installed: Loggi
     assert CANARY not in sink.text
 
 
-def test_an_exception_in_a_destructor_is_a_line_without_its_message(installed: Logging, sink: RememberedLines) -> None:
+def test_an_exception_in_a_destructor_is_a_line_without_its_message(sink: RememberedLines) -> None:
     class Fragile:
         def __del__(self) -> None:
             fail()
 
-    assert installed.sink is sink
     Fragile()
     assert [line["msg"] for line in sink.objects] == ["uncaught exception"]
     assert CANARY not in sink.text
 
 
-def test_a_warning_is_a_line_without_its_words(installed: Logging, sink: RememberedLines) -> None:
-    assert installed.sink is sink
+def test_a_warning_is_a_line_without_its_words(sink: RememberedLines) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         logging.captureWarnings(capture=False)
@@ -103,25 +94,23 @@ def test_a_warning_is_a_line_without_its_words(installed: Logging, sink: Remembe
     assert CANARY not in sink.text
 
 
-def test_an_interrupt_from_the_keyboard_is_no_failure(installed: Logging, sink: RememberedLines) -> None:
-    assert installed.sink is sink
+def test_an_interrupt_from_the_keyboard_is_no_failure(sink: RememberedLines) -> None:
     sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert sink.lines == []
 
 
 def test_a_record_whose_arguments_do_not_fit_prints_neither(
-    installed: Logging, sink: RememberedLines, capsys: pytest.CaptureFixture[str]
+    installed: tuple[Logging, RememberedLines], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert installed.sink is sink
+    logging_, sink = installed
     record = logging.LogRecord("vecsieve", logging.ERROR, "place.py", 7, "no room for it", (CANARY,), None)
-    installed._handler.handle(record)  # not by a logger: the handlers of the test runner object to it themselves
+    logging_._handler.handle(record)  # not by a logger: the handlers of the test runner object to it themselves
     [line] = sink.objects
     assert line["level"] == "error"
     assert CANARY not in sink.text + capsys.readouterr().err
 
 
-def test_lines_below_the_level_are_not_written(installed: Logging, sink: RememberedLines) -> None:
-    assert installed.sink is sink
+def test_lines_below_the_level_are_not_written(sink: RememberedLines) -> None:
     logging.getLogger("vecsieve").debug("detail")
     assert sink.lines == []
 
