@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -166,7 +167,7 @@ def _payloads(body: bytes, rows: Sequence[int]) -> tuple[bytes | None, ...]:
     """The metadata, from the bytes, which are kept in any case."""
     matches = parsed(proto.Reply, body).matches
     hits = [parsed(proto.Hit, matches[row]) for row in rows]
-    return GOOGLE.readable([b"".join(hit.metadata) for hit in hits], entries_in)
+    return GOOGLE.readable(GOOGLE.struct, [b"".join(hit.metadata) for hit in hits], attrgetter("fields"))
 
 
 def entries_in(metadata: bytes) -> Sequence[Any]:

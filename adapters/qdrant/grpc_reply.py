@@ -7,6 +7,7 @@ merges what is set twice, as all readers of protobuf do.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -183,7 +184,7 @@ def _pool(plan: Plan, body: bytes, needs: Needs) -> Pool:
 def _payloads(body: bytes, rows: Sequence[int]) -> tuple[bytes | None, ...]:
     """Whole payloads, their keys in the order of the reply, which a parsed map does not keep."""
     points = parsed(proto.Reply, body).result
-    return VALUES.readable([points[row] for row in rows], lambda hit: parsed(proto.Payload, hit).payload)
+    return VALUES.readable(proto.Payload, [points[row] for row in rows], attrgetter("payload"))
 
 
 def _compared(plan: Plan, points: Sequence[Any]) -> tuple[str | None, npt.NDArray[np.float32]]:

@@ -169,7 +169,7 @@ def _present(result: Any) -> dict[str, Any]:
 def _payloads(body: bytes, rows: Sequence[int]) -> tuple[bytes | None, ...]:
     """The properties, from the bytes, which are kept in any case."""
     hits = parsed(proto.Reply, body).results
-    return VALUES.readable([hits[row] for row in rows], lambda hit: _members(parsed(proto.Result, hit)))
+    return VALUES.readable(proto.Result, [hits[row] for row in rows], _members)
 
 
 def trim(request: Document, reply: bytes, keep: Keep) -> bytes:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
+from google.protobuf.message import DecodeError
 
 from ..contract import FIELD_BYTES, NESTED_BYTES, Allowance
-from .json import object_of
 from .protobuf import Messages
 from .schema import compiled, has_unknown, parsed, serialized
 
@@ -112,18 +112,20 @@ class Values:
         members = {entry.key.decode(): self._plain(entry.value, _MAX_DEPTH) for entry in entries}
         return json.dumps(members, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
-    def readable(self, messages: Iterable[Any], entries_of: Callable[[Any], Iterable[Any]]) -> tuple[bytes | None, ...]:
-        """What can be read of several maps, as JSON objects; None for a message that cannot be parsed. ``entries_of``: may raise ValueError."""
+    def readable(
+        self, kind: Any, messages: Iterable[bytes], entries_of: Callable[[Any], Iterable[Any]]
+    ) -> tuple[bytes | None, ...]:
+        """What can be read of the maps in several messages of a kind, as JSON objects; None for a message that cannot be parsed."""
         allowances = Allowances()
         objects: list[bytes | None] = []
         for message in messages:
             try:
-                entries = [(entry.key, allowances.read(entry.value, self)) for entry in entries_of(message)]
-            except ValueError:
+                entries = entries_of(kind.FromString(message))
+            except DecodeError:
                 objects.append(None)
                 continue
-            members = {orjson.dumps(key.decode(errors="replace")): raw for key, raw in entries if raw is not None}
-            objects.append(object_of(members.items()))
+            values = [(entry.key.decode(errors="replace"), allowances.read(entry.value, self)) for entry in entries]
+            objects.append(orjson.dumps({key: orjson.Fragment(raw) for key, raw in values if raw is not None}))
         return tuple(objects)
 
     def chosen(self, members: Mapping[str, Any], requested: RequestedKeys) -> tuple[bytes | None, ...]:

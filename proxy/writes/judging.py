@@ -88,7 +88,7 @@ def judge(
         if len(earlier) > READ_POINTS:
             yield  # of fewer points it takes less than a turn of the loop
         for row, similarities in enumerate(earlier, start):
-            if not (is_near[row - start] or judging.has_neighbours(row)):
+            if not (is_near[row - start] or row in judging.neighbours):
                 verdicts.append(judging.unique(row))
                 continue
             yield  # reading its texts and those of its neighbours usually takes a millisecond
@@ -152,7 +152,7 @@ class _Judge:
         return np.subtract(np.float32(1.0), distance)
 
     @cached_property
-    def _stored(self) -> dict[int, list[_Candidate]]:
+    def neighbours(self) -> dict[int, list[_Candidate]]:
         """By point, the neighbours that may be its originals, the most similar first."""
         candidates: dict[int, list[_Candidate]] = {}
         for place, (row, identifier, similarity) in enumerate(
@@ -178,10 +178,6 @@ class _Judge:
             similarities[places] = 1.0 - across(self._rows.at(np.array([row])), theirs.at(places), magnitude=True)[0]
         return similarities
 
-    def has_neighbours(self, row: int) -> bool:
-        """Whether a stored point is at least related."""
-        return row in self._stored
-
     def unique(self, row: int) -> Verdict:
         """Of a point without near points."""
         self._originals[row] = self._stays[row]
@@ -189,8 +185,9 @@ class _Judge:
 
     def verdict(self, row: int, earlier: Similarities) -> Verdict:
         """``earlier``: similarities to all points up to the block's end (e,)."""
-        candidates = [*self._stored.get(row, ()), *self._before(row, earlier)]
-        pairs = [self._pair(row, candidate) for candidate in candidates if self._shares_tenant(row, candidate.place)]
+        tenant = self._tenants[row]
+        candidates = [] if tenant is None else [*self.neighbours.get(row, ()), *self._before(row, earlier)]
+        pairs = [self._pair(row, candidate) for candidate in candidates if self._tenants[candidate.place] == tenant]
         pairs.sort(key=lambda pair: (_ORDER[pair.tier], -pair.candidate.similarity))
         verdict = self._decided(pairs)
         self._originals[row] = self._stays[row] and verdict.of is None
@@ -261,9 +258,6 @@ class _Judge:
                 mine, theirs = mine / np.linalg.norm(mine), theirs / np.linalg.norm(theirs)
         apart = mine - theirs
         return bool(apart @ apart <= EQUAL * (mine @ mine + theirs @ theirs))
-
-    def _shares_tenant(self, row: int, place: int) -> bool:
-        return self._tenants[row] is not None and self._tenants[row] == self._tenants[place]
 
 
 def has_bare_points(points: NewPoints, policy: ResolvedPolicy) -> bool:

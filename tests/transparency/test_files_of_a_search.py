@@ -8,6 +8,7 @@ import gc
 import json
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
@@ -69,16 +70,20 @@ async def test_a_search_goes_through_at_most_60_of_our_files(asked_before: int) 
 
 
 # A search whose page has copies, of texts that were seen before, in a pool that was not; and a write that the gate annotates, of a collection
-# that it knows. These figures fall; whoever raises one says why. Over gRPC they vary a little: a message may come in several pieces. They rose once by a tenth: of each copy and of the result for which it leaves, the
-# whole payload is read, since other sentences than the text count, too.
-MOST_FUNCTIONS, MOST_CHANGES = 320, 221
-MOST_GRPC_FUNCTIONS, MOST_GRPC_CHANGES = 332, 286
-MOST_GATED_FUNCTIONS, MOST_GATED_CHANGES = 358, 246
+# that it knows. These figures fall; whoever raises one says why. The shortest of three searches counts: a message may come in several pieces, and
+# what is due after a pause of the process is not on the way.
+MOST_FUNCTIONS, MOST_CHANGES = 295, 209
+MOST_GRPC_FUNCTIONS, MOST_GRPC_CHANGES = 297, 240
+MOST_GATED_FUNCTIONS, MOST_GATED_CHANGES = 300, 232
+
+
+# Since Python 3.12 a comprehension is no call (PEP 709), so none is counted on 3.11.
+COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})
 
 
 class Way:
     """Counts our functions and changes of file within its block. ``steps``: every call, in order. The collector waits: its walk over what many tests
-    have left is a pause, and what is due after a pause would be counted.
+    have left is a pause.
     """
 
     def __init__(self) -> None:
@@ -94,15 +99,29 @@ class Way:
         gc.enable()
 
     def _seen(self, frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(ROOMS):
+        if (
+            event == "call"
+            and frame.f_code.co_filename.startswith(ROOMS)
+            and frame.f_code.co_name not in COMPREHENSIONS
+        ):
             self.steps.append(frame.f_code)
 
-    def check(self, *, functions: int, changes: int) -> None:
+    @property
+    def functions(self) -> int:
+        return len(set(self.steps))
+
+    @property
+    def changes(self) -> int:
         files = [code.co_filename for code in self.steps]
-        changed = sum(one != other for one, other in pairwise(["", *files]))
-        print(f"{len(set(self.steps))} functions, {changed} changes of file")
-        assert len(set(self.steps)) <= functions
-        assert changed <= changes
+        return sum(one != other for one, other in pairwise(["", *files]))
+
+
+def check(ways: Sequence[Way], *, functions: int, changes: int) -> None:
+    """By the shortest of them."""
+    way = min(ways, key=lambda way: way.changes)
+    print(f"{way.functions} functions, {way.changes} changes of file")
+    assert way.functions <= functions
+    assert way.changes <= changes
 
 
 PARTS = ("valve", "pump", "seal", "motor", "shaft", "gauge", "hose", "tank", "filter", "lamp", "cable", "fuse")
@@ -110,7 +129,7 @@ SENTENCES = [
     f"The {part} of model {number} is checked by the {other} team before each start of the {last} line in hall {number + 7}."
     for number, (part, other, last) in enumerate(zip(PARTS, PARTS[3:] + PARTS[:3], PARTS[5:] + PARTS[:5], strict=True))
 ]
-TURNS = 11
+TURNS = 9  # then three that count
 
 
 def sentence(turn: int, rank: int) -> str:
@@ -145,10 +164,13 @@ async def test_the_way_of_a_search_that_texts_decide() -> None:
         sample_nothing(proxy)
         for turn in range(TURNS):
             await raw_exchange(proxy.port, message(turn))
-        with Way() as way:
-            answer = await raw_exchange(proxy.port, message(TURNS))
-    assert [point["id"] for point in json.loads(answer.split(b"\r\n\r\n", 1)[1])["result"]["points"]] == [0, 2, 4, 6]
-    way.check(functions=MOST_FUNCTIONS, changes=MOST_CHANGES)
+        ways = [Way() for _ in range(3)]
+        for turn, way in enumerate(ways, TURNS):
+            with way:
+                answer = await raw_exchange(proxy.port, message(turn))
+            points = json.loads(answer.split(b"\r\n\r\n", 1)[1])["result"]["points"]
+            assert [point["id"] for point in points] == [0, 2, 4, 6]
+    check(ways, functions=MOST_FUNCTIONS, changes=MOST_CHANGES)
 
 
 async def telling_in_grpc(call: Arrived, context: Context) -> None:
@@ -179,10 +201,12 @@ async def test_the_way_of_a_grpc_search_that_texts_decide() -> None:
         sample_nothing(proxy)
         for turn in range(TURNS):
             await ask_on(channel, "unary_unary", (message(turn),), method=QUERY)
-        with Way() as way:
-            seen = await ask_on(channel, "unary_unary", (message(TURNS),), method=QUERY)
-    assert ids(seen) == [0, 2, 4, 6]
-    way.check(functions=MOST_GRPC_FUNCTIONS, changes=MOST_GRPC_CHANGES)
+        ways = [Way() for _ in range(3)]
+        for turn, way in enumerate(ways, TURNS):
+            with way:
+                seen = await ask_on(channel, "unary_unary", (message(turn),), method=QUERY)
+            assert ids(seen) == [0, 2, 4, 6]
+    check(ways, functions=MOST_GRPC_FUNCTIONS, changes=MOST_GRPC_CHANGES)
 
 
 async def test_the_way_of_a_gated_write() -> None:
@@ -194,4 +218,4 @@ async def test_the_way_of_a_gated_write() -> None:
         with Way() as way:
             await raw_exchange(proxy.port, put(upsert(2)))
         assert [b"_vecsieve" in body for body in written(upstream)] == [True, True]
-    way.check(functions=MOST_GATED_FUNCTIONS, changes=MOST_GATED_CHANGES)
+    check([way], functions=MOST_GATED_FUNCTIONS, changes=MOST_GATED_CHANGES)

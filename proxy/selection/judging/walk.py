@@ -100,11 +100,11 @@ class Walk:
         self, candidates: Candidates, policy: Policy, reword: Reword | None = None, *, exchanges: bool = False
     ) -> None:
         self._candidates, self._policy, self._reword = candidates, policy, reword
-        self.walked = unjudged(candidates.size)
-        given = candidates.metadata.texts
+        size, given = candidates.size, candidates.metadata.texts
+        self.walked = unjudged(size)
         self._unread: dict[tuple[int, str], int] = {}
         self._tier = policy.texts or Tier.EXACT
-        self._texts: list[Text | None] = [None] * candidates.size
+        self._texts: list[Text | None] = [None] * size
         if policy.texts is not None and given is not None:
             self._texts = list(readable(given)[0])
             self.walked.has_text = np.array([text is not None for text in given], np.bool_)
@@ -151,7 +151,7 @@ class Walk:
     def verdict(self, place: int, text: Text, judge: Judge, *, explain: bool = False) -> Verdict:
         """The verdict on a text, by those kept results whose payloads say all else that the candidate's says."""
         verdict = judge.verdict(text, explain=explain)
-        unsaid = self._unsaid(place, text, verdict.holders)
+        unsaid = self._unsaid(place, text, verdict.holders) if verdict.holders else None
         if unsaid is None:
             return verdict
         others = judge.among(number for number in judge.kept if self._unsaid(place, text, (number,)) is None)
@@ -163,7 +163,7 @@ class Walk:
         it says all that they do, too.
         """
         statements = self._candidates.statements
-        if statements is None or not holders:
+        if statements is None:
             return None
         unsaid = statements.unsaid(place, holders, text.raw)
         if unsaid is None and self._policy.representative is not Strategy.RANK:
