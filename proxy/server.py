@@ -36,7 +36,7 @@ from .process.files import read_files
 from .process.workers import Worker, Workers, run_workers
 from .runtime.addresses import DataPort, binding, data_ports_of
 from .runtime.files import FILES_LOGGER, Watched
-from .runtime.lifecycle import Board, Lifecycle, without_hangups
+from .runtime.lifecycle import Board, Lifecycle
 from .runtime.loop import LoopLag, in_thread
 from .runtime.memory import (
     cgroup_limit_bytes,
@@ -470,15 +470,14 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
 def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> int:
     """Serve until told to stop. Returns the exit status. Raises SettingsError, or OSError for an address in use."""
     source = Source(config, environment, flags)
-    with without_hangups():
-        settings = source.load()
-        read_files(settings)  # before the first fork
-        keep_freed_blocks(glibc_mallopt())
-        journal = settings.journal.path
-        with locked(None if journal is None else Path(journal)):  # before the fork: workers inherit it
-            if settings.workers > 1:
-                return serve_workers(source, settings, run_loop)
-            return run_loop(serve_alone(source, settings))
+    settings = source.load()
+    read_files(settings)  # before the first fork
+    keep_freed_blocks(glibc_mallopt())
+    journal = settings.journal.path
+    with locked(None if journal is None else Path(journal)):  # before the fork: workers inherit it
+        if settings.workers > 1:
+            return serve_workers(source, settings, run_loop)
+        return run_loop(serve_alone(source, settings))
 
 
 def run_loop(main: Coroutine[None, None, int]) -> int:

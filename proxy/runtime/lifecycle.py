@@ -166,16 +166,6 @@ async def _through(wait: Awaitable[object]) -> None:
 
 
 @contextmanager
-def without_hangups() -> Iterator[None]:
-    """Within the block SIGHUP waits until a lifecycle listens to signals, in this process or a fork of it: earlier it would end the process."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
 def ended_by_signals() -> Iterator[None]:
     """Within the block SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt. Outside the main thread nothing changes.
 

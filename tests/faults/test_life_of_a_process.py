@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -258,6 +259,29 @@ def test_sighup_takes_good_settings_and_refuses_bad_ones_with_a_line_and_a_metri
         assert json.loads(exchange(admin, "GET", "/status").body)["settings_hash"] == after
         assert b"vecsieve_config_last_reload_successful 0.0" in exchange(admin, "GET", "/metrics").body
         assert 'Did you mean \\"report_header\\"?' in running.output()
+
+
+# SIGHUP comes when the first module of the command line is loaded, long before the settings are read.
+HUNG_UP = """
+import os, signal, sys
+class Signalling:
+    def find_spec(self, name, *_):
+        if name == "vecsieve.proxy.cli":
+            os.kill(os.getpid(), signal.SIGHUP)
+sys.meta_path.insert(0, Signalling())
+from vecsieve.proxy.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("command_name", "code"), [("serve", 2), ("check", -signal.SIGHUP)])
+def test_sighup_before_the_settings_are_read_ends_no_proxy(tmp_path: Path, command_name: str, code: int) -> None:
+    """Other commands end with the terminal."""
+    program = [sys.executable, "-c", HUNG_UP, command_name, "--config", str(tmp_path / "none.yaml")]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=SECONDS)
+    assert done.returncode == code, done.stderr
+    scripts = tomllib.loads(Path("pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"vecsieve": "vecsieve.proxy.__main__:main"}
 
 
 def status(admin: str) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def forking(program: str, *arguments: str) -> Iterator[tuple[Forked, TextIO]]:
 
 def _vecsieve() -> None:
     from support.process import unhurried
-    from vecsieve.proxy.cli import main
+    from vecsieve.proxy.__main__ import main
 
     if sys.argv[1:2] == ["serve"]:
         unhurried.be_patient()

@@ -10,7 +10,7 @@ from functools import partial
 
 from support.process.running import UNHURRIED, UNHURRIED_ATTEMPT_SECONDS, UNHURRIED_WRITE_SECONDS
 from vecsieve.proxy import server
-from vecsieve.proxy.cli import main
+from vecsieve.proxy.__main__ import main
 from vecsieve.proxy.process.assembly import Process
 
 
