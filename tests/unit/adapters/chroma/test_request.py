@@ -8,10 +8,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.chroma import bodies as chroma_bodies
+from support.chroma.captures import NEEDS_EXCHANGES, exchanges
 from support.exchanges.conversation import Conversation
 from vecsieve.adapters.chroma import request
-from vecsieve.adapters.chroma.request import Document, parse, widen
-from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
+from vecsieve.adapters.chroma.request import (
+    NUMBER_BYTES,
+    RECORD_BYTES,
+    REPLY_BYTES,
+    ChromaNames,
+    Document,
+    classify,
+    most_candidates,
+    parse,
+    scope,
+    widen,
+)
+from vecsieve.adapters.contract import (
+    Called,
+    Needs,
+    Operation,
+    Reason,
+    RequestHead,
+    Search,
+    Unsettled,
+    UnsupportedError,
+)
 
 VECTOR = [0.25, -1.0, 3e-7]
 EVERYTHING = Needs(payload_fields=("tenant",), optional_fields=("#document",))
@@ -159,3 +180,171 @@ def test_the_clients_own_members_are_never_written_anew(talk: Conversation, coun
         before.pop(name, None)
         after.pop(name)
     assert before == after
+
+
+ID = "97050cbe-bbb2-4d9f-b12c-d0f2ce854b7e"
+DATABASE = "/api/v2/tenants/t/databases/d"
+NAMES = ChromaNames()
+DOCUMENT = {"id": ID.upper(), "name": "docs", "tenant": "t", "database": "d", "metadata": {"id": [1]}, "version": 0}
+
+
+def head(method: str, path: str) -> RequestHead:
+    return RequestHead(method=method, path=path)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", f"{DATABASE}/collections"),
+        ("POST", f"{DATABASE}/collections"),
+        ("GET", f"{DATABASE}/collections/docs"),
+        ("GET", f"{DATABASE}/collections/by-id/{ID}"),
+        ("POST", f"{DATABASE}/collections/{ID}/fork"),
+        ("GET", "/api/v2/collections/t:d:docs"),
+        ("GET", "/api/v1/collections"),
+        ("POST", "/api/v1/collections"),
+        ("GET", "/api/v1/collections/docs"),
+    ],
+)
+def test_these_answers_tell_names(method: str, path: str) -> None:
+    assert NAMES.describes(head(method, path))
+    assert NAMES.unsettles(head(method, path)) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", f"{DATABASE}/collections/docs"),
+        ("PUT", f"{DATABASE}/collections/{ID}"),
+        ("POST", f"{DATABASE}/collections/{ID}/add"),
+        ("POST", f"{DATABASE}/collections/{ID}/get"),
+        ("GET", f"{DATABASE}/collections/{ID}/count"),
+        ("GET", f"{DATABASE}/collections_count"),
+        ("GET", "/api/v2/heartbeat"),
+    ],
+)
+def test_these_tell_none(method: str, path: str) -> None:
+    assert not NAMES.describes(head(method, path))
+
+
+def test_a_document_and_a_list_of_them_tell_ids_and_whole_names() -> None:
+    called = Called(id=ID, name="t/d/docs")
+    other = {**DOCUMENT, "id": "no id"}
+    assert NAMES.described(json.dumps(DOCUMENT).encode()) == (called,)
+    assert NAMES.described(json.dumps([DOCUMENT, other, DOCUMENT]).encode()) == (called, called)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null", b'{"id":1}', b"\xff", b"[" * 100_000])
+def test_what_is_no_description_tells_nothing(body: bytes) -> None:
+    assert NAMES.described(body) == ()
+
+
+@given(body=st.binary(max_size=100))
+def test_any_body_can_be_looked_at(body: bytes) -> None:
+    """Invariant: reading a description never raises."""
+    assert NAMES.described(body) == ()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "unsettled"),
+    [
+        ("PUT", f"{DATABASE}/collections/{ID.upper()}", Unsettled(key=ID)),
+        ("DELETE", f"{DATABASE}/collections/docs", Unsettled(key="t/d/docs")),
+        ("DELETE", f"{DATABASE}/collections/{ID}", Unsettled(key=ID)),
+        ("DELETE", DATABASE, Unsettled(scope="t/d/")),
+        ("DELETE", "/api/v2/tenants/%ff/databases/d", Unsettled(scope="")),
+        ("DELETE", "/api/v2/tenants/%ff/databases/d/collections/docs", Unsettled(scope="")),
+        ("DELETE", "/api/v1/collections/docs", Unsettled(scope="")),
+        ("PUT", f"/api/v1/collections/{ID}", Unsettled(scope="")),
+        ("POST", "/api/v2/reset", Unsettled(scope="")),
+        ("GET", f"{DATABASE}/collections/docs", None),
+        ("POST", f"{DATABASE}/collections/{ID}/delete", None),
+        ("GET", DATABASE, None),
+    ],
+)
+def test_what_renames_or_removes_collections_says_whose_names_it_unsettles(
+    method: str, path: str, unsettled: Unsettled | None
+) -> None:
+    assert NAMES.unsettles(head(method, path)) == unsettled
+
+
+@NEEDS_EXCHANGES
+def test_recorded_clients_tell_the_names_of_what_they_query() -> None:
+    told: dict[str, str] = {}
+    for exchange in exchanges():
+        if NAMES.describes(head(exchange.request.method, exchange.request.path)) and exchange.status == 200:
+            told |= {called.id: called.name for called in NAMES.described(exchange.answer)}
+    queried = {exchange.request.path.split("/")[-2] for exchange in exchanges() if exchange.is_query}
+    assert queried <= told.keys()
+    assert "default_tenant/default_database/docs_l2" in told.values()
+
+
+DEFAULT_DATABASE = "/api/v2/tenants/default_tenant/databases/default_database"
+
+
+def named(path: str, *, method: str = "POST", content_type: str = "application/json") -> Operation | None:
+    return classify(RequestHead(method=method, path=path, content_type=content_type))
+
+
+@pytest.mark.parametrize(
+    ("path", "collection"),
+    [
+        (f"{DEFAULT_DATABASE}/collections/{ID}/query", f"default_tenant/default_database/{ID}"),
+        (f"{DEFAULT_DATABASE}/collections/{ID.upper()}/query", f"default_tenant/default_database/{ID}"),
+        (f"/api/v2/tenants/a%2Fb/databases/d%20%C3%A9/collections/{ID}/query", f"a/b/d é/{ID}"),
+        (f"/api/v1/collections/{ID}/query", ID),
+    ],
+)
+def test_a_query_is_named_with_what_its_path_knows_of_the_collection(path: str, collection: str) -> None:
+    assert named(path) == Operation(backend="chroma", name="query", collection=collection, id=ID)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{DEFAULT_DATABASE}/collections/{ID}/search",
+        f"{DEFAULT_DATABASE}/collections/{ID}/get",
+        f"{DEFAULT_DATABASE}/collections/{ID}/query/",
+        f"/{DEFAULT_DATABASE}/collections/{ID}/query",
+        f"{DEFAULT_DATABASE}/collections/{ID.replace('-', '')}/query",
+        f"{DEFAULT_DATABASE}/collections/docs/query",
+        f"/api/v2/collections/{ID}/query",
+        f"/api/v3/collections/{ID}/query",
+        f"/api/v2/tenants//databases/d/collections/{ID}/query",
+        f"/api/v2/tenants/../databases/d/collections/{ID}/query",
+        f"/api/v2/tenants/t/databases/%2E%2e/collections/{ID}/query",
+        f"/api/v2/tenants/%ff/databases/d/collections/{ID}/query",
+        f"/api/v2/tenants/\ud800/databases/d/collections/{ID}/query",
+        "/api/v2/heartbeat",
+        "",
+    ],
+)
+def test_everything_else_is_left_alone(path: str) -> None:
+    assert named(path) is None
+
+
+def test_a_query_is_a_post_that_may_be_json() -> None:
+    path = f"{DEFAULT_DATABASE}/collections/{ID}/query"
+    assert named(path, method="GET") is None
+    assert named(path, content_type="text/plain") is None
+    assert named(path, content_type="") is not None
+    assert named(path, content_type="application/json; charset=utf-8") is not None
+
+
+def test_what_stands_before_a_name_is_decoded_and_empty_where_a_path_names_neither() -> None:
+    assert scope("t%20", "d") == "t /d/"
+    assert scope(None, None) == scope("t", None) == ""
+    assert scope("t", ".") is None
+
+
+@given(searches=st.integers(1, 500), numbers=st.integers(0, 5000))
+def test_what_may_be_asked_for_fits_and_one_more_would_not(searches: int, numbers: int) -> None:
+    """Invariant: all candidates of all searches together stay within the reply, as near as whole candidates come."""
+    each = searches * (RECORD_BYTES + NUMBER_BYTES * numbers)
+    assert most_candidates(searches=searches, numbers=numbers) * each <= REPLY_BYTES
+    assert (most_candidates(searches=searches, numbers=numbers) + 1) * each > REPLY_BYTES
+
+
+def test_a_usual_search_is_not_held_back() -> None:
+    assert most_candidates(searches=1, numbers=3072) > 200
+    assert most_candidates(searches=0, numbers=0) == most_candidates(searches=1, numbers=0)

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.jobs.analyses import no_bar
 from support.jobs.memory_source import families, points
 from support.jobs.searched_source import SearchedSource, numbered
+from support.selection.texts import HOSTILE
 from vecsieve.proxy.jobs.analyze.reading import (
     LONGEST_NAME,
     NEIGHBOURS,
@@ -19,12 +22,13 @@ from vecsieve.proxy.jobs.analyze.reading import (
     Known,
     gathered_sample,
     gathered_whole,
+    key,
     source_name,
 )
 from vecsieve.proxy.jobs.pairs.ids import spread
 from vecsieve.proxy.jobs.pairs.sketches import directions
 from vecsieve.proxy.jobs.pairs.store import Store
-from vecsieve.proxy.jobs.source import Point, SourceError
+from vecsieve.proxy.jobs.source import Point, SourceError, Vectors
 
 FIELDS = FieldNames(text=("text",), source=("source", "metadata.source"))
 CUT = 1e-4
@@ -160,3 +164,51 @@ def test_a_sample_knows_its_neighbours_that_are_not_in_it() -> None:
 )
 def test_the_source_is_the_first_field_that_holds_a_name(payload: dict[str, object], name: str | None) -> None:
     assert source_name(Point(id=0, vector=None, payload=payload), FIELDS.source) == name
+
+
+# Equal points share a key, and nothing else does.
+
+KEY_FIELDS = ("text",)
+VECTOR = np.array([1.0, 0.0], np.float32)
+
+
+def point(text: object, vector: Vectors | None = VECTOR) -> Point:
+    return Point(id=1, vector=vector, payload={"text": text})
+
+
+@given(st.text())
+def test_whatever_the_text_there_is_a_key_of_64_bits(text: str) -> None:
+    """Total over any Unicode; the same text gives the same key whatever vector it stands beside."""
+    kind, number = key(point(text), KEY_FIELDS)
+    assert 0 <= number < 2**64
+    assert kind in {Known.TEXT, Known.VECTOR}
+    if kind is Known.TEXT:
+        assert key(point(text, None), KEY_FIELDS) == (kind, number)
+
+
+@pytest.mark.parametrize(
+    "other", ["some  Kitten\nslept", "SOME KITTEN SLEPT", " some kitten slept ", "some kit\u00adten sl-\nept"]
+)
+def test_case_blanks_and_hyphens_do_not_make_another_text(other: str) -> None:
+    assert key(point(other), KEY_FIELDS) == key(point("some kitten slept"), KEY_FIELDS)
+
+
+def test_without_a_text_the_very_vector_counts() -> None:
+    kind, number = key(point(None), KEY_FIELDS)
+    assert kind is Known.VECTOR
+    assert key(point("  ", np.array([1.0, -0.0], np.float32)), KEY_FIELDS) == (kind, number)
+    assert key(point(None, np.array([1.0, 1e-7], np.float32)), KEY_FIELDS) != (kind, number)
+
+
+def test_with_neither_a_point_is_a_copy_of_nothing() -> None:
+    assert key(point(None, None), KEY_FIELDS)[0] is Known.NOTHING
+
+
+def test_half_a_surrogate_pair_is_a_text_too() -> None:
+    assert key(point("x\ud800"), KEY_FIELDS) != key(point("x\ud801"), KEY_FIELDS)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_text_has_a_key_without_being_read(name: str) -> None:
+    assert key(point(HOSTILE[name]), KEY_FIELDS) == key(point(HOSTILE[name]), KEY_FIELDS)
+    assert key(point(HOSTILE[name]), KEY_FIELDS) != key(point(HOSTILE[name] + "x"), KEY_FIELDS)

@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from support.jobs.calibrations import calibrated, calibration
 from support.jobs.memory_source import MemorySource, families, points
 from vecsieve.proxy.jobs.calibrate.survey import (
     EXCERPT_CHARACTERS,
+    KEPT_SHARED,
+    PAGE,
+    Effect,
+    Pool,
     Sample,
     Survey,
+    as_json,
+    borderline,
+    by_rule,
+    differing,
+    effect,
     excerpt,
     mean_similarity,
+    profile_of,
+    proposed,
     survey,
 )
 from vecsieve.proxy.jobs.pairs.reading import listed_ids
-from vecsieve.proxy.jobs.source import Point, SourceError
+from vecsieve.proxy.jobs.source import Point, SourceError, Vectors
 from vecsieve.proxy.runtime.files import Advance
+from vecsieve.proxy.search.collections.profiles import decoded, encoded
+from vecsieve.proxy.selection.geometry import NOISE, measure, median_distance
+from vecsieve.proxy.selection.values import Metric
 
 
 @contextmanager
@@ -144,3 +161,234 @@ def test_a_sample_is_as_large_as_asked_ascending_and_evenly_spread(count: int, w
 def test_a_collection_without_points_is_told() -> None:
     with pytest.raises(SourceError, match="'docs' has no points"):
         listed_ids(MemorySource([]), "docs", quiet)
+
+
+# The proposed cut and what it would do, on collections whose answer is known.
+
+
+def seen(vectors: Vectors) -> Survey:
+    source = MemorySource(points(vectors))
+    return survey(source, Sample.of(listed_ids(source, "docs", quiet), 2000), fields=("text",), bar=quiet)
+
+
+def test_the_cut_is_a_fifth_of_the_mean_of_the_pools_medians() -> None:
+    looked = seen(families(40, 3))
+    proposal = proposed(looked)
+    assert proposal.mean_median == pytest.approx(float(np.mean([pool.median for pool in looked.pools])))
+    assert proposal.cut == pytest.approx(0.2 * proposal.mean_median)
+    assert proposal.typical == pytest.approx(float(np.median([pool.median for pool in looked.pools])))
+
+
+@pytest.mark.parametrize(("median", "cut"), [(0.0, 0.0), (0.05, 0.01), (0.5, 0.1), (1.5, 0.3), (1.9, 0.3)])
+def test_the_rule_is_clipped(median: float, cut: float) -> None:
+    assert by_rule(median) == pytest.approx(cut)
+
+
+def test_three_copies_of_everything_are_seen_by_every_policy() -> None:
+    proposal = proposed(seen(families(40, 3)))
+    for each in (proposal.median_effect, proposal.typical_effect, proposal.cut_effect):
+        assert each.pages == 1.0
+        assert 0.5 < each.copies < 0.7
+
+
+def test_without_copies_nothing_is_merged() -> None:
+    proposal = proposed(seen(families(80, 1)))
+    assert (proposal.cut_effect.pages, proposal.cut_effect.copies) == (0.0, 0.0)
+    assert proposal.density[0] == (0.0, 0.0)
+
+
+def test_a_collection_of_nothing_but_one_vector_gets_the_smallest_cut() -> None:
+    proposal = proposed(seen(np.ones((60, 8), np.float32)))
+    assert proposal.cut == 0.0
+    assert (proposal.mean_median, proposal.typical) == (0.0, 0.0)
+    assert proposal.density[0] == (0.0, 1.0)
+    assert proposal.cut_effect.copies == pytest.approx(7 / 8)
+
+
+@given(st.integers(1, 4), st.floats(0.0, 0.02))
+def test_density_grows_with_the_distance_and_holds_the_cut(copies: int, noise: float) -> None:
+    """Shares never fall as the distance grows, lie in [0, 1], and the proposed cut is among the distances."""
+    proposal = proposed(seen(families(24, copies, noise=noise, dimension=8)))
+    density, cut = proposal.density, proposal.cut
+    shares = [share for _, share in density]
+    assert shares == sorted(shares)
+    assert 0.0 <= shares[0] <= shares[-1] <= 1.0
+    assert cut in [distance for distance, _ in density]
+
+
+# Pairs around the cut: five on either side, near it, nobody twice, texts cut where they differ.
+
+
+def pool(distances: list[float], first: int = 0) -> Pool:
+    """A pool of separate pairs: ids first, first + 1 at distances[0], and so on; all else far apart."""
+    n = 2 * len(distances)
+    distance = np.full((n, n), 0.9, np.float32)
+    np.fill_diagonal(distance, 0.0)
+    for place, value in enumerate(distances):
+        distance[2 * place, 2 * place + 1] = distance[2 * place + 1, 2 * place] = value
+    ids = tuple(range(first, first + n))
+    return Pool(
+        vectors=np.ones((n, 1), np.float32),
+        ids=ids,
+        texts=tuple(f"text {identifier}" for identifier in ids),
+        distance=distance,
+        cosine_median=0.9,
+        median=0.9,
+    )
+
+
+def test_five_pairs_on_either_side_nearest_first() -> None:
+    made = pool([each / 1000 for each in range(20, 200, 2)])
+    pairs = borderline([made], 0.1)
+    distances = [pair.distance for pair in pairs]
+    assert len(pairs) == 10
+    assert distances == sorted(distances)
+    assert [pair.merged for pair in pairs] == [True] * 5 + [False] * 5
+    assert distances[4] == pytest.approx(0.1)
+    assert distances[5] == pytest.approx(0.102)
+    assert distances[0] == pytest.approx(0.06, abs=0.002)
+    assert distances[9] == pytest.approx(0.14, abs=0.002)
+
+
+def test_the_same_pair_seen_in_two_pools_is_shown_once() -> None:
+    made = pool([0.09])
+    assert len(borderline([made, made, made], 0.1)) == 1
+
+
+def test_a_big_family_does_not_fill_the_list() -> None:
+    distance = np.full((30, 30), 0.095, np.float32)
+    np.fill_diagonal(distance, 0.0)
+    crowd = Pool(
+        vectors=np.ones((30, 1), np.float32),
+        ids=tuple(range(30)),
+        texts=(None,) * 30,
+        distance=distance,
+        cosine_median=0.095,
+        median=0.095,
+    )
+    ids = [each for pair in borderline([crowd], 0.1) for each in pair.ids]
+    assert len(ids) == 10
+    assert len(set(ids)) == 10
+
+
+def test_around_a_cut_of_zero_lie_exact_copies_alone() -> None:
+    assert [pair.distance for pair in borderline([pool([0.0, 0.1])], 0.0)] == [0.0]
+
+
+@given(st.lists(st.floats(0.0, 2.0, width=32), max_size=40), st.floats(0.0, 0.5))
+def test_merged_means_at_most_the_cut(distances: list[float], cut: float) -> None:
+    """Whatever the pool, a pair is called merged exactly when its distance is at most the cut, as far as float32 can tell."""
+    for pair in borderline([pool(distances)], cut):
+        assert pair.merged is (pair.distance <= cut + NOISE)
+
+
+def test_a_long_shared_beginning_is_left_out_of_both() -> None:
+    same = "the same words again and again " * 10
+    one, other = differing(same + "ends here", same + "ends elsewhere")
+    assert one is not None
+    assert other is not None
+    assert one.startswith("… ")
+    assert one.endswith("ends here")
+    assert other.endswith("ends elsewhere")
+    assert len(one) < KEPT_SHARED + 30
+
+
+def test_short_and_missing_texts_are_shown_as_they_are() -> None:
+    assert differing("one", "other") == ("one", "other")
+    assert differing(None, "other") == (None, "other")
+    assert differing("", None) == ("", None)
+
+
+@given(st.text(max_size=900), st.text(max_size=900))
+def test_what_is_shown_is_bounded_and_part_of_the_text(one: str, other: str) -> None:
+    """Each side shows a stretch of its own text, of bounded length."""
+    for text, shown in zip((one, other), differing(one, other), strict=True):
+        assert shown is not None
+        assert len(shown) <= EXCERPT_CHARACTERS + 2
+        assert shown.removeprefix("… ") in text
+
+
+# What selection does to sampled pools: copies counted as the proxy would collapse them.
+
+
+def measured_pool(vectors: Vectors) -> Pool:
+    geometry = measure(vectors, magnitude=False)
+    n = len(vectors)
+    return Pool(
+        ids=tuple(range(n)),
+        texts=(None,) * n,
+        vectors=vectors,
+        distance=geometry.distance,
+        cosine_median=median_distance(geometry),
+        median=median_distance(geometry),
+    )
+
+
+PAIRS = measured_pool(families(25, 2))  # every second result repeats the one above
+
+
+def test_half_of_a_page_of_pairs_is_copies() -> None:
+    assert effect([PAIRS], metric=Metric.COSINE, cut=0.1) == Effect(pages=1.0, copies=0.5)
+    assert effect([PAIRS], metric=Metric.COSINE).copies == pytest.approx(0.5)
+
+
+def test_a_cut_of_zero_takes_exact_copies_alone() -> None:
+    exact = measured_pool(families(25, 2, noise=0.0))
+    assert effect([exact], metric=Metric.COSINE, cut=0.0).copies == 0.5
+    assert effect([PAIRS], metric=Metric.COSINE, cut=0.0).copies == 0.0
+
+
+def test_the_scale_moves_the_default() -> None:
+    loose = measured_pool(families(25, 2, noise=0.04))
+    narrow, wide = (effect([loose], metric=Metric.COSINE, scale=scale).copies for scale in (0.01, 2.0))
+    assert narrow < wide
+
+
+def test_without_pools_there_is_no_effect() -> None:
+    assert effect([], metric=Metric.COSINE, cut=0.1) == Effect(pages=0.0, copies=0.0)
+
+
+@given(st.integers(2, 20), st.integers(1, 3), st.floats(0.0, 2.0))
+def test_shares_are_shares(families_count: int, copies: int, cut: float) -> None:
+    """Whatever the pool and the cut, both numbers lie in [0, 1], and one of a page's results is always itself."""
+    found = effect([measured_pool(families(families_count, copies))], metric=Metric.COSINE, cut=cut)
+    assert 0.0 <= found.copies <= (PAGE - 1) / PAGE
+    assert found.pages in {0.0, 1.0}
+    assert (found.pages > 0) is (found.copies > 0)
+
+
+# What a calibration found, as a profile and as plain values.
+
+
+def test_the_profile_says_what_was_seen() -> None:
+    found = calibration(copies=3)
+    profile = profile_of(found)
+    assert (profile.collection, profile.vector_name, profile.dimension) == ("docs", "", 48)
+    assert profile.distance == "Cosine"
+    assert profile.sample == 120
+    assert profile.pools == len(found.survey.pools)
+    assert profile.created_by.startswith("vecsieve ")
+    medians = profile.pool_median
+    assert 0.5 < medians.percentile_1 <= medians.percentile_50 <= medians.percentile_99 < 1.2
+    assert -0.1 < profile.mean_unrelated_similarity < 0.1
+
+
+def test_the_profile_is_one_the_proxy_reads() -> None:
+    profile = profile_of(calibration(copies=3))
+    assert decoded(encoded(profile), name="docs.json") == profile
+
+
+def test_the_same_collection_gives_the_same_bytes() -> None:
+    assert encoded(profile_of(calibration(copies=2))) == encoded(profile_of(calibrated(copies=2)))
+
+
+def test_plain_values_are_json_and_hold_the_profile_the_density_and_the_pairs() -> None:
+    found = calibration(copies=3, noise=0.05)
+    read = json.loads(orjson.dumps(as_json(found)))
+    assert read["profile"] == profile_of(found).model_dump()
+    assert read["points"] == 120
+    assert {entry["distance"] for entry in read["density"]} >= {0.0, 0.1, 0.3}
+    assert len(read["borderline"]) == len(found.pairs) > 0
+    assert set(read["borderline"][0]) == {"ids", "texts", "distance", "merged"}
+    assert read["cut"] == found.proposal.cut
+    assert 0.0 <= read["nearest_neighbour_distance"]["percentile_50"] < 0.3

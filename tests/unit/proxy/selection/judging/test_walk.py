@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from random import Random
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.selection.policies import DEFAULT
-from support.selection.pools import pool
+from support.selection.pools import page, pool
 from support.selection.texts import as_texts, passages
-from vecsieve.proxy.selection.judging.judge import Missing
+from vecsieve.proxy.selection.judging.judge import Judge, Missing
 from vecsieve.proxy.selection.judging.walk import Walk, Walked, explained
-from vecsieve.proxy.selection.policy import Policy, Strategy, Tier
-from vecsieve.proxy.selection.values import Candidates, Indices, Link, Metadata, finished
+from vecsieve.proxy.selection.paged import BLOCK
+from vecsieve.proxy.selection.policy import Caps, Overlap, Policy, Short, Strategy, Tier
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import Candidates, Fate, Indices, Link, Metadata, finished
 
 
 def candidates(*texts: str | None, **more: object) -> Candidates:
@@ -147,3 +151,178 @@ def test_long_texts_are_judged_in_steps(count: int) -> None:
     texts = [f"{number} " + f"word{number} " * 2_000 for number in range(count)]
     walk = Walk(candidates(*texts), DEFAULT)
     assert sum(1 for _ in walk.steps(count)) >= count // 3
+
+
+# Chunks that overlap: another one takes the place of one that it says together with the page. Nothing is lost, and pages without overlap
+# are as before.
+
+EXCHANGE = replace(DEFAULT, overlap=Overlap.EXCHANGE)
+STEP = 40  # words by which one chunk follows another
+
+
+def words(count: int, *, seed: int = 0) -> list[str]:
+    random = Random(seed)
+    return ["".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=7)) for _ in range(count)]
+
+
+def chunks(count: int, *, seed: int = 0) -> list[str]:
+    """Windows of two steps over one text: half of each is its neighbour's."""
+    run = words((count + 1) * STEP, seed=seed)
+    return [" ".join(run[at * STEP : (at + 2) * STEP]) for at in range(count)]
+
+
+def overlapping(*texts: str | None, tenants: list[int] | None = None, sources: list[str] | None = None) -> Candidates:
+    known = Metadata(texts=as_texts(texts), sources=None if sources is None else tuple(sources))
+    numbers = None if tenants is None else np.array(tenants, np.int64)
+    return pool(np.eye(max(len(texts), 1))[: len(texts)], metadata=known, tenants=numbers)
+
+
+A, B, C, D = chunks(4)
+X, Y = chunks(1, seed=1) + chunks(1, seed=2)
+
+
+def test_the_third_chunk_takes_the_place_of_the_middle_one() -> None:
+    outcome = select(overlapping(A, B, X, Y, C), top_k=3, policy=EXCHANGE)
+    assert outcome.keep.tolist() == [0, 4, 2]
+    assert (outcome.representative[1], outcome.also[1], outcome.links[1]) == (4, 0, Link.JOINED)
+    assert outcome.fates.tolist() == [Fate.KEPT, Fate.COLLAPSED, Fate.KEPT, Fate.NOT_CHOSEN, Fate.KEPT]
+    assert (outcome.distinct, outcome.wanting, outcome.acted) == (4, 0, True)
+    assert select(overlapping(A, B, X, Y, C), top_k=3, policy=DEFAULT).keep.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        (A, B, X, Y, D),  # the fourth does not continue the second
+        (B, X, Y, A, C),  # the first result stays, whatever says it
+        (A, B, X, Y, C.upper()),  # a shouted copy is no copy
+        (A, X, Y, D),
+        (A, B, X, Y, f"{B} {' '.join(words(60, seed=3))}"),  # which says all of it alone
+    ],
+)
+def test_a_result_stays_that_no_other_says_together_with_the_page(texts: tuple[str, ...]) -> None:
+    assert select(overlapping(*texts), top_k=3, policy=EXCHANGE).keep.tolist() == [0, 1, 2]
+
+
+def test_what_the_page_says_already_takes_no_place() -> None:
+    # C is a copy of what stays above B, so it is not on the page twice.
+    assert select(overlapping(A, C, B, X, C), top_k=3, policy=EXCHANGE).keep.tolist() == [0, 1, 3]
+
+
+def test_only_one_tenant_and_no_kept_source_is_exchanged() -> None:
+    of_two = overlapping(A, B, X, C, tenants=[1, 1, 1, 2])
+    assert select(of_two, top_k=3, policy=EXCHANGE).keep.tolist() == [0, 1, 2]
+    held = overlapping(A, B, X, C, sources=["a", "b", "a", "a"])
+    assert select(held, top_k=3, policy=replace(EXCHANGE, keep_sources=("b",))).keep.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("policy", [replace(EXCHANGE, texts=Tier.EXACT), replace(EXCHANGE, texts=None)])
+def test_a_policy_whose_proof_is_one_piece_exchanges_nothing(policy: Policy) -> None:
+    assert select(overlapping(A, B, X, C), top_k=3, policy=policy).keep.tolist() == [0, 1, 2]
+
+
+def test_a_short_page_is_filled_last_with_what_left_by_proof_if_at_all() -> None:
+    outcome = select(overlapping(A, B, C), top_k=3, policy=EXCHANGE)
+    assert (outcome.keep.tolist(), outcome.wanting) == ([0, 2], 1)
+    filled = select(overlapping(A, B, C), top_k=3, policy=replace(EXCHANGE, short=Short.FILL))
+    assert filled.keep.tolist() == [0, 2, 1]
+    assert filled.fates.tolist() == [Fate.KEPT, Fate.FILLED, Fate.KEPT]
+
+
+class Chunked(NamedTuple):
+    texts: list[str]
+    places: list[tuple[int, int]]  # of each text: its source, and its number there
+
+
+@st.composite
+def chunked(draw: st.DrawFn) -> Chunked:
+    """Chunks of up to four texts in any order, some of them twice."""
+    sources = [chunks(draw(st.integers(1, 8)), seed=seed) for seed in range(draw(st.integers(1, 4)))]
+    places = [(source, number) for source, each in enumerate(sources) for number in range(len(each))]
+    order = draw(st.permutations(places + draw(st.lists(st.sampled_from(places), max_size=4))))
+    return Chunked([sources[source][number] for source, number in order], order)
+
+
+def said(given_: Chunked, keep: list[int]) -> set[tuple[int, int]]:
+    """The steps of all texts that these chunks have."""
+    return {(source, number + half) for source, number in [given_.places[place] for place in keep] for half in (0, 1)}
+
+
+@given(chunked(), st.integers(1, 12))
+def test_a_page_says_all_that_it_said_without_exchange(given_: Chunked, top_k: int) -> None:
+    pool_ = overlapping(*given_.texts)
+    before = select(pool_, top_k=top_k, policy=DEFAULT).keep.tolist()
+    after = select(pool_, top_k=top_k, policy=EXCHANGE).keep.tolist()
+    assert said(given_, before) <= said(given_, after)
+    assert before[:1] == after[:1]
+
+
+@given(chunked(), st.integers(0, 12), st.integers(0, 12))
+def test_a_page_is_the_beginning_of_a_longer_one(given_: Chunked, top_k: int, more: int) -> None:
+    pool_ = overlapping(*given_.texts)
+    page_, longer = (select(pool_, top_k=size, policy=EXCHANGE).keep.tolist() for size in (top_k, top_k + more))
+    assert longer[: len(page_)] == page_
+
+
+@given(chunked(), st.integers(1, 5))
+def test_pages_by_offset_are_pieces_of_the_same_list(given_: Chunked, size: int) -> None:
+    pool_, whole = overlapping(*given_.texts), len(given_.texts)
+    pieces = [
+        place
+        for offset in range(0, whole, size)
+        for place in page(pool_, top_k=size, offset=offset, policy=EXCHANGE, exhausted=True).keep.tolist()
+    ]
+    first = select(pool_, top_k=whole, policy=EXCHANGE)
+    different = first.keep[first.fates[first.keep] == Fate.KEPT].tolist()
+    assert pieces[: len(different)] == different
+    assert sorted(pieces) == list(range(whole))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        replace(EXCHANGE, rewordings=0.36),
+        replace(EXCHANGE, representative=Strategy.LONGEST),
+        replace(EXCHANGE, caps=Caps(per_cluster=1, per_document=None, per_source=3)),
+    ],
+)
+def test_a_page_that_depends_on_more_than_texts_exchanges_nothing_in_both_ways_of_reading(policy: Policy) -> None:
+    pool_ = overlapping(A, B, X, C, sources=["a"] * 4)
+    assert select(pool_, top_k=3, policy=policy).keep.tolist() == [0, 1, 2]
+    assert page(pool_, top_k=3, offset=0, policy=policy, exhausted=True).keep.tolist() == [0, 1, 2]
+
+
+def test_a_chunk_is_exchanged_within_its_block_of_ranks_alone() -> None:
+    others = [" ".join(words(60, seed=seed)) for seed in range(2, BLOCK + 20)]
+    near = select(overlapping(A, B, *others[: BLOCK - 3], C), top_k=2, policy=EXCHANGE)
+    far = select(overlapping(A, B, *others[: BLOCK - 2], C), top_k=2, policy=EXCHANGE)
+    assert (near.keep.tolist(), far.keep.tolist()) == ([0, BLOCK - 1], [0, 1])
+
+
+def test_texts_that_share_nothing_with_the_page_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+    monkeypatch.setattr(Judge, "verdict_with", lambda _judge, text, *_: compared.append(text.raw))
+    others = [" ".join(words(60, seed=seed)) for seed in range(2, 12)]
+    assert select(overlapping(*others), top_k=5, policy=EXCHANGE).keep.tolist() == [0, 1, 2, 3, 4]
+    assert compared == []
+
+
+def test_a_walk_that_compares_more_texts_takes_more_steps() -> None:
+    others = [" ".join(words(400, seed=seed)) for seed in range(2, 12)]
+    turns = {
+        policy.overlap: len(list(Walk(overlapping(*others), policy, exchanges=True).steps(len(others))))
+        for policy in (DEFAULT, EXCHANGE)
+    }
+    assert turns[Overlap.EXCHANGE] > turns[Overlap.KEEP]
+
+
+def test_the_reason_names_what_took_its_place() -> None:
+    reasons_by_place = explained(overlapping(A, B, X, C), EXCHANGE, np.array([0, 2, 3]))
+    assert set(reasons_by_place[1].holders) == {0, 3}
+    assert explained(overlapping(A, B, X, C), DEFAULT, np.array([0, 2, 3]))[1].holders == ()
+
+
+def test_a_text_of_the_same_end_is_read_only_a_few_times() -> None:
+    # Many neighbours with B's end, none of which proves anything, bound the work of one result.
+    ends = [f"{' '.join(words(50, seed=seed))} {B[-60:]}" for seed in range(2, 30)]
+    assert select(overlapping(A, B, *ends, C), top_k=2, policy=EXCHANGE).keep.tolist() == [0, 1]

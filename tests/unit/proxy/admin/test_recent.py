@@ -14,11 +14,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.selection.inspections import CHOSEN, seen
 from support.selection.policies import CLASSICAL
 from support.selection.pools import planted, pool
 from support.selection.selections import selection
 from vecsieve.adapters.contract import Operation, Pool, Search
-from vecsieve.proxy.admin.recent import NOTHING, Copy, Kept, LeftOut, LeftOutBy, Record, seen_of
+from vecsieve.proxy.admin.recent import (
+    NOTHING,
+    PLACES,
+    WORDS_CHARACTERS,
+    Copy,
+    Kept,
+    LeftOut,
+    LeftOutBy,
+    Recent,
+    Record,
+    Seen,
+    seen_of,
+)
 from vecsieve.proxy.search.pools.values import PoolSet, Selected
 from vecsieve.proxy.search.report import figures
 from vecsieve.proxy.selection.policy import Caps
@@ -50,7 +63,7 @@ def explained(chosen: Selection, *ids: bytes, why: Mapping[int, str] = NOTHING) 
     return seen.record(why)
 
 
-CHOSEN = selection(
+CHOSEN_POOL = selection(
     keep=[0, 2, 4],
     representative=[0, 0, 2, 2, 0, 5, 6, 0],
     fates=[Fate.KEPT, Fate.COLLAPSED, Fate.KEPT, Fate.COLLAPSED, Fate.FILLED, Fate.CAPPED, Fate.NOT_CHOSEN, Fate.COLLAPSED],
@@ -64,7 +77,7 @@ IDS = (b"1", b'"b"', b"18446744073709551615", b"4", b"5", b"6", b"7", b"8")
 
 
 def test_every_result_names_whom_it_stands_for_and_why_it_fills_the_page() -> None:
-    first, second, third = explained(CHOSEN, *IDS).kept
+    first, second, third = explained(CHOSEN_POOL, *IDS).kept
     assert first == Kept(id=1, rank=0, score=1.0, collapsed_ids=("b", 8), copy=None)
     assert second == Kept(id=18446744073709551615, rank=2, score=0.7143, collapsed_ids=(4,), copy=None)
     assert third.copy == Copy(
@@ -79,7 +92,7 @@ def test_every_result_names_whom_it_stands_for_and_why_it_fills_the_page() -> No
 
 
 def test_every_candidate_left_out_has_its_reason() -> None:
-    found = explained(CHOSEN, *IDS).left_out
+    found = explained(CHOSEN_POOL, *IDS).left_out
     assert [(each.id, each.rank, each.reason) for each in found] == [
         ("b", 1, Collapse.EQUAL_TEXT),
         (4, 3, Collapse.JOINED),
@@ -111,7 +124,7 @@ def test_words_of_the_texts_replace_the_kind_of_a_reason_and_say_why_a_result_st
         6: "not shown: it is no result",
         7: "an edited copy of 1: 'that' left out",
     }
-    record = explained(CHOSEN, *IDS, why=why)
+    record = explained(CHOSEN_POOL, *IDS, why=why)
     assert [result.stays for result in record.kept] == [None, "stays: adds 'x' to 1", None]
     assert [candidate.copy.why for candidate in record.left_out if candidate.copy is not None][-1] == why[7]
     assert "is no result" not in str(record)
@@ -122,7 +135,7 @@ def test_a_cut_is_named_only_where_vectors_decided() -> None:
 
 
 def test_the_record_says_what_was_asked_and_how_it_was_decided() -> None:
-    record = explained(CHOSEN, *IDS)
+    record = explained(CHOSEN_POOL, *IDS)
     assert (record.backend, record.operation, record.collection) == ("qdrant", "query", "docs")
     assert (record.top_k, record.offset, record.candidates, record.clusters) == (3, 0, 8, 4)
     assert (record.acted, record.restrained, record.threshold) == (True, False, 0.1235)
@@ -130,7 +143,7 @@ def test_the_record_says_what_was_asked_and_how_it_was_decided() -> None:
 
 
 def test_a_record_holds_no_payload_no_vector_and_no_query() -> None:
-    written = orjson.dumps(explained(CHOSEN, *IDS))
+    written = orjson.dumps(explained(CHOSEN_POOL, *IDS))
     assert CANARY not in written
     assert set(json.loads(written)) == {
         "backend", "operation", "collection", "outcome", "added_ms", "top_k", "offset", "candidates", "clusters", "acted",
@@ -139,7 +152,7 @@ def test_a_record_holds_no_payload_no_vector_and_no_query() -> None:
 
 
 def test_a_record_is_json_with_the_databases_own_identifiers() -> None:
-    written = json.loads(orjson.dumps(explained(CHOSEN, *IDS)))
+    written = json.loads(orjson.dumps(explained(CHOSEN_POOL, *IDS)))
     assert [each["id"] for each in written["kept"]] == [1, 18446744073709551615, 5]
     assert written["left_out"][1]["copy"] == {
         "of": 18446744073709551615, "rank": 2, "also": 0, "reason": "joined", "similarity": 1.0, "cut": None,
@@ -155,7 +168,7 @@ def test_an_identifier_that_is_neither_number_nor_text_is_unknown(raw: bytes) ->
 
 
 def test_an_adapter_that_knows_no_identifiers_is_explained_by_ranks() -> None:
-    found = explained(CHOSEN).left_out
+    found = explained(CHOSEN_POOL).left_out
     assert [(each.id, each.rank) for each in found] == [(None, 1), (None, 3), (None, 5), (None, 6), (None, 7)]
 
 
@@ -179,3 +192,109 @@ def test_the_record_of_any_selection_accounts_for_every_candidate(
         if candidate.copy and candidate.copy.of in kept
     }
     assert json.loads(orjson.dumps(record))["candidates"] == len(vectors)
+
+
+# The ring holds the newest searches, and never more than it may; their numbers grow with time and differ between workers.
+
+
+def search(size: int = 1) -> Seen:
+    each = list(range(size))
+    return seen(selection(each, each, [Fate.KEPT] * size))
+
+
+def shown(recent: Recent) -> list[object]:
+    return [record.seen.summary()["candidates"] for record in recent.newest()]
+
+
+def test_the_newest_comes_first_with_its_number_and_time() -> None:
+    times = iter([1000.0, 1001.23449])
+    recent = Recent(5, now=lambda: next(times), place=3)
+    recent.add(search())
+    recent.add(search())
+    found = [(record.number, record.at) for record in recent.newest()]
+    assert found == [(1001234 * PLACES + 3, 1001.234), (1000000 * PLACES + 3, 1000.0)]
+
+
+def test_nothing_is_held_where_nothing_is_requested() -> None:
+    recent = Recent(0, now=lambda: 0.0)
+    recent.add(search())
+    assert recent.newest() == []
+
+
+def test_a_search_larger_than_all_room_is_not_held() -> None:
+    recent = Recent(5, now=lambda: 0.0, most_bytes=5000)
+    recent.add(search(100))
+    recent.add(search())
+    assert shown(recent) == [1]
+
+
+def test_a_smaller_ring_forgets_the_oldest_at_once() -> None:
+    recent = Recent(3, now=lambda: 0.0)
+    for size in (1, 2, 3):
+        recent.add(search(size))
+    recent.resize(2, texts=False)
+    assert shown(recent) == [3, 2]
+    recent.resize(0, texts=False)
+    assert shown(recent) == []
+    recent.resize(1, texts=False)
+    recent.add(search(4))
+    assert shown(recent) == [4]
+
+
+def test_searches_with_texts_go_at_once_when_texts_are_switched_off() -> None:
+    recent = Recent(3, now=lambda: 0.0, texts=True)
+    recent.add(seen(CHOSEN, texts=("CANARY",) * 5))
+    recent.resize(3, texts=False)
+    assert recent.newest() == []
+
+
+COUNTED = ("results", "repeats", "collapsed", "changed")
+
+
+def test_a_summary_counts_what_the_databases_own_page_repeats() -> None:
+    summary = seen().summary()
+    assert [summary[name] for name in COUNTED] == [3, 1, 2, True]
+    alone = search(3).summary()
+    assert [alone[name] for name in COUNTED] == [3, 0, 0, False]
+
+
+def test_what_is_held_counts_its_texts() -> None:
+    assert seen(CHOSEN, texts=("x" * 600,) * 5).size_bytes > seen().size_bytes + 3000
+
+
+@given(st.integers(0, 4), st.integers(0, 9000), st.lists(st.integers(1, 99), max_size=12))
+def test_it_holds_the_newest_that_fit(keep: int, most_bytes: int, sizes: list[int]) -> None:
+    """Invariant: what is held is an unbroken run of the newest searches, as long as number and bytes allow."""
+    recent = Recent(keep, now=lambda: 0.0, most_bytes=most_bytes)
+    for size in sizes:
+        recent.add(search(size))
+    found = shown(recent)
+    assert len(found) <= keep
+    assert sum(record.seen.size_bytes for record in recent.newest()) <= most_bytes
+    assert found == sizes[::-1][: len(found)]
+
+
+@given(st.lists(st.floats(0, 2e9), min_size=1, max_size=20), st.integers(0, PLACES - 1))
+def test_numbers_only_grow_and_tell_the_worker(times: list[float], place: int) -> None:
+    """Invariant: each number is larger than all before it and than what was reached, whatever the clock does; its rest is the place."""
+    clock = [0.0]
+    recent = Recent(100, now=lambda: clock[0], place=place)
+    last = -1
+    for at in times:
+        clock[0] = at
+        reached = recent.reached
+        recent.add(search())
+        number = recent.newest()[0].number
+        assert number > last
+        assert number > reached
+        assert number % PLACES == place
+        assert number < 2**53
+        last = number
+
+
+def test_a_search_is_recognised_by_the_first_words_of_its_first_result() -> None:
+    texts = ("  Where \n the fridge  was bought. " + "x" * 200, None, "b", "c", "d")
+    assert str(seen(CHOSEN, texts=texts).summary()["words"]).startswith("Where the fridge was bought. xxx")
+    assert len(str(seen(CHOSEN, texts=texts).summary()["words"])) == WORDS_CHARACTERS
+    assert seen(CHOSEN).summary()["words"] is None
+    assert seen(CHOSEN, texts=(None, "a", "b", "c", "d")).summary()["words"] is None
