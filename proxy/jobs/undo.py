@@ -170,7 +170,7 @@ def _apply(
     collections: defaultdict[str, defaultdict[bytes, list[Head]]] = defaultdict(lambda: defaultdict(list))
     for head in heads:
         collections[head.collection][head.partition].append(head)
-    stored = there = 0
+    stored = there = waiting = 0
     refused: list[str] = []
     restored_keys: set[Key] = set()
     with progress_bar("restoring", len(heads)) as advance:
@@ -180,8 +180,9 @@ def _apply(
                     for batch in _batches(rows):
                         ids = [head.id for head in batch if head.id != NO_ID]
                         present = points.present(partition, ids) if ids else frozenset()
-                        present |= book.unseen(collection, partition, ids, at=steady())
-                        numbers = [head.number for head in batch if head.id not in present]
+                        unseen = book.unseen(collection, partition, ids, at=steady()) - present
+                        waiting += (late := sum(head.id in unseen for head in batch))
+                        numbers = [head.number for head in batch if head.id not in present | unseen]
                         missing = book.restorable(
                             numbers, also=arguments.states, steady=_proxy_time(arguments.journal, steady)
                         )
@@ -190,9 +191,13 @@ def _apply(
                         book.note(collection, partition, [row.id for row in taken if row.id != NO_ID], at=steady())
                         book.undone(row.number for row in taken)
                         restored_keys.update((collection, partition, row.id) for row in taken)
-                        stored, there = stored + len(taken), there + len(batch) - len(missing)
+                        stored, there = stored + len(taken), there + len(batch) - len(missing) - late
                         advance(len(batch))
-    output_console().print(f"{stored} were stored; {there} have an id that is stored now, and were not changed")
+    later = (
+        f"; {waiting} were written less than ten minutes ago, which a read may not show yet: repeat the command later"
+    )
+    are_there = f"{there} have an id that is stored now, and were not changed"
+    output_console().print(f"{stored} were stored; {are_there}{later if waiting else ''}")
     return refused, restored_keys
 
 

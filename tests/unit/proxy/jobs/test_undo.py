@@ -115,12 +115,20 @@ def test_nothing_is_stored_over_a_write_that_waits_in_the_database(
     undone: Run,
     id: bytes,  # noqa: A002 - as in the journal
     partition: bytes,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     with closing(Book(path)) as book:
         book.enter([POINT], State.DONE, at=1.0)
         book.note("docs", partition, [id], at=NOW)
     assert undone(after=UNSEEN_SECONDS - 1) == {}
+    assert " ".join(capsys.readouterr().out.split()).endswith(
+        " 0 were stored; 0 have an id that is stored now, and were not changed; 1 were written less than ten minutes ago, "
+        "which a read may not show yet: repeat the command later"
+    )
     assert undone(after=UNSEEN_SECONDS + 1) == {b"1": OWN}
+    assert " ".join(capsys.readouterr().out.split()).endswith(
+        " 1 were stored; 0 have an id that is stored now, and were not changed"
+    )
 
 
 def test_the_gate_hears_of_what_undo_stored(path: Path, undone: Run) -> None:
