@@ -38,12 +38,13 @@ _LOOKED_AT = 2000  # characters of a value
 _LONGEST_DATE = 50
 _FIRST_DATE, _LAST_DATE = 1e9, 2.5e9  # 2001 and 2049, in seconds since 1970
 _UNSPACED_LETTERS = 8
+_LEAST_BEGIN, _LEAST_CUT = 3, 8  # characters with which a text begins by no chance: as words, cut within one
 _LONGEST_NUMBERS = 8  # of a list of numbers that is read: a place on Earth, sizes, a draw
 
 # A date with a month in words, as 3 May 2024 and Fri, 03 May 2024 07:00:00 GMT, or in figures, as 09.01.2024, D:20230101 and 1700000900.1.
 _WRITTEN_DATE = re.compile(r"(?!\d{1,2}:\d\d(?::\d\d)?\Z)(?=(?:\D*\d){5})[\w:/.,+ -]{6,40}")
-# A number in a string: 12.99, $12.99, 09.01.2024.
-_NUMBER = re.compile(r"[\W_]*+\d[\d\W_]*")
+# A number in a string: 12.99, $12.99, 09.01.2024. § is a word.
+_NUMBER = re.compile(r"[^\w§]*+\d[\d\W_]*")
 # File names, paths, links, media types, numbers, identifiers, digests and encoded bytes. Not marks alone: 🟢.
 _NAME = re.compile(
     r"(?i)[^\n]{0,250}\.(?!\d+\Z)[a-z][a-z0-9]{0,4}|[a-z][a-z0-9+.-]*://\S*|[^\s/\\<]*[/\\][^\s<]*|[0-9a-f-]{16,}|\S{64,}"
@@ -56,8 +57,8 @@ _OF_FILES = re.compile(
     rf"(?i:[^\n]{{0,250}}\.(?:{_EXTENSIONS.replace(' ', '|')})|[a-z][a-z0-9+.-]*://\S*|[^\s/\\<]*[/\\][^\s<]*|\S{{64,}}|{_MEDIA}"
     r"|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})|(?:[0-9a-f]{8}){2,}|(?:[0-9A-F]{8}){4,}"
 )
-# What looks like one, but may be a statement: Never run guide.pdf, and/or, km/h.
-_STATEMENT = re.compile(rf"(?!{_MEDIA}\Z)(?:\S+\s.*|\d*+[^\W\d]\w*+/\d*+[^\W\d]\w*+[²³]?)", re.DOTALL)
+# What looks like one, but may be a statement: Never run guide.pdf, and/or, km/h, C25/30.
+_STATEMENT = re.compile(rf"(?!{_MEDIA}\Z)(?:\S+\s.*|\d*+[^\W\d]\w*+/\d*+[^\W\d]\w*+[²³]?|[^\W\d]+\d+/\d+)", re.DOTALL)
 # Thai, Lao, Khmer, kana, Han: scripts without blanks between words.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
 # What loaders, splitters and stores write of a copy, by the words of its key: of these at least one, and no word that is in no table. So version,
@@ -68,7 +69,7 @@ _OF_COPIES = word_set(
 )
 _NEUTRAL = word_set(
     "a airbyte all amz api app at base batch bedrock branch by char chars client config content count data dim dimension dimensions dims dlt document "
-    "documents doc docs end engine external fivetran first flt format from generator git header in ind index info int kafka kb key label last library link "
+    "documents doc docs engine external fivetran first flt format from generator git header in ind index info int kafka kb key label last library link "
     "main media meta metadata model name next node num number object of on original overlap package parent parser path pdf pipeline prev previous "
     "product prompt provider raw record ref root row schema score sdc sdk section segment server site size software split splitter start sys system "
     "text thread title to token tokens total type web word words x"
@@ -76,7 +77,7 @@ _NEUTRAL = word_set(
 # Of numbers: where a text stands, how long it is, or how well it was found.
 _OF_PLACES = word_set(
     "n i no num number index idx offset start end position pos order seq sequence ordinal part parts partition section paragraph block line lines row "
-    "rows col column columns pages chunks depth loc bbox box bounding prov span charspan layout edition len word words token tokens char chars "
+    "rows col column columns pages chunks depth loc bbox box bounding prov span charspan layout len word words token tokens char chars "
     "characters bytes distance similarity relevance rerank reranker bm25 cosine confidence conf prob probability hit hits views copy"
 )
 # A time whose key has only such words, too: when a copy, a file or a record was made, found or changed.
@@ -210,9 +211,8 @@ class PoolStatements:
             return next((("its payload", other) for other in others if other != row), None)
         stated = self._stated.get((row, text))
         if stated is None:
-            counted = [leaf for leaf in self._leaves[row] if _is_statement(leaf, text)]
-            stated = tuple([leaf for leaf in counted if not is_ignored(leaf.path, self._ignored)])
-            self._stated[row, text] = stated
+            counted = [leaf for leaf in self._leaves[row] if not is_ignored(leaf.path, self._ignored)]
+            stated = self._stated[row, text] = tuple([leaf for leaf in counted if _is_statement(leaf, text)])
         for leaf in stated:
             for other in others:
                 if (leaf.path, leaf.value) not in self._pairs[other] and not self._repeats_title(leaf, other):
@@ -281,12 +281,14 @@ def _is_statement(leaf: Leaf, text: str) -> bool:
     value = leaf.value
     if not isinstance(value, str):
         return not leaf.is_inside and not _names_a_copy(leaf)
-    if text and (leaf.spells or text.startswith(value.rstrip(" .…"))):
+    begin = value.rstrip(" .…")
+    least = _LEAST_CUT if text[len(begin) : len(begin) + 1].isalnum() else _LEAST_BEGIN
+    if text and (leaf.spells or (len(begin) >= least and text.startswith(begin))):
         return False  # what is inside counts; the text, or a preview of it
     ended = value.rstrip()
     if is_title(leaf.path):
         return not leaf.is_inside and not is_name(value) and not _is_of_copies(leaf.path)
-    if text and (is_place_name(leaf.path) or _is_time_of_copies(leaf)) and not ended.endswith(_SENTENCE_ENDS):
+    if text and (_is_of_copies(leaf.path) or _is_time_of_copies(leaf)) and not ended.endswith(_SENTENCE_ENDS):
         return False
     if is_prose(value) or ended.endswith(_QUESTION_MARKS):
         return text != "" or not _names_a_copy(leaf)
@@ -343,9 +345,7 @@ def _is_of_copies(path: str, more: frozenset[str] = frozenset()) -> bool:
 def _are_of_copies(words: tuple[str, ...], more: frozenset[str]) -> bool:
     last, joined = words[-1], "".join(words)
     known = last[:-2] if last.endswith("id") else ""  # documentid
-    if last in _IDENTITIES or joined in _IDENTITIES or known in _OF_COPIES or known in _NEUTRAL:
-        return True
-    if joined in _OF_COPIES:  # mimeType
+    if last in _IDENTITIES or joined in _IDENTITIES | _OF_COPIES or known in _OF_COPIES | _NEUTRAL:  # joined: mimeType
         return True
     are_listed = [word in _OF_COPIES or word in more for word in words]
     return any(are_listed) and all(
