@@ -76,7 +76,8 @@ _PLAIN = re.compile("[^\\W\\d_]+")
 _COMPOUND = re.compile("[^\\W\\d_]{3,}(?:-[^\\W\\d_]{3,})+|[eE]-[^\\W\\d_]{3,}")
 _GREEK = re.compile("[\u0370-\u03ff]")  # its question mark is a semicolon
 _OPERATOR = re.compile(
-    "[!:]=|::|(?<=\\[):|:(?=\\])|(?<!\\w)\\.(?=\\*)|\\.(?=[*+]\\S)|->|<-|\\.\\.(?=/)|!(?=[\\w(=])|(?<![^\\W\\d_]{2})(?<=[\\w)])(?:!(?![!?])|[!?]{2,}(?![!?]))|(?<=\\w)'{1,3}(?=\\()"
+    "[!:]=|::|(?<=\\[):|:(?=\\])|(?<!\\w)\\.(?=\\*)|\\.(?=[*+]\\S)|->|<-|\\.\\.(?=/)|!(?=[\\w=])|(?<![^\\W\\d_]{2})(?<=[\\w)])(?:!(?![!?(])|[!?]{2,}(?![!?]))|(?<=\\w)'{1,3}(?=\\()"
+    "|,(?=[\\])}:])|(?<=[\\[({:]),"
 )
 # Brackets of a pattern, a formula or a loss: in a run that has one of these marks, too.
 _GROUPED = frozenset("|^*+=<>&\\%$€£¥")
@@ -174,8 +175,8 @@ def _tokens(run: str) -> tuple[list[str], list[str], list[int], bool]:
     has_brackets = ("(" in run or "[" in run) and not _GROUPED.isdisjoint(run)
     place, end = 0, len(run)
     while place < end:
-        operator = _OPERATOR.match(run, place) if run[place] in "!?:-<.'" else None
-        if operator is not None and not _ends_there(run, operator):
+        operator = _OPERATOR.match(run, place) if run[place] in "!?:-<.'," else None
+        if operator is not None:
             tokens.append(operator[0])
             exact.append(operator[0])
             place, is_number = operator.end(), False
@@ -217,11 +218,6 @@ def _meaning(mark: str, before: list[str], *, has_brackets: bool) -> str:
     if mark in FORMATTING:
         return "" if not has_brackets or mark not in BRACKETS else mark
     return "?" if mark == "？" else mark
-
-
-def _ends_there(run: str, operator: re.Match[str]) -> bool:
-    """Whether what looks like an operator is the end of a sentence before a quote or bracket."""
-    return operator[0] == "!" and run[operator.end() : operator.end() + 1] == "("
 
 
 _INTERVAL = re.compile("[\\[(]\\s?[-+]?[\\d.]+[^\\s]*?[\\])\\[(]")

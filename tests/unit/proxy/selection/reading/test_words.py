@@ -87,6 +87,10 @@ def test_a_number_may_be_written_in_several_ways(one: str, other: str) -> None:
         ("IT is late", "it is late"),
         ("US law", "us law"),
         ("set maxSize here", "set maxsize here"),
+        ("it matches [0-9]{6,} here", "it matches [0-9]{6} here"),
+        ("it matches a{,5} here", "it matches a{5,} here"),
+        ("the value (6,) here", "the value (6) here"),
+        ("take x[:,0] here", "take x[:0] here"),
     ],
 )
 def test_what_is_written_otherwise_is_something_else(one: str, other: str) -> None:
