@@ -65,7 +65,7 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U0
 # doc_version, source.name and metadata.lastModifiedDate tell which copy it is; affects_version, light_source and due_date are facts.
 _OF_COPIES = word_set(
     "file filename filepath filesize filetype filedate source creator producer publisher keywords tag tags language lang langcode locale mime mimetype "
-    "charset encoding acl permissions page chunk shard embedding vector version revision rev release commit ocr warc crawl"
+    "charset encoding acl permissions page chunk shard embedding vector version revision rev commit ocr warc crawl"
 )
 _NEUTRAL = word_set(
     "a airbyte all amz api app at base batch bedrock branch by char chars client config content count data dim dimension dimensions dims dlt document "
@@ -77,7 +77,7 @@ _NEUTRAL = word_set(
 # Of numbers: where a text stands, how long it is, or how well it was found.
 _OF_PLACES = word_set(
     "n i no num number index idx offset start end position pos order seq sequence ordinal part parts partition section paragraph block line lines row "
-    "rows col column columns pages chunks depth loc bbox box bounding prov span charspan layout len word words token tokens char chars "
+    "rows col column columns pages chunks depth loc bbox box bounding prov span charspan layout release len word words token tokens char chars "
     "characters bytes distance similarity relevance rerank reranker bm25 cosine confidence conf prob probability hit hits views copy"
 )
 # A time whose key has only such words, too: when a copy, a file or a record was made, found or changed.
