@@ -177,9 +177,9 @@ def parse_pattern(text: str) -> HostPattern:
     return HostPattern(labels, number)
 
 
-def index_url(text: str) -> str:
-    """The URL of one index. A host alone means https, as for every Pinecone client. Raises ValueError."""
-    url = text if "://" in text else f"https://{text}"
+def server_url(text: str, *, scheme: str) -> str:
+    """The URL of a server. ``scheme``: of a host alone. Raises ValueError."""
+    url = text if "://" in text else f"{scheme}://{text}"
     parse_upstream(url)
     return url.removesuffix("/")
 
@@ -192,13 +192,6 @@ def public_url(text: str) -> str:
         raise ValueError("not a URL to which a path can be added")
     parse_upstream(f"{scheme}://{authority}")
     return f"{scheme}://{authority}{slash}{path}".rstrip("/")
-
-
-def grpc_url(text: str) -> str:
-    """The URL of a gRPC server. Without a scheme it has no TLS, like a gRPC target. Raises ValueError."""
-    url = text if "://" in text else f"http://{text}"
-    parse_upstream(url)
-    return url.removesuffix("/")
 
 
 def hook_url(url: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_network
 from typing import Annotated, Literal, TypeVar, get_args
 
@@ -12,14 +13,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from .addresses import (
     collector_url,
-    grpc_url,
     hook_url,
-    index_url,
     parse_address,
     parse_pattern,
     path_prefix,
     port_number,
     public_url,
+    server_url,
     upstream_url,
 )
 from .backends import TRAITS
@@ -83,6 +83,7 @@ def _hex_digest(text: str) -> None:
         raise ValueError("no digest")
 
 
+_HTTPS = AfterValidator(partial(server_url, scheme="https"))  # of a host alone, as for every Pinecone client
 Backend = Annotated[str, AfterValidator(_known), Phrase(alternatives(tuple(TRAITS)), tuple(TRAITS))]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 CosineDistance = Annotated[float, Field(ge=0.0, le=2.0)]
@@ -126,13 +127,13 @@ HostPatterns = Annotated[
 ]
 IndexUrl = Annotated[
     str,
-    AfterValidator(index_url),
+    _HTTPS,
     Phrase("the host of an index such as docs-abc123.svc.aped-4627-b74a.pinecone.io, http(s)://host:port"),
 ]
 IndexPorts = Annotated[
     dict[
         Annotated[int, BeforeValidator(port_number), Field(ge=1, le=65_535)],
-        Annotated[str, AfterValidator(index_url)],
+        Annotated[str, _HTTPS],
     ],
     Phrase(
         "a mapping from ports, 1 to 65535, to hosts of indexes such as 8101: docs-abc123.svc.aped-4627-b74a.pinecone.io"
@@ -140,7 +141,7 @@ IndexPorts = Annotated[
 ]
 GrpcUrl = Annotated[
     str,
-    AfterValidator(grpc_url),
+    AfterValidator(partial(server_url, scheme="http")),
     Phrase("host:port such as 127.0.0.1:6334, https://host:port for TLS, without credentials or path"),
 ]
 Connections = Annotated[int, Field(ge=1, le=64)]

@@ -8,7 +8,7 @@ if judging fails, nothing is stored and the reply is an error, because the clien
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -26,7 +26,7 @@ from vecsieve.config.backends import DEFAULT_BACKEND
 from ..http.headers import RawHeaders
 from ..search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeError
 from ..search.policy import ResolvedPolicy
-from ..telemetry.instruments import PREFIX
+from ..telemetry.exposition import Samples
 from ..telemetry.labels import CopiesResult, PointResult, WriteTier
 from ..writes.gate import WriteGate
 from ..writes.judging import Verdict
@@ -353,35 +353,23 @@ class Statistics:
                 raise ProblemError(Trouble.NO_COLLECTION, "no collection of this name can be counted")
             entries = await self.points.count(pairs[COLLECTION], key)
         # In a thread: with several workers this reads the metric files of all.
-        counted = await asyncio.to_thread(self._counted)
-        return msgspec.json.encode(_stats(counted, entries)) + b"\n"
-
-    def _counted(self) -> Mapping[str, float]:
-        """Values by the name of the metric followed by its tier or result."""
-        counts: dict[str, float] = {}
-        for metric in self.registry.collect():
-            for sample in metric.samples:
-                if sample.name.startswith(f"{PREFIX}write"):
-                    kind = sample.labels.get("tier") or sample.labels.get("result", "")
-                    counts[sample.name.removeprefix(PREFIX) + kind] = sample.value
-        return counts
+        samples = await asyncio.to_thread(Samples, self.registry)
+        return msgspec.json.encode(_stats(samples, entries)) + b"\n"
 
 
-def _stats(counted: Mapping[str, float], entries: int | None) -> Stats:
-    def number(name: str) -> int:
-        return int(counted.get(name, 0.0))
-
-    tiers = {tier.value: number(f"write_points_total{tier.value}") for tier in WriteTier}
-    waits = counted.get("write_wait_seconds_count", 0.0)
+def _stats(samples: Samples, entries: int | None) -> Stats:
+    by_tier, settled = samples.by("write_points_total", "tier"), samples.by("write_points_settled_total", "result")
+    tiers = {tier.value: int(by_tier[tier]) for tier in WriteTier}
+    waits = samples.total("write_wait_seconds_count")
     return Stats(
         total_entries=entries,
         total_checks=sum(tiers.values()),
         **tiers,
-        duplicates=number("write_copies_total"),
-        added=number(f"write_points_settled_total{PointResult.ADDED}"),
-        skipped=number(f"write_points_settled_total{PointResult.LEFT_OUT}"),
-        merged=number(f"write_points_settled_total{PointResult.MERGED}"),
-        evicted=number(f"write_points_settled_total{PointResult.REMOVED}"),
-        rejected_writes=number(f"writes_with_copies_total{CopiesResult.REJECTED}"),
-        duration_ms=round(counted["write_wait_seconds_sum"] / waits * 1000.0, 3) if waits else 0.0,
+        duplicates=int(samples.total("write_copies_total")),
+        added=int(settled[PointResult.ADDED]),
+        skipped=int(settled[PointResult.LEFT_OUT]),
+        merged=int(settled[PointResult.MERGED]),
+        evicted=int(settled[PointResult.REMOVED]),
+        rejected_writes=int(samples.by("writes_with_copies_total", "result")[CopiesResult.REJECTED]),
+        duration_ms=round(samples.total("write_wait_seconds_sum") / waits * 1000.0, 3) if waits else 0.0,
     )

@@ -10,7 +10,6 @@ from vecsieve.config.addresses import (
     Address,
     Host,
     HostPattern,
-    index_url,
     parse_address,
     parse_pattern,
     parse_upstream,
@@ -18,6 +17,7 @@ from vecsieve.config.addresses import (
     port_number,
     public_url,
     read_host,
+    server_url,
     upstream_url,
 )
 from vecsieve.config.schema import Settings
@@ -361,8 +361,8 @@ def test_a_host_that_is_read_holds_nothing_that_could_end_it(text: str) -> None:
     ],
 )
 def test_an_index_is_a_host_or_a_url_and_https_unless_it_says_otherwise(text: str, url: str) -> None:
-    assert index_url(text) == url
-    assert index_url(url) == url
+    assert server_url(text, scheme="https") == url
+    assert server_url(url, scheme="https") == url
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_an_index_is_a_host_or_a_url_and_https_unless_it_says_otherwise(text: st
 )
 def test_everything_else_is_no_index(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        index_url(text)
+        server_url(text, scheme="https")
 
 
 @pytest.mark.parametrize(
