@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,9 +38,18 @@ def resampled(name: str, columns: Columns, plain: Columns, *, draws: int, seed: 
     """For the sample and for ``draws`` draws. ``plain_…``: of the plain answers. ``answered``: queries whose plain answer has a relevant item."""
     has_answer = ~np.isnan(columns.retained)
     measures = {
+        "retained": np.where(has_answer, columns.retained, 0.0),
         "answered": has_answer.astype(np.float64),
         **{f"plain_{name}": getattr(plain, name) for name in ("redundancy", "recall", "strict")},
-        **{field.name: np.nan_to_num(getattr(columns, field.name)) for field in fields(columns)},
+        "redundancy": columns.redundancy,
+        "recall": columns.recall,
+        "strict": columns.strict,
+        "dropped": columns.dropped,
+        "wrong_label": columns.wrong_label,
+        "wrong_text": columns.wrong_text,
+        "walked": columns.walked,
+        "walked_wrong_label": columns.walked_wrong_label,
+        "walked_wrong_text": columns.walked_wrong_text,
     }
     matrix = np.stack(list(measures.values())).T
     weights = _weights(name, len(has_answer), draws=draws, seed=seed)
