@@ -71,13 +71,11 @@ def _by_spec(index: Index, version: str, status: Mapping[str, Json]) -> dict[str
 
 def _spec(description: Description, version: str) -> dict[str, Json]:
     deployment = {name: value for name, value in description.deployment.items() if name != "deployment_type"}
-    if description.deployment["deployment_type"] == "pod":
-        return {"pod": {**deployment, "pods": deployment["replicas"] * deployment["shards"]}}
     if version >= DEDICATED:
         deployment["read_capacity"] = _capacity_json(description)
         if description.metadata_schema is not None:
             deployment["schema"] = description.metadata_schema
-    return {"byoc" if description.deployment["deployment_type"] == "byoc" else "serverless": deployment}
+    return {"serverless": deployment}
 
 
 def _capacity_json(description: Description) -> dict[str, Json]:
@@ -91,7 +89,7 @@ def _capacity_json(description: Description) -> dict[str, Json]:
 Body = Mapping[str, Any]
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,43}[a-z0-9])?")
-_DEFAULT = {"deployment_type": "managed", "cloud": "aws", "region": "us-east-1"}
+_DEFAULT = {"cloud": "aws", "region": "us-east-1"}
 _SEARCHED = ("dense_vector", "sparse_vector", "string")
 _METADATA = ("string_list", "integer", "float", "boolean")
 """Fields that are only filtered by: declared in the alpha, found out by themselves since 2026-07."""
@@ -109,11 +107,11 @@ def from_spec(body: Body) -> Description:
         fields: dict[str, Json] = {SPARSE: {"type": "sparse_vector"}}
     else:
         fields = {DENSE: _dense({**body, "type": "dense_vector"})}
-    serverless = mapping(spec.get("serverless") or {}, "spec.serverless")
+    serverless = mapping(spec.get("serverless"), "spec.serverless")
     return Description(
         name=_name(body.get("name")),
         fields=fields,
-        deployment=_deployment_of(spec),
+        deployment=_deployment(serverless),
         read_capacity=_read_capacity(serverless),
         metadata_schema=serverless.get("schema"),
         **_labels(body),
@@ -164,18 +162,13 @@ def for_model(body: Body) -> Description:
 
 
 def configured(old: Description, body: Body) -> Description:
-    """An index after configure: tags merged (an empty value takes one away), protection, pods, embedding parameters."""
+    """An index after configure: tags merged (an empty value takes one away), protection, embedding parameters."""
     labels = _labels(body)
     tags = {**(old.tags or {}), **(labels["tags"] or {})}
-    spec = mapping(body.get("spec") or {}, "spec")
-    pods = mapping(spec.get("pod") or body.get("deployment") or {}, "deployment")
-    if pods and old.deployment["deployment_type"] != "pod":
-        raise invalid("replicas and pod_type can be configured for an index of pods only")
     return replace(
         old,
         tags={name: value for name, value in tags.items() if value} or None,
         deletion_protection=labels["deletion_protection"] if "deletion_protection" in body else old.deletion_protection,
-        deployment={**old.deployment, **_scaling(pods)},
         embed=None if old.embed is None else {**old.embed, **_embedding(mapping(body.get("embed") or {}, "embed"))},
     )
 
@@ -184,11 +177,6 @@ def _embedding(embed: Body) -> dict[str, Json]:
     """What can be changed about an embedding; never its model."""
     members = {name: embed[name] for name in ("read_parameters", "write_parameters") if embed.get(name) is not None}
     return members if embed.get("field_map") is None else {**members, "field_map": _field_map(embed["field_map"])}
-
-
-def _scaling(pods: Body) -> dict[str, Json]:
-    members = {name: whole(pods[name], name, least=1, most=1000) for name in ("replicas", "shards") if name in pods}
-    return {**members, "pod_type": text(pods["pod_type"], "pod_type")} if "pod_type" in pods else members
 
 
 def _field_map(value: Json) -> dict[str, str]:
@@ -222,22 +210,9 @@ def _labels(body: Body) -> dict[str, Any]:
     return {"deletion_protection": protection, "tags": tags or None}
 
 
-def _deployment_of(spec: Body) -> dict[str, Json]:
-    """The deployment that a spec means: its one part, named as 2026-07 names it."""
-    for part, kind in (("pod", "pod"), ("byoc", "byoc")):
-        if spec.get(part) is not None:
-            return _deployment({**mapping(spec[part], f"spec.{part}"), "deployment_type": kind})
-    return _deployment({**mapping(spec.get("serverless"), "spec.serverless"), "deployment_type": "managed"})
-
-
-def _deployment(body: Body) -> dict[str, Json]:
-    kind = body.get("deployment_type")
-    if kind == "managed":
-        return {"deployment_type": kind, **{name: text(body.get(name), name) for name in ("cloud", "region")}}
-    if kind not in {"pod", "byoc"}:
-        raise invalid("deployment.deployment_type: one of managed, pod and byoc is wanted")
-    members = {"deployment_type": kind, "environment": text(body.get("environment"), "environment")}
-    return members if kind == "byoc" else {**members, "pod_type": "p1.x1", "replicas": 1, "shards": 1, **_scaling(body)}
+def _deployment(place: Body) -> dict[str, Json]:
+    """Serverless alone."""
+    return {"deployment_type": "managed", **{name: text(place.get(name), name) for name in ("cloud", "region")}}
 
 
 def _field(name: str, field: Body, types: tuple[str, ...]) -> dict[str, Json]:
@@ -311,8 +286,3 @@ def delete(project: Project, call: Call) -> Answer:
     """Delete an index; it is gone at once."""
     project.remove(call.parameters["index"])
     return Answer(status=202)
-
-
-def list_collections(_project: Project, _call: Call) -> Answer:
-    """No collection was ever made here."""
-    return plain({"collections": []})

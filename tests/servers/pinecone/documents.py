@@ -1,4 +1,4 @@
-"""Documents of the newest API: scored, searched, fetched, listed, written. A document is its fields, the vectors among them."""
+"""Documents of the newest API: scored, searched, fetched, written. A document is its fields, the vectors among them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from servers.pinecone.calls import ALPHA, Answer, Call, plain
 from servers.pinecone.errors import UNPROCESSABLE, RefusalError, invalid, too_long
-from servers.pinecone.fields import boolean, mapping, read_filter, reals, record_id, sparse, text, texts, whole
+from servers.pinecone.fields import mapping, read_filter, reals, record_id, sparse, text, texts, whole
 from servers.pinecone.queries import MAX_TOP_K
 from servers.pinecone.ranking import (
     Passing,
@@ -22,7 +22,7 @@ from servers.pinecone.ranking import (
 )
 from servers.pinecone.shapes import Reals, widened
 from servers.pinecone.store import Dense, Description, Index, Namespace, Record, Sparse
-from servers.pinecone.vectors import MAX_FETCH, MAX_LIST, MAX_UPSERT, metadata, page_of
+from servers.pinecone.vectors import MAX_FETCH, MAX_UPSERT, metadata, page_of
 
 # How a document search scores: one vector clause on its own, or any number of text clauses added up.
 
@@ -134,7 +134,7 @@ def _text_terms(clause: Clause, searchable: list[str]) -> list[tuple[str, set[st
     return [(name, set(words(clause["query"]))) for name in searchable]
 
 
-# Documents of the newest API, read: search, fetch, list. A document is its fields, the vectors among them.
+# Documents of the newest API, read: search, fetch. A document is its fields, the vectors among them.
 #
 # `include_fields` inverts between the two: left out or empty, a search shows no field and a fetch shows all. That a search
 # shows a vector field that is named is inferred; no description says it, and none says it does not.
@@ -180,18 +180,6 @@ def fetch(index: Index, call: Call) -> Answer:
     return plain({"documents": documents, "namespace": name, "usage": usage, **pagination})
 
 
-def list_documents(index: Index, call: Call) -> Answer:
-    """A page of the ids with a prefix."""
-    body, name = call.json(), call.parameters["namespace"]
-    prefix = text(body.get("prefix"), "prefix")
-    limit = whole(body.get("limit", MAX_LIST), "limit", least=1, most=MAX_LIST)
-    records = (index.namespace(name) or Namespace()).records
-    matching = sorted(one for one in records if one.startswith(prefix))
-    ids, pagination = page_of(matching, limit, text(body.get("pagination_token"), "pagination_token"))
-    page = [{"_id": one} for one in ids]
-    return plain({"documents": page, "namespace": name, "usage": {"read_units": 1}, **pagination})
-
-
 def _selected(record: Record, fields: list[str]) -> dict[str, Json]:
     every: dict[str, Json] = {name: _numbers(values) for name, values in record.dense.items()}
     every |= {
@@ -205,7 +193,7 @@ def _numbers(values: Reals) -> list[float]:
     return [widened(value) for value in values.tolist()]
 
 
-# Documents of the newest API, written: upsert, update, delete.
+# Documents of the newest API, written: upsert.
 
 
 def upsert(index: Index, call: Call) -> Answer:
@@ -218,40 +206,6 @@ def upsert(index: Index, call: Call) -> Answer:
     tokens = sum(_tokens(index.description, one) for one in given)
     usage = {"usage": {"embed_total_tokens": tokens}} if tokens else {}
     return plain({"upserted_count": len(records), **usage}, index.written(), status=202)
-
-
-def update(index: Index, call: Call) -> Answer:
-    """Change fields of documents named one by one, or of all that pass a filter."""
-    body = call.json()
-    namespace = index.namespace(call.parameters["namespace"]) or Namespace()
-    if body.get("filter") is None:
-        patches = _documents(body)
-        for patch in patches:
-            _patch(index, namespace, record_id(patch.get("_id"), "_id"), patch)
-        return plain({}, index.written())
-    passes = read_filter(body["filter"])
-    changes = mapping(body.get("set_fields") or {}, "set_fields")
-    removed = texts(body.get("remove_fields"), "remove_fields")
-    chosen = [one.id for one in namespace.records.values() if passes(one.metadata)]
-    for identifier in chosen:
-        _patch(index, namespace, identifier, {**changes, **dict.fromkeys(removed)})
-    return plain({"matched_records": len(chosen)}, index.written())
-
-
-def delete(index: Index, call: Call) -> Answer:
-    """Forget documents by id, by filter, or all of a namespace."""
-    body = call.json()
-    ids = texts(body.get("ids"), "ids", most=MAX_FETCH)
-    everything = boolean(body.get("delete_all"), "delete_all")
-    by_filter = body.get("filter") is not None
-    if [bool(ids), everything, by_filter].count(True) != 1:
-        raise invalid("exactly one of ids, delete_all and filter is wanted")
-    namespace = index.namespace(call.parameters["namespace"]) or Namespace()
-    passes = read_filter(body.get("filter"))
-    if not ids:
-        ids = [one.id for one in namespace.records.values() if everything or passes(one.metadata)]
-    namespace.remove(ids)
-    return plain({"matched_records": len(ids)} if by_filter else {}, index.written(), status=202)
 
 
 def _documents(body: Mapping[str, Json]) -> list[Mapping[str, Json]]:
@@ -282,22 +236,6 @@ def _record(description: Description, document: Mapping[str, Json]) -> Record:
     present = {name: one for name, one in weights.items() if one is not None}
     identifier = record_id(document.get("_id"), "_id")
     return Record(id=identifier, dense=dense, sparse=present, metadata=metadata(rest, identifier))
-
-
-def _patch(index: Index, namespace: Namespace, identifier: str, changes: Mapping[str, Json]) -> None:
-    """Lay changes over a document, null taking a field away; a document that is not there stays so."""
-    old = namespace.records.get(identifier)
-    if old is None:
-        return
-    removed = {name for name, value in changes.items() if value is None}
-    new = _record(index.description, {**{k: v for k, v in changes.items() if k not in removed}, "_id": identifier})
-    merged = Record(
-        id=identifier,
-        dense={name: one for name, one in {**old.dense, **new.dense}.items() if name not in removed},
-        sparse={name: one for name, one in {**old.sparse, **new.sparse}.items() if name not in removed},
-        metadata={name: one for name, one in {**old.metadata, **new.metadata}.items() if name not in removed},
-    )
-    namespace.put([merged])
 
 
 def _tokens(description: Description, document: Mapping[str, Json]) -> int:

@@ -82,15 +82,6 @@ def whole(value: Json, where: str, *, least: int, most: int) -> int:
     return value
 
 
-def items(value: Json, where: str) -> list[Json]:
-    """A list; empty when absent."""
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise invalid(f"{where}: expected a list")
-    return value
-
-
 def texts(value: Json, where: str, *, most: int | None = None) -> list[str]:
     """A list of strings; none when absent."""
     if value is None:

@@ -1,4 +1,4 @@
-"""`POST /query`: dense, sparse and hybrid, by vector or by the id of a record; the legacy `queries` too."""
+"""`POST /query`: dense, sparse and hybrid, by vector or by the id of a record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from servers.pinecone.calls import DEDICATED, SCHEMA, Answer, Call, transcoded
 from servers.pinecone.errors import invalid, too_long
-from servers.pinecone.fields import boolean, items, message, read_filter, reals, sparse, text, whole
+from servers.pinecone.fields import boolean, message, read_filter, reals, sparse, text, whole
 from servers.pinecone.ranking import Probe, Scored, checked, probe_of_id, ranked
 from servers.pinecone.shapes import Struct
 from servers.pinecone.store import DENSE, SPARSE, Index, Record
@@ -17,7 +17,6 @@ Json = Any
 
 MAX_TOP_K = 10_000
 _ALWAYS = ("namespace", "topK", "filter", "includeValues", "includeMetadata", "vector", "id", "sparseVector")
-_QUERY_VECTOR = ("values", "sparseValues", "topK", "namespace", "filter")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +38,11 @@ def query(index: Index, call: Call) -> Answer:
     )
     top_k = whole(body.get("topK", 0), "topK", least=1, most=MAX_TOP_K)
     _check_tuning(body, top_k)
-    namespace, several = text(body.get("namespace"), "namespace"), items(body.get("queries"), "queries")
+    namespace = text(body.get("namespace"), "namespace")
     answer = transcoded(
         {
-            "results": [_legacy(index, one, body, top_k, fields) for one in several],
-            "matches": [] if several else _matches(index, namespace, body, top_k, fields, call.version),
+            "results": [],
+            "matches": _matches(index, namespace, body, top_k, fields, call.version),
             "namespace": namespace,
             "usage": {"readUnits": 1},
         },
@@ -56,8 +55,7 @@ def query(index: Index, call: Call) -> Answer:
 
 def _known(version: str) -> tuple[str, ...]:
     tuning = ("scanFactor", "maxCandidates") if version >= DEDICATED else ()
-    legacy = ("queries",) if version < SCHEMA else ()
-    return (*_ALWAYS, *tuning, *legacy)
+    return (*_ALWAYS, *tuning)
 
 
 def _check_tuning(body: Mapping[str, Json], top_k: int) -> None:
@@ -66,18 +64,6 @@ def _check_tuning(body: Mapping[str, Json], top_k: int) -> None:
     factor = body.get("scanFactor", 1.0)
     if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0.5 <= factor <= 4:
         raise invalid("scanFactor must be from 0.5 to 4")
-
-
-def _legacy(index: Index, one: Json, body: Mapping[str, Json], top_k: int, fields: Fields) -> Json:
-    probe = message(one, _QUERY_VECTOR, where="queries")
-    limit = whole(probe["topK"], "queries.topK", least=1, most=MAX_TOP_K) if "topK" in probe else top_k
-    namespace = text(probe.get("namespace", body.get("namespace")), "namespace")
-    merged = {
-        "vector": probe.get("values"),
-        "sparseVector": probe.get("sparseValues"),
-        "filter": probe.get("filter", body.get("filter")),
-    }
-    return {"matches": _matches(index, namespace, merged, limit, fields, ""), "namespace": namespace}
 
 
 def _matches(

@@ -92,11 +92,8 @@ DATA: tuple[Route[Index], ...] = (
     Route("POST", "/records/namespaces/{namespace}/upsert", records.upsert, _since(_INTEGRATED)),
     Route("POST", "/records/namespaces/{namespace}/search", records.search, _since(_INTEGRATED)),
     Route("POST", f"{_DOCUMENTS}/upsert", documents.upsert, has_documents),
-    Route("POST", f"{_DOCUMENTS}/update", documents.update, has_documents),
-    Route("POST", f"{_DOCUMENTS}/delete", documents.delete, has_documents),
     Route("POST", f"{_DOCUMENTS}/search", documents.search, has_documents),
     Route("POST", f"{_DOCUMENTS}/fetch", documents.fetch, has_documents),
-    Route("POST", f"{_DOCUMENTS}/list", documents.list_documents, has_documents),
 )
 CONTROL: tuple[Route[Project], ...] = (
     Route("GET", "/indexes", control.list_indexes),
@@ -106,7 +103,6 @@ CONTROL: tuple[Route[Project], ...] = (
     Route("GET", "/indexes/{index}", control.describe),
     Route("PATCH", "/indexes/{index}", control.configure),
     Route("DELETE", "/indexes/{index}", control.delete),
-    Route("GET", "/collections", control.list_collections),
 )
 
 
