@@ -16,6 +16,7 @@ from fuzz.run import outcome
 from fuzz.target import NAMES, bounded, target
 from support.backends.transports import REST
 from support.backends.writes import samples
+from support.exchanges.adapter_calls import operation_of
 from vecsieve.adapters.contract import Needs, RequestHead
 from vecsieve.adapters.wire.protobuf import fields
 
@@ -26,8 +27,7 @@ ANSWER = b'{"result":{"points":[%s]},"status":"ok","time":0.1}' % b",".join(POIN
 
 def qdrant(**laws: Any) -> Invalidation:
     adapter = REST["qdrant"].adapter()
-    operation = adapter.classify(RequestHead(method="POST", path="/collections/c/points/query"))
-    assert operation is not None
+    operation = operation_of(adapter, RequestHead(method="POST", path="/collections/c/points/query"))
     call = adapter.parse_request(operation, QUERY, Needs())
     return Invalidation(adapter=adapter, call=call, body=QUERY, answer=ANSWER, read=bytes, **laws)
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from support.backends.transports import REST
+from support.exchanges.adapter_calls import operation_of
 from vecsieve.adapters.contract import Needs, RequestHead
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -30,8 +31,7 @@ def test_there_are_conversations() -> None:
 def test_the_conversation_goes_as_written(case: Path) -> None:
     adapter, talk = REST[case.parent.name].adapter(), json.loads((case / "case.json").read_bytes())
     needs: dict[str, Any] = {name: tuple(fields) for name, fields in talk.get("needs", {}).items()}
-    operation = adapter.classify(RequestHead(method="POST", path=talk["path"], content_type="application/json"))
-    assert operation is not None
+    operation = operation_of(adapter, RequestHead(method="POST", path=talk["path"], content_type="application/json"))
     call = adapter.parse_request(operation, (case / "request.json").read_bytes(), Needs(**needs))
     assert adapter.widen(call, talk["fetch_k"]) == (case / "widened.json").read_bytes()
     reply = adapter.parse_reply(call, (case / "upstream.json").read_bytes())

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from support.exchanges.adapter_calls import operation_of
 from support.milvus.bodies import Talk, request, talks
 from support.milvus.messages import message_type
 from vecsieve.adapters.contract import (
@@ -37,8 +38,7 @@ def known(talk: Talk, **needs: Any) -> Needs:
 
 
 def parse(talk: Talk, needs: Needs) -> SearchCall:
-    operation = ADAPTER.classify(RequestHead(method="POST", path=PATH, message=talk.body))
-    assert operation is not None
+    operation = operation_of(ADAPTER, RequestHead(method="POST", path=PATH, message=talk.body))
     return ADAPTER.parse_request(operation, talk.body, needs)
 
 
@@ -232,8 +232,7 @@ def test_classify_and_question_are_total(method: str, path: str, message: bytes)
     """Classify names nothing but its own methods; any bytes have a question or none."""
     assert ADAPTER.classify(RequestHead(method=method, path=path, message=message)) is None
     assert ADAPTER.classify(RequestHead(method="GET", path=PATH)) is None
-    operation = ADAPTER.classify(RequestHead(method="POST", path=PATH, message=message))
-    assert operation is not None
+    operation = operation_of(ADAPTER, RequestHead(method="POST", path=PATH, message=message))
     ADAPTER.describe(operation, message)
 
 

@@ -13,6 +13,7 @@ from servers.pinecone.grpc_messages import as_bytes
 from servers.pinecone.grpc_service import answered
 from servers.pinecone.store import Index
 
+from support.exchanges.adapter_calls import operation_of
 from support.pinecone.emulator import call, index
 from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Adapter, Needs, Pool, Reply, RequestHead, SearchCall
@@ -56,16 +57,14 @@ def filled(request: pytest.FixtureRequest) -> Index:
 
 def over_rest(target: Index, query: dict[str, Any], needs: Needs = NEEDS) -> tuple[Adapter, SearchCall, bytes]:
     adapter = PineconeRest()
-    operation = adapter.classify(RequestHead(method="POST", path="/query", host=HOST))
-    assert operation is not None
+    operation = operation_of(adapter, RequestHead(method="POST", path="/query", host=HOST))
     parsed = adapter.parse_request(operation, json.dumps(query, ensure_ascii=False).encode(), needs)
     return adapter, parsed, call(queries.query, target, adapter.widen(parsed, [20])).body
 
 
 def over_grpc(target: Index, query: dict[str, Any], needs: Needs = NEEDS) -> tuple[Adapter, SearchCall, bytes]:
     adapter = PineconeGrpc()
-    operation = adapter.classify(RequestHead(method="POST", path=PATH, host=HOST))
-    assert operation is not None
+    operation = operation_of(adapter, RequestHead(method="POST", path=PATH, host=HOST))
     parsed = adapter.parse_request(operation, as_bytes("QueryRequest", query), needs)
     return adapter, parsed, answered(target, "Query", "2026-04", adapter.widen(parsed, [20]), Limits()).message
 

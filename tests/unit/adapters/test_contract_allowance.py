@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from qdrant_client import grpc as pb
 
 from support.backends.transports import GRPC, REST
+from support.exchanges.adapter_calls import operation_of
 from vecsieve.adapters.contract import FIELD_BYTES, NESTED_BYTES, Allowance, Needs, Pool, RequestHead
 from vecsieve.adapters.qdrant import rest_reply
 from vecsieve.adapters.wire import values
@@ -42,10 +43,9 @@ def test_what_does_not_fit_ends_it(sizes: list[int], room: int) -> None:
 
 def over_rest(payloads: list[dict[str, Any]], needs: Needs = NEEDS, *, is_ascii: bool = False) -> Pool:
     adapter = REST["qdrant"].adapter()
-    operation = adapter.classify(
-        RequestHead(method="POST", path="/collections/c/points/query", content_type="application/json")
+    operation = operation_of(
+        adapter, RequestHead(method="POST", path="/collections/c/points/query", content_type="application/json")
     )
-    assert operation is not None
     call = adapter.parse_request(operation, b'{"query":[1.0,0.5],"limit":3}', needs)
     points = [
         {"id": number, "version": 1, "score": 0.5, "payload": payload, "vector": [1.0, 0.5]}
@@ -62,8 +62,7 @@ def over_grpc(payloads: list[dict[str, Any]], needs: Needs = NEEDS) -> Pool:
         collection_name="c", limit=3, query=pb.Query(nearest=pb.VectorInput(dense=pb.DenseVector(data=[1.0, 0.5])))
     )
     message = asked.SerializeToString()
-    operation = adapter.classify(RequestHead(method="POST", path="/qdrant.Points/Query", message=message))
-    assert operation is not None
+    operation = operation_of(adapter, RequestHead(method="POST", path="/qdrant.Points/Query", message=message))
     call = adapter.parse_request(operation, message, needs)
     said: Any = pb.QueryResponse(time=0.1)
     for number, payload in enumerate(payloads):

@@ -10,6 +10,7 @@ from qdrant_client import grpc as qdrant
 from servers.pinecone.grpc_messages import message_type as pinecone
 
 from support.backends.writes import COLLECTION, ID, MILVUS, OPENSEARCH
+from support.exchanges.adapter_calls import operation_of
 from support.milvus import messages as milvus
 from support.weaviate.messages import message_type as weaviate
 from vecsieve.adapters.backends import BACKENDS
@@ -154,10 +155,9 @@ def called(backend: str, path: str, message: Any) -> list[Deletion]:
     assert transport is not None
     assert transport.deletes is not None
     raw = message if isinstance(message, bytes) else message.SerializeToString()
-    request = transport.deletes.classify(
-        RequestHead(method="POST", path=path, message=raw, host="docs-1.svc.pinecone.io")
+    request = operation_of(
+        transport.deletes, RequestHead(method="POST", path=path, message=raw, host="docs-1.svc.pinecone.io")
     )
-    assert request is not None
     return list(transport.deletes.of(request, raw, MILVUS if backend == "milvus" else None))
 
 

@@ -13,6 +13,7 @@ from qdrant_client import grpc
 from qdrant_client.conversions.conversion import GrpcToRest, RestToGrpc
 from servers.pinecone.grpc_messages import message_type
 
+from support.exchanges.adapter_calls import operation_of
 from support.pinecone.messages import query, read
 from vecsieve.adapters.contract import Needs, RequestHead
 from vecsieve.adapters.pinecone.grpc import PineconeGrpc
@@ -42,8 +43,7 @@ def noted(transport: str, payload: Any) -> Any:
     """What the payload of Qdrant's only result is after the note."""
     kind, path, body = CALLED[transport]
     adapter = kind()
-    operation = adapter.classify(RequestHead(method="POST", path=path))
-    assert operation is not None
+    operation = operation_of(adapter, RequestHead(method="POST", path=path))
     call = adapter.parse_request(operation, body, Needs())
     answer = adapter.trim(call, adapter.parse_reply(call, reply(transport, payload)), [np.array([0], np.intp)])
     shown = adapter.noted(call, answer, [[json.dumps(NOTE).encode()]])
@@ -126,8 +126,7 @@ def test_a_node_with_half_a_surrogate_pair_is_left_alone() -> None:
 
 def noted_by_pinecone(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
     adapter = PineconeGrpc()
-    operation = adapter.classify(RequestHead(method="POST", path="/VectorService/Query"))
-    assert operation is not None
+    operation = operation_of(adapter, RequestHead(method="POST", path="/VectorService/Query"))
     call = adapter.parse_request(operation, query(vector=[1.0], top_k=2, include_metadata=True), Needs())
     match = message_type("ScoredVector")(id="1", score=0.5, values=[1.0])
     if metadata is not None:

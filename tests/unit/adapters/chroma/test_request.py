@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from support.chroma import bodies as chroma_bodies
 from support.chroma.captures import NEEDS_EXCHANGES, exchanges
+from support.exchanges.adapter_calls import reason_of
 from support.exchanges.conversation import Conversation
 from vecsieve.adapters.chroma import request
 from vecsieve.adapters.chroma.request import (
@@ -42,12 +43,6 @@ def read(needs: Needs | None = None, /, **members: Any) -> tuple[tuple[Search, .
     body = {"query_embeddings": [VECTOR], "n_results": 5, **members}
     kept = {name: value for name, value in body.items() if value != "absent"}
     return parse(json.dumps(kept).encode(), Needs() if needs is None else needs)
-
-
-def refused(**members: Any) -> Reason:
-    with pytest.raises(UnsupportedError) as verdict:
-        read(**members)
-    return verdict.value.reason
 
 
 def widened(document: Document, *counts: int) -> dict[str, Any]:
@@ -85,7 +80,7 @@ def test_ten_results_are_meant_where_no_number_is_said(absent: Any) -> None:
     ],
 )
 def test_a_number_that_leaves_no_choice_or_is_none_is_the_servers_business(number: Any, reason: Reason) -> None:
-    assert refused(n_results=number) is reason
+    assert reason_of(read, n_results=number) is reason
 
 
 @pytest.mark.parametrize(
@@ -107,7 +102,7 @@ def test_a_number_that_leaves_no_choice_or_is_none_is_the_servers_business(numbe
     ],
 )
 def test_what_is_not_known_exactly_is_left_alone(members: dict[str, Any], reason: Reason) -> None:
-    assert refused(**members) is reason
+    assert reason_of(read, **members) is reason
 
 
 @pytest.mark.parametrize(
@@ -152,8 +147,8 @@ def test_columns_that_the_server_includes_unasked_are_named_when_others_are_adde
 def test_of_named_records_no_more_are_asked_for_than_are_named() -> None:
     searches, _ = read(ids=["a", "b", "c", "d", "e", "f"])
     assert searches[0].most == 6
-    assert refused(ids=["a", "b", "c", "d", "e"]) is Reason.NOTHING_TO_DO
-    assert refused(ids=[]) is Reason.NOTHING_TO_DO
+    assert reason_of(read, ids=["a", "b", "c", "d", "e"]) is Reason.NOTHING_TO_DO
+    assert reason_of(read, ids=[]) is Reason.NOTHING_TO_DO
     assert read(ids=None)[0][0].most == request.most_candidates(searches=1, numbers=3)
 
 

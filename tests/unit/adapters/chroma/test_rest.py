@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.chroma import bodies as chroma_bodies
+from support.exchanges.adapter_calls import operation_of
 from support.exchanges.conversation import Conversation
 from vecsieve.adapters.chroma.rest import ChromaDialect, ChromaRest, Column, read_columns, read_echo
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Pool, Reply, RequestHead, SearchCall
@@ -18,8 +19,7 @@ ADAPTER = ChromaRest()
 
 
 def trimmed(include: list[str] | None, reply: bytes, *keep: list[int], needs: Needs | None = None) -> bytes:
-    operation = ADAPTER.classify(RequestHead(method="POST", path=chroma_bodies.PATHS[0]))
-    assert operation is not None
+    operation = operation_of(ADAPTER, RequestHead(method="POST", path=chroma_bodies.PATHS[0]))
     request: dict[str, object] = {"query_embeddings": [[1.0, 0.0]] * len(keep), "n_results": 5}
     if include is not None:
         request["include"] = include
@@ -171,8 +171,7 @@ INCLUDE = ["documents", "metadatas", "distances", "embeddings"]
 
 
 def called(body: bytes, needs: Needs) -> SearchCall:
-    operation = ADAPTER.classify(RequestHead(method="POST", path=chroma_bodies.PATHS[0]))
-    assert operation is not None
+    operation = operation_of(ADAPTER, RequestHead(method="POST", path=chroma_bodies.PATHS[0]))
     return ADAPTER.parse_request(operation, body, needs)
 
 

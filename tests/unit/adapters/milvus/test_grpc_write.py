@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.exchanges.adapter_calls import reason_of
 from support.milvus.messages import message_type
 from vecsieve.adapters.contract import (
     DeclinedError,
@@ -101,12 +102,6 @@ def parsed(
     return WRITES.parse(write, message, needs)
 
 
-def refused(message: bytes, known: Schema | None = None, *, notes: bool = False, write: Operation = INSERT) -> Reason:
-    with pytest.raises(UnsupportedError) as failure:
-        parsed(message, known, notes=notes, write=write)
-    return failure.value.reason
-
-
 @pytest.mark.parametrize(
     ("method", "name"), [("Insert", "insert"), ("Upsert", "upsert"), ("Delete", None), ("Search", None)]
 )
@@ -142,11 +137,11 @@ def test_rows_are_read_with_ids_vectors_and_wanted_keys() -> None:
     ],
 )
 def test_what_is_not_read(message: bytes, reason: Reason) -> None:
-    assert refused(message) is reason
+    assert reason_of(parsed, message) is reason
 
 
 def test_upserts_of_some_fields_alone_and_unknown_collections_are_not_read() -> None:
-    assert refused(written(ID, VEC, partial_update=True), write=UPSERT) is Reason.NOTHING_TO_DO
+    assert reason_of(parsed, written(ID, VEC, partial_update=True), write=UPSERT) is Reason.NOTHING_TO_DO
     assert parsed(written(ID, VEC), write=UPSERT).ids == (b"1", b"-2")
     for known in (None, Schema(vectors=frozenset({"vec"}), scalars=frozenset())):
         with pytest.raises(UnsupportedError):
@@ -277,7 +272,7 @@ def test_a_write_without_a_place_for_notes_is_unsupported_where_they_may_come(
     known: Schema, columns: tuple[dict[str, Any], ...]
 ) -> None:
     message = written(ID, VEC, *columns)
-    assert refused(message, known, notes=True) is Reason.PAYLOAD_SELECTOR
+    assert reason_of(parsed, message, known, notes=True) is Reason.PAYLOAD_SELECTOR
     assert parsed(message, known).ids == (b"1", b"-2")
 
 

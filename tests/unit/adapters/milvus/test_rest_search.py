@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.exchanges.adapter_calls import operation_of, reason_of
 from vecsieve.adapters.contract import (
     DeclinedError,
     MalformedReplyError,
@@ -40,15 +41,8 @@ def body(version: str = V1, **members: Any) -> bytes:
 
 
 def read(raw: bytes, version: str = V1, needs: Needs | None = None) -> SearchCall:
-    operation = ADAPTER.classify(RequestHead(method="POST", path=version))
-    assert operation is not None
+    operation = operation_of(ADAPTER, RequestHead(method="POST", path=version))
     return ADAPTER.parse_request(operation, raw, Needs(known=SCHEMA) if needs is None else needs)
-
-
-def refused(raw: bytes, version: str = V1, needs: Needs | None = None) -> Reason:
-    with pytest.raises(UnsupportedError) as verdict:
-        read(raw, version, needs)
-    return verdict.value.reason
 
 
 def reply(rows: int = 4, *, version: str = V1, **members: Any) -> bytes:
@@ -90,7 +84,7 @@ def test_a_list_that_is_absent_or_empty_is_made() -> None:
     for listed in ("absent", nothing):
         wide = json.loads(ADAPTER.widen(read(body(outputFields=listed)), [50]))
         assert wide["outputFields"] == ["vector"]
-    assert refused(body(outputFields=None)) is Reason.PAYLOAD_SELECTOR
+    assert reason_of(read, body(outputFields=None)) is Reason.PAYLOAD_SELECTOR
     everything = body(outputFields=["*"])
     assert json.loads(ADAPTER.widen(read(everything), [3])) == json.loads(everything)
 
@@ -119,7 +113,7 @@ def test_a_list_that_is_absent_or_empty_is_made() -> None:
     ],
 )
 def test_what_leaves_a_search_alone(version: str, members: dict[str, Any], reason: Reason) -> None:
-    assert refused(body(version, **members), version) is reason
+    assert reason_of(read, body(version, **members), version) is reason
 
 
 @pytest.mark.parametrize("version", [V1, V2])
@@ -137,9 +131,9 @@ def test_index_parameters_bound_the_pool() -> None:
 
 
 def test_without_a_schema_a_search_of_version_2_says_enough_and_one_of_version_1_does_not() -> None:
-    assert refused(body(), needs=Needs()) is Reason.NOTHING_TO_DO
+    assert reason_of(read, body(), needs=Needs()) is Reason.NOTHING_TO_DO
     assert read(body(V2), V2, Needs()).searches[0].top_k == 3
-    assert refused(body(V2, outputFields=[]), V2, Needs()) is Reason.NOTHING_TO_DO
+    assert reason_of(read, body(V2, outputFields=[]), V2, Needs()) is Reason.NOTHING_TO_DO
 
 
 def test_fields_are_added_read_and_taken_out_again() -> None:

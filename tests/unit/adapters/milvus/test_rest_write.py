@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.exchanges.adapter_calls import operation_of, reason_of
 from vecsieve.adapters.contract import (
     DeclinedError,
     MalformedReplyError,
@@ -57,16 +58,9 @@ def body(*rows: dict[str, Any], **more: Any) -> bytes:
 
 
 def parsed(raw: bytes, known: Schema | None = None, *, notes: bool = False) -> NewPoints:
-    write = WRITES.classify(HEAD)
-    assert write is not None
+    write = operation_of(WRITES, HEAD)
     needs = WriteNeeds(vector_name=None, keys=KEYS, most=9, known=known or schema(), notes=notes)
     return WRITES.parse(write, raw, needs)
-
-
-def refused(raw: bytes, known: Schema | None = None, *, notes: bool = False) -> Reason:
-    with pytest.raises(UnsupportedError) as failure:
-        parsed(raw, known, notes=notes)
-    return failure.value.reason
 
 
 @pytest.mark.parametrize(
@@ -105,7 +99,7 @@ def test_rows_are_read_with_ids_vectors_and_wanted_keys() -> None:
     ],
 )
 def test_what_is_not_read(raw: bytes, reason: Reason) -> None:
-    assert refused(raw) is reason
+    assert reason_of(parsed, raw) is reason
 
 
 def test_all_rows_of_a_tenant_are_asked_for_in_one_search() -> None:
@@ -115,8 +109,7 @@ def test_all_rows_of_a_tenant_are_asked_for_in_one_search() -> None:
     )
     points = parsed(raw)
     tenants = ((("t", '"ü"'.encode()),), (), (("t", '"ü"'.encode()),))
-    write = WRITES.classify(HEAD)
-    assert write is not None
+    write = operation_of(WRITES, HEAD)
     one, other = WRITES.ask(write, points, Inquiry(which=(0, 1, 2), tenants=tenants, count=5, vectors=True))
     assert (one.method, one.target) == ("POST", "/v2/vectordb/entities/search")
     assert json.loads(one.body) == {
@@ -178,7 +171,7 @@ def test_a_note_is_the_only_change(members: bytes, expected: bytes, known: Schem
     "known", [schema(is_dynamic=False), schema(is_dynamic=False, note="VarChar"), schema(note="VarChar")]
 )
 def test_a_write_without_a_place_for_notes_is_unsupported_where_they_may_come(known: Schema) -> None:
-    assert refused(body(row()), known, notes=True) is Reason.PAYLOAD_SELECTOR
+    assert reason_of(parsed, body(row()), known, notes=True) is Reason.PAYLOAD_SELECTOR
     assert parsed(body(row()), known).ids == (b"1",)
 
 

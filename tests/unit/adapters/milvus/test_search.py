@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from support.exchanges.adapter_calls import reason_of
 from support.milvus.messages import message_type
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Needs, Reason, UnsupportedError
 from vecsieve.adapters.fusions import Fusion, Method, Undivided, UndividedError
@@ -296,9 +297,7 @@ def test_over_rest_keys_are_added_beside_the_clients_own() -> None:
 
 
 def test_a_field_that_must_come_along_and_cannot_leaves_the_search_alone() -> None:
-    with pytest.raises(UnsupportedError) as verdict:
-        choose(("text",), "vec", Needs(payload_fields=("tenant",)))
-    assert verdict.value.reason is Reason.PAYLOAD_SELECTOR
+    assert reason_of(choose, ("text",), "vec", Needs(payload_fields=("tenant",))) is Reason.PAYLOAD_SELECTOR
     assert choose(("tenant",), "vec", Needs(payload_fields=("tenant",))).columns == ("vec",)
     fixed = Schema(vectors=frozenset({"vec"}), scalars=frozenset({"text"}))
     with pytest.raises(UnsupportedError):

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from support.backends.transports import REST
+from support.exchanges.adapter_calls import operation_of
 from vecsieve.adapters.contract import RequestHead
 from vecsieve.adapters.opensearch.calls import OpenSearchDialect, collection_of, reshaped
 
@@ -30,8 +31,7 @@ DIALECT = OpenSearchDialect()
 @pytest.mark.parametrize("method", ["POST", "GET"])
 @pytest.mark.parametrize("backend", ["opensearch", "elasticsearch"])
 def test_the_collection_is_the_index_as_written(backend: str, method: str, path: str, collection: str) -> None:
-    operation = REST[backend].adapter().classify(RequestHead(method=method, path=path, query="pretty"))
-    assert operation is not None
+    operation = operation_of(REST[backend].adapter(), RequestHead(method=method, path=path, query="pretty"))
     assert (operation.backend, operation.collection, operation.partition) == (backend, collection, "pretty")
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.backends.transports import REST
+from support.exchanges.adapter_calls import operation_of, reason_of
 from vecsieve.adapters.contract import Needs, Reason, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.opensearch.parameters import without_moved
 
@@ -18,8 +19,7 @@ KNN = {"knn": {"field": "vec", "query_vector": [0.5], "k": 30, "num_candidates":
 
 
 def parsed(query: str, path: str = "/docs/_search", **members: Any) -> SearchCall:
-    operation = ADAPTER.classify(RequestHead(method="POST", path=path, query=query))
-    assert operation is not None
+    operation = operation_of(ADAPTER, RequestHead(method="POST", path=path, query=query))
     body = json.dumps({**KNN, **members}).encode()
     lines = b"{}\n" + body + b"\n"
     return ADAPTER.parse_request(operation, lines if path.endswith("_msearch") else body, Needs(vectors=False))
@@ -77,18 +77,14 @@ def test_the_page_is_that_of_the_query_string() -> None:
     ],
 )
 def test_other_members_pass_through(query: str, reason: Reason) -> None:
-    with pytest.raises(UnsupportedError) as caught:
-        parsed(query)
-    assert caught.value.reason is reason
+    assert reason_of(parsed, query) is reason
 
 
 @pytest.mark.parametrize(
     "members", [{"size": None}, {"size": "5"}, {"from": -1}, {"_source": None}, {"_source": {"later": 1}}], ids=str
 )
 def test_a_body_that_the_server_may_refuse_is_not_mended_by_the_query_string(members: Any) -> None:
-    with pytest.raises(UnsupportedError) as caught:
-        parsed("size=4&from=1&_source=text", **members)
-    assert caught.value.reason is Reason.AMBIGUOUS_FIELD
+    assert reason_of(parsed, "size=4&from=1&_source=text", **members) is Reason.AMBIGUOUS_FIELD
 
 
 def test_neighbours_that_follow_the_bodys_own_size_are_not_counted_by_the_query_strings() -> None:

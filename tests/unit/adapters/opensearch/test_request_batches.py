@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.backends.transports import REST
+from support.exchanges.adapter_calls import reason_of
 from support.opensearch import bodies
 from support.opensearch.model import Server, Stored
 from vecsieve.adapters.contract import (
@@ -22,7 +23,6 @@ from vecsieve.adapters.contract import (
     Operation,
     Reason,
     SearchCall,
-    UnsupportedError,
 )
 
 ADAPTER = REST["opensearch"].adapter()
@@ -42,12 +42,6 @@ def lines(*documents: Any) -> bytes:
 def parsed(body: bytes, needs: Needs, *, collection: str = "docs") -> SearchCall:
     operation = Operation(backend="opensearch", name="multi_search", collection=collection)
     return ADAPTER.parse_request(operation, body, needs)
-
-
-def refused(body: bytes, needs: Needs) -> Reason:
-    with pytest.raises(UnsupportedError) as caught:
-        parsed(body, needs)
-    return caught.value.reason
 
 
 def test_each_search_is_widened_in_its_own_line_and_the_others_stay() -> None:
@@ -132,7 +126,7 @@ def test_an_empty_header_is_one() -> None:
     ],
 )
 def test_what_is_no_batch_of_searches_passes_through(body: bytes, reason: Reason) -> None:
-    assert refused(body, Needs(bounds=Bounds(searches=2, parts=9999, nesting=4))) is reason
+    assert reason_of(parsed, body, Needs(bounds=Bounds(searches=2, parts=9999, nesting=4))) is reason
 
 
 def test_an_error_in_the_place_of_an_answer_is_no_reply() -> None:

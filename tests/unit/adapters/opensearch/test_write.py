@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.exchanges.adapter_calls import operation_of, reason_of
 from vecsieve.adapters.contract import (
     DeclinedError,
     MalformedReplyError,
@@ -37,9 +38,7 @@ def head(method: str, path: str, query: str = "", content_type: str = "applicati
 
 
 def classified(target: str = "/docs/_bulk", query: str = "", method: str = "POST") -> Operation:
-    write = OPENSEARCH.classify(head(method, target, query))
-    assert write is not None
-    return write
+    return operation_of(OPENSEARCH, head(method, target, query))
 
 
 def document(text: str = "one text", **more: Any) -> dict[str, Any]:
@@ -58,12 +57,6 @@ def parsed(body: bytes, write: Operation | None = None, **more: Any) -> NewPoint
     return OPENSEARCH.parse(write or classified(), body, needs(**more))
 
 
-def refusal(body: bytes, write: Operation | None = None, **more: Any) -> Reason:
-    with pytest.raises(UnsupportedError) as caught:
-        parsed(body, write, **more)
-    return caught.value.reason
-
-
 @pytest.mark.parametrize(
     ("method", "path", "name", "collection", "identifier"),
     [
@@ -75,8 +68,7 @@ def refusal(body: bytes, write: Operation | None = None, **more: Any) -> Reason:
     ],
 )
 def test_a_write_is_known_by_its_head(method: str, path: str, name: str, collection: str, identifier: str) -> None:
-    write = OPENSEARCH.classify(head(method, path))
-    assert write is not None
+    write = operation_of(OPENSEARCH, head(method, path))
     assert (write.name, write.collection, write.partition) == (name, collection, identifier)
 
 
@@ -120,7 +112,7 @@ def test_lines_are_lines_and_a_document_has_a_content_type_of_json() -> None:
     ],
 )
 def test_a_batch_that_cannot_be_honoured_exactly_is_unsupported(body: bytes, reason: Reason) -> None:
-    assert refusal(body) is reason
+    assert reason_of(parsed, body) is reason
 
 
 @pytest.mark.parametrize(
@@ -128,14 +120,15 @@ def test_a_batch_that_cannot_be_honoured_exactly_is_unsupported(body: bytes, rea
 )
 def test_a_parameter_that_is_not_read_makes_a_write_unsupported(query: str) -> None:
     assert (
-        refusal(json.dumps(document()).encode(), classified("/docs/_doc/a", query, "PUT")) is Reason.UNSUPPORTED_FIELD
+        reason_of(parsed, json.dumps(document()).encode(), classified("/docs/_doc/a", query, "PUT"))
+        is Reason.UNSUPPORTED_FIELD
     )
     parsed(json.dumps(document()).encode(), classified("/docs/_doc/a", "refresh=wait_for&timeout=1m", "PUT"))
 
 
 def test_an_array_with_a_line_feed_in_a_batch_is_cut_there_as_the_servers_cut_it() -> None:
     body = b'{"index":{"_id":"a"}}\n{"text":"a","vec":[%s\n,1]}\n' % b",".join([b"0.5"] * 40)
-    assert refusal(body) is Reason.NOT_JSON
+    assert reason_of(parsed, body) is Reason.NOT_JSON
     pretty = json.dumps(document(), indent=1).encode()
     points = parsed(pretty, classified("/docs/_doc/a", "", "PUT"))
     (question,) = OPENSEARCH.ask(
@@ -148,9 +141,9 @@ def test_ids_that_the_server_makes_are_annotated_alone() -> None:
     body = json.dumps(document()).encode()
     points = parsed(body, classified("/docs/_doc"), notes=True)
     assert (points.has_ids, points.ids) == (False, (b'"#0"',))
-    assert refusal(body, classified("/docs/_doc")) is Reason.UNSUPPORTED_FIELD
+    assert reason_of(parsed, body, classified("/docs/_doc")) is Reason.UNSUPPORTED_FIELD
     assert (
-        refusal(body, classified("/docs/_doc"), notes=True, known=Schema(index="d", vectors={"vec": True}))
+        reason_of(parsed, body, classified("/docs/_doc"), notes=True, known=Schema(index="d", vectors={"vec": True}))
         is Reason.PAYLOAD_SELECTOR
     )
 

@@ -9,6 +9,7 @@ import pytest
 from servers.pinecone.grpc_messages import message_type
 from servers.pinecone.grpc_service import METHODS, SERVICE
 
+from support.exchanges.adapter_calls import reason_of
 from support.grpc.captures import NEEDS_CALLS, CapturedCall, captured_calls
 from support.pinecone.messages import SPARSE, UNKNOWN, query, read
 from vecsieve.adapters.contract import (
@@ -20,7 +21,6 @@ from vecsieve.adapters.contract import (
     RequestHead,
     Search,
     SearchCall,
-    UnsupportedError,
 )
 from vecsieve.adapters.pinecone import grpc, rest_request
 from vecsieve.adapters.pinecone.grpc import UNARY, Document, PineconeGrpc, read_reply, read_request, trim, widen
@@ -209,12 +209,6 @@ def parsed(body: bytes, needs: Needs | None = None) -> tuple[Search, Document]:
     return read_request(OPERATION, body, needs or Needs())
 
 
-def refusal(body: bytes, needs: Needs | None = None) -> Reason:
-    with pytest.raises(UnsupportedError) as verdict:
-        parsed(body, needs)
-    return verdict.value.reason
-
-
 def test_what_a_search_asks_for() -> None:
     search, document = parsed(query(top_k=10, vector=[0.25, -1], namespace="größe"))
     assert (search.top_k, search.offset, search.pages) == (10, 0, False)
@@ -253,12 +247,12 @@ QUERIES: list[dict[str, Any]] = [{"values": [1.0]}]
     ],
 )
 def test_what_is_not_understood_goes_through(body: bytes, reason: Reason) -> None:
-    assert refusal(body) is reason
+    assert reason_of(parsed, body) is reason
 
 
 def test_required_fields_are_in_the_metadata_or_nowhere() -> None:
     needs = Needs(payload_fields=("tenant",), optional_fields=("text",))
-    assert refusal(query(top_k=3, vector=[1]), needs) is Reason.PAYLOAD_SELECTOR
+    assert reason_of(parsed, query(top_k=3, vector=[1]), needs) is Reason.PAYLOAD_SELECTOR
     body = query(top_k=3, vector=[1], include_metadata=True)
     assert widen(parsed(body, needs)[1], [9]) == body + b"\x10\x09" + ASKING
 

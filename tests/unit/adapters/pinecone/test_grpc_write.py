@@ -9,6 +9,7 @@ import pytest
 from servers.pinecone.grpc_messages import message_type
 
 from support.backends.writes import NOTHING
+from support.exchanges.adapter_calls import operation_of, reason_of
 from support.pinecone.messages import SPARSE, UNKNOWN, read
 from vecsieve.adapters.contract import MalformedReplyError, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.pinecone.grpc_write import PineconeGrpcWrites
@@ -30,8 +31,7 @@ def written(*rows: dict[str, Any], **more: Any) -> bytes:
 
 
 def parsed(message: bytes, *, most: int = 9, vector_name: str | None = None) -> NewPoints:
-    write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST, message=message))
-    assert write is not None
+    write = operation_of(WRITES, RequestHead(method="POST", path=PATH, host=HOST, message=message))
     return WRITES.parse(write, message, WriteNeeds(vector_name=vector_name, keys=("text",), most=most))
 
 
@@ -48,9 +48,7 @@ def parsed(message: bytes, *, most: int = 9, vector_name: str | None = None) -> 
     ],
 )
 def test_what_is_not_read(message: bytes, reason: Reason) -> None:
-    with pytest.raises(UnsupportedError) as failure:
-        parsed(message)
-    assert failure.value.reason is reason
+    assert reason_of(parsed, message) is reason
 
 
 def test_each_vector_has_a_query_of_its_own() -> None:
@@ -58,8 +56,7 @@ def test_each_vector_has_a_query_of_its_own() -> None:
     points = parsed(message)
     tenants = ((("t", b'"x"'),), (("t", b"true"), ("u", b"-7")), ())
     asked = Inquiry(which=(0, 1, 2), tenants=tenants, count=5, vectors=False)
-    write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST))
-    assert write is not None
+    write = operation_of(WRITES, RequestHead(method="POST", path=PATH, host=HOST))
     questions = WRITES.ask(write, points, asked)
     assert {question.target for question in questions} == {"/VectorService/Query"}
     made = message_type("QueryRequest")
@@ -125,8 +122,7 @@ def test_a_vector_that_json_cannot_hold_is_not_left_out() -> None:
 
 def test_which_vectors_are_stored_is_asked_by_their_ids_a_hundred_at_a_time() -> None:
     message = written(row(), namespace="n")
-    write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST, message=message))
-    assert write is not None
+    write = operation_of(WRITES, RequestHead(method="POST", path=PATH, host=HOST, message=message))
     ids = [json.dumps(f"ü{n}").encode() for n in range(130)]
     questions = WRITES.ask_stored(write, parsed(message), ids, whole=False)
     asked = [read("FetchRequest", question.body) for question in questions]
@@ -139,8 +135,7 @@ def test_which_vectors_are_stored_is_asked_by_their_ids_a_hundred_at_a_time() ->
 
 def test_a_write_of_which_nothing_is_left_stored_none() -> None:
     message = written(row())
-    write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST, message=message))
-    assert write is not None
+    write = operation_of(WRITES, RequestHead(method="POST", path=PATH, host=HOST, message=message))
     answer = WRITES.acknowledged(write, parsed(message), "")
     assert (answer.status, read("UpsertResponse", answer.body).upserted_count) == (0, 0)
 
@@ -158,8 +153,7 @@ def test_a_vector_is_read_whole_as_the_client_wrote_it() -> None:
 @pytest.mark.parametrize("metadata", [b',"metadata":{}', b',"metadata":null', b""])
 def test_a_merged_vector_may_have_no_metadata(metadata: bytes) -> None:
     message = written(row())
-    write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST, message=message))
-    assert write is not None
+    write = operation_of(WRITES, RequestHead(method="POST", path=PATH, host=HOST, message=message))
     point = b'{"id":"a","values":[2]%s}' % metadata
     shown = read("UpsertRequest", WRITES.merged(write, parsed(message), (), {0: point}))
     assert [(vector.id, list(vector.values), dict(vector.metadata)) for vector in shown.vectors] == [("a", [2.0], {})]
@@ -167,8 +161,7 @@ def test_a_merged_vector_may_have_no_metadata(metadata: bytes) -> None:
 
 def test_stored_vectors_are_deleted_by_their_ids_in_the_writes_namespace() -> None:
     message = written(row(), namespace="n")
-    write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST, message=message))
-    assert write is not None
+    write = operation_of(WRITES, RequestHead(method="POST", path=PATH, host=HOST, message=message))
     victims = {json.dumps(f"ü{n}").encode(): b"{}" for n in range(1001)}
     questions = WRITES.ask_removed(write, parsed(message), victims)
     assert {question.target for question in questions} == {"/VectorService/Delete"}

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.exchanges.adapter_calls import operation_of
 from support.pinecone.bodies import conversations
 from vecsieve.adapters.contract import Needs, Pool, RequestHead
 from vecsieve.adapters.pinecone import rest_request as pinecone_rest_request
@@ -37,16 +38,14 @@ def test_points_of_two_namespaces_are_not_taken_for_each_other(path: str, body: 
     """The path names the namespace, and ids of one may be those of another."""
 
     def partition(namespace: str) -> bytes:
-        operation = ADAPTER.classify(RequestHead(method="POST", path=path % namespace, version="2026-07"))
-        assert operation is not None
+        operation = operation_of(ADAPTER, RequestHead(method="POST", path=path % namespace, version="2026-07"))
         return ADAPTER.parse_request(operation, body, TEXT).searches[0].partition
 
     assert partition("a") != partition("b")
 
 
 def trimmed(request: bytes, reply: bytes, kept: list[int], *, path: str = "/query", needs: Needs = TEXT) -> bytes:
-    operation = ADAPTER.classify(RequestHead(method="POST", path=path))
-    assert operation is not None
+    operation = operation_of(ADAPTER, RequestHead(method="POST", path=path))
     call = ADAPTER.parse_request(operation, request, needs)
     parsed = ADAPTER.parse_reply(call, reply)
     return ADAPTER.trim(call, parsed, [np.array(kept, dtype=np.intp)])
@@ -149,8 +148,7 @@ BY_VECTOR = b'{"topK":5,"vector":[1,0],"includeMetadata":true}'
 
 
 def request(body: bytes = BY_VECTOR, path: str = "/query", needs: Needs | None = None) -> Document:
-    operation = ADAPTER.classify(RequestHead(method="POST", path=path))
-    assert operation is not None
+    operation = operation_of(ADAPTER, RequestHead(method="POST", path=path))
     document = ADAPTER.parse_request(operation, body, needs or Needs()).document
     assert isinstance(document, Document)
     return document
@@ -244,8 +242,7 @@ def test_vectors_and_scores_are_the_numbers_of_the_reply(data: st.DataObject) ->
     """Invariant: each row is the float32 of what the reply says, each score its double, in the reply's order."""
     extra = {"topK": 5, "includeValues": False}
     talk = data.draw(conversations(operation="query", extra=extra))
-    operation = ADAPTER.classify(RequestHead(method="POST", path=talk.path))
-    assert operation is not None
+    operation = operation_of(ADAPTER, RequestHead(method="POST", path=talk.path))
     call = ADAPTER.parse_request(operation, talk.body, Needs())
     answer = talk.answer(ADAPTER.widen(call, [50]))
     pool = ADAPTER.parse_reply(call, answer).pools[0]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.exchanges.adapter_calls import operation_of
 from vecsieve.adapters.contract import (
     Lookup,
     LookupReply,
@@ -57,8 +58,7 @@ def vectors_of(ids: tuple[str, ...], *bodies: bytes) -> Matrix:
 
 
 def call(path: str = "/records/namespaces/ns/search", needs: Needs = WIDE, **members: Any) -> SearchCall:
-    operation = ADAPTER.classify(RequestHead(method="POST", path=path))
-    assert operation is not None
+    operation = operation_of(ADAPTER, RequestHead(method="POST", path=path))
     query: dict[str, Any] = {"query": {"top_k": 2, "inputs": {"text": "a"}}, **members}
     sent = {"topK": 2, "vector": [1.0]} if path == "/query" else query
     return ADAPTER.parse_request(operation, json.dumps(sent).encode(), needs)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.exchanges.adapter_calls import reason_of
 from support.pinecone.bodies import documents_searches
-from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
+from vecsieve.adapters.contract import Needs, Reason, Search
 from vecsieve.adapters.pinecone import rest_request
 from vecsieve.adapters.pinecone.rest_request import Document, parse_documents, widen
 from vecsieve.adapters.wire.json import whole
@@ -24,12 +25,6 @@ def body(clauses: str, more: str = "") -> bytes:
 
 def read(request: bytes, needs: Needs = TEXT) -> tuple[Search, Document]:
     return parse_documents(request, whole(request), needs)
-
-
-def refusal(request: bytes, needs: Needs = TEXT) -> Reason:
-    with pytest.raises(UnsupportedError) as verdict:
-        read(request, needs)
-    return verdict.value.reason
 
 
 @pytest.mark.parametrize(
@@ -71,7 +66,7 @@ def test_every_other_ranking_is_compared_by_its_texts(clauses: str) -> None:
     assert search.query is None
     assert document.vector is None
     assert document.added == {"text"}
-    assert refusal(body(clauses), Needs(payload_fields=("tenant",))) is Reason.NOTHING_TO_DO
+    assert reason_of(read, body(clauses), Needs(payload_fields=("tenant",))) is Reason.NOTHING_TO_DO
 
 
 @pytest.mark.parametrize(
@@ -106,7 +101,7 @@ def test_every_other_ranking_is_compared_by_its_texts(clauses: str) -> None:
     ],
 )
 def test_what_is_not_understood_goes_through(request_body: bytes, reason: Reason) -> None:
-    assert refusal(request_body) is reason
+    assert reason_of(read, request_body) is reason
 
 
 @given(document=documents_searches("_values"), count=st.integers(2, 10_000))

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.exchanges.adapter_calls import reason_of
 from support.pinecone.bodies import records_searches
-from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
+from vecsieve.adapters.contract import Needs, Reason, Search
 from vecsieve.adapters.pinecone import rest_request
 from vecsieve.adapters.pinecone.rest_request import Document, parse_records, widen
 from vecsieve.adapters.wire.json import whole
@@ -18,12 +19,6 @@ TEXT = Needs(optional_fields=("text",))
 
 def read(body: bytes, needs: Needs = TEXT) -> tuple[Search, Document]:
     return parse_records(body, whole(body), needs)
-
-
-def refusal(body: bytes, needs: Needs = TEXT) -> Reason:
-    with pytest.raises(UnsupportedError) as verdict:
-        read(body, needs)
-    return verdict.value.reason
 
 
 def reranked(members: str) -> bytes:
@@ -58,7 +53,7 @@ def test_a_reranked_search_is_asked_for_more_of_what_it_ranked_already() -> None
 
 @pytest.mark.parametrize("members", ['"model":"m"', '"top_n":null', '"top_n":20', '"top_n":30'])
 def test_a_rerank_that_leaves_out_nothing_leaves_nothing_to_choose(members: str) -> None:
-    assert refusal(reranked(members)) is Reason.NOTHING_TO_DO
+    assert reason_of(read, reranked(members)) is Reason.NOTHING_TO_DO
 
 
 def test_there_are_no_vectors_to_compare() -> None:
@@ -99,7 +94,7 @@ def test_there_are_no_vectors_to_compare() -> None:
 def test_what_is_not_understood_or_has_nothing_to_compare_goes_through(
     body: bytes, needs: Needs, reason: Reason
 ) -> None:
-    assert refusal(body, needs) is reason
+    assert reason_of(read, body, needs) is reason
 
 
 @given(document=records_searches(), count=st.integers(4, 10_000))

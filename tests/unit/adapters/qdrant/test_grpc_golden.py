@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from qdrant_client import grpc as pb
 
+from support.exchanges.adapter_calls import operation_of
 from support.exchanges.foreign_calls import ForeignCall, foreign_calls
 from vecsieve.adapters.contract import Needs, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.qdrant.calls import METHODS
@@ -28,8 +29,7 @@ NEEDS = {"vectors alone": Needs(), "texts too": Needs(payload_fields=("base",), 
 
 def parsed(call: ForeignCall, needs: Needs = NEEDS["vectors alone"]) -> tuple[QdrantGrpc, SearchCall]:
     adapter = QdrantGrpc()
-    operation = adapter.classify(RequestHead(method="POST", path=call.path, message=call.message))
-    assert operation is not None
+    operation = operation_of(adapter, RequestHead(method="POST", path=call.path, message=call.message))
     assert (operation.name, operation.collection) == (METHODS[call.path], call.name.split(".")[0])
     return adapter, adapter.parse_request(operation, call.message, needs)
 
@@ -83,8 +83,7 @@ def test_a_search_of_no_candidates_more_stays_as_it_was_sent(call: ForeignCall) 
 @pytest.mark.parametrize("call", [call for call in CALLS if call.name in LEFT_ALONE], ids=str)
 def test_what_orders_for_itself_or_wants_one_result_is_left_alone(call: ForeignCall) -> None:
     adapter = QdrantGrpc()
-    operation = adapter.classify(RequestHead(method="POST", path=call.path, message=call.message))
-    assert operation is not None
+    operation = operation_of(adapter, RequestHead(method="POST", path=call.path, message=call.message))
     with pytest.raises(UnsupportedError):
         adapter.parse_request(operation, call.message, Needs())
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from qdrant_client import grpc as pb
 
-from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
+from support.exchanges.adapter_calls import reason_of
+from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead
 from vecsieve.adapters.qdrant.grpc_write import QdrantGrpcWrites
 from vecsieve.adapters.writes import Inquiry, NewPoints, WriteNeeds
 
@@ -46,12 +47,6 @@ def parsed(message: bytes, wanted: WriteNeeds | None = None) -> NewPoints:
     return WRITES.parse(UPSERT, message, wanted or needs())
 
 
-def refused(message: bytes, wanted: WriteNeeds | None = None) -> Reason:
-    with pytest.raises(UnsupportedError) as failure:
-        parsed(message, wanted)
-    return failure.value.reason
-
-
 @pytest.mark.parametrize(
     ("method", "expected"), [("Points/Upsert", "docs"), ("Points/Delete", None), ("Points/UpdateBatch", None)]
 )
@@ -67,7 +62,7 @@ def test_of_several_dense_vectors_the_policys_is_compared() -> None:
     points = parsed(message, needs(vector_name="b"))
     assert points.vector_name == "b"
     assert np.isnan(points.vectors).all(axis=1).tolist() == [False, True]
-    assert refused(message) is Reason.AMBIGUOUS_FIELD
+    assert reason_of(parsed, message) is Reason.AMBIGUOUS_FIELD
     assert parsed(written(struct(1, named(a=dense, s=sparse)))).vector_name == "a"
 
 
@@ -89,7 +84,7 @@ def test_of_several_dense_vectors_the_policys_is_compared() -> None:
     ],
 )
 def test_what_is_not_read_with_certainty_passes_through(message: bytes, reason: Reason) -> None:
-    assert refused(message) is reason
+    assert reason_of(parsed, message) is reason
 
 
 def test_neighbours_are_one_batch_query() -> None:

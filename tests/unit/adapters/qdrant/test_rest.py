@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.exchanges.adapter_calls import operation_of
 from support.exchanges.conversation import Conversation
 from support.qdrant.bodies import conversations
 from vecsieve.adapters.contract import Needs, Operation, RequestHead, SearchCall, UnsupportedError
@@ -21,8 +22,7 @@ ADAPTER = QdrantRest()
 
 
 def trimmed(request: dict[str, Any], result: str, keep: list[int], needs: Needs | None = None) -> str:
-    operation = ADAPTER.classify(RequestHead(method="POST", path="/collections/c/points/search"))
-    assert operation is not None
+    operation = operation_of(ADAPTER, RequestHead(method="POST", path="/collections/c/points/search"))
     body = json.dumps({"vector": [1], "limit": 5, **request}).encode()
     call = ADAPTER.parse_request(operation, body, Needs() if needs is None else needs)
     reply = ADAPTER.parse_reply(call, b'{"result":%s}' % result.encode())
@@ -32,8 +32,7 @@ def trimmed(request: dict[str, Any], result: str, keep: list[int], needs: Needs 
 
 def assert_direct(talk: Conversation, needs: Needs) -> None:
     """What is cut from the pool is the answer to the client's own request."""
-    operation = ADAPTER.classify(RequestHead(method="POST", path=talk.path))
-    assert operation is not None
+    operation = operation_of(ADAPTER, RequestHead(method="POST", path=talk.path))
     try:
         call = ADAPTER.parse_request(operation, talk.body, needs)
     except UnsupportedError:

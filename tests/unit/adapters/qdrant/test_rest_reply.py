@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.exchanges.adapter_calls import operation_of
 from support.exchanges.conversation import Conversation
 from support.qdrant.bodies import PAYLOAD_KEYS, PAYLOAD_TEXTS, conversations, servers
 from support.qdrant.model import Server
@@ -43,8 +44,7 @@ POINT = '{"id":1,"version":0,"score":0.5,"payload":%s,"vector":[0.6,0.8]}'
 
 
 def call(body: bytes = b'{"query":[1,2],"limit":5}', path: str = "query", needs: Needs | None = None) -> SearchCall:
-    operation = ADAPTER.classify(RequestHead(method="POST", path=f"/collections/c/points/{path}"))
-    assert operation is not None
+    operation = operation_of(ADAPTER, RequestHead(method="POST", path=f"/collections/c/points/{path}"))
     return ADAPTER.parse_request(operation, body, Needs() if needs is None else needs)
 
 
@@ -72,8 +72,7 @@ def assert_same(one: Pool, other: Pool) -> None:
 @given(talk=conversations(is_old=st.booleans()), fields=st.sampled_from([(), ("vector",)]))
 def test_the_quick_way_and_the_slow_way_read_the_same(talk: Conversation, fields: tuple[str, ...]) -> None:
     # Invariant: setting vectors aside changes neither the pools nor the trimmed bytes.
-    operation = ADAPTER.classify(RequestHead(method="POST", path=talk.path))
-    assert operation is not None
+    operation = operation_of(ADAPTER, RequestHead(method="POST", path=talk.path))
     try:
         asked = ADAPTER.parse_request(operation, talk.body, Needs(payload_fields=fields))
     except UnsupportedError:

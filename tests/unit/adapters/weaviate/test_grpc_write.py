@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support.exchanges.adapter_calls import operation_of, reason_of
 from support.weaviate.messages import message_type, packed, single
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.weaviate.calls import Schema
@@ -34,16 +35,9 @@ def written(*rows: dict[str, Any], **more: Any) -> bytes:
 
 
 def parsed(message: bytes, known: Schema | None = None, *, notes: bool = False) -> NewPoints:
-    write = WRITES.classify(RequestHead(method="POST", path=SERVICE + "BatchObjects", message=message))
-    assert write is not None
+    write = operation_of(WRITES, RequestHead(method="POST", path=SERVICE + "BatchObjects", message=message))
     needs = WriteNeeds(vector_name=None, keys=("Text",), most=9, known=known or schema(), notes=notes)
     return WRITES.parse(write, message, needs)
-
-
-def refused(message: bytes, known: Schema | None = None, *, notes: bool = False) -> Reason:
-    with pytest.raises(UnsupportedError) as failure:
-        parsed(message, known, notes=notes)
-    return failure.value.reason
 
 
 @pytest.mark.parametrize(
@@ -69,7 +63,10 @@ def test_a_named_vector_is_read_by_its_name() -> None:
     points = parsed(written(named), schema(names=("a", "b")))
     assert (points.vector_name, points.vectors.tolist()) == ("a", [[5.0, 6.0]])
     several = message_type("Vectors")(name="a", vector_bytes=packed([1, 2]), type=2)
-    assert refused(written(row(vector_bytes=b"", vectors=[several])), schema(names=("a",))) is Reason.NOTHING_TO_DO
+    assert (
+        reason_of(parsed, written(row(vector_bytes=b"", vectors=[several])), schema(names=("a",)))
+        is Reason.NOTHING_TO_DO
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,21 +84,19 @@ def test_a_named_vector_is_read_by_its_name() -> None:
     ],
 )
 def test_what_is_not_read(message: bytes, reason: Reason) -> None:
-    assert refused(message) is reason
+    assert reason_of(parsed, message) is reason
 
 
 def test_a_collection_without_a_property_for_notes_is_unsupported_where_they_may_come() -> None:
-    assert refused(written(row()), schema(types={}), notes=True) is Reason.PAYLOAD_SELECTOR
+    assert reason_of(parsed, written(row()), schema(types={}), notes=True) is Reason.PAYLOAD_SELECTOR
     assert parsed(written(row("")), notes=True).ids == (b'"#0"',)
-    write = WRITES.classify(RequestHead(method="POST", path=SERVICE + "BatchObjects"))
-    assert write is not None
+    write = operation_of(WRITES, RequestHead(method="POST", path=SERVICE + "BatchObjects"))
     with pytest.raises(UnsupportedError):
         WRITES.parse(write, written(row()), WriteNeeds(vector_name=None, keys=(), most=9))
 
 
 def test_the_description_asked_for_is_that_of_the_first_objects_collection() -> None:
-    write = WRITES.classify(RequestHead(method="POST", path=SERVICE + "BatchObjects"))
-    assert write is not None
+    write = operation_of(WRITES, RequestHead(method="POST", path=SERVICE + "BatchObjects"))
     assert WRITES.ask_metric(write, written(row())).target == "/v1/schema/Docs"
     with pytest.raises(UnsupportedError):
         WRITES.ask_metric(write, b"")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.exchanges.adapter_calls import operation_of, reason_of
 from support.weaviate import graphql_queries as weaviate_graphql
 from support.weaviate.graphql_queries import read
 from vecsieve.adapters.contract import (
@@ -45,16 +46,9 @@ def batch(*rows: dict[str, Any], **more: Any) -> bytes:
 
 
 def parsed(raw: bytes, known: Schema | None = None, *, path: str = BATCH, notes: bool = False) -> NewPoints:
-    write = WRITES.classify(RequestHead(method="POST", path=path, content_type="application/json"))
-    assert write is not None
+    write = operation_of(WRITES, RequestHead(method="POST", path=path, content_type="application/json"))
     needs = WriteNeeds(vector_name=None, keys=("Text",), most=9, known=known or schema(), notes=notes)
     return WRITES.parse(write, raw, needs)
-
-
-def refused(raw: bytes, known: Schema | None = None, *, notes: bool = False) -> Reason:
-    with pytest.raises(UnsupportedError) as failure:
-        parsed(raw, known, notes=notes)
-    return failure.value.reason
 
 
 @pytest.mark.parametrize(
@@ -85,8 +79,8 @@ def test_a_named_vector_is_read_by_its_name_and_the_only_one_without() -> None:
     assert parsed(batch(named), schema(names=("a", "b"))).vector_name == "a"
     assert isinstance((found := parsed(batch(row()), schema(names=("a",)))).document, Document)
     assert (found.vector_name, found.document.target) == ("", "a")
-    assert refused(batch(row()), schema(names=("a", "b"))) is Reason.UNSUPPORTED_FIELD
-    assert refused(batch(row(vectors={"a": [1, 2]})), schema(names=("a", "b"))) is Reason.AMBIGUOUS_FIELD
+    assert reason_of(parsed, batch(row()), schema(names=("a", "b"))) is Reason.UNSUPPORTED_FIELD
+    assert reason_of(parsed, batch(row(vectors={"a": [1, 2]})), schema(names=("a", "b"))) is Reason.AMBIGUOUS_FIELD
 
 
 @pytest.mark.parametrize(
@@ -106,7 +100,7 @@ def test_a_named_vector_is_read_by_its_name_and_the_only_one_without() -> None:
     ],
 )
 def test_what_is_not_read(raw: bytes, reason: Reason) -> None:
-    assert refused(raw) is reason
+    assert reason_of(parsed, raw) is reason
 
 
 def test_objects_without_ids_are_told_apart_by_their_place_where_they_are_not_stored_yet() -> None:
@@ -115,7 +109,7 @@ def test_objects_without_ids_are_told_apart_by_their_place_where_they_are_not_st
 
 @pytest.mark.parametrize("types", [{}, {"_vecsieve": "int"}, {"_vecsieve": "text[]"}])
 def test_a_collection_without_a_property_for_notes_is_unsupported_where_they_may_come(types: dict[str, str]) -> None:
-    assert refused(batch(row()), schema(types=types), notes=True) is Reason.PAYLOAD_SELECTOR
+    assert reason_of(parsed, batch(row()), schema(types=types), notes=True) is Reason.PAYLOAD_SELECTOR
     assert len(parsed(batch(row()), schema(types=types)).ids) == 1
 
 
@@ -123,8 +117,7 @@ def test_a_collection_without_a_property_for_notes_is_unsupported_where_they_may
     ("raw", "path"), [(batch({**row(), "class": "docs"}), BATCH), (json.dumps(row()).encode(), ONE)]
 )
 def test_the_description_asked_for_is_that_of_the_first_objects_collection(raw: bytes, path: str) -> None:
-    write = WRITES.classify(RequestHead(method="POST", path=path, content_type="application/json"))
-    assert write is not None
+    write = operation_of(WRITES, RequestHead(method="POST", path=path, content_type="application/json"))
     assert WRITES.ask_metric(write, raw).target == "/v1/schema/Docs"
     assert WRITES.describe(write, b"{}") is None
     with pytest.raises(UnsupportedError):

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from support.backends.searching import Run
+from support.exchanges.adapter_calls import operation_of
 from support.pinecone.model import Service, Stored
 from vecsieve.adapters.contract import Lookup, Operation, RequestHead
 from vecsieve.adapters.pinecone.rest import PineconeRest
@@ -29,9 +30,7 @@ WORDS = [f'"{one}{two} {two}{one}{one} {one}{two}{two}"' for one in "abcdefghijk
 
 
 def operation() -> Operation:
-    found = PineconeRest().classify(RequestHead(method="POST", path="/records/namespaces/ns/search"))
-    assert found is not None
-    return found
+    return operation_of(PineconeRest(), RequestHead(method="POST", path="/records/namespaces/ns/search"))
 
 
 def text(rank: int, family: int) -> str:
