@@ -15,6 +15,7 @@ import pytest
 
 from support.chroma import server as chroma
 from support.chroma.server import COLUMNS, NEEDS_CHROMA, SPACES, TOP_K, asked, family, near, plain
+from support.deploy.expositions import counted
 from support.process.stack import Answer, exchange, serve
 from vecsieve.proxy.demo.backends import COLLECTIONS
 
@@ -248,7 +249,5 @@ def test_nothing_of_ours_failed_on_the_way(direct: str) -> None:
     with serve(direct, *BACKEND, "--mode", "on") as (url, admin):
         for name in ("clean-l2", "copied-ip"):
             told(url, name, query_embeddings=[near(seed) for seed in range(5)], include=ALL)
-        metrics = asked(admin, "GET", "/metrics").body.decode().splitlines()
-    counted = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in metrics if line[:1] != "#"}
-    assert counted['vecsieve_searches_total{backend="chroma",outcome="dedup"}'] == 2
-    assert not any(value for name, value in counted.items() if name.startswith("vecsieve_fail_open_total"))
+        assert counted(admin, "searches_total", backend="chroma", outcome="dedup") == 2
+        assert counted(admin, "fail_open_total") == 0

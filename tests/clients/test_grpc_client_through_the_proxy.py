@@ -15,11 +15,11 @@ import pytest
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 
+from support.deploy.expositions import counted
 from support.grpc.calls import Pairs, ask
 from support.grpc.clients import code_of, details_of, over_grpc
 from support.grpc.upstream import ending, grpc_upstream
 from support.process import stack
-from support.process.stack import exchange
 from support.qdrant import planted
 from support.qdrant.embedded import embedded_server, start_embedded_grpc_process
 from support.qdrant.scripted_grpc import QUERY, UPSERT, before, upsert
@@ -189,11 +189,11 @@ async def asked_async(world: World, how: dict[str, Any]) -> list[models.ScoredPo
 def test_strict_modes_limit_is_learned_and_the_next_search_keeps_to_it(world: World) -> None:
     strict = models.StrictModeConfig(enabled=True, max_query_limit=20)
     with collection_of(world.engine, "strict", strict):
-        before = failed_open(world.admin)
+        before = counted(world.admin, "fail_open_total")
         first, second = found(world.proxy, "strict"), found(world.proxy, "strict")
         assert first == found(world.engine, "strict")
         assert len(set(families(second))) > len(set(families(first)))
-        assert failed_open(world.admin) - before == 1
+        assert counted(world.admin, "fail_open_total") - before == 1
         too_many = [refused(client, "strict", limit=21) for client in (world.engine, world.proxy)]
         assert too_many[0] == too_many[1]
 
@@ -220,11 +220,6 @@ def refused(client: QdrantClient, collection: str, **how: Any) -> tuple[grpc.Sta
     with pytest.raises(grpc.RpcError) as raised:
         found(client, collection, **how)
     return code_of(raised.value), details_of(raised.value)
-
-
-def failed_open(admin: str) -> float:
-    lines = exchange(admin, "GET", "/metrics").body.decode().splitlines()
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("vecsieve_fail_open_total{"))
 
 
 @pytest.mark.parametrize("mode", ["on", "shadow", "off"])

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import pytest
 from servers.milvus import rest
 
+from support.deploy.expositions import counts
 from support.milvus import hybrid_requests
 from support.milvus import server as milvus_server
 from support.milvus.hybrid_requests import Asked, ask, ask_over_rest, request
 from support.milvus.server import NEEDS_MILVUS, NEEDS_TWO_VECTORS
-from support.process.stack import exchange, serve
+from support.process.stack import serve
 
 pytestmark = [NEEDS_MILVUS, NEEDS_TWO_VECTORS]
 
@@ -57,13 +58,6 @@ def asks(request: pytest.FixtureRequest, engine: str, tmp_path_factory: pytest.T
         yield Asks(request.param, partial(over, direct), partial(over, url), admin)
 
 
-def counted(admin: str) -> dict[str, float]:
-    """How often each result of a fusion was counted."""
-    lines = exchange(admin, "GET", "/metrics").body.decode().splitlines()
-    found = [line for line in lines if line.startswith("vecsieve_fusions_total{")]
-    return {line.split('result="')[1].split('"')[0]: float(line.rsplit(" ", 1)[1]) for line in found}
-
-
 @pytest.mark.parametrize("number", NUMBERS)
 def test_without_copies_the_answer_is_the_databases_own(asks: Asks, number: int) -> None:
     asked, name = request(number), "words" if number % 3 == 0 else "clean"
@@ -71,10 +65,10 @@ def test_without_copies_the_answer_is_the_databases_own(asks: Asks, number: int)
 
 
 def test_all_of_those_requests_are_divided_whose_scores_are_known(asks: Asks) -> None:
-    before = counted(asks.admin)
+    before = counts(asks.admin, "fusions_total", "result")
     for number in range(12):
         asks.through("clean", request(number))
-    after = counted(asks.admin)
+    after = counts(asks.admin, "fusions_total", "result")
     divided = sum(asks.is_divided(request(number)) for number in range(12))
     assert after["divided"] - before["divided"] == divided
     assert after["inexact"] - before["inexact"] == (12 - divided if asks.transport == "grpc" else 0)

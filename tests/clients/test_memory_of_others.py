@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from support.chroma import server as chroma
+from support.deploy.expositions import counted
 from support.milvus import server as milvus
 from support.process.stack import exchange, serve
 from support.weaviate import planted as weaviate_planted
@@ -34,12 +35,6 @@ class World:
     admin: str
     cold: str
     ask: Ask
-
-    def metric(self, name: str, label: str = "") -> float:
-        """The sum of what warm counted."""
-        page = exchange(self.admin, "GET", "/metrics").body.decode()
-        lines = [line for line in page.splitlines() if line.startswith(f"vecsieve_{name}") and label in line]
-        return sum(float(line.rpartition(" ")[2]) for line in lines)
 
 
 def chroma_asked(url: str, space: str, seed: int) -> Any:
@@ -84,13 +79,15 @@ def test_every_metric_s_scores_prove_rows_and_no_vectors_are_asked_for(
     sides, spaces = world
     cold = {seed: sides.ask(sides.cold, spaces[place], seed) for seed in range(QUESTIONS)}
     received: dict[int, list[float]] = {}
-    had = sides.metric("memory_recalls_total", 'result="whole"')
+    had = counted(sides.admin, "memory_recalls_total", result="whole")
     for number in range(QUESTIONS * (WINDOW // QUESTIONS + 2)):
-        before = sides.metric("upstream_response_bytes_total")
+        before = counted(sides.admin, "upstream_response_bytes_total")
         assert sides.ask(sides.warm, spaces[place], number % QUESTIONS) == cold[number % QUESTIONS]
-        received.setdefault(number % QUESTIONS, []).append(sides.metric("upstream_response_bytes_total") - before)
-    assert sides.metric("memory_score_failures_total") == 0
-    assert sides.metric("memory_recalls_total", 'result="whole"') >= had + QUESTIONS
+        received.setdefault(number % QUESTIONS, []).append(
+            counted(sides.admin, "upstream_response_bytes_total") - before
+        )
+    assert counted(sides.admin, "memory_score_failures_total") == 0
+    assert counted(sides.admin, "memory_recalls_total", result="whole") >= had + QUESTIONS
     for first, *_, last in received.values():
         assert last < first / 2, "vectors are most of a reply"
 

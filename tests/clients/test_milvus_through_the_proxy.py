@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from support.deploy.expositions import counted
 from support.milvus import server as milvus
 from support.milvus.server import NEEDS_MILVUS, SPACES, TOP_K, connected, near
-from support.process.stack import exchange, serve
+from support.process.stack import serve
 
 pytestmark = NEEDS_MILVUS
 
@@ -48,12 +49,6 @@ def bases(hits: list[dict[str, Any]]) -> set[int]:
     return {hit["id"] // 10 for hit in hits}
 
 
-def counted(admin: str, name: str, label: str) -> float:
-    text = exchange(admin, "GET", "/metrics").body.decode()
-    lines = [line for line in text.splitlines() if line.startswith(f"vecsieve_{name}") and label in line]
-    return sum(float(line.rpartition(" ")[2]) for line in lines)
-
-
 @pytest.mark.parametrize("name", ["clean_L2", "copied_COSINE", "copied_IP"])
 @pytest.mark.parametrize("fields", FIELDS, ids=lambda fields: "+".join(fields) or "nothing")
 def test_in_modes_off_and_shadow_the_client_sees_what_it_sees_directly(
@@ -68,10 +63,10 @@ def test_in_modes_off_and_shadow_the_client_sees_what_it_sees_directly(
 def test_in_mode_on_clean_data_is_as_directly_whatever_is_asked_for(
     direct: str, on: tuple[str, str], space: str, fields: list[str]
 ) -> None:
-    before = counted(on[1], "searches_total", 'outcome="dedup"')
+    before = counted(on[1], "searches_total", outcome="dedup")
     wanted = {"output_fields": fields}
     assert told(on[0], f"clean_{space}", 1, 2, **wanted) == told(direct, f"clean_{space}", 1, 2, **wanted)
-    assert counted(on[1], "searches_total", 'outcome="dedup"') == before + 1
+    assert counted(on[1], "searches_total", outcome="dedup") == before + 1
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -164,10 +159,10 @@ def test_errors_are_the_servers_own(direct: str, on: tuple[str, str]) -> None:
 
 def test_what_a_collection_is_like_is_asked_once_and_not_for_every_search(on: tuple[str, str]) -> None:
     told(on[0], "clean_L2")
-    before = counted(on[1], "upstream_request_duration_seconds_count", 'attempt="lookup"')
+    before = counted(on[1], "upstream_request_duration_seconds_count", attempt="lookup")
     for seed in range(5):
         told(on[0], "clean_L2", seed)
-    assert counted(on[1], "upstream_request_duration_seconds_count", 'attempt="lookup"') == before
+    assert counted(on[1], "upstream_request_duration_seconds_count", attempt="lookup") == before
 
 
 def test_writes_arrive_once_and_are_read_back(direct: str, on: tuple[str, str]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
+from support.deploy.expositions import counted
 from support.grpc.clients import over_grpc
 from support.process import stack
 from support.process.stack import exchange
@@ -165,6 +166,4 @@ def test_what_was_found_and_what_was_not_is_shown_by_keys_and_never_by_values(wo
     assert rows["file-name-shown"]["texts"]["keys"] == ["document", "passage"]
     assert rows["none-shown"]["texts"]["keys"] == ["file"]
     assert b"pump.pdf" not in json.dumps([status, page]).encode()
-    metrics = exchange(world.admin, "GET", "/metrics").body.decode()
-    (none,) = [line for line in metrics.splitlines() if line.startswith('vecsieve_texts_collections{texts="none"}')]
-    assert float(none.split()[1]) >= 1.0
+    assert counted(world.admin, "texts_collections", texts="none") >= 1.0

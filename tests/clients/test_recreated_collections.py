@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
+from support.deploy.expositions import counts
 from support.process import stack
-from support.process.stack import exchange
 from support.qdrant.embedded import start_embedded_grpc_process
 
 FAMILIES, COPIES, DIMENSION, TOP_K = 20, 3, 24, 8
@@ -29,11 +28,9 @@ class World:
     proxy: dict[str, QdrantClient]
     admin: str
 
-    def failed_open(self) -> dict[str, int]:
+    def failed_open(self) -> dict[str, float]:
         """How often each reason was counted."""
-        page = exchange(self.admin, "GET", "/metrics").body.decode()
-        found = re.findall(r'^vecsieve_fail_open_total\{[^}]*reason="(\w+)"[^}]*\} (\S+)$', page, re.MULTILINE)
-        return {reason: int(float(count)) for reason, count in found if float(count)}
+        return counts(self.admin, "fail_open_total", "reason")
 
 
 @pytest.fixture(scope="module")

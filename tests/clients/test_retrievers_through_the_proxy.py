@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
+from support.deploy.expositions import counts
 from support.exchanges import fused_requests
 from support.exchanges.fused_requests import EVERYTHING, is_one_order, request, without_page
 from support.grpc.stack import Asker
@@ -46,9 +47,7 @@ class World:
 
     def counted(self) -> dict[str, float]:
         """How often each result of a fusion was counted."""
-        lines = stack.exchange(self.admin, "GET", "/metrics").body.decode().splitlines()
-        found = [line for line in lines if line.startswith("vecsieve_fusions_total{")]
-        return {line.split('result="')[1].split('"')[0]: float(line.rsplit(" ", 1)[1]) for line in found}
+        return counts(self.admin, "fusions_total", "result")
 
 
 def _ask(url: str, collection: str, body: Json, headers: dict[str, str]) -> Answer:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
+from support.deploy.expositions import counts
 from support.process import stack
 from support.process.stack import exchange
 from support.qdrant import planted
@@ -173,11 +174,6 @@ def test_the_newest_search_comes_first_and_the_oldest_are_forgotten(told: tuple[
 def test_what_was_collapsed_is_counted_by_its_reason(told: tuple[str, str, str]) -> None:
     _, proxy, admin = told
     found(proxy, "plain", with_payload=False)
-    scraped = exchange(admin, "GET", "/metrics").body.decode()
-    counts = {
-        line.split('reason="')[1].split('"')[0]: float(line.rsplit(" ", 1)[1])
-        for line in scraped.splitlines()
-        if line.startswith("vecsieve_candidates_collapsed_total{")
-    }
-    assert counts["equal_text"] > 0
-    assert counts["vectors"] == 0
+    collapsed = counts(admin, "candidates_collapsed_total", "reason")
+    assert collapsed["equal_text"] > 0
+    assert collapsed["vectors"] == 0

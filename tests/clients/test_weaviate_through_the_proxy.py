@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from support.deploy.expositions import counted
 from support.grpc.calls import Seen
 from support.process import real_servers
-from support.process.stack import exchange
 from support.weaviate.client import NEEDS_CLIENT, told
 from support.weaviate.conversations import search
 from support.weaviate.front import Place, Server, answered, direct, fronted, plain
@@ -162,7 +162,4 @@ def ids(seen: Seen) -> list[str]:
 
 def test_in_mode_on_its_searches_are_counted_under_their_backends_name(on: Place, improved: dict[str, Any]) -> None:
     assert improved
-    said = exchange(on.admin, "GET", "/metrics").body.decode().splitlines()
-    (line,) = [each for each in said if each.startswith("vecsieve_searches_total") and 'outcome="dedup"' in each]
-    assert 'backend="weaviate"' in line
-    assert float(line.rpartition(" ")[2]) >= 30
+    assert counted(on.admin, "searches_total", outcome="dedup", backend="weaviate") >= 30

@@ -11,6 +11,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from support.backends.write_gates import said
+from support.deploy.expositions import counted
 from support.grpc.clients import over_grpc
 from support.process import stack
 from support.qdrant.embedded import start_embedded_grpc_process
@@ -138,12 +139,7 @@ def test_observe_stores_what_the_client_sent_and_counts(world: World) -> None:
         client, name = world.client(transport, observes=True), f"observed_{transport}"
         made(client, name).upsert(name, [struct(1, 0, "a"), struct(2, 0, "a"), struct(3, 1, "b")])
         assert notes(client, name) == {}
-    for _ in range(100):
-        page = stack.exchange(world.observing["admin"], "GET", "/metrics").body
-        if b'vecsieve_write_copies_total{backend="qdrant"} 2' in page:
-            break
-    else:
-        raise AssertionError(page.decode())
+    assert any(counted(world.observing["admin"], "write_copies_total") == 2 for _ in range(100))
 
 
 def test_a_collection_that_is_not_there_is_the_databases_own_error(world: World) -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from support.backends import write_gates
 from support.backends.write_gates import said, writing
+from support.deploy.expositions import counted
 from support.milvus import server as milvus
 from support.milvus.server import NEEDS_MILVUS, connected
-from support.process.stack import exchange, serve
+from support.process.stack import serve
 
 pytestmark = NEEDS_MILVUS
 
@@ -69,12 +70,6 @@ def row(identifier: str, axis: int, text: str, **more: Any) -> dict[str, Any]:
     return {"id": identifier, "vec": vector(axis), "text": said(text), **more}
 
 
-def counted(admin: str, name: str, label: str = "") -> float:
-    text = exchange(admin, "GET", "/metrics").body.decode()
-    lines = [line for line in text.splitlines() if line.startswith(f"vecsieve_{name}") and label in line]
-    return sum(float(line.rpartition(" ")[2]) for line in lines)
-
-
 @pytest.mark.parametrize("space", ["COSINE", "IP", "L2"])
 def test_copies_are_annotated_whatever_the_metric(direct: str, annotating: tuple[str, str], space: str) -> None:
     name = f"annotated_{space}"
@@ -99,9 +94,9 @@ def test_a_tenant_is_compared_with_its_own_rows_alone(direct: str, annotating: t
     client.insert("teams", [row("d", 0, "t", team="größe"), row("e", 0, "t", team=7), row("f", 0, "t")])
     expected = {"a": None, "b": None, "c": None, "d": "b", "e": "c", "f": None}
     assert originals(client, "teams") == expected
-    before = counted(annotating[1], "writes_total", 'outcome="unsupported"')
+    before = counted(annotating[1], "writes_total", outcome="unsupported")
     client.insert("teams", [row("g", 0, "t", team='"')])  # the name has no sure spelling in an expression
-    assert counted(annotating[1], "writes_total", 'outcome="unsupported"') == before + 1
+    assert counted(annotating[1], "writes_total", outcome="unsupported") == before + 1
     assert originals(client, "teams") == {**expected, "g": None}
 
 
@@ -120,9 +115,9 @@ def test_a_json_field_of_the_notes_name_takes_them(direct: str, annotating: tupl
 def test_a_fixed_schema_has_no_place_for_notes_which_is_counted(direct: str, annotating: tuple[str, str]) -> None:
     created(direct, "fixed", is_dynamic=False)
     client = connected(annotating[0])
-    before = counted(annotating[1], "writes_total", 'outcome="unsupported"')
+    before = counted(annotating[1], "writes_total", outcome="unsupported")
     client.insert("fixed", [row("a", 0, "alpha"), row("b", 0, "alpha")])
-    assert counted(annotating[1], "writes_total", 'outcome="unsupported"') == before + 1
+    assert counted(annotating[1], "writes_total", outcome="unsupported") == before + 1
     assert originals(client, "fixed") == {"a": None, "b": None}
 
 
@@ -144,7 +139,7 @@ def test_observing_counts_and_changes_nothing(direct: str) -> None:
     with serve(direct, *BACKEND, environment={"VECSIEVE_POLICY_WRITE_MODE": "observe"}) as (url, admin):
         connected(url).insert("observed", [row("a", 0, "alpha"), row("b", 0, "alpha"), row("c", 1, "beta")])
         for _ in range(300):
-            if counted(admin, "writes_total", 'outcome="judged"'):
+            if counted(admin, "writes_total", outcome="judged"):
                 break
         assert counted(admin, "write_copies_total") == 1
     assert originals(connected(direct), "observed") == {"a": None, "b": None, "c": None}
@@ -229,7 +224,7 @@ def test_of_copies_one_row_stays_and_undo_stores_the_others_as_they_were(
     own = {**writing("merge", journal, "n", "tag", "more"), "VECSIEVE_POLICY_WRITE_MERGE": merge}
     with serve(direct, *BACKEND, environment=own) as (url, admin):
         store(connected(url), name)
-        assert counted(admin, "write_points_settled_total", 'result="removed"') == (1 if merge == "keep-newest" else 0)
+        assert counted(admin, "write_points_settled_total", result="removed") == (1 if merge == "keep-newest" else 0)
     assert sorted(everything_of(client, name)) == list(left)
     undone(journal, direct)
     assert everything_of(client, name) == everything_of(client, plain)
@@ -301,7 +296,7 @@ def test_of_copies_the_row_that_comes_stays_with_what_both_had_and_undo_stores_a
     own = {**writing("merge", journal, *ignore), "VECSIEVE_POLICY_WRITE_MERGE": "merge"}
     with serve(direct, *BACKEND, environment=own) as (url, admin):
         united(connected(url), "united")
-        assert counted(admin, "writes_total", 'outcome="judged"') == 3
+        assert counted(admin, "writes_total", outcome="judged") == 3
         assert counted(admin, "writes_total") == 3
     single = float(np.float32(0.1))
     found = everything_typed(client, "united")
@@ -332,8 +327,8 @@ def test_rows_that_a_field_cannot_hold_united_are_stored_as_they_came_and_counte
         client = connected(url)
         client.insert("unheld", [full(1, 0, "alpha", tags=["a", "b"]), full(2, 1, "beta", n=1)])
         client.insert("unheld", [full(3, 0, "alpha", tags=["c", "d"]), full(4, 1, "beta", n=0)])
-        assert counted(admin, "writes_total", 'outcome="unsupported"') == 1
-        assert counted(admin, "write_points_settled_total", 'result="removed"') == 1
+        assert counted(admin, "writes_total", outcome="unsupported") == 1
+        assert counted(admin, "write_points_settled_total", result="removed") == 1
     found = everything_typed(connected(direct), "unheld")
     assert {key: (row["tags"], row["n"]) for key, row in found.items()} == {
         1: (["a", "b"], None), 3: (["c", "d"], None), 4: ([], 1),
@@ -358,7 +353,7 @@ def test_a_policy_of_your_own_unites_rows_and_what_it_returns_beyond_their_field
         client = connected(url)
         client.insert("customised", [full(n, n, f"text {'abc'[n - 1]}", n=n) for n in (1, 2, 3)])
         client.insert("customised", [full(10 + n, n, f"Text {'abc'[n - 1]}") for n in (1, 2, 3)])
-        assert counted(admin, "writes_total", 'outcome="unsupported"') == 1
+        assert counted(admin, "writes_total", outcome="unsupported") == 1
     found = everything_typed(connected(direct), "customised")
     assert {key: (row["n"], row["text"]) for key, row in found.items()} == {
         2: (2, said("text b")), 3: (3, said("text c")), 11: (5, said("text a") + "+"), 12: (None, said("Text b")), 13: (None, said("Text c")),

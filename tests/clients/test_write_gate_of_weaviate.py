@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from support.backends.write_gates import said
+from support.deploy.expositions import counts
 from support.process import real_servers
 from support.process.commands import forked_command
 from support.process.real_servers import RealServer
@@ -68,15 +69,11 @@ COUNTS = {
 
 
 def outcomes(place: Place, wanted: float) -> dict[str, float]:
-    counts: dict[str, float] = {}
     for _ in range(300):
-        text = exchange(place.admin, "GET", "/metrics").body.decode()
-        lines = [line for line in text.splitlines() if line.startswith("vecsieve_writes_total{")]
-        each = {line.partition('outcome="')[2].partition('"')[0]: float(line.rpartition(" ")[2]) for line in lines}
-        counts = {outcome: count for outcome, count in each.items() if count}
-        if sum(counts.values()) >= wanted:
+        written = {each: count for each, count in counts(place.admin, "writes_total", "outcome").items() if count}
+        if sum(written.values()) >= wanted:
             break
-    return counts
+    return written
 
 
 @pytest.mark.parametrize("mode", ["off", "observe", "annotate"])

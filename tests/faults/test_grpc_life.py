@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import threading
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from support.deploy.expositions import counted
 from support.grpc.calls import Pairs
 from support.process.stack import Command, command, exchange
 from support.qdrant.scripted_grpc import QUERY, UPSERT, honest, ids_in, search
@@ -137,18 +137,13 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
-def counted(admin: str, name: str) -> float:
-    lines = exchange(admin, "GET", "/metrics").body.decode()
-    return sum(float(value) for value in re.findall(rf"^{name}\{{[^}}]*\}} (\S+)$", lines, re.MULTILINE))
-
-
 def test_two_workers_answer_on_each_port_their_metrics_add_up_and_both_end() -> None:
     with running_database() as (database, address), serving(address, "--workers", "2") as (process, ports):
         until(lambda: len(ready(ports["admin"])) == 2, "both are ready")
         for number in range(20):
             assert ids_in(call(ports["main" if number % 2 else "grpc"], QUERY, search())) == [0, 2, 3]
-        until(lambda: counted(ports["admin"], "vecsieve_requests_total") >= 20, "all are counted")
-        assert counted(ports["admin"], "vecsieve_requests_total") == 20
+        until(lambda: counted(ports["admin"], "requests_total") >= 20, "all are counted")
+        assert counted(ports["admin"], "requests_total") == 20
         assert database.seen == [QUERY] * 20
         killed = ready(ports["admin"])[0]
         os.kill(killed, signal.SIGKILL)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import threading
 import time
@@ -14,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from support.deploy.expositions import counted
 from support.process.stack import command, exchange
 from vecsieve.proxy.search.context.canary import BOUNDS
 from vecsieve.proxy.telemetry.labels import CanaryState
+
+RELOADED = "config_last_reload_timestamp_seconds"
 
 
 class Quick(BaseHTTPRequestHandler):
@@ -68,18 +70,13 @@ def until_ready(admin: str) -> dict[str, object]:
     raise AssertionError("the workers never became ready")
 
 
-def answered(admin: str) -> float:
-    lines = exchange(admin, "GET", "/metrics").body.decode()
-    return sum(float(value) for value in re.findall(r"^vecsieve_requests_total\{[^}]*\} (\S+)$", lines, re.MULTILINE))
-
-
 def until_answered(admin: str, count: int) -> float:
     """A request is counted when it ends, which is just after its client has the answer."""
     for _ in range(100):
-        if answered(admin) >= count:
+        if counted(admin, "requests_total") >= count:
             break
         time.sleep(0.02)
-    return answered(admin)
+    return counted(admin, "requests_total")
 
 
 def test_two_workers_answer_on_one_socket_and_their_metrics_add_up(database: str) -> None:
@@ -143,24 +140,17 @@ def test_sighup_reaches_every_worker_and_the_first_one_writes_it_to_the_log(data
         admin = running.addresses(2)["admin"]
         workers = until_ready(admin)["workers"]
         assert isinstance(workers, list)
-        before = reloaded_at(admin)
+        before = counted(admin, RELOADED)
         os.kill(workers[0]["pid"], signal.SIGSTOP)
         running.process.send_signal(signal.SIGHUP)
         for _ in range(500):
-            if reloaded_at(admin) > before:
+            if counted(admin, RELOADED) > before:
                 break
             time.sleep(0.02)
-        assert reloaded_at(admin) > before
+        assert counted(admin, RELOADED) > before
         assert "settings reloaded" not in running.output()
         os.kill(workers[0]["pid"], signal.SIGCONT)
         running.wait_for("settings reloaded")
-
-
-def reloaded_at(admin: str) -> float:
-    """When the last one of the workers took the settings."""
-    lines = exchange(admin, "GET", "/metrics").body.decode()
-    (seconds,) = re.findall(r"^vecsieve_config_last_reload_timestamp_seconds(?:\{\})? (\S+)$", lines, re.MULTILINE)
-    return float(seconds)
 
 
 def test_a_canary_that_one_worker_stops_is_stopped_in_all_until_its_settings_change(

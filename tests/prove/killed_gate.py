@@ -13,7 +13,6 @@ import http.client
 import itertools
 import json
 import random
-import re
 import signal
 import sqlite3
 import sys
@@ -30,6 +29,7 @@ from tempfile import TemporaryDirectory
 from prove.killed_databases import DATABASES, PAGE, REFUSED, STORED, Database
 from prove.planted_points import COPIES, SEED, made
 from prove.resets import Relay
+from support.deploy.expositions import counts
 from support.network.ports import free_ports
 from support.process import stack
 from support.process.commands import forked_command
@@ -45,7 +45,6 @@ RESTING_PAUSE_SECONDS = 10.0
 AGAIN_SECONDS = 0.02
 # After the faults: the gate rests for ten seconds at most.
 JUDGES_AGAIN_SECONDS = 60.0
-OUTCOME = re.compile(r'vecsieve_writes_total\{backend="\w+",outcome="(\w+)"\} ([0-9.]+)')
 # In which copies differ here.
 SETTINGS = "policy: {ignore: [tag, tags, n]}"
 
@@ -81,8 +80,7 @@ class World:
 
     def _now(self) -> Counter[str]:
         """What this life of the proxy has counted."""
-        exposed = stack.exchange(self._admin, "GET", "/metrics").body.decode()
-        return Counter({name: int(float(count)) for name, count in OUTCOME.findall(exposed)})
+        return Counter({name: int(count) for name, count in counts(self._admin, "writes_total", "outcome").items()})
 
     def outcomes(self) -> Counter[str]:
         """Of all lives, but for what a life counted in its last moments."""

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from support.process.stack import exchange
 from vecsieve.proxy.telemetry.instruments import PREFIX
 
 ABBREVIATED = ("_ms", "_us", "_sec", "_secs", "_milliseconds", "_kb", "_mb", "_mib", "_percent")
@@ -36,8 +37,13 @@ class Exposed:
         assert len(values) <= 1, f"{name}{expected} is exposed {len(values)} times"
         return values[0] if values else None
 
-    def total(self, name: str) -> float:
-        return sum(sample.value for family in self.families for sample in family.samples if sample.name == name)
+    def total(self, name: str, **labels: str) -> float:
+        return sum(
+            sample.value
+            for family in self.families
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        )
 
     def label_values(self, prefix: str) -> dict[str, set[str]]:
         values: dict[str, set[str]] = {}
@@ -51,6 +57,18 @@ class Exposed:
 def exposed(scrape: bytes) -> Exposed:
     text = scrape.decode("utf-8")
     return Exposed(text, tuple(text_string_to_metric_families(text)))
+
+
+def counted(admin: str, name: str, **labels: str) -> float:
+    """What the process with this admin port exposes: the sum of the series with these labels, by the name without the prefix."""
+    return exposed(exchange(admin, "GET", "/metrics").body).total(PREFIX + name, **labels)
+
+
+def counts(admin: str, name: str, label: str) -> dict[str, float]:
+    """The same by the values of a label."""
+    scrape = exposed(exchange(admin, "GET", "/metrics").body)
+    values = scrape.label_values(PREFIX + name.removesuffix("_total")).get(label, set())
+    return {value: scrape.total(PREFIX + name, **{label: value}) for value in values}
 
 
 def faults(scrape: bytes) -> list[str]:
