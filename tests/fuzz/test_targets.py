@@ -14,9 +14,8 @@ from fuzz import target_codings, target_protobuf, target_replies, target_request
 from fuzz.heard import Invalidation
 from fuzz.run import outcome
 from fuzz.target import NAMES, bounded, target
-from support.backends.transports import REST
+from support.backends.transports import REST, operation_of
 from support.backends.writes import samples
-from support.exchanges.adapter_calls import operation_of
 from vecsieve.adapters.contract import Needs, RequestHead
 from vecsieve.adapters.wire.protobuf import fields
 

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.backends.transports import REST
-from support.exchanges.adapter_calls import operation_of
+from support.backends.transports import REST, operation_of
 from vecsieve.adapters.contract import Needs, RequestHead
 
 GOLDEN = Path(__file__).parents[1] / "golden"

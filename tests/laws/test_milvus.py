@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from support.exchanges.adapter_calls import operation_of
+from support.backends.transports import operation_of
 from support.milvus.bodies import Talk, request, talks
 from support.milvus.messages import message_type
 from vecsieve.adapters.contract import (

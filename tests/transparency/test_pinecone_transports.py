@@ -13,7 +13,7 @@ from servers.pinecone.grpc_messages import as_bytes
 from servers.pinecone.grpc_service import answered
 from servers.pinecone.store import Index
 
-from support.exchanges.adapter_calls import operation_of
+from support.backends.transports import operation_of
 from support.pinecone.emulator import call, index
 from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Adapter, Needs, Pool, Reply, RequestHead, SearchCall

@@ -1,6 +1,6 @@
 """What several databases are tested with.
 
-transports     each backend's transports by its name
+transports     each backend's transports by its name; which operation a request is, and why one is left alone
 rest_dialects  what the laws of the adapters know of each backend over REST
 grpc_dialects  the same over gRPC
 writes         one write of each transport that the write gate reads, with its answers

@@ -1,7 +1,6 @@
 """Requests and answers that are drawn, recorded or damaged.
 
 conversation     one request, and a server that answers any version of it
-adapter_calls    the operation of a request, and why one is left alone
 adapter_laws     what the laws of the adapters know of a backend, and its conversations
 any_collection   collections as a stranger would have them
 any_message      HTTP messages as a stranger would word them

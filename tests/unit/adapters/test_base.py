@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import reason_of
 from vecsieve.adapters.base import GrpcDialect, RestWrites, WrittenRows, check_page, equal_to
 from vecsieve.adapters.base_grpc import GrpcWrites
 from vecsieve.adapters.contract import MalformedReplyError, NativeAnswer, Operation, Reason, UnsupportedError

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from qdrant_client import grpc as pb
 
-from support.backends.transports import GRPC, REST
-from support.exchanges.adapter_calls import operation_of
+from support.backends.transports import GRPC, REST, operation_of
 from vecsieve.adapters.contract import FIELD_BYTES, NESTED_BYTES, Allowance, Needs, Pool, RequestHead
 from vecsieve.adapters.qdrant import rest_reply
 from vecsieve.adapters.wire import values

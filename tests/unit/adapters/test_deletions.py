@@ -9,8 +9,8 @@ import pytest
 from qdrant_client import grpc as qdrant
 from servers.pinecone.grpc_messages import message_type as pinecone
 
+from support.backends.transports import operation_of
 from support.backends.writes import COLLECTION, ID, MILVUS, OPENSEARCH
-from support.exchanges.adapter_calls import operation_of
 from support.milvus import messages as milvus
 from support.weaviate.messages import message_type as weaviate
 from vecsieve.adapters.backends import BACKENDS

@@ -13,7 +13,7 @@ from qdrant_client import grpc
 from qdrant_client.conversions.conversion import GrpcToRest, RestToGrpc
 from servers.pinecone.grpc_messages import message_type
 
-from support.exchanges.adapter_calls import operation_of
+from support.backends.transports import operation_of
 from support.pinecone.messages import query, read
 from vecsieve.adapters.contract import Needs, RequestHead
 from vecsieve.adapters.pinecone.grpc import PineconeGrpc

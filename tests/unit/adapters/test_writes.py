@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import reason_of
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.writes import Form, Inquiry, WriteNeeds, by_tenant, name_of, numbered
 

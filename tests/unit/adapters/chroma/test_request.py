@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.backends.transports import reason_of
 from support.chroma import bodies as chroma_bodies
 from support.chroma.captures import NEEDS_EXCHANGES, exchanges
-from support.exchanges.adapter_calls import reason_of
 from support.exchanges.conversation import Conversation
 from vecsieve.adapters.chroma import request
 from vecsieve.adapters.chroma.request import (

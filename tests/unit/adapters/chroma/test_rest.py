@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.backends.transports import operation_of
 from support.chroma import bodies as chroma_bodies
-from support.exchanges.adapter_calls import operation_of
 from support.exchanges.conversation import Conversation
 from vecsieve.adapters.chroma.rest import ChromaDialect, ChromaRest, Column, read_columns, read_echo
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Pool, Reply, RequestHead, SearchCall

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.backends.transports import reason_of
 from support.backends.writes import NOTHING
-from support.exchanges.adapter_calls import reason_of
 from vecsieve.adapters.chroma.write import ChromaWrites
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead
 from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, MergesPoints, NewPoints, WriteAdapter, WriteNeeds

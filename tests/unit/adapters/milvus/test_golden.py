@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import reason_of
 from support.milvus.captures import NEEDS_CALLS, Captured, calls, rest_calls
 from support.milvus.messages import message_type
 from vecsieve.adapters.contract import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import reason_of
 from support.milvus.bodies import group
 from support.milvus.messages import message_type, pairs
 from vecsieve.adapters.contract import Needs, Operation, Reason, RequestHead, SearchCall

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import reason_of
 from support.milvus.messages import message_type
 from vecsieve.adapters.contract import (
     DeclinedError,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import reason_of
 from support.milvus.messages import message_type
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Needs, Reason, UnsupportedError
 from vecsieve.adapters.fusions import Fusion, Method, Undivided, UndividedError

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from support.backends.transports import REST
-from support.exchanges.adapter_calls import operation_of
+from support.backends.transports import REST, operation_of
 from vecsieve.adapters.contract import RequestHead
 from vecsieve.adapters.opensearch.calls import OpenSearchDialect, collection_of, reshaped
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.backends.transports import REST
-from support.exchanges.adapter_calls import operation_of, reason_of
+from support.backends.transports import REST, operation_of, reason_of
 from vecsieve.adapters.contract import Needs, Reason, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.opensearch.parameters import without_moved
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.backends.transports import REST
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import REST, reason_of
 from vecsieve.adapters.contract import Bounds, Needs, Operation, Reason, SearchCall
 
 ADAPTER = REST["opensearch"].adapter()

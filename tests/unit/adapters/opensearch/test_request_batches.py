@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.backends.transports import REST
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import REST, reason_of
 from support.opensearch import bodies
 from support.opensearch.model import Server, Stored
 from vecsieve.adapters.contract import (

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.backends.transports import REST
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import REST, reason_of
 from support.opensearch.model import Server, Stored
 from vecsieve.adapters.contract import (
     DescribesCollections,

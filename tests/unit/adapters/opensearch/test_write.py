@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.exchanges.adapter_calls import operation_of, reason_of
+from support.backends.transports import operation_of, reason_of
 from vecsieve.adapters.contract import (
     DeclinedError,
     MalformedReplyError,

@@ -9,7 +9,7 @@ import pytest
 from servers.pinecone.grpc_messages import message_type
 from servers.pinecone.grpc_service import METHODS, SERVICE
 
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import reason_of
 from support.grpc.captures import NEEDS_CALLS, CapturedCall, captured_calls
 from support.pinecone.messages import SPARSE, UNKNOWN, query, read
 from vecsieve.adapters.contract import (

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from servers.pinecone.grpc_messages import message_type
 
+from support.backends.transports import operation_of, reason_of
 from support.backends.writes import NOTHING
-from support.exchanges.adapter_calls import operation_of, reason_of
 from support.pinecone.messages import SPARSE, UNKNOWN, read
 from vecsieve.adapters.contract import MalformedReplyError, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.pinecone.grpc_write import PineconeGrpcWrites

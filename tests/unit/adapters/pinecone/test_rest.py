@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.exchanges.adapter_calls import operation_of
+from support.backends.transports import operation_of
 from support.pinecone.bodies import conversations
 from vecsieve.adapters.contract import Needs, Pool, RequestHead
 from vecsieve.adapters.pinecone import rest_request as pinecone_rest_request

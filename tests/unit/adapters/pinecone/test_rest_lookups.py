@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.exchanges.adapter_calls import operation_of
+from support.backends.transports import operation_of
 from vecsieve.adapters.contract import (
     Lookup,
     LookupReply,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import reason_of
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.pinecone.rest_request import Selected, of_documents, of_records
 from vecsieve.adapters.wire.json import splice

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import reason_of
 from support.pinecone.bodies import records_searches
 from vecsieve.adapters.contract import Needs, Reason, Search
 from vecsieve.adapters.pinecone import rest_request

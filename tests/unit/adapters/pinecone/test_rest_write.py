@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from support.backends.transports import operation_of, reason_of
 from support.backends.writes import NOTHING
-from support.exchanges.adapter_calls import operation_of, reason_of
 from vecsieve.adapters.contract import MalformedReplyError, Reason, RequestHead
 from vecsieve.adapters.pinecone.rest_write import PineconeRestWrites
 from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, MergesPoints, NewPoints, WriteAdapter, WriteNeeds

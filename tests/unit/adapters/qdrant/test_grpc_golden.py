@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from qdrant_client import grpc as pb
 
-from support.exchanges.adapter_calls import operation_of
+from support.backends.transports import operation_of
 from support.exchanges.foreign_calls import ForeignCall, foreign_calls
 from vecsieve.adapters.contract import Needs, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.qdrant.calls import METHODS

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from qdrant_client import grpc
 
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import reason_of
 from support.qdrant.grpc_conversations import Twins, twins
 from support.qdrant.grpc_model import field
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, UnsupportedError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from qdrant_client import grpc as pb
 
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import reason_of
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead
 from vecsieve.adapters.qdrant.grpc_write import QdrantGrpcWrites
 from vecsieve.adapters.writes import Inquiry, NewPoints, WriteNeeds

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.exchanges.adapter_calls import operation_of
+from support.backends.transports import operation_of
 from support.exchanges.conversation import Conversation
 from support.qdrant.bodies import PAYLOAD_KEYS, PAYLOAD_TEXTS, conversations, servers
 from support.qdrant.model import Server

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import reason_of
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, UnsupportedError
 from vecsieve.adapters.qdrant.ranking import Payload
 from vecsieve.adapters.qdrant.rest_request import (

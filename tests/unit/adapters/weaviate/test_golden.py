@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.exchanges.adapter_calls import operation_of, reason_of
+from support.backends.transports import operation_of, reason_of
 from support.exchanges.captures import SHARED_FOLDER
 from support.weaviate.conversations import PATH
 from support.weaviate.messages import message_type

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import reason_of
 from support.grpc.wire_fields import number_field
 from support.weaviate.conversations import EVERYTHING, UNKNOWN, search
 from support.weaviate.messages import message_type, packed, single

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.exchanges.adapter_calls import operation_of, reason_of
+from support.backends.transports import operation_of, reason_of
 from support.weaviate.messages import message_type, packed, single
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.weaviate.calls import Schema

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.exchanges.adapter_calls import operation_of, reason_of
+from support.backends.transports import operation_of, reason_of
 from support.weaviate import graphql_queries as weaviate_graphql
 from support.weaviate.graphql_queries import read
 from vecsieve.adapters.contract import (

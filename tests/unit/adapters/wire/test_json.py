@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import reason_of
 from support.exchanges.hostile_bodies import MOST, VALUES
 from vecsieve.adapters.contract import Bounds, Reason, UnsupportedError
 from vecsieve.adapters.wire import json as wire_json

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from support.exchanges.adapter_calls import reason_of
+from support.backends.transports import reason_of
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.wire.json import Members, Span, splice, whole
 from vecsieve.adapters.wire.json_requests import (

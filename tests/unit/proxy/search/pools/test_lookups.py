@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from support.backends.searching import Run
-from support.exchanges.adapter_calls import operation_of
+from support.backends.transports import operation_of
 from support.pinecone.model import Service, Stored
 from vecsieve.adapters.contract import Lookup, Operation, RequestHead
 from vecsieve.adapters.pinecone.rest import PineconeRest
