@@ -26,6 +26,12 @@ def cases() -> Path | None:
     return file if file.is_file() else None
 
 
+def public_benchmark() -> Path | None:
+    """The folder of chunking_evaluation beside the sets, or None."""
+    data = Path(os.environ.get("VECSIEVE_EVAL_DATA", SHARED_FOLDER)) / "chunking_evaluation"
+    return data if (data / "questions_df.csv").is_file() else None
+
+
 # Where the sets are known to be, REQUIRE_EVAL_DATA turns the skip into a failure: a check that silently skips is none.
 NEEDS_EVAL_DATA = pytest.mark.skipif(
     folder() is None and "REQUIRE_EVAL_DATA" not in os.environ,
