@@ -23,10 +23,6 @@ from .metrics import Metrics
 from .reports import Report
 from .tracing import Clock, Trace, Tracing, sampled_trace_id
 
-# The system's own source of randomness would need a system call for each request.
-_IDS = random.Random()  # noqa: S311 - tells requests apart in a log, and is no secret
-
-
 Watch = Callable[[int | None, float, Report | None], None]
 """Gets the status, the seconds and the report of a search that ended; the report is None if the client disconnected."""
 
@@ -120,7 +116,9 @@ class RequestRecorder:
         trace_id = None if trace is None else trace.trace_id
         if trace is None and traceparents:
             trace_id = sampled_trace_id(traceparents)  # another process may record it
-        return RequestRecord(self, self.clock(), trace_id, trace, request_id=f"{_IDS.getrandbits(64):016x}")
+        # It tells requests apart in a log, and is no secret. Python seeds this generator again after a fork, but no other.
+        request_id = f"{random.getrandbits(64):016x}"
+        return RequestRecord(self, self.clock(), trace_id, trace, request_id=request_id)
 
     def end(self, record: RequestRecord, ended: Ended) -> None:
         self.requests_in_flight -= 1

@@ -90,6 +90,23 @@ def test_two_workers_answer_on_one_socket_and_their_metrics_add_up(database: str
         assert running.close() == 0
 
 
+def test_no_two_workers_give_one_id_to_their_requests(database: str) -> None:
+    with command(*arguments(database)) as running:
+        urls = running.addresses(2)
+        until_ready(urls["admin"])
+        for _ in range(30):
+            exchange(
+                urls["serve"], "POST", "/collections/c/points/query", b'{"query": [0.5], "limit": 3}'
+            )  # a 500 is logged
+        assert until_answered(urls["admin"], 30) == 30
+        for _ in range(300):
+            ids = re.findall(r'"request_id":"([0-9a-f]{16})"', running.output())
+            if len(ids) == 30:
+                break
+            time.sleep(0.02)
+    assert len(ids) == len(set(ids)) == 30
+
+
 def test_a_killed_worker_is_replaced_and_its_counts_stay(database: str) -> None:
     with command(*arguments(database)) as running:
         urls = running.addresses(2)
