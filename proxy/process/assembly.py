@@ -115,7 +115,8 @@ class Process:
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
         self.texts = CollectionTexts(metrics.texts_known)
-        self._canary = Canary(board or Board(0), metrics, self._rules.now.members, now=time.time)
+        rules = self._rules.now
+        self._canary = Canary(board or Board(0), metrics, rules.members, now=time.time, is_off=rules.is_off)
         self.shadow = Shadow(recorder=self.recorder)
         self._services = self._created(limits, metrics, workers=workers, hedge_times=hedge_times)
         _show_limits(metrics, limits)
@@ -296,7 +297,7 @@ class Process:
         if self._tls is not None:
             renew(self._tls, self._settings)
         self._rules.now = rules or Rules.of(settings)
-        self._canary.take(self._rules.now.members)
+        self._canary.take(self._rules.now.members, is_off=self._rules.now.is_off)
         if settings != self._in_force:  # a file that was only touched leaves the verdict
             self.shadow.forget()
         self._in_force = settings

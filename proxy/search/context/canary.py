@@ -94,11 +94,20 @@ class Members:
 class Canary:
     """Measures the searches of the canary of one process, and stops it. ``board``: shared by all workers."""
 
-    __slots__ = ("_board", "_counts", "_last", "_members", "_metrics", "_now", "_state", "_usual")
+    __slots__ = ("_board", "_counts", "_is_off", "_last", "_members", "_metrics", "_now", "_state", "_usual")
 
-    def __init__(self, board: Board, metrics: Metrics, members: Members | None, *, now: Callable[[], float]) -> None:
-        """``members``: None if the settings name none. ``now``: seconds since the epoch."""
+    def __init__(
+        self,
+        board: Board,
+        metrics: Metrics,
+        members: Members | None,
+        *,
+        now: Callable[[], float],
+        is_off: bool = False,
+    ) -> None:
+        """``members``: None if the settings name none. ``now``: seconds since the epoch. ``is_off``: all searches are in mode off."""
         self._board, self._metrics, self._members, self._now = board, metrics, members, now
+        self._is_off = is_off
         board.canary_members = board.canary_members or hash(members)
         self._last = deque[tuple[CanaryState, ...]](maxlen=WINDOW)
         self._counts = Counter[CanaryState]()
@@ -111,10 +120,11 @@ class Canary:
     def is_stopped(self) -> bool:
         return self._board.canary != 0
 
-    def take(self, members: Members | None) -> None:
+    def take(self, members: Members | None, *, is_off: bool = False) -> None:
         """The members of the settings that are now in force. Other members start it again, once for all workers: a worker that starts late
         reads the new settings after the others.
         """
+        self._is_off = is_off
         if members != self._members:
             self._members = members
             self._last.clear()
@@ -127,7 +137,8 @@ class Canary:
 
     def look(self) -> None:
         """Show the state, which another worker may have changed."""
-        state = stopped_by(self._board) or (CanaryState.NONE if self._members is None else CanaryState.ON)
+        has_none = self._members is None or self._is_off
+        state = stopped_by(self._board) or (CanaryState.NONE if has_none else CanaryState.ON)
         if state is not self._state:
             self._state = state
             self._metrics.canary_is(state)

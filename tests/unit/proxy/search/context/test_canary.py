@@ -243,6 +243,21 @@ def test_other_settings_start_it_again_from_nothing_or_end_it() -> None:
     assert watched.state is CanaryState.NONE
 
 
+def test_mode_off_takes_it_away_for_a_while_and_does_not_start_it_again() -> None:
+    """The emergency switch: a canary that was stopped is stopped after it, too."""
+    watched, fault = Watched(), FAULTS[CanaryState.ERRORS]
+    watched.canary.take(watched.members, is_off=True)
+    states = [watched.state]
+    watched.canary.take(watched.members)
+    states.append(watched.state)
+    for _ in range(BOUNDS[CanaryState.ERRORS]):
+        fault(watched)
+    for is_off in (True, False):
+        watched.canary.take(watched.members, is_off=is_off)
+        states.append(watched.state)
+    assert states == [CanaryState.NONE, CanaryState.ON, CanaryState.ERRORS, CanaryState.ERRORS]
+
+
 def test_the_same_settings_do_not_start_it_again() -> None:
     """As when the settings file is touched, or another of its settings changes."""
     watched = Watched()
