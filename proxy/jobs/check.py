@@ -267,7 +267,7 @@ async def watch(settings: Settings, say: Callable[[str], None], *, every_seconds
                 printed = sentence
             if _member(verdict, "figures", "decision") in {Decision.GO, Decision.NO_GO}:
                 for name, words in _pairs(_member(verdict, "details")):
-                    say(f"{name:<20} {words}")
+                    say(f"{name:<22} {words}")
                 return
             await asyncio.sleep(every_seconds)
 

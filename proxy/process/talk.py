@@ -198,6 +198,8 @@ def summary(registry: CollectorRegistry, verdict: str = "") -> str:
     if left := int(outcomes.get(Outcome.BYPASS, 0) + outcomes.get(Outcome.FAIL_OPEN, 0)) - unsampled:
         reason = max(reasons, key=lambda name: (reasons[name], name))
         parts.append(f"{left:,} answered plainly (most often {reason})")
+    if errors := int(samples.by("responses_total", "code_class").get("5xx", 0)):
+        parts.append(f"{errors:,} request{'' if errors == 1 else 's'} got an error (5xx)")
     sentence = ", ".join(parts) + "."
     if not verdict and outcomes.get(Outcome.SHADOW):
         verdict = "None was measured since the settings changed."

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from support.network.ports import free_ports
 from vecsieve.config.schema import Settings, UpstreamSettings
 from vecsieve.proxy.process.talk import TextLines, advised, as_text, banner, fault_of, policy_of, summary
-from vecsieve.proxy.telemetry.labels import Bypass, Collapse, Outcome
+from vecsieve.proxy.telemetry.labels import Bypass, Collapse, Origin, Outcome
 from vecsieve.proxy.telemetry.log import encode
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.reports import Figures, Report
@@ -97,6 +97,15 @@ def test_what_was_answered_plainly_is_told_with_its_commonest_reason(
     for reason in (Bypass.TOO_LARGE, Bypass.ENCODING, Bypass.TOO_LARGE):
         metrics.search_done(report(Outcome.BYPASS, bypass=reason))
     assert summary(registry).endswith(", 3 answered plainly (most often too_large).")
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 request got an error"), (30, "30 requests got an error")])
+def test_errors_are_no_plain_answers(registry: CollectorRegistry, metrics: Metrics, count: int, words: str) -> None:
+    """As while the database was down: the summary named those answers plain, and no error."""
+    metrics.search_done(report(Outcome.SHADOW))
+    for status in (200, 404, *[502] * count):
+        metrics.request_done("query", Outcome.BYPASS, status=status, origin=Origin.PROXY, seconds=0.1)
+    assert summary(registry) == f"1 search, {words} (5xx). None was measured since the settings changed."
 
 
 def test_shadow_ends_with_its_verdict_and_counts_no_answer_as_changed(
