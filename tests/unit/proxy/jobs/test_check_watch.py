@@ -34,7 +34,7 @@ def test_it_waits_until_the_verdict_decides() -> None:
         "verdict      Not enough yet: no search is measured.",
         "verdict      Not enough yet: 3 of 20.",
         "verdict      No-go: nothing.",
-        "bytes                36 kB",
+        "bytes                  36 kB",
     ]
 
 
