@@ -24,7 +24,6 @@ from io import TextIOWrapper
 from threading import Thread
 from typing import Annotated, Any
 
-import aiohttp
 import msgspec
 import numpy as np
 import orjson
@@ -46,7 +45,7 @@ from .jobs.embeddings import Embeddings
 from .jobs.pages import as_json
 from .jobs.source import SourceError
 from .runtime.addresses import binding
-from .runtime.files import bounded
+from .runtime.files import NoAnswerError, exchanged, key_from
 from .search.context.tokens import tokenizer
 
 ADMIN_SECONDS = 5.0
@@ -261,14 +260,10 @@ def _analyze(places: Places, body: bytes) -> bytes:
 async def _explain(places: Places, body: bytes) -> bytes:
     request = decoded(_EXPLAIN, body)
     head = {} if places.admin_token is None else {"Authorization": f"Bearer {places.admin_token}"}
-    timeout = aiohttp.ClientTimeout(total=ADMIN_SECONDS)
+    url, most = f"{places.admin}/explain", LARGEST_BYTES
     try:
-        async with (
-            aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session,
-            session.get(f"{places.admin}/explain", headers=head, allow_redirects=False) as answer,
-        ):
-            status, content = answer.status, await bounded(answer.content, LARGEST_BYTES)
-    except (TimeoutError, aiohttp.ClientError, OSError):
+        status, content = await exchanged("GET", url, headers=head, seconds=ADMIN_SECONDS, most_bytes=most)
+    except NoAnswerError:
         raise ToolError(f"no VecSieve answers at {places.admin}: set --admin to the URL of its admin port") from None
     if status != 200:
         hint = ": set --admin-token-file to the file with its token" if status == 401 else ""
@@ -428,9 +423,7 @@ def _embeddings(arguments: Arguments, environment: Mapping[str, str]) -> Embeddi
     url, name = arguments.embeddings, arguments.embeddings_key_env
     if url is None:
         return None
-    key = None if name is None else environment.get(name)
-    if name is not None and not key:
-        raise SettingsError([Problem("--embeddings-key-env", f"{name}, which is not set", "a variable with the key")])
+    key = None if name is None else key_from(environment, name, option="--embeddings-key-env")
     return Embeddings(url=url, model=arguments.embeddings_model, key=key)
 
 

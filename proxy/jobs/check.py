@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
 from urllib.parse import quote
 
-import aiohttp
 import typer
 
 from vecsieve.config.addresses import parse_address
@@ -32,7 +31,7 @@ from ..http.upstream import Upstream
 from ..process import talk
 from ..process.files import read_files
 from ..runtime.addresses import Origin
-from ..runtime.files import bounded
+from ..runtime.files import NoAnswerError, exchanged, key_from
 from ..search.collections.paths import judged, strings_of
 from ..search.collections.profiles import Profiles
 from ..search.collections.texts import readable_keys
@@ -223,9 +222,7 @@ async def connect(
     """Print each step that succeeded. ``variable``: the key's, None for the usual one. Raises CheckError."""
     wire = WIRES[settings.backend]
     name = variable or wire.variable
-    key = environment.get(name) or None
-    if variable is not None and key is None:
-        raise CheckError(f"--api-key-env: {variable} is not set")
+    key = key_from(environment, variable, usual=wire.variable)
     fault = await talk.fault_of(settings.upstream)
     if fault is not None:
         raise CheckError(talk.advised(fault))
@@ -253,31 +250,29 @@ async def watch(settings: Settings, say: Callable[[str], None], *, every_seconds
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(admin.host, admin.host)  # noqa: S104 - nothing is bound
     url = f"http://{f'[{host}]' if ':' in host else host}:{admin.port}/status"
     printed = None
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS)) as session:
-        while True:
-            status = await _status(session, url)
-            if (mode := _member(status, "mode")) in {"on", "off"}:
-                raise CheckError(f"the VecSieve at {url} runs in mode {mode}; its mode shadow measures the verdict")
-            verdict = _member(status, "verdict")
-            sentence = one_line(
-                str(_member(verdict, "sentence") or "Not enough yet: no search is measured."), LONGEST_WORDS
-            )
-            if sentence != printed:
-                say(f"verdict      {sentence}")
-                printed = sentence
-            if _member(verdict, "figures", "decision") in {Decision.GO, Decision.NO_GO}:
-                for name, words in _pairs(_member(verdict, "details")):
-                    say(f"{name:<22} {words}")
-                return
-            await asyncio.sleep(every_seconds)
+    while True:
+        status = await _status(url)
+        if (mode := _member(status, "mode")) in {"on", "off"}:
+            raise CheckError(f"the VecSieve at {url} runs in mode {mode}; its mode shadow measures the verdict")
+        verdict = _member(status, "verdict")
+        sentence = one_line(
+            str(_member(verdict, "sentence") or "Not enough yet: no search is measured."), LONGEST_WORDS
+        )
+        if sentence != printed:
+            say(f"verdict      {sentence}")
+            printed = sentence
+        if _member(verdict, "figures", "decision") in {Decision.GO, Decision.NO_GO}:
+            for name, words in _pairs(_member(verdict, "details")):
+                say(f"{name:<22} {words}")
+            return
+        await asyncio.sleep(every_seconds)
 
 
-async def _status(session: aiohttp.ClientSession, url: str) -> object:
+async def _status(url: str) -> object:
     """Raises CheckError."""
     try:
-        async with session.get(url, allow_redirects=False) as response:
-            return json.loads(await bounded(response.content, LARGEST_BYTES))
-    except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+        return json.loads((await exchanged("GET", url, seconds=SECONDS, most_bytes=LARGEST_BYTES))[1])
+    except (NoAnswerError, ValueError):
         raise CheckError(
             f"no VecSieve answers at {url}: start `vecsieve serve --mode shadow`, or correct admin"
         ) from None

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import aiohttp
 import msgspec
 
 from vecsieve.config.problems import masked
 
-from ..runtime.files import bounded
+from ..runtime.files import NoAnswerError, exchanged
 from .source import SourceError
 
 SECONDS = 30.0  # a model that is loaded by the first request
@@ -41,12 +40,10 @@ class Embeddings:
         request = {"input": text, **({} if self.model is None else {"model": self.model})}
         head = {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
         try:
-            async with (
-                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS)) as session,
-                session.post(self.url, json=request, headers=head, allow_redirects=False) as answer,
-            ):
-                status, content = answer.status, await bounded(answer.content, LARGEST_BYTES)
-        except (TimeoutError, aiohttp.ClientError, OSError, ValueError):  # ValueError: no URL
+            status, content = await exchanged(
+                "POST", self.url, json=request, headers=head, seconds=SECONDS, most_bytes=LARGEST_BYTES
+            )
+        except NoAnswerError:
             raise SourceError(f"{where} do not answer") from None
         if status != 200:
             raise SourceError(f"{where} answer with status {status}")

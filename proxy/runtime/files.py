@@ -1,4 +1,4 @@
-"""Input and output of jobs: files written atomically, the console, progress bars, the API key of a database, bounded answers."""
+"""Input and output of jobs: files written atomically, the console, progress bars, the API key of a database, single requests."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from aiohttp import StreamReader
+import aiohttp
 
 from vecsieve.config.problems import Problem, SettingsError, one_line
 
@@ -54,12 +54,9 @@ def read_input(path: Path, *, setting: str = "", expected: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        seen = f"{_whole_name(path)}: {reason(error)}" if setting else reason(error)
+        name = one_line(str(path), LONGEST_NAME)  # not cut like a value: its end says which file it is
+        seen = f"{name}: {reason(error)}" if setting else reason(error)
         raise SettingsError([Problem(setting or str(path), seen, expected)]) from error
-
-
-def _whole_name(path: Path) -> str:
-    return one_line(str(path), LONGEST_NAME)  # not cut like a value: its end says which file it is
 
 
 LOOK_SECONDS = 1.0
@@ -109,7 +106,7 @@ def write_whole(path: Path, content: bytes) -> None:
     # Named before it is created, unlike mkstemp's: an interruption between the two steps can still remove it.
     temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}{UNFINISHED}"
     try:
-        with open(temporary, "xb", opener=_privately) as file:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -118,10 +115,6 @@ def write_whole(path: Path, content: bytes) -> None:
     finally:
         temporary.unlink(missing_ok=True)  # after the rename there is nothing left to remove
     _make_durable(path.parent)
-
-
-def _privately(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)
 
 
 def _permissions(path: Path) -> int:
@@ -161,21 +154,38 @@ def progress_bar(title: str, total: int | None, *, console: Console | None = Non
         yield lambda done: progress.advance(task, done)
 
 
-def key_from(environment: Mapping[str, str], variable: str | None, *, usual: str) -> str | None:
-    """The key in ``variable``; None: in the ``usual`` variable, if that is set. Raises SettingsError.
+def key_from(
+    environment: Mapping[str, str], variable: str | None, *, usual: str = "", option: str = "--api-key-env"
+) -> str | None:
+    """The key in ``variable``; None: in the ``usual`` variable, if that is set. ``option``: which named it. Raises SettingsError.
 
     Never from the command line, which other users of the machine can list.
     """
     if variable is None:
         return environment.get(usual) or None
     if not environment.get(variable):
-        raise SettingsError(
-            [Problem("--api-key-env", f"{variable!r}, which is not set", "a variable that holds a key")]
-        )
+        raise SettingsError([Problem(option, f"{variable!r}, which is not set", "a variable that holds a key")])
     return environment[variable]
 
 
-async def bounded(stream: StreamReader, most_bytes: int) -> bytes:
+class NoAnswerError(Exception):
+    """No server answers. The message is the class of the failure."""
+
+
+async def exchanged(method: str, url: str, *, seconds: float, most_bytes: int, **request: Any) -> tuple[int, bytes]:
+    """The status and body of one answer; redirects are not followed. ``request``: as aiohttp's. Raises NoAnswerError."""
+    timeout = aiohttp.ClientTimeout(total=seconds)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.request(method, url, allow_redirects=False, **request) as answer,
+        ):
+            return answer.status, await bounded(answer.content, most_bytes)
+    except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:  # ValueError: no URL
+        raise NoAnswerError(type(error).__name__) from None
+
+
+async def bounded(stream: aiohttp.StreamReader, most_bytes: int) -> bytes:
     """A whole body, or the beginning of one that is larger than any expected answer."""
     body = bytearray()
     async for piece in stream.iter_any():

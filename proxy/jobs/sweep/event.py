@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 from secrets import token_hex
 
-import aiohttp
 import msgspec
 
 from vecsieve.config.addresses import hook_url
 from vecsieve.config.problems import Problem, SettingsError, excerpt
 
 from ...admin.access import token_in
+from ...runtime.files import NoAnswerError, exchanged
 from ...telemetry.log import Field, encode, timestamp
 from ...writes.events import Event, EventName, batch, key_of, moment, signed
 from .report import Report
@@ -77,13 +77,8 @@ class Receiver:
 
 async def _posted(url: str, body: bytes, fields: dict[str, str]) -> str | None:
     """Why a request was not accepted, or None."""
-    timeout = aiohttp.ClientTimeout(total=SECONDS)
     try:
-        async with (
-            aiohttp.ClientSession(timeout=timeout) as session,
-            session.post(url, data=body, headers=fields, allow_redirects=False) as answer,
-        ):
-            status = answer.status
-    except (TimeoutError, OSError, aiohttp.ClientError) as error:
-        return type(error).__name__
+        status, _ = await exchanged("POST", url, data=body, headers=fields, seconds=SECONDS, most_bytes=0)
+    except NoAnswerError as error:
+        return str(error)
     return None if 200 <= status < 300 else f"status {status}"

@@ -25,6 +25,7 @@ from support.process.commands import command_line
 from support.qdrant import planted
 from support.qdrant.embedded import start_embedded_process
 from vecsieve.adapters.backends import BACKENDS
+from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.demo.backends import chroma_server as running_chroma
 from vecsieve.proxy.jobs import check
@@ -136,7 +137,9 @@ def test_a_refused_key_is_named_by_its_variable_and_not_shown() -> None:
 
 def test_a_variable_that_is_not_set_is_told_before_anything_is_sent() -> None:
     settings = Settings.model_validate({"upstream": {"url": "http://127.0.0.1:9"}})
-    with pytest.raises(CheckError, match="--api-key-env: MY_KEY is not set"):
+    with pytest.raises(
+        SettingsError, match=r"--api-key-env: wanted a variable that holds a key; saw .MY_KEY., which is not set"
+    ):
         asyncio.run(connect(settings, {}, "MY_KEY", lambda _: None))
 
 
