@@ -8,8 +8,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -37,7 +37,7 @@ from .process.workers import Worker, Workers, run_workers
 from .runtime.addresses import DataPort, binding, data_ports_of
 from .runtime.files import FILES_LOGGER, Watched
 from .runtime.lifecycle import Board, Lifecycle
-from .runtime.loop import LoopLag, in_thread
+from .runtime.loop import LoopLag, beside, in_thread
 from .runtime.memory import (
     cgroup_limit_bytes,
     collect_seldom,
@@ -248,22 +248,13 @@ def introduce(settings: Settings, admin: tuple[str, int]) -> None:
         sys.stdout.flush()
 
 
-@contextmanager
-def looking_upstream(settings: Settings) -> Iterator[None]:
-    """Check in the background, once, whether the database accepts connections, and log the result."""
-
-    async def look() -> None:
-        fault = await talk.fault_of(settings.upstream)
-        if fault is None:
-            LOGGER.info("the database accepts connections")
-        else:
-            LOGGER.warning("%s", talk.advised(fault))
-
-    looking = asyncio.create_task(look(), name="vecsieve-look-upstream")
-    try:
-        yield
-    finally:
-        looking.cancel()
+async def look_upstream(settings: Settings) -> None:
+    """Check once whether the database accepts connections, and log the result."""
+    fault = await talk.fault_of(settings.upstream)
+    if fault is None:
+        LOGGER.info("the database accepts connections")
+    else:
+        LOGGER.warning("%s", talk.advised(fault))
 
 
 def readable(sink: LineSink, settings: Settings) -> LineSink:
@@ -310,7 +301,7 @@ async def serve_alone(source: Source, settings: Settings) -> int:
         talk.announce_ports(data_ports, ports, settings)
         talk.announce("admin", admin_at.host, port, is_text=talk.is_text(settings.log))
         introduce(settings, (admin_at.host, port))
-        with looking_upstream(settings), hourly(instance.knowledge.ask):
+        with beside(look_upstream(settings)), beside(hourly(instance.knowledge.ask)):
             await instance.serve()
         LOGGER.info(talk.summary(registry, last_words(instance.measured)))
     finally:
@@ -458,7 +449,7 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
         lag.start()
         worker.is_ready()
         lifecycle.started()
-        with looking_upstream(settings), hourly(ask):
+        with beside(look_upstream(settings)), beside(hourly(ask)):
             await lifecycle.stopping()  # no drain is needed: the pages are served at once
         WORKERS_LOGGER.info(talk.summary(registry, last_words(left_rows(worker.metrics_directory))))
     finally:

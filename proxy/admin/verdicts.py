@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -49,21 +49,12 @@ def last_words(rows: Sequence[Measured]) -> str:
     return verdict_of(rows).line if rows else ""
 
 
-@contextmanager
-def hourly(ask: Ask) -> Iterator[None]:
+async def hourly(ask: Ask) -> None:
     """Log the verdict once an hour, if anything was measured."""
-
-    async def repeat() -> None:
-        while True:
-            await asyncio.sleep(EVERY_SECONDS)
-            if words := last_words(await rows_of(ask)):
-                LOGGER.info(words)
-
-    task = asyncio.create_task(repeat(), name="vecsieve-verdict")
-    try:
-        yield
-    finally:
-        task.cancel()
+    while True:
+        await asyncio.sleep(EVERY_SECONDS)
+        if words := last_words(await rows_of(ask)):
+            LOGGER.info(words)
 
 
 # The admin process ends last and says the last words: workers leave it their measured searches.

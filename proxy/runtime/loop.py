@@ -7,7 +7,7 @@ import contextlib
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -72,6 +72,16 @@ class Owner:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def beside(work: Coroutine[Any, Any, None]) -> Iterator[None]:
+    """Within the block the work runs as a task; what is left of it is cancelled."""
+    task = asyncio.create_task(work, name="vecsieve-beside")
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 def _logged(task: asyncio.Task[Any]) -> None:
