@@ -137,7 +137,8 @@ def _rules(settings: Settings) -> Iterator[Rule]:
     yield needs_library("api.tokenizer", settings.api.tokenizer, ("tiktoken",), "tiktoken", "tokens")
     yield needs_library("sessions.url", settings.sessions.url, ("redis",), "redis", "sessions")
     # A canary raises mode shadow: in mode on all searches are on already. Mode off stays possible, as the emergency switch.
-    modes = {settings.mode} if settings.mode else {settings.policy.mode, *_modes_of(settings.rules)}
+    of_rules = {rule.policy["mode"] for rule in settings.rules if "mode" in rule.policy}
+    modes = {settings.mode} if settings.mode else {settings.policy.mode, *of_rules}
     expected = "none, because mode is on for all searches: mode: shadow is what it starts from"
     yield (settings.canary.is_any and modes == {"on"}, "canary", expected, "mode", "policy.mode")
     why = f"because admin ({settings.admin}) is not on loopback and explain.token_file is none"
@@ -161,10 +162,6 @@ PAIRS_OF_FILES = (
     ("upstream.client_certificate", "upstream.client_key"),
     ("upstream.client_key", "upstream.client_certificate"),
 )
-
-
-def _modes_of(rules: tuple[RuleSettings, ...]) -> set[object]:
-    return {rule.policy["mode"] for rule in rules if "mode" in rule.policy}
 
 
 def needs_library(path: str, value: object, modules: Sequence[str], library: str, extra: str) -> Rule:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -76,11 +75,6 @@ def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise ValueError("a name twice")
     return names
-
-
-def _hex_digest(text: str) -> None:
-    if re.fullmatch(r"[0-9a-f]{64}", text) is None:
-        raise ValueError("no digest")
 
 
 _HTTPS = AfterValidator(partial(server_url, scheme="https"))  # of a host alone, as for every Pinecone client
@@ -158,7 +152,10 @@ HookUrl = Annotated[
     ),
 ]
 KeyDigests = Annotated[
-    tuple[Annotated[str, _checked_by(_hex_digest), Phrase("the SHA-256 digest of a key, 64 hexadecimal digits")], ...],
+    tuple[
+        Annotated[str, Field(pattern=r"^[0-9a-f]{64}$"), Phrase("the SHA-256 digest of a key, 64 hexadecimal digits")],
+        ...,
+    ],
     AfterValidator(_distinct),
     Phrase("a list of SHA-256 digests in 64 hexadecimal digits, each once"),
 ]
@@ -188,12 +185,8 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-def _none_word(value: object) -> object:
-    """Reads the word none as None, because YAML's null is easily overlooked."""
-    return None if value == "none" else value
-
-
-NoneWord = BeforeValidator(_none_word)
+# The word none means None, because YAML's null is easily overlooked.
+NoneWord = BeforeValidator(lambda value: None if value == "none" else value)
 T = TypeVar("T")
 OrNone = Annotated[T | None, NoneWord]
 

@@ -29,7 +29,7 @@ from vecsieve.config.problems import SettingsError
 
 from ..runtime.lifecycle import Board, Phase
 from ..runtime.memory import collect_seldom
-from ..telemetry.exposition import forget_gauges, make_directory, remove_directory
+from ..telemetry.exposition import forget_gauges, metrics_directory
 from ..telemetry.log import FIELDS, place_of
 
 LONG_LIFE_SECONDS = 10.0
@@ -263,28 +263,27 @@ def run_workers(workers: Workers) -> int:
 
     Call it from a process without threads and without a running event loop. Linux only.
     """
-    directory = make_directory()
-    board = Board(workers.count + 1)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    supervisor = Supervisor(
-        board,
-        _Forks(workers, board, directory),
-        drain_seconds=workers.drain_seconds,
-        clock=time.monotonic,
-        say=_say,
-    )
-    collect_seldom()  # applies to every child as well
-    try:
-        supervisor.start()
-        while not supervisor.is_finished:
-            _take(supervisor, signal.sigtimedwait(SIGNALS, TICK_SECONDS))
-            _reap(supervisor)
-            supervisor.tick()
-    finally:
-        for pid in supervisor.pids:
-            _Forks.send(pid, signal.SIGKILL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        remove_directory(directory)
+    with metrics_directory() as directory:
+        board = Board(workers.count + 1)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        supervisor = Supervisor(
+            board,
+            _Forks(workers, board, Path(directory)),
+            drain_seconds=workers.drain_seconds,
+            clock=time.monotonic,
+            say=_say,
+        )
+        collect_seldom()  # applies to every child as well
+        try:
+            supervisor.start()
+            while not supervisor.is_finished:
+                _take(supervisor, signal.sigtimedwait(SIGNALS, TICK_SECONDS))
+                _reap(supervisor)
+                supervisor.tick()
+        finally:
+            for pid in supervisor.pids:
+                _Forks.send(pid, signal.SIGKILL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return supervisor.exit_code
 
 

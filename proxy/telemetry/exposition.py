@@ -10,14 +10,13 @@ import math
 import mmap
 import os
 import re
-import shutil
-import tempfile
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -123,14 +122,10 @@ NUMBERS, WORDS = ".numbers", ".words"
 NUMBER_BYTES = 8
 
 
-def make_directory() -> Path:
+def metrics_directory() -> TemporaryDirectory[str]:
     """A new, private, empty directory, in memory if possible."""
     place = MEMORY_FILES if os.access(MEMORY_FILES, os.W_OK) else None
-    return Path(tempfile.mkdtemp(prefix="vecsieve-metrics-", dir=place))
-
-
-def remove_directory(directory: Path) -> None:
-    shutil.rmtree(directory, ignore_errors=True)
+    return TemporaryDirectory(prefix="vecsieve-metrics-", dir=place, ignore_cleanup_errors=True)
 
 
 @dataclass(frozen=True, slots=True)

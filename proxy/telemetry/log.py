@@ -261,11 +261,6 @@ class Access(NamedTuple):
     report: Report | None = None
 
     @property
-    def is_remarkable(self) -> bool:
-        """Whether it is logged regardless of the sample."""
-        return self.is_trouble or (self.ended.status is not None and self.ended.status >= 400)
-
-    @property
     def is_trouble(self) -> bool:
         """Whether an operator should look at it: no answer, a 5xx, a refusal by the proxy, or a search that fell back.
 
@@ -299,9 +294,10 @@ class AccessLog:
 
     def write(self, access: Access) -> None:
         """Log the request if it is selected. Never blocks, never raises."""
-        if (logging.WARNING if access.is_trouble else logging.INFO) < self._least:
+        is_trouble = access.is_trouble
+        if (logging.WARNING if is_trouble else logging.INFO) < self._least:
             return
-        if not access.is_remarkable:
+        if not is_trouble and (access.ended.status or 0) < 400:
             self._owed += self._share
             if self._owed < 1.0:
                 return

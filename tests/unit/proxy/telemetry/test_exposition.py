@@ -21,9 +21,8 @@ from vecsieve.proxy.telemetry.exposition import (
     WorkerFiles,
     exposition,
     forget_gauges,
-    make_directory,
+    metrics_directory,
     process_registry,
-    remove_directory,
     scrape,
     shared_registry,
 )
@@ -289,11 +288,9 @@ def test_settings_that_two_workers_hold_differently_are_both_shown(tmp_path: Pat
 
 
 def test_the_directory_is_new_private_and_goes_away_with_its_files() -> None:
-    one, other = make_directory(), make_directory()
-    assert one != other
-    assert one.stat().st_mode & 0o777 == 0o700
-    (one / "w0.numbers").touch()
-    for directory in (one, other):
-        remove_directory(directory)
-        remove_directory(directory)
-        assert not directory.exists()
+    with metrics_directory() as one, metrics_directory() as other:
+        assert one != other
+        assert Path(one).stat().st_mode & 0o777 == 0o700
+        (Path(one) / "w0.numbers").touch()
+    assert not Path(one).exists()
+    assert not Path(other).exists()
