@@ -37,7 +37,7 @@ from .process.workers import Worker, Workers, run_workers
 from .runtime.addresses import DataPort, binding, data_ports_of
 from .runtime.files import FILES_LOGGER, Watched
 from .runtime.lifecycle import Board, Lifecycle
-from .runtime.loop import LoopLag, beside, in_thread
+from .runtime.loop import LoopLag, background, in_thread
 from .runtime.memory import (
     cgroup_limit_bytes,
     collect_seldom,
@@ -301,7 +301,7 @@ async def serve_alone(source: Source, settings: Settings) -> int:
         talk.announce_ports(data_ports, ports, settings)
         talk.announce("admin", admin_at.host, port, is_text=talk.is_text(settings.log))
         introduce(settings, (admin_at.host, port))
-        with beside(look_upstream(settings)), beside(hourly(instance.knowledge.ask)):
+        with background(look_upstream(settings)), background(hourly(instance.knowledge.ask)):
             await instance.serve()
         LOGGER.info(talk.summary(registry, last_words(instance.measured)))
     finally:
@@ -449,7 +449,7 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
         lag.start()
         worker.is_ready()
         lifecycle.started()
-        with beside(look_upstream(settings)), beside(hourly(ask)):
+        with background(look_upstream(settings)), background(hourly(ask)):
             await lifecycle.stopping()  # no drain is needed: the pages are served at once
         WORKERS_LOGGER.info(talk.summary(registry, last_words(left_rows(worker.metrics_directory))))
     finally:

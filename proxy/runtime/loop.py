@@ -75,9 +75,9 @@ class Owner:
 
 
 @contextlib.contextmanager
-def beside(work: Coroutine[Any, Any, None]) -> Iterator[None]:
+def background(work: Coroutine[Any, Any, None]) -> Iterator[None]:
     """Within the block the work runs as a task; what is left of it is cancelled."""
-    task = asyncio.create_task(work, name="vecsieve-beside")
+    task = asyncio.create_task(work, name="vecsieve-background")
     try:
         yield
     finally:

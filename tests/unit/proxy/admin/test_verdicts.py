@@ -14,7 +14,7 @@ from vecsieve.proxy.admin import verdicts
 from vecsieve.proxy.admin.knowledge import Answer, Knowledge, Question, ask_of_workers, open_to_admin
 from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.verdicts import hourly, last_words, leave_rows, left_rows, verdict_page
-from vecsieve.proxy.runtime.loop import beside
+from vecsieve.proxy.runtime.loop import background
 from vecsieve.proxy.telemetry.verdict import Measured, verdict_of
 
 ROWS = [
@@ -70,7 +70,7 @@ async def test_the_log_has_it_once_an_hour(monkeypatch: pytest.MonkeyPatch, capl
             asked.set()
         return await knowledge(ROWS).ask(question)
 
-    with beside(hourly(ask)):
+    with background(hourly(ask)):
         await asyncio.wait_for(asked.wait(), 10)
     assert caplog.records[0].getMessage() == verdict_of(ROWS).line
     assert "docs" not in caplog.text
