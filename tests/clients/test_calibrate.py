@@ -10,11 +10,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from support.network.http_scripts import Script, in_a_thread
 from support.process import stack
 from support.process.commands import Done, command_line
 from support.qdrant import planted
@@ -142,31 +142,19 @@ def stalled() -> Iterator[tuple[str, threading.Event]]:
     info = {"status": "green", "optimizer_status": "ok", "segments_count": 1, "points_count": 9, "config": config}
     body = json.dumps({"time": 0.0, "status": "ok", "result": {**info, "payload_schema": {}}}).encode()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Database(Script):
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(body)
 
         def do_POST(self) -> None:
             asked.set()
             over.wait(60)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        over.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with in_a_thread(Database) as url:
+        try:
+            yield url, asked
+        finally:
+            over.set()
 
 
 @pytest.mark.parametrize(

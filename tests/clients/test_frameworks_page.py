@@ -11,12 +11,11 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
+from support.network.http_scripts import Script, in_a_thread
 from support.process import stack
 from support.qdrant.embedded import start_embedded_grpc_process
 from vecsieve.proxy.demo.backends import chroma_server
@@ -50,11 +49,11 @@ def settings() -> dict[str, str]:
     return found
 
 
-class Embeddings(BaseHTTPRequestHandler):
+class Embeddings(Script):
     """Answers as OpenAI does. A text about pumps has one vector, any other another one."""
 
     def do_POST(self) -> None:
-        content = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        content = json.loads(self.content())
         texts = [content["input"]] if isinstance(content["input"], str) else content["input"]
         size = content.get("dimensions", 1536)
         rows = [
@@ -62,28 +61,13 @@ class Embeddings(BaseHTTPRequestHandler):
             for place, text in enumerate(texts)
         ]
         usage = {"prompt_tokens": 0, "total_tokens": 0}
-        body = json.dumps({"object": "list", "data": rows, "model": content["model"], "usage": usage}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *arguments: object) -> None:
-        pass
+        self.answer(json.dumps({"object": "list", "data": rows, "model": content["model"], "usage": usage}).encode())
 
 
 @contextmanager
 def embeddings() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Embeddings)
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with in_a_thread(Embeddings) as url:
+        yield f"{url}/v1"
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, redirect_stdout
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from support.backends.two_facts import PLANTED, TWO_FACTS
 from support.backends.write_gates import said
 from support.grpc.clients import code_of, details_of, over_grpc
+from support.network.http_scripts import Script, in_a_thread
 from support.process import stack
 from support.qdrant.embedded import start_embedded_grpc_process
 from vecsieve.adapters.contract import Operation
@@ -446,33 +446,20 @@ def test_a_stored_point_that_another_client_changes_while_it_is_replaced_stays(
 def changing(engine: str, change: Callable[[], None]) -> Iterator[str]:
     """A relay before the engine that changes a point right before it passes an upsert on."""
 
-    class Relay(BaseHTTPRequestHandler):
+    class Relay(Script):
         protocol_version = "HTTP/1.1"
 
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
         def _pass(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = self.content()
             if self.command == "PUT" and "/points" in self.path:
                 change()
             answer = stack.exchange(engine, self.command, self.path, body, {"Content-Type": "application/json"})
-            self.send_response(answer.status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(answer.body)))
-            self.end_headers()
-            self.wfile.write(answer.body)
+            self.answer(answer.body, answer.status)
 
         do_GET = do_PUT = do_POST = do_DELETE = _pass  # noqa: N815 - the library's names
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Relay)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with in_a_thread(Relay) as url:
+        yield url
 
 
 def test_a_stored_point_that_changed_meanwhile_is_not_removed(engine: Engine) -> None:

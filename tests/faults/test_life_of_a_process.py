@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from http.client import HTTPException
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.network.http_scripts import Script, in_a_thread
 from support.process.commands import forked_command
 from support.process.stack import Answer, Command, command, exchange
 
@@ -32,7 +32,7 @@ SECONDS = 60.0
 PATIENT = {"VECSIEVE_LIMITS_DRAIN_SECONDS": "1000"}
 
 
-class Slow(BaseHTTPRequestHandler):
+class Slow(Script):
     """A database that answers `/slow` only when it may."""
 
     began, may_end = threading.Event(), threading.Event()
@@ -42,25 +42,16 @@ class Slow(BaseHTTPRequestHandler):
             self.began.set()
             self.may_end.wait(10 * SECONDS)
         with suppress(OSError):  # whoever asked may have been ended
-            self.send_response(200)
-            self.send_header("Content-Length", "2")
-            self.end_headers()
-            self.wfile.write(b"ok")
+            self.answer(b"ok")
 
     do_POST = do_PUT = do_GET  # noqa: N815 - the standard library finds them by these names
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
 
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
-    threading.Thread(target=lambda: server.serve_forever(0.05), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    Slow.may_end.set()
-    server.shutdown()
-    server.server_close()
+    with in_a_thread(Slow) as url:
+        yield url
+        Slow.may_end.set()
 
 
 @contextmanager

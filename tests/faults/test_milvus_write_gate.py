@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
+from support.network.http_scripts import on_the_loop
 from support.process.running import Running, running, until
 
 DESCRIBED: Any = {
@@ -47,20 +48,15 @@ async def gated(near: Any, *, described: Any = DESCRIBED, **write: object) -> As
 
     async def answer(request: web.Request) -> web.Response:
         assert request.headers["Authorization"] == "Bearer root:secret"
-        came.append((request.match_info["name"], await request.read()))
-        return web.json_response(answers[request.match_info["name"]])
+        name = request.path.removeprefix("/v2/vectordb/")
+        came.append((name, await request.read()))
+        return web.json_response(answers[name])
 
-    app = web.Application()
-    app.router.add_post("/v2/vectordb/{name:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        async with running(url, backend="milvus", policy={"write": write}, **more) as proxy:
-            yield came, proxy
-    finally:
-        await runner.cleanup()
+    async with (
+        on_the_loop(answer) as url,
+        running(url, backend="milvus", policy={"write": write}, **more) as proxy,
+    ):
+        yield came, proxy
 
 
 async def insert(proxy: Running, body: bytes = BODY) -> Any:
@@ -117,32 +113,26 @@ async def test_a_description_that_was_lost_is_asked_for_again_and_while_it_fails
     answers = {"collections/describe": DESCRIBED, "entities/search": NEAR, "entities/insert": STORED}
 
     async def answer(request: web.Request) -> web.Response:
-        name = request.match_info["name"]
+        name = request.path.removeprefix("/v2/vectordb/")
         came.append(name)
         if down and name != "entities/insert":
             assert request.transport is not None
             request.transport.close()
         return web.json_response(answers[name])
 
-    app = web.Application()
-    app.router.add_post("/v2/vectordb/{name:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        async with running(url, backend="milvus", policy={"write": {"mode": "annotate"}}) as proxy:
-            for _ in range(8):
-                assert await insert(proxy) == STORED
-            assert came.count("collections/describe") == 5, "the breaker's own count"
-            assert (await counted(proxy, "failed"), await counted(proxy, "withheld")) == (5, 3)
-            down = False
-            async with asyncio.timeout(10):
-                while not proxy.count("writes_total", backend="milvus", outcome="judged"):
-                    await insert(proxy)
-                    await asyncio.sleep(0.05)
-    finally:
-        await runner.cleanup()
+    async with (
+        on_the_loop(answer) as url,
+        running(url, backend="milvus", policy={"write": {"mode": "annotate"}}) as proxy,
+    ):
+        for _ in range(8):
+            assert await insert(proxy) == STORED
+        assert came.count("collections/describe") == 5, "the breaker's own count"
+        assert (await counted(proxy, "failed"), await counted(proxy, "withheld")) == (5, 3)
+        down = False
+        async with asyncio.timeout(10):
+            while not proxy.count("writes_total", backend="milvus", outcome="judged"):
+                await insert(proxy)
+                await asyncio.sleep(0.05)
 
 
 TWO = BODY[:-2] + b', {"id": "2", "vec": [0, 1], "text": "other"}]}'

@@ -13,6 +13,7 @@ from aiohttp import web
 from support.grpc.calls import Pairs, Seen, ask
 from support.grpc.raw import framed, raw_call
 from support.grpc.upstream import Arrived, Context, GrpcUpstream, grpc_upstream
+from support.network.http_scripts import on_the_loop
 from support.process.running import Running, running, until
 from support.weaviate.messages import message_type, packed
 
@@ -59,19 +60,10 @@ async def gated(
         came.append((f"{request.method} {request.path}", dict(request.headers)))
         return web.json_response(schema if request.method == "GET" else near, status=status)
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        async with grpc_upstream(BatchObjects=stores, BatchStream=stores) as upstream:
-            own = {"listen": "127.0.0.1:0", "upstream": upstream.address}
-            url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-            async with running(url, backend="weaviate", grpc=own, policy={"write": write}) as proxy:
-                yield upstream, came, proxy
-    finally:
-        await runner.cleanup()
+    async with on_the_loop(answer) as url, grpc_upstream(BatchObjects=stores, BatchStream=stores) as upstream:
+        own = {"listen": "127.0.0.1:0", "upstream": upstream.address}
+        async with running(url, backend="weaviate", grpc=own, policy={"write": write}) as proxy:
+            yield upstream, came, proxy
 
 
 async def send(
@@ -170,26 +162,17 @@ async def test_an_object_gets_what_its_properties_hold_and_is_stored_as_it_came_
 ) -> None:
     """The copy stays beside it then, and the write counts as unsupported."""
     server = Objects({"text": "it has all the same words", **more})
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", server.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        async with grpc_upstream(BatchObjects=stores) as upstream:
-            own: dict[str, Any] = {
-                "grpc": {"listen": "127.0.0.1:0", "upstream": upstream.address},
-                "policy": {"write": {"mode": "merge", "merge": "merge"}},
-                "journal": {"path": str(tmp_path / "j.db")},
-            }
-            url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-            async with running(url, backend="weaviate", **own) as proxy:
-                assert (await send(proxy)).messages == (STORED,)
-                ((message,),) = [call.messages for call in upstream.calls]
-                assert proxy.count("writes_total", backend="weaviate", outcome="unsupported") == (expected is None)
-                assert len(server.deleted) == (expected is not None)
-    finally:
-        await runner.cleanup()
+    async with on_the_loop(server.answer) as url, grpc_upstream(BatchObjects=stores) as upstream:
+        own: dict[str, Any] = {
+            "grpc": {"listen": "127.0.0.1:0", "upstream": upstream.address},
+            "policy": {"write": {"mode": "merge", "merge": "merge"}},
+            "journal": {"path": str(tmp_path / "j.db")},
+        }
+        async with running(url, backend="weaviate", **own) as proxy:
+            assert (await send(proxy)).messages == (STORED,)
+            ((message,),) = [call.messages for call in upstream.calls]
+            assert proxy.count("writes_total", backend="weaviate", outcome="unsupported") == (expected is None)
+            assert len(server.deleted) == (expected is not None)
     if expected is None:
         assert message == batch()
         return

@@ -6,15 +6,14 @@ import json
 import os
 import re
 import signal
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from support.deploy.expositions import counted
+from support.network.http_scripts import Script, in_a_thread
 from support.process.stack import command, exchange
 from vecsieve.proxy.search.context.canary import BOUNDS
 from vecsieve.proxy.telemetry.labels import CanaryState
@@ -22,22 +21,14 @@ from vecsieve.proxy.telemetry.labels import CanaryState
 RELOADED = "config_last_reload_timestamp_seconds"
 
 
-class Quick(BaseHTTPRequestHandler):
+class Quick(Script):
     def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"ok")
+        self.answer(b"ok")
 
     def do_POST(self) -> None:
         """A search of a database that is out of order."""
-        SEARCHES.append(self.rfile.read(int(self.headers["Content-Length"])))
-        self.send_response(500)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+        SEARCHES.append(self.content())
+        self.answer(status=500)
 
 
 SEARCHES: list[bytes] = []  # that have reached the database
@@ -45,11 +36,8 @@ SEARCHES: list[bytes] = []  # that have reached the database
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Quick)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with in_a_thread(Quick) as url:
+        yield url
 
 
 def arguments(database: str) -> tuple[str, ...]:

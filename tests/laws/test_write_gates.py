@@ -21,6 +21,7 @@ from support.backends.writes import SCORE, Sample, samples
 from support.grpc.calls import ask
 from support.grpc.upstream import Arrived, Context, grpc_upstream
 from support.milvus.messages import message_type as milvus
+from support.network.http_scripts import on_the_loop
 from support.process.running import Running, running
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.writes import WriteNeeds
@@ -157,23 +158,14 @@ class Gate:
 @asynccontextmanager
 async def gated(sample: Sample, *, fault: str | None = None, **write: object) -> AsyncIterator[Gate]:
     database = Database(sample, fault)
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", database.over_http)
-    runner = web.AppRunner(app, handler_cancellation=True)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     methods = ("Upsert", "Get", "QueryBatch", "Insert", "DescribeCollection", "DescribeIndex", "Search", "BatchObjects")
     options: dict[str, Any] = {"backend": sample.write.backend, "policy": {"write": write}}
     scripts: dict[str, Any] = dict.fromkeys(methods, database.over_grpc)
-    try:
-        async with grpc_upstream(**scripts) as upstream:
-            if BACKENDS[sample.write.backend].grpc is not None:
-                options["grpc"] = {"listen": "127.0.0.1:0", "upstream": upstream.address}
-            async with running(url, **options) as proxy:
-                yield Gate(database, proxy)
-    finally:
-        await runner.cleanup()
+    async with on_the_loop(database.over_http) as url, grpc_upstream(**scripts) as upstream:
+        if BACKENDS[sample.write.backend].grpc is not None:
+            options["grpc"] = {"listen": "127.0.0.1:0", "upstream": upstream.address}
+        async with running(url, **options) as proxy:
+            yield Gate(database, proxy)
 
 
 @every_transport

@@ -16,6 +16,7 @@ from support.grpc.calls import Pairs, ask
 from support.grpc.upstream import Arrived, Context, GrpcUpstream, Script, grpc_upstream
 from support.milvus.bodies import group
 from support.milvus.messages import message_type, pairs
+from support.network.http_scripts import on_the_loop
 from support.process.running import Running, running
 
 SERVICE = "/milvus.proto.milvus.MilvusService/"
@@ -161,13 +162,12 @@ async def rest_server() -> AsyncIterator[tuple[str, list[tuple[str, dict[str, st
     """Version 1, as the real server writes it. What came: targets and header fields."""
     came: list[tuple[str, dict[str, str]]] = []
 
-    async def describe(request: web.Request) -> web.Response:
+    async def answer(request: web.Request) -> web.Response:
         came.append((request.path_qs, dict(request.headers)))
-        fields = [{"name": "id", "type": "Int64"}, {"name": "vec", "type": "FloatVector(16)"}]
-        return web.json_response({"code": 200, "data": {"enableDynamicField": False, "fields": fields}})
-
-    async def find(request: web.Request) -> web.Response:
-        came.append((request.path_qs, dict(request.headers)))
+        if request.path == "/v1/vector/collections/describe":
+            fields = [{"name": "id", "type": "Int64"}, {"name": "vec", "type": "FloatVector(16)"}]
+            return web.json_response({"code": 200, "data": {"enableDynamicField": False, "fields": fields}})
+        assert request.path == "/v1/vector/search"
         body = json.loads(await request.read())
         rows: list[dict[str, Any]] = []
         for row in range(min(body["limit"], ROWS)):
@@ -179,18 +179,8 @@ async def rest_server() -> AsyncIterator[tuple[str, list[tuple[str, dict[str, st
             {"code": 200, "data": rows}, dumps=lambda value: json.dumps(value, separators=(",", ":"))
         )
 
-    app = web.Application()
-    app.router.add_get("/v1/vector/collections/describe", describe)
-    app.router.add_post("/v1/vector/search", find)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        port = runner.addresses[0][1]
-        yield f"http://127.0.0.1:{port}", came
-    finally:
-        await runner.cleanup()
+    async with on_the_loop(answer) as url:
+        yield url, came
 
 
 async def test_a_search_that_is_refused_with_status_200_is_no_fallback_in_any_mode() -> None:
@@ -217,17 +207,10 @@ async def answering_each(answers: dict[str, object]) -> AsyncIterator[str]:
     """The URL of a server that has one answer for each path of version 2."""
 
     async def answer(request: web.Request) -> web.Response:
-        return web.json_response(answers[request.match_info["path"]])
+        return web.json_response(answers[request.path.removeprefix("/v2/vectordb/")])
 
-    app = web.Application()
-    app.router.add_post("/v2/vectordb/{path:.+}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with on_the_loop(answer) as url:
+        yield url
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("on", ["0", "3", "6", "9"]), ("off", ["0", "1", "2", "3"])])

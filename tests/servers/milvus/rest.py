@@ -6,10 +6,8 @@ a reply without rows has no counts, a hybrid search reads no metric of its parts
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from typing import Any
 
@@ -17,6 +15,7 @@ import numpy as np
 import orjson
 
 from support.milvus.server import connected
+from support.network.http_scripts import Script, in_a_thread
 
 Json = dict[str, Any]
 INT64 = "Accept-Type-Allow-Int64"
@@ -158,28 +157,13 @@ def serving(url: str) -> Iterator[str]:
     """The URL of REST in front of the engine at ``url``."""
     rest = RestOfLite(url)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Rest(Script):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            answer = answered(rest, self.path, body)
+            answer = answered(rest, self.path, self.content())
             content = written(answer or {}, has_longs=self.headers.get(INT64, "").lower() == "true")
-            self.send_response(404 if answer is None else 200)
-            self.send_header("Content-Type", "application/json; charset=utf-8")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(content, 404 if answer is None else 200, {"Content-Type": "application/json; charset=utf-8"})
 
-        def log_message(self, *_: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, name="milvus-rest", daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with in_a_thread(Rest) as own:
+        yield own

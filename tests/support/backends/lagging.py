@@ -11,6 +11,8 @@ from typing import Any
 
 from aiohttp import ClientSession, DummyCookieJar, web
 
+from support.network.http_scripts import on_the_loop
+
 HOP_BY_HOP = {"host", "content-length", "transfer-encoding", "connection"}
 Acknowledged = Callable[[str, Any], Any]
 """The answer to a write, by its path and its body; None for a request that is no write."""
@@ -40,18 +42,12 @@ async def lagging(url: str, acknowledged: Acknowledged, *, seconds: float) -> As
         late.add(task)
         return web.json_response(written)
 
-    app = web.Application(client_max_size=2**26)
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    async with ClientSession(cookie_jar=DummyCookieJar()) as session:
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with ClientSession(cookie_jar=DummyCookieJar()) as session, on_the_loop(answer) as front:
         try:
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+            yield front
             await asyncio.gather(*late)
         finally:
             for task in late:
                 task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.gather(*late, return_exceptions=True)
-            await runner.cleanup()

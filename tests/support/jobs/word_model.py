@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import random
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+
+from support.network.http_scripts import Script, in_a_thread
 
 DIMENSION = 128
 
@@ -24,40 +23,22 @@ def vector_of(text: str) -> list[float]:
     return sums if words else [1.0, *sums[1:]]
 
 
-class _Model(BaseHTTPRequestHandler):
+class _Model(Script):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         """Ready, and nothing to say of itself."""
-        self._answer({})
+        self.answer(b"{}")
 
     def do_POST(self) -> None:
         """The vector of a text."""
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        vector = vector_of(body["text"])
-        self._answer({"text": body["text"], "dims": len(vector), "vector": vector})
-
-    def _answer(self, content: dict[str, Any]) -> None:
-        body = json.dumps(content).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - the base class's name for it
-        """Nothing."""
+        text = json.loads(self.content())["text"]
+        vector = vector_of(text)
+        self.answer(json.dumps({"text": text, "dims": len(vector), "vector": vector}).encode())
 
 
 @contextmanager
 def listening() -> Iterator[str]:
     """Its URL, for the block."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Model)
-    thread = threading.Thread(target=server.serve_forever, name="word model", daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5)
+    with in_a_thread(_Model) as url:
+        yield url

@@ -6,6 +6,7 @@ loops            both event loops that a process may run on
 ports            free ports
 known_names      a resolver with a fixed table
 certificates     an authority and a leaf for one test run
+http_scripts     HTTP servers that are scripts, in a thread and on the loop
 faulty_upstream  an upstream and a client on raw sockets, byte for byte
 broken_answers   answers without a usable head, or with a body that ends too early
 severed_link     a wire to the database that a test can cut

@@ -7,10 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
+from support.network.http_scripts import Script, in_a_thread
 from vecsieve.proxy.writes.events import signed
 
 
@@ -18,15 +17,11 @@ from vecsieve.proxy.writes.events import signed
 class Receiver:
     """What came. ``statuses``: what the next requests are answered with; then 204."""
 
-    port: int = 0
+    url: str = ""
     statuses: list[int] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -57,32 +52,15 @@ class Receiver:
 def receiving() -> Iterator[Receiver]:
     receiver = Receiver()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Hook(Script):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
             receiver.paths.append(self.path)
             receiver.headers.append({name.lower(): value for name, value in self.headers.items()})
-            receiver.bodies.append(body)
+            receiver.bodies.append(self.content())
             status = receiver.statuses.pop(0) if receiver.statuses else 204
-            self.send_response(status)
-            if status == 307:
-                self.send_header("Location", "/elsewhere")
-            if status != 204:
-                self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.answer(status=status, fields={"Location": "/elsewhere"} if status == 307 else {})
 
-        def log_message(self, *_: object) -> None:
-            """Nothing is printed."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    receiver.port = server.server_address[1]
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with in_a_thread(Hook) as receiver.url:
         yield receiver
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from support.network.http_scripts import Script, in_a_thread
 
 KINDS = {1: "internal", 2: "server", 3: "client"}
 
@@ -35,15 +35,11 @@ class Received:
 class Collector:
     """What came. ``status``: what the next batches are answered with."""
 
-    port: int = 0
+    url: str = ""
     status: int = 200
     bodies: list[bytes] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
     @property
     def spans(self) -> list[Received]:
@@ -93,28 +89,14 @@ def collector() -> Iterator[Collector]:
     """A collector on a free port."""
     seen = Collector()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Receiver(Script):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            body = self.content()
             if seen.status == 200:
                 seen.bodies.append(body)
                 seen.headers.append({name.lower(): value for name, value in self.headers.items()})
                 seen.paths.append(self.path)
-            self.send_response(seen.status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.answer(status=seen.status)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name for it
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    seen.port = server.server_address[1]
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with in_a_thread(Receiver) as seen.url:
         yield seen
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

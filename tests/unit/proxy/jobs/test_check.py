@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from qdrant_client import QdrantClient
 
 from support.chroma import server as chroma_server
 from support.network.certificates import make_certificates
+from support.network.http_scripts import Script, in_a_thread
 from support.network.ports import free_ports
 from support.network.streams import serving
 from support.pinecone.loading import KEY as PINECONE_KEY
@@ -37,26 +38,15 @@ Reply = Callable[[BaseHTTPRequestHandler], tuple[int, bytes]]
 
 @contextmanager
 def database(reply: Reply) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
+    class Database(Script):
         def do_GET(self) -> None:
             status, body = reply(self)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(body, status)
 
         do_POST = do_GET  # noqa: N815 - the standard library finds it by this name
 
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with in_a_thread(Database) as url:
+        yield url
 
 
 def fails(url: str, *, backend: str = "qdrant", key: str | None = None, variable: str | None = None) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
 
+from support.network.http_scripts import Script, in_a_thread
 from vecsieve.proxy.jobs.clients.qdrant import Qdrant, shape_of, with_port
 from vecsieve.proxy.jobs.source import Access, SourceError
 
@@ -70,28 +69,16 @@ NAMES = json.dumps({"result": {"collections": [{"name": "news"}, {"name": "docs"
 def server(answers: Answers) -> Iterator[str]:
     """The URL of a server with these answers by path; an empty status line for any other path."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Database(Script):
         def do_GET(self) -> None:
             status, content = answers.get(self.path, (0, b""))
             if not status:
                 self.wfile.write(b"\r\n\r\n")
                 return
-            self.send_response(status)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(content, status)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{running.server_port}"
-        finally:
-            running.shutdown()
-            thread.join()
+    with in_a_thread(Database) as url:
+        yield url
 
 
 def said(answers: Answers) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from qdrant_client import QdrantClient
 
+from support.network.http_scripts import Script, in_a_thread
 from support.process.commands import Done, command_line
 from support.qdrant import planted
 from support.qdrant.embedded import start_embedded_process
@@ -75,25 +74,14 @@ def database(status: Callable[[int], int]) -> Iterator[tuple[str, list[str]]]:
     """A server that answers searches; ``status``: of the answer to each request, by its number. Its URL, and the requests so far."""
     seen: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Database(Script):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            self.content()
             seen.append(self.path)
-            self.send_response(status(len(seen)))
-            self.send_header("Content-Length", str(len(ANSWER)))
-            self.end_headers()
-            self.wfile.write(ANSWER)
+            self.answer(ANSWER, status(len(seen)))
 
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", seen
-    finally:
-        server.shutdown()
-        server.server_close()
+    with in_a_thread(Database) as url:
+        yield url, seen
 
 
 def test_a_run_that_failed_is_continued_where_it_stopped(tmp_path: Path) -> None:
