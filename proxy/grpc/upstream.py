@@ -56,8 +56,8 @@ def _certificates(path: Path) -> list[str]:
 
 def _credentials(settings: UpstreamSettings) -> grpc.ChannelCredentials:
     """Raises SettingsError for files that are gone, and were never read."""
-    authorities, *pair = upstream_pems(settings)
-    return grpc.ssl_channel_credentials(authorities or system_roots(), *pair)
+    authorities, certificate, key = upstream_pems(settings)
+    return grpc.ssl_channel_credentials(authorities or system_roots(), key, certificate)
 
 
 Option = tuple[str, int | str]

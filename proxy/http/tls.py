@@ -45,7 +45,7 @@ def upstream_context(settings: UpstreamSettings) -> ssl.SSLContext:
 @cache
 def _client_context(ca_file: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext:
     """One for all pools: the system's authorities take 30 ms to read."""
-    _pems(ca_file, key, certificate)
+    _pems(ca_file, certificate, key)
     context = ssl.create_default_context(cadata=None if ca_file is None else _certificates(AUTHORITIES, Path(ca_file)))
     context.set_alpn_protocols(BOTH[:1])
     if certificate is not None and key is not None:
@@ -54,16 +54,16 @@ def _client_context(ca_file: str | None, certificate: str | None, key: str | Non
 
 
 def upstream_pems(settings: UpstreamSettings) -> tuple[bytes | None, ...]:
-    """The authorities, the key and its certificate, as they were when the settings were checked. Raises SettingsError."""
-    return _pems(settings.ca_file, settings.client_key, settings.client_certificate)
+    """The authorities, the certificate and its key, as they were when the settings were checked. Raises SettingsError."""
+    return _pems(settings.ca_file, settings.client_certificate, settings.client_key)
 
 
 @cache
-def _pems(ca_file: str | None, key: str | None, certificate: str | None) -> tuple[bytes | None, ...]:
+def _pems(ca_file: str | None, certificate: str | None, key: str | None) -> tuple[bytes | None, ...]:
     files = (
         (AUTHORITIES, ca_file, _CERTIFICATE),
-        (f"{CLIENT}key", key, _KEY),
         (f"{CLIENT}certificate", certificate, _CERTIFICATE),
+        (f"{CLIENT}key", key, _KEY),
     )
     return tuple(
         None if path is None else _pem(setting, Path(path), marker=marker).encode("latin-1")

@@ -103,11 +103,11 @@ class Rest:
             return f"{url}: too many requests for the database's own limit; a lower --rate may pass"
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             return (
-                f"{url} refused to show collection {name!r} (status {status}); wanted a key that may read it, "
-                "in the environment variable that --api-key-env names"
+                f"{url} refused a request for collection {name!r} (status {status}: {_message(error.content)}); wanted a key "
+                "that may read it, and write to it for --apply, in the environment variable that --api-key-env names"
             )
-        if status == HTTPStatus.NOT_FOUND and self._names is not None:
-            there = ", ".join(self._names()) or "none that this key may see"
+        if status == HTTPStatus.NOT_FOUND and self._names is not None and name not in (names := self._names()):
+            there = ", ".join(names) or "none that this key may see"
             return f"{url} has no collection {name!r}; it has: {there}"
         return f"{url} answered with status {status}: {_message(error.content)}"
 

@@ -99,10 +99,20 @@ def test_an_unknown_collection_names_those_there_are() -> None:
         assert "none that this key may see" in said({**gone, "/collections": listed})
 
 
+def test_a_collection_that_is_listed_is_not_said_to_be_missing() -> None:
+    """As where a path is not served: by a proxy in between, or an older version."""
+    names = b'{"result":{"collections":[{"name":"dosc"}]}}'
+    gone = (404, b'{"status":{"error":"Not found: no such path"}}')
+    assert said({"/collections/dosc": gone, "/collections": (200, names)}) == (
+        "URL answered with status 404: Not found: no such path"
+    )
+
+
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refusal_says_where_a_key_goes(status: int) -> None:
-    text = said({"/collections/dosc": (status, b'{"status":{"error":"forbidden"}}')})
-    assert f"refused to show collection 'dosc' (status {status})" in text
+    text = said({"/collections/dosc": (status, b'{"status":{"error":"write access is required"}}')})
+    assert f"refused a request for collection 'dosc' (status {status}: write access is required)" in text
+    assert "may read it, and write to it for --apply" in text, "a key for reading alone is refused, too"
     assert "--api-key-env" in text
 
 
