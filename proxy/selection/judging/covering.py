@@ -287,22 +287,20 @@ class Cover:
             return text.origins[run.at - 1].rstrip(CLOSERS).endswith(tuple(ENDS))
         if not self.is_window or text.is_inside_word(run.at) or text.origins[run.at - 1].endswith((":", "：")):
             return False
-        if self.opens_inside:
-            return True
+        if run.end == self.end and self._ends_text(run) and run.at < min(text.bounds[1], LONG):
+            return False  # they end alike, and begin in one sentence: Keine Mitglieder dürfen, Mitglieder dürfen
         # A window that begins with a name begins with a capital, too; but then the name has it inside the kept sentence.
-        return text.origins[run.at].lstrip(OPENERS)[:1].isupper()
+        return self.opens_inside or text.origins[run.at].lstrip(OPENERS)[:1].isupper()
 
     def _may_end(self, run: Run) -> bool:
         """Whether nothing that changes the meaning follows the run in the kept text."""
         text, until = self.index.texts[run.text], run.until
-        if text.is_bound(until) and text.tokens[until : until + 1] and text.tokens[until].lower() in _REFERRING:
-            return False
-        if (
-            text.is_bound(until)
-            or self._ends_text(run)
-            or (self.passage.is_cut and self.end == len(self.passage.tokens))
-        ):
+        if text.is_bound(until):
+            return until == len(text.tokens) or text.tokens[until].lower() not in _REFERRING
+        if self._ends_text(run) or (self.passage.is_cut and self.end == len(self.passage.tokens)):
             return True
         if not self.is_long or text.is_inside_word(until):
             return False
+        if run.start == self.start and self._begins_text(run) and until > max(text.bounds[-2], len(text.tokens) - RUN):
+            return False  # a last word that denies: nicht, ない, değil
         return not (self.passage.closes and self.end == len(self.passage.tokens))

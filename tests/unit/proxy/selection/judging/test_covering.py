@@ -247,6 +247,26 @@ def test_a_window_of_a_script_without_case_may_begin_inside_a_sentence() -> None
     assert leaves(HINDI, " ".join(words[4:-3]))
 
 
+@pytest.mark.parametrize("head", ["Nur", "Keine", "Ehemalige"])
+def test_of_two_texts_that_end_alike_neither_is_a_window_that_begins_in_the_first_sentence_of_the_other(
+    head: str,
+) -> None:
+    rules = chunk("Mitglieder dürfen die Halle am Sonntag nutzen.", A, B, C, D)
+    assert not leaves(f"{head} {rules}", rules)
+    assert not leaves(f"not {rules.lower()}", rules.lower())
+    assert not leaves(f"न {HINDI}", HINDI)
+    assert leaves(f"{head} {rules} {E}", rules)
+
+
+@pytest.mark.parametrize(
+    ("text", "last"), [("Die Mitglieder dürfen sie nutzen", "nicht"), ("Üyeler onu kullanabilir", "değil")]
+)
+def test_a_last_word_is_no_windows_cut(text: str, last: str) -> None:
+    whole = chunk(A, B, C, D, text)
+    assert not leaves(f"{whole} {last}", whole)
+    assert leaves(f"{whole} {last} as the board of the mill has said before", whole)
+
+
 def test_a_text_under_a_title_is_no_window() -> None:
     rules = " ".join((A, B, C, D))
     assert leaves(f"the rules of the mill\n\n{rules}", f"the rules of the mill\n\n{rules}")
