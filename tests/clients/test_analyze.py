@@ -163,7 +163,7 @@ def test_a_run_that_was_ended_goes_on_and_gives_what_one_run_gives(
 def test_nothing_but_reading_is_asked_of_the_database(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from urllib.request import Request
 
-    from support.jobs.analyses import asked, no_bar
+    from support.jobs.analyses import asked
     from vecsieve.proxy.jobs import rest
     from vecsieve.proxy.jobs.analyze.run import analyze as analysis
 
@@ -176,7 +176,7 @@ def test_nothing_but_reading_is_asked_of_the_database(engine: str, monkeypatch: 
 
     monkeypatch.setattr(rest, "_exchanged", spying)
     with closing(Qdrant(Access(url=engine, collection="planted"))) as source:
-        analysis(source, asked(), bar=no_bar)
+        analysis(source, asked())
     assert seen == {
         ("GET", "/collections/planted"),
         ("POST", "/collections/planted/points"),  # retrieve by id; PUT would be an upsert

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import orjson
 
-from prove.planted_sweep import planted, timed
+from prove.planted_sweep import phased, planted, timed
 from support.jobs.memory_source import MemorySource
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
 from vecsieve.proxy.jobs.analyze.run import AnalyzeOptions, Leaving, analyze
@@ -30,7 +30,7 @@ def main(count: int) -> None:
     leaving: list[Leaving] = []
     with TemporaryDirectory() as folder:
         asked = AnalyzeOptions(url="", collection="planted", source_field="source", work=Path(folder) / "work")
-        report = analyze(source, asked, bar=timed, take=leaving.append)
+        report = phased(timed, lambda: analyze(source, asked, take=leaving.append))
         disk = sum(each.stat().st_size for each in Path(folder).rglob("*") if each.is_file())
     said = [orjson.loads(line) for line in leaving[0].lines()]
     right = labels[[each["id"] for each in said]] == labels[[each["survivor"] for each in said]]

@@ -14,11 +14,14 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +84,19 @@ def timed(title: str, _total: int | None) -> Iterator[Advance]:
     print(f"{title}: {time.perf_counter() - wall:.1f} s, {time.process_time() - cpu:.1f} s of CPU")
 
 
+T = TypeVar("T")
+Bar = Callable[[str, int | None], AbstractContextManager[Advance]]
+SHOWN = ("pairs.reading", "sweep.families", "sweep.run", "analyze.reading", "analyze.run")
+
+
+def phased(bar: Bar, work: Callable[[], T]) -> T:
+    """The result of a job, with this in place of its progress bars."""
+    with ExitStack() as stack:
+        for module in SHOWN:
+            stack.enter_context(patch(f"vecsieve.proxy.jobs.{module}.progress_bar", bar))
+        return work()
+
+
 class HasReadError(Exception):
     """All is read, and nothing is joined: raised to stop there, as a kill would."""
 
@@ -98,7 +114,7 @@ def killed(source: MemorySource, asked: SweepOptions, seconds: float) -> None:
     child = os.fork()
     if child == 0:
         with opened_store(source, asked) as store:
-            sweep(source, asked, store, bar=timed)
+            phased(timed, lambda: sweep(source, asked, store))
         os._exit(0)
     time.sleep(seconds)
     os.kill(child, signal.SIGKILL)
@@ -118,7 +134,7 @@ def main(count: int, keep: Keep, runners: Sequence[Runner], kills: int) -> None:
         for _ in range(kills):
             killed(source, asked, LIFE_SECONDS * count)
         with suppress(HasReadError), opened_store(source, asked) as store:
-            sweep(source, asked, store, bar=until_read)
+            phased(until_read, lambda: sweep(source, asked, store))
         found: list[tuple[Report, list[bytes]]] = []
         for runner in runners:
             own = Path(folder) / runner.value
@@ -129,7 +145,7 @@ def main(count: int, keep: Keep, runners: Sequence[Runner], kills: int) -> None:
                 work.rename(own)
             each = replace(asked, work=own, runner=runner)
             with opened_store(source, each) as store:
-                found.append((sweep(source, each, store, bar=timed), list(lines(store))))
+                found.append((phased(timed, partial(sweep, source, each, store)), list(lines(store))))
         disk = sum(each.stat().st_size for each in own.rglob("*") if each.is_file())
     report, told = found[0]
     said = [orjson.loads(line) for line in told]

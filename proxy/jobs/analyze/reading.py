@@ -16,11 +16,12 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from ...runtime.files import progress_bar
 from ...selection.reading.text import Text
 from ...selection.values import Indices
 from ..pairs.fingerprints import exact_hash, readable
 from ..pairs.ids import NOWHERE, Ids, Places
-from ..pairs.reading import Bar, sketched, stream
+from ..pairs.reading import sketched, stream
 from ..pairs.sketches import Directions
 from ..pairs.store import Page, Store
 from ..source import Point, Source, Vectors, matrix_of, shortened, text_of, value_at
@@ -119,17 +120,14 @@ class _Names:
         return list(self._numbers)
 
 
-def gathered_whole(
-    source: Source, ids: Ids, store: Store, by: Directions, fields: FieldNames, cut: float, bar: Bar
-) -> Gathered:
+def gathered_whole(source: Source, ids: Ids, store: Store, by: Directions, fields: FieldNames, cut: float) -> Gathered:
     """``cut``: the distance at which vectors are nearly equal. Raises SourceError."""
-    stream(source, ids, store, lambda points, places: _page(points, places, ids, by, fields), bar)
-    with bar("looking for candidates", None):
+    stream(source, ids, store, lambda points, places: _page(points, places, ids, by, fields))
+    with progress_bar("looking for candidates", None):
         store.pair_up()
     n, stored = len(ids), store.stored()
     compared_pairs = compared(
         store,
-        bar,
         lambda part, verdicts: coverings(part.pairs, part.rows, _with_near(verdicts, part.rows, part.texts, cut)),
         magnitude=source.shape().magnitude,
     )
@@ -187,14 +185,14 @@ class _Sample:
     parts: list[Coverings] = field(default_factory=list)
 
 
-def gathered_sample(source: Source, ids: Ids, examined: Places, fields: FieldNames, cut: float, bar: Bar) -> Gathered:
+def gathered_sample(source: Source, ids: Ids, examined: Places, fields: FieldNames, cut: float) -> Gathered:
     """The points of ``examined``, compared with their NEIGHBOURS nearest other points by the database's index. ``cut``: as above.
 
     Raises SourceError.
     """
     n, m = len(ids), len(examined)
     sample = _Sample(ids, _nothing_yet(n, examined))
-    with bar("looking for repeats", m) as advance:
+    with progress_bar("looking for repeats", m) as advance:
         for start in range(0, m, SEARCHES):
             _search(sample, source, range(start, min(start + SEARCHES, m)), fields, cut)
             advance(min(SEARCHES, m - start))

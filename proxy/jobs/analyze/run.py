@@ -18,7 +18,7 @@ from ...runtime.files import progress_bar
 from ...selection.values import FloatMatrix, Indices
 from ..databases import SourceOptions, TextFieldOption, usual_or
 from ..pairs.ids import NOWHERE, Ids, Places, spread
-from ..pairs.reading import PAGE, SAMPLE, Bar, listed_ids, sample
+from ..pairs.reading import PAGE, SAMPLE, listed_ids, sample
 from ..pairs.sketches import directions
 from ..pairs.store import Store
 from ..source import Point, Source, matrix_of, shortened, text_of
@@ -155,20 +155,18 @@ class Collected:
     seen: Sequence[Point]
 
 
-def analyze(
-    source: Source, options: AnalyzeOptions, *, bar: Bar = progress_bar, take: Callable[[Leaving], None] | None = None
-) -> Report:
+def analyze(source: Source, options: AnalyzeOptions, *, take: Callable[[Leaving], None] | None = None) -> Report:
     """Analyze the collection. ``take``: receives the points that could go. Raises SourceError, StoreError."""
-    ids = listed_ids(source, options.collection, bar)
+    ids = listed_ids(source, options.collection)
     limit = options.limit
-    collected = _whole(source, options, ids, bar) if limit is None else _sample(source, options, ids, limit, bar)
+    collected = _whole(source, options, ids) if limit is None else _sample(source, options, ids, limit)
     families = grouped(collected.gathered)
     if take is not None:
         take(Leaving(ids, families))
-    return _reported(source, options, collected, families, bar)
+    return _reported(source, options, collected, families)
 
 
-def _whole(source: Source, options: AnalyzeOptions, ids: Ids, bar: Bar) -> Collected:
+def _whole(source: Source, options: AnalyzeOptions, ids: Ids) -> Collected:
     """Examine all points by the hashes that their texts share."""
     fields, shape = options.fields, source.shape()
     of_fields = {"text_fields": ", ".join(fields.text), "source_fields": ", ".join(fields.source)}
@@ -177,24 +175,24 @@ def _whole(source: Source, options: AnalyzeOptions, ids: Ids, bar: Bar) -> Colle
         store = stack.enter_context(Store.of_job(folder, "analyze", options.collection, shape, **of_fields))
         store.check("ids", {"ids": ids.digest()})
         vectors = store.sample(lambda: sample(source, ids, spread(len(ids), SAMPLE)))
-        pools, seen = _around(source, options.fields, vectors, bar)
+        pools, seen = _around(source, options.fields, vectors)
         by = directions(vectors, len(ids))
-        gathered = gathered_whole(source, ids, store, by, options.fields, near_cut(pools), bar)
+        gathered = gathered_whole(source, ids, store, by, options.fields, near_cut(pools))
     return Collected(ids=ids, gathered=gathered, pools=pools, seen=seen)
 
 
-def _sample(source: Source, options: AnalyzeOptions, ids: Ids, limit: int, bar: Bar) -> Collected:
+def _sample(source: Source, options: AnalyzeOptions, ids: Ids, limit: int) -> Collected:
     """Examine a sample by searches, because most repeats of a sampled point are outside the sample."""
     examined = spread(len(ids), limit)
     vectors = sample(source, ids, examined[spread(len(examined), SAMPLE)])
-    pools, seen = _around(source, options.fields, vectors, bar)
-    gathered = gathered_sample(source, ids, examined, options.fields, near_cut(pools), bar)
+    pools, seen = _around(source, options.fields, vectors)
+    gathered = gathered_sample(source, ids, examined, options.fields, near_cut(pools))
     return Collected(ids=ids, gathered=gathered, pools=pools, seen=seen)
 
 
-def _reported(source: Source, options: AnalyzeOptions, collected: Collected, families: Grouped, bar: Bar) -> Report:
+def _reported(source: Source, options: AnalyzeOptions, collected: Collected, families: Grouped) -> Report:
     gathered = collected.gathered
-    examples = _examples(source, options.fields, collected, families, bar)
+    examples = _examples(source, options.fields, collected, families)
     return Report(
         format=FORMAT,
         version=version("vecsieve"),
@@ -224,13 +222,13 @@ def _about(source: Source, options: AnalyzeOptions, collected: Collected) -> Abo
     )
 
 
-def _around(source: Source, fields: FieldNames, vectors: FloatMatrix, bar: Bar) -> tuple[list[Pool], list[Point]]:
+def _around(source: Source, fields: FieldNames, vectors: FloatMatrix) -> tuple[list[Pool], list[Point]]:
     """The results of searches for at most POOLS of these stored vectors (s, d), and their points."""
     usable = vectors[vectors.any(axis=1)]
     chosen = usable[spread(len(usable), POOLS)]
     pools: list[Pool] = []
     seen: list[Point] = []
-    with bar("asking around", len(chosen)) as advance:
+    with progress_bar("asking around", len(chosen)) as advance:
         for start in range(0, len(chosen), POOLS_PAGE):
             page = chosen[start : start + POOLS_PAGE]
             for pool in source.neighbours(page, count=POOL):
@@ -248,13 +246,13 @@ def _pool(neighbours: Sequence[tuple[Point, float]], source: Source, fields: Fie
     return pool(vectors, texts, [point.payload for point in points], shape.metric, magnitude=shape.magnitude)
 
 
-def _examples(source: Source, fields: FieldNames, collected: Collected, families: Grouped, bar: Bar) -> list[Family]:
+def _examples(source: Source, fields: FieldNames, collected: Collected, families: Grouped) -> list[Family]:
     chosen, ids = choose(families), collected.ids
     places: Places = np.unique(
         np.array([place for chosen_family in chosen for place in chosen_family.places], np.int32)
     )
     read: dict[int, Member] = {}
-    with bar("reading examples", len(places)) as advance:
+    with progress_bar("reading examples", len(places)) as advance:
         for start in range(0, len(places), PAGE):
             page = places[start : start + PAGE]
             points = source.read(ids.at(page.tolist()))

@@ -19,7 +19,7 @@ from rich.text import Text
 from vecsieve.config.policy import ThresholdSettings
 from vecsieve.config.problems import Problem, SettingsError, one_line
 
-from ...runtime.files import check_output, output_console, progress_bar, write_output
+from ...runtime.files import check_output, output_console, write_output
 from ...runtime.lifecycle import ended_by_signals
 from ...search.collections.profiles import encoded
 from ..databases import SourceOptions, TextFieldOption, opened, usual_or
@@ -73,8 +73,8 @@ def run(arguments: Arguments) -> int:
 
 def calibrated(source: Source, arguments: Arguments) -> Findings:
     """Raises SourceError."""
-    sample = Sample.of(listed_ids(source, arguments.collection, progress_bar), arguments.sample)
-    seen = survey(source, sample, fields=usual_or(arguments.text_field), bar=progress_bar)
+    sample = Sample.of(listed_ids(source, arguments.collection), arguments.sample)
+    seen = survey(source, sample, fields=usual_or(arguments.text_field))
     proposal = proposed(seen)
     return Findings(
         collection=arguments.collection,

@@ -18,7 +18,7 @@ from vecsieve.config.policy import PolicySettings, ThresholdSettings
 from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import RuleSettings
 
-from ...runtime.files import Advance
+from ...runtime.files import Advance, progress_bar
 from ...search.collections.profiles import VERSION, PoolMedians, Profile
 from ...search.policy import resolved
 from ...selection.distances import relative_distances
@@ -27,7 +27,6 @@ from ...selection.policy import Fixed, Policy
 from ...selection.single import select
 from ...selection.values import Candidates, Fate, FloatMatrix, FloatVector, Metric
 from ..pairs.ids import Ids, spread
-from ..pairs.reading import Bar
 from ..source import Point, PointId, Shape, Source, SourceError, Vectors, text_of
 
 
@@ -92,18 +91,18 @@ class Survey:
         return np.array([pool.median for pool in self.pools if pool.median > 0.0], np.float64)
 
 
-def survey(source: Source, sample: Sample, *, fields: Sequence[str], bar: Bar) -> Survey:
+def survey(source: Source, sample: Sample, *, fields: Sequence[str]) -> Survey:
     """Raises SourceError, also for a collection that is too small."""
     shape = source.shape()
-    with bar("reading the sample", len(sample.ids)) as progress:
+    with progress_bar("reading the sample", len(sample.ids)) as progress:
         points = [point for page in _pages(sample.ids, _READ_PAGE) for point in _read(source, page, progress)]
     usable = [point for point in points if _is_usable(point)]
     if len(usable) < FEWEST_POINTS:
         raise SourceError(f"saw {len(usable)} points with a usable vector; wanted at least {FEWEST_POINTS}")
-    with bar("nearest neighbours", len(usable)) as progress:
+    with progress_bar("nearest neighbours", len(usable)) as progress:
         nearest = np.concatenate([_nearest(source, page, progress) for page in _pages(usable, _NEAREST_BATCH)])
     centres = usable[:: max(1, -(-len(usable) // MOST_POOLS))]
-    with bar("pools", len(centres)) as progress:
+    with progress_bar("pools", len(centres)) as progress:
         pools = tuple(
             pool for page in _pages(centres, _POOL_BATCH) for pool in _pools(source, page, shape, fields, progress)
         )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 
 import numpy as np
 
-from ...runtime.files import Advance
+from ...runtime.files import progress_bar
 from ...selection.reading.text import Text
 from ...selection.values import FloatMatrix
 from ..source import Point, PointId, Source, SourceError, Vectors
@@ -20,12 +19,10 @@ from .store import Page, Places, Sketches, Store
 PAGE = 256  # points per request
 SAMPLE = 1000  # points from which the centre of the collection is computed
 
-Bar = Callable[[str, int | None], AbstractContextManager[Advance]]
 
-
-def listed_ids(source: Source, collection: str, bar: Bar) -> Ids:
+def listed_ids(source: Source, collection: str) -> Ids:
     """Every id of the collection. Raises SourceError, also if there is none."""
-    with bar("listing ids", source.shape().points) as advance:
+    with progress_bar("listing ids", source.shape().points) as advance:
 
         def pages() -> Iterator[Sequence[PointId]]:
             for page in source.listed():
@@ -38,9 +35,9 @@ def listed_ids(source: Source, collection: str, bar: Bar) -> Ids:
     return ids
 
 
-def stream(source: Source, ids: Ids, store: Store, page: Callable[[Sequence[Point], range], Page], bar: Bar) -> None:
+def stream(source: Source, ids: Ids, store: Store, page: Callable[[Sequence[Point], range], Page]) -> None:
     """Read the points that are not in the store yet. ``page``: makes a Page of the existing points of consecutive places. Raises SourceError."""
-    with bar("reading", len(ids)) as advance:
+    with progress_bar("reading", len(ids)) as advance:
         advance(store.done)
         while (start := store.done) < len(ids):
             places = range(start, min(start + PAGE, len(ids)))

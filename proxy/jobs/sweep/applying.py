@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ...runtime.files import progress_bar
 from ...writes.book import Book
 from ...writes.rows import Kind, LeftOut, State
-from ..pairs.reading import Bar
 from ..pairs.store import Removal, Store
 from ..source import PointId, Points, Whole, key_of
 
@@ -58,11 +58,11 @@ class Deletion:
     now: Callable[[], float] = time.time
 
 
-def delete(store: Store, by: Deletion, *, bar: Bar) -> Mapping[str, int]:
+def delete(store: Store, by: Deletion) -> Mapping[str, int]:
     """The number of points by outcome, of this run and earlier ones. Raises SourceError, JournalError."""
     counts = Counter(store.deleted or dict.fromkeys(Outcome, 0))
     store.progressed(counts)  # from now on the collection's ids differ from those that were read
-    with bar("deleting", store.count()) as advance:
+    with progress_bar("deleting", store.count()) as advance:
         advance(counts.total())
         while batch := store.deletions(counts.total(), BATCH):
             counts.update(_deleted(batch, by))

@@ -17,7 +17,7 @@ import typer
 
 from vecsieve.config.problems import Problem, SettingsError
 
-from ...runtime.files import check_output, output_console, progress_bar, write_output
+from ...runtime.files import check_output, output_console, write_output
 from ...runtime.lifecycle import ended_by_signals
 from ...writes.book import Book
 from ...writes.rows import JournalError
@@ -85,7 +85,7 @@ def _swept(arguments: Arguments, kind: type[Survivors]) -> Report:
     with closing(opened(arguments, os.environ)) as source, opened_store(source, arguments) as store:
         if arguments.work is None and (store.has_ended if arguments.apply else store.deleted is not None):
             raise EndedError(f"--work {arguments.folder}: its points have been deleted")
-        report = sweep(source, arguments, store, bar=progress_bar, is_decided=arguments.apply)
+        report = sweep(source, arguments, store, is_decided=arguments.apply)
         if arguments.ids is not None:
             write_output("--ids", arguments.ids, b"".join(lines(store)))
         if arguments.journal is not None:
@@ -109,7 +109,7 @@ def _apply(arguments: Arguments, shape: Shape, store: Store, journal: Path, kind
     options, name = replace(arguments, vector=shape.vector_name or None), arguments.collection
     with closing(points_opened(options, os.environ)) as points, closing(Book(journal)) as book:
         by = Deletion(points=points, survivors=kind(book, name))
-        delete(store, by, bar=progress_bar)
+        delete(store, by)
 
 
 def _print(report: Report, arguments: Arguments) -> None:

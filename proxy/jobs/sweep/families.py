@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from ...runtime.files import progress_bar
 from ...selection.geometry import Mask
 from ...selection.values import FloatMatrix, Indices
-from ..pairs.reading import Bar
 from ..pairs.store import Candidates, Places, Store
 from .judging import Judged, Order, heads_of, judged
 
@@ -70,10 +70,10 @@ def coverings(
     return Coverings.of(parts)
 
 
-def compared(store: Store, bar: Bar, of: Callable[[Candidates, Judged], Coverings], *, magnitude: bool) -> Coverings:
+def compared(store: Store, of: Callable[[Candidates, Judged], Coverings], *, magnitude: bool) -> Coverings:
     """What all candidates of the store show. ``of``: what those of a part do."""
     parts: list[Coverings] = []
-    with bar("comparing candidates", store.pairs()) as advance:
+    with progress_bar("comparing candidates", store.pairs()) as advance:
         for part in store.candidates(store.stored()):
             verdicts = judged(part.rows, part.vectors, part.has_vector, part.texts, part.of_text, magnitude=magnitude)
             parts.append(of(part, verdicts))

@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 import xxhash
 
+from ...runtime.files import progress_bar
 from ...search.candidates import moment
 from ...selection.reading.text import Text
 from ...writes.facts import facts_of, packed
@@ -18,7 +19,7 @@ from ..databases import usual_or
 from ..pairs.fingerprints import exact_hash, readable
 from ..pairs.ids import Ids, spread
 from ..pairs.joining import Runner, by_daft
-from ..pairs.reading import PAGE, SAMPLE, Bar, listed_ids, sample, sketched, stream
+from ..pairs.reading import PAGE, SAMPLE, listed_ids, sample, sketched, stream
 from ..pairs.sketches import Directions, directions
 from ..pairs.store import Candidates, OutdatedError, Page, Store
 from ..source import Point, Source, mark_of, text_of, text_path, value_at
@@ -57,25 +58,25 @@ def opened_store(source: Source, options: SweepOptions) -> Store:
     )
 
 
-def sweep(source: Source, options: SweepOptions, store: Store, *, bar: Bar, is_decided: bool = False) -> Report:
+def sweep(source: Source, options: SweepOptions, store: Store, *, is_decided: bool = False) -> Report:
     """Sweep; the removable points are then in the store. ``is_decided``: whether an earlier run's decisions are used, even if the
     collection has changed. Raises SourceError, StoreError.
     """
     decided = _decided(store, options)
     if decided is not None and (is_decided or store.deleted is not None):
         return decided
-    ids = listed_ids(source, options.collection, bar)
+    ids = listed_ids(source, options.collection)
     store.check("ids", {"ids": ids.digest()})
     if decided is not None:
         return decided
     join = (
         by_daft(on_ray=True) if options.runner is Runner.RAY else None
     )  # before reading, because it may not be installed
-    _read(source, options, ids, store, bar)
-    with bar("looking for candidates", None):
+    _read(source, options, ids, store)
+    with progress_bar("looking for candidates", None):
         store.pair_up(join)
     compared_pairs = compared(
-        store, bar, lambda part, verdicts: _covered(part, verdicts, options), magnitude=source.shape().magnitude
+        store, lambda part, verdicts: _covered(part, verdicts, options), magnitude=source.shape().magnitude
     )
     return decide(source.shape(), options, ids, store, store.stored(), compared_pairs)
 
@@ -93,9 +94,9 @@ def _decided(store: Store, options: SweepOptions) -> Report | None:
     return None
 
 
-def _read(source: Source, options: SweepOptions, ids: Ids, store: Store, bar: Bar) -> None:
+def _read(source: Source, options: SweepOptions, ids: Ids, store: Store) -> None:
     by = directions(store.sample(lambda: sample(source, ids, spread(len(ids), SAMPLE))), len(ids))
-    stream(source, ids, store, lambda points, places: _page(points, places, ids, by, options), bar)
+    stream(source, ids, store, lambda points, places: _page(points, places, ids, by, options))
 
 
 def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, options: SweepOptions) -> Page:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -13,7 +11,6 @@ from vecsieve.proxy.jobs.analyze.reading import FieldNames
 from vecsieve.proxy.jobs.analyze.report import Report
 from vecsieve.proxy.jobs.analyze.run import AnalyzeOptions, analyze
 from vecsieve.proxy.jobs.source import Point
-from vecsieve.proxy.runtime.files import Advance
 
 FAMILIES, COPIES, ALONE = 12, 3, 14
 MORE = " The paper adds this one."
@@ -45,19 +42,13 @@ def asked(**chosen: Any) -> AnalyzeOptions:
     return AnalyzeOptions(url="", collection="planted", **{"text_field": "text", **chosen})
 
 
-@contextmanager
-def no_bar(_title: str, _total: int | None) -> Iterator[Advance]:
-    """A progress bar that nobody sees."""
-    yield lambda _done: None
-
-
 def report(points: list[Point] | None = None, **chosen: object) -> Report:
     """The report of ``points``, the planted ones without, which are analysed once; ``chosen``: of ``asked``."""
     return _of_planted(**chosen) if points is None else _analysed(points, **chosen)
 
 
 def _analysed(points: list[Point], **chosen: object) -> Report:
-    return analyze(SearchedSource(points), asked(**chosen), bar=no_bar)
+    return analyze(SearchedSource(points), asked(**chosen))
 
 
 @cache

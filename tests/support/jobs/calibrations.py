@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
 from support.jobs.memory_source import MemorySource, families, points
 from vecsieve.proxy.jobs.calibrate.survey import Findings, Sample, borderline, proposed, survey
 from vecsieve.proxy.jobs.pairs.reading import listed_ids
-from vecsieve.proxy.runtime.files import Advance
-
-
-@contextmanager
-def quiet(_title: str, _total: int | None) -> Iterator[Advance]:
-    yield lambda _: None
 
 
 def calibration(
@@ -32,7 +25,7 @@ def calibration(
 
 def calibrated(copies: int, noise: float = 0.004, payloads: Sequence[Mapping[str, object]] | None = None) -> Findings:
     source = MemorySource(points(families(40, copies, noise=noise), payloads))
-    seen = survey(source, Sample.of(listed_ids(source, "docs", quiet), 2000), fields=("text",), bar=quiet)
+    seen = survey(source, Sample.of(listed_ids(source, "docs"), 2000), fields=("text",))
     proposal = proposed(seen)
     return Findings(collection="docs", survey=seen, proposal=proposal, pairs=borderline(seen.pools, proposal.cut))
 

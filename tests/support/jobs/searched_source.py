@@ -56,7 +56,7 @@ def gathered_of(
     ]
     places = np.array(range(len(texts)) if examined is None else examined, np.int32)
     fields = FieldNames(text=("text",), source=("source",))
-    sample = gathered_sample(SearchedSource(points), numbered(len(texts)), places, fields, 1e-4, quiet)
+    sample = gathered_sample(SearchedSource(points), numbered(len(texts)), places, fields, 1e-4)
     if sources is None:
         return sample
     names = list(dict.fromkeys(name for name in sources if name is not None))

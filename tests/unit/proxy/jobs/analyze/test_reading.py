@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.jobs.analyses import no_bar
 from support.jobs.memory_source import families, points
 from support.jobs.searched_source import SearchedSource, numbered
 from support.selection.texts import HOSTILE
@@ -42,13 +41,13 @@ def whole(tmp_path: Path) -> Whole:
     def read(source: SearchedSource, count: int) -> Gathered:
         by = directions(np.zeros((1, source.shape().dimension), np.float32), count)
         with Store(tmp_path, source.shape().dimension, {}) as store:
-            return gathered_whole(source, numbered(count), store, by, FIELDS, CUT, no_bar)
+            return gathered_whole(source, numbered(count), store, by, FIELDS, CUT)
 
     return read
 
 
 def sampled(source: SearchedSource, count: int, limit: int | None = None) -> Gathered:
-    return gathered_sample(source, numbered(count), spread(count, limit), FIELDS, CUT, no_bar)
+    return gathered_sample(source, numbered(count), spread(count, limit), FIELDS, CUT)
 
 
 def held_of(gathered: Gathered) -> dict[tuple[int, int], int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.jobs.analyses import ALONE, COPIES, FAMILIES, asked, no_bar, planted, report
+from support.jobs.analyses import ALONE, COPIES, FAMILIES, asked, planted, report
 from support.jobs.memory_source import families, points
 from support.jobs.searched_source import SearchedSource
 from vecsieve.proxy.jobs.analyze.families import Repeats
@@ -65,7 +65,7 @@ def test_a_samples_copies_have_their_sources_too() -> None:
 
 @pytest.mark.parametrize("distance", ["Cosine", "Dot", "Euclid", "Manhattan"])
 def test_every_metric_is_read(distance: str) -> None:
-    found = analyze(SearchedSource(planted(), distance=distance), asked(), bar=no_bar)
+    found = analyze(SearchedSource(planted(), distance=distance), asked())
     assert found.families.count == FAMILIES
 
 
@@ -78,7 +78,7 @@ def test_reading_is_all_it_does() -> None:
                 Watched.used.add(name)
             return super().__getattribute__(name)
 
-    analyze(Watched(planted()), asked(), bar=no_bar)
+    analyze(Watched(planted()), asked())
     assert {"listed", "read", "neighbours", "shape"} <= Watched.used <= READING
 
 
@@ -103,20 +103,20 @@ def test_an_interruption_at_any_read_is_gone_on_from(
 ) -> None:
     monkeypatch.setattr(reading, "PAGE", 30)
     with pytest.raises(SourceError, match="went away"):
-        analyze(SearchedSource(many(), fails_after=requests), asked(work=tmp_path), bar=no_bar)
+        analyze(SearchedSource(many(), fails_after=requests), asked(work=tmp_path))
     source = SearchedSource(many())
-    assert as_json(analyze(source, asked(work=tmp_path), bar=no_bar)) == of_one_run()
+    assert as_json(analyze(source, asked(work=tmp_path))) == of_one_run()
     # Three reads for the sample, which is kept as a whole, three for the pages, and one for the examples.
     assert source.calls.count("read") == 7 - (requests if requests >= 3 else 0)
 
 
 def test_a_folder_of_a_collection_that_has_changed_is_refused(tmp_path: Path) -> None:
-    analyze(SearchedSource(many()), asked(work=tmp_path), bar=no_bar)
+    analyze(SearchedSource(many()), asked(work=tmp_path))
     for changed in (many()[:-1], [*many()[:-1], Point(id=999, vector=None, payload={})]):
         with pytest.raises(StoreError, match="begun for another job"):
-            analyze(SearchedSource(changed), asked(work=tmp_path), bar=no_bar)
+            analyze(SearchedSource(changed), asked(work=tmp_path))
     with pytest.raises(StoreError, match=r"text fields: the folder has text, now it is body"):
-        analyze(SearchedSource(many()), asked(work=tmp_path, text_field="body"), bar=no_bar)
+        analyze(SearchedSource(many()), asked(work=tmp_path, text_field="body"))
 
 
 def test_without_a_folder_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,13 +124,13 @@ def test_without_a_folder_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatc
     monkeypatch.setattr(reading, "PAGE", 30)
     report(many())
     with pytest.raises(SourceError):
-        analyze(SearchedSource(many(), fails_after=4), asked(), bar=no_bar)
+        analyze(SearchedSource(many(), fails_after=4), asked())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_whole_collection_is_read_and_only_the_searches_around_stored_points_are_made() -> None:
     whole, sample = SearchedSource(many(201)), SearchedSource(many(201))
-    one, other = analyze(whole, asked(), bar=no_bar), analyze(sample, asked(limit=201), bar=no_bar)
+    one, other = analyze(whole, asked()), analyze(sample, asked(limit=201))
     assert sample.calls.count("neighbours") > whole.calls.count("neighbours") == 20
     # The same answer by two ways: what hashes find of a small collection is what searches find.
     for name in ("about", "repeats", "families", "sources", "saving", "overlap"):
@@ -143,7 +143,7 @@ def test_points_deleted_meanwhile_are_counted_and_left_out() -> None:
             yield from super().listed()
             yield [5000, 5001]
 
-    found = analyze(Shrinking(planted()), asked(), bar=no_bar)
+    found = analyze(Shrinking(planted()), asked())
     assert (found.about.points, found.about.examined, found.about.gone) == (52, 50, 2)
     assert found.repeats.points == FAMILIES * (COPIES - 1)
     assert not found.sampled

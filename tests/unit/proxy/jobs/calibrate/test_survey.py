@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
 
 import numpy as np
 import orjson
@@ -43,13 +44,8 @@ from vecsieve.proxy.selection.geometry import NOISE, measure, median_distance
 from vecsieve.proxy.selection.values import Metric
 
 
-@contextmanager
-def quiet(_title: str, _total: int | None) -> Iterator[Advance]:
-    yield lambda _: None
-
-
 def surveyed(source: MemorySource, *, wanted: int = 2000) -> Survey:
-    return survey(source, Sample.of(listed_ids(source, "docs", quiet), wanted), fields=("text",), bar=quiet)
+    return survey(source, Sample.of(listed_ids(source, "docs"), wanted), fields=("text",))
 
 
 def test_nearest_neighbours_are_the_other_members_of_the_family() -> None:
@@ -92,7 +88,7 @@ def test_too_few_points_are_refused_with_both_numbers() -> None:
 
 def test_a_point_that_vanished_after_it_was_listed_is_no_trouble() -> None:
     source = MemorySource(points(families(30, 1)))
-    seen = survey(source, Sample(ids=(*range(30), 4711), listed=31), fields=("text",), bar=quiet)
+    seen = survey(source, Sample(ids=(*range(30), 4711), listed=31), fields=("text",))
     assert len(seen.nearest) == 30
 
 
@@ -148,7 +144,8 @@ def test_a_sample_is_as_large_as_asked_ascending_and_evenly_spread(count: int, w
     def hearing(_title: str, _total: int | None) -> Iterator[Advance]:
         yield heard.append
 
-    sample = Sample.of(listed_ids(source, "docs", hearing), wanted)
+    with patch("vecsieve.proxy.jobs.pairs.reading.progress_bar", hearing):
+        sample = Sample.of(listed_ids(source, "docs"), wanted)
     ids = [each for each in sample.ids if isinstance(each, int)]
     assert (sample.listed, sum(heard), max(heard)) == (count, count, min(page, count))
     assert len(ids) == min(count, wanted)
@@ -160,7 +157,7 @@ def test_a_sample_is_as_large_as_asked_ascending_and_evenly_spread(count: int, w
 
 def test_a_collection_without_points_is_told() -> None:
     with pytest.raises(SourceError, match="'docs' has no points"):
-        listed_ids(MemorySource([]), "docs", quiet)
+        listed_ids(MemorySource([]), "docs")
 
 
 # The proposed cut and what it would do, on collections whose answer is known.
@@ -168,7 +165,7 @@ def test_a_collection_without_points_is_told() -> None:
 
 def seen(vectors: Vectors) -> Survey:
     source = MemorySource(points(vectors))
-    return survey(source, Sample.of(listed_ids(source, "docs", quiet), 2000), fields=("text",), bar=quiet)
+    return survey(source, Sample.of(listed_ids(source, "docs"), 2000), fields=("text",))
 
 
 def test_the_cut_is_a_fifth_of_the_mean_of_the_pools_medians() -> None:

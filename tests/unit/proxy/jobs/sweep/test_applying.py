@@ -19,15 +19,9 @@ from vecsieve.proxy.jobs.sweep import applying
 from vecsieve.proxy.jobs.sweep.applying import Deletion, Survivors, delete
 from vecsieve.proxy.jobs.sweep.deciding import Keep, SweepOptions
 from vecsieve.proxy.jobs.sweep.run import opened_store, sweep
-from vecsieve.proxy.runtime.files import Advance
 from vecsieve.proxy.writes.book import Book
 
 FAMILIES, COPIES = 4, 3
-
-
-@contextmanager
-def no_bar(_title: str, _total: int | None) -> Iterator[Advance]:
-    yield lambda _done: None
 
 
 class Ends:
@@ -88,7 +82,7 @@ def planted() -> list[Point]:
 def swept(work: Path, there: Sequence[Point]) -> Iterator[Store]:
     source = MemorySource(there)
     with opened_store(source, asked(work)) as store:
-        sweep(source, asked(work), store, bar=no_bar, is_decided=True)
+        sweep(source, asked(work), store, is_decided=True)
         yield store
 
 
@@ -100,7 +94,7 @@ def applied(work: Path, held: Held) -> Mapping[str, int]:
     there = sorted(held.there.values(), key=lambda each: each.id)
     with swept(work / "work", there) as store, closing(Book(work / "journal.db")) as book:
         by = Deletion(points=held, survivors=Survivors(book, "c"), now=lambda: 1.0)
-        return delete(store, by, bar=no_bar)
+        return delete(store, by)
 
 
 def journalled(work: Path) -> dict[bytes, tuple[bytes, str, bytes]]:
@@ -158,7 +152,7 @@ def test_a_run_that_was_killed_after_its_first_deletion_can_be_looked_at_without
     assert held.deleted
     asked_again = MemorySource(sorted(held.there.values(), key=lambda each: each.id))
     with opened_store(asked_again, asked(tmp_path / "work")) as store:
-        assert sweep(asked_again, asked(tmp_path / "work"), store, bar=no_bar).redundant == len(COPIED)
+        assert sweep(asked_again, asked(tmp_path / "work"), store).redundant == len(COPIED)
 
 
 def changed(held: Held, place: int) -> None:

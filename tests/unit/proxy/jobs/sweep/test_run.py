@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,17 +20,11 @@ from vecsieve.proxy.jobs.source import Point, PointId, Source, SourceError
 from vecsieve.proxy.jobs.sweep.deciding import Keep, SweepOptions
 from vecsieve.proxy.jobs.sweep.report import Report
 from vecsieve.proxy.jobs.sweep.run import lines, opened_store, sweep
-from vecsieve.proxy.runtime.files import Advance
 
 FAMILIES, COPIES, DIMENSION = 20, 3, 64
 WORDS = [
     one + other for one in ("sand", "rain", "gold", "wood", "moon", "corn") for other in ("stone", "field", "light")
 ]
-
-
-@contextmanager
-def no_bar(_title: str, _total: int | None) -> Iterator[Advance]:
-    yield lambda _done: None
 
 
 def asked(work: Path, **changed: Any) -> SweepOptions:
@@ -82,7 +75,7 @@ def swept(points: Sequence[Point], work: Path, **changed: Any) -> tuple[Report, 
 def swept_by(source: Source, work: Path, **changed: Any) -> tuple[Report, list[dict[str, Any]]]:
     wanted = asked(work, **changed)
     with opened_store(source, wanted) as store:
-        return sweep(source, wanted, store, bar=no_bar), [json.loads(line) for line in lines(store)]
+        return sweep(source, wanted, store), [json.loads(line) for line in lines(store)]
 
 
 def test_what_one_text_that_stays_says_could_go_and_nothing_else(tmp_path: Path) -> None:
