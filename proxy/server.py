@@ -46,7 +46,7 @@ from .runtime.memory import (
     resident_bytes,
 )
 from .search.policy import Rules
-from .telemetry.exposition import Scrape, WorkerFiles, exposition, process_registry, scrape, shared_registry
+from .telemetry.exposition import WorkerFiles, process_registry, scrape, shared_registry
 from .telemetry.labels import Telemetry
 from .telemetry.log import AccessLog, LineSink, Logging, PollingSink, ThreadedSink, set_up
 from .telemetry.metrics import Metrics
@@ -406,7 +406,7 @@ def _pages(
     started, board = time.monotonic(), worker.board
     return Pages(
         is_ready=lambda: state_of(board).value == "ready",
-        metrics=lambda _accept: Scrape(exposition(registry)),
+        metrics=lambda _accept: scrape(registry, ""),
         status=lambda: read_status(
             registry,
             facts(),

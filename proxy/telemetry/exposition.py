@@ -58,15 +58,10 @@ def shared_registry(directory: Path, *, backend: str, rules: Iterable[str] = ())
     return registry
 
 
-def exposition(registry: CollectorRegistry) -> bytes:
-    """One scrape in the text format."""
-    return generate_latest(registry)
-
-
 def scrape(registry: CollectorRegistry, accept: str) -> Scrape:
     """One scrape in the format of the Accept field. Only OpenMetrics has exemplars."""
     if not _reads_open_metrics(accept):
-        return Scrape(exposition(registry))
+        return Scrape(generate_latest(registry))
     body: bytes = open_metrics(registry)  # type: ignore[no-untyped-call]  # - the library is half typed
     return Scrape(body, OPEN_CONTENT_TYPE)
 

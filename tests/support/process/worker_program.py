@@ -17,7 +17,7 @@ import sys
 import time
 from functools import partial
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.inspector import InForce, Inspector
@@ -28,7 +28,7 @@ from vecsieve.proxy.process.workers import Worker, Workers, run_workers
 from vecsieve.proxy.runtime.lifecycle import Lifecycle
 from vecsieve.proxy.runtime.loop import LoopLag
 from vecsieve.proxy.runtime.memory import resident_bytes
-from vecsieve.proxy.telemetry.exposition import Scrape, WorkerFiles, exposition, shared_registry
+from vecsieve.proxy.telemetry.exposition import Scrape, WorkerFiles, shared_registry
 from vecsieve.proxy.telemetry.labels import Origin, Outcome
 from vecsieve.proxy.telemetry.metrics import Metrics
 
@@ -110,7 +110,7 @@ async def administrate(worker: Worker, admin: socket.socket) -> None:
     ask = ask_of_workers(worker.metrics_directory, board.places - 1)
     pages = Pages(
         is_ready=lambda: state_of(board).value == "ready",
-        metrics=lambda _accept: Scrape(exposition(registry)),
+        metrics=lambda _accept: Scrape(generate_latest(registry)),
         status=lambda: read_status(
             registry, FACTS, board, state=state_of(board), uptime_seconds=0.0, workers=worker_statuses(board)
         ),

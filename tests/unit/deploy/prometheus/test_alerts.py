@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prometheus_client import generate_latest
 
 from support.deploy.alert_cases import STORIES, A, Story
 from support.deploy.prometheus_tools import ALERTS, RECORDING, ROOT, needs_promtool, promtool, rules_of
 from support.deploy.promql import TARGET_LABELS, grouped_labels, spec_of, unknown
-from vecsieve.proxy.telemetry.exposition import exposition, process_registry
+from vecsieve.proxy.telemetry.exposition import process_registry
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 RULES = rules_of(ALERTS)
@@ -91,7 +92,7 @@ def idle_series() -> dict[str, str]:
     metrics.config_taken("aaaa", at=1000.0)
     metrics.egress_budget_remaining_bytes.set(float("inf"))
     series = {f"up{{{A}}}": "1x60"}
-    for line in exposition(registry).decode().splitlines():
+    for line in generate_latest(registry).decode().splitlines():
         if not line.startswith("#"):
             name, value = line.rsplit(" ", 1)
             where = name.replace("{", f"{{{A},") if "{" in name else f"{name}{{{A}}}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
@@ -19,7 +19,6 @@ from vecsieve.proxy.telemetry.exposition import (
     OPEN_CONTENT_TYPE,
     Samples,
     WorkerFiles,
-    exposition,
     forget_gauges,
     metrics_directory,
     process_registry,
@@ -31,7 +30,7 @@ from vecsieve.proxy.telemetry.metrics import Metrics
 
 
 def test_a_process_that_serves_alone_shows_its_memory_and_its_collections() -> None:
-    samples = exposed(exposition(process_registry()))
+    samples = exposed(generate_latest(process_registry()))
     assert samples.total("process_resident_memory_bytes") > 1_000_000
     assert samples.total("python_gc_collections_total") >= 0
     assert "python_gc_collections_total" in samples.text
@@ -39,7 +38,7 @@ def test_a_process_that_serves_alone_shows_its_memory_and_its_collections() -> N
 
 def test_the_format_is_the_one_without_surprises() -> None:
     assert CONTENT_TYPE == "text/plain; version=0.0.4; charset=utf-8"
-    assert b"# EOF" not in exposition(process_registry())
+    assert b"# EOF" not in generate_latest(process_registry())
 
 
 PROMETHEUS_2 = (
@@ -83,7 +82,7 @@ def test_both_formats_say_the_same() -> None:
             for sample in family.samples
         }
 
-    assert samples(opened_families(registry)) == samples(exposed(exposition(registry)).families)
+    assert samples(opened_families(registry)) == samples(exposed(generate_latest(registry)).families)
 
 
 def opened_families(registry: CollectorRegistry) -> Iterable[Metric]:
@@ -112,18 +111,18 @@ def test_a_bucket_leads_to_a_trace_in_open_metrics_alone() -> None:
         ("vecsieve_request_duration_seconds_bucket", {"trace_id": TRACE}, 0.02),
         ("vecsieve_added_latency_seconds_bucket", {"trace_id": TRACE}, pytest.approx(REPORT.added_seconds)),
     ]
-    assert TRACE.encode() not in exposition(registry)
+    assert TRACE.encode() not in generate_latest(registry)
 
 
 def test_a_shared_registry_wants_its_directory(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a directory"):
         shared_registry(tmp_path / "missing", backend="qdrant")
-    assert exposition(shared_registry(tmp_path, backend="qdrant")) == b""
+    assert generate_latest(shared_registry(tmp_path, backend="qdrant")) == b""
 
 
 def test_a_file_that_a_starting_worker_has_not_filled_yet_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "w0.numbers").touch()
-    assert exposition(shared_registry(tmp_path, backend="qdrant")) == b""
+    assert generate_latest(shared_registry(tmp_path, backend="qdrant")) == b""
 
 
 def test_samples_are_summed_by_a_label_and_over_all() -> None:
@@ -188,7 +187,7 @@ def work(directory: Path, place: int, settings: str = "aaaa") -> None:
 
 
 def exposed_in(directory: Path) -> Exposed:
-    return exposed(exposition(shared_registry(directory, backend="qdrant")))
+    return exposed(generate_latest(shared_registry(directory, backend="qdrant")))
 
 
 def test_what_two_workers_count_adds_up(tmp_path: Path) -> None:
@@ -262,7 +261,7 @@ def test_a_scrape_of_one_worker_says_what_its_own_registry_says(tmp_path: Path) 
     metrics = Metrics(registry, backend="qdrant", store=WorkerFiles(tmp_path, 0))
     metrics.request_done("query", Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.002)
     metrics.config_taken("aaaa", at=1000.0)
-    assert exposition(shared_registry(tmp_path, backend="qdrant")) == _with_memory(exposition(registry))
+    assert generate_latest(shared_registry(tmp_path, backend="qdrant")) == _with_memory(generate_latest(registry))
 
 
 def _with_memory(exposed_in: bytes) -> bytes:
@@ -277,7 +276,7 @@ def test_rules_that_the_settings_name_are_counted_by_every_worker(tmp_path: Path
         files = WorkerFiles(tmp_path, place)
         metrics = Metrics(CollectorRegistry(), backend="qdrant", rules=("tickets",), store=files)
         metrics.search_done(REPORT._replace(rule="tickets"))
-    samples = exposed(exposition(shared_registry(tmp_path, backend="qdrant", rules=("tickets",))))
+    samples = exposed(generate_latest(shared_registry(tmp_path, backend="qdrant", rules=("tickets",))))
     assert samples.value("vecsieve_rule_searches_total", {"rule": "tickets"}) == 2
 
 
