@@ -27,7 +27,7 @@ SAMPLE_NOTE = "This is the sample set: functions in the manual beside their docs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
+class Arguments(Terms):
     """The options of `evaluate`. ``data``: None for the sample set."""
 
     data: Annotated[
@@ -39,13 +39,6 @@ class Arguments:
     ] = None
     config: Annotated[Path | None, typer.Option(help="Settings file (YAML).", show_default=False)] = None
     sets: Annotated[list[str] | None, typer.Option("--set", help="Only this set; repeatable.")] = None
-    top_k: Annotated[int, typer.Option(help="Results per query.", min=2, max=1000)] = 8
-    pool: Annotated[int | None, typer.Option(help="Fetch exactly this many candidates.", min=1, max=10_000)] = None
-    every: Annotated[int, typer.Option(help="Only every n-th query, for a quick estimate.", min=1)] = 1
-    draws: Annotated[
-        int, typer.Option("--bootstrap", help="Random draws for the intervals; 0: none.", min=0, max=100_000)
-    ] = 1000
-    seed: Annotated[int, typer.Option(help="Seed of the draws.", min=0)] = 0
     json: Annotated[Path | None, typer.Option(help="Write all results to this file (JSON).")] = None
     cases: Annotated[
         Path | None,
@@ -53,10 +46,6 @@ class Arguments:
             help="Instead of DATA: results of which you say which must stay, one case a line (JSON); exit 1 if one is lost."
         ),
     ] = None
-
-    @property
-    def terms(self) -> Terms:
-        return Terms(top_k=self.top_k, every=self.every, pool=self.pool, draws=self.draws, seed=self.seed)
 
 
 def run(arguments: Arguments) -> int:
@@ -68,16 +57,16 @@ def run(arguments: Arguments) -> int:
     folders = (None,) if arguments.data is None else set_folders(arguments.data, arguments.sets or ())
     try:
         with ended_by_signals():
-            outcomes = [outcome(folder, named, arguments.terms) for folder in folders]
+            outcomes = [outcome(folder, named, arguments) for folder in folders]
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped; nothing was written\n")
         return 130
     summaries = summarised(outcomes, draws=arguments.draws, seed=arguments.seed)
-    output_console().print(report(summaries, arguments.terms))
+    output_console().print(report(summaries, arguments))
     if arguments.data is None:
         sys.stderr.write(f"\n{SAMPLE_NOTE}\n")
     if arguments.json is not None:
-        content = orjson.dumps(as_json(summaries, named, arguments.terms), option=orjson.OPT_INDENT_2)
+        content = orjson.dumps(as_json(summaries, named, arguments), option=orjson.OPT_INDENT_2)
         write_output("--json", arguments.json, content)
     return 0
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated
 
+import typer
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
@@ -25,11 +27,13 @@ from .summary import MANY_REPEATS, REDUNDANT, Estimate, Headline, SetSummary, Su
 class Terms:
     """The conditions of the figures. ``pool``: the exact number of candidates fetched, None for each policy's own."""
 
-    top_k: int
-    every: int
-    pool: int | None
-    draws: int
-    seed: int
+    top_k: Annotated[int, typer.Option(help="Results per query.", min=2, max=1000)] = 8
+    every: Annotated[int, typer.Option(help="Only every n-th query, for a quick estimate.", min=1)] = 1
+    pool: Annotated[int | None, typer.Option(help="Fetch exactly this many candidates.", min=1, max=10_000)] = None
+    draws: Annotated[
+        int, typer.Option("--bootstrap", help="Random draws for the intervals; 0: none.", min=0, max=100_000)
+    ] = 1000
+    seed: Annotated[int, typer.Option(help="Seed of the draws.", min=0)] = 0
 
 
 Summaries = Mapping[str, Summary]
@@ -39,7 +43,7 @@ Summaries = Mapping[str, Summary]
 def as_json(summaries: Summaries, contenders: Sequence[Contender], terms: Terms) -> dict[str, object]:
     """For orjson, which writes NaN as null."""
     return {
-        **asdict(terms),
+        **{field.name: getattr(terms, field.name) for field in fields(Terms)},
         "policies": {
             contender.name: contender.settings.model_dump(by_alias=True, mode="json") for contender in contenders
         },

@@ -20,7 +20,7 @@ from vecsieve.config.schema import Settings
 from ...runtime.files import check_output, key_from, output_console, progress_bar, write_output
 from ...runtime.lifecycle import ended_by_signals
 from ..check import WIRES
-from ..databases import KeyOption, RateOption
+from ..databases import KeyOption
 from ..pages import as_html, as_json
 from .page import as_text, outcome, page_of
 from .queries import Query, read_queries
@@ -30,8 +30,8 @@ STATE = ".state"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
-    """The options of `measure`. ``through``: None for proxies of its own."""
+class Arguments(MeasureOptions):
+    """The options of `measure`."""
 
     file: Annotated[Path, typer.Argument(help='Searches, a line each: {"path": "/…", "body": {…}}.')]
     html: Annotated[Path, typer.Option(help="Write the page to this file; what was measured is kept beside it.")]
@@ -41,11 +41,6 @@ class Arguments:
         None
     )
     path: Annotated[str | None, typer.Option(help="The path of all lines, which are bodies alone then.")] = None
-    through: Annotated[
-        str | None, typer.Option(help="URL of a running VecSieve to measure, instead of modes shadow and on.")
-    ] = None
-    turns: Annotated[int, typer.Option(help="How often each search is sent in every way.", min=1, max=1000)] = 3
-    requests_per_second: RateOption = 20.0
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file (JSON).")] = None
     api_key_env: KeyOption = None
 
@@ -59,10 +54,12 @@ def run(arguments: Arguments) -> int:
     state = State(
         arguments.html.with_name(arguments.html.name + STATE), digest_of(queries, settings, arguments.through)
     )
+    wire = WIRES[settings.backend]
+    headers = wire.fields(key_from(os.environ, arguments.api_key_env, usual=wire.variable))
     try:
         state.load()
         with ended_by_signals(), progress_bar("searches", arguments.turns * len(queries)) as advance:
-            asyncio.run(measure(queries, _options(arguments, settings), state, advance))
+            asyncio.run(measure(queries, arguments, settings, headers, state, advance))
     except MeasureError as error:
         sys.stderr.write(f"vecsieve measure: {arguments.file}, {error}\n")
         return 1
@@ -83,18 +80,6 @@ def _publish(arguments: Arguments, settings: Settings, queries: tuple[Query, ...
     console = output_console()
     console.print(as_text(measured), end="", markup=False)
     console.print(f"written: {arguments.html}", style="dim", markup=False)
-
-
-def _options(arguments: Arguments, settings: Settings) -> MeasureOptions:
-    wire = WIRES[settings.backend]
-    key = key_from(os.environ, arguments.api_key_env, usual=wire.variable)
-    return MeasureOptions(
-        settings=settings,
-        headers=wire.fields(key),
-        through=arguments.through,
-        turns=arguments.turns,
-        rate=arguments.requests_per_second,
-    )
 
 
 def _check(arguments: Arguments) -> None:

@@ -14,10 +14,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import aiohttp
 import msgspec
+import typer
 from prometheus_client import CollectorRegistry
 
 from vecsieve.config.schema import Settings, ShadowSettings
@@ -29,6 +30,7 @@ from ...runtime.files import Advance, bounded
 from ...search.exchange import Shadow
 from ...telemetry.metrics import Metrics
 from ...telemetry.verdict import Measured
+from ..databases import RateOption
 from .queries import JSON, Query
 
 ANY_PORT = "127.0.0.1:0"
@@ -110,13 +112,13 @@ def digest_of(queries: Sequence[Query], settings: Settings, through: str | None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureOptions:
-    """``headers``: of every request, with the key. ``through``: the URL of a running VecSieve; None: proxies of our own. ``rate``: requests per second."""
+    """``through``: None for proxies of its own."""
 
-    settings: Settings
-    headers: Mapping[str, str]
-    through: str | None
-    turns: int
-    rate: float
+    through: Annotated[
+        str | None, typer.Option(help="URL of a running VecSieve to measure, instead of modes shadow and on.")
+    ] = None
+    turns: Annotated[int, typer.Option(help="How often each search is sent in every way.", min=1, max=1000)] = 3
+    requests_per_second: RateOption = 20.0
 
 
 @asynccontextmanager
@@ -138,13 +140,15 @@ async def proxied(settings: Settings, mode: Way) -> AsyncIterator[tuple[str, Sha
 async def measure(
     queries: Sequence[Query],
     options: MeasureOptions,
+    settings: Settings,
+    headers: Mapping[str, str],
     state: State,
     advance: Advance,
     *,
     pace: Pace = REAL,
 ) -> None:
-    """Send what the state lacks. Raises MeasureError."""
-    upstream, indexes = options.settings.upstream, options.settings.indexes
+    """Send what the state lacks. ``headers``: of every request, with the key. Raises MeasureError."""
+    upstream, indexes = settings.upstream, settings.indexes
     plain = upstream.origin + upstream.prefix
     if indexes is not None and indexes.index_host is not None:
         plain = indexes.index_host
@@ -153,8 +157,8 @@ async def measure(
         urls = {Way.PLAIN: plain}
         shadow: Shadow | None = None
         if options.through is None:
-            urls[Way.SHADOW], shadow = await stack.enter_async_context(proxied(options.settings, Way.SHADOW))
-            urls[Way.ON], _ = await stack.enter_async_context(proxied(options.settings, Way.ON))
+            urls[Way.SHADOW], shadow = await stack.enter_async_context(proxied(settings, Way.SHADOW))
+            urls[Way.ON], _ = await stack.enter_async_context(proxied(settings, Way.ON))
         else:
             urls[Way.THROUGH] = options.through.rstrip("/")
         tls = upstream_context(upstream) if upstream.url.startswith("https:") else True
@@ -162,9 +166,9 @@ async def measure(
             connector=aiohttp.TCPConnector(ssl=tls),
             timeout=aiohttp.ClientTimeout(total=SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"Content-Type": JSON, **options.headers},
+            headers={"Content-Type": JSON, **headers},
         )
-        client = _Client(await stack.enter_async_context(session), 1.0 / options.rate, pace)
+        client = _Client(await stack.enter_async_context(session), 1.0 / options.requests_per_second, pace)
         for turn in range(options.turns):
             for query in queries:
                 if (turn, query.line) not in known:

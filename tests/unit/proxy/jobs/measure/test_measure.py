@@ -158,12 +158,13 @@ def test_the_rate_counts_both_reads_of_mode_shadow(tmp_path: Path) -> None:
         now[0] += seconds
 
     with database(lambda _: 200) as (url, _):
-        options = MeasureOptions(
-            settings=Settings.model_validate({"upstream": {"url": url}}), headers={}, through=None, turns=1, rate=10.0
-        )
+        settings = Settings.model_validate({"upstream": {"url": url}})
+        options = MeasureOptions(turns=1, requests_per_second=10.0)
         state = State(tmp_path / "state", "")
         query = Query(3, PATH, b'{"query":[1.0,0.0],"limit":2}')  # line 3: plain first, then shadow, then on
-        asyncio.run(measure([query, query], options, state, lambda _: None, pace=Pace(lambda: now[0], sleep)))
+        asyncio.run(
+            measure([query, query], options, settings, {}, state, lambda _: None, pace=Pace(lambda: now[0], sleep))
+        )
     assert slept == [0.1, 0.2, 0.1, 0.1, 0.2]
     assert list(state.entries[0].sent) == ["plain", "shadow", "on"]
 
