@@ -134,7 +134,7 @@ class Decided:
     """A whole list, judged. ``grouped``: its clusters."""
 
     def __init__(self, candidates: Candidates, rules: Rules) -> None:
-        self.grouped: Grouped = finished(group(candidates, rules.policy, None, None))
+        self.grouped: Grouped = finished(group(candidates, rules.policy, None))
         self._verdicts: dict[int, Verdict] = {}
         links = self.grouped.links
         # Only these verdicts say more than the clusters: further holders, and what was passed over.

@@ -25,7 +25,7 @@ from .distances import (
     relative_distances,
 )
 from .geometry import SCALE_FROM, Mask
-from .judging.rewordings import Rewordings
+from .judging.rewordings import ALIKE, Rewordings, sentence_of
 from .judging.walk import Reword, Walk, Walked
 from .policy import Certain, Distance, Fixed, Linkage, Policy, Strategy, Threshold
 from .values import PROVEN, Candidates, FloatMatrix, Indices, Link, Metric, Steps, best_ranked
@@ -196,17 +196,11 @@ def lacks_texts(candidates: Candidates, policy: Policy) -> bool:
     return policy.texts is None or texts is None or None in texts
 
 
-def group(candidates: Candidates, policy: Policy, top_k: int | None, scale: float | None) -> Steps[Grouped]:
-    """Judge the texts and cluster the vectors of a pool.
-
-    ``top_k``: texts are judged until so many results are kept, if nothing else can change the page; None: all. ``scale``: the typical distance for
-    cuts, None for the pool's own.
-    """
-    needs_vectors = lacks_texts(candidates, policy)
-    reword = rewordings_of(candidates, policy)
-    walk = Walk(candidates, policy, reword)
-    yield from walk.steps(candidates.size, None if needs_vectors or reword is not None else top_k)
-    if not needs_vectors:
+def group(candidates: Candidates, policy: Policy, scale: float | None) -> Steps[Grouped]:
+    """Judge the texts and cluster the vectors of a whole pool. ``scale``: the typical distance for cuts, None for the pool's own."""
+    walk = Walk(candidates, policy, rewordings_of(candidates, policy))
+    yield from walk.steps(candidates.size)
+    if not lacks_texts(candidates, policy):
         return of_texts(candidates, policy, walk)
     vectors = by_vectors_of(candidates, policy, scale)
     distance = vectors.measured.inside(0, candidates.size).distance
@@ -225,16 +219,19 @@ def of_texts(candidates: Candidates, policy: Policy, walk: Walk) -> Grouped:
 
 
 def rewordings_of(candidates: Candidates, policy: Policy) -> Reword | None:
-    """What finds rewordings in a pool; None if the policy has none."""
+    """What finds rewordings in a pool; None if the policy has none, or the pool has too few sentences."""
     texts = candidates.metadata.texts
     if policy.rewordings is None or texts is None or policy.texts is None:
+        return None
+    sentences = [sentence_of(text) for text in texts]
+    if len(sentences) - sentences.count(None) < ALIKE:
         return None
     metric = Metric.COSINE if policy.distance is Distance.COSINE else candidates.metric
     measured = relative_distances(candidates.vectors, metric, chance=policy.chance, squares=candidates.squares)
     distance = measured.inside(0, candidates.size).distance
     if candidates.tenants is not None:
         distance = separate(distance, candidates.tenants, candidates.tenants)
-    return Rewordings(list(texts), distance, measured.largest, policy.rewordings)
+    return Rewordings(sentences, distance, measured.largest, policy.rewordings)
 
 
 def set_apart(

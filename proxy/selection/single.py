@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .diversifiers.choice import Choice, diversify
-from .grouping import NOBODY, Grouped, alone, counts_length, group, lacks_texts, of_texts
+from .grouping import NOBODY, Grouped, alone, counts_length, group, lacks_texts, of_texts, rewordings_of
 from .judging.judge import Judge
 from .judging.walk import Walk
 from .metric import is_implausible, may_be_restrained
@@ -159,8 +159,8 @@ def selecting(
     if top_k < 0:
         raise ValueError(f"top_k: saw {top_k}, wanted 0 or more")
     is_page = decides_a_page(policy) and not whole
-    if is_page and policy.rewordings is None and not lacks_texts(candidates, policy):
-        walk = Walk(candidates, policy, exchanges=True)
+    if is_page and not lacks_texts(candidates, policy):
+        walk = Walk(candidates, policy, rewordings_of(candidates, policy), exchanges=policy.rewordings is None)
         yield from walk.steps(candidates.size, top_k)
         if len(walk.kept) >= top_k:
             return _walked_page(walk, NOBODY, top_k, policy)
@@ -168,7 +168,7 @@ def selecting(
         if walk.exchanged:
             return _walked_page(walk, _fills(grouped, np.array(walk.kept), NOBODY, top_k, policy), top_k, policy)
     else:
-        grouped = yield from group(candidates, policy, top_k if is_page else None, scale)
+        grouped = yield from group(candidates, policy, scale)
     restrained = _is_restrained(candidates, grouped, policy)
     if restrained or _leaves_alone(candidates, grouped.labels, top_k, policy):
         return _native(alone(grouped) if restrained else grouped, top_k, restrained=restrained)

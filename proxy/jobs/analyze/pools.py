@@ -77,7 +77,7 @@ def pool(
         metadata=Metadata(texts=read),
         statements=PoolStatements(as_json, n),
     )
-    grouped = finished(group(candidates, _POLICY, None, None))
+    grouped = finished(group(candidates, _POLICY, None))
     return Pool(labels=grouped.labels, median=median_distance(measure(vectors, magnitude=magnitude)))
 
 

@@ -218,6 +218,6 @@ def _copies(
         threshold = Certain(first=threshold.first, last=threshold.first)
     scale = None if isinstance(threshold, Fixed) or not selection.median else selection.median
     whole = replace(policy.selection, when=When.ALWAYS, threshold=threshold)
-    grouped: Grouped = yield from group(candidates, whole, None, scale)
+    grouped: Grouped = yield from group(candidates, whole, scale)
     repeated: Mask = grouped.heads[count:] < count
     return repeated

@@ -20,8 +20,11 @@ from ..reading.text import Passage, Text
 from ..reading.words import word_set
 from ..values import FloatMatrix
 
-# Tokens of a sentence.
+# Tokens of a sentence. A text of half as many words again is none, although articles and marks are no tokens: it need not be read.
 FEWEST, MOST = 4, 40
+MOST_WORDS = MOST + MOST // 2
+# Sentences that must say the same before one of them leaves.
+ALIKE = 3
 # The share of the shorter sentence that both have; beyond it they say different things with the same words.
 MOST_COMMON = 0.7
 # Sentences by which rarity and repetition are measured: those among the first candidates.
@@ -81,7 +84,7 @@ class Sentence:
 
 def sentence_of(text: Text | None) -> Sentence | None:
     """The sentence that a text is; None if it is something else, or its language is not known."""
-    if text is None or text.cost() < 0 or len(text.raw) > 16 * MOST:
+    if text is None or text.cost() < 0 or len(text.raw) > 16 * MOST or len(text.raw.split()) > MOST_WORDS:
         return None
     passage = text.passages()[0]
     tokens = passage.tokens
@@ -175,8 +178,8 @@ class Rewordings:
 
     __slots__ = ("_distance", "_doubt", "_known", "_largest", "_measured", "_sentences")
 
-    def __init__(self, texts: list[Text | None], distance: FloatMatrix, largest: float, doubt: float) -> None:
-        self._sentences = [sentence_of(text) for text in texts]
+    def __init__(self, sentences: list[Sentence | None], distance: FloatMatrix, largest: float, doubt: float) -> None:
+        self._sentences = sentences
         self._distance, self._largest, self._doubt = distance, largest, doubt
         self._measured: _Measured | None = None
         self._known: dict[tuple[int, int], float | None] = {}

@@ -30,8 +30,8 @@ def with_texts(candidates: Candidates, *texts: str | None, **more: object) -> Ca
     return replace(candidates, metadata=Metadata(texts=as_texts(texts), **more))  # type: ignore[arg-type]  # - members of Metadata, by name
 
 
-def grouped(candidates: Candidates, policy: Policy, top_k: int | None = None) -> Grouped:
-    return finished(group(candidates, policy, top_k, None))
+def grouped(candidates: Candidates, policy: Policy) -> Grouped:
+    return finished(group(candidates, policy, None))
 
 
 def test_equal_texts_merge_whatever_their_vectors() -> None:
@@ -135,12 +135,6 @@ def test_vectors_are_not_compared_where_all_have_texts(monkeypatch: pytest.Monke
         grouped(with_texts(pool(angles(0, 5, 90)), "one", None, "three"), VECTORS)
 
 
-def test_texts_are_judged_until_the_page_is_full() -> None:
-    candidates = with_texts(pool(angles(0, 20, 40, 60, 80)), "one", "one", "two", "three", "three")
-    assert grouped(candidates, DEFAULT, 2).links.tolist() == [0, Link.EQUAL, 0, 0, 0]
-    assert grouped(candidates, DEFAULT, None).links.tolist() == [0, Link.EQUAL, 0, 0, Link.EQUAL]
-
-
 def test_a_text_in_two_results_names_both() -> None:
     first = "The red engine of the old boat was built in the town of Leith by a family of smiths. "
     second = "It was sold twice before it came to the yard where it stands now, under a roof of tin. "
@@ -169,9 +163,9 @@ def test_a_pool_taken_apart_has_nothing_linked() -> None:
 
 def test_the_cut_is_read_at_the_scale_that_is_given() -> None:
     candidates = pool(angles(0, 20, 90, 180))  # 0.06
-    assert finished(group(candidates, SCALED_MMR, 2, None)).distinct == 3
-    assert finished(group(candidates, SCALED_MMR, 2, 0.1)).distinct == 4
-    found = finished(group(candidates, SCALED_MMR, 2, None))
+    assert finished(group(candidates, SCALED_MMR, None)).distinct == 3
+    assert finished(group(candidates, SCALED_MMR, 0.1)).distinct == 4
+    found = finished(group(candidates, SCALED_MMR, None))
     assert found.cut_at(2) == pytest.approx(0.2 * found.measured.typical * found.measured.display_unit)
 
 

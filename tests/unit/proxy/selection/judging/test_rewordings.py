@@ -10,6 +10,7 @@ import pytest
 from support.selection.policies import VECTORS
 from support.selection.pools import pool
 from support.selection.texts import as_texts
+from vecsieve.proxy.selection import grouping
 from vecsieve.proxy.selection.judging.rewordings import sentence_of, speaks_against
 from vecsieve.proxy.selection.policy import Tier
 from vecsieve.proxy.selection.reading.text import text_of
@@ -117,3 +118,25 @@ def test_a_rewording_fills_a_short_page() -> None:
     assert Link.REWORDED in selection.links
     assert set(selection.fates[selection.links == Link.REWORDED].tolist()) == {Fate.FILLED}
     assert selection.keep.tolist() == list(range(12))
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 3, 7])
+def test_a_page_is_the_beginning_of_a_longer_one(top_k: int) -> None:
+    policy = replace(MEANING, rewordings=1.0)
+    longer = select(near(*ASKS), top_k=20, policy=policy)
+    assert 1 not in longer.keep
+    assert select(near(*ASKS), top_k=top_k, policy=policy).keep.tolist() == longer.keep[:top_k].tolist()
+
+
+def test_texts_that_are_no_sentences_need_no_vectors_and_are_read_until_the_page_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measured(*_: object, **__: object) -> object:
+        raise AssertionError("vectors were compared")
+
+    monkeypatch.setattr(grouping, "relative_distances", measured)
+    paragraph = "It is the part w{0} that we have to see in the hall of the house, and it is not for us. " * 4
+    texts = as_texts([paragraph.format(place) for place in range(12)])
+    selection = select(pool(np.eye(12), metadata=Metadata(texts=texts)), top_k=3, policy=MEANING)
+    assert selection.keep.tolist() == [0, 1, 2]
+    assert [text is not None and text.known_outline is not None for text in texts] == [True] * 3 + [False] * 9
