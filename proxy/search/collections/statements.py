@@ -69,9 +69,9 @@ _OF_COPIES = word_set(
 )
 _NEUTRAL = word_set(
     "a airbyte all amz api app at base batch bedrock branch by char chars client config content count data dim dimension dimensions dims dlt document "
-    "documents doc docs engine external fivetran first flt format from generator git header in ind index info int kafka kb key label last library link "
+    "documents doc docs engine external fivetran first flt format generator git header in ind index info int kafka kb key label last library link "
     "main media meta metadata model name next node num number object of on original overlap package parent parser path pdf pipeline prev previous "
-    "product prompt provider raw record ref root row schema score sdc sdk section segment server site size software split splitter start sys system "
+    "product prompt provider raw record ref root row schema score sdc sdk section segment server site size software split splitter sys system "
     "text thread title to token tokens total type web word words x"
 )
 # Of numbers: where a text stands, how long it is, or how well it was found.

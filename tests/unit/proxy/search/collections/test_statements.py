@@ -89,6 +89,8 @@ def adds(one: object, other: object) -> bool:
         ({"created": "1872"}, {"created": "1901"}),
         ({"time": "09:30"}, {"time": "10:30"}),
         ({"endDate": "2030-12-31"}, {"endDate": "2028-12-31"}),
+        ({"start_time": "2024-05-01T08:00"}, {"start_time": "2024-05-01T10:00"}),
+        ({"fromDate": "2024-05-01"}, {"fromDate": "2024-05-03"}),
         ({"edition": "2008"}, {"edition": "2015"}),
         ({"version": "4.1", "releaseDate": "2024-02-06"}, {"version": "4.2", "releaseDate": "2024-03-12"}),
         ({"section": "§ 1300"}, {"section": "§ 1303"}),
