@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -269,8 +269,9 @@ def _logs(settings: Settings, metrics: Metrics) -> tuple[Logging, AccessLog]:
     return set_up(sink, level=least), AccessLog(sink, least=least)
 
 
-async def serve_alone(source: Source, settings: Settings) -> int:
-    """Run one process with both listeners. Returns the exit status, which is 0 even if requests were aborted."""
+async def serve_alone(source: Source, settings: Settings, begun: Logging) -> int:
+    """Run one process with both listeners. ``begun``: the log until it has its own. Returns the exit status, which is 0 even if requests were aborted."""
+    begun.close()
     registry = process_registry()
     metrics = Metrics(registry, backend=settings.backend, rules=settings.rule_names)
     logging_, log = _logs(settings, metrics)
@@ -316,12 +317,11 @@ BACKLOG = 1024
 MAIN = Callable[[Coroutine[None, None, int]], int]
 
 
-def serve_workers(source: Source, settings: Settings, run_loop: MAIN) -> int:
+def serve_workers(source: Source, settings: Settings, run_loop: MAIN, parent_log: Logging) -> int:
     """Bind all ports, fork, and supervise until told to stop. Raises OSError for an address in use.
 
-    ``run_loop`` runs the main coroutine of a child. The parent has no thread and no loop, so it writes the log synchronously.
+    ``run_loop`` runs the main coroutine of a child.
     """
-    parent_log = set_up(readable(PollingSink(), settings), level=talk.level_of(settings.log))
     descriptors.say(descriptors.claim(settings), settings)  # each worker computes the same value
     data_ports, admin_at = data_ports_of(settings), parse_address(settings.admin)
     data = tuple(_bound(port.host, port.port, port.flag) for port in data_ports)
@@ -355,7 +355,6 @@ def serve_workers(source: Source, settings: Settings, run_loop: MAIN) -> int:
     finally:
         for listening in (*data, admin):
             listening.close()
-        parent_log.close()
 
 
 def _bound(host: str, port: int, flag: str) -> socket.socket:
@@ -465,10 +464,14 @@ def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[s
     read_files(settings)  # before the first fork
     keep_freed_blocks(glibc_mallopt())
     journal = settings.journal.path
-    with locked(None if journal is None else Path(journal)):  # before the fork: workers inherit it
+    # Nothing of this process has a thread or a loop yet, and the parent of workers never has: it writes the log synchronously.
+    with (
+        closing(set_up(readable(PollingSink(), settings), level=talk.level_of(settings.log))) as begun,
+        locked(None if journal is None else Path(journal)),  # before the fork: workers inherit it
+    ):
         if settings.workers > 1:
-            return serve_workers(source, settings, run_loop)
-        return run_loop(serve_alone(source, settings))
+            return serve_workers(source, settings, run_loop, begun)
+        return run_loop(serve_alone(source, settings, begun))
 
 
 def run_loop(main: Coroutine[None, None, int]) -> int:

@@ -179,6 +179,20 @@ def test_a_changed_settings_file_is_read_without_a_signal(database: str, tmp_pat
             time.sleep(0.05)
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_what_goes_wrong_before_the_listeners_is_a_line_of_the_log_as_any_other(
+    database: str, tmp_path: Path, workers: str
+) -> None:
+    environment = {"VECSIEVE_JOURNAL_PATH": str(tmp_path / "none" / "journal.db"), "VECSIEVE_LOG_FORMAT": "json"}
+    with serving(database, "--workers", workers, environment=environment) as (running, _, _):
+        running.wait_for("the database accepts connections")
+        lines = [json.loads(line) for line in running.output().splitlines()]
+    first = lines[0]
+    assert (first["level"], first["logger"]) == ("warning", "vecsieve.journal")
+    assert first["msg"].startswith(f"the journal cannot be used: {tmp_path}/none/journal.db: saw no such file")
+    assert len(lines) == len({line["msg"] for line in lines})
+
+
 def test_sigterm_while_idle_ends_it_at_once_and_cleanly(database: str) -> None:
     with serving(database, environment=PATIENT) as (running, _, _):
         running.process.send_signal(signal.SIGTERM)
