@@ -22,6 +22,7 @@ from vecsieve.adapters.contract import (
     Reply,
     SearchCall,
 )
+from vecsieve.adapters.fusions import DividesFusions
 
 # Milvus's rows are flat, and what it shows hangs on its schema: its laws are in test_milvus.py. Weaviate has no search over REST.
 DIALECTS: dict[str, tuple[Callable[[], Adapter], Dialect]] = {
@@ -176,11 +177,25 @@ def test_damage_to_a_reply_never_yields_wrong_content(made: Made, dialect: Diale
     assert None in seen or seen[0] == seen[1]
 
 
-@every_adapter
-def test_a_document_of_another_adapter_is_refused(made: Made, dialect: Dialect) -> None:
-    adapter, operation = made(), Operation(backend="other", name="query", collection=dialect.path)
+# Of every transport with searches, Milvus's too.
+SEARCHED: dict[str, Made] = {
+    **{f"{name} over REST": row.adapter for name, row in REST.items() if name != "weaviate"},
+    **{f"{name} over gRPC": row.adapter for name, row in GRPC.items()},
+}
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_a_document_of_another_adapter_is_refused(name: str) -> None:
+    adapter, operation = SEARCHED[name](), Operation(backend="other", name="query", collection="c")
     call = SearchCall(operation=operation, searches=(), needs=Needs(), document=None)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="another adapter"):
         adapter.widen(call, [])
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="another adapter"):
+        adapter.parse_reply(call, b"")
+    with pytest.raises(TypeError, match="another adapter"):
         adapter.trim(call, Reply(pools=(), document=None), [])
+
+
+@pytest.mark.parametrize("name", [name for name in SEARCHED if name.startswith(("milvus", "qdrant"))])
+def test_fusions_of_several_searches_are_divided(name: str) -> None:
+    assert isinstance(SEARCHED[name](), DividesFusions)

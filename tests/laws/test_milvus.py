@@ -248,12 +248,7 @@ def test_arbitrary_bytes_raise_only_the_two_verdicts(body: bytes, talk: Talk) ->
         ADAPTER.parse_description(body)
 
 
-def test_a_document_of_another_adapter_is_refused() -> None:
-    operation = Operation(backend="other", name="search", collection="c")
-    call = SearchCall(operation=operation, searches=(), needs=Needs(), document=None)
-    with pytest.raises(TypeError):
-        ADAPTER.widen(call, [])
-    with pytest.raises(TypeError):
-        ADAPTER.trim(call, Reply(pools=(), document=None), [])
+def test_what_another_adapter_was_told_is_refused() -> None:
+    operation = Operation(backend="milvus", name="search", collection="c")
     with pytest.raises(TypeError):
         ADAPTER.parse_request(operation, request("vec", 1, [], 3, None), Needs(known="somebody else's"))

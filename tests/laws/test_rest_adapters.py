@@ -25,8 +25,9 @@ def test_classify_never_raises_and_names_nothing_unknown(
     # Invariant: classify is total; what is not one of the adapter's own paths is None.
     adapter = REST[backend].adapter()
     assert adapter.classify(RequestHead(method=method, path=path, content_type=content_type)) is None
-    is_search = adapter.classify(RequestHead(method="GET", path=REST_DIALECTS[backend].path)) is not None
-    assert is_search == REST_DIALECTS[backend].by_get
+    for other in ("GET", "PUT", "HEAD", "OPTIONS", "post", ""):
+        is_search = adapter.classify(RequestHead(method=other, path=REST_DIALECTS[backend].path)) is not None
+        assert is_search == (REST_DIALECTS[backend].by_get and other == "GET")
     assert (
         adapter.classify(RequestHead(method="POST", path=REST_DIALECTS[backend].path + "/x" + path.replace("/", "")))
         is None

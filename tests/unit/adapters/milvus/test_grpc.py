@@ -15,7 +15,7 @@ from support.milvus.bodies import group, request, rows
 from support.milvus.messages import message_type, pairs
 from support.milvus.model import Row, Server
 from vecsieve.adapters.contract import Bounds, DeclinedError, MalformedReplyError, Needs, Operation, Reply, SearchCall
-from vecsieve.adapters.fusions import Divided, DividesFusions, Ending, Fusion, Method, Undivided, UndividedError
+from vecsieve.adapters.fusions import Divided, Ending, Fusion, Method, Undivided, UndividedError
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.milvus.search import Schema
 
@@ -48,10 +48,6 @@ def searches(message: Any) -> list[Any]:
     divided = divide(message)
     assert divided is not None
     return [message_type("SearchRequest").FromString(part.body) for part in divided.parts]
-
-
-def test_the_adapter_divides_fusions() -> None:
-    assert isinstance(ADAPTER, DividesFusions)
 
 
 def test_each_part_becomes_a_search_with_what_the_widened_request_asks_for() -> None:

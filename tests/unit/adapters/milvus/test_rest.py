@@ -23,7 +23,7 @@ from vecsieve.adapters.contract import (
     SearchCall,
     UnsupportedError,
 )
-from vecsieve.adapters.fusions import Divided, DividesFusions, Fusion, Method, Undivided, UndividedError
+from vecsieve.adapters.fusions import Divided, Fusion, Method, Undivided, UndividedError
 from vecsieve.adapters.milvus.rest import MilvusRest, written
 from vecsieve.adapters.milvus.search import Schema
 
@@ -65,10 +65,6 @@ def undivided(asked: object, needs: Needs | None = None) -> Undivided:
     with pytest.raises(UndividedError) as verdict:
         divide(asked, needs)
     return verdict.value.reason
-
-
-def test_the_adapter_divides_fusions() -> None:
-    assert isinstance(ADAPTER, DividesFusions)
 
 
 def test_a_hybrid_search_is_widened_by_the_limit_of_the_fused_list() -> None:

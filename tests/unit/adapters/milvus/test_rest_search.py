@@ -19,7 +19,6 @@ from vecsieve.adapters.contract import (
     DeclinedError,
     MalformedReplyError,
     Needs,
-    Operation,
     Reason,
     RequestHead,
     SearchCall,
@@ -247,14 +246,6 @@ def test_a_description_of_version_1_as_the_real_server_writes_it() -> None:
     )
     with pytest.raises(MalformedReplyError, match="code 100"):
         ADAPTER.parse_description(b'{"code":100,"data":{"fields":[]}}')
-
-
-def test_a_document_of_another_adapter_is_refused() -> None:
-    call = SearchCall(
-        operation=Operation(backend="o", name="s", collection=""), searches=(), needs=Needs(), document=None
-    )
-    with pytest.raises(TypeError):
-        ADAPTER.widen(call, [1])
 
 
 @pytest.mark.parametrize("version", [V1, V2])

@@ -258,11 +258,6 @@ def test_everything_else_goes_through(path: str) -> None:
     assert named(path) is None
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "HEAD", "OPTIONS", "post", ""])
-def test_only_posts_are_searches(method: str) -> None:
-    assert named("/query", method=method) is None
-
-
 def test_only_json_is_read() -> None:
     assert named("/query", content_type="") == "query"
     assert named("/query", content_type="application/json; charset=utf-8") == "query"

@@ -17,10 +17,8 @@ from vecsieve.adapters.contract import (
     Operation,
     Pool,
     Reason,
-    Reply,
     RequestHead,
     Search,
-    SearchCall,
 )
 from vecsieve.adapters.pinecone import grpc, rest_request
 from vecsieve.adapters.pinecone.grpc import UNARY, Document, PineconeGrpc, read_reply, read_request, trim, widen
@@ -45,15 +43,6 @@ def test_nothing_else_is_ours(path: str) -> None:
 
 def test_every_method_of_the_service_takes_one_message_and_gives_one() -> None:
     assert {f"/{SERVICE}/{name}" for name in METHODS} == UNARY
-
-
-def test_a_document_of_another_adapter_is_refused() -> None:
-    operation = Operation(backend="other", name="query", collection="c")
-    call = SearchCall(operation=operation, searches=(), needs=Needs(), document=None)
-    with pytest.raises(TypeError):
-        ADAPTER.widen(call, [])
-    with pytest.raises(TypeError):
-        ADAPTER.trim(call, Reply(pools=(), document=None), [])
 
 
 @NEEDS_CALLS

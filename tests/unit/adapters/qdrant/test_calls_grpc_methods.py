@@ -46,10 +46,6 @@ def test_everything_else_is_none_of_ours(path: str) -> None:
     assert classify_grpc(head(path)) is None
 
 
-def test_only_a_post_is_a_call() -> None:
-    assert classify_grpc(head("/qdrant.Points/Query", method="GET")) is None
-
-
 @pytest.mark.parametrize(
     "message", [b"", b"\xff", number_field(1, 1), NAMED * 2, length_field(1, b"\xff"), b"\x0a\x09"]
 )

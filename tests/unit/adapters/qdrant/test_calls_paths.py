@@ -69,11 +69,6 @@ def test_everything_else_goes_through(path: str) -> None:
     assert named(path) is None
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "HEAD", "OPTIONS", "post", ""])
-def test_only_posts_are_searches(method: str) -> None:
-    assert named("/collections/docs/points/search", method=method) is None
-
-
 @pytest.mark.parametrize(
     "content_type", ["", "application/json", "Application/JSON; charset=utf-8", "application/vnd.api+json"]
 )

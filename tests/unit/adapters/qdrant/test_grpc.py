@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from qdrant_client import grpc
 
 from support.backends.transports import GRPC
-from vecsieve.adapters.contract import Adapter, Needs, Operation, Reply, RequestHead, SearchCall
+from vecsieve.adapters.contract import Adapter, Needs, Operation, RequestHead
 from vecsieve.adapters.qdrant.calls import QdrantGrpcDialect
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
 
@@ -40,14 +39,3 @@ def test_one_search_from_the_clients_message_to_its_answer() -> None:
     assert [point.id.num for point in answer.result] == [0, 2]
     assert not any(point.HasField("vectors") for point in answer.result)
     assert answer.time == 0.5
-
-
-def test_what_another_adapter_parsed_is_refused() -> None:
-    operation = Operation(backend="qdrant", name="query", collection="c")
-    other = SearchCall(operation=operation, searches=(), needs=Needs(), document=None)
-    with pytest.raises(TypeError, match="another adapter"):
-        ADAPTER.widen(other, [])
-    with pytest.raises(TypeError, match="another adapter"):
-        ADAPTER.parse_reply(other, b"")
-    with pytest.raises(TypeError, match="another adapter"):
-        ADAPTER.trim(other, Reply(pools=(), document=None), [])

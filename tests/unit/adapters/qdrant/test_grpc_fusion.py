@@ -9,7 +9,7 @@ import pytest
 from qdrant_client import grpc as pb
 
 from vecsieve.adapters.contract import Bounds, Needs, Operation
-from vecsieve.adapters.fusions import Divided, DividesFusions, Ending, Method, Undivided, UndividedError
+from vecsieve.adapters.fusions import Divided, Ending, Method, Undivided, UndividedError
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
 
 ADAPTER = QdrantGrpc()
@@ -49,10 +49,6 @@ def reason(asked: Any, **needs: Any) -> Undivided:
     with pytest.raises(UndividedError) as refused:
         divide(asked, **needs)
     return refused.value.reason
-
-
-def test_the_adapter_divides_fusions() -> None:
-    assert isinstance(ADAPTER, DividesFusions)
 
 
 def test_each_prefetch_becomes_a_search_with_the_selectors_of_the_widened_root() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vecsieve.adapters.contract import Bounds, Needs, Operation
-from vecsieve.adapters.fusions import Divided, DividesFusions, Ending, Method, Undivided, UndividedError
+from vecsieve.adapters.fusions import Divided, Ending, Method, Undivided, UndividedError
 from vecsieve.adapters.qdrant.rest import QdrantRest
 
 ADAPTER = QdrantRest()
@@ -41,10 +41,6 @@ def reason(body: dict[str, Any], **needs: Any) -> Undivided:
 
 def fusion(**members: Any) -> dict[str, Any]:
     return {"prefetch": [FIRST, SECOND], "query": RRF, **members}
-
-
-def test_the_adapter_divides_fusions() -> None:
-    assert isinstance(ADAPTER, DividesFusions)
 
 
 def test_each_prefetch_becomes_a_search_with_the_selectors_of_the_widened_root() -> None:

@@ -111,10 +111,6 @@ def test_everything_else_is_none_of_ours(path: str) -> None:
     assert classify(head(path)) is None
 
 
-def test_only_a_post_is_a_call() -> None:
-    assert classify(head(method="GET")) is None
-
-
 @pytest.mark.parametrize("message", [b"", b"\xff", number_field(1, 1), NAMED * 2, length_field(1, b"\xff")])
 def test_a_message_that_does_not_tell_its_collection_still_names_the_operation(message: bytes) -> None:
     assert classify(head(message=message)) == Operation(backend="weaviate", name="search", collection="")

@@ -14,7 +14,7 @@ from support.grpc.wire_fields import number_field
 from support.weaviate.conversations import EVERYTHING, UNKNOWN, VALUES, search
 from support.weaviate.messages import message_type, packed, single
 from support.weaviate.model import Collection, Hit, Stored, spell
-from vecsieve.adapters.contract import DescribesCollections, Needs, Operation, Pool, SearchCall
+from vecsieve.adapters.contract import DescribesCollections, Needs, Operation, Pool
 from vecsieve.adapters.weaviate.grpc import VALUES as CODEC
 from vecsieve.adapters.weaviate.grpc import WeaviateGrpc, compare, read_reply, trim
 from vecsieve.adapters.weaviate.grpc_request import Document, read_request, widen
@@ -28,13 +28,6 @@ ADAPTER = WeaviateGrpc()
 def test_it_is_the_adapter_of_its_backend_and_has_a_first_step() -> None:
     assert isinstance(GRPC["weaviate"].adapter(), WeaviateGrpc)
     assert isinstance(ADAPTER, DescribesCollections)
-
-
-def test_a_reply_of_another_adapter_is_refused() -> None:
-    operation = Operation(backend="other", name="query", collection="c")
-    call = SearchCall(operation=operation, searches=(), needs=Needs(), document=None)
-    with pytest.raises(TypeError):
-        ADAPTER.parse_reply(call, b"")
 
 
 OPERATION = Operation(backend="weaviate", name="search", collection="Docs")
