@@ -1,20 +1,21 @@
 """The messages of Pinecone's gRPC service, and what the edge makes of them: JSON by proto3's mapping, and back.
 
-The table says what goes over the wire in every version since 2024-07: fields were only added. `*` is repeated, `?` has
-presence, braces are a map from strings. Protobuf itself reads and writes, by a pool of its own.
+The table says what goes over the wire in every version since 2024-07: fields were only added. Protobuf itself
+reads and writes.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from google.protobuf.message import DecodeError
 from servers.pinecone.errors import Code, RefusalError, invalid
 
+from support.grpc.message_tables import classes
+
 Json = Any
-# Protobuf is loaded late: it comes with the demo's libraries, and REST does without.
 Message = Any
 
 MESSAGES: Mapping[str, str] = {
@@ -68,16 +69,13 @@ MESSAGES: Mapping[str, str] = {
     "DeleteNamespaceRequest": "1 namespace string",
 }
 
-_SCALARS: Mapping[str, Any] = {"string": 9, "float": 2, "bool": 8, "uint32": 13, "int32": 5, "uint64": 4}
-_MESSAGE, _OPTIONAL, _REPEATED = 11, 1, 3
 _STRUCT = "google.protobuf.Struct"
+message_type = classes("pinecone", MESSAGES)
 _UNREADABLE = Code(13, 500, "INTERNAL")
 
 
 def as_json(name: str, raw: bytes) -> dict[str, Json]:
     """The message of these bytes as an object: camelCase names, what is not set left out. Raises RefusalError."""
-    from google.protobuf.message import DecodeError
-
     message = message_type(name)()
     try:
         message.ParseFromString(raw)
@@ -91,50 +89,6 @@ def as_bytes(name: str, value: Mapping[str, Json]) -> bytes:
     message = message_type(name)()
     _fill(message, value)
     return bytes(message.SerializeToString(deterministic=True))
-
-
-@functools.cache
-def message_type(name: str) -> type[Any]:
-    """The class of a message of the table."""
-    from google.protobuf.message_factory import GetMessageClass
-
-    return GetMessageClass(_pool().FindMessageTypeByName(name))
-
-
-@functools.cache
-def _pool() -> Any:
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
-    from google.protobuf.descriptor_pool import DescriptorPool
-    from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCTS
-
-    pool = DescriptorPool()
-    pool.AddSerializedFile(STRUCTS.serialized_pb)
-    file = FileDescriptorProto(name="pinecone", syntax="proto3", dependency=[STRUCTS.name])
-    for name, row in MESSAGES.items():
-        declared = file.message_type.add(name=name)
-        for column in filter(None, row.split(" | ")):
-            _declare(declared, *column.split())
-    pool.AddSerializedFile(file.SerializeToString())
-    return pool
-
-
-def _declare(message: Any, number: str, name: str, kind: str) -> None:
-    field = message.field.add(name=name, number=int(number), label=_REPEATED if kind[-1] in "*}" else _OPTIONAL)
-    bare = kind.strip("*?{}")
-    if kind.endswith("?"):
-        # What protoc makes of `optional`: a oneof of its own around the field.
-        field.proto3_optional = True
-        field.oneof_index = len(message.oneof_decl)
-        message.oneof_decl.add(name=f"_{name}")
-    if kind.endswith("}"):
-        entry = message.nested_type.add(name=f"{name.title()}Entry")
-        entry.options.map_entry = True
-        _declare(entry, "1", "key", "string")
-        _declare(entry, "2", "value", bare)
-        bare = f"{message.name}.{entry.name}"
-    field.type = _SCALARS.get(bare, _MESSAGE)
-    if bare not in _SCALARS:
-        field.type_name = f".{_STRUCT}" if bare == "Struct" else f".{bare}"
 
 
 # json_format does most of what follows, a vector's number at a time: 150 ms for 50 x 1536, seconds for an upsert.

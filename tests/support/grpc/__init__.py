@@ -10,5 +10,6 @@ stack         the engine behind the proxy, and raw calls of both
 http2_frames  HTTP/2 frames on the wire
 spliced       two connections tied by a splice
 wire_fields   single fields of messages
+message_tables   messages of a service, from a table
 partial_schemas  an adapter's schema beside the official messages
 """

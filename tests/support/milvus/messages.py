@@ -1,17 +1,14 @@
-"""The messages of Milvus's searches for tests, in a descriptor pool of their own: no client's package has to be there.
+"""The messages of Milvus's searches for tests.
 
-The table is written from milvus-proto; `*` is repeated. Two fields are no part of it: what a newer server may send.
+The table is written from milvus-proto. Two fields are no part of it: what a newer server may send.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
-from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message_factory import GetMessageClass
+from support.grpc.message_tables import classes
 
 MESSAGES: Mapping[str, str] = {
     "KeyValuePair": "1 key string | 2 value string",
@@ -87,38 +84,10 @@ MESSAGES: Mapping[str, str] = {
     "DescribeCollectionResponse": "1 status Status | 2 schema CollectionSchema | 3 collectionID int64",
 }
 
-_SCALARS: Mapping[str, Any] = {
-    "string": 9, "bytes": 12, "float": 2, "double": 1, "bool": 8, "int32": 5, "int64": 3, "uint64": 4,
-}  # fmt: skip
-_MESSAGE, _OPTIONAL, _REPEATED = 11, 1, 3
-
-
-@functools.cache
-def message_type(name: str) -> type[Any]:
-    """The class of a message of the table."""
-    return GetMessageClass(_pool().FindMessageTypeByName(name))
+message_type = classes("milvus", MESSAGES)
 
 
 def pairs(message: Any, **values: object) -> None:
     """Add keys and values to a list of parameters."""
     for key, value in values.items():
         message.add(key=key, value=str(value))
-
-
-@functools.cache
-def _pool() -> DescriptorPool:
-    file = FileDescriptorProto(name="milvus_for_tests", syntax="proto3")
-    for name, row in MESSAGES.items():
-        declared = file.message_type.add(name=name)
-        for column in row.split(" | "):
-            number, field_name, kind = column.split()
-            bare = kind.strip("*")
-            field = declared.field.add(
-                name=field_name, number=int(number), label=_REPEATED if kind != bare else _OPTIONAL
-            )
-            field.type = _SCALARS.get(bare, _MESSAGE)
-            if bare not in _SCALARS:
-                field.type_name = f".{bare}"
-    pool = DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    return pool

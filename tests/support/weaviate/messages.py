@@ -1,26 +1,20 @@
-"""Weaviate's messages for tests, in a descriptor pool of their own: no client's package has to be there.
-
-The tables are written from weaviate 1.39; `*` is repeated, `?` optional, `%` a map from names.
-"""
+"""Weaviate's messages for tests. The tables are written from weaviate 1.39."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from google.protobuf import struct_pb2
-from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message_factory import GetMessageClass
+
+from support.grpc.message_tables import classes
 
 _NEAR_ONE = (
     "1 id string | 2 certainty double? | 3 distance double? | 4 target_vectors string* | 5 targets Targets"
     " | 6 selection Selection"
 )
 _PROPERTIES_OF_BATCH = (
-    "1 non_ref_properties .google.protobuf.Struct | 2 single_target_ref_props TextArray* | 3 multi_target_ref_props TextArray*"
+    "1 non_ref_properties Struct | 2 single_target_ref_props TextArray* | 3 multi_target_ref_props TextArray*"
     " | 4 number_array_properties NumberArray*"
     " | 5 int_array_properties IntArray* | 6 text_array_properties TextArray* | 7 boolean_array_properties BoolArray*"
     " | 8 object_properties Filters* | 9 object_array_properties Filters* | 10 empty_list_props string*"
@@ -64,7 +58,7 @@ MESSAGES: Mapping[str, str] = {
     "VectorForTarget": "1 name string | 2 vector_bytes bytes | 3 vectors Vectors*",
     "NearVector": (
         "1 vector float* | 2 certainty double? | 3 distance double? | 4 vector_bytes bytes | 5 target_vectors string*"
-        " | 6 targets Targets | 7 vector_per_target bytes% | 8 vector_for_targets VectorForTarget* | 9 vectors Vectors*"
+        " | 6 targets Targets | 7 vector_per_target {bytes} | 8 vector_for_targets VectorForTarget* | 9 vectors Vectors*"
         " | 10 selection Selection"
     ),
     "NearOne": _NEAR_ONE,
@@ -97,13 +91,13 @@ MESSAGES: Mapping[str, str] = {
         " | 20 id_as_bytes bytes | 21 rerank_score double | 22 rerank_score_present bool | 23 vectors Vectors*"
     ),
     "PropertiesResult": (
-        "1 old_properties .google.protobuf.Struct | 2 ref_props RefPropertiesResult* | 3 target_collection string"
+        "1 old_properties Struct | 2 ref_props RefPropertiesResult* | 3 target_collection string"
         " | 4 metadata MetadataResult | 5 number_array_properties NumberArray* | 6 int_array_properties IntArray*"
         " | 7 text_array_properties TextArray* | 8 boolean_array_properties BoolArray* | 9 object_properties Filters*"
         " | 10 object_array_properties Filters* | 11 non_ref_props Properties | 12 ref_props_requested bool"
     ),
     "RefPropertiesResult": "1 properties PropertiesResult* | 2 prop_name string",
-    "Properties": "1 fields Value%",
+    "Properties": "1 fields {Value}",
     "Value": (
         "1 number_value double? | 2 string_value string? | 3 bool_value bool? | 4 object_value Properties"
         " | 5 list_value ListValue | 6 date_value string? | 7 uuid_value string? | 8 int_value int64?"
@@ -133,16 +127,7 @@ MESSAGES: Mapping[str, str] = {
     "HealthReply": "1 status int32",
 }
 
-_SCALARS: Mapping[str, Any] = {
-    "string": 9, "bytes": 12, "float": 2, "double": 1, "bool": 8, "int32": 5, "int64": 3, "uint32": 13, "uint64": 4,
-}  # fmt: skip
-_MESSAGE, _OPTIONAL, _REPEATED = 11, 1, 3
-
-
-@functools.cache
-def message_type(name: str) -> type[Any]:
-    """The class of a message of the table."""
-    return GetMessageClass(_pool().FindMessageTypeByName(name))
+message_type = classes("weaviate", MESSAGES)
 
 
 def packed(values: Any) -> bytes:
@@ -153,34 +138,3 @@ def packed(values: Any) -> bytes:
 def single(values: Any, name: str = "") -> Any:
     """A vector of one row."""
     return message_type("Vectors")(name=name, vector_bytes=packed(values), type=1)
-
-
-@functools.cache
-def _pool() -> DescriptorPool:
-    file = FileDescriptorProto(name="weaviate_for_tests", syntax="proto3")
-    file.dependency.append("google/protobuf/struct.proto")
-    for name, row in MESSAGES.items():
-        _declare(file.message_type.add(name=name), row)
-    pool = DescriptorPool()
-    pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)
-    pool.AddSerializedFile(file.SerializeToString())
-    return pool
-
-
-def _declare(message: DescriptorProto, row: str) -> None:
-    for column in row.split(" | "):
-        number, name, kind = column.split()
-        bare = kind.rstrip("*?%")
-        field = message.field.add(name=name, number=int(number), label=_REPEATED if kind[-1] in "*%" else _OPTIONAL)
-        if kind.endswith("?"):
-            field.proto3_optional = True
-            field.oneof_index = len(message.oneof_decl)
-            message.oneof_decl.add(name=f"_{name}")
-        if kind.endswith("%"):
-            entry = message.nested_type.add(name="".join(word.title() for word in name.split("_")) + "Entry")
-            entry.options.map_entry = True
-            _declare(entry, f"1 key string | 2 value {bare}")
-            bare = f"{message.name}.{entry.name}"
-        field.type = _SCALARS.get(bare, _MESSAGE)
-        if bare not in _SCALARS:
-            field.type_name = bare if bare.startswith(".") else f".{bare}"
