@@ -167,6 +167,7 @@ async def measure(
             timeout=aiohttp.ClientTimeout(total=SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Content-Type": JSON, **headers},
+            auto_decompress=False,  # the size on the wire counts, as in the verdict
         )
         client = _Client(await stack.enter_async_context(session), 1.0 / options.requests_per_second, pace)
         for turn in range(options.turns):

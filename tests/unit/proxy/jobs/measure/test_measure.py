@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -97,6 +98,22 @@ def test_a_run_that_failed_is_continued_where_it_stopped(tmp_path: Path) -> None
         before = len(seen)
         assert run(file, page, url, "--through", url, "--turns", "2").returncode == 0
         assert len(seen) - before == 6
+
+
+def test_the_size_of_an_answer_is_that_on_the_wire_as_the_verdict_has_it(tmp_path: Path) -> None:
+    """Databases compress for a client that accepts it, as nearly all do; VecSieve's own answers are not compressed."""
+    packed, figures = gzip.compress(ANSWER + b" " * 10_000), tmp_path / "figures.json"
+
+    class Database(Script):
+        def do_POST(self) -> None:
+            self.content()
+            self.answer(packed, fields={"Content-Encoding": "gzip"})
+
+    file = lines(tmp_path / "searches.jsonl", *searches(2))
+    with in_a_thread(Database) as url:
+        more = ("--through", url, "--turns", "1", "--json", str(figures))
+        assert run(file, tmp_path / "page.html", url, *more).returncode == 0
+    assert [each["bytes"] for each in json.loads(figures.read_text())["waited"]] == [len(packed)] * 2
 
 
 def test_another_file_does_not_continue_a_run_and_a_cut_line_is_measured_again(tmp_path: Path) -> None:
