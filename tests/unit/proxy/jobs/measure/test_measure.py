@@ -113,7 +113,7 @@ def test_the_size_of_an_answer_is_that_on_the_wire_as_the_verdict_has_it(tmp_pat
     with in_a_thread(Database) as url:
         more = ("--through", url, "--turns", "1", "--json", str(figures))
         assert run(file, tmp_path / "page.html", url, *more).returncode == 0
-    assert [each["bytes"] for each in json.loads(figures.read_text())["waited"]] == [len(packed)] * 2
+    assert [each["size"] for each in json.loads(figures.read_text())["waited"]] == [len(packed)] * 2
 
 
 def test_another_file_does_not_continue_a_run_and_a_cut_line_is_measured_again(tmp_path: Path) -> None:
