@@ -40,14 +40,14 @@ class RawResponse(web.StreamResponse):
     def __init__(self, status: int, reason: str, headers: Headers, *, body: bytes = b"", is_ready: bool = True) -> None:
         super().__init__(status=status, reason=reason, headers=headers)
         self.cause = ""
-        self._tail = body
+        self._tail, self._sent_bytes = body, 0
         # True: the head is sent in one segment with the first bytes of the body; False: at once.
         self._send_headers_immediately = not is_ready
 
     @property
     def body_bytes(self) -> int:
         """The size of the body, of which all was sent or nothing."""
-        return self.body_length if self.prepared else len(self._tail)
+        return self._sent_bytes + len(self._tail)
 
     @property
     def is_success(self) -> bool:
@@ -115,16 +115,19 @@ class RawResponse(web.StreamResponse):
         data = "\r\n".join(lines).encode()
         if is_chunked:
             data += b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
-        elif not must_be_empty_body(request.method, self.status):
+        elif must_be_empty_body(request.method, self.status):
+            body = b""
+        else:
             data += body
         if request.transport is None or request.transport.is_closing():
             raise ConnectionResetError
         request.transport.write(data)
         self._eof_sent = True
-        self._body_length = request.writer.output_size = len(data)
+        self._sent_bytes, request.writer.output_size = len(body), len(data)
 
     async def put(self, data: bytes) -> None:
         """Write a piece of the body, even if the buffer is full. Raises ConnectionError."""
+        self._sent_bytes += len(data)
         await cast("StreamWriter", self._bound()[1]).write(data, drain=False)
 
     async def emptied(self) -> None:
@@ -138,8 +141,9 @@ class RawResponse(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         """End the body; an answer to HEAD, 204 and 304 sends no byte of it."""
-        tail, self._tail = self._tail or data, b""
-        await super().write_eof(b"" if self._must_be_empty_body else tail)
+        tail, self._tail = b"" if self._must_be_empty_body else self._tail or data, b""
+        self._sent_bytes += len(tail)
+        await super().write_eof(tail)
 
 
 # After these answers the rest of the connection cannot be trusted to be a request.

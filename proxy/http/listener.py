@@ -265,7 +265,7 @@ RELIED_ON: tuple[tuple[type, str], ...] = (
     (
         web.StreamResponse,
         (
-            "_body_length _eof_sent _keep_alive _must_be_empty_body _payload_writer _prepare_headers _req _send_headers_immediately"
+            "_eof_sent _keep_alive _must_be_empty_body _payload_writer _prepare_headers _req _send_headers_immediately"
             " _write_headers"
         ),
     ),

@@ -8,7 +8,16 @@ import json
 
 import pytest
 
-from support.network.faulty_upstream import FaultyUpstream, Received, Talk, answering, header_list, raw_exchange, reply
+from support.network.faulty_upstream import (
+    FaultyUpstream,
+    RawClient,
+    Received,
+    Talk,
+    answering,
+    header_list,
+    raw_exchange,
+    reply,
+)
 from support.process.running import Running, running, until
 from support.qdrant.scripted import JSON, honest, is_widened, request, scripted, search
 from vecsieve.config.schema import Settings
@@ -407,3 +416,30 @@ def test_the_clients_own_timeout_is_read_from_the_query_string(raw: str, seconds
     assert target is not None
     match = TIMEOUT.search(target.raw, len(target.path))
     assert (None if match is None else float(match[1])) == seconds
+
+
+NOBODY = "http://127.0.0.1:9"  # our own answer
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [
+        ("GET", reply(b"ok")),
+        ("GET", reply(b"x" * 200_000)),
+        ("GET", CHUNKED + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"),
+        ("HEAD", reply(length=500)),
+        ("GET", b""),
+    ],
+    ids=["small", "large", "chunked", "head", "ours"],
+)
+async def test_the_bytes_of_an_answer_are_those_of_its_body(method: str, answer: bytes) -> None:
+    """As over gRPC, and as they come from the database: heads and the framing of chunks do not count."""
+    async with FaultyUpstream(answering(answer)) as database, running(database.url if answer else NOBODY) as proxy:
+        client = await RawClient.connect(proxy.port)
+        await client.send(f"{method} /collections HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        body = (await client.reply(bodiless=method == "HEAD")).body
+        await client.close()
+        assert await until(lambda: float(len(proxy.log))) == 1
+        assert proxy.log[0].ended.response_bytes == len(body)
+        assert proxy.count("client_response_bytes_total", backend="qdrant") == len(body)

@@ -99,7 +99,7 @@ async def test_a_whole_answer_is_one_write_of_the_bytes_that_aiohttps_writer_wou
     at_once, request = RawResponse(status, "Fine", headers), asked(whole, method, version)
     at_once.send_whole(request, body)
     assert whole.writes == [b"".join(streamed.writes)]
-    assert (at_once.keep_alive, at_once.body_length) == (response.keep_alive, response.body_length)
+    assert (at_once.keep_alive, at_once.body_bytes) == (response.keep_alive, response.body_bytes)
     await at_once.prepare(request)
     await at_once.write_eof()
     assert len(whole.writes) == 1, "aiohttp's server ends every answer once more"
