@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
     from ..grpc.side import GrpcSide
 
 
+# What the verdict of mode shadow is about: other settings leave it.
+_MEASURED = attrgetter("mode", "policy", "rules", "shadow")
 # The feature memory takes at most this fraction (1/n) of the container's memory.
 MEMORY_SHARE = 8
 # The largest search request that is read. Reading a part takes 1 to 3 µs, and each level of nested searches one more pass, 8 ms for 4 MiB.
@@ -298,7 +301,7 @@ class Process:
             renew(self._tls, self._settings)
         self._rules.now = rules or Rules.of(settings)
         self._canary.take(self._rules.now.members, is_off=self._rules.now.is_off)
-        if settings != self._in_force:  # a file that was only touched leaves the verdict
+        if _MEASURED(settings) != _MEASURED(self._in_force):
             self.shadow.forget()
         self._in_force = settings
         self.recent.resize(kept_by(settings), texts=settings.keeps_texts)

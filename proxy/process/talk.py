@@ -202,7 +202,7 @@ def summary(registry: CollectorRegistry, verdict: str = "") -> str:
         parts.append(f"{errors:,} request{'' if errors == 1 else 's'} got an error (5xx)")
     sentence = ", ".join(parts) + "."
     if not verdict and outcomes.get(Outcome.SHADOW):
-        verdict = "None was measured since the settings changed."
+        verdict = "None was measured since a policy changed."
     elif not verdict and unsampled:
         verdict = "None was measured; shadow.sample sets the share."
     return f"{sentence} {verdict}".rstrip()

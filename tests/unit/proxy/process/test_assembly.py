@@ -160,12 +160,14 @@ def test_readers_of_the_feed_are_shown_while_they_read(held: Held) -> None:
     assert held.shown("event_readers") == 0
 
 
-async def test_a_reload_of_equal_settings_keeps_the_verdict_and_one_of_others_begins_again() -> None:
+async def test_a_reload_of_what_is_measured_begins_the_verdict_again_and_no_other() -> None:
+    """A larger canary follows a good verdict, and does not take it away."""
     async with FaultyUpstream(answering(reply())) as upstream, running(upstream.url, mode="shadow") as proxy:
         made = {"listen": "127.0.0.1:0", "upstream": {"url": upstream.url}, "mode": "shadow"}
         limits = {"attempt_timeout_seconds": UNHURRIED_ATTEMPT_SECONDS}
         proxy.process.shadow.rows.extend(ROWS)
-        proxy.process.reload(Settings.model_validate({**made, "limits": limits}))
-        assert [*proxy.process.shadow.rows] == [*ROWS]
+        for other in ({}, {"canary": {"share": 0.1}}, {"canary": {"share": 0.5}}, {"log": {"level": "warning"}}):
+            proxy.process.reload(Settings.model_validate({**made, "limits": limits, **other}))
+            assert [*proxy.process.shadow.rows] == [*ROWS], other
         proxy.process.reload(Settings.model_validate({**made, "limits": limits, "shadow": {"sample": 0.5}}))
         assert not proxy.process.shadow.rows

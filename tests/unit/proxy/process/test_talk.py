@@ -105,7 +105,7 @@ def test_errors_are_no_plain_answers(registry: CollectorRegistry, metrics: Metri
     metrics.search_done(report(Outcome.SHADOW))
     for status in (200, 404, *[502] * count):
         metrics.request_done("query", Outcome.BYPASS, status=status, origin=Origin.PROXY, seconds=0.1)
-    assert summary(registry) == f"1 search, {words} (5xx). None was measured since the settings changed."
+    assert summary(registry) == f"1 search, {words} (5xx). None was measured since a policy changed."
 
 
 def test_shadow_ends_with_its_verdict_and_counts_no_answer_as_changed(
@@ -123,7 +123,7 @@ def test_shadow_that_measured_nothing_says_so(registry: CollectorRegistry, metri
 def test_shadow_does_not_deny_what_it_measured_before_a_reload(registry: CollectorRegistry, metrics: Metrics) -> None:
     metrics.search_done(report(Outcome.SHADOW, collapsed=10))
     metrics.search_done(report(Outcome.BYPASS, bypass=Bypass.SHADOW_NOT_SAMPLED))
-    assert summary(registry) == "2 searches. None was measured since the settings changed."
+    assert summary(registry) == "2 searches. None was measured since a policy changed."
 
 
 @pytest.mark.parametrize(("mode", "words"), [("on", "x-vecsieve"), ("shadow", "Ctrl-C"), ("off", "--mode shadow")])
