@@ -42,6 +42,10 @@ def program() -> str | None:
     return next((path for name in PROGRAMS if (path := shutil.which(name))), None)
 
 
+class CommandError(Exception):
+    """The browser refused a command, as while a page loads itself again."""
+
+
 class Page:
     """One page. ``requests``: the addresses it asked for. ``faults``: exceptions, and what its policy forbade."""
 
@@ -59,7 +63,8 @@ class Page:
         self._waiting[self._number] = answered
         await self._socket.send_json({"id": self._number, "method": method, "params": parameters})
         answer = await asyncio.wait_for(answered, 60)
-        assert "error" not in answer, answer
+        if "error" in answer:
+            raise CommandError(answer["error"]["message"])
         result: dict[str, Any] = answer["result"]
         return result
 
@@ -87,13 +92,15 @@ class Page:
         return str(await self.run("document.body ? document.body.innerText : ''"))
 
     async def until(self, script: str, seconds: float = 40.0) -> None:
-        """Wait until the script is true; an exception in it, as of a page that is still empty, is not yet."""
+        """Wait until the script is true; an exception in it, as of a page that is still empty or loads itself again, is not yet."""
         condition = f"(() => {{ try {{ return Boolean({script}); }} catch {{ return false; }} }})()"
         deadline = asyncio.get_running_loop().time() + seconds
-        while not await self.run(condition):
-            if asyncio.get_running_loop().time() > deadline:
-                raise AssertionError(f"never true: {script}\n{await self.text()}\n{self.faults}")
+        while asyncio.get_running_loop().time() < deadline:
+            with suppress(CommandError):
+                if await self.run(condition):
+                    return
             await asyncio.sleep(0.05)
+        raise AssertionError(f"never true: {script}\n{await self.text()}\n{self.faults}")
 
     async def press(self, key: str) -> None:
         await self.send("Input.dispatchKeyEvent", type="keyDown", key=key, text=key if len(key) == 1 else "")
