@@ -45,3 +45,10 @@ def test_a_row_counts_answers_lost_won_and_broken() -> None:
     )
     made = row("way", [none, whole, pieces], [whole, none, whole], ())
     assert (made.lost, made.won, made.broken) == (1, 1, 1)
+
+
+def test_a_row_has_the_median_and_the_99th_percentile_of_the_time_that_a_client_waits() -> None:
+    page = scored(question(5, 15), [chunk(0, 20)], CORPORA)
+    made = row("way", [page], [page], [number / 1000 for number in range(101)])
+    assert made.cells[-1] == "50.0 · 99.0"
+    assert row("way", [page], [page], ()).cells[-1] == "–"

@@ -19,7 +19,8 @@ Scores = Sequence[Score]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One way to a page at one k: means over the questions. ``more``: by how much ``said`` exceeds the plain page's, with its interval of 95 %. ``lost``,
-    ``won``: whole answers that only the plain page has, or only this one. ``broken``: that both have, and only the plain page in single chunks.
+    ``won``: whole answers that only the plain page has, or only this one. ``broken``: that both have, and only the plain page in single chunks. ``milliseconds``: that the client
+    waited, the median and the 99th percentile; None where nothing was sent.
     """
 
     name: str
@@ -33,12 +34,12 @@ class Row:
     broken: int
     twice: float
     tokens: float
-    milliseconds: float | None
+    milliseconds: tuple[float, float] | None
 
     @property
     def cells(self) -> tuple[str, ...]:
         mean, low, high = self.more
-        seconds = "–" if self.milliseconds is None else f"{self.milliseconds:.1f}"
+        seconds = "–" if self.milliseconds is None else "{:.1f} · {:.1f}".format(*self.milliseconds)
         return (
             *(self.name, f"{self.recall:.3f}", f"{self.precision:.3f}", f"{self.iou:.3f}", f"{self.said:.3f}"),
             *(f"{mean:+.3f} ({low:+.3f} to {high:+.3f})", str(self.lost), str(self.won), str(self.broken)),
@@ -58,7 +59,7 @@ HEAD = (
     "in pieces",
     "read twice",
     "words",
-    "ms",
+    "ms, p50 · p99",
 )
 
 
@@ -78,7 +79,7 @@ def row(name: str, scores: Scores, plain: Scores, seconds: Sequence[float]) -> R
         ),
         twice=_mean([score.twice for score in scores]),
         tokens=_mean([score.tokens for score in scores]),
-        milliseconds=1000 * float(np.median(seconds)) if seconds else None,
+        milliseconds=(_percentile(seconds, 50), _percentile(seconds, 99)) if seconds else None,
     )
 
 
@@ -102,6 +103,11 @@ def by_corpora(scores: Mapping[str, Scores], corpora: Sequence[str], among: froz
         name: [score for score, corpus in zip(score, corpora, strict=True) if corpus in among]
         for name, score in scores.items()
     }
+
+
+def _percentile(seconds: Sequence[float], part: float) -> float:
+    """In milliseconds."""
+    return 1000 * float(np.percentile(seconds, part))
 
 
 def _mean(values: Sequence[float]) -> float:
