@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from hypothesis import strategies as st
 
 from support.chroma.model import Server, Stored
-from support.exchanges.conversation import Conversation
+from support.exchanges.conversation import Conversation, spelled
 from support.qdrant.bodies import PAYLOAD_TEXTS, number_lists
 
 ID = "97050cbe-bbb2-4d9f-b12c-d0f2ce854b7e"
@@ -69,11 +68,5 @@ def conversations(
     server = Server(lists=tuple(draw(LISTED) for _ in range(searches)), is_old=draw(st.booleans()))
     document = {**draw(queries(searches)), **(extra or {})}
     document = {key: document[key] for key in draw(st.permutations(sorted(document)))}
-    style: dict[str, Any] = draw(
-        st.sampled_from(
-            [{"separators": (",", ":")}, {}, {"indent": 1}, {"separators": (" ,\t", " :\n"), "ensure_ascii": False}]
-        )
-    )
-    around = draw(st.sampled_from(["", " ", "\r\n\t"]))
-    body = (around + json.dumps(document, **style) + around).encode()
+    body = draw(spelled(document))
     return Conversation(draw(st.sampled_from(PATHS)), body, server.answer)

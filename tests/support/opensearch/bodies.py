@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from hypothesis import strategies as st
 
-from support.exchanges.conversation import Conversation
+from support.exchanges.conversation import Conversation, spelled
 from support.opensearch.model import VECTOR, Server, Stored
 from support.qdrant.bodies import PAYLOAD_TEXTS, number_lists
 
@@ -111,9 +110,5 @@ def conversations(
     )
     document = present({**draw(searches()), **(extra or {})})
     document = {key: document[key] for key in draw(st.permutations(sorted(document)))}
-    style: dict[str, Any] = draw(
-        st.sampled_from([{"separators": (",", ":")}, {}, {"indent": 1}, {"separators": (" ,\t", " :\n"), "ensure_ascii": False}])
-    )  # fmt: skip
-    around = draw(st.sampled_from(["", " ", "\r\n\t"]))
-    body = (around + json.dumps(document, **style) + around).encode()
+    body = draw(spelled(document))
     return Conversation(draw(st.sampled_from(PATHS)), body, server.answer)

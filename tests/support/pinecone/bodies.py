@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from hypothesis import strategies as st
 
-from support.exchanges.conversation import Conversation
+from support.exchanges.conversation import Conversation, spelled
 from support.pinecone.model import Service, Stored
 from support.qdrant.bodies import PAYLOAD_TEXTS, number_lists
 
@@ -137,12 +136,6 @@ def conversations(
     if operation == "query" and draw(st.booleans()):
         document = {SPELLINGS.get(key, key): value for key, value in document.items()}
     document = {key: document[key] for key in draw(st.permutations(sorted(document)))}
-    style: dict[str, Any] = draw(
-        st.sampled_from(
-            [{"separators": (",", ":")}, {}, {"indent": 1}, {"separators": (" ,\t", " :\n"), "ensure_ascii": False}]
-        )
-    )
-    around = draw(st.sampled_from(["", " ", "\r\n\t"]))
-    body = (around + json.dumps(document, **style) + around).encode()
+    body = draw(spelled(document))
     path = draw(st.sampled_from(PATHS[operation]))
     return Conversation(path, body, lambda wide: service.answer(operation, wide))

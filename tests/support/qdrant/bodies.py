@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
 
-from support.exchanges.conversation import Conversation
+from support.exchanges.conversation import Conversation, spelled
 from support.qdrant.model import Server, Stored
 
 PATHS = {
@@ -187,13 +186,7 @@ def conversations(
             for _ in range(draw(st.integers(0, 3)))
         ]
         document = {"searches": draw(st.permutations([document, *more]))}
-    style: dict[str, Any] = draw(
-        st.sampled_from(
-            [{"separators": (",", ":")}, {}, {"indent": 1}, {"separators": (" ,\t", " :\n"), "ensure_ascii": False}]
-        )
-    )
-    around = draw(st.sampled_from(["", " ", "\r\n\t"]))
-    body = (around + json.dumps(document, **style) + around).encode()
+    body = draw(spelled(document))
     return Conversation(f"/collections/c/points/{PATHS[operation]}", body, lambda wide: server.answer(operation, wide))
 
 

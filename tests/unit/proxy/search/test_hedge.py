@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -190,15 +191,23 @@ class Climb:
             raise
 
 
-def run(race: Race[str], widened: Climb) -> asyncio.Task[str | None]:
-    return asyncio.create_task(race.run(widened))
+async def started(
+    send: Callable[[Gate], Awaitable[str]], may: May, *, fired: bool = True
+) -> tuple[Race[str], Timers, Climb, asyncio.Task[str | None]]:
+    """A race under way. ``fired``: the moment to send the original has come."""
+    timers, widened = Timers(), Climb()
+    race = Race(send, may, timers, 0.5, 2.5)
+    running = asyncio.create_task(race.run(widened))
+    await settle()
+    if fired:
+        assert timers.fire() == 0.5
+        await settle()
+    return race, timers, widened, running
 
 
 async def test_what_climbs_in_time_is_the_answer_and_nothing_is_sent() -> None:
-    timers, widened, original, may = Timers(), Climb(), Original(), May()
-    race = Race(original.send, may, timers, 0.5, 2.5)
-    running = run(race, widened)
-    await settle()
+    original, may = Original(), May()
+    race, timers, widened, running = await started(original.send, may, fired=False)
     widened.found.set_result("climbed")
     assert await running == "climbed"
     await race.drop()
@@ -206,12 +215,8 @@ async def test_what_climbs_in_time_is_the_answer_and_nothing_is_sent() -> None:
 
 
 async def test_the_original_is_first_when_the_head_of_its_success_is_here() -> None:
-    timers, widened, original = Timers(), Climb(), Original()
-    race = Race(original.send, May(True), timers, 0.5, 2.5)
-    running = run(race, widened)
-    await settle()
-    assert timers.fire() == 0.5
-    await settle()
+    original = Original()
+    race, _, widened, running = await started(original.send, May(True))
     assert race.is_sent
     assert not race.is_first
     original.head.set()
@@ -224,12 +229,8 @@ async def test_the_original_is_first_when_the_head_of_its_success_is_here() -> N
 
 
 async def test_what_climbs_first_cancels_the_original_before_anything_of_it_goes_out() -> None:
-    timers, widened, original = Timers(), Climb(), Original()
-    race = Race(original.send, May(True), timers, 0.5, 2.5)
-    running = run(race, widened)
-    await settle()
-    timers.fire()
-    await settle()
+    original = Original()
+    race, _, widened, running = await started(original.send, May(True))
     widened.found.set_result("climbed")
     assert await running == "climbed"
     await race.drop()
@@ -238,11 +239,8 @@ async def test_what_climbs_first_cancels_the_original_before_anything_of_it_goes
 
 @pytest.mark.parametrize("climbed", ["climbed", None])
 async def test_a_failure_of_the_original_waits_until_it_is_known_whether_it_is_needed(climbed: str | None) -> None:
-    timers, widened, original = Timers(), Climb(), Original(is_success=False)
-    race = Race(original.send, May(True), timers, 0.5, 2.5)
-    running = run(race, widened)
-    await settle()
-    timers.fire()
+    original = Original(is_success=False)
+    race, _, widened, running = await started(original.send, May(True))
     original.head.set()
     await settle()
     assert not original.passed
@@ -257,11 +255,8 @@ async def test_a_failure_of_the_original_waits_until_it_is_known_whether_it_is_n
 
 
 async def test_a_failure_of_the_original_is_the_answer_at_the_last_moment() -> None:
-    timers, widened, original = Timers(), Climb(), Original(is_success=False)
-    race = Race(original.send, May(True), timers, 0.5, 2.5)
-    running = run(race, widened)
-    await settle()
-    timers.fire()
+    original = Original(is_success=False)
+    race, timers, widened, running = await started(original.send, May(True))
     original.head.set()
     await settle()
     assert not race.is_first
@@ -273,11 +268,8 @@ async def test_a_failure_of_the_original_is_the_answer_at_the_last_moment() -> N
 
 
 async def test_from_the_last_moment_on_any_answer_of_the_original_will_do() -> None:
-    timers, widened, original = Timers(), Climb(), Original(is_success=False)
-    race = Race(original.send, May(False, True), timers, 0.5, 2.5)
-    running = run(race, widened)
-    await settle()
-    timers.fire()
+    original = Original(is_success=False)
+    race, timers, _, running = await started(original.send, May(False, True))
     timers.fire()
     original.head.set()
     assert await running is None
@@ -287,12 +279,8 @@ async def test_from_the_last_moment_on_any_answer_of_the_original_will_do() -> N
 
 
 async def test_where_it_may_not_be_sent_it_is_asked_once_more_at_the_last_moment() -> None:
-    timers, widened, original, may = Timers(), Climb(), Original(), May(False, True)
-    race = Race(original.send, may, timers, 0.5, 2.5)
-    running = run(race, widened)
-    await settle()
-    timers.fire()
-    await settle()
+    original, may = Original(), May(False, True)
+    race, timers, widened, running = await started(original.send, may)
     assert not race.is_sent
     assert timers.fire() == 2.0
     assert race.is_sent
@@ -326,12 +314,7 @@ async def test_an_original_that_broke_says_so_to_whoever_asks_for_it_alone() -> 
     async def breaks(_: Gate) -> str:
         raise KeyError
 
-    timers, widened = Timers(), Climb()
-    race = Race(breaks, May(True), timers, 0.5, 2.5)
-    running = run(race, widened)
-    await settle()
-    timers.fire()
-    await settle()
+    race, _, widened, running = await started(breaks, May(True))
     widened.found.set_result(None)
     assert await running is None
     with pytest.raises(KeyError):
@@ -340,12 +323,8 @@ async def test_an_original_that_broke_says_so_to_whoever_asks_for_it_alone() -> 
 
 
 async def test_both_at_once_is_one_answer() -> None:
-    timers, widened, original = Timers(), Climb(), Original()
-    race = Race(original.send, May(True), timers, 0.5, 2.5)
-    running = run(race, widened)
-    await settle()
-    timers.fire()
-    await settle()
+    original = Original()
+    race, _, widened, running = await started(original.send, May(True))
     original.head.set()
     widened.found.set_result("climbed")
     found = await running
@@ -356,12 +335,8 @@ async def test_both_at_once_is_one_answer() -> None:
 
 async def test_once_the_original_is_over_dropping_it_gives_the_loop_no_turn() -> None:
     """The client has its whole answer and may close the connection: its handler would be cancelled before the search is counted."""
-    timers, widened, original = Timers(), Climb(), Original()
-    race = Race(original.send, May(True), timers, 0.5, 2.5)
-    running = run(race, widened)
-    await settle()
-    timers.fire()
-    await settle()
+    original = Original()
+    race, _, _, running = await started(original.send, May(True))
     original.head.set()
     original.end.set()
     await running
