@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-import numpy as np
 import pytest
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
@@ -88,24 +87,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def load(client: QdrantClient, collection: str, *, noise: float, **more: Any) -> None:
     """Copies 0 and 1 of every family are one tenant's, 2 and 3 another's; later copies have more blanks in the same text."""
-    shape = models.VectorParams(size=planted.DIMENSION, distance=models.Distance.COSINE)
-    client.create_collection(collection, shape, **more)
-    rng = np.random.default_rng(planted.RNG_SEED)
     words = [f"word{place}" for place in range(400)]
-    points = [
-        models.PointStruct(
-            id=family * 10 + copy,
-            vector=(vector + rng.normal(scale=noise, size=planted.DIMENSION)).tolist(),
-            payload={
-                "tenant_id": copy // 2,
-                "body": f"{SECRET} {(' ' * (copy + 1)).join(words[family * 30 : family * 30 + 30])}",
-                "n": 2**62 + family,
-            },
-        )
-        for family, vector in enumerate(planted.bases()[:FAMILIES])
-        for copy in range(COPIES)
-    ]
-    client.upsert(collection, points, wait=True)
+
+    def payload(family: int, copy: int) -> dict[str, Any]:
+        body = f"{SECRET} {(' ' * (copy + 1)).join(words[family * 30 : family * 30 + 30])}"
+        return {"tenant_id": copy // 2, "body": body, "n": 2**62 + family}
+
+    planted.plant(client, collection, payload, families=FAMILIES, copies=COPIES, noise=noise, **more)
 
 
 def found(client: QdrantClient, collection: str, *, limit: int = 8, **more: Any) -> list[models.ScoredPoint]:

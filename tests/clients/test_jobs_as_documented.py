@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from qdrant_client import QdrantClient, models
+from qdrant_client import QdrantClient
 
 from support.deploy.alone import installed_by, with_extras_alone
+from support.qdrant import planted
 from support.qdrant.embedded import start_embedded_process
 from support.sources import ROOT
 
@@ -26,12 +27,8 @@ TEXTS = [f"Article {number} of the manual says what one must know about part {nu
 def database() -> Iterator[str]:
     with start_embedded_process() as url:
         client = QdrantClient(url=url, timeout=30)
-        client.create_collection("docs", vectors_config=models.VectorParams(size=2, distance=models.Distance.COSINE))
-        points = [
-            models.PointStruct(id=number, vector=[1.0, number / 30], payload={"text": text})
-            for number, text in enumerate([*TEXTS, *TEXTS[:5]])
-        ]
-        client.upsert("docs", points, wait=True)
+        texts = enumerate([*TEXTS, *TEXTS[:5]])
+        planted.fill(client, "docs", [(number, [1.0, number / 30], {"text": text}) for number, text in texts])
         client.close()
         yield url
 

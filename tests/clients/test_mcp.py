@@ -11,10 +11,11 @@ import httpx
 import mcp
 import numpy as np
 import pytest
-from qdrant_client import QdrantClient, models
+from qdrant_client import QdrantClient
 
 from support.network.api import TOKEN, token_file
 from support.process import stack
+from support.qdrant import planted
 from support.qdrant.embedded import start_embedded_process
 
 COPIES, DISTINCT = 4, 6
@@ -27,16 +28,8 @@ def urls() -> Iterator[dict[str, str]]:
     with start_embedded_process() as engine, stack.serve(engine) as (data, admin):
         database = QdrantClient(url=engine, check_compatibility=False)
         vectors = np.random.default_rng(7).standard_normal((DISTINCT, 16)).astype(np.float32)
-        parameters = models.VectorParams(size=16, distance=models.Distance.COSINE)
-        database.create_collection("docs", vectors_config=parameters)
-        database.upsert(
-            "docs",
-            [
-                models.PointStruct(id=n, vector=vectors[n // COPIES].tolist(), payload={"text": f"text {n // COPIES}"})
-                for n in range(COPIES * DISTINCT)
-            ],
-            wait=True,
-        )
+        numbers = [(n, n // COPIES) for n in range(COPIES * DISTINCT)]
+        planted.fill(database, "docs", [(n, vectors[text].tolist(), {"text": f"text {text}"}) for n, text in numbers])
         database.close()
         yield {"engine": engine, "serve": data, "admin": admin}
 

@@ -64,20 +64,11 @@ LAYOUTS: dict[str, tuple[Callable[[str, int], dict[str, Any]], list[str]]] = {
 }
 
 
-def point_of(layout: str, family: int, copy: int, vector: Any) -> models.PointStruct:
-    make = LAYOUTS[layout][0]
-    return models.PointStruct(id=family * 10 + copy, vector=vector, payload=make(prose(family), family * 10 + copy))
-
-
 def load(client: QdrantClient, name: str, layout: str) -> None:
-    client.create_collection(name, models.VectorParams(size=planted.DIMENSION, distance=models.Distance.COSINE))
-    rng = np.random.default_rng(planted.RNG_SEED)
-    points = [
-        point_of(layout, family, copy, (vector + rng.normal(scale=0.06, size=planted.DIMENSION)).tolist())
-        for family, vector in enumerate(planted.bases()[:FAMILIES])
-        for copy in range(COPIES)
-    ]
-    client.upsert(name, points, wait=True)
+    def payload(family: int, copy: int) -> dict[str, Any]:
+        return LAYOUTS[layout][0](prose(family), family * 10 + copy)
+
+    planted.plant(client, name, payload, families=FAMILIES, copies=COPIES, noise=0.06)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
@@ -84,18 +83,11 @@ def load(client: QdrantClient, collection: str) -> None:
 
     In "ghost" they say more instead, no two alike.
     """
-    client.create_collection(collection, models.VectorParams(size=planted.DIMENSION, distance=models.Distance.COSINE))
-    rng = np.random.default_rng(planted.RNG_SEED)
-    points = [
-        models.PointStruct(
-            id=family * 10 + copy,
-            vector=(vector + rng.normal(scale=0.001, size=planted.DIMENSION)).tolist(),
-            payload={"tenant_id": copy // 2, "body": body(collection, family, copy), "n": 2**63 + family},
-        )
-        for family, vector in enumerate(planted.bases()[:FAMILIES])
-        for copy in range(COPIES)
-    ]
-    client.upsert(collection, points, wait=True)
+
+    def payload(family: int, copy: int) -> dict[str, Any]:
+        return {"tenant_id": copy // 2, "body": body(collection, family, copy), "n": 2**63 + family}
+
+    planted.plant(client, collection, payload, families=FAMILIES, copies=COPIES, noise=0.001)
 
 
 def body(collection: str, family: int, copy: int) -> str:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from qdrant_client import QdrantClient, models
+from qdrant_client import QdrantClient
 
 from support.jobs.profiles import profile
 from support.process.stack import exchange, serve
+from support.qdrant import planted
 from support.qdrant.embedded import start_embedded_process
 from vecsieve.proxy.search.collections.profiles import CHECK_SECONDS, PoolMedians, encoded
 
@@ -64,11 +65,7 @@ def page(stack: Urls, **headers: str) -> list[int]:
 @pytest.fixture(scope="module", autouse=True)
 def _collection(stack: Urls) -> None:
     client = QdrantClient(url=stack.direct, check_compatibility=False)
-    client.create_collection(
-        "pairs", vectors_config=models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
-    )
-    points = [models.PointStruct(id=i, vector=vector.tolist(), payload={}) for i, vector in enumerate(VECTORS)]
-    client.upsert("pairs", points=points, wait=True)
+    planted.fill(client, "pairs", [(number, vector.tolist(), {}) for number, vector in enumerate(VECTORS)])
 
 
 def until(check: Callable[[], bool], seconds: float = 4 * CHECK_SECONDS) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from urllib.parse import quote, urlsplit
 
 import pytest
-from qdrant_client import QdrantClient, models
+from qdrant_client import QdrantClient
 
 from support.process.stack import TIME
 from support.qdrant import planted
@@ -149,11 +149,8 @@ def without_times(stream: bytes) -> Sequence[bytes]:
 
 def test_a_collections_name_may_be_anything_that_a_url_can_carry(engine: str, on: str) -> None:
     client = QdrantClient(url=engine, timeout=30)
-    client.create_collection(UNICODE_NAME, models.VectorParams(size=planted.DIMENSION, distance=models.Distance.COSINE))
+    planted.fill(client, UNICODE_NAME, [(number, planted.bases()[number // 3].tolist(), {}) for number in range(60)])
     try:
-        vectors = [planted.bases()[number // 3].tolist() for number in range(60)]
-        points = [models.PointStruct(id=number, vector=vector) for number, vector in enumerate(vectors)]
-        client.upsert(UNICODE_NAME, points, wait=True)
         path = f"/collections/{quote(UNICODE_NAME, safe='')}/points/query".encode()
         (body,) = bodies(talk(on, request(path=path)))
         found = [point["id"] // 3 for point in json.loads(body.replace(b",}", b"}"))["result"]["points"]]

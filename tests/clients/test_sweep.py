@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from qdrant_client import QdrantClient, models
+from qdrant_client import QdrantClient
 
 from support.backends.two_facts import PLANTED, TWO_FACTS
 from support.process import stack
 from support.process.commands import command_line
 from support.process.hook_receiver import receiving
 from support.process.stack import command
+from support.qdrant import planted
 from support.qdrant.embedded import start_embedded_process
 from vecsieve.proxy.selection.reading.text import Text
 from vecsieve.proxy.writes.holding import holds
@@ -39,9 +40,7 @@ def engine() -> Iterator[str]:
     ]
     with start_embedded_process() as url:
         client = QdrantClient(url=url, timeout=30)
-        parameters = models.VectorParams(size=32, distance=models.Distance.COSINE)
-        client.create_collection(COLLECTION, vectors_config=parameters)
-        points = []
+        rows = []
         for family in range(FAMILIES):
             base = draw.normal(size=32) + 1.0
             part = f"Family {family} has {' '.join(draw.choice(words, 12).tolist())}."
@@ -49,8 +48,8 @@ def engine() -> Iterator[str]:
             for number, said in enumerate((text, text.replace(" ", "  "), part)):
                 payload = {"text": said, "tags": [("first", "second", "third")[number]]}
                 vector = (base + 0.02 * draw.normal(size=32)).tolist()
-                points.append(models.PointStruct(id=10 * family + number, vector=vector, payload=payload))
-        client.upsert(COLLECTION, points, wait=True)
+                rows.append((10 * family + number, vector, payload))
+        planted.fill(client, COLLECTION, rows)
         client.close()
         yield url
 
@@ -101,12 +100,8 @@ def test_of_records_that_differ_in_one_thing_none_is_deleted_planted_copies_all_
     name, records = "records", [text for texts in TWO_FACTS.values() for text in texts]
     texts = [*records, *(part for part, _ in PLANTED), *(whole for _, whole in PLANTED if whole not in records)]
     client = QdrantClient(url=engine, timeout=30)
-    client.create_collection(name, vectors_config=models.VectorParams(size=4, distance=models.Distance.COSINE))
-    rows = [
-        models.PointStruct(id=number, vector=[1.0, 0.5, 0.25, 0.125], payload={"text": text, "file": "all.txt"})
-        for number, text in enumerate(texts)
-    ]
-    client.upsert(name, rows, wait=True)
+    rows = [(n, [1.0, 0.5, 0.25, 0.125], {"text": text, "file": "all.txt"}) for n, text in enumerate(texts)]
+    planted.fill(client, name, rows)
     client.close()
     before, journal = contents(engine, name), tmp_path / "journal.db"
     asked = [

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
@@ -59,23 +58,16 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, s
 
 def load(client: QdrantClient, collection: str) -> None:
     """Three releases of every text, as LangChain stores them; their vectors are 0.1 to 0.2 apart, far beyond the cut."""
-    client.create_collection(collection, models.VectorParams(size=planted.DIMENSION, distance=models.Distance.COSINE))
-    rng = np.random.default_rng(planted.RNG_SEED)
     words = [f"word{place}" for place in range(400)]
-    points = [
-        models.PointStruct(
-            id=family * 10 + copy,
-            vector=(vector + rng.normal(scale=0.06, size=planted.DIMENSION)).tolist(),
-            payload={
-                "page_content": f"{SECRET} {' '.join(words[family * 30 : family * 30 + 30])}",
-                "metadata": {"doc": family // 2, "release": f"{copy + 8}.0", "note": SECRET},
-                "n": copy,
-            },
-        )
-        for family, vector in enumerate(planted.bases()[:FAMILIES])
-        for copy in range(COPIES)
-    ]
-    client.upsert(collection, points, wait=True)
+
+    def payload(family: int, copy: int) -> dict[str, Any]:
+        return {
+            "page_content": f"{SECRET} {' '.join(words[family * 30 : family * 30 + 30])}",
+            "metadata": {"doc": family // 2, "release": f"{copy + 8}.0", "note": SECRET},
+            "n": copy,
+        }
+
+    planted.plant(client, collection, payload, families=FAMILIES, copies=COPIES, noise=0.06)
 
 
 @cache

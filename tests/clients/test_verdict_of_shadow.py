@@ -7,10 +7,11 @@ from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
-from qdrant_client import QdrantClient, models
+from qdrant_client import QdrantClient
 
 from support.process.commands import forked_command
 from support.process.stack import command, exchange
+from support.qdrant import planted
 from support.qdrant.embedded import start_embedded_process
 
 SEARCHES = 40
@@ -41,13 +42,9 @@ def fill(engine: str) -> None:
         "willow",
     ]
     texts = [f"The {word} in row {row} was planted by the gardener of {words[-row]}" for row, word in enumerate(words)]
-    points = [
-        models.PointStruct(id=number, vector=[1.0, number / 10, 0.5], payload={"text": texts[number // 2]})
-        for number in range(2 * len(words))
-    ]
     with closing(QdrantClient(url=engine, timeout=30)) as client:
-        client.create_collection("docs", models.VectorParams(size=3, distance=models.Distance.COSINE))
-        client.upsert("docs", points, wait=True)
+        rows = [(n, [1.0, n / 10, 0.5], {"text": texts[n // 2]}) for n in range(2 * len(words))]
+        planted.fill(client, "docs", rows)
 
 
 def search(proxy: str, number: int) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from qdrant_client import QdrantClient, models
@@ -19,6 +20,7 @@ METRICS = {
     "manhattan": models.Distance.MANHATTAN,
 }
 RNG_SEED = 20
+Payload = dict[str, Any]
 TEXT = (
     'a paragraph that holds "vector":[1,2] and a \\ backslash, é and 漢字, so that cutting bytes must know what it cuts'
 )
@@ -46,6 +48,33 @@ def bases() -> np.ndarray:
 def family(identifier: int) -> int:
     """Which base a planted point is a copy of."""
     return identifier // 10
+
+
+def fill(client: QdrantClient, name: str, rows: Sequence[tuple[int, Sequence[float], Payload]], **more: Any) -> None:
+    """A collection of these ids, vectors and payloads, compared by cosine."""
+    points = [models.PointStruct(id=number, vector=list(vector), payload=payload) for number, vector, payload in rows]
+    client.create_collection(name, models.VectorParams(size=len(rows[0][1]), distance=models.Distance.COSINE), **more)
+    client.upsert(name, points, wait=True)
+
+
+def plant(
+    client: QdrantClient,
+    name: str,
+    payload: Callable[[int, int], Payload],
+    *,
+    families: int,
+    copies: int,
+    noise: float,
+    **more: Any,
+) -> None:
+    """``copies`` of the first bases, with a payload for each family and copy; ids as in ``load``."""
+    rng = np.random.default_rng(RNG_SEED)
+    rows = [
+        (family * 10 + copy, (vector + rng.normal(scale=noise, size=DIMENSION)).tolist(), payload(family, copy))
+        for family, vector in enumerate(bases()[:families])
+        for copy in range(copies)
+    ]
+    fill(client, name, rows, **more)
 
 
 def load(client: QdrantClient, *, copies: int, prefix: str, metrics: Iterable[str] = METRICS) -> None:
