@@ -11,8 +11,10 @@ from support.deploy.promql import OF_LIBRARIES, spec_of
 from support.jobs.reports import REPORT
 from support.process.lines import RememberedLines
 from vecsieve.adapters.contract import Reason
+from vecsieve.proxy.grpc.connections import FLOODING_SECONDS, PAUSE_SECONDS
+from vecsieve.proxy.search.context.canary import ADDED_SECONDS, BOUNDS, SLOWED_SECONDS, WINDOW
 from vecsieve.proxy.telemetry.instruments import PREFIX
-from vecsieve.proxy.telemetry.labels import Bypass, FailOpen, LocalError, Origin, Outcome, Retry
+from vecsieve.proxy.telemetry.labels import Bypass, CanaryState, FailOpen, LocalError, Origin, Outcome, Retry
 from vecsieve.proxy.telemetry.log import Access, AccessLog, Ended
 from vecsieve.proxy.telemetry.metrics import Metrics
 
@@ -95,3 +97,21 @@ def test_every_link_within_the_page_leads_somewhere() -> None:
     titles = re.findall(r"^#{2,3} (.+)$", PAGE, re.MULTILINE)
     anchors = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
     assert set(re.findall(r"\]\(#([^)]+)\)", PAGE)) <= anchors
+
+
+def test_the_figures_of_the_canary_and_of_a_flood_are_those_of_the_code() -> None:
+    bounds = (CanaryState.ERRORS, CanaryState.SLOW, CanaryState.FAIL_OPEN, CanaryState.SHORT)
+    page = " ".join(PAGE.split())
+    for words in (
+        f"Of the canary's last {WINDOW} searches",
+        *(
+            f"{BOUNDS[state]} {name}"
+            for state, name in zip(bounds, ("answers", "searches", "fallbacks", "short pages"), strict=True)
+        ),
+        f"{ADDED_SECONDS:g} s longer than the slowest",
+        f"or {SLOWED_SECONDS:g} s longer than usual",
+        f"new gRPC connections of its address begin {PAUSE_SECONDS * 1000:g} ms apart",
+    ):
+        assert words in page
+    assert FLOODING_SECONDS == 10
+    assert "For ten seconds new gRPC" in page
