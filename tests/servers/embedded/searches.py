@@ -278,9 +278,7 @@ class Search:
     brings_vectors: bool
 
 
-def read_search(
-    body: Body, collection: Collection, find: Find, *, kinds: Kinds = KINDS, is_legacy: bool = False
-) -> Search:
+def read_search(body: Body, collection: Collection, find: Find, *, kinds: Kinds, is_legacy: bool = False) -> Search:
     """Raises RefusalError for what the server would refuse. A legacy body must have `limit`, or `top`."""
     limit = required_limit(body, "limit", "top") if is_legacy else limit_of(body, "limit", default=DEFAULT_LIMIT)
     levels = _Levels(collection, find, kinds)
@@ -351,26 +349,14 @@ def _check_level(body: Body) -> None:
         raise bad_request(f"cannot specify shard key {body['shard_key']} on collection with auto sharding")
 
 
-def query(registry: Registry, call: Call, *, kinds: Kinds = KINDS) -> Json:
+def query(registry: Registry, call: Call, *, kinds: Kinds) -> Json:
     return {"points": ranked(read_search(call.object(), call.collection(registry), registry.find, kinds=kinds))}
 
 
-def query_batch(registry: Registry, call: Call, *, kinds: Kinds = KINDS) -> Json:
+def query_batch(registry: Registry, call: Call, *, kinds: Kinds) -> Json:
     collection = call.collection(registry)
     searches = [read_search(body, collection, registry.find, kinds=kinds) for body in batch(call)]
     return [{"points": points} for points in ranked_batch(collection, searches)]
-
-
-def search(registry: Registry, call: Call) -> Json:
-    body = from_search(call.object())
-    return ranked(read_search(body, call.collection(registry), registry.find, is_legacy=True))
-
-
-def search_batch(registry: Registry, call: Call) -> Json:
-    collection = call.collection(registry)
-    bodies = [from_search(body) for body in batch(call)]
-    searches = [read_search(body, collection, registry.find, is_legacy=True) for body in bodies]
-    return list(ranked_batch(collection, searches))
 
 
 def batch(call: Call) -> list[Body]:

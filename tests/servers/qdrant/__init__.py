@@ -1,4 +1,4 @@
-"""A Qdrant server for the tests: the engine Qdrant ships behind the product's small shell, and all that this leaves out.
+"""A Qdrant server for the tests: the engine that Qdrant ships, over REST and gRPC.
 
 server         start and stop
 rest           every route, the API key, compression, strict bodies
@@ -11,5 +11,5 @@ searches       recommend, discover, groups
 queries        the variants of `query` that the product leaves out
 limits         strict mode: caps and rates
 
-Verbs, collections and searches come from `servers.embedded`; what only tests ask for is added to its tables here.
+The verbs that need no index come from `servers.embedded`.
 """

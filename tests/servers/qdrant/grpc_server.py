@@ -11,11 +11,10 @@ import grpc
 import grpc.aio
 from servers.embedded.collections import Call, Registry, Verb
 from servers.embedded.fields import RefusalError
-from servers.embedded.rest import ABOUT
 from servers.qdrant import catalogue, grpc_messages, grpc_requests, points, searches
 from servers.qdrant.grpc_messages import Encoding, Writer, decoded, messages
 from servers.qdrant.limits import RateExceededError
-from servers.qdrant.rest import refused_key
+from servers.qdrant.rest import ABOUT, refused_key
 
 from support.grpc.wire_fields import number_field
 from vecsieve.config.addresses import Address

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
+import time
 import zlib
 from collections.abc import Mapping, Sequence
+from urllib.parse import parse_qsl, unquote
 
+import orjson
 from aiohttp import web
-from servers.embedded.collections import Registry
-from servers.embedded.fields import Json, RefusalError, bad_format
-from servers.embedded.rest import ABOUT, ROUTES, Rest, Route, normalised, read_json, shown
+from servers.embedded import points as plain_points
+from servers.embedded.collections import Call, Registry, Verb
+from servers.embedded.fields import Json, RefusalError, bad_format, bad_value
+from servers.embedded.replies import dumps
 from servers.qdrant import catalogue, points, searches
 from servers.qdrant.limits import RateExceededError
 
-# The first route that matches answers: these stand before the product's of the same path.
-ALL_ROUTES: tuple[Route, ...] = (
+ROUTES: tuple[tuple[str, str, Verb], ...] = (
+    ("GET", "/collections", catalogue.listing),
+    ("PUT", "/collections/{collection}", catalogue.create),
+    ("DELETE", "/collections/{collection}", catalogue.delete),
+    ("GET", "/collections/{collection}/exists", catalogue.exists),
+    ("PUT", "/collections/{collection}/points", plain_points.upsert),
+    ("POST", "/collections/{collection}/points/delete", plain_points.delete),
+    ("POST", "/collections/{collection}/points/payload", plain_points.set_payload),
     ("GET", "/collections/{collection}", catalogue.info),
     ("POST", "/collections/{collection}/points", points.retrieve),
     ("GET", "/collections/{collection}/points/{id}", points.get),
@@ -49,25 +60,65 @@ ALL_ROUTES: tuple[Route, ...] = (
     ("POST", "/collections/{collection}/points/recommend/groups", searches.recommend_groups),
     ("POST", "/collections/{collection}/points/discover", searches.discover),
     ("POST", "/collections/{collection}/points/discover/batch", searches.discover_batch),
-    *ROUTES,
 )
+"""A method, a path with its parameters in braces, and the verb."""
+MOST_BYTES = 32 * 1024 * 1024  # the server's default of `max_request_size_mb`
 
-_OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/livez"})
-"""Answered without a key, as the server's whitelist has it."""
+# Clients compare the version with their own.
+ABOUT = {"title": "qdrant - vector search engine", "version": "1.19.0"}
+_OPEN: Mapping[str, Json] = {
+    "/": ABOUT,
+    "/healthz": "healthz check passed",
+    "/livez": "healthz check passed",
+    "/readyz": "all shards are ready",
+}
 
 
-class FullRest(Rest):
-    """All that the tests ask of a Qdrant server. `api_key` None: no key is needed."""
+def normalised(raw_path: str) -> str:
+    """As actix's `NormalizePath::trim`: `//` merged, no `/` at the end, `/` for an empty path."""
+    return re.sub("/+", "/", raw_path).rstrip("/") or "/"
+
+
+def find_verb(method: str, raw_path: str) -> tuple[Verb, dict[str, str]] | None:
+    """The verb of the first route that matches, and its path parameters, percent-decoded after splitting."""
+    parts = normalised(raw_path).split("/")
+    for known, pattern, verb in ROUTES:
+        values = _matched(pattern.split("/"), parts) if known == method else None
+        if values is not None:
+            return verb, values
+    return None
+
+
+def _matched(pattern: list[str], parts: list[str]) -> dict[str, str] | None:
+    if len(pattern) != len(parts):
+        return None
+    values = {}
+    for pattern_part, part in zip(pattern, parts, strict=True):
+        if pattern_part.startswith("{"):
+            values[pattern_part[1:-1]] = unquote(part)
+        elif pattern_part != part:
+            return None
+    return values
+
+
+class Rest:
+    """`api_key` None: no key is needed."""
 
     def __init__(self, registry: Registry, *, api_key: str | None = None) -> None:
-        super().__init__(registry, ALL_ROUTES)
+        self.registry = registry
         self._api_key = api_key
 
+    def app(self) -> web.Application:
+        app = web.Application(client_max_size=MOST_BYTES)
+        app.router.add_route("*", "/{path:.*}", self.answer)
+        app.on_response_prepare.append(_leave_out_server_name)
+        return app
+
     async def answer(self, request: web.Request) -> web.Response:
-        """The response to one request: refused without the key, compressed if the client allows it."""
-        is_open = normalised(request.rel_url.raw_path) in _OPEN_PATHS
-        refused = None if is_open else refused_key(request.headers, self._api_key)
-        response = await super().answer(request) if refused is None else shown(refused, 401)
+        """Refused without the key, compressed if the client allows it."""
+        path = normalised(request.rel_url.raw_path)
+        refused = None if path in _OPEN else refused_key(request.headers, self._api_key)
+        response = await self._answered(request, path) if refused is None else shown(refused, 401)
         if isinstance(response.body, bytes) and allows_gzip(request.headers.get("Accept-Encoding")):
             response.body = gzipped(response.body)
             response.headers["Content-Encoding"] = "gzip"
@@ -75,27 +126,77 @@ class FullRest(Rest):
             response.enable_chunked_encoding()
         return response
 
-    def other(self, method: str, path: str) -> web.Response:
-        """Metrics and telemetry; an unknown path is an empty 404, as in the real server."""
-        if method == "GET":
-            count = len(self.registry.names())
-            if path == "/metrics":
-                return shown(f"# TYPE collections_total gauge\ncollections_total {count}\n")
-            if path == "/telemetry":
-                about = {"id": "embedded", "app": ABOUT, "collections": {"number_of_collections": count}}
-                return shown({"result": about, "status": "ok", "time": 0.0})
-        return super().other(method, path) if path in _OPEN_PATHS else web.Response(status=404)
+    async def _answered(self, request: web.Request, path: str) -> web.Response:
+        match = find_verb(request.method, path)
+        if match is None:
+            return self._other(request.method, path)
+        verb, parameters = match
+        started = time.perf_counter()
+        try:
+            body = await self._body(request)
+            query = dict(parse_qsl(request.rel_url.raw_query_string, keep_blank_values=True))
+            _check_query(query)
+            started = time.perf_counter()
+            value = verb(self.registry, Call(parameters, query, body))
+        except RefusalError as refusal:
+            return _refused(refusal, time.perf_counter() - started)
+        except RecursionError:
+            return _refused(bad_format("recursion limit exceeded"), 0.0)
+        return shown({"result": value, "status": "ok", "time": time.perf_counter() - started})
 
-    def parsed(self, raw: bytes, content_type: str) -> Json:
-        """A request's body; a field written twice is refused."""
-        return read_strictly(raw, content_type)
+    def _other(self, method: str, path: str) -> web.Response:
+        """Version, health, metrics and telemetry; an unknown path is an empty 404."""
+        count = len(self.registry.names())
+        if method == "GET" and path in _OPEN:
+            return shown(_OPEN[path])
+        if method == "GET" and path == "/metrics":
+            return shown(f"# TYPE collections_total gauge\ncollections_total {count}\n")
+        if method == "GET" and path == "/telemetry":
+            about = {"id": "embedded", "app": ABOUT, "collections": {"number_of_collections": count}}
+            return shown({"result": about, "status": "ok", "time": 0.0})
+        return web.Response(status=404)
 
-    def refused(self, refusal: RefusalError, seconds: float) -> web.Response:
-        """The response that says so, and when to ask again if there is such a time."""
-        response = super().refused(refusal, seconds)
-        if isinstance(refusal, RateExceededError) and refusal.retry_after_seconds is not None:
-            response.headers["Retry-After"] = str(refusal.retry_after_seconds)
-        return response
+    async def _body(self, request: web.Request) -> Json:
+        if request.method in {"GET", "DELETE"}:
+            return None
+        try:
+            raw = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            length = request.content_length or MOST_BYTES + 1
+            limit = f"JSON payload ({length} bytes) is larger than allowed (limit: {MOST_BYTES} bytes)."
+            raise RefusalError(400, limit, is_timed=False) from None
+        return read_strictly(raw, request.content_type)
+
+
+def _refused(refusal: RefusalError, seconds: float) -> web.Response:
+    """The response that says so, and when to ask again if there is such a time. `seconds`: measured by the server."""
+    taken = seconds if refusal.is_timed else 0.0
+    response = shown({"status": {"error": refusal.message}, "time": taken}, refusal.status)
+    if isinstance(refusal, RateExceededError) and refusal.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(refusal.retry_after_seconds)
+    return response
+
+
+def shown(value: Json, status: int = 200) -> web.Response:
+    if isinstance(value, str):
+        headers = {"Content-Type": "text/plain; charset=utf-8"}
+        return web.Response(body=value.encode(), status=status, headers=headers)
+    return web.Response(body=dumps(value), status=status, content_type="application/json")
+
+
+def _check_query(query: Mapping[str, str]) -> None:
+    timeout = query.get("timeout")
+    if timeout is None:
+        return
+    if not timeout.isdecimal():
+        raise RefusalError(400, "Deserialize error in query parameters: invalid digit found in string", is_timed=False)
+    if int(timeout) < 1:
+        raise bad_value("timeout", "value 0 invalid, must be 1 or larger", where="query parameters")
+
+
+async def _leave_out_server_name(_request: web.Request, response: web.StreamResponse) -> None:
+    """Actix sends no `Server`, aiohttp does."""
+    response.headers.popall("Server", None)
 
 
 # A request's body as JSON: parsed as strictly as the server parses it.
@@ -114,7 +215,14 @@ class _Doubled(str):
 
 def read_strictly(raw: bytes, content_type: str) -> Json:
     """The parsed body. Raises the 400 of a wrong content type, of text that is not JSON and of a field written twice."""
-    value = read_json(raw, content_type)
+    if content_type != "application/json" and not content_type.endswith("+json"):
+        raise RefusalError(400, "Content type error", is_timed=False)
+    if not raw:
+        raise bad_format("EOF while parsing a value at line 1 column 0")
+    try:
+        value: Json = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise bad_format(f"{error}") from error
     if len(raw) <= _CHECKED_BYTES:
         _refuse_doubled(json.loads(raw, object_pairs_hook=_marked))
     return value
