@@ -148,7 +148,7 @@ class Supervisor:
             self._send(place, signal.SIGTERM)
 
     def reload(self) -> None:
-        for place in self._workers:
+        for place in self._places:
             self._send(place, signal.SIGHUP)
 
     def tick(self) -> None:
@@ -259,7 +259,7 @@ class Workers:
 
 
 def run_workers(workers: Workers) -> int:
-    """Run until SIGTERM or SIGINT; returns the exit code. SIGHUP is forwarded to every worker.
+    """Run until SIGTERM or SIGINT; returns the exit code. SIGHUP is forwarded to every process.
 
     Call it from a process without threads and without a running event loop. Linux only.
     """

@@ -320,6 +320,21 @@ def test_the_status_shows_a_failed_reload_until_one_succeeds(database: str, tmp_
         assert said == [1, 1, 1], "for all workers together"
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_the_status_after_sighup_is_of_the_settings_that_were_read(database: str, tmp_path: Path, workers: str) -> None:
+    """The file is as old and as large as before, as rsync may leave it: nobody sees the change who only looks at it."""
+    file = tmp_path / "settings.yaml"
+    file.write_text("mode: shadow\n")
+    before = file.stat()
+    with serving(database, "--config", str(file), "--workers", workers) as (running, _, admin):
+        file.write_text("mode: off   \n")
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        running.process.send_signal(signal.SIGHUP)
+        running.wait_for("settings reloaded")
+        until_shown(admin, "mode", "off")
+        assert f'"hash":"{status(admin)["settings_hash"]}"' in running.output()
+
+
 def until_reloaded(running: Command, count: int) -> None:
     """Of several workers one writes it to the log."""
     end = time.monotonic() + SECONDS

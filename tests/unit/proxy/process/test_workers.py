@@ -368,9 +368,10 @@ def test_a_second_stop_goes_on_to_the_workers_and_leaves_them_a_second(crew: Cre
     assert (100, KILL) in crew.processes.sent
 
 
-def test_new_settings_are_asked_of_workers_only(crew: Crewed) -> None:
+def test_new_settings_are_asked_of_every_process(crew: Crewed) -> None:
+    """Also of the admin process: the status names the settings."""
     crew.supervisor.reload()
-    assert crew.processes.sent == [(100, HUP), (101, HUP)]
+    assert crew.processes.sent == [(100, HUP), (101, HUP), (102, HUP)]
 
 
 def test_a_process_whose_loop_stands_still_for_a_minute_is_killed(crew: Crewed) -> None:
