@@ -312,7 +312,6 @@ async def serve_alone(source: Source, settings: Settings, begun: Logging) -> int
     return 0
 
 
-WORKERS_LOGGER = logging.getLogger("vecsieve.crew")
 BACKLOG = 1024
 MAIN = Callable[[Coroutine[None, None, int]], int]
 
@@ -450,7 +449,7 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
         lifecycle.started()
         with background(look_upstream(settings)), background(hourly(ask)):
             await lifecycle.stopping()  # no drain is needed: the pages are served at once
-        WORKERS_LOGGER.info(talk.summary(registry, last_words(left_rows(worker.metrics_directory))))
+        LOGGER.info(talk.summary(registry, last_words(left_rows(worker.metrics_directory))))
     finally:
         await lag.close()
         await server.close()

@@ -140,7 +140,7 @@ def read_status(
         searches_in_flight=int(in_flight.get(InFlight.SEARCHES, 0)),
         breaker=next((state for state in WORST_FIRST if breakers.get(state)), BreakerState.CLOSED),
         canary=in_words(stopped or (CanaryState.ON if canaries.get(CanaryState.ON) else CanaryState.NONE)),
-        canary_stopped_since=None if stopped is None else timestamp(board.canary_since_ms / 1000),
+        canary_stopped_since=None if stopped is None else timestamp(board.canary[1] / 1000),
         learned_collections=int(samples.total("learned_collections")),
         workers=workers,
     )

@@ -115,9 +115,8 @@ class RawResponse(web.StreamResponse):
         data = "\r\n".join(lines).encode()
         if is_chunked:
             data += b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
-        elif must_be_empty_body(request.method, self.status):
-            body = b""
         else:
+            body = b"" if must_be_empty_body(request.method, self.status) else body
             data += body
         if request.transport is None or request.transport.is_closing():
             raise ConnectionResetError

@@ -193,11 +193,9 @@ def _apply(
                         restored_keys.update((collection, partition, row.id) for row in taken)
                         stored, there = stored + len(taken), there + len(batch) - len(missing) - late
                         advance(len(batch))
-    later = (
-        f"; {waiting} were written less than ten minutes ago, which a read may not show yet: repeat the command later"
-    )
-    are_there = f"{there} have an id that is stored now, and were not changed"
-    output_console().print(f"{stored} were stored; {are_there}{later if waiting else ''}")
+    words = f"{stored} were stored; {there} have an id that is stored now, and were not changed"
+    later = f"; {waiting} were written less than ten minutes ago, which reads may not show: repeat the command later"
+    output_console().print(words + (later if waiting else ""))
     return refused, restored_keys
 
 

@@ -68,8 +68,6 @@ if TYPE_CHECKING:
     from ..grpc.side import GrpcSide
 
 
-# What the verdict of mode shadow is about: other settings leave it.
-_MEASURED = attrgetter("mode", "policy", "rules", "shadow")
 # The feature memory takes at most this fraction (1/n) of the container's memory.
 MEMORY_SHARE = 8
 # The largest search request that is read. Reading a part takes 1 to 3 µs, and each level of nested searches one more pass, 8 ms for 4 MiB.
@@ -118,8 +116,7 @@ class Process:
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
         self.texts = CollectionTexts(metrics.texts_known)
-        rules = self._rules.now
-        self._canary = Canary(board or Board(0), metrics, rules.members, now=time.time, is_off=rules.is_off)
+        self._canary = Canary(board or Board(0), metrics, self._rules.now.members, now=time.time)
         self.shadow = Shadow(recorder=self.recorder)
         self._services = self._created(limits, metrics, workers=workers, hedge_times=hedge_times)
         _show_limits(metrics, limits)
@@ -300,8 +297,9 @@ class Process:
         if self._tls is not None:
             renew(self._tls, self._settings)
         self._rules.now = rules or Rules.of(settings)
-        self._canary.take(self._rules.now.members, is_off=self._rules.now.is_off)
-        if _MEASURED(settings) != _MEASURED(self._in_force):
+        self._canary.take(self._rules.now.members)
+        measured = attrgetter("mode", "policy", "rules", "shadow")  # other settings leave the verdict
+        if measured(settings) != measured(self._in_force):
             self.shadow.forget()
         self._in_force = settings
         self.recent.resize(kept_by(settings), texts=settings.keeps_texts)

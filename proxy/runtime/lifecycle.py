@@ -232,14 +232,9 @@ class Board:
         self._words[0] = 1
 
     @property
-    def canary(self) -> int:
-        """What stopped the canary, as the reader numbers it; 0 if it was not stopped."""
-        return self._words[1]
-
-    @property
-    def canary_since_ms(self) -> int:
-        """When it was stopped, in milliseconds since the epoch."""
-        return self._words[3]
+    def canary(self) -> tuple[int, int]:
+        """What stopped the canary, as the reader numbers it, 0 if it was not stopped; and when, in milliseconds since the epoch."""
+        return self._words[1], self._words[3]
 
     def stop_canary(self, number: int, *, now_ms: int) -> None:
         """``number``: what stopped it; 0 starts it again."""

@@ -417,13 +417,10 @@ class CanaryRules:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Everything that a reload replaces at once; a request keeps the rules with which it began. ``canary``: None if the settings name none.
-    ``is_off``: whether all searches are in mode off.
-    """
+    """Everything that a reload replaces at once; a request keeps the rules with which it began. ``canary``: None if the settings name none."""
 
     policies: Policies
     canary: CanaryRules | None
-    is_off: bool
     forbidden_overrides: tuple[str, ...]
     shadow_sample: float
     report_header: bool
@@ -435,15 +432,10 @@ class Rules:
 
     @classmethod
     def of(cls, settings: Settings) -> Rules:
-        members = Members.of(settings.canary)
+        members = Members.of(settings.canary, are_off=settings.mode == "off")
         canary = None if members is None else CanaryRules(members, Policies(settings, is_raised=True))
         return cls(
-            Policies(settings),
-            canary,
-            settings.mode == "off",
-            settings.forbidden_overrides,
-            settings.shadow.sample,
-            settings.report_header,
+            Policies(settings), canary, settings.forbidden_overrides, settings.shadow.sample, settings.report_header
         )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from types import MappingProxyType
@@ -60,18 +60,19 @@ TOO_MANY_REQUESTS = 429
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Which searches are in the canary."""
+    """Which searches are in the canary. ``are_off``: all searches are in mode off, and it is as it was when the mode is back."""
 
     share: float
     keys: frozenset[str]
     collections: tuple[str, ...]
     networks: tuple[IPv4Network | IPv6Network, ...]
+    are_off: bool = field(default=False, compare=False)
 
     @classmethod
-    def of(cls, settings: CanarySettings) -> Members | None:
+    def of(cls, settings: CanarySettings, *, are_off: bool = False) -> Members | None:
         """None if the settings name none."""
         networks = tuple([ip_network(address) for address in settings.clients])
-        members = cls(settings.share, frozenset(settings.keys), settings.collections, networks)
+        members = cls(settings.share, frozenset(settings.keys), settings.collections, networks, are_off)
         return members if settings.is_any else None
 
     def admits(self, client: Client, operation: Operation, ruled_by: str) -> bool:
@@ -94,20 +95,11 @@ class Members:
 class Canary:
     """Measures the searches of the canary of one process, and stops it. ``board``: shared by all workers."""
 
-    __slots__ = ("_board", "_counts", "_is_off", "_last", "_members", "_metrics", "_now", "_state", "_usual")
+    __slots__ = ("_board", "_counts", "_last", "_members", "_metrics", "_now", "_state", "_usual")
 
-    def __init__(
-        self,
-        board: Board,
-        metrics: Metrics,
-        members: Members | None,
-        *,
-        now: Callable[[], float],
-        is_off: bool = False,
-    ) -> None:
-        """``members``: None if the settings name none. ``now``: seconds since the epoch. ``is_off``: all searches are in mode off."""
+    def __init__(self, board: Board, metrics: Metrics, members: Members | None, *, now: Callable[[], float]) -> None:
+        """``members``: None if the settings name none. ``now``: seconds since the epoch."""
         self._board, self._metrics, self._members, self._now = board, metrics, members, now
-        self._is_off = is_off
         board.canary_members = board.canary_members or hash(members)
         self._last = deque[tuple[CanaryState, ...]](maxlen=WINDOW)
         self._counts = Counter[CanaryState]()
@@ -118,18 +110,17 @@ class Canary:
 
     @property
     def is_stopped(self) -> bool:
-        return self._board.canary != 0
+        return self._board.canary[0] != 0
 
-    def take(self, members: Members | None, *, is_off: bool = False) -> None:
+    def take(self, members: Members | None) -> None:
         """The members of the settings that are now in force. Other members start it again, once for all workers: a worker that starts late
         reads the new settings after the others.
         """
-        self._is_off = is_off
         if members != self._members:
-            self._members = members
             self._last.clear()
             self._counts.clear()
             self._usual.clear()
+        self._members = members
         if hash(members) != self._board.canary_members:
             self._board.stop_canary(0, now_ms=0)
             self._board.canary_members = hash(members)
@@ -137,7 +128,7 @@ class Canary:
 
     def look(self) -> None:
         """Show the state, which another worker may have changed."""
-        has_none = self._members is None or self._is_off
+        has_none = self._members is None or self._members.are_off
         state = stopped_by(self._board) or (CanaryState.NONE if has_none else CanaryState.ON)
         if state is not self._state:
             self._state = state
@@ -198,7 +189,8 @@ class Canary:
 
 def stopped_by(board: Board) -> CanaryState | None:
     """None if the canary was not stopped."""
-    return _STATES[board.canary] if board.canary else None
+    number, _ = board.canary
+    return _STATES[number] if number else None
 
 
 def in_words(state: CanaryState) -> str:

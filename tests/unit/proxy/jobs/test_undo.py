@@ -123,7 +123,7 @@ def test_nothing_is_stored_over_a_write_that_waits_in_the_database(
     assert undone(after=UNSEEN_SECONDS - 1) == {}
     assert " ".join(capsys.readouterr().out.split()).endswith(
         " 0 were stored; 0 have an id that is stored now, and were not changed; 1 were written less than ten minutes ago, "
-        "which a read may not show yet: repeat the command later"
+        "which reads may not show: repeat the command later"
     )
     assert undone(after=UNSEEN_SECONDS + 1) == {b"1": OWN}
     assert " ".join(capsys.readouterr().out.split()).endswith(

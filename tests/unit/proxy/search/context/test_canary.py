@@ -140,7 +140,7 @@ def test_the_bound_of_each_fault_stops_it_and_one_less_does_not(
     with caplog.at_level(logging.WARNING, "vecsieve.canary"):
         FAULTS[state](watched)
     assert watched.canary.is_stopped
-    assert (watched.state, watched.board.canary_since_ms) == (state, 61_500)
+    assert (watched.state, watched.board.canary[1]) == (state, 61_500)
     (line,) = caplog.messages
     assert line.startswith("canary back in shadow: ")
     assert line.endswith("; other settings of `canary`, or a restart, start it again")
@@ -245,15 +245,15 @@ def test_other_settings_start_it_again_from_nothing_or_end_it() -> None:
 
 def test_mode_off_takes_it_away_for_a_while_and_does_not_start_it_again() -> None:
     """The emergency switch: a canary that was stopped is stopped after it, too."""
-    watched, fault = Watched(), FAULTS[CanaryState.ERRORS]
-    watched.canary.take(watched.members, is_off=True)
-    states = [watched.state]
-    watched.canary.take(watched.members)
-    states.append(watched.state)
+    watched, fault, share = Watched(), FAULTS[CanaryState.ERRORS], CanarySettings(share=0.5)
+    states: list[CanaryState] = []
+    for are_off in (True, False):
+        watched.canary.take(Members.of(share, are_off=are_off))
+        states.append(watched.state)
     for _ in range(BOUNDS[CanaryState.ERRORS]):
         fault(watched)
-    for is_off in (True, False):
-        watched.canary.take(watched.members, is_off=is_off)
+    for are_off in (True, False):
+        watched.canary.take(Members.of(share, are_off=are_off))
         states.append(watched.state)
     assert states == [CanaryState.NONE, CanaryState.ON, CanaryState.ERRORS, CanaryState.ERRORS]
 
