@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +12,10 @@ import pytest
 from qdrant_client import QdrantClient
 
 from support.jobs.profiles import profile
-from support.process.stack import exchange, serve
+from support.process.stack import eventually, exchange, serve
 from support.qdrant import planted
 from support.qdrant.embedded import start_embedded_process
-from vecsieve.proxy.search.collections.profiles import CHECK_SECONDS, PoolMedians, encoded
+from vecsieve.proxy.search.collections.profiles import PoolMedians, encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +67,6 @@ def _collection(stack: Urls) -> None:
     planted.fill(client, "pairs", [(number, vector.tolist(), {}) for number, vector in enumerate(VECTORS)])
 
 
-def until(check: Callable[[], bool], seconds: float = 4 * CHECK_SECONDS) -> None:
-    end = time.monotonic() + seconds
-    while not check() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert check()
-
-
 def medians(each: float) -> PoolMedians:
     """A fifth of it is the cut."""
     return PoolMedians(percentile_1=each, percentile_50=each, percentile_99=each)
@@ -83,9 +75,9 @@ def medians(each: float) -> PoolMedians:
 def test_a_profile_that_arrives_while_the_proxy_runs_decides_what_is_a_copy(stack: Urls, folder: Path) -> None:
     path = folder / "pairs.json"
     path.write_bytes(encoded(profile(collection="pairs", dimension=DIMENSION, pool_median=medians(0.01))))
-    until(lambda: page(stack) == [0, 1, 2, 3])
+    eventually(lambda: page(stack), lambda seen: seen == [0, 1, 2, 3])
     path.write_bytes(encoded(profile(collection="pairs", dimension=DIMENSION, pool_median=medians(0.25))))
-    until(lambda: page(stack) == [0, 2, 4, 6])
+    eventually(lambda: page(stack), lambda seen: seen == [0, 2, 4, 6])
 
 
 def test_the_request_itself_has_the_last_word(stack: Urls) -> None:
@@ -93,7 +85,7 @@ def test_the_request_itself_has_the_last_word(stack: Urls) -> None:
 
 
 def test_the_admin_port_says_who_was_left_out_and_why(stack: Urls) -> None:
-    until(lambda: page(stack) == [0, 2, 4, 6])
+    eventually(lambda: page(stack), lambda seen: seen == [0, 2, 4, 6])
     content = json.loads(exchange(stack.admin, "GET", "/explain").body)
     text = json.dumps(content)
     assert "vectors" in text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from qdrant_client import QdrantClient, models
 
 from support.process import stack
 from support.process.hook_receiver import Receiver, receiving
+from support.process.stack import eventually
 from support.qdrant.embedded import start_embedded_process
 
 SIZE = 4
@@ -82,11 +82,7 @@ class Reader:
         return found
 
     def wait_for(self, collection: str, name: str, count: int) -> dict[str, list[dict[str, Any]]]:
-        until = time.monotonic() + 30
-        while len(self.points(collection).get(name, ())) < count:
-            assert time.monotonic() < until, f"only {self.events} came"
-            time.sleep(0.02)
-        return self.points(collection)
+        return eventually(lambda: self.points(collection), lambda seen: len(seen.get(name, ())) >= count)
 
 
 @contextmanager

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
 
+from support.deploy.expositions import counted
 from support.network.api import TOKEN, token_file
 from support.network.certificates import make_certificates
-from support.process.stack import command, exchange
+from support.process.stack import command, eventually, exchange
 
 NOWHERE = "http://127.0.0.1:1"
 ARGUMENTS = ("serve", "--upstream", NOWHERE, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-
-
-def until_counted(admin: str, line: str) -> bool:
-    """A request is counted when it ends, which is just after its client has the answer."""
-    until = time.monotonic() + 20
-    while line not in exchange(admin, "GET", "/metrics").body.decode():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -33,7 +23,9 @@ def test_every_worker_serves_the_api_and_its_requests_are_counted_together(worke
         for _ in range(6):
             answer = exchange(urls["API"], "GET", "/health")
             assert (answer.status, json.loads(answer.body)["status"]) == (200, "ok")
-        assert until_counted(urls["admin"], 'vecsieve_api_requests_total{route="health",status="2xx"} 6.0')
+        # A request is counted when it ends, which is just after its client has the answer.
+        health = {"route": "health", "status": "2xx"}
+        eventually(lambda: counted(urls["admin"], "api_requests_total", **health), lambda seen: seen == 6)
         assert exchange(urls["serve"], "GET", "/health").status == 502, "a data port answers nothing of ours"
         assert running.close() == 0
 

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,7 +17,7 @@ import pytest
 
 from support.deploy.expositions import counted
 from support.grpc.calls import Pairs
-from support.process.stack import Command, command, exchange
+from support.process.stack import Command, command, eventually, exchange
 from support.qdrant.scripted_grpc import QUERY, UPSERT, honest, ids_in, search
 
 CANARY = "c4nary-s3cret-7f3a"
@@ -101,10 +101,10 @@ def test_sigterm_lets_calls_in_flight_finish_and_sends_their_connections_away() 
             channel.subscribe(states[-1].append)
             asking: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/slow/Write")
             answers.append(pool.submit(asking, b"in flight", timeout=SECONDS))
-        until(lambda: len(database.seen) == 2, "both are under way")
+        eventually(lambda: len(database.seen) == 2)
         process.process.send_signal(signal.SIGTERM)
         idle = grpc.ChannelConnectivity.IDLE
-        until(lambda: all(idle in seen for seen in states), "GOAWAY comes while the calls are under way")
+        eventually(lambda: all(idle in seen for seen in states))  # GOAWAY comes while the calls are under way
         assert not any(answer.done() for answer in answers)
         for at in ("main", "grpc"):
             assert refused(ports[at], UPSERT, b"too late").code() is grpc.StatusCode.UNAVAILABLE
@@ -130,24 +130,17 @@ def test_a_call_that_outlives_the_drain_is_cut_and_the_process_ends(tmp_path: Pa
         assert process.process.returncode == 0
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    ends = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < ends, what
-        time.sleep(0.01)
-
-
 def test_two_workers_answer_on_each_port_their_metrics_add_up_and_both_end() -> None:
     with running_database() as (database, address), serving(address, "--workers", "2") as (process, ports):
-        until(lambda: len(ready(ports["admin"])) == 2, "both are ready")
+        eventually(lambda: len(ready(ports["admin"])) == 2)
         for number in range(20):
             assert ids_in(call(ports["main" if number % 2 else "grpc"], QUERY, search())) == [0, 2, 3]
-        until(lambda: counted(ports["admin"], "requests_total") >= 20, "all are counted")
+        eventually(lambda: counted(ports["admin"], "requests_total") >= 20)
         assert counted(ports["admin"], "requests_total") == 20
         assert database.seen == [QUERY] * 20
         killed = ready(ports["admin"])[0]
         os.kill(killed, signal.SIGKILL)
-        until(lambda: len(ready(ports["admin"])) == 2 and killed not in ready(ports["admin"]), "it is replaced")
+        eventually(lambda: len(ready(ports["admin"])) == 2 and killed not in ready(ports["admin"]))
         for _ in range(6):
             assert ids_in(call(ports["grpc"], QUERY, search())) == [0, 2, 3]
         workers = ready(ports["admin"])
@@ -163,7 +156,7 @@ def test_a_worker_that_is_told_to_end_under_load_loses_no_call() -> None:
         ThreadPoolExecutor(12) as pool,
         ExitStack() as open_,
     ):
-        until(lambda: len(ready(ports["admin"])) == 2, "both are ready")
+        eventually(lambda: len(ready(ports["admin"])) == 2)
         is_over = threading.Event()
 
         def asking(at: str) -> int:
@@ -181,7 +174,7 @@ def test_a_worker_that_is_told_to_end_under_load_loses_no_call() -> None:
             for told in ready(ports["admin"]):
                 time.sleep(0.5)
                 os.kill(told, signal.SIGTERM)
-                until(lambda told=told: len(left := ready(ports["admin"])) == 2 and told not in left, "it is replaced")  # type: ignore[misc]  # - a default that binds
+                eventually(lambda told=told: len(left := ready(ports["admin"])) == 2 and told not in left)  # type: ignore[misc]  # - a default that binds
         finally:
             is_over.set()
         assert all(caller.result(SECONDS) for caller in callers)

@@ -22,7 +22,7 @@ import pytest
 
 from support.network.http_scripts import Script, in_a_thread
 from support.process.commands import forked_command
-from support.process.stack import Answer, Command, command, exchange
+from support.process.stack import Answer, Command, command, eventually, exchange
 
 CANARY = "c4nary-s3cret-7f3a"
 
@@ -173,10 +173,7 @@ def test_a_changed_settings_file_is_read_without_a_signal(database: str, tmp_pat
             fresh.write_text(text)
             fresh.replace(file)
             running.wait_for(said)
-        until = time.monotonic() + SECONDS
-        while (mode := json.loads(exchange(admin, "GET", "/status").body)["mode"]) != "off":
-            assert time.monotonic() < until, mode
-            time.sleep(0.05)
+        until_shown(admin, "mode", "off")
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -337,10 +334,7 @@ def test_the_status_after_sighup_is_of_the_settings_that_were_read(database: str
 
 def until_reloaded(running: Command, count: int) -> None:
     """Of several workers one writes it to the log."""
-    end = time.monotonic() + SECONDS
-    while running.output().count("settings reloaded") < count:
-        assert time.monotonic() < end, running.output()
-        time.sleep(0.02)
+    eventually(running.output, lambda seen: seen.count("settings reloaded") >= count)
 
 
 def replace_file(file: Path, content: str) -> None:
@@ -352,11 +346,9 @@ def replace_file(file: Path, content: str) -> None:
 
 def until_failed(admin: str, words: str) -> dict[str, Any]:
     """Every worker reads the settings by itself."""
-    end = time.monotonic() + SECONDS
-    while not (failed := status(admin)["failed_reload"]) or words not in failed["problems"][0]:
-        assert time.monotonic() < end, failed
-        time.sleep(0.02)
-    shown: dict[str, Any] = failed
+    shown: dict[str, Any] = eventually(
+        lambda: status(admin)["failed_reload"], lambda failed: failed and words in failed["problems"][0]
+    )
     return shown
 
 
@@ -377,10 +369,7 @@ def test_settings_that_take_a_restart_are_named_until_then(database: str, tmp_pa
 
 def until_shown(admin: str, name: str, value: object) -> None:
     """The admin process reads the file by itself."""
-    end = time.monotonic() + SECONDS
-    while (shown := status(admin)[name]) != value:
-        assert time.monotonic() < end, shown
-        time.sleep(0.02)
+    eventually(lambda: status(admin)[name], lambda seen: seen == value)
 
 
 def test_an_address_in_use_is_a_message_and_exit_1(database: str) -> None:

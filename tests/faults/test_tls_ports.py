@@ -9,7 +9,6 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from qdrant_client import AsyncQdrantClient, models
 from support.network.certificates import Certificates, make_certificates
 from support.process.commands import forked_command
 from support.process.running import Running, running
-from support.process.stack import command, exchange
+from support.process.stack import command, eventually, exchange
 from support.qdrant.embedded import embedded_server
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
@@ -157,12 +156,11 @@ def test_a_worker_that_cannot_start_again_says_why_and_does_when_it_can(
 
 
 def until_both_are_ready(admin: str) -> list[dict[str, Any]]:
-    for _ in range(3000):
-        workers: list[dict[str, Any]] = json.loads(exchange(admin, "GET", "/status").body)["workers"]
-        if [worker["state"] for worker in workers] == ["ready", "ready"]:
-            return workers
-        time.sleep(0.02)
-    raise AssertionError(workers)
+    def workers() -> list[dict[str, Any]]:
+        shown: list[dict[str, Any]] = json.loads(exchange(admin, "GET", "/status").body)["workers"]
+        return shown
+
+    return eventually(workers, lambda seen: [worker["state"] for worker in seen] == ["ready", "ready"])
 
 
 def test_settings_that_a_certificate_refuses_are_not_those_that_the_status_shows(

@@ -9,12 +9,13 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.deploy.expositions import counted
 from support.network.http_scripts import Script, in_a_thread
-from support.process.stack import command, exchange
+from support.process.stack import command, eventually, exchange
 from vecsieve.proxy.search.context.canary import BOUNDS
 from vecsieve.proxy.telemetry.labels import CanaryState
 
@@ -61,11 +62,7 @@ def until_ready(admin: str) -> dict[str, object]:
 
 def until_answered(admin: str, count: int) -> float:
     """A request is counted when it ends, which is just after its client has the answer."""
-    for _ in range(100):
-        if counted(admin, "requests_total") >= count:
-            break
-        time.sleep(0.02)
-    return counted(admin, "requests_total")
+    return eventually(lambda: counted(admin, "requests_total"), lambda seen: seen >= count)
 
 
 def test_two_workers_answer_on_one_socket_and_their_metrics_add_up(database: str) -> None:
@@ -88,12 +85,10 @@ def test_no_two_workers_give_one_id_to_their_requests(database: str) -> None:
                 urls["serve"], "POST", "/collections/c/points/query", b'{"query": [0.5], "limit": 3}'
             )  # a 500 is logged
         assert until_answered(urls["admin"], 30) == 30
-        for _ in range(300):
-            ids = re.findall(r'"request_id":"([0-9a-f]{16})"', running.output())
-            if len(ids) == 30:
-                break
-            time.sleep(0.02)
-    assert len(ids) == len(set(ids)) == 30
+        ids = eventually(
+            lambda: re.findall(r'"request_id":"([0-9a-f]{16})"', running.output()), lambda seen: len(seen) == 30
+        )
+    assert len(set(ids)) == 30
 
 
 def test_a_killed_worker_is_replaced_and_its_counts_stay(database: str) -> None:
@@ -105,13 +100,10 @@ def test_a_killed_worker_is_replaced_and_its_counts_stay(database: str) -> None:
             exchange(urls["serve"], "GET", "/")
         assert until_answered(urls["admin"], 10) == 10
         os.kill(workers[0]["pid"], signal.SIGKILL)
-        for _ in range(300):
-            found = until_ready(urls["admin"])["workers"]
-            assert isinstance(found, list)
-            fresh: list[dict[str, object]] = found
-            if fresh[0]["pid"] != workers[0]["pid"]:
-                break
-            time.sleep(0.02)
+        fresh: Any = eventually(
+            lambda: until_ready(urls["admin"])["workers"],
+            lambda seen: isinstance(seen, list) and seen[0]["pid"] != workers[0]["pid"],
+        )
         assert fresh[0]["restarts"] == 1
         assert fresh[1]["pid"] == workers[1]["pid"], "the other one was left alone"
         for _ in range(10):
@@ -149,11 +141,7 @@ def test_sighup_reaches_every_worker_and_the_first_one_writes_it_to_the_log(data
         before = counted(admin, RELOADED)
         os.kill(workers[0]["pid"], signal.SIGSTOP)
         running.process.send_signal(signal.SIGHUP)
-        for _ in range(500):
-            if counted(admin, RELOADED) > before:
-                break
-            time.sleep(0.02)
-        assert counted(admin, RELOADED) > before
+        eventually(lambda: counted(admin, RELOADED), lambda seen: seen > before)
         assert "settings reloaded" not in running.output()
         os.kill(workers[0]["pid"], signal.SIGCONT)
         running.wait_for("settings reloaded")
@@ -175,12 +163,12 @@ def test_a_canary_that_one_worker_stops_is_stopped_in_all_until_its_settings_cha
 
     def until(words: str) -> object:
         """Returns since when it is stopped."""
-        for _ in range(300):
-            status = json.loads(exchange(urls["admin"], "GET", "/status").body)
-            if status["canary"].startswith(words):
-                return status["canary_stopped_since"]
-            time.sleep(0.02)
-        raise AssertionError(status)
+        status: Any = eventually(
+            lambda: json.loads(exchange(urls["admin"], "GET", "/status").body),
+            lambda seen: seen["canary"].startswith(words),
+        )
+        since: object = status["canary_stopped_since"]
+        return since
 
     with command(*arguments(database), "--config", str(file)) as running:
         urls = running.addresses(2)

@@ -10,16 +10,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from support.process.forked import TESTS, Forked, Start, origin
 
 LISTENING = re.compile(r"vecsieve (\w+) (listening|admin|gRPC|API) on (https?://[\w.:\[\]]+)")
 TIME = re.compile(rb'"time":[0-9.eE+-]+')
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,15 @@ def exchange(
         return Answer(reply.status, tuple(reply.getheaders()), reply.read())
     finally:
         connection.close()
+
+
+def eventually(look: Callable[[], T], is_there: Callable[[T], object] = bool, *, seconds: float = 60.0) -> T:
+    """What is seen once it is there; after so long AssertionError, with what is seen then."""
+    ends = time.monotonic() + seconds
+    while not is_there(seen := look()):
+        assert time.monotonic() < ends, seen
+        time.sleep(0.02)
+    return seen
 
 
 class Command:
