@@ -42,7 +42,7 @@ ELSEWHERE = {
     "vecsieve analyze": "tests/clients/test_jobs_as_documented.py",
     "vecsieve sweep": "tests/clients/test_jobs_as_documented.py",
     "vecsieve undo --url": "tests/clients/test_jobs_as_documented.py",
-    "vecsieve demo --backend chroma": "tests/clients/test_demo_chroma.py",
+    "vecsieve demo --backend chroma": "tests/clients/test_demo_of_others.py",
     "vecsieve measure": "tests/unit/proxy/jobs/measure",
     "export VECSIEVE_POLICY_COLLAPSED": "tests/clients/test_frameworks_page.py",
     "python tests/servers/pinecone": "tests/clients/test_pinecone_by_name.py",
