@@ -160,7 +160,8 @@ def selecting(
         raise ValueError(f"top_k: saw {top_k}, wanted 0 or more")
     is_page = decides_a_page(policy) and not whole
     if is_page and not lacks_texts(candidates, policy):
-        walk = Walk(candidates, policy, rewordings_of(candidates, policy), exchanges=policy.rewordings is None)
+        reword = None if policy.rewordings is None else rewordings_of(candidates, policy)
+        walk = Walk(candidates, policy, reword, exchanges=policy.rewordings is None)
         yield from walk.steps(candidates.size, top_k)
         if len(walk.kept) >= top_k:
             return _walked_page(walk, NOBODY, top_k, policy)
