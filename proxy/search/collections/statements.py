@@ -211,10 +211,9 @@ class PoolStatements:
             return next((("its payload", other) for other in others if other != row), None)
         stated = self._stated.get((row, text))
         if stated is None:
-            counted = self._leaves[row]
-            if self._ignored:
-                counted = [leaf for leaf in counted if not is_ignored(leaf.path, self._ignored)]
-            stated = self._stated[row, text] = tuple([leaf for leaf in counted if _is_statement(leaf, text)])
+            counted = [leaf for leaf in self._leaves[row] if _is_statement(leaf, text)]
+            stated = tuple([leaf for leaf in counted if not is_ignored(leaf.path, self._ignored)])
+            self._stated[row, text] = stated
         for leaf in stated:
             for other in others:
                 if (leaf.path, leaf.value) not in self._pairs[other] and not self._repeats_title(leaf, other):
