@@ -138,10 +138,10 @@ def test_a_package_has_at_most_sixteen_entries() -> None:
 
 def test_every_package_opens_with_its_map() -> None:
     def silent(path: Path) -> list[str]:
-        said = ast.get_docstring(parsed(path)) or ""
+        docstring = ast.get_docstring(parsed(path)) or ""
         mates = {mate.stem for mate in path.parent.glob("*.py")} - {"__init__", "__main__"}
         mates |= {mate.parent.name for mate in path.parent.glob("*/__init__.py")}
-        return sorted(name for name in mates if not re.search(rf"\b{name}\b", said))
+        return sorted(name for name in mates if not re.search(rf"\b{name}\b", docstring))
 
     assert faults_in((path for path in (*SOURCES, *SUPPORT) if path.name == "__init__.py"), silent) == {}
 
@@ -156,9 +156,9 @@ def test_a_comment_names_only_modules_that_exist() -> None:
 
 
 def test_a_function_has_at_most_fifty_lines_and_of_twenty_all_but_one_forty() -> None:
-    each = [(node, path) for path in SOURCES for node in functions(path)]
-    assert each, "no functions found: the sources moved and this test looks at nothing"
-    lengths = sorted(((node.end_lineno or node.lineno) - node.lineno + 1, str(path), node.name) for node, path in each)
+    pairs = [(node, path) for path in SOURCES for node in functions(path)]
+    assert pairs, "no functions found: the sources moved and this test looks at nothing"
+    lengths = sorted(((node.end_lineno or node.lineno) - node.lineno + 1, str(path), node.name) for node, path in pairs)
     assert [long for long in lengths if long[0] > 50] == []
     assert lengths[int(len(lengths) * 0.95)][0] <= 40
 
@@ -244,7 +244,7 @@ SETTINGS_MODULES = {"vecsieve.config.schema", "vecsieve.config.policy"}
 
 def models_of(model: type[BaseModel]) -> set[type[BaseModel]]:
     below = {model_in(info.annotation) for info in model.model_fields.values()}
-    return {model}.union(*(models_of(each) for each in below if each))
+    return {model}.union(*(models_of(child) for child in below if child))
 
 
 def read_as_settings() -> set[str]:
@@ -362,12 +362,19 @@ WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def banned(names: Iterable[str], words: Mapping[str, str] = BANNED) -> list[str]:
-    said = {name: {BANNED_NAMES.get(name)} | {words.get(word.lower()) for word in WORD.findall(name)} for name in names}
-    return sorted(f"{name}: say {better}" for name, each in said.items() for better in each if better)
+    advice = {
+        name: {BANNED_NAMES.get(name)} | {words.get(word.lower()) for word in WORD.findall(name)} for name in names
+    }
+    return sorted(f"{name}: say {better}" for name, terms in advice.items() for better in terms if better)
 
 
 def names_in(path: Path) -> list[str]:
     return [*path.relative_to(ROOT).with_suffix("").parts, *names_given(parsed(path))]
+
+
+def names_in_tests(path: Path) -> list[str]:
+    """All but the names of tests, which are sentences."""
+    return sorted({name for name in names_in(path) if not name.startswith("test_")})
 
 
 def read_by_users(path: Path) -> set[str]:
@@ -382,6 +389,7 @@ def test_no_name_has_a_word_that_the_glossary_replaces() -> None:
         "reply_hearing: say observer",
     ]
     assert faults_in(SOURCES, lambda path: banned(names_in(path))) == {}
+    assert faults_in(TESTS, lambda path: banned(names_in_tests(path))) == {}
 
 
 def test_no_name_has_grammar_in_place_of_a_noun() -> None:
@@ -398,6 +406,7 @@ def test_no_name_has_grammar_in_place_of_a_noun() -> None:
         "own: say whose it is",
     ]
     assert faults_in(SOURCES, lambda path: banned(sorted({*names_in(path)} - read_by_users(path)), GRAMMAR)) == {}
+    assert faults_in(TESTS, lambda path: banned(names_in_tests(path), GRAMMAR)) == {}
 
 
 SCRIPTS = sorted((ROOT / "proxy/admin/static").glob("*.js"))

@@ -127,9 +127,9 @@ def test_imports_within_a_layer_are_relative() -> None:
     """No folder is called vecsieve, so a tool that follows paths finds a module by its dots alone."""
 
     def named(path: Path) -> list[str]:
-        own = ".".join(module_name(path).split(".")[:2])
+        package = ".".join(module_name(path).split(".")[:2])
         nodes = (node for node in ast.walk(parsed(path)) if isinstance(node, ast.ImportFrom) and not node.level)
-        return [source for node in nodes if fits(source := node.module or "", {own})]
+        return [source for node in nodes if fits(source := node.module or "", {package})]
 
     assert faults_in(SOURCES, named) == {}
 
@@ -146,9 +146,9 @@ def test_the_rooms_of_the_proxy_stand_in_one_order() -> None:
         return ROOMS.index(module.removeprefix("vecsieve.proxy.").split(".", 1)[0])
 
     def upward(path: Path) -> list[str]:
-        own = module_name(path)
+        importer = module_name(path)
         theirs = {name for name in needed(path) if name.startswith("vecsieve.proxy.")}
-        return [] if own == "vecsieve.proxy" else sorted(name for name in theirs if room(name) > room(own))
+        return [] if importer == "vecsieve.proxy" else sorted(name for name in theirs if room(name) > room(importer))
 
     assert faults_in((path for path in SOURCES if path.is_relative_to(ROOT / "proxy")), upward) == {}
 

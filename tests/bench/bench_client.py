@@ -12,16 +12,16 @@ import numpy.typing as npt
 from qdrant_client import QdrantClient
 from qdrant_client.http.models import ScoredPoint
 
-from bench.asking import TOP_K, WARM_QUESTIONS, searches, warm
 from bench.contenders import database, unselected, vecsieve
 from bench.report import Section, judged
 from bench.rounds import Effort, interleave
 from bench.stats import percentile, ratios, spread
 from bench.store import store
+from bench.traffic import TOP_K, WARM_QUESTIONS, searches, warm
 
 FETCH_K = 50
 MMR_LAMBDA = 0.7
-WANTED = {("new", 384): 1.4, ("new", 1536): 4.0, ("same", 384): 2.0}
+TARGETS = {("new", 384): 1.4, ("new", 1536): 4.0, ("same", 384): 2.0}
 NAMES = {"new": "points known, pools new", "same": "pools known"}
 
 Search = Callable[[str, list[float]], Sequence[ScoredPoint]]
@@ -29,12 +29,12 @@ Search = Callable[[str, list[float]], Sequence[ScoredPoint]]
 
 def bench_client(dimensions: int, effort: Effort) -> Iterator[Section]:
     """Searches per second of one client's own loop, every question in turn."""
-    held = store(dimensions)
-    questions = held.questions[:WARM_QUESTIONS].tolist()
+    stored = store(dimensions)
+    questions = stored.questions[:WARM_QUESTIONS].tolist()
     with database(dimensions) as upstream, vecsieve(upstream) as proxy:
         through, direct = connect(proxy.port), connect(upstream.port)
         for kind in NAMES:
-            warm(searches(held, kind), proxy.port, upstream)
+            warm(searches(stored, kind), proxy.port, upstream)
         before, rows = proxy.improved(), []
         for kind, name in NAMES.items():
             loops: dict[str, Search] = {
@@ -53,12 +53,12 @@ def bench_client(dimensions: int, effort: Effort) -> Iterator[Section]:
                 {
                     "": name,
                     "per s": spread(rates["through"]),
-                    "p50 ms": spread([each[1] for each in taken["through"]]).median,
+                    "p50 ms": spread([sample[1] for sample in taken["through"]]).median,
                     "MMR in the client per s": spread(rates["MMR"]),
-                    "its p50 ms": spread([each[1] for each in taken["MMR"]]).median,
+                    "its p50 ms": spread([sample[1] for sample in taken["MMR"]]).median,
                     "plain top 10 per s": spread(rates["plain"]).median,
                     "ratio to MMR": ratio,
-                    "wanted": judged(ratio.median, WANTED.get((kind, dimensions))),
+                    "wanted": judged(ratio.median, TARGETS.get((kind, dimensions))),
                 }
             )
         unselected(before, proxy.improved())

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import orjson
 
-from bench.asking import searches
 from bench.contenders import Database, unselected, vecsieve
 from bench.database import payload
 from bench.load import Outcome, Script, ask
@@ -20,6 +19,7 @@ from bench.report import Section, judged_most
 from bench.rounds import Effort, interleave, turns
 from bench.stats import differences, spread
 from bench.store import QUESTIONS, Store, store
+from bench.traffic import searches
 
 DIMENSIONS, COLLECTION = 384, "new384"
 BATCH = 500
@@ -31,11 +31,11 @@ SERVER = Path(__file__).resolve().parent.parent / "servers" / "qdrant"
 
 def bench_engine(effort: Effort) -> Iterator[Section]:
     """p50 and p99 with one client, questions by Zipf's law: a proxy that has just started, and one that has seen 1,000 searches."""
-    held = store(DIMENSIONS)
-    new = [searches(held, "new", questions=QUESTIONS, order="zipf", widened=widened) for widened in (False, True)]
-    plain, widened = (Script(requests=each.requests, order="zipf", connections=1) for each in new)
+    stored = store(DIMENSIONS)
+    new = [searches(stored, "new", questions=QUESTIONS, order="zipf", widened=widened) for widened in (False, True)]
+    plain, widened = (Script(requests=run.requests, order="zipf", connections=1) for run in new)
     rows: list[dict[str, object]] = []
-    with engine(held) as upstream:
+    with engine(stored) as upstream:
         ask(plain, upstream.port, count=ROUND_SEARCHES)
         with vecsieve(upstream) as warm:
             ask(plain, warm.port, count=WARM_SEARCHES)
@@ -62,7 +62,7 @@ def bench_engine(effort: Effort) -> Iterator[Section]:
             }
             rounds = interleave(sides, rounds=2 * effort.rounds)
             unselected(before, warm.improved())
-    base = [each.p50 for each in rounds["plain top 10"]]
+    base = [run.p50 for run in rounds["plain top 10"]]
     for name, outcomes in rounds.items():
         added = spread(differences([outcome.p50 for outcome in outcomes], base))
         rows.append(
@@ -75,28 +75,28 @@ def bench_engine(effort: Effort) -> Iterator[Section]:
                 "wanted": judged_most(added.median, MOST_ADDED_MS) if name == "through, warm" else "",
             }
         )
-    yield Section("engine", f"a search of 10 in {len(held.texts):,} × {DIMENSIONS}, one connection, Zipf's law", rows)
+    yield Section("engine", f"a search of 10 in {len(stored.texts):,} × {DIMENSIONS}, one connection, Zipf's law", rows)
 
 
 @contextlib.contextmanager
-def engine(held: Store) -> Iterator[Database]:
+def engine(stored: Store) -> Iterator[Database]:
     """The engine with the store's points. Raises DidNotStartError."""
     port = free_port()
     with listening([sys.executable, str(SERVER), "--listen", f"127.0.0.1:{port}"], port) as pid:
         _put(port, "", b'{"vectors":{"size":%d,"distance":"Cosine"}}' % DIMENSIONS)
-        for begins in range(0, len(held.texts), BATCH):
-            _put(port, "/points?wait=true", b'{"points":[%s]}' % b",".join(_points(held, begins)))
+        for begins in range(0, len(stored.texts), BATCH):
+            _put(port, "/points?wait=true", b'{"points":[%s]}' % b",".join(_points(stored, begins)))
         yield Database(port, pid)
 
 
-def _points(held: Store, begins: int) -> Iterator[bytes]:
-    for row in range(begins, min(begins + BATCH, len(held.texts))):
-        vector = orjson.dumps(held.vectors[row], option=orjson.OPT_SERIALIZE_NUMPY)
-        yield b'{"id":%d%s,"vector":%s}' % (row + 1, payload(row, held.texts[row]), vector)
+def _points(stored: Store, begins: int) -> Iterator[bytes]:
+    for row in range(begins, min(begins + BATCH, len(stored.texts))):
+        vector = orjson.dumps(stored.vectors[row], option=orjson.OPT_SERIALIZE_NUMPY)
+        yield b'{"id":%d%s,"vector":%s}' % (row + 1, payload(row, stored.texts[row]), vector)
 
 
 def _put(port: int, below: str, body: bytes) -> None:
     url = f"http://127.0.0.1:{port}/collections/{COLLECTION}{below}"
-    asked = urllib.request.Request(url, data=body, method="PUT", headers={"Content-Type": "application/json"})
-    with urllib.request.urlopen(asked, timeout=120.0) as answer:
+    put = urllib.request.Request(url, data=body, method="PUT", headers={"Content-Type": "application/json"})
+    with urllib.request.urlopen(put, timeout=120.0) as answer:
         answer.read()

@@ -34,8 +34,8 @@ def bench_large_memory(effort: Effort) -> Iterator[Section]:
     """One row: resident memory, what `vecsieve_memory_bytes` says, and the time that searches add."""
     count = COUNT if effort == FULL else QUICK_COUNT
     command = (sys.executable, "-m", "bench.bench_large_memory", str(count))
-    said = subprocess.run(command, check=True, capture_output=True, env=environment()).stdout
-    row = json.loads(said)
+    output = subprocess.run(command, check=True, capture_output=True, env=environment()).stdout
+    row = json.loads(output)
     gigabytes = row["RSS grew GB"] * COUNT / count
     row["GB a million"] = f"{gigabytes:.2f} {judged_most(gigabytes, MOST_GB)}"
     yield Section("memory-large", f"{count:,} points × {DIMENSIONS}", [row])
@@ -54,7 +54,7 @@ def learned(count: int) -> dict[str, float]:
         vectors = draw.standard_normal((PAGE, DIMENSIONS)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         scores[start : start + PAGE] = vectors @ query
-        names = tuple(b"%d@1" % each for each in range(start, start + PAGE))
+        names = tuple(b"%d@1" % number for number in range(start, start + PAGE))
         memory.learn("c", key, Points(names, query, scores[start : start + PAGE], is_versioned=True), vectors)
     grown, learning = rss_bytes(os.getpid()) - before, time.process_time() - spent
     return {
@@ -73,7 +73,7 @@ def _recalled_ms(memory: FeatureMemory, key: Key, query: Vector, scores: npt.NDA
     draw, spent = np.random.default_rng(6), 0.0
     for _ in range(RECALLED):
         places = draw.choice(len(scores), PAGE, replace=False)
-        points = Points(tuple(b"%d@1" % each for each in places.tolist()), query, scores[places], is_versioned=True)
+        points = Points(tuple(b"%d@1" % place for place in places.tolist()), query, scores[places], is_versioned=True)
         begun = time.process_time()
         recalled = memory.recall("c", key, points)
         spent += time.process_time() - begun

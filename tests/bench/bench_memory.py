@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.asking import WARM_QUESTIONS, searches
 from bench.contenders import Database, Proxy, database, vecsieve
 from bench.load import Outcome, Script, ask
 from bench.processes import rss_bytes
@@ -17,6 +16,7 @@ from bench.report import Section
 from bench.rounds import Effort, Turns, interleave, turns
 from bench.stats import ratios, spread
 from bench.store import QUESTIONS, store
+from bench.traffic import WARM_QUESTIONS, searches
 
 DIMENSIONS = 384
 # What is asked: the kind of the pools (bench.database).
@@ -59,25 +59,29 @@ def bench_memory(effort: Effort, sides: Mapping[str, Mapping[str, str]] = SIDES)
 def script(prefix: str, traffic: str) -> Script:
     """The searches of one row."""
     is_repeated, kind = traffic == REPEATED, f"{prefix}-{TRAFFIC[traffic]}"
-    held = store(DIMENSIONS)
+    stored = store(DIMENSIONS)
     if is_repeated:
-        return searches(held, kind, questions=QUESTIONS, order="zipf")
-    return searches(held, kind)
+        return searches(stored, kind, questions=QUESTIONS, order="zipf")
+    return searches(stored, kind)
 
 
-def measured(asked: Script, proxies: Mapping[str, Proxy], upstream: Database, effort: Effort) -> dict[str, list[Round]]:
+def measured(
+    workload: Script, proxies: Mapping[str, Proxy], upstream: Database, effort: Effort
+) -> dict[str, list[Round]]:
     """All sides in turn, each from what it has learned before."""
-    count = WARM_ROUNDS * WARM_QUESTIONS if asked.order == "turn" else WARM_SEARCHES
+    count = WARM_ROUNDS * WARM_QUESTIONS if workload.order == "turn" else WARM_SEARCHES
     begins = turns()
     for proxy in proxies.values():
-        ask(asked, proxy.port, count=count)
-    calls = {name: partial(_round, asked, proxy, upstream, effort.seconds, begins) for name, proxy in proxies.items()}
+        ask(workload, proxy.port, count=count)
+    calls = {
+        name: partial(_round, workload, proxy, upstream, effort.seconds, begins) for name, proxy in proxies.items()
+    }
     return interleave(calls, rounds=effort.rounds)
 
 
-def _round(asked: Script, proxy: Proxy, upstream: Database, seconds: float, begins: Turns) -> Round:
+def _round(workload: Script, proxy: Proxy, upstream: Database, seconds: float, begins: Turns) -> Round:
     sent = upstream.moved()["bytes"]
-    outcome = ask(asked, proxy.port, seconds=seconds, seed=next(begins), pid=proxy.pid)
+    outcome = ask(workload, proxy.port, seconds=seconds, seed=next(begins), pid=proxy.pid)
     return Round(outcome, (upstream.moved()["bytes"] - sent) / outcome.replies / 1e3)
 
 
@@ -90,8 +94,8 @@ def row(name: str, rounds: Mapping[str, Sequence[Round]], proxies: Mapping[str, 
         made[f"CPU ms, {side}"] = spread([run.outcome.cpu_ms for run in ours])
         made[f"RSS MB, {side}"] = rss_bytes(proxies[side].pid) / 1e6
         if ours is not baseline:
-            made[f"of bytes, {side}"] = spread(ratios([run.moved for run in ours], [each.moved for each in baseline]))
+            made[f"of bytes, {side}"] = spread(ratios([run.moved for run in ours], [rival.moved for rival in baseline]))
             made[f"of CPU, {side}"] = spread(
-                ratios([run.outcome.cpu_ms for run in ours], [each.outcome.cpu_ms for each in baseline])
+                ratios([run.outcome.cpu_ms for run in ours], [rival.outcome.cpu_ms for rival in baseline])
             )
     return made

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from bench.asking import searches, warm
 from bench.contenders import Database, Proxy, bare_relay, database, grpc_relay, unselected, vecsieve
 from bench.load import Outcome, Script, ask
 from bench.report import Section, judged
 from bench.rounds import Effort, Turns, interleave, turns
 from bench.stats import Spread, ratios, spread
 from bench.store import store
+from bench.traffic import searches, warm
 
 # Pools: their name, the collection's kind, and what is wanted of (a) at 384 and at 1536.
 COLD, HALF, NEW, SAME = "never seen", "half of the points known", "points known, pools new", "pools known, Zipf"
 KINDS = {COLD: "cold", HALF: "half", NEW: "new", SAME: "same"}
-WANTED = {(NEW, 384): 0.50, (NEW, 1536): 1.0, (SAME, 384): 0.85, (SAME, 1536): 2.3}
-GRPC_WANTED = {"shared port": 0.45, "own port": 0.6, "own port, mode off": 0.85}
+TARGETS = {(NEW, 384): 0.50, (NEW, 1536): 1.0, (SAME, 384): 0.85, (SAME, 1536): 2.3}
+GRPC_TARGETS = {"shared port": 0.45, "own port": 0.6, "own port, mode off": 0.85}
 
 
 class Round(NamedTuple):
@@ -50,7 +50,7 @@ class Side:
 
 def bench_search(dimensions: int, effort: Effort) -> Iterator[Section]:
     """One table: processor time per search, rates, ratios, bytes."""
-    held = store(dimensions)
+    stored = store(dimensions)
     with ExitStack() as running:
         upstream = running.enter_context(database(dimensions))
         # What is new all the time would push out what the warm rows rely on: a process for each.
@@ -59,27 +59,27 @@ def bench_search(dimensions: int, effort: Effort) -> Iterator[Section]:
         sides = {}
         for name, kind in KINDS.items():
             proxy = known if name in {NEW, SAME} else cold
-            script = searches(held, kind, order="zipf" if name == SAME else "turn")
+            script = searches(stored, kind, order="zipf" if name == SAME else "turn")
             sides[name] = Side(script, proxy.port, proxy.pid, proxy)
-        sides["a"] = Side(searches(held, "new", widened=True), relay.port, relay.pid)
-        sides["c"] = Side(searches(held, "new"), relay.port, relay.pid)
+        sides["a"] = Side(searches(stored, "new", widened=True), relay.port, relay.pid)
+        sides["c"] = Side(searches(stored, "new"), relay.port, relay.pid)
         for kind in ("new", "same"):
-            warm(searches(held, kind), known.port, upstream)
+            warm(searches(stored, kind), known.port, upstream)
         rounds = measured(sides, upstream, effort)
-    rows = [row(name, rounds[name], rounds["a"], rounds["c"], wanted=WANTED.get((name, dimensions))) for name in KINDS]
+    rows = [row(name, rounds[name], rounds["a"], rounds["c"], target=TARGETS.get((name, dimensions))) for name in KINDS]
     rows += [baseline("(a) relay of 50 with vectors", rounds["a"]), baseline("(c) relay of 10", rounds["c"])]
     yield Section(f"search-{dimensions}", f"a search of 10 among 50 × {dimensions}, 8 connections", rows)
 
 
 def bench_grpc(dimensions: int, effort: Effort) -> Iterator[Section]:
     """The same over gRPC: on the port both transports share, on a port of its own, and there with mode off."""
-    held = store(dimensions)
+    stored = store(dimensions)
     with ExitStack() as running:
         upstream = running.enter_context(database(dimensions, has_grpc=True))
         on = running.enter_context(vecsieve(upstream))
         off = running.enter_context(vecsieve(upstream, mode="off"))
         relay = running.enter_context(grpc_relay(upstream.grpc_port))
-        new, widened = (searches(held, "new", widened=flag, is_grpc=True) for flag in (False, True))
+        new, widened = (searches(stored, "new", widened=flag, is_grpc=True) for flag in (False, True))
         sides = {
             "shared port": Side(new, on.port, on.pid, on),
             "own port": Side(new, on.grpc_port, on.pid, on),
@@ -89,7 +89,7 @@ def bench_grpc(dimensions: int, effort: Effort) -> Iterator[Section]:
         }
         warm(new, on.grpc_port, upstream)
         rounds = measured(sides, upstream, effort)
-    rows = [row(name, rounds[name], rounds["a"], rounds["c"], wanted=wanted) for name, wanted in GRPC_WANTED.items()]
+    rows = [row(name, rounds[name], rounds["a"], rounds["c"], target=target) for name, target in GRPC_TARGETS.items()]
     rows += [baseline("(a) grpc.aio relay of 50 with vectors", rounds["a"]), baseline("(c) relay of 10", rounds["c"])]
     yield Section(f"grpc-{dimensions}", f"{NEW}, over gRPC, 50 × {dimensions}, 8 connections", rows)
 
@@ -106,31 +106,31 @@ def measured(sides: Mapping[str, Side], upstream: Database, effort: Effort) -> d
     return interleave(calls, rounds=effort.rounds)
 
 
-def row(name: str, ours: Rounds, relay: Rounds, plain: Rounds, *, wanted: float | None = None) -> dict[str, object]:
-    """``wanted``: the least share of (a)."""
+def row(name: str, ours: Rounds, relay: Rounds, plain: Rounds, *, target: float | None = None) -> dict[str, object]:
+    """``target``: the least share of (a)."""
     share = over(relay, ours)
     return {
         **baseline(name, ours),
         "of (a)": share,
         "of (c)": over(plain, ours),
-        "wanted of (a)": judged(share.median, wanted),
+        "wanted of (a)": judged(share.median, target),
     }
 
 
 def baseline(name: str, rounds: Rounds) -> dict[str, object]:
     """What was measured of one side."""
-    plain = [each.plain for each in rounds if each.plain is not None]
+    plain = [item.plain for item in rounds if item.plain is not None]
     return {
         "": name,
-        "CPU ms": spread([each.outcome.cpu_ms for each in rounds]),
-        "per s": spread([each.outcome.per_second for each in rounds]).median,
-        "p50 ms": spread([each.outcome.p50 for each in rounds]).median,
-        "p99 ms": spread([each.outcome.p99 for each in rounds]).median,
-        "kB from db": spread([each.moved for each in rounds]).median,
+        "CPU ms": spread([item.outcome.cpu_ms for item in rounds]),
+        "per s": spread([item.outcome.per_second for item in rounds]).median,
+        "p50 ms": spread([item.outcome.p50 for item in rounds]).median,
+        "p99 ms": spread([item.outcome.p99 for item in rounds]).median,
+        "kB from db": spread([item.moved for item in rounds]).median,
         "plain": f"{spread(plain).median:.1%}" if plain else "",
     }
 
 
 def over(relay: Rounds, ours: Rounds) -> Spread:
     """Their processor time over ours, round by round: 0.5 is twice the work."""
-    return spread(ratios([each.outcome.cpu_ms for each in relay], [run.outcome.cpu_ms for run in ours]))
+    return spread(ratios([result.outcome.cpu_ms for result in relay], [run.outcome.cpu_ms for run in ours]))

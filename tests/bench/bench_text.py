@@ -29,7 +29,7 @@ def bench_text(effort: Effort) -> Iterator[Section]:
         pools = [passages(n, seed=seed) for seed in range(POOLS)]
         work = [partial(_judged, texts, policy) for texts in pools]
         sides = {
-            "never seen": per_call([partial(_forgetting, each) for each in work]),
+            "never seen": per_call([partial(_forgetting, text) for text in work]),
             "split": per_call([partial(_split, texts) for texts in pools]),
             "remembered": _warmed(work),
         }
@@ -61,8 +61,8 @@ def _warmed(work: Sequence[Callable[[], object]]) -> Callable[[], float]:
     timed = per_call(work)
 
     def run() -> float:
-        for each in work:
-            each()
+        for item in work:
+            item()
         return timed()
 
     return run

@@ -9,7 +9,7 @@ from bench.contenders import Database, bare_relay, database, grpc_relay, vecsiev
 from bench.figures import Aim, Figure, Sides, figure
 from bench.grpc_upload import MESSAGE_MEBIBYTES
 from bench.grpc_upload import upload as stream
-from bench.processes import free_port, listening, own_module, peak_rss_bytes
+from bench.processes import free_port, listening, peak_rss_bytes, project_module
 from bench.report import Section, section
 from bench.rounds import Effort, interleave
 from bench.upload import Framing, upload
@@ -24,7 +24,7 @@ def bench_upload(effort: Effort) -> Iterator[Section]:
     port = free_port()
     figures: list[Figure] = []
     with (
-        listening(own_module("sink", str(port)), port) as pid,
+        listening(project_module("sink", str(port)), port) as pid,
         vecsieve(Database(port, pid)) as proxy,
         bare_relay(port) as relay,
     ):

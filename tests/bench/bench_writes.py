@@ -38,8 +38,8 @@ COPIED = 0.3
 COPY_NOISE = 0.05  # a copy is a cosine of .999 from its original
 MODES = ("off", "observe", "annotate", "skip")
 WAITED_FOR = ("annotate", "skip")  # writes that wait for their judgement; observe leaves some out under load
-WANTED = {"annotate": 0.5}
-ASKED = "direct, neighbours asked for first"
+TARGETS = {"annotate": 0.5}
+SEARCHED_FIRST = "direct, neighbours asked for first"
 INDEXED_KB = 1  # segments from this size on are indexed
 
 Upsert = list[models.PointStruct]
@@ -62,12 +62,12 @@ def _compared(effort: Effort, name: str, optimizers: models.OptimizersConfigDiff
         upstream = stack.enter_context(engine())
         gates = {mode: stack.enter_context(gate(upstream, mode)) for mode in MODES}
         numbers = itertools.count()
-        asked = [query(each) for each in made]
-        ports = {"direct": upstream.port, **{mode: each.port for mode, each in gates.items()}}
+        queries = [query(item) for item in made]
+        ports = {"direct": upstream.port, **{mode: item.port for mode, item in gates.items()}}
         sides: dict[str, Callable[[], Taken]] = {
             side: partial(stored, port, upstream.port, made, numbers, optimizers) for side, port in ports.items()
         }
-        sides[ASKED] = partial(stored, upstream.port, upstream.port, made, numbers, optimizers, asked)
+        sides[SEARCHED_FIRST] = partial(stored, upstream.port, upstream.port, made, numbers, optimizers, queries)
         rounds = interleave(sides, rounds=effort.rounds)
         for mode in WAITED_FOR:
             _all_judged(gates[mode], effort.rounds * len(made))
@@ -82,7 +82,7 @@ def _compared(effort: Effort, name: str, optimizers: models.OptimizersConfigDiff
                 "of direct": share,
                 f"{POINTS:,} points, ms": spread([percentile(many, 0.5) * 1e3 for many, _ in taken]),
                 "one point, ms": spread([percentile(single, 0.5) * 1e3 for _, single in taken]),
-                "wanted": judged(share.median, WANTED.get(side)),
+                "wanted": judged(share.median, TARGETS.get(side)),
             }
         )
     return Section(name, f"upserts of {POINTS:,} × {DIMENSIONS}, {COPIED:.0%} copies, one qdrant-client", rows)
@@ -94,7 +94,7 @@ def upserts() -> list[Upsert]:
     count = POINTS * UPSERTS + SINGLE
     vectors = draw.standard_normal((count, DIMENSIONS))
     words = drawn(count * WORDS, seed=7)
-    texts = [" ".join(words[each * WORDS : (each + 1) * WORDS]) for each in range(count)]
+    texts = [" ".join(words[number * WORDS : (number + 1) * WORDS]) for number in range(count)]
     for row in np.flatnonzero(draw.random(count) < COPIED)[1:].tolist():
         original = int(draw.integers(row))
         vectors[row] = vectors[original] + COPY_NOISE * draw.standard_normal(DIMENSIONS)
@@ -119,9 +119,9 @@ def stored(
     made: list[Upsert],
     numbers: Iterator[int],
     optimizers: models.OptimizersConfigDiff | None = None,
-    asked: Sequence[bytes] | None = None,
+    queries: Sequence[bytes] | None = None,
 ) -> Taken:
-    """Store all in a new collection through this port; ``asked``: queries of the database, one before each upsert."""
+    """Store all in a new collection through this port; ``queries``: queries of the database, one before each upsert."""
     name = f"round{next(numbers)}"
     parameters = models.VectorParams(size=DIMENSIONS, distance=models.Distance.COSINE)
     with contextlib.closing(_client(database)) as direct, contextlib.closing(_client(port)) as client:
@@ -129,19 +129,19 @@ def stored(
         client.count(name)  # opens the connection
         with contextlib.closing(HTTPConnection("127.0.0.1", database, timeout=60)) as raw:
             taken = [
-                (_asked(raw, name, asked[at]) if asked is not None else 0.0) + _timed(client, name, each)
-                for at, each in enumerate(made)
+                (_query_ms(raw, name, queries[at]) if queries is not None else 0.0) + _timed(client, name, vector)
+                for at, vector in enumerate(made)
             ]
     return taken[:UPSERTS], taken[UPSERTS:]
 
 
-def _asked(raw: HTTPConnection, name: str, body: bytes) -> float:
+def _query_ms(raw: HTTPConnection, name: str, body: bytes) -> float:
     begun = time.perf_counter()
     raw.request("POST", f"/collections/{name}/points/query/batch", body, {"Content-Type": "application/json"})
     reply = raw.getresponse()
-    said = reply.read()
+    content = reply.read()
     if reply.status != HTTPStatus.OK:
-        raise MeasurementFailedError(f"wanted an answer to a batch query, seen {reply.status}: {said[:200]!r}")
+        raise MeasurementFailedError(f"wanted an answer to a batch query, seen {reply.status}: {content[:200]!r}")
     return time.perf_counter() - begun
 
 
@@ -155,12 +155,12 @@ def _timed(client: QdrantClient, name: str, points: Upsert) -> float:
     return time.perf_counter() - begun
 
 
-def _all_judged(proxy: Proxy, wanted: int) -> None:
+def _all_judged(proxy: Proxy, expected: int) -> None:
     """Raises MeasurementFailedError where the gate let writes pass: the figure would be one of something else."""
     seen = {at: value for at, value in proxy.metrics().items() if at.startswith("vecsieve_writes_total{")}
     passed = sum(value for at, value in seen.items() if 'outcome="judged"' not in at)
-    if passed or sum(seen.values()) < wanted:
-        raise MeasurementFailedError(f"not all of {wanted} writes were judged: {seen}")
+    if passed or sum(seen.values()) < expected:
+        raise MeasurementFailedError(f"not all of {expected} writes were judged: {seen}")
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from typing import cast
 from bench.loops import run
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 
 class Canned(asyncio.Protocol):
@@ -37,7 +37,7 @@ class Canned(asyncio.Protocol):
                 return
             del self._received[:size]
             assert self._transport is not None
-            self._transport.write(self._replies.get(head.split(b" ", 2)[1], NOT_FOUND))
+            self._transport.write(self._replies.get(head.split(b" ", 2)[1], MISSING))
 
 
 def _content_length(head: bytes) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from bench.processes import free_port, listening, own_module
+from bench.processes import free_port, listening, project_module
 
 NGINX_RELAY = """
 daemon off; master_process off; pid {directory}/relay.pid; error_log {directory}/relay.log;
@@ -38,7 +38,7 @@ MOST_UNSELECTED = 0.5
 
 
 # By default searches pass through while a turn of the loop takes 30 ms, which here is what other work on the machine takes.
-PATIENCE = {"VECSIEVE_LIMITS_LAG_SECONDS": "10"}
+LAG_ALLOWED = {"VECSIEVE_LIMITS_LAG_SECONDS": "10"}
 
 
 class OtherSearchError(Exception):
@@ -89,7 +89,7 @@ class Proxy(Server):
 def vecsieve(
     upstream: Database, *options: str, mode: str = "on", variables: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[Proxy]:
-    """The proxy as a user starts it, but for PATIENCE; a port for gRPC too where the database has one. ``variables``: of its environment.
+    """The proxy as a user starts it, but for LAG_ALLOWED; a port for gRPC too where the database has one. ``variables``: of its environment.
     Raises DidNotStartError.
     """
     port, admin, grpc_port = free_port(), free_port(), free_port() if upstream.grpc_port else 0
@@ -98,7 +98,7 @@ def vecsieve(
     command += ["--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}"]
     if grpc_port:
         command += ["--grpc-upstream", f"127.0.0.1:{upstream.grpc_port}", "--grpc-listen", f"127.0.0.1:{grpc_port}"]
-    with listening(command, grpc_port or port, **PATIENCE, **variables) as pid:
+    with listening(command, grpc_port or port, **LAG_ALLOWED, **variables) as pid:
         yield Proxy(port, pid, admin, grpc_port)
 
 
@@ -106,9 +106,9 @@ def vecsieve(
 def database(dimensions: int, *, has_grpc: bool = False) -> Iterator[Database]:
     """The store behind a port, or behind one for each transport. Raises DidNotStartError."""
     port, grpc_port = free_port(), free_port()
-    command = own_module("database", str(port), str(dimensions))
+    command = project_module("database", str(port), str(dimensions))
     if has_grpc:
-        command = own_module("grpc_database", str(grpc_port), str(dimensions), str(port))
+        command = project_module("grpc_database", str(grpc_port), str(dimensions), str(port))
     with listening(command, grpc_port if has_grpc else port) as pid:
         yield Database(port, pid, grpc_port if has_grpc else 0)
 
@@ -117,7 +117,7 @@ def database(dimensions: int, *, has_grpc: bool = False) -> Iterator[Database]:
 def grpc_relay(upstream_port: int) -> Iterator[Server]:
     """The least that a relay of grpc.aio can do. Raises DidNotStartError."""
     port = free_port()
-    with listening(own_module("grpc_relay", str(port), str(upstream_port)), port) as pid:
+    with listening(project_module("grpc_relay", str(port), str(upstream_port)), port) as pid:
         yield Server(port, pid)
 
 
@@ -125,7 +125,7 @@ def grpc_relay(upstream_port: int) -> Iterator[Server]:
 def bare_relay(upstream_port: int) -> Iterator[Server]:
     """The least that an aiohttp relay can do. Raises DidNotStartError."""
     port = free_port()
-    with listening(own_module("bare_relay", str(port), str(upstream_port)), port) as pid:
+    with listening(project_module("bare_relay", str(port), str(upstream_port)), port) as pid:
         yield Server(port, pid)
 
 

@@ -74,7 +74,7 @@ class Moved:
 class Ranking:
     """Who is found. ``dimensions``: of the store; a collection's name is a kind and this number."""
 
-    held: Store
+    stored: Store
     moved: Moved = field(default_factory=Moved)
 
     def __post_init__(self) -> None:
@@ -82,15 +82,15 @@ class Ranking:
         subsets = [np.sort(generator.permutation(NEIGHBOURS)[:POOL]) for _ in range(SHAPES)]
         self._subsets: list[list[int]] = [subset.tolist() for subset in subsets]
         self._turn = itertools.count()
-        self._known = {key(question[:3].tolist()): number for number, question in enumerate(self.held.questions)}
-        self._rows: list[list[int]] = self.held.neighbours.tolist()
+        self._known = {key(question[:3].tolist()): number for number, question in enumerate(self.stored.questions)}
+        self._rows: list[list[int]] = self.stored.neighbours.tolist()
         self._generation = itertools.count(1)
 
     def pool(self, kind: str, beginning: Iterable[float], *, limit: int) -> list[Hit]:
         """The best ``limit`` of a question's pool. Raises KeyError for a question that is not the store's."""
         self.moved.searches += 1
         question = self._known[key(beginning)]
-        rows, scores = self._rows[question], self.held.scores[question]
+        rows, scores = self._rows[question], self.stored.scores[question]
         places = range(POOL) if kind == "same" else self._subsets[next(self._turn) % SHAPES]
         step = FRESH.get(kind, 1)
         generation = next(self._generation) if kind in FRESH else 0
@@ -103,13 +103,13 @@ class Ranking:
         """Those points, best first."""
         self.moved.lookups += 1
         question = self._known[key(beginning)]
-        near = dict(zip(self._rows[question], self.held.scores[question], strict=True))
+        near = dict(zip(self._rows[question], self.stored.scores[question], strict=True))
         places = [divmod(identifier - 1, FRESH_IDS) for identifier in ids]
         hits = [Hit(row, generation, near.get(row, self._score(row, question))) for generation, row in places]
         return sorted(hits, key=lambda hit: -hit.score)[:limit]
 
     def _score(self, row: int, question: int) -> np.float32:
-        return np.float32(self.held.vectors[row] @ self.held.questions[question])
+        return np.float32(self.stored.vectors[row] @ self.stored.questions[question])
 
     def count(self, sent: bytes) -> bytes:
         """The same bytes, counted."""
@@ -132,21 +132,21 @@ class Rest:
     """The store's points as pieces of JSON."""
 
     def __init__(self, ranking: Ranking) -> None:
-        self._ranking, held = ranking, ranking.held
+        self._ranking, stored = ranking, ranking.stored
         self._vectors = [
-            b',"vector":' + orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY) + b"}" for row in held.vectors
+            b',"vector":' + orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY) + b"}" for row in stored.vectors
         ]
-        self._payloads = [payload(row, text) for row, text in enumerate(held.texts)]
+        self._payloads = [payload(row, text) for row, text in enumerate(stored.texts)]
         self._cut: dict[tuple[str, ...], list[bytes]] = {}
 
     def answer(self, method: bytes, path: bytes, body: bytes) -> bytes:
         """A whole reply, its head included."""
         parts = path.split(b"/")
         if path == b"/moved":
-            said = b'{"moved":%s}' % orjson.dumps(self._ranking.moved)
-            return HEAD % (200, len(said)) + said
+            content = b'{"moved":%s}' % orjson.dumps(self._ranking.moved)
+            return HEAD % (200, len(content)) + content
         if parts[-2:] == [b"points", b"query"] and len(parts) == 5:
-            result = b'{"points":[%s]}' % self._found(parts[2].decode(), body)
+            result = b'{"points":[%s]}' % self._matches(parts[2].decode(), body)
         elif parts[-2:] == [b"points", b"scroll"]:
             result = self._page(orjson.loads(body))
         elif parts[-2:] == [b"points", b"1"] and method == b"GET":
@@ -155,17 +155,17 @@ class Rest:
             result = self._described()
         else:
             return HEAD % (404, 0)
-        said = b'{"result":%s,"status":"ok","time":0.001234567}' % result
-        return self._ranking.count(HEAD % (200, len(said)) + said)
+        content = b'{"result":%s,"status":"ok","time":0.001234567}' % result
+        return self._ranking.count(HEAD % (200, len(content)) + content)
 
-    def _found(self, collection: str, body: bytes) -> bytes:
+    def _matches(self, collection: str, body: bytes) -> bytes:
         opened = _NUMBERS.search(body)
         if opened is None:
             raise ValueError(f"a search without a question: {body[:200]!r}")
         begins = opened.end()
         ends = body.index(b"]", begins)
         content = orjson.loads(body[:begins] + body[ends:])  # all but the numbers
-        beginning = [float(each) for each in body[begins:ends].split(b",", 3)[:3]]
+        beginning = [float(number) for number in body[begins:ends].split(b",", 3)[:3]]
         ids, limit = _ids(content.get("filter")), content.get("limit", 10)
         if ids is None:
             hits = self._ranking.pool(kind_of(collection), beginning, limit=limit)
@@ -192,27 +192,27 @@ class Rest:
         """Payloads of these members alone, made once."""
         made = self._cut.get(names)
         if made is None:
-            whole = (orjson.loads(each.partition(b":")[2]) for each in self._payloads)
+            whole = (orjson.loads(item.partition(b":")[2]) for item in self._payloads)
             made = [b',"payload":' + orjson.dumps({name: one[name] for name in names if name in one}) for one in whole]
             self._cut[names] = made
         return made
 
-    def _page(self, asked: Mapping[str, Any]) -> bytes:
+    def _page(self, query: Mapping[str, Any]) -> bytes:
         """Points in the order of their ids; a scroll has no versions and no scores."""
-        begins, size = (asked.get("offset") or 1) - 1, asked.get("limit", 10)
+        begins, size = (query.get("offset") or 1) - 1, query.get("limit", 10)
         rows = range(begins, min(begins + size, len(self._payloads)))
         points = [
-            b'{"id":%d%s%s' % (row + 1, self._payloads[row], self._vectors[row] if asked.get("with_vector") else b"}")
+            b'{"id":%d%s%s' % (row + 1, self._payloads[row], self._vectors[row] if query.get("with_vector") else b"}")
             for row in rows
         ]
         following = b"%d" % (rows.stop + 1) if rows.stop < len(self._payloads) else b"null"
         return b'{"points":[%s],"next_page_offset":%s}' % (b",".join(points), following)
 
     def _described(self) -> bytes:
-        held = self._ranking.held
-        parameters = {"vectors": {"size": held.vectors.shape[1], "distance": "Cosine"}}
+        stored = self._ranking.stored
+        parameters = {"vectors": {"size": stored.vectors.shape[1], "distance": "Cosine"}}
         config = {"params": parameters, "hnsw_config": {}, "optimizer_config": {}}
-        return orjson.dumps({"status": "green", "points_count": len(held.texts), "config": config})
+        return orjson.dumps({"status": "green", "points_count": len(stored.texts), "config": config})
 
 
 POINT = point_reply()
@@ -247,9 +247,9 @@ def _ids(condition: Any) -> list[int] | None:
         if "has_id" in condition:
             return list(condition["has_id"])
         condition = list(condition.values())
-    for each in condition if isinstance(condition, list) else ():
-        if (found := _ids(each)) is not None:
-            return found
+    for clause in condition if isinstance(condition, list) else ():
+        if (ids := _ids(clause)) is not None:
+            return ids
     return None
 
 

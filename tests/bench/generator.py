@@ -116,18 +116,18 @@ def packed(requests: Sequence[bytes]) -> bytes:
 
 def unpacked(data: bytes) -> list[bytes]:
     """The requests of a file."""
-    found, at = [], 0
+    requests, at = [], 0
     while at < len(data):
         (size,) = struct.unpack_from(">I", data, at)
-        found.append(data[at + 4 : at + 4 + size])
+        requests.append(data[at + 4 : at + 4 + size])
         at += 4 + size
-    return found
+    return requests
 
 
 if __name__ == "__main__":
     port, requests_file, connections, seconds, count, order, seed, protocol = sys.argv[1:]
     connect = partial(CONNECTIONS[protocol], int(port), bytearray(RECEIVE_BYTES))
-    asked = ordered(unpacked(Path(requests_file).read_bytes()), order, int(seed))
+    bodies = ordered(unpacked(Path(requests_file).read_bytes()), order, int(seed))
     if int(count):
-        asked = itertools.islice(asked, int(count))
-    print(json.dumps(measure(Run(connect, asked, int(connections)), seconds=float(seconds))))
+        bodies = itertools.islice(bodies, int(count))
+    print(json.dumps(measure(Run(connect, bodies, int(connections)), seconds=float(seconds))))

@@ -34,9 +34,9 @@ class Messages:
     """The store's points as pieces of messages: what stands before a score, and the vectors."""
 
     def __init__(self, ranking: Ranking) -> None:
-        self._ranking, held = ranking, ranking.held
-        self._payloads = [_payload(row, text) for row, text in enumerate(held.texts)]
-        self._vectors = [_vectors(row.tolist()) for row in held.vectors]
+        self._ranking, stored = ranking, ranking.stored
+        self._payloads = [_payload(row, text) for row, text in enumerate(stored.texts)]
+        self._vectors = [_vectors(row.tolist()) for row in stored.vectors]
 
     def answer(self, message: bytes) -> bytes:
         """A QueryResponse."""
@@ -92,11 +92,11 @@ def _vectors(row: list[float]) -> bytes:
 
 def _ids(condition: Any) -> list[int] | None:
     """The ids of a has_id condition among those that must hold, at any depth."""
-    for each in condition.must:
-        if each.HasField("has_id"):
-            return [one.num for one in each.has_id.has_id]
-        if each.HasField("filter") and (found := _ids(each.filter)) is not None:
-            return found
+    for clause in condition.must:
+        if clause.HasField("has_id"):
+            return [one.num for one in clause.has_id.has_id]
+        if clause.HasField("filter") and (ids := _ids(clause.filter)) is not None:
+            return ids
     return None
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from bench import http2
 from bench.generator import packed
-from bench.processes import cpu_seconds, environment, own_module
+from bench.processes import cpu_seconds, environment, project_module
 
 CONNECTIONS = 8
 GRACE_SECONDS = 60.0
@@ -88,7 +88,7 @@ def ask(
 ) -> Outcome:  # the generator's arguments
     """A closed loop. Raises MeasurementFailedError when any request failed."""
     protocol = "grpc" if script.requests[0].is_grpc else "http"
-    command = own_module(
+    command = project_module(
         "generator", *map(str, (port, script.path, script.connections, seconds, count, script.order, seed, protocol))
     )
     before = cpu_seconds(pid) if pid else 0.0

@@ -30,7 +30,7 @@ def free_port() -> int:
         return port
 
 
-def own_module(name: str, *arguments: str) -> list[str]:
+def project_module(name: str, *arguments: str) -> list[str]:
     """The command that runs one of the benchmark's own modules in another interpreter."""
     return [sys.executable, "-m", f"bench.{name}", *arguments]
 
@@ -85,11 +85,11 @@ def cpu_seconds(pid: int) -> float:
 
 def _session(pid: int) -> Iterator[list[str]]:
     """/proc/PID/stat behind the name, of the process and of those it started: each child begins a session of its own."""
-    for each in Path("/proc").iterdir():
+    for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if each.name.isdigit():
-                stat = (each / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-                if int(each.name) == pid or int(stat[3]) == pid:
+            if entry.name.isdigit():
+                stat = (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+                if int(entry.name) == pid or int(stat[3]) == pid:
                     yield stat
 
 

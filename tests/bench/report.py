@@ -32,32 +32,32 @@ def table(section: Section) -> Table:
     for column in columns:
         made.add_column(column, justify="right" if column else "left")
     for row in section.rows:
-        made.add_row(*(_shown(row.get(column, "")) for column in columns))
+        made.add_row(*(_text(row.get(column, "")) for column in columns))
     return made
 
 
 def document(sections: Sequence[Section], facts: Mapping[str, object]) -> dict[str, object]:
     """What is written to the file: the machine, the set-up, every table with its rounds' range."""
-    found = {
-        each.name: [
+    content = {
+        part.name: [
             {column: asdict(value) if isinstance(value, Spread) else value for column, value in row.items()}
-            for row in each.rows
+            for row in part.rows
         ]
-        for each in sections
+        for part in sections
     }
-    return {"schema": SCHEMA, **facts, "sections": found}
+    return {"schema": SCHEMA, **facts, "sections": content}
 
 
-def judged(value: float, wanted: float | None) -> str:
+def judged(value: float, target: float | None) -> str:
     """Whether at least that much was reached; empty when nothing is wanted."""
-    if wanted is None:
+    if target is None:
         return ""
-    return f"≥ {wanted:g}: {'met' if value >= wanted else 'missed'}"
+    return f"≥ {target:g}: {'met' if value >= target else 'missed'}"
 
 
-def judged_most(value: float, wanted: float) -> str:
+def judged_most(value: float, target: float) -> str:
     """Whether it stayed at or below that."""
-    return f"≤ {wanted:g}: {'met' if value <= wanted else 'missed'}"
+    return f"≤ {target:g}: {'met' if value <= target else 'missed'}"
 
 
 def section(name: str, title: str, figures: Sequence[Figure]) -> Section:
@@ -81,13 +81,13 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _shown(value: object) -> str:
+def _text(value: object) -> str:
     if isinstance(value, Spread):
         return f"{number(value.median)} ({number(value.low)}-{number(value.high)})"
     return number(float(value)) if isinstance(value, int | float) else str(value)
 
 
-def _aim(aim: Aim, each: Figure) -> str:
-    verdict = "missed" if aim in each.missed else "met"
-    unit = f" {each.unit}" if aim.of == "ours" else ""
+def _aim(aim: Aim, figure: Figure) -> str:
+    verdict = "missed" if aim in figure.missed else "met"
+    unit = f" {figure.unit}" if aim.of == "ours" else ""
     return f"{aim.of} {aim.bound} {aim.value:g}{unit}: {verdict}"

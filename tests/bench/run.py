@@ -64,7 +64,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)  # so that children end on SIGTERM as on Ctrl-C
     console = Console(width=None if sys.stdout.isatty() else 160)
     facts: dict[str, object] = {**machine(), "quick": arguments.quick}
-    start, found = time.monotonic(), []
+    start, results = time.monotonic(), []
     console.print(
         f"{facts['cores']} cores, {facts['processor']}, Python {facts['python']}, load {facts['load_average']}; "
         "median (range) of rounds, all sides of a table interleaved; CPU ms: processor time of the process per request; "
@@ -73,7 +73,7 @@ def main() -> int:
     try:
         for name in arguments.sections or SECTIONS:
             for section in SECTIONS[name](QUICK if arguments.quick else FULL):
-                found.append(section)
+                results.append(section)
                 console.print(table(section))
     except (DidNotStartError, MeasurementFailedError, OtherSearchError) as problem:
         console.print(f"{type(problem).__name__}: {problem}", style="red", markup=False)
@@ -82,7 +82,7 @@ def main() -> int:
         return 130
     facts["seconds"] = round(time.monotonic() - start, 1)
     OUTPUT.parent.mkdir(exist_ok=True)
-    OUTPUT.write_text(json.dumps(document(found, facts), indent=2) + "\n", encoding="utf-8")
+    OUTPUT.write_text(json.dumps(document(results, facts), indent=2) + "\n", encoding="utf-8")
     console.print(f"[dim]{facts['seconds']} s; machine-readable: {OUTPUT}[/dim]")
     return 0
 

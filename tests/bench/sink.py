@@ -48,12 +48,12 @@ def _head(connection: socket.socket, block: memoryview) -> bytes:
 
 def _body(connection: socket.socket, block: memoryview, head: bytes, begun: bytes) -> int:
     """Bytes of the body as they stood on the wire, framing of chunks included."""
-    wanted = None
+    length = None
     for line in head.lower().split(b"\r\n"):
         if line.startswith(b"content-length:"):
-            wanted = int(line.split(b":")[1])
+            length = int(line.split(b":")[1])
     received, tail = len(begun), begun[-len(TAIL) :]
-    while (tail != TAIL) if wanted is None else (received < wanted):
+    while (tail != TAIL) if length is None else (received < length):
         count = connection.recv_into(block)
         if count == 0:
             break

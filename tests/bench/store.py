@@ -48,16 +48,16 @@ def store(dimensions: int, *, points: int | None = None, questions: int = QUESTI
     first = topic[np.searchsorted(passage, passage)]
     vectors = _near(topics[first], PASSAGE_IN_TOPIC, generator, same_for=passage)
     vectors = _unit(vectors + COPY_NOISE * _unit(generator.standard_normal(vectors.shape)))
-    asked = _near(topics[generator.integers(0, topic[-1] + 1, questions)], QUESTION_IN_TOPIC, generator)
+    near_topics = _near(topics[generator.integers(0, topic[-1] + 1, questions)], QUESTION_IN_TOPIC, generator)
     words = drawn((int(passage[-1]) + 1) * WORDS, seed=dimensions)
     texts = [
-        _text(words[each * WORDS : (each + 1) * WORDS], number) for each, number in zip(passage, copy, strict=True)
+        _text(words[place * WORDS : (place + 1) * WORDS], number) for place, number in zip(passage, copy, strict=True)
     ]
     order = generator.permutation(count)  # ids say nothing of who is whose copy
-    rows, queries = vectors[order].astype(np.float32), asked.astype(np.float32)
+    rows, queries = vectors[order].astype(np.float32), near_topics.astype(np.float32)
     cosines = queries @ rows.T
     best = np.argsort(-cosines, axis=1, kind="stable")[:, :NEIGHBOURS]
-    return Store(rows, [texts[each] for each in order], queries, best, np.take_along_axis(cosines, best, axis=1))
+    return Store(rows, [texts[place] for place in order], queries, best, np.take_along_axis(cosines, best, axis=1))
 
 
 def _near(

@@ -20,7 +20,7 @@ class Scripted:
         ours, self.theirs = socket.socketpair()
         monkeypatch.setattr("bench.connections.connected", lambda _port: ours)
         self.connection = GrpcConnection(1, bytearray(RECEIVE_BYTES))
-        self.said = self.theirs.recv(1 << 16)
+        self.stated = self.theirs.recv(1 << 16)
 
     def heard(self, *frames: bytes) -> bool:
         self.theirs.sendall(b"".join(frames))
@@ -39,7 +39,7 @@ MESSAGE = http2.frame(http2.DATA, 0, 1, b"\0\0\0\0\1x")
 
 
 def test_a_reply_counts_when_its_call_is_over_and_brought_a_message(scripted: Scripted) -> None:
-    assert scripted.said == http2.greeting()
+    assert scripted.stated == http2.greeting()
     scripted.connection.send(http2.request("/a", b"m"), 1.5)
     assert scripted.theirs.recv(1 << 16) == http2.on_stream(http2.request("/a", b"m"), 1)
     assert not scripted.heard(MESSAGE[:4])

@@ -46,11 +46,11 @@ def _until_closed_or_whole(connection: socket.socket) -> bytes:
     return answer
 
 
-def _check(answer: bytes, wanted_bytes: int) -> None:
+def _check(answer: bytes, expected_bytes: int) -> None:
     """The sink counts what it saw of the body on the wire: chunk framing makes that more, a lost byte makes it less."""
     if not answer.startswith(b"HTTP/1.1 200 "):
         raise MeasurementFailedError(f"the upload was answered {answer[:80]!r}")
     _, _, counted = answer.partition(b'"result":')
     received = int(counted.partition(b",")[0])
-    if received < wanted_bytes:
-        raise MeasurementFailedError(f"{received} bytes of the upload arrived, wanted {wanted_bytes}")
+    if received < expected_bytes:
+        raise MeasurementFailedError(f"{received} bytes of the upload arrived, wanted {expected_bytes}")

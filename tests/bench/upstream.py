@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.processes import free_port, listening, own_module
+from bench.processes import free_port, listening, project_module
 
 # One process and no files but its own: it must leave nothing behind. POST to a static file is a 405, which the
 # error page turns into the file itself. What a static file adds to a reply and Qdrant does not send is switched off.
@@ -45,7 +45,10 @@ def serving(replies: Mapping[str, bytes], directory: Path) -> Iterator[Upstream]
     port = free_port()
     nginx = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin")
     if nginx is None:
-        command, kind = own_module("canned", str(port), str(directory / "replies")), "canned bytes (nginx not found)"
+        command, kind = (
+            project_module("canned", str(port), str(directory / "replies")),
+            "canned bytes (nginx not found)",
+        )
     else:
         settings = directory / "nginx.conf"
         settings.write_text(NGINX.format(directory=directory, port=port), encoding="ascii")

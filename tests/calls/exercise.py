@@ -41,12 +41,12 @@ def requests(recorder: Recorder, client: object, calls: Calls) -> Requests:
     names = set(methods(type(client)))
     if gone := (calls.local | calls.administration | calls.more.keys()) - names:
         raise UnknownCallError(f"{type(client).__name__} has no {', '.join(sorted(gone))}")
-    found: dict[str, tuple[Sent, ...]] = {}
+    recorded: dict[str, tuple[Sent, ...]] = {}
     for name in sorted(names - calls.local - calls.administration):
-        found[name] = _sent(recorder, client, name, _required(client, name, calls) | dict(calls.more.get(name, {})))
+        recorded[name] = _sent(recorder, client, name, _required(client, name, calls) | dict(calls.more.get(name, {})))
     for case, (name, arguments) in calls.cases.items():
-        found[f"{name}({case})"] = _sent(recorder, client, name, _required(client, name, calls) | dict(arguments))
-    return found
+        recorded[f"{name}({case})"] = _sent(recorder, client, name, _required(client, name, calls) | dict(arguments))
+    return recorded
 
 
 def _required(client: object, name: str, calls: Calls) -> dict[str, object]:
@@ -57,9 +57,9 @@ def _required(client: object, name: str, calls: Calls) -> dict[str, object]:
         parameter.name for parameter in parameters if parameter.default is parameter.empty and parameter.kind in named
     ]
     given = calls.more.get(name, {})
-    if missing := [each for each in required if each not in calls.arguments and each not in given]:
+    if missing := [argument for argument in required if argument not in calls.arguments and argument not in given]:
         raise UnknownCallError(f"{type(client).__name__}.{name}: no argument for {', '.join(missing)}")
-    return {each: calls.arguments[each] for each in required if each in calls.arguments}
+    return {argument: calls.arguments[argument] for argument in required if argument in calls.arguments}
 
 
 def _sent(recorder: Recorder, client: object, name: str, arguments: Arguments) -> tuple[Sent, ...]:

@@ -65,7 +65,7 @@ def _weaviate() -> Requests:
     if ran.returncode:
         raise RuntimeError(ran.stderr[-2000:])
     return {
-        call: tuple(Sent(**{**each, "body": b64decode(each["body"])}) for each in sent)
+        call: tuple(Sent(**{**item, "body": b64decode(item["body"])}) for item in sent)
         for call, sent in json.loads(ran.stdout).items()
     }
 
@@ -132,11 +132,11 @@ SECTIONS = (
 def verdicts(section: Section) -> dict[str, dict[str, Key]]:
     """By call and transport."""
     known = None if section.known is None else section.known()
-    found: dict[str, dict[str, Key]] = {}
+    by_call: dict[str, dict[str, Key]] = {}
     for transport, recorded in section.requests.items():
         for call, sent in recorded().items():
-            found.setdefault(call, {})[transport] = verdict(BACKENDS[section.backend], sent, known=known)
-    return found
+            by_call.setdefault(call, {})[transport] = verdict(BACKENDS[section.backend], sent, known=known)
+    return by_call
 
 
 def section_text(section: Section) -> str:
@@ -144,9 +144,9 @@ def section_text(section: Section) -> str:
     for call, by_transport in verdicts(section).items():
         kinds = set(by_transport.values())
         for transport, key in by_transport.items():
-            shown = f"`{call}`" if len(kinds) == 1 else f"`{call}` over {transport}"
-            if shown not in rows.setdefault(key, []):
-                rows[key].append(shown)
+            title = f"`{call}`" if len(kinds) == 1 else f"`{call}` over {transport}"
+            if title not in rows.setdefault(key, []):
+                rows[key].append(title)
     rows.setdefault((Fate.PASSED, None), []).extend(f"`{name}`" for name in sorted(section.uncalled))
     return "\n".join([f"## {section.title}: `{section.client}`", "", *_table(rows, section.local), ""])
 

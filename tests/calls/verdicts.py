@@ -46,8 +46,8 @@ WHY: Mapping[Reason, str] = MappingProxyType(
 
 def verdict(backend: Backend, requests: Sequence[Sent], *, known: object = None) -> tuple[Fate, Reason | None]:
     """Of a call that sends several requests, the one that matters most. ``known``: the description of the collection."""
-    found = [_verdict(backend, sent, known) for sent in requests]
-    return min(found, key=lambda each: list(Fate).index(each[0]))
+    results = [_verdict(backend, sent, known) for sent in requests]
+    return min(results, key=lambda result: list(Fate).index(result[0]))
 
 
 def _verdict(backend: Backend, sent: Sent, known: object) -> tuple[Fate, Reason | None]:

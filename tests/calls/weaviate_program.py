@@ -96,13 +96,13 @@ def main() -> None:
         rpc.sent = rest.sent  # one list, in the order of what was sent
         collection = client.collections.use("C")
         parts = {"query": _QUERY, "generate": _READS, "data": _DATA, "aggregate": _AGGREGATE}
-        found = {
-            f"{part}.{call}": [{**asdict(each), "body": b64encode(each.body).decode()} for each in sent]
+        recorded = {
+            f"{part}.{call}": [{**asdict(request), "body": b64encode(request.body).decode()} for request in sent]
             for part, calls in parts.items()
             for call, sent in requests(both, getattr(collection, part), calls).items()
         }
         client.close()
-    json.dump(found, sys.stdout)
+    json.dump(recorded, sys.stdout)
 
 
 if __name__ == "__main__":

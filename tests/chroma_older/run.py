@@ -79,7 +79,7 @@ def stocked(url: str) -> dict[str, str]:
     return ids
 
 
-def asked(name: str, include: list[str]) -> dict[str, Any]:
+def query(name: str, include: list[str]) -> dict[str, Any]:
     return {
         "collection": name,
         "query": {"query_embeddings": [near(1), near(2)], "n_results": TOP_K, "include": include},
@@ -88,26 +88,26 @@ def asked(name: str, include: list[str]) -> dict[str, Any]:
 
 def faults(direct: dict[str, Any], off: dict[str, Any], on: dict[str, Any]) -> list[str]:
     """What the client saw and must not see."""
-    found = [f"off: {name}" for name in direct if off[name] != direct[name]]
-    found += [f"on: {name}" for name in direct if name.startswith("clean") and on[name] != direct[name]]
+    differences = [f"off: {name}" for name in direct if off[name] != direct[name]]
+    differences += [f"on: {name}" for name in direct if name.startswith("clean") and on[name] != direct[name]]
     for name in (name for name in direct if name.startswith("copied")):
         distinct = [len({family(one) for one in ids}) for ids in on[name]["ids"]]
-        asked_for = {column for column, value in on[name].items() if value is not None}
-        if distinct != [TOP_K, TOP_K] or asked_for != {c for c, value in direct[name].items() if value is not None}:
-            found.append(f"on: {name} has {distinct} distinct results in {sorted(asked_for)}")
-    return found
+        columns = {column for column, value in on[name].items() if value is not None}
+        if distinct != [TOP_K, TOP_K] or columns != {c for c, value in direct[name].items() if value is not None}:
+            differences.append(f"on: {name} has {distinct} distinct results in {sorted(columns)}")
+    return differences
 
 
 def by_hand(direct: str, on: str, ids: dict[str, str]) -> list[str]:
     """Version 1, whose clients are gone: clean data comes in the server's own bytes."""
-    found = []
+    differences = []
     for include in INCLUDES:
-        body = json.dumps(asked("clean", include)["query"]).encode()
+        body = json.dumps(query("clean", include)["query"]).encode()
         path = f"{VERSION_1}/{ids['clean']}/query"
         through = exchange(on, "POST", path, body)
         if through.body != exchange(direct, "POST", path, body).body or through.header("x-vecsieve") is None:
-            found.append(f"version 1: {include}")
-    return found
+            differences.append(f"version 1: {include}")
+    return differences
 
 
 def main() -> int:
@@ -115,11 +115,11 @@ def main() -> int:
     python = interpreter((ROOT / ".clients").resolve())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, server(python, folder) as direct:
         ids = stocked(direct)
-        queries = {f"{name} {'+'.join(include)}": asked(name, include) for name in ids for include in INCLUDES}
+        queries = {f"{name} {'+'.join(include)}": query(name, include) for name in ids for include in INCLUDES}
         plan = Path(folder) / "plan.json"
         plan.write_text(json.dumps({"queries": queries}), encoding="utf-8")
 
-        def told(url: str) -> dict[str, Any]:
+        def answers(url: str) -> dict[str, Any]:
             command = [str(python), str(SCENARIO), url.rpartition(":")[2], str(plan)]
             done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
             seen: dict[str, Any] = json.loads(done.stdout)
@@ -129,9 +129,9 @@ def main() -> int:
             serve(direct, "--backend", "chroma", "--mode", "off") as (off, _),
             serve(direct, "--backend", "chroma", "--mode", "on") as (on, _),
         ):
-            found = faults(told(direct), told(off), told(on)) + by_hand(direct, on, ids)
-    verdict = "as directly; distinct and full" if not found else "\n".join(found)
+            problems = faults(answers(direct), answers(off), answers(on)) + by_hand(direct, on, ids)
+    verdict = "as directly; distinct and full" if not problems else "\n".join(problems)
     sys.stdout.write(
         f"Chroma {VERSION}, its client and version 1 by hand, {len(queries) + len(INCLUDES)} queries: {verdict}\n"
     )
-    return int(bool(found))
+    return int(bool(problems))

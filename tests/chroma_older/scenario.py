@@ -14,10 +14,10 @@ from typing import Any
 
 def plain(result: dict[str, Any]) -> dict[str, Any]:
     """As JSON: arrays as lists, what was included in one order; the server writes it in any."""
-    told = {name: value for name, value in result.items() if name != "data"}
-    if told.get("embeddings") is not None:
-        told["embeddings"] = [[[float(number) for number in row] for row in rows] for rows in told["embeddings"]]
-    return {**told, "included": sorted(str(getattr(name, "value", name)) for name in told["included"])}
+    columns = {name: value for name, value in result.items() if name != "data"}
+    if columns.get("embeddings") is not None:
+        columns["embeddings"] = [[[float(number) for number in row] for row in rows] for rows in columns["embeddings"]]
+    return {**columns, "included": sorted(str(getattr(name, "value", name)) for name in columns["included"])}
 
 
 def main(port: str, plan: dict[str, Any]) -> dict[str, Any]:
@@ -26,12 +26,12 @@ def main(port: str, plan: dict[str, Any]) -> dict[str, Any]:
         host="127.0.0.1", port=int(port), settings=chromadb.Settings(anonymized_telemetry=False)
     )
     seen: dict[str, Any] = {}
-    for name, asked in plan["queries"].items():
-        collection = client.get_collection(asked["collection"])
-        seen[name] = plain(collection.query(**asked["query"]))
+    for name, query in plan["queries"].items():
+        collection = client.get_collection(query["collection"])
+        seen[name] = plain(collection.query(**query["query"]))
     return seen
 
 
 if __name__ == "__main__":
-    told = main(sys.argv[1], json.loads(Path(sys.argv[2]).read_text(encoding="utf-8")))
-    sys.stdout.write(json.dumps(told))
+    answers = main(sys.argv[1], json.loads(Path(sys.argv[2]).read_text(encoding="utf-8")))
+    sys.stdout.write(json.dumps(answers))

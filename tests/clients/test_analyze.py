@@ -47,8 +47,8 @@ def create(
     parameters = models.VectorParams(size=len(points[0][0]), distance=distance)
     client.create_collection(name, vectors_config=parameters)
     made = [
-        models.PointStruct(id=place, vector=vector.tolist(), payload=held)
-        for place, (vector, held) in enumerate(points)
+        models.PointStruct(id=place, vector=vector.tolist(), payload=payload)
+        for place, (vector, payload) in enumerate(points)
     ]
     for start in range(0, len(made), 500):
         client.upsert(name, made[start : start + 500], wait=True)
@@ -65,8 +65,8 @@ def test_the_planted_families_and_sources_are_found(engine: str, collection: str
     code, out, err = analyze(engine, collection, "--json", "-")
     assert (code, err) == (0, "")
     content = json.loads(out)
-    going = FAMILIES * (COPIES - 1)
-    assert content["repeats"] == {"points": going, "equal": 0, "contained": going, "edited": 0, "vectors": 0}
+    removed = FAMILIES * (COPIES - 1)
+    assert content["repeats"] == {"points": removed, "equal": 0, "contained": removed, "edited": 0, "vectors": 0}
     assert (content["families"]["count"], content["families"]["largest"]) == (FAMILIES, COPIES)
     assert {row["name"]: row["copied"] for row in content["sources"]["rows"]} == {
         "web": [24, 0, 24],
@@ -100,18 +100,18 @@ def test_uuids_named_vectors_and_points_without_one(engine: str) -> None:
     code, out, err = analyze(engine, "named", "--json", "-")
     assert (code, out) == (1, "")
     assert "several vectors; say which with --vector: dense, other" in err
-    wanted = ("--vector", "dense", "--text-field", "page.body", "--json", "-")
-    code, out, err = analyze(engine, "named", *wanted)
+    options = ("--vector", "dense", "--text-field", "page.body", "--json", "-")
+    code, out, err = analyze(engine, "named", *options)
     assert (code, err) == (0, "")
     content = json.loads(out)
     assert (content["about"]["points"], content["about"]["with_vector"], content["about"]["with_text"]) == (15, 12, 15)
     assert content["families"]["count"] == 7  # six of two, and the three that have no such vector
     assert content["families"]["largest"] == 3
     assert content["sources"] is None
-    shown = {
+    expected = {
         member["id"] for family in content["families"]["examples"] for member in [family["leader"], *family["members"]]
     }
-    assert shown == {point.id for point in made}
+    assert expected == {point.id for point in made}
 
 
 def test_a_report_for_people_and_a_page(engine: str, tmp_path: Path) -> None:
@@ -133,14 +133,14 @@ def whole(engine: str) -> str:
 
 @pytest.mark.parametrize(
     "number",
-    [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.deep) for each in (signal.SIGINT, signal.SIGTERM))],
+    [signal.SIGKILL, *(pytest.param(item, marks=pytest.mark.deep) for item in (signal.SIGINT, signal.SIGTERM))],
 )
 def test_a_run_that_was_ended_goes_on_and_gives_what_one_run_gives(
     engine: str, whole: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     work, page = tmp_path / "work", tmp_path / "page.html"
-    wanted = ("--html", str(page), "--work", str(work))
-    line = ["analyze", "--url", engine, "--collection", "long", *wanted, "--rate", str(SLOW)]
+    options = ("--html", str(page), "--work", str(work))
+    line = ["analyze", "--url", engine, "--collection", "long", *options, "--rate", str(SLOW)]
     with command(*line) as running:
         until = time.monotonic() + 60
         read, process = work / "vectors.f32", running.process
@@ -154,7 +154,7 @@ def test_a_run_that_was_ended_goes_on_and_gives_what_one_run_gives(
     if number is not signal.SIGKILL:
         assert f"{work}; run the same command again" in err
         assert list(tmp_path.iterdir()) == [work]
-    code, out, err = analyze(engine, "long", *wanted, "--json", "-")
+    code, out, err = analyze(engine, "long", *options, "--json", "-")
     assert (code, err) == (0, "")
     assert out == whole
     assert page.exists()
@@ -163,7 +163,7 @@ def test_a_run_that_was_ended_goes_on_and_gives_what_one_run_gives(
 def test_nothing_but_reading_is_asked_of_the_database(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from urllib.request import Request
 
-    from support.jobs.analyses import asked
+    from support.jobs.analyses import analyze_options
     from vecsieve.proxy.jobs import rest
     from vecsieve.proxy.jobs.analyze.run import analyze as analysis
 
@@ -176,7 +176,7 @@ def test_nothing_but_reading_is_asked_of_the_database(engine: str, monkeypatch: 
 
     monkeypatch.setattr(rest, "_exchanged", spying)
     with closing(Qdrant(Access(url=engine, collection="planted"))) as source:
-        analysis(source, asked())
+        analysis(source, analyze_options())
     assert seen == {
         ("GET", "/collections/planted"),
         ("POST", "/collections/planted/points"),  # retrieve by id; PUT would be an upsert

@@ -78,13 +78,13 @@ def check(engine: str, collection: Collection, request: Request, *, direct: Answ
     assert missing(*lists) == report.get("short", 0), "as many as a direct call gives, or said to be short"
     if is_unordered(request):
         return
-    for own, found, item in zip(*lists, request.items, strict=True):
+    for original, result, item in zip(*lists, request.items, strict=True):
         everyone = ask(engine, collection, request.of(widest(item)))
         if everyone.status != 200:  # an unknown vector is an error only where there is a point to look for it
-            assert own == found == []
+            assert original == result == []
             continue
         ranking = Ranking.of(request.of(item).results(everyone.body)[0], read)
-        ranking.check(found, item, collection, plain=own, report=report, is_batch=request.is_batch)
+        ranking.check(result, item, collection, plain=original, report=report, is_batch=request.is_batch)
 
 
 def read(point: bytes) -> Point:
@@ -130,7 +130,7 @@ def test_pages_of_every_size_are_slices_of_one_sequence_of_everyone(
 
 
 def pages(url: str, collection: Collection, item: dict[str, Any], *, step: int, total: int) -> list[bytes]:
-    found: list[bytes] = []
+    results: list[bytes] = []
     for offset in range(0, total, step):
         request = Request(
             "query",
@@ -140,8 +140,8 @@ def pages(url: str, collection: Collection, item: dict[str, Any], *, step: int, 
         )
         answer = ask(url, collection, request)
         assert answer.status == 200, answer.body
-        found += request.results(answer.body)[0]
-    return found
+        results += request.results(answer.body)[0]
+    return results
 
 
 def test_a_batch_item_too_large_to_widen_comes_back_as_its_own_bytes_beside_one_that_is_widened(
@@ -155,7 +155,7 @@ def test_a_batch_item_too_large_to_widen_comes_back_as_its_own_bytes_beside_one_
         direct, through = (
             exchange(url, "POST", f"/collections/copied_cosine{request.path}", request.text) for url in (engine, on)
         )
-        own, found = request.results(direct.body), request.results(through.body)
-        assert found[0] == own[0]
-        assert found[1] != own[1]
+        original, results = request.results(direct.body), request.results(through.body)
+        assert results[0] == original[0]
+        assert results[1] != original[1]
     assert b'candidates_unusable_total{backend="qdrant"} 0.0' in exchange(admin, "GET", "/metrics").body

@@ -77,16 +77,16 @@ def test_a_named_vector_of_another_metric_is_calibrated_too(engine: str, tmp_pat
 def test_on_the_demo_collection_the_report_can_be_acted_on(demo: str) -> None:
     done = run(demo, NAME)
     assert done.returncode == 0, done.stderr
-    said = words(done.stdout)
-    assert "2000 of 2947 points, evenly spread over the ids" in said
-    cut = re.search(r"Proposed cut (0\.\d+)", said)
+    output = words(done.stdout)
+    assert "2000 of 2947 points, evenly spread over the ids" in output
+    cut = re.search(r"Proposed cut (0\.\d+)", output)
     assert cut is not None
     assert 0.08 < float(cut[1]) < 0.14
-    same = re.search(r"0\.00 │ (\d+\.\d)% │ same vector", said)
+    same = re.search(r"0\.00 │ (\d+\.\d)% │ same vector", output)
     assert same is not None
     assert 15 < float(same[1]) < 30  # a fifth of the corpus stands in docstring and documentation alike
     assert done.stdout.count("merged") == done.stdout.count("kept apart") == 5
-    assert f"threshold: {{fixed: {cut[1]}}}" in said
+    assert f"threshold: {{fixed: {cut[1]}}}" in output
     assert max(len(line) for line in done.stdout.splitlines()) <= 120
 
 
@@ -113,7 +113,7 @@ def test_nothing_is_written_to_the_collection(engine: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("--collection", "nowhere"), 1, "has no collection 'nowhere'; it has: "),
         (("--collection", "named"), 1, "say which with --vector: dense, small"),
@@ -123,10 +123,12 @@ def test_nothing_is_written_to_the_collection(engine: str) -> None:
         (("--collection", "copied_dot", "--out", "profile.txt"), 2, "--out: wanted a name that ends in .json"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_line(engine: str, arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_what_cannot_be_done_is_said_in_a_line(
+    engine: str, arguments: tuple[str, ...], code: int, message: str
+) -> None:
     done = command_line("calibrate", "--url", engine, *arguments)
     assert done.returncode == code
-    assert said in words(done.stderr)
+    assert message in words(done.stderr)
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
 
@@ -134,7 +136,7 @@ def test_what_cannot_be_done_is_said_in_a_line(engine: str, arguments: tuple[str
 @contextmanager
 def stalled() -> Iterator[tuple[str, threading.Event]]:
     """A Qdrant that says what its collection is and then never answers; the event tells that it was asked."""
-    asked, over = threading.Event(), threading.Event()
+    requested, over = threading.Event(), threading.Event()
     shape = {"vectors": {"size": 4, "distance": "Cosine"}}
     hnsw = {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000}
     optimizer = {"deleted_threshold": 0.2, "vacuum_min_vector_number": 1000, "default_segment_number": 0}
@@ -147,18 +149,18 @@ def stalled() -> Iterator[tuple[str, threading.Event]]:
             self.answer(body)
 
         def do_POST(self) -> None:
-            asked.set()
+            requested.set()
             over.wait(60)
 
     with in_a_thread(Database) as url:
         try:
-            yield url, asked
+            yield url, requested
         finally:
             over.set()
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.deep) for each in (signal.SIGTERM, signal.SIGHUP))]
+    "number", [signal.SIGINT, *(pytest.param(item, marks=pytest.mark.deep) for item in (signal.SIGTERM, signal.SIGHUP))]
 )
 def test_a_signal_in_the_middle_ends_it_cleanly_and_leaves_the_old_profile(
     tmp_path: Path, number: signal.Signals
@@ -166,7 +168,7 @@ def test_a_signal_in_the_middle_ends_it_cleanly_and_leaves_the_old_profile(
     out = tmp_path / "docs.json"
     out.write_text("the old one")
     with (
-        stalled() as (url, asked),
+        stalled() as (url, requested),
         subprocess.Popen(
             [*COMMAND, "--url", url, "--collection", "docs", "--out", str(out)],
             stdout=subprocess.PIPE,
@@ -174,11 +176,11 @@ def test_a_signal_in_the_middle_ends_it_cleanly_and_leaves_the_old_profile(
             text=True,
         ) as process,
     ):
-        assert asked.wait(30)
+        assert requested.wait(30)
         process.send_signal(number)
-        said, complained = process.communicate(timeout=30)
+        output, complained = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert said == ""
+    assert output == ""
     assert complained.strip() == "stopped; no file was written"
     assert out.read_text() == "the old one"
     assert list(tmp_path.iterdir()) == [out]

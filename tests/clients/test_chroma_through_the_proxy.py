@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from support.chroma import server as chroma
-from support.chroma.server import COLUMNS, NEEDS_CHROMA, SPACES, TOP_K, asked, family, near, plain
+from support.chroma.server import COLUMNS, NEEDS_CHROMA, SPACES, TOP_K, answer_to, family, near, plain
 from support.deploy.expositions import counted
 from support.process.stack import Answer, exchange, serve
 from vecsieve.proxy.demo.backends import COLLECTIONS
@@ -45,20 +45,20 @@ def silent(request: pytest.FixtureRequest, direct: str) -> Iterator[str]:
         yield url
 
 
-def told(url: str, name: str, **asked_for: Any) -> dict[str, Any]:
+def columns_of(url: str, name: str, **query: Any) -> dict[str, Any]:
     """A query by the sync client, by one vector unless others are given."""
-    asked_for.setdefault("query_embeddings", [near(1)])
-    return plain(chroma.connected(url).get_collection(name).query(**asked_for))
+    query.setdefault("query_embeddings", [near(1)])
+    return plain(chroma.connected(url).get_collection(name).query(**query))
 
 
-def refused(url: str, name: str, **asked_for: Any) -> tuple[str, str]:
+def refused(url: str, name: str, **query: Any) -> tuple[str, str]:
     with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever the client makes of it is what its caller sees
-        told(url, name, **asked_for)
+        columns_of(url, name, **query)
     return type(caught.value).__name__, str(caught.value)
 
 
 def raw(url: str, name: str, body: dict[str, Any]) -> Answer:
-    return asked(url, "POST", f"{chroma.path_of(url, name)}/query", body)
+    return answer_to(url, "POST", f"{chroma.path_of(url, name)}/query", body)
 
 
 def rows(result: dict[str, Any], search: int = 0) -> list[dict[str, Any]]:
@@ -71,8 +71,8 @@ def rows(result: dict[str, Any], search: int = 0) -> list[dict[str, Any]]:
 def test_in_modes_off_and_shadow_the_client_sees_what_it_sees_directly(direct: str, silent: str, name: str) -> None:
     several = [near(1), near(2), near(3)]
     for include in INCLUDES[::3]:
-        wanted = {"query_embeddings": several, "n_results": TOP_K, "include": include}
-        assert told(silent, name, **wanted) == told(direct, name, **wanted)
+        query = {"query_embeddings": several, "n_results": TOP_K, "include": include}
+        assert columns_of(silent, name, **query) == columns_of(direct, name, **query)
 
 
 @pytest.mark.parametrize("include", [[], ["documents", "distances"], ["embeddings"], ["uris", "uris", "documents"]])
@@ -86,8 +86,8 @@ def test_in_modes_off_and_shadow_the_bytes_are_the_servers(direct: str, silent: 
 def test_in_mode_on_clean_data_is_as_directly_whatever_is_included(
     direct: str, on: tuple[str, str], space: str, include: list[str]
 ) -> None:
-    wanted = {"query_embeddings": [near(1), near(2)], "n_results": TOP_K, "include": include}
-    assert told(on[0], f"clean-{space}", **wanted) == told(direct, f"clean-{space}", **wanted)
+    query = {"query_embeddings": [near(1), near(2)], "n_results": TOP_K, "include": include}
+    assert columns_of(on[0], f"clean-{space}", **query) == columns_of(direct, f"clean-{space}", **query)
 
 
 @pytest.mark.parametrize("include", [[], ["documents", "distances"], ["embeddings"], ["uris", "uris", "documents"]])
@@ -107,20 +107,20 @@ def test_a_query_that_says_nothing_of_what_to_include_gets_what_the_server_inclu
     direct: str, on: tuple[str, str]
 ) -> None:
     body = {"query_embeddings": [near(6)]}
-    through, own = (raw(url, "clean-l2", body) for url in (on[0], direct))
+    through, original = (raw(url, "clean-l2", body) for url in (on[0], direct))
     assert through.header("x-vecsieve") is not None
-    assert json.loads(through.body) == json.loads(own.body)
-    assert list(json.loads(through.body)) == list(json.loads(own.body))
+    assert json.loads(through.body) == json.loads(original.body)
+    assert list(json.loads(through.body)) == list(json.loads(original.body))
 
 
 @pytest.mark.parametrize("space", SPACES)
 def test_in_mode_on_copied_data_is_distinct_in_order_and_full(direct: str, on: tuple[str, str], space: str) -> None:
     name, several = f"copied-{space}", [near(1), near(2), near(3)]
-    own = told(direct, name, query_embeddings=several, n_results=EVERYTHING, include=ALL)
-    answer = told(on[0], name, query_embeddings=several, n_results=TOP_K, include=ALL)
-    assert answer["included"] == own["included"]
+    original = columns_of(direct, name, query_embeddings=several, n_results=EVERYTHING, include=ALL)
+    answer = columns_of(on[0], name, query_embeddings=several, n_results=TOP_K, include=ALL)
+    assert answer["included"] == original["included"]
     for search in range(len(several)):
-        everything, page = rows(own, search), rows(answer, search)
+        everything, page = rows(original, search), rows(answer, search)
         assert len({family(row["ids"]) for row in everything[:TOP_K]}) < TOP_K, "the copies stand side by side"
         assert len({family(row["ids"]) for row in page}) == len(page) == TOP_K
         assert page == [row for row in everything if row in page], "every cell as asked directly, in that order"
@@ -132,28 +132,30 @@ def test_in_mode_on_a_client_gets_the_columns_it_asked_for_and_no_other(
     direct: str, on: tuple[str, str], include: list[str]
 ) -> None:
     body = {"query_embeddings": [near(1)], "n_results": TOP_K, "include": include}
-    answer, own = (json.loads(raw(url, "copied-cosine", body).body) for url in (on[0], direct))
-    assert list(answer) == list(own)
+    answer, original = (json.loads(raw(url, "copied-cosine", body).body) for url in (on[0], direct))
+    assert list(answer) == list(original)
     assert answer["include"] == include
-    assert {name: column is None for name, column in answer.items()} == {name: own[name] is None for name in own}
+    assert {name: column is None for name, column in answer.items()} == {
+        name: original[name] is None for name in original
+    }
     assert len({family(identifier) for identifier in answer["ids"][0]}) == TOP_K
 
 
 def test_a_filter_holds_and_named_records_are_searched_among_themselves(direct: str, on: tuple[str, str]) -> None:
-    page = told(on[0], "copied-l2", n_results=5, where={"tag": "t1"})
+    page = columns_of(on[0], "copied-l2", n_results=5, where={"tag": "t1"})
     assert {metadata["tag"] for metadata in page["metadatas"][0]} == {"t1"}
     assert len({family(one) for one in page["ids"][0]}) == 5
     named = [f"f{base}-{copy}" for base in range(6) for copy in range(3)]
-    chosen = told(on[0], "copied-l2", n_results=6, ids=named)["ids"][0]
+    chosen = columns_of(on[0], "copied-l2", n_results=6, ids=named)["ids"][0]
     assert {family(one) for one in chosen} == {f"f{base}" for base in range(6)}
     few = {"n_results": 5, "ids": ["f1-0", "f1-1"]}
-    assert told(on[0], "copied-l2", **few) == told(direct, "copied-l2", **few)
+    assert columns_of(on[0], "copied-l2", **few) == columns_of(direct, "copied-l2", **few)
     nobody = {"n_results": 5, "where": {"tag": "nobody"}}
-    assert told(on[0], "copied-l2", **nobody) == told(direct, "copied-l2", **nobody)
+    assert columns_of(on[0], "copied-l2", **nobody) == columns_of(direct, "copied-l2", **nobody)
 
 
 def test_records_without_a_text_are_told_apart_by_their_vectors(on: tuple[str, str]) -> None:
-    page = told(on[0], "copied-l2", query_embeddings=[chroma.floats(chroma.bases()[3])], n_results=4)
+    page = columns_of(on[0], "copied-l2", query_embeddings=[chroma.floats(chroma.bases()[3])], n_results=4)
     assert page["documents"][0][0] is None
     assert len({family(one) for one in page["ids"][0]}) == 4
 
@@ -174,26 +176,26 @@ def test_an_approximate_index_answers_as_directly_while_no_more_is_asked_for_tha
         chroma.add(direct, name, {"ids": ids, "embeddings": vectors[start : start + 1000]})
     for n_results in (5, 10, 40):
         queries = [chroma.floats(row) for row in rng.normal(size=(10, 256))]
-        wanted = {"query_embeddings": queries, "n_results": n_results, "include": ["distances"]}
-        assert told(on[0], name, **wanted) == told(direct, name, **wanted)
+        query = {"query_embeddings": queries, "n_results": n_results, "include": ["distances"]}
+        assert columns_of(on[0], name, **query) == columns_of(direct, name, **query)
 
 
 def test_more_than_there_is_gives_all_there_is(direct: str, on: tuple[str, str]) -> None:
-    wanted = {"n_results": 90, "include": ["distances"]}
-    assert told(on[0], "clean-ip", **wanted) == told(direct, "clean-ip", **wanted)
+    query = {"n_results": 90, "include": ["distances"]}
+    assert columns_of(on[0], "clean-ip", **query) == columns_of(direct, "clean-ip", **query)
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "query",
     [
         {"query_embeddings": [[1.0, 2.0]], "n_results": 3},
         {"n_results": 3, "where": {"$nonsense": 1}},
     ],
 )
 def test_a_query_that_is_refused_is_refused_in_the_servers_words(
-    direct: str, on: tuple[str, str], wanted: dict[str, Any]
+    direct: str, on: tuple[str, str], query: dict[str, Any]
 ) -> None:
-    assert refused(on[0], "clean-l2", **wanted) == refused(direct, "clean-l2", **wanted)
+    assert refused(on[0], "clean-l2", **query) == refused(direct, "clean-l2", **query)
 
 
 @pytest.mark.parametrize(
@@ -212,8 +214,8 @@ def test_a_query_that_is_refused_is_refused_in_the_servers_words(
 )
 def test_an_odd_request_is_answered_as_the_server_answers_it(direct: str, on: tuple[str, str], body: bytes) -> None:
     path = f"{chroma.path_of(direct, 'clean-l2')}/query"
-    through, own = (exchange(url, "POST", path, body) for url in (on[0], direct))
-    assert (through.status, through.body) == (own.status, own.body)
+    through, original = (exchange(url, "POST", path, body) for url in (on[0], direct))
+    assert (through.status, through.body) == (original.status, original.body)
 
 
 def test_everything_else_passes_through_search_included(direct: str, on: tuple[str, str]) -> None:
@@ -225,22 +227,22 @@ def test_everything_else_passes_through_search_included(direct: str, on: tuple[s
         made.upsert(ids=["d"], embeddings=[[2, 2]])
         made.delete(ids=["b"])
         seen = [made.count(), plain(made.get(include=["embeddings", "documents"])), plain(made.peek(2))]
-        seen.append(asked(url, "POST", f"{chroma.path_of(url, name)}/search", {"searches": []}).status)
+        seen.append(answer_to(url, "POST", f"{chroma.path_of(url, name)}/search", {"searches": []}).status)
         client.delete_collection(name)
-        seen.append(asked(url, "GET", f"{COLLECTIONS}/{name}").status)
+        seen.append(answer_to(url, "GET", f"{COLLECTIONS}/{name}").status)
         return seen
 
     assert story(on[0], "written-here") == story(direct, "written-there")
 
 
 async def test_the_asyncio_client_sees_the_same(direct: str, on: tuple[str, str], silent: str) -> None:
-    async def seen(url: str, name: str, **asked_for: Any) -> dict[str, Any]:
+    async def seen(url: str, name: str, **query: Any) -> dict[str, Any]:
         collection = await (await chroma.connected_async(url)).get_collection(name)
-        return plain(await collection.query(query_embeddings=[near(1), near(2)], **asked_for))
+        return plain(await collection.query(query_embeddings=[near(1), near(2)], **query))
 
-    own = await seen(direct, "clean-cosine", n_results=TOP_K, include=ALL)
-    assert await seen(on[0], "clean-cosine", n_results=TOP_K, include=ALL) == own
-    assert await seen(silent, "clean-cosine", n_results=TOP_K, include=ALL) == own
+    original = await seen(direct, "clean-cosine", n_results=TOP_K, include=ALL)
+    assert await seen(on[0], "clean-cosine", n_results=TOP_K, include=ALL) == original
+    assert await seen(silent, "clean-cosine", n_results=TOP_K, include=ALL) == original
     page = await seen(on[0], "copied-cosine", n_results=TOP_K)
     assert [len({family(one) for one in ids}) for ids in page["ids"]] == [TOP_K, TOP_K]
 
@@ -248,6 +250,6 @@ async def test_the_asyncio_client_sees_the_same(direct: str, on: tuple[str, str]
 def test_nothing_of_ours_failed_on_the_way(direct: str) -> None:
     with serve(direct, *BACKEND, "--mode", "on") as (url, admin):
         for name in ("clean-l2", "copied-ip"):
-            told(url, name, query_embeddings=[near(seed) for seed in range(5)], include=ALL)
+            columns_of(url, name, query_embeddings=[near(seed) for seed in range(5)], include=ALL)
         assert counted(admin, "searches_total", backend="chroma", outcome="dedup") == 2
         assert counted(admin, "fail_open_total") == 0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient
 
-from support.backends.layouts import Layout, first_of_each, load, recorded, replayed
+from support.backends.layouts import Layout, first_of_families, load, recorded, replayed
 from support.backends.passages import DISTINCT, QUERY, passages
 from support.grpc.clients import over_grpc
 from support.process import stack
@@ -69,8 +69,8 @@ def metadata(name: str, payload: dict[str, Any]) -> dict[str, Any]:
     if "_node_content" in payload:
         inside: dict[str, Any] = json.loads(payload["_node_content"])["metadata"]
         return inside
-    found: dict[str, Any] = payload[INSIDE[name]] if name in INSIDE else payload
-    return found
+    fields: dict[str, Any] = payload[INSIDE[name]] if name in INSIDE else payload
+    return fields
 
 
 @pytest.mark.parametrize("line", ["sources", "sources over gRPC"])
@@ -115,13 +115,13 @@ def test_one_result_for_each_source_needs_no_name_of_a_field(clients: dict[str, 
 @pytest.mark.parametrize("name", sorted(QDRANT.keys() - WITHOUT_DATE))
 def test_the_newest_of_copies_stays_without_a_name_of_a_field(clients: dict[str, QdrantClient], name: str) -> None:
     everything = [number for number, _ in page(clients[""], name, len(passages()))]
-    shown = [number for number, _ in page(clients["newest"], name, DISTINCT)]
-    families = [passages()[number].family for number in shown]
+    numbers = [number for number, _ in page(clients["newest"], name, DISTINCT)]
+    families = [passages()[number].family for number in numbers]
     assert sorted(families) == list(range(DISTINCT))
     newest: dict[int, int] = {}
     for number in everything:
         family = passages()[number].family
-        newest[family] = max(newest.get(family, number), number, key=lambda each: passages()[each].date)
-    assert {passages()[number].family: number for number in shown} == newest
-    firsts = [everything[place] for place in first_of_each([passages()[number].family for number in everything])]
-    assert set(shown) != set(firsts)
+        newest[family] = max(newest.get(family, number), number, key=lambda candidate: passages()[candidate].date)
+    assert {passages()[number].family: number for number in numbers} == newest
+    firsts = [everything[place] for place in first_of_families([passages()[number].family for number in everything])]
+    assert set(numbers) != set(firsts)

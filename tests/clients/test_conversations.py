@@ -23,7 +23,7 @@ FLOOR = "policy: {fetch: {floor: 64}, session: {keeps: 0}}\n"
 
 
 @pytest.fixture(scope="module", params=PARAMETERS)
-def asks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ask, Ask]]:
+def searches(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ask, Ask]]:
     """The proxy and the database, each as its client sees it."""
     file: Path = tmp_path_factory.mktemp("settings") / "vecsieve.yaml"
     file.write_text(FLOOR)
@@ -35,12 +35,12 @@ def session(name: str) -> dict[str, str]:
     return {"x-vecsieve-session": name}
 
 
-def test_a_turn_shows_what_earlier_turns_did_not(asks: tuple[Ask, Ask]) -> None:
-    proxy, database = asks
+def test_a_turn_shows_what_earlier_turns_did_not(searches: tuple[Ask, Ask]) -> None:
+    proxy, database = searches
     turns = [proxy([1], LIMIT, session("turns"))[0] for _ in range(3)]
-    shown = [row for turn in turns for row in turn]
-    assert len(shown) == len({str(one) for one, _ in shown}) == 3 * LIMIT
-    texts = [text for _, text in shown if text]
+    rows = [row for turn in turns for row in turn]
+    assert len(rows) == len({str(one) for one, _ in rows}) == 3 * LIMIT
+    texts = [text for _, text in rows if text]
     assert len(texts) == len(set(texts)), "a copy of what was given is no news"
     assert turns[0] == proxy([1], LIMIT, {})[0]
     everything = database([1], 48, {})[0]
@@ -49,8 +49,8 @@ def test_a_turn_shows_what_earlier_turns_did_not(asks: tuple[Ask, Ask]) -> None:
         assert places == sorted(places), "the database's own rows in its order"
 
 
-def test_sessions_do_not_know_one_another_and_other_searches_none(asks: tuple[Ask, Ask]) -> None:
-    proxy, _ = asks
+def test_sessions_do_not_know_one_another_and_other_searches_none(searches: tuple[Ask, Ask]) -> None:
+    proxy, _ = searches
     plain = proxy([2], LIMIT, {})
     assert proxy([2], LIMIT, session("one")) == plain
     assert proxy([2], LIMIT, session("other")) == plain
@@ -58,16 +58,16 @@ def test_sessions_do_not_know_one_another_and_other_searches_none(asks: tuple[As
     assert proxy([2], LIMIT, {}) == plain
 
 
-def test_a_session_of_other_credentials_is_another(asks: tuple[Ask, Ask]) -> None:
-    proxy, _ = asks
+def test_a_session_of_other_credentials_is_another(searches: tuple[Ask, Ask]) -> None:
+    proxy, _ = searches
     plain = proxy([3], LIMIT, {})
     assert proxy([3], LIMIT, session("shared") | {"x-user-token": "mine"}) == plain
     assert proxy([3], LIMIT, session("shared") | {"x-user-token": "yours"}) == plain
     assert proxy([3], LIMIT, session("shared") | {"x-user-token": "mine"}) != plain
 
 
-def test_what_was_given_fills_a_page_of_which_too_little_is_new(asks: tuple[Ask, Ask]) -> None:
-    proxy, _ = asks
+def test_what_was_given_fills_a_page_of_which_too_little_is_new(searches: tuple[Ask, Ask]) -> None:
+    proxy, _ = searches
     for _ in range(12):
         assert len(proxy([4], LIMIT, session("long"))[0]) == LIMIT
 
@@ -139,12 +139,12 @@ def test_replicas_share_sessions_in_one_store_and_outlive_one_another_and_it(eng
         file.write_text(f"{FLOOR}sessions: {{url: '{store}', timeout_seconds: 5.0}}\n")
         with stack.serve(engine, "--config", str(file)) as (second, admin):
             with stack.serve(engine, "--config", str(file)) as (first, _):
-                turns = [ids(each, "moved") for each in (first, second, first)]
+                turns = [ids(replica, "moved") for replica in (first, second, first)]
             turns.append(ids(second, "moved"))
-            shown = [one for turn in turns for one in turn]
-            assert len(shown) == len(set(shown)), "the second replica knows what the first gave, after its end too"
+            results = [one for turn in turns for one in turn]
+            assert len(results) == len(set(results)), "the second replica knows what the first gave, after its end too"
             with stack.serve(engine, "--config", str(file)) as (restarted, _):
-                assert set(ids(restarted, "moved")).isdisjoint(shown)
+                assert set(ids(restarted, "moved")).isdisjoint(results)
             os.kill(store_pid(store), signal.SIGKILL)
             assert ids(second, "moved") == ids(second, None), "without its store a search has no session"
             text = exchange(admin, "GET", "/metrics").body.decode()

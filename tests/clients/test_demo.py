@@ -79,10 +79,10 @@ def test_over_all_questions_copies_go_and_the_first_result_stays(plain: Story) -
     assert (int(by_vector[1]), int(by_wording[1])) > (80, 80)
     assert int(by_vector[2]) <= 36
     assert int(by_wording[2]) <= 53
-    said = " ".join(plain.out.split())
-    assert f"first result stayed first in {QUESTIONS} of {QUESTIONS}" in said
-    assert "Word for word copies: 81 → 0." in said
-    stay = re.search(r"kept on purpose: (\d+), (\d+) of them because they say more", said)
+    output = " ".join(plain.out.split())
+    assert f"first result stayed first in {QUESTIONS} of {QUESTIONS}" in output
+    assert "Word for word copies: 81 → 0." in output
+    stay = re.search(r"kept on purpose: (\d+), (\d+) of them because they say more", output)
     assert stay is not None
     assert int(stay[1]) - int(stay[2]) <= 14
 
@@ -100,13 +100,13 @@ def test_what_the_demo_explains_is_what_the_proxy_did() -> None:
         start_embedded_process() as url,
         stack.serve(url) as (proxy, _),
         closing(QdrantCollection(url)) as direct,
-        closing(QdrantCollection(proxy)) as asked,
+        closing(QdrantCollection(proxy)) as collection,
     ):
         direct.load(corpus, progress=lambda _: None)
         for vector in corpus.question_vectors:
             pool = Pool(answer=direct.ask(vector, limit=160), first=40, policy=policy)
             explained = explain(corpus, pool, direct.ask(vector, limit=8)).kept
-            given = asked.ask(vector, limit=8).rows
+            given = collection.ask(vector, limit=8).rows
             assert [corpus.chunks[row].text for row in explained] == [corpus.chunks[row].text for row in given]
 
 
@@ -153,7 +153,7 @@ def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything_without_a_c
     newest, *_ = json.loads(stack.exchange(page[0], "GET", "/api/searches").body)["searches"]
     assert newest["collection"] == NAME
     content = json.loads(stack.exchange(page[0], "GET", f"/api/searches/{newest['number']}").body)
-    assert all(each["text"] for each in content["kept"]), "the demo's texts are public, and shown"
+    assert all(result["text"] for result in content["kept"]), "the demo's texts are public, and shown"
     kept.send_signal(signal.SIGINT)
     _, complaints = kept.communicate(timeout=30)
     assert (kept.returncode, complaints) == (0, "")
@@ -161,7 +161,7 @@ def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything_without_a_c
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.deep) for each in (signal.SIGTERM, signal.SIGHUP))]
+    "number", [signal.SIGINT, *(pytest.param(item, marks=pytest.mark.deep) for item in (signal.SIGTERM, signal.SIGHUP))]
 )
 def test_a_signal_while_the_story_runs_leaves_no_process_behind(
     kept: subprocess.Popen[str], number: signal.Signals

@@ -69,12 +69,12 @@ def test_the_time_is_said_to_be_the_emulators() -> None:
 
 
 def test_the_bytes_that_pinecone_would_bill_are_said() -> None:
-    said = re.search(
+    match = re.search(
         r"over (\d+) searches VecSieve fetched (\d+) kB a search more", " ".join(plain("pinecone").out.split())
     )
-    assert said is not None
-    assert int(said[1]) == 1 + 25 + QUESTIONS
-    assert 16 * 3 < int(said[2]) < 160 * 6  # from 16 to 160 candidates, 384 numbers and a text each: 3 to 6 kB
+    assert match is not None
+    assert int(match[1]) == 1 + 25 + QUESTIONS
+    assert 16 * 3 < int(match[2]) < 160 * 6  # from 16 to 160 candidates, 384 numbers and a text each: 3 to 6 kB
 
 
 @contextmanager
@@ -97,11 +97,11 @@ def test_what_the_demo_explains_is_what_the_proxy_did(backend: str) -> None:
         started(backend) as engine,
         stack.serve(engine, "--backend", backend) as (proxy, _),
         closing(opened(engine)) as direct,
-        closing(opened(proxy)) as asked,
+        closing(opened(proxy)) as collection,
     ):
         direct.load(corpus, progress=lambda _: None)
         for vector in corpus.question_vectors:
-            given = asked.ask(vector, limit=8)
+            given = collection.ask(vector, limit=8)
             pools.add(given.pool_size)
             answer = direct.ask(vector, limit=policy.fetch.cap if backend == "chroma" else 160)
             pool = Pool(answer=answer, first=40, policy=policy, size=given.pool_size)
@@ -147,8 +147,10 @@ def test_what_keep_prints_works_as_pasted_also_by_the_official_client_and_ctrl_c
         if is_chroma:
             shell = text[text.index("VECTOR=") : text.index("The same with Chroma's own client")]
             shell = shell.replace("$(python ", f"$({sys.executable} ")
-            told = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True, timeout=60).stdout
-            answers = [ids.split(",") for ids in re.findall(r'"ids":\[\[([^\]]*)\]\]', told)]
+            message = subprocess.run(
+                ["bash", "-c", shell], capture_output=True, text=True, check=True, timeout=60
+            ).stdout
+            answers = [ids.split(",") for ids in re.findall(r'"ids":\[\[([^\]]*)\]\]', message)]
         else:
             lines = [shlex.split(line) for line in text.splitlines() if line.strip().startswith("curl")]
             answers = [json.loads(pasted_curl(words))["matches"] for words in lines]

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
-from real_servers.qdrant_scenario import asked as outcomes
+from real_servers.qdrant_scenario import call_outcomes as outcomes
 
 from support.grpc.clients import over_grpc
 from support.qdrant.embedded import start_embedded_grpc_process
@@ -251,14 +251,14 @@ QUERIES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_ranks_as_local_mode_ranks(name: str, remote: QdrantClient, local: QdrantClient) -> None:
-    asked = {"collection_name": "c", "limit": 15, "with_payload": True, **QUERIES[name]}
+    query = {"collection_name": "c", "limit": 15, "with_payload": True, **QUERIES[name]}
     tolerance = 2e-3 if name == "dbsf" else 1e-4
-    assert_same(remote.query_points(**asked).points, local.query_points(**asked).points, tolerance=tolerance)
+    assert_same(remote.query_points(**query).points, local.query_points(**query).points, tolerance=tolerance)
 
 
 @pytest.mark.parametrize("name", FILTERS)
 def test_a_filter_selects_what_local_mode_selects(name: str, remote: QdrantClient, local: QdrantClient) -> None:
-    asked: dict[str, Any] = {
+    query: dict[str, Any] = {
         "collection_name": "c",
         "limit": SIZE,
         "query": draws(1),
@@ -266,7 +266,7 @@ def test_a_filter_selects_what_local_mode_selects(name: str, remote: QdrantClien
         "query_filter": FILTERS[name],
         "with_payload": True,
     }
-    assert_same(remote.query_points(**asked).points, local.query_points(**asked).points)
+    assert_same(remote.query_points(**query).points, local.query_points(**query).points)
     counted = remote.count("c", count_filter=FILTERS[name]).count
     assert counted == local.count("c", count_filter=FILTERS[name]).count > 0
 
@@ -275,7 +275,7 @@ def test_a_filter_selects_what_local_mode_selects(name: str, remote: QdrantClien
 def test_random_filtered_queries_rank_as_local_mode_ranks(seed: int, remote: QdrantClient, local: QdrantClient) -> None:
     draw = np.random.default_rng(seed)
     low = float(draw.uniform(0, 60))
-    asked: dict[str, Any] = {
+    query: dict[str, Any] = {
         "collection_name": "c",
         "query": draw.normal(size=DIMENSION).tolist(),
         "using": list(NAMES)[seed % 4],
@@ -287,11 +287,11 @@ def test_random_filtered_queries_rank_as_local_mode_ranks(seed: int, remote: Qdr
         ),
         "with_payload": True,
     }
-    assert_same(remote.query_points(**asked).points, local.query_points(**asked).points)
+    assert_same(remote.query_points(**query).points, local.query_points(**query).points)
 
 
 def test_groups_are_those_of_local_mode(remote: QdrantClient, local: QdrantClient) -> None:
-    asked: dict[str, Any] = {
+    query: dict[str, Any] = {
         "collection_name": "c",
         "query": draws(1),
         "using": "cosine",
@@ -301,7 +301,7 @@ def test_groups_are_those_of_local_mode(remote: QdrantClient, local: QdrantClien
         "with_payload": True,
         "with_lookup": models.WithLookup(collection="other", with_payload=True),
     }
-    ours, theirs = remote.query_points_groups(**asked).groups, local.query_points_groups(**asked).groups
+    ours, theirs = remote.query_points_groups(**query).groups, local.query_points_groups(**query).groups
     assert [group.id for group in ours] == [group.id for group in theirs]
     for mine, other in zip(ours, theirs, strict=True):
         assert [hit.id for hit in mine.hits] == [hit.id for hit in other.hits]
@@ -359,9 +359,9 @@ def test_every_call_of_the_client_comes_to_the_same_over_both_transports(urls: t
     """Writes, reads and refusals, which carry the same words. An empty payload is none over gRPC, and maps have no order."""
     port = urlsplit(urls[1]).port or 0
     rest, grpc = (
-        {name: NUMBER.sub("", told) for name, told in outcomes(urls[0], port, prefers_grpc=way).items()}
+        {name: NUMBER.sub("", result) for name, result in outcomes(urls[0], port, prefers_grpc=way).items()}
         for way in (False, True)
     )
-    unlike = {name for name, told in grpc.items() if told != rest[name].replace("payload={}", "payload=None")}
-    said = {name for name in unlike if grpc[name].partition(" ")[2] not in rest[name]}
-    assert said <= {"info", "list_snapshots", "no result"}
+    unlike = {name for name, result in grpc.items() if result != rest[name].replace("payload={}", "payload=None")}
+    unexpected = {name for name in unlike if grpc[name].partition(" ")[2] not in rest[name]}
+    assert unexpected <= {"info", "list_snapshots", "no result"}

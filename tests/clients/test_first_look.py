@@ -57,20 +57,20 @@ def test_a_collection_is_made_once_and_described(client: QdrantClient, name: str
     assert (info.points_count, info.config.params.vectors) == (7, DENSE)
     assert client.collection_exists(name)
     assert not client.collection_exists("other")
-    assert name in [found.name for found in client.get_collections().collections]
+    assert name in [collection.name for collection in client.get_collections().collections]
     with pytest.raises(UnexpectedResponse, match="already exists") as caught:
         client.create_collection(name, DENSE)
     assert caught.value.status_code == 409
 
 
 def test_points_are_read_by_id_and_in_pages(client: QdrantClient, name: str) -> None:
-    assert [(found.id, found.payload) for found in client.retrieve(name, [2, 99, UUID])] == [
+    assert [(record.id, record.payload) for record in client.retrieve(name, [2, 99, UUID])] == [
         (2, {"n": 2, "m": -2}),
         (UUID, {}),
     ]
     page, following = client.scroll(name, limit=3, with_payload=["n"], with_vectors=True)
     assert (page[0].id, page[0].payload, page[0].vector) == (1, {"n": 1}, [1.0, 1.0])
-    assert [found.id for found in client.scroll(name, limit=9, offset=following)[0]] == [4, 5, 6, UUID]
+    assert [record.id for record in client.scroll(name, limit=9, offset=following)[0]] == [4, 5, 6, UUID]
 
 
 def test_searches_are_by_a_vector_or_a_point_alone_and_in_a_batch(client: QdrantClient, name: str) -> None:
@@ -127,7 +127,7 @@ def test_a_check_and_an_analysis_work_with_it(engine: str, client: QdrantClient,
 
 
 def test_the_page_says_what_is_served() -> None:
-    told = LIMITS[LIMITS.index("## The demo's engine") :].split("\n\n")[1]
+    section = LIMITS[LIMITS.index("## The demo's engine") :].split("\n\n")[1]
     assert [
-        word for word in ("create", "describe", "upsert", "retrieve", "scroll", "`query`") if word not in told
+        word for word in ("create", "describe", "upsert", "retrieve", "scroll", "`query`") if word not in section
     ] == []

@@ -44,9 +44,9 @@ def module(program: str) -> str:
 
 def settings() -> dict[str, str]:
     """Those of the page's first command."""
-    found = dict(re.findall(r"^export (VECSIEVE_\w+)=(\S+)$", PAGE, re.MULTILINE))
-    assert found
-    return found
+    exports = dict(re.findall(r"^export (VECSIEVE_\w+)=(\S+)$", PAGE, re.MULTILINE))
+    assert exports
+    return exports
 
 
 class Embeddings(Script):
@@ -111,15 +111,15 @@ def test_a_program_of_the_page_gets_two_sentences_and_the_sources_of_the_copy(
     program: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     proxy: str = request.getfixturevalue("chroma" if "chroma" in program else "qdrant")
-    found = printed(program, proxy, tmp_path)
-    assert found[0][0] == "Close the valve before you start the pump."
-    assert {text for text, _ in found} == SENTENCES
-    assert len(found) == len(SENTENCES)
-    note = found[0][1]["_vecsieve"]
+    lines = printed(program, proxy, tmp_path)
+    assert lines[0][0] == "Close the valve before you start the pump."
+    assert {text for text, _ in lines} == SENTENCES
+    assert len(lines) == len(SENTENCES)
+    note = lines[0][1]["_vecsieve"]
     read: Mapping[str, object] = json.loads(note) if isinstance(note, str) else note  # type: ignore[assignment]  # - checked below
-    own = next(value for value in found[0][1].values() if value in {"a.pdf", "b.pdf"})
-    assert read["collapsed_sources"] == [({"a.pdf", "b.pdf"} - {own}).pop()]
-    assert "_vecsieve" not in found[1][1]
+    source = next(value for value in lines[0][1].values() if value in {"a.pdf", "b.pdf"})
+    assert read["collapsed_sources"] == [({"a.pdf", "b.pdf"} - {source}).pop()]
+    assert "_vecsieve" not in lines[1][1]
 
 
 # What stands around the page's lines, and a model in whose eyes pumps are near a question about pumps.
@@ -169,8 +169,8 @@ def test_the_lines_for_spring_ai_get_two_sentences_and_the_sources_of_the_copy(q
     first, second = [line for line in ran.stdout.splitlines() if line.endswith("}")]
     assert first.startswith("Close the valve before you start the pump. ")
     assert second.startswith("Grease both bearings every 2,000 hours. ")
-    own, other = ("a.pdf", "b.pdf") if "source=a.pdf" in first else ("b.pdf", "a.pdf")
-    assert f"source={own}" in first
+    kept_file, other = ("a.pdf", "b.pdf") if "source=a.pdf" in first else ("b.pdf", "a.pdf")
+    assert f"source={kept_file}" in first
     assert re.search(rf"_vecsieve={{[^}}]*collapsed_sources=\[{other}\]", first)
     assert "_vecsieve" not in second
 

@@ -42,7 +42,7 @@ class World:
         return self.proxy.count("overfetch_bytes_total", backend="qdrant")
 
     @property
-    def own_reads(self) -> float:
+    def extra_reads(self) -> float:
         return sum(self.proxy.count("own_reads_total", kind=kind) for kind in ("grow", "recall", "replay", "hedge"))
 
 
@@ -95,7 +95,7 @@ async def test_ten_questions_have_ten_full_pages(copies: int, transport: str) ->
         pages = [await around.page(question) for question in range(10)]
         assert [len(set(page)) for page in pages[1:]] == [LIMIT] * 9
         assert [len(page) for page in pages[1:]] == [LIMIT] * 9
-        assert around.own_reads <= 1 + 1, "one pool grew; the others were asked for at once"
+        assert around.extra_reads <= 1 + 1, "one pool grew; the others were asked for at once"
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -118,12 +118,12 @@ async def test_batches_are_full_from_the_second_search_on() -> None:
     async with world(120) as around:
         await around.page(0)
         requests = [
-            models.QueryRequest(query=nearest(each), limit=limit, with_payload=True)
-            for each, limit in ((1, 10), (2, 4), (3, 20))
+            models.QueryRequest(query=nearest(page), limit=limit, with_payload=True)
+            for page, limit in ((1, 10), (2, 4), (3, 20))
         ]
-        found = await around.client.query_batch_points("c", requests)
-        assert [len({(point.payload or {})["text"] for point in each.points}) for each in found] == [10, 4, 20]
-        assert around.own_reads == 1
+        pages = await around.client.query_batch_points("c", requests)
+        assert [len({(point.payload or {})["text"] for point in page.points}) for page in pages] == [10, 4, 20]
+        assert around.extra_reads == 1
 
 
 async def test_fusions_are_full_from_the_second_search_on() -> None:
@@ -135,7 +135,7 @@ async def test_fusions_are_full_from_the_second_search_on() -> None:
             )
             texts = [(point.payload or {})["text"] for point in response.points]
             assert question == 0 or len(set(texts)) == len(texts) == LIMIT
-        assert around.own_reads <= 1
+        assert around.extra_reads <= 1
 
 
 async def test_the_depth_falls_again_when_pages_need_less() -> None:

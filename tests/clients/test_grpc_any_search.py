@@ -20,7 +20,7 @@ from support.grpc.calls import Pairs, Seen
 from support.grpc.stack import Asker
 from support.process import stack
 from support.qdrant.embedded import start_embedded_grpc_process
-from support.qdrant.grpc_searches import Said, id_of, point_of, said
+from support.qdrant.grpc_searches import GrpcSearch, grpc_search, id_of, point_of
 
 EXAMPLES = max(1, settings().max_examples // 2)  # the other half of the laws is tested over REST
 SHADOW: Pairs = (("x-vecsieve-mode", "shadow"),)
@@ -44,15 +44,15 @@ def world() -> Iterator[World]:
         yield World(url, opened.enter_context(Asker(rpc)), opened.enter_context(Asker(proxy)))
 
 
-def call_of(collection: Collection, request: Request) -> Said | None:
+def call_of(collection: Collection, request: Request) -> GrpcSearch | None:
     """The request in gRPC; None where it cannot be said there."""
     try:
-        return said(request.operation, collection.name, request.items, is_batch=request.is_batch)
+        return grpc_search(request.operation, collection.name, request.items, is_batch=request.is_batch)
     except (ValidationError, ValueError, TypeError):
         return None
 
 
-def same(one: Seen, other: Seen, collection: Collection, request: Request, call: Said) -> bool:
+def same(one: Seen, other: Seen, collection: Collection, request: Request, call: GrpcSearch) -> bool:
     """Byte for byte; value for value where the engine shuffles members, and scores alone where it shuffles ties."""
     if (one.code, one.details, unreported(one), one.trailing) != (
         other.code,
@@ -96,7 +96,9 @@ def test_off_shadow_and_on_answer_what_a_direct_call_answers_or_a_part_of_it(dat
             check(world, collection, request, call, direct=direct, through=through)
 
 
-def check(world: World, collection: Collection, request: Request, call: Said, *, direct: Seen, through: Seen) -> None:
+def check(
+    world: World, collection: Collection, request: Request, call: GrpcSearch, *, direct: Seen, through: Seen
+) -> None:
     assert (through.code, unreported(through), through.trailing) == (direct.code, direct.initial, direct.trailing)
     if not direct.messages:
         assert through == direct
@@ -106,15 +108,15 @@ def check(world: World, collection: Collection, request: Request, call: Said, *,
     assert missing(*lists) == report.get("short", 0), "as many as a direct call gives, or said to be short"
     if is_unordered(request):
         return
-    for own, found, item in zip(*lists, request.items, strict=True):
-        asked = call_of(collection, request.of(widest(item)))
-        assert asked is not None
-        everyone = world.engine.ask(asked)
+    for original, results, item in zip(*lists, request.items, strict=True):
+        message = call_of(collection, request.of(widest(item)))
+        assert message is not None
+        everyone = world.engine.ask(message)
         if not everyone.messages:  # an unknown vector is an error only where there is a point to look for it
-            assert own == found == []
+            assert original == results == []
             continue
-        ranking = Ranking.of(asked.results(everyone.messages[0])[0], read)
-        ranking.check(found, item, collection, plain=own, report=report, is_batch=request.is_batch)
+        ranking = Ranking.of(message.results(everyone.messages[0])[0], read)
+        ranking.check(results, item, collection, plain=original, report=report, is_batch=request.is_batch)
 
 
 def read(point: bytes) -> Point:

@@ -96,7 +96,7 @@ def load(client: QdrantClient, collection: str, *, noise: float, **more: Any) ->
     planted.plant(client, collection, payload, families=FAMILIES, copies=COPIES, noise=noise, **more)
 
 
-def found(client: QdrantClient, collection: str, *, limit: int = 8, **more: Any) -> list[models.ScoredPoint]:
+def hits(client: QdrantClient, collection: str, *, limit: int = 8, **more: Any) -> list[models.ScoredPoint]:
     return client.query_points(collection, query=QUERY_VECTOR, limit=limit, **more).points
 
 
@@ -109,32 +109,32 @@ def test_the_payload_is_the_clients_own_selection_whatever_a_policy_needs(world:
     for collection in (*COLLECTIONS, "texts"):
         for vectors in (False, True):
             how: dict[str, Any] = {"with_payload": selection, "with_vectors": vectors}
-            everyone = {point.id: point for point in found(world.engine, collection, limit=100, **how)}
+            everyone = {point.id: point for point in hits(world.engine, collection, limit=100, **how)}
             for paging in ({}, {"offset": 4}):
-                points = found(world.proxy, collection, **how, **paging)
+                points = hits(world.proxy, collection, **how, **paging)
                 assert points == [everyone[point.id] for point in points]
                 assert len(points) == 8
 
 
 def test_rules_go_by_the_collection_that_the_message_names(world: World) -> None:
-    distinct = {name: len(set(families(found(world.proxy, name)))) for name in COLLECTIONS}
+    distinct = {name: len(set(families(hits(world.proxy, name)))) for name in COLLECTIONS}
     assert distinct["plain"] == distinct["longest"] == 8
     for name in ("switched-off", "ghost"):
-        assert found(world.proxy, name) == found(world.engine, name)
-    owners = [(int(point.id) // 10, int(point.id) % 10 // 2) for point in found(world.proxy, "tenants")]
+        assert hits(world.proxy, name) == hits(world.engine, name)
+    owners = [(int(point.id) // 10, int(point.id) % 10 // 2) for point in hits(world.proxy, "tenants")]
     assert len(set(owners)) == len(owners)
     assert max(Counter(family for family, _ in owners).values()) == 2
-    assert {int(point.id) % 10 for point in found(world.proxy, "longest")} == {COPIES - 1}
-    assert len(found(world.proxy, "short", limit=30)) == FAMILIES
-    assert len(found(world.proxy, "plain", limit=30)) == FAMILIES, "a proven copy fills no page"
-    assert len(found(world.proxy, "filled", limit=30)) == 30
-    ranking = [point.id for point in found(world.engine, "in-mmr-order", limit=100)]
-    places = [ranking.index(point.id) for point in found(world.proxy, "in-mmr-order", limit=FAMILIES)]
+    assert {int(point.id) % 10 for point in hits(world.proxy, "longest")} == {COPIES - 1}
+    assert len(hits(world.proxy, "short", limit=30)) == FAMILIES
+    assert len(hits(world.proxy, "plain", limit=30)) == FAMILIES, "a proven copy fills no page"
+    assert len(hits(world.proxy, "filled", limit=30)) == 30
+    ranking = [point.id for point in hits(world.engine, "in-mmr-order", limit=100)]
+    places = [ranking.index(point.id) for point in hits(world.proxy, "in-mmr-order", limit=FAMILIES)]
     assert places[0] == 0
     assert places != sorted(places)
 
 
-ASKED: dict[str, dict[str, Any]] = {
+QUERIES: dict[str, dict[str, Any]] = {
     "by vector": {"query": QUERY_VECTOR},
     "by id": {"query": 20},
     "with a threshold": {"query": QUERY_VECTOR, "score_threshold": 0.3},
@@ -152,21 +152,21 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "asyncio"])
 def test_both_clients_get_distinct_results_that_are_upstreams_own(world: World, name: str, is_async: bool) -> None:
-    everyone = {point.id: point for point in world.engine.query_points("plain", limit=100, **ASKED[name]).points}
+    everyone = {point.id: point for point in world.engine.query_points("plain", limit=100, **QUERIES[name]).points}
     if is_async:
-        points = asyncio.run(asked_async(world, ASKED[name]))
+        points = asyncio.run(hits_async(world, QUERIES[name]))
     else:
-        points = world.proxy.query_points("plain", limit=6, **ASKED[name]).points
+        points = world.proxy.query_points("plain", limit=6, **QUERIES[name]).points
     there = {planted.family(int(identifier)) for identifier in everyone}
     assert [everyone[point.id] for point in points] == points
     assert points[0].id == next(iter(everyone))
     assert len(set(families(points))) == len(points) == min(6, len(there))
 
 
-async def asked_async(world: World, how: dict[str, Any]) -> list[models.ScoredPoint]:
+async def hits_async(world: World, how: dict[str, Any]) -> list[models.ScoredPoint]:
     client = AsyncQdrantClient(url=world.url, grpc_port=int(world.url.rsplit(":", 1)[1]), prefer_grpc=True, timeout=30)
     try:
         return (await client.query_points("plain", limit=6, **how)).points
@@ -178,8 +178,8 @@ def test_strict_modes_limit_is_learned_and_the_next_search_keeps_to_it(world: Wo
     strict = models.StrictModeConfig(enabled=True, max_query_limit=20)
     with collection_of(world.engine, "strict", strict):
         before = counted(world.admin, "fail_open_total")
-        first, second = found(world.proxy, "strict"), found(world.proxy, "strict")
-        assert first == found(world.engine, "strict")
+        first, second = hits(world.proxy, "strict"), hits(world.proxy, "strict")
+        assert first == hits(world.engine, "strict")
         assert len(set(families(second))) > len(set(families(first)))
         assert counted(world.admin, "fail_open_total") - before == 1
         too_many = [refused(client, "strict", limit=21) for client in (world.engine, world.proxy)]
@@ -189,10 +189,10 @@ def test_strict_modes_limit_is_learned_and_the_next_search_keeps_to_it(world: Wo
 def test_a_rate_limit_is_told_as_the_database_tells_it_and_no_search_is_sent_twice(world: World) -> None:
     strict = models.StrictModeConfig(enabled=True, read_rate_limit=2)
     with collection_of(world.engine, "rated", strict):
-        assert [len(set(families(found(world.proxy, "rated")))) for _ in range(2)] == [8, 8], "each cost one of two"
-        with pytest.raises(ResourceExhaustedResponse) as told:
-            found(world.proxy, "rated")
-        assert told.value.retry_after_s > 0
+        assert [len(set(families(hits(world.proxy, "rated")))) for _ in range(2)] == [8, 8], "each cost one of two"
+        with pytest.raises(ResourceExhaustedResponse) as caught:
+            hits(world.proxy, "rated")
+        assert caught.value.retry_after_s > 0
 
 
 @contextmanager
@@ -206,7 +206,7 @@ def collection_of(client: QdrantClient, name: str, strict: models.StrictModeConf
 
 def refused(client: QdrantClient, collection: str, **how: Any) -> tuple[grpc.StatusCode, str | None]:
     with pytest.raises(grpc.RpcError) as raised:
-        found(client, collection, **how)
+        hits(client, collection, **how)
     return code_of(raised.value), details_of(raised.value)
 
 
@@ -241,8 +241,8 @@ async def test_the_client_is_told_when_to_come_back_and_the_database_is_asked_on
         client = AsyncQdrantClient(
             url="http://127.0.0.1:9", grpc_port=proxy.port, prefer_grpc=True, check_compatibility=False
         )
-        with pytest.raises(ResourceExhaustedResponse) as told:
+        with pytest.raises(ResourceExhaustedResponse) as caught:
             await client.query_points("c", query=[0.5, 0.25, 0.125, 0.0], limit=3)
         await client.close()
-        assert told.value.retry_after_s == 7
+        assert caught.value.retry_after_s == 7
         assert len(database.calls) == 1

@@ -141,7 +141,7 @@ async def page(browser: int) -> AsyncIterator[Page]:
         assert opened.faults == []
 
 
-async def shown(page: Page, world: World, view: str) -> str:
+async def text_of(page: Page, world: World, view: str) -> str:
     """What a view says, once it has its data."""
     target = VIEWS[view].format(number=world.number, rank=world.rank)
     await page.open("about:blank")
@@ -192,9 +192,9 @@ WORDS = {
 async def test_every_view_says_what_it_is_for_and_fits(world: World, page: Page, width: int, dark: bool) -> None:
     await page.seen_as(width=width, dark=dark)
     for view, words in WORDS.items():
-        said = await shown(page, world, view)
-        folded = " ".join(said.split())
-        assert [word for word in words if word not in folded] == [], (view, said)
+        text = await text_of(page, world, view)
+        folded = " ".join(text.split())
+        assert [word for word in words if word not in folded] == [], (view, text)
         if view == "whatif":
             await page.until("!document.querySelector('main').innerText.includes('…')")
         if view == "collections":
@@ -208,14 +208,14 @@ async def test_every_view_says_what_it_is_for_and_fits(world: World, page: Page,
 
 @pytest.mark.parametrize("view", ["search", "pair"])
 async def test_a_drop_is_shown_with_its_reason_in_words(world: World, page: Page, view: str) -> None:
-    said = await shown(page, world, view)
-    assert world.why in said
+    text = await text_of(page, world, view)
+    assert world.why in text
     assert world.why.endswith(": 'that' left out")
 
 
 async def test_a_result_that_stays_beside_one_like_it_says_why(world: World, page: Page) -> None:
     for number in range(QUESTIONS):  # the searches of which a pool was kept
-        await shown(
+        await text_of(
             page,
             replace(
                 world,
@@ -281,9 +281,9 @@ async def test_a_canary_is_shown_and_one_that_was_stopped_in_the_colour_of_a_fau
     await page.open(f"http://127.0.0.1:{port}/")
     await page.until("document.querySelector('.status .facts')")
     text = await page.run("document.querySelector('.status .facts').innerText")
-    shown = re.sub(" since 01/01/1970, [0-9:]{8}(?=: )", "", text)
-    assert (shown != text) is (state in BOUNDS)
-    assert (f", canary {words}" in shown) is (state is not CanaryState.NONE)
+    visible = re.sub(" since 01/01/1970, [0-9:]{8}(?=: )", "", text)
+    assert (visible != text) is (state in BOUNDS)
+    assert (f", canary {words}" in visible) is (state is not CanaryState.NONE)
     is_bad = await page.run("document.querySelector('.status .state').classList.contains('bad')")
     assert is_bad is (state in BOUNDS)
     await page.open("about:blank")  # as above
@@ -331,9 +331,9 @@ async def test_the_verdict_of_shadow_is_on_top_in_the_words_of_the_status(page: 
     verdict = verdict_of(ROWS)
     await page.until(f"document.querySelector('main .verdict')?.innerText.includes({json.dumps(verdict.sentence)})")
     await page.run("document.querySelector('main .verdict summary').click()")
-    said = await page.text()
+    text = await page.text()
     for words in (*(words for _, words in verdict.details), "docs", "faq"):
-        assert words in said
+        assert words in text
     assert await page.run("document.documentElement.scrollWidth <= innerWidth")
     if PICTURES is not None:
         await page.picture(PICTURES / f"verdict-{width}.png")
@@ -342,7 +342,7 @@ async def test_the_verdict_of_shadow_is_on_top_in_the_words_of_the_status(page: 
 
 
 async def test_new_searches_come_by_themselves_until_the_page_is_paused(world: World, page: Page) -> None:
-    await shown(page, world, "live")
+    await text_of(page, world, "live")
     count = "document.querySelectorAll('main tbody tr').length"
     await page.until(f"{count} >= {QUESTIONS}")
     before = await page.run(count)
@@ -357,7 +357,7 @@ async def test_new_searches_come_by_themselves_until_the_page_is_paused(world: W
 
 
 async def test_a_judgement_by_key_is_kept_in_the_file(world: World, page: Page) -> None:
-    await shown(page, world, "doubtful")
+    await text_of(page, world, "doubtful")
     await page.until("document.querySelectorAll('[data-entry]').length > 0")
     await page.press("j")
     await page.press("w")
@@ -365,12 +365,12 @@ async def test_a_judgement_by_key_is_kept_in_the_file(world: World, page: Page) 
     line = json.loads(world.pairs.read_text().splitlines()[0])
     assert set(line) == {"collection", "a", "b", "copy"}
     assert line["copy"] is False
-    await shown(page, world, "doubtful")
+    await text_of(page, world, "doubtful")
     await page.until("document.querySelector('.wrong[aria-pressed=true]')")
 
 
 async def test_what_if_answers_each_change_of_the_form(world: World, page: Page) -> None:
-    await shown(page, world, "whatif")
+    await text_of(page, world, "whatif")
     left_out = "[...document.querySelectorAll('.tile')].find(e => e.innerText.includes('results removed')).innerText"
     # Pools are a sample: on a busy machine those that come while others are compared are left out.
     await page.until(f"Number([...document.querySelectorAll('.tile strong')][0].innerText) >= {QUESTIONS // 4}")
@@ -402,7 +402,7 @@ async def chosen(page: Page, label: str, value: str) -> None:
 
 
 async def test_a_preset_of_the_table_is_taken_into_the_form(world: World, page: Page) -> None:
-    await shown(page, world, "whatif")
+    await text_of(page, world, "whatif")
     await page.until("document.querySelectorAll('main [data-entry] button').length === 5")
     await page.run("[...document.querySelectorAll('main button')].find(e => e.innerText === 'classical').click()")
     await page.until("[...document.querySelectorAll('select')].some(e => e.value === 'classical')")
@@ -412,14 +412,14 @@ async def test_a_preset_of_the_table_is_taken_into_the_form(world: World, page: 
 
 
 async def test_only_what_is_not_as_by_default_can_be_shown(world: World, page: Page) -> None:
-    await shown(page, world, "settings")
+    await text_of(page, world, "settings")
     await page.run("document.querySelector('input[type=checkbox]').click()")
     rows = "[...document.querySelectorAll('table.settings')].at(-1).innerText"
     await page.until(f"{rows}.includes('explain.texts') && !{rows}.includes('policy.fetch.cap')")
 
 
 async def test_keys_lead_through_the_views_and_into_a_search(world: World, page: Page) -> None:
-    await shown(page, world, "live")
+    await text_of(page, world, "live")
     for key, title in (
         ("2", "Doubtful drops"),
         ("3", "Collections"),
@@ -444,7 +444,7 @@ async def test_keys_lead_through_the_views_and_into_a_search(world: World, page:
 
 
 async def test_the_list_has_words_and_is_filtered_by_them(world: World, page: Page) -> None:
-    await shown(page, world, "live")
+    await text_of(page, world, "live")
     rows = "[...document.querySelectorAll('main tbody tr')]"
     await page.until(f"{rows}.some(e => e.querySelector('.words')?.innerText.length > 20)")
     words = await page.run(f"{rows}.map(e => e.querySelector('.words')?.innerText).find(e => e)")
@@ -457,7 +457,7 @@ async def test_the_list_has_words_and_is_filtered_by_them(world: World, page: Pa
 
 
 async def test_what_was_tried_can_be_copied_as_settings(world: World, page: Page) -> None:
-    await shown(page, world, "whatif")
+    await text_of(page, world, "whatif")
     await chosen(page, "Preset", "exact")
     await page.until("document.querySelector('main pre')?.textContent.includes('preset: \"exact\"')")
 

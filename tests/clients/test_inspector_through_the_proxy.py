@@ -71,8 +71,8 @@ def test_searches_and_their_texts_are_there_without_a_setting(engine: str, worke
 
 def judged(admin: str, query: str) -> dict[str, int]:
     """The counts of what if."""
-    found: dict[str, int] = json.loads(exchange(admin, "GET", f"/api/whatif?{query}").body)["total"]
-    return found
+    totals: dict[str, int] = json.loads(exchange(admin, "GET", f"/api/whatif?{query}").body)["total"]
+    return totals
 
 
 def listed(admin: str) -> list[dict[str, object]]:
@@ -92,4 +92,4 @@ def test_texts_are_there_where_the_settings_ask_for_them(engine: str) -> None:
     with stack.serve(engine, environment={"VECSIEVE_EXPLAIN_TEXTS": "true"}) as (proxy, admin):
         searched(proxy)
         detail = json.loads(exchange(admin, "GET", f"/api/searches/{listed(admin)[0]['number']}").body)
-        assert all(each["text"].endswith("CANARY") for each in (*detail["kept"], *detail["left_out"]))
+        assert all(result["text"].endswith("CANARY") for result in (*detail["kept"], *detail["left_out"]))

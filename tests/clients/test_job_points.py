@@ -68,14 +68,14 @@ def by_id(points: list[Whole]) -> dict[object, Whole]:
 def test_what_was_deleted_is_stored_again_byte_for_byte(engine: str) -> None:
     points, before = Qdrant(access(engine)), everything(engine)
     ids = [*IDS, *range(1003, 1100), 7]
-    held = points.whole(ids)
-    assert set(by_id(held)) == {*ids} - {7}
-    points.delete(held)
-    points.delete(held)  # again, as after a kill
+    stored = points.whole(ids)
+    assert set(by_id(stored)) == {*ids} - {7}
+    points.delete(stored)
+    points.delete(stored)  # again, as after a kill
     assert points.whole(ids) == []
-    assert points.present(b"", [point.key for point in held]) == frozenset()
-    points.put(b"", [point.body for point in held])
-    assert points.present(b"", [point.key for point in held]) == {point.key for point in held}
+    assert points.present(b"", [point.key for point in stored]) == frozenset()
+    points.put(b"", [point.body for point in stored])
+    assert points.present(b"", [point.key for point in stored]) == {point.key for point in stored}
     assert everything(engine) == before
 
 
@@ -107,18 +107,18 @@ async def test_a_part_of_the_collection_is_named_wherever_its_points_are_changed
 
     async with FaultyUpstream(play) as upstream:
         points = Qdrant(access(upstream.url))
-        held = await asyncio.to_thread(points.whole, [1, 2])
-        await asyncio.to_thread(points.delete, held)
-        await asyncio.to_thread(points.put, b'"eu"', [held[0].body])
-    assert [point.partition for point in held] == [b'"eu"', b""]
+        stored = await asyncio.to_thread(points.whole, [1, 2])
+        await asyncio.to_thread(points.delete, stored)
+        await asyncio.to_thread(points.put, b'"eu"', [stored[0].body])
+    assert [point.partition for point in stored] == [b'"eu"', b""]
     assert seen[1:] == [
         b'{"points":[1],"shard_key":"eu"}',
         b'{"points":[2]}',
-        b'{"points":[%s],"shard_key":"eu"}' % held[0].body,
+        b'{"points":[%s],"shard_key":"eu"}' % stored[0].body,
     ]
 
 
-@pytest.mark.parametrize(("url", "said"), [("nowhere", "--url"), ("http://127.0.0.1:1", "Cannot reach")])
-def test_what_cannot_be_reached_is_a_message(url: str, said: str) -> None:
-    with pytest.raises(SourceError, match=said):
+@pytest.mark.parametrize(("url", "message"), [("nowhere", "--url"), ("http://127.0.0.1:1", "Cannot reach")])
+def test_what_cannot_be_reached_is_a_message(url: str, message: str) -> None:
+    with pytest.raises(SourceError, match=message):
         Qdrant(access(url, api_key="sesame")).whole([1])

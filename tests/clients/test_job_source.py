@@ -53,7 +53,7 @@ def test_pages_hold_every_id_once_in_ascending_order(
     copied: Qdrant, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vecsieve.proxy.jobs.clients.qdrant._IDS", page)
-    assert {len(each) for each in copied.listed()} <= {page, 240 % page or min(page, 240)}
+    assert {len(listing) for listing in copied.listed()} <= {page, 240 % page or min(page, 240)}
     ids = all_ids(copied)
     assert ids == sorted(base * 10 + copy for base in range(planted.BASES) for copy in range(planted.COPIES))
 
@@ -100,7 +100,7 @@ def test_only_the_wanted_part_of_a_payload_is_asked_for(
         assert point.vector is not None
         (pool,) = source.neighbours(point.vector[None], count=3)
         page = source.read(all_ids(source)[:3])
-    assert {frozenset(each.payload) for each in (point, *page, *(other for other, _ in pool))} == {frozenset(keys)}
+    assert {frozenset(item.payload) for item in (point, *page, *(other for other, _ in pool))} == {frozenset(keys)}
 
 
 @pytest.mark.parametrize("collection", ["copied_dot", "copied_euclid", "copied_manhattan"])
@@ -122,7 +122,7 @@ def test_a_point_without_the_chosen_vector_has_none(engine: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("collection", "vector_name", "said"),
+    ("collection", "vector_name", "words"),
     [
         ("nowhere", None, ["no collection 'nowhere'", "copied_cosine, copied_dot", "named"]),
         ("named", None, ["several vectors", "--vector", "dense, small"]),
@@ -133,11 +133,11 @@ def test_a_point_without_the_chosen_vector_has_none(engine: str) -> None:
     ],
 )
 def test_what_cannot_be_read_is_named_with_what_there_is(
-    engine: str, collection: str, vector_name: str | None, said: list[str]
+    engine: str, collection: str, vector_name: str | None, words: list[str]
 ) -> None:
     with closing(opened(engine, collection, vector_name)) as source, pytest.raises(SourceError) as caught:
         source.shape()
-    assert not [each for each in said if each not in str(caught.value)]
+    assert not [word for word in words if word not in str(caught.value)]
 
 
 @pytest.mark.parametrize("kind", ["sparse", "multi"])
@@ -185,7 +185,7 @@ async def test_a_missing_or_wrong_key_is_told_of_and_never_shown() -> None:
                 source.shape()
             return str(caught.value)
 
-        said = [await asyncio.to_thread(outcome, key) for key in (None, "open-barley", "sesame")]
-    assert all("refused a request" in each and "--api-key-env" in each for each in said[:2])
-    assert "no collection 'docs'" in said[2]
-    assert not [each for each in said if "sesame" in each or "barley" in each]
+        outcomes = [await asyncio.to_thread(outcome, key) for key in (None, "open-barley", "sesame")]
+    assert all("refused a request" in message and "--api-key-env" in message for message in outcomes[:2])
+    assert "no collection 'docs'" in outcomes[2]
+    assert not [message for message in outcomes if "sesame" in message or "barley" in message]

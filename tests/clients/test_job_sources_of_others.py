@@ -52,17 +52,26 @@ TEXTS = [
 class There:
     """A database with the planted collection. ``ids``: of the points in the order in which they were planted."""
 
-    wanted: SourceOptions
+    required: SourceOptions
     environment: Mapping[str, str]
     ids: tuple[PointId, ...]
     distance: str = "Cosine"
 
     def open(self, **other: object) -> Source:
-        return opened(replace(self.wanted, **other), self.environment)  # type: ignore[arg-type]  # - members of Wanted
+        return opened(replace(self.required, **other), self.environment)  # type: ignore[arg-type]  # - members of Wanted
 
     def command(self, name: str, *arguments: str) -> tuple[int, str, str]:
-        wanted = self.wanted
-        where = ("--backend", wanted.backend, "--url", wanted.url, "--collection", wanted.collection, "--rate", "2000")
+        source_options = self.required
+        where = (
+            "--backend",
+            source_options.backend,
+            "--url",
+            source_options.url,
+            "--collection",
+            source_options.collection,
+            "--rate",
+            "2000",
+        )
         with pytest.MonkeyPatch.context() as patch:
             for variable, value in self.environment.items():
                 patch.setenv(variable, value)
@@ -70,7 +79,7 @@ class There:
         return done.returncode, done.stdout, done.stderr
 
 
-def wanted(backend: str, url: str, collection: str) -> SourceOptions:
+def options(backend: str, url: str, collection: str) -> SourceOptions:
     return SourceOptions(
         backend=backend, url=url, collection=collection, vector=None, requests_per_second=2000.0, api_key_env=None
     )
@@ -90,7 +99,7 @@ def chroma() -> Iterator[There]:
         }
         chroma_server.add(url, "planted", made)
         chroma_server.create(url, "empty")
-        yield There(wanted("chroma", url, "planted"), {}, ids)
+        yield There(options("chroma", url, "planted"), {}, ids)
 
 
 @contextmanager
@@ -110,20 +119,24 @@ def milvus() -> Iterator[There]:
         milvus_server.create(url, "ours", "L2", copies=1)
         client.delete("ours", filter="id >= 0")
         client.insert("ours", rows)
-        yield There(wanted("milvus", url, "ours"), {}, tuple(range(0, 3 * len(VECTORS), 3)), "Euclid")
+        yield There(options("milvus", url, "ours"), {}, tuple(range(0, 3 * len(VECTORS), 3)), "Euclid")
 
 
 @contextmanager
 def pinecone() -> Iterator[There]:
     ids = tuple(f"p{place:03}" for place in range(len(VECTORS)))
     records = [
-        {"id": each, "values": vector.tolist(), "metadata": {"text": text, "source": "web" if place % 2 else "wiki"}}
-        for place, (each, vector, text) in enumerate(zip(ids, VECTORS, TEXTS, strict=True))
+        {
+            "id": identifier,
+            "values": vector.tolist(),
+            "metadata": {"text": text, "source": "web" if place % 2 else "wiki"},
+        }
+        for place, (identifier, vector, text) in enumerate(zip(ids, VECTORS, TEXTS, strict=True))
     ]
     created = {"dimension": DIMENSION, "metric": "cosine"}
-    held = {"ours": records, "other": records[:1]}
-    with loaded({"indexes": {"docs": {"created": created, "records": held}}}) as control:
-        yield There(wanted("pinecone", index_url(control, "docs"), "ours"), {"PINECONE_API_KEY": KEY}, ids)
+    namespaces = {"ours": records, "other": records[:1]}
+    with loaded({"indexes": {"docs": {"created": created, "records": namespaces}}}) as control:
+        yield There(options("pinecone", index_url(control, "docs"), "ours"), {"PINECONE_API_KEY": KEY}, ids)
 
 
 @contextmanager
@@ -140,16 +153,16 @@ def search_engine(product: Product) -> Iterator[There]:
         assert exchange(url, "PUT", "/ours", json.dumps(index).encode(), json_type).status == 200
         lines = [
             line
-            for place, (each, vector, text) in enumerate(zip(ids, VECTORS, TEXTS, strict=True))
+            for place, (identifier, vector, text) in enumerate(zip(ids, VECTORS, TEXTS, strict=True))
             for line in (
-                {"index": {"_id": each}},
+                {"index": {"_id": identifier}},
                 {"text": text, "source": "web" if place % 2 else "wiki", "vec": vector.tolist()},
             )
         ]
         body = b"".join([json.dumps(line).encode() + b"\n" for line in lines])
         stored = exchange(url, "POST", "/ours/_bulk?refresh=true", body, json_type)
         assert not json.loads(stored.body)["errors"]
-        yield There(wanted(product.value, url, "ours"), {}, ids)
+        yield There(options(product.value, url, "ours"), {}, ids)
 
 
 @pytest.fixture(
@@ -183,7 +196,7 @@ def test_points_are_read_in_the_order_asked_with_all_they_have_and_missing_ones_
     chosen = [there.ids[31], missing, there.ids[0], there.ids[12]]
     with closing(there.open()) as source:
         points = source.read(chosen)
-    assert [point.id for point in points] == [each for each in chosen if each != missing]
+    assert [point.id for point in points] == [identifier for identifier in chosen if identifier != missing]
     for point in points:
         place = there.ids.index(point.id)
         assert point.vector is not None
@@ -194,8 +207,8 @@ def test_points_are_read_in_the_order_asked_with_all_they_have_and_missing_ones_
 
 def test_a_point_finds_itself_and_its_copies_at_the_proxys_distances(there: There) -> None:
     with closing(there.open()) as source:
-        found = source.neighbours(VECTORS[[20, 61]], count=COPIES + 2)
-    for centre, pool in zip((20, 61), found, strict=True):
+        neighbours = source.neighbours(VECTORS[[20, 61]], count=COPIES + 2)
+    for centre, pool in zip((20, 61), neighbours, strict=True):
         near = [there.ids.index(point.id) for point, distance in pool if distance < 0.05]
         first = centre - centre % COPIES
         assert sorted(near) == list(range(first, first + COPIES))
@@ -212,10 +225,10 @@ def test_analyze_finds_the_families_and_lists_what_could_go_and_for_whom(there: 
     assert {row["name"] for row in content["sources"]["rows"]} == {"web", "wiki"}
     lines = [json.loads(line) for line in (tmp_path / "ids.jsonl").read_text().splitlines()]
     assert len(lines) == count
-    going, staying = ({line[name] for line in lines} for name in ("id", "survivor"))
-    assert len(going) == len(lines)
-    assert not going & staying
-    assert going | staying == set(there.ids)
+    removed, staying = ({line[name] for line in lines} for name in ("id", "survivor"))
+    assert len(removed) == len(lines)
+    assert not removed & staying
+    assert removed | staying == set(there.ids)
     for line in lines:
         one, other = there.ids.index(line["id"]), there.ids.index(line["survivor"])
         assert one // COPIES == other // COPIES
@@ -227,37 +240,41 @@ def test_calibrate_puts_the_cut_between_copies_and_strangers(there: There, tmp_p
     code, _, err = there.command("calibrate", "--out", str(tmp_path / "p.json"))
     assert (code, err) == (0, "")
     profile = decoded((tmp_path / "p.json").read_bytes(), name="p.json")
-    assert (profile.collection, profile.dimension) == (there.wanted.collection, DIMENSION)
+    assert (profile.collection, profile.dimension) == (there.required.collection, DIMENSION)
     assert profile.pool_median.percentile_50 > 0.1
 
 
 def whole(points: Points, ids: Sequence[PointId]) -> list[Whole]:
-    return sorted(points.whole(ids), key=lambda each: str(each.id))
+    return sorted(points.whole(ids), key=lambda point: str(point.id))
 
 
 def contents(points: Sequence[Whole]) -> list[dict[str, object]]:
     """With six digits: Chroma makes the vectors of a cosine collection units again, which may change the last bit. Without sequence numbers."""
     read = [json.loads(point.body, parse_float=lambda text: round(float(text), 6)) for point in points]
-    return [{name: value for name, value in each.items() if name != "_seq_no"} for each in read]
+    return [{name: value for name, value in item.items() if name != "_seq_no"} for item in read]
 
 
 def test_points_that_were_deleted_are_stored_again_as_they_were(there: There) -> None:
     chosen = sorted((there.ids[place] for place in (3, 40, 41)), key=str)
-    with closing(points_opened(there.wanted, there.environment)) as points, closing(there.open()) as source:
+    with closing(points_opened(there.required, there.environment)) as points, closing(there.open()) as source:
         before, payloads = whole(points, chosen), [point.payload for point in source.read(there.ids)]
-        assert [each.id for each in before] == chosen
-        assert [each.mark for each in before] == [mark_of(point.vector, point.payload) for point in source.read(chosen)]
+        assert [record.id for record in before] == chosen
+        assert [record.mark for record in before] == [
+            mark_of(point.vector, point.payload) for point in source.read(chosen)
+        ]
         points.delete(before)
         points.delete(before)  # again, as after a kill
         assert not points.whole(chosen)
-        keys = [each.key for each in before]
+        keys = [record.key for record in before]
         assert not points.present(b"", keys)
-        points.put(b"", [each.body for each in before])
+        points.put(b"", [record.body for record in before])
         assert points.present(b"", keys) == frozenset(keys)
         after = whole(points, chosen)
         assert contents(after) == contents(before)
-        assert [each.mark for each in after] == [each.mark for each in before] or there.wanted.backend == "chroma"
-        assert after == before or there.wanted.backend in {"chroma", "opensearch", "elasticsearch"}
+        assert [record.mark for record in after] == [
+            record.mark for record in before
+        ] or there.required.backend == "chroma"
+        assert after == before or there.required.backend in {"chroma", "opensearch", "elasticsearch"}
         assert [point.payload for point in source.read(there.ids)] == payloads
 
 
@@ -265,8 +282,8 @@ def test_a_sweep_deletes_what_undo_stores_again(there: There, tmp_path: Path) ->
     journal, copies = str(tmp_path / "journal.db"), FAMILIES * (COPIES - 1)
     with closing(there.open()) as source:
         before = [(point.id, point.payload) for point in source.read(there.ids)]
-    asked = ("--work", str(tmp_path / "work"), "--keep", "first", "--ignore", "source", "--ignore", "base")
-    code, out, err = there.command("sweep", *asked, "--apply", "--journal", journal)
+    arguments = ("--work", str(tmp_path / "work"), "--keep", "first", "--ignore", "source", "--ignore", "base")
+    code, out, err = there.command("sweep", *arguments, "--apply", "--journal", journal)
     assert (code, json.loads(err)["msg"], json.loads(err)["evictedCount"]) == (0, "sweep-complete", copies)
     assert f"{copies} were deleted" in " ".join(out.split())
     with closing(there.open()) as source:
@@ -289,8 +306,8 @@ def test_a_collection_that_does_not_exist_is_named_in_one_line(there: There) -> 
 @pytest.mark.parametrize("backend", ["chroma", "milvus", "pinecone", "opensearch", "elasticsearch"])
 def test_a_database_that_is_not_there_is_a_message_without_the_key(backend: str) -> None:
     environment = {DATABASES[backend].variable: "sesame"}
-    asked = wanted(backend, "http://127.0.0.1:1", "docs")
-    with pytest.raises(SourceError) as caught, closing(opened(asked, environment)) as source:
+    source_options = options(backend, "http://127.0.0.1:1", "docs")
+    with pytest.raises(SourceError) as caught, closing(opened(source_options, environment)) as source:
         source.shape()
     assert "http://127.0.0.1:1" in str(caught.value)
     assert "sesame" not in str(caught.value)
@@ -298,17 +315,17 @@ def test_a_database_that_is_not_there_is_a_message_without_the_key(backend: str)
 
 def test_pinecone_wants_a_key_and_names_the_variable() -> None:
     with pytest.raises(SourceError, match="PINECONE_API_KEY"):
-        opened(wanted("pinecone", "http://127.0.0.1:1", "docs"), {})
+        opened(options("pinecone", "http://127.0.0.1:1", "docs"), {})
 
 
 @pytest.mark.parametrize("backend", ["chroma", "pinecone"])
 def test_a_vector_name_where_there_are_none_is_refused(backend: str) -> None:
     with pytest.raises(SourceError, match="--vector"):
-        opened(replace(wanted(backend, "http://127.0.0.1:1", "docs"), vector="dense"), {"PINECONE_API_KEY": "k"})
+        opened(replace(options(backend, "http://127.0.0.1:1", "docs"), vector="dense"), {"PINECONE_API_KEY": "k"})
 
 
 def test_a_backend_that_jobs_do_not_read_is_answered_with_those_that_they_do() -> None:
     with pytest.raises(
         SettingsError, match=r"--backend: wanted qdrant, .*, opensearch or elasticsearch; saw 'weaviate'"
     ):
-        opened(wanted("weaviate", "http://127.0.0.1:1", "docs"), {})
+        opened(options("weaviate", "http://127.0.0.1:1", "docs"), {})

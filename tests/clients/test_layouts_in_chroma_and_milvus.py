@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.backends.layouts import Layout, first_of_each, open_webui_row, recorded
+from support.backends.layouts import Layout, first_of_families, open_webui_row, recorded
 from support.backends.passages import DIMENSION, DISTINCT, QUERY, passages
 from support.chroma import server as chroma
 from support.chroma.server import NEEDS_CHROMA
@@ -54,7 +54,7 @@ def chroma_urls() -> Iterator[tuple[str, str]]:
 def queried(url: str, layout: Layout, include: list[str], limit: int) -> dict[str, Any]:
     """The columns of one query that have values."""
     body = {"query_embeddings": [QUERY], "n_results": limit, "include": include}
-    answer = chroma.asked(url, "POST", f"{chroma.path_of(url, layout.name)}/query", body)
+    answer = chroma.answer_to(url, "POST", f"{chroma.path_of(url, layout.name)}/query", body)
     assert answer.status == 200, answer.body
     return {column: values[0] for column, values in json.loads(answer.body).items() if values and column != "include"}
 
@@ -87,7 +87,7 @@ def test_in_chroma_equal_texts_leave_and_what_stays_is_the_databases_own(
     for _ in range(SEARCHES):
         queried(proxy, layout, include, LIMITS[0])
     everything = queried(direct, layout, include, EVERYTHING)
-    distinct = first_of_each(families_of(layout, everything["ids"]))
+    distinct = first_of_families(families_of(layout, everything["ids"]))
     for limit in LIMITS:
         expected = {column: [values[place] for place in distinct[:limit]] for column, values in everything.items()}
         assert queried(proxy, layout, include, limit) == expected
@@ -139,6 +139,6 @@ def test_in_milvus_equal_texts_leave_and_what_stays_is_the_databases_own(
     for _ in range(SEARCHES):
         searched(proxy, fields, LIMITS[0])
     everything = searched(direct, fields, EVERYTHING)
-    distinct = first_of_each(families_of_rows(everything))
+    distinct = first_of_families(families_of_rows(everything))
     for limit in LIMITS:
         assert searched(proxy, fields, limit) == [everything[place] for place in distinct[:limit]]

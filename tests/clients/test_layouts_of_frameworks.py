@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support.backends.layouts import Layout, first_of_each, load, recorded, replayed
+from support.backends.layouts import Layout, first_of_families, load, recorded, replayed
 from support.backends.passages import DISTINCT, QUERY, passages
 from support.grpc.clients import over_grpc
 from support.process import stack
@@ -55,8 +55,8 @@ def world() -> Iterator[World]:
 
 
 def page(client: QdrantClient, layout: Layout, selection: str, limit: int) -> list[models.ScoredPoint]:
-    wanted: Any = {"everything": True, "nothing": False, "other-field": [layout.other_field]}[selection]
-    return client.query_points(layout.name, query=QUERY, limit=limit, with_payload=wanted).points
+    selected: Any = {"everything": True, "nothing": False, "other-field": [layout.other_field]}[selection]
+    return client.query_points(layout.name, query=QUERY, limit=limit, with_payload=selected).points
 
 
 def families(layout: Layout, points: Sequence[models.ScoredPoint]) -> list[int]:
@@ -99,16 +99,16 @@ def test_equal_texts_leave_and_what_stays_is_the_databases_own(
         "everything",
     ):  # copies in two files have two summaries, which are sentences on the page
         says = [(family, (point.payload or {})["content"]) for family, point in zip(says, direct, strict=True)]
-    distinct = first_of_each(says)
+    distinct = first_of_families(says)
     assert len(distinct) == len(set(says)) >= DISTINCT
     if (name, selection) in UNSEEN_TEXTS:
         distinct = list(range(EVERYTHING))
     for limit in LIMITS:
-        expected = [shown(direct[place]) for place in distinct[:limit]]
-        assert [shown(point) for point in page(client, layout, selection, limit)] == expected
+        expected = [visible(direct[place]) for place in distinct[:limit]]
+        assert [visible(point) for point in page(client, layout, selection, limit)] == expected
 
 
-def shown(point: models.ScoredPoint) -> tuple[str, np.float32, Any]:
+def visible(point: models.ScoredPoint) -> tuple[str, np.float32, Any]:
     """Scores as the engine has them: REST writes them in decimals."""
     return str(point.id), np.float32(point.score), point.payload
 

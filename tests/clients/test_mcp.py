@@ -35,15 +35,15 @@ def urls() -> Iterator[dict[str, str]]:
 
 
 def query() -> list[float]:
-    found: list[float] = np.random.default_rng(7).standard_normal(16).astype(np.float32).tolist()
-    return found
+    vector: list[float] = np.random.default_rng(7).standard_normal(16).astype(np.float32).tolist()
+    return vector
 
 
 async def use(client: mcp.Client) -> None:
     """All four tools."""
     assert [tool.name for tool in (await client.list_tools()).tools] == ["optimize", "search", "analyze", "explain"]
-    found = await call(client, "search", collection="docs", vector=query(), top_k=3)
-    texts = [result["payload"]["text"] for result in found["results"]]
+    answer = await call(client, "search", collection="docs", vector=query(), top_k=3)
+    texts = [result["payload"]["text"] for result in answer["results"]]
     assert len(set(texts)) == 3, "through VecSieve the results are different"
     explained = await call(client, "explain", collection="docs", count=1)
     assert len(explained["records"]) == 1
@@ -60,7 +60,7 @@ async def call(client: mcp.Client, tool: str, **arguments: object) -> Any:
     return result.structured_content
 
 
-def said(result: Any) -> str:
+def text_of(result: Any) -> str:
     (content,) = result.content
     return str(content.text)
 
@@ -81,14 +81,14 @@ async def test_a_model_uses_all_tools_over_http(urls: dict[str, str]) -> None:
 async def test_directly_at_the_database_a_search_has_its_copies(urls: dict[str, str]) -> None:
     with stack.command(*COMMAND, "--url", urls["engine"]) as running:
         async with mcp.Client(running.addresses(1)["mcp"] + "/mcp") as client:
-            found = await call(client, "search", collection="docs", vector=query(), top_k=3)
-            assert len({result["payload"]["text"] for result in found["results"]}) == 1
+            answer = await call(client, "search", collection="docs", vector=query(), top_k=3)
+            assert len({result["payload"]["text"] for result in answer["results"]}) == 1
             wrong = await client.call_tool("search", {"collection": "docs", "vector": [1.0, 2.0]})
             assert wrong.is_error
-            assert "wanted 16" in said(wrong)
+            assert "wanted 16" in text_of(wrong)
             missing = await client.call_tool("analyze", {"collection": "nothing"})
             assert missing.is_error
-            assert "nothing" in said(missing)
+            assert "nothing" in text_of(missing)
 
 
 def test_over_http_requests_need_the_token_where_there_is_one(tmp_path: Path) -> None:

@@ -54,10 +54,10 @@ class Life(RuleBasedStateMachine):
 
     def point(self, *, through: bool) -> None:
         actions: list[Json] = [{"create_alias": {"alias_name": self.alias, "collection_name": self.names[self.target]}}]
-        self.tell("POST", "/aliases", {"actions": actions}, through=through)
+        self.submit("POST", "/aliases", {"actions": actions}, through=through)
 
-    def tell(self, method: str, path: str, body: object = None, *, through: bool) -> None:
-        self.run(self.sides.tell(self.port(through=through), method, path, body))
+    def submit(self, method: str, path: str, body: object = None, *, through: bool) -> None:
+        self.run(self.sides.submit(self.port(through=through), method, path, body))
 
     @rule(transport=st.sampled_from(["REST", "gRPC"]))
     def search_over(self, transport: str) -> None:
@@ -84,22 +84,22 @@ class Life(RuleBasedStateMachine):
     @rule(which=WHICH, other=WHICH, through=THROUGH)
     def upsert(self, which: int, other: int, through: bool) -> None:
         point = {**self.corpora[1].points()[other], "id": which}
-        self.tell("PUT", f"/{self.alias}/points?wait=true", {"points": [point]}, through=through)
+        self.submit("PUT", f"/{self.alias}/points?wait=true", {"points": [point]}, through=through)
 
     @rule(which=WHICH, text=st.sampled_from(["changed", "not changed", "changed 2.0"]), through=THROUGH)
     def set_payload(self, which: int, text: str, through: bool) -> None:
         body = {"payload": {"text": text}, "points": [which, (which + 1) % POINTS]}
-        self.tell("POST", f"/{self.alias}/points/payload?wait=true", body, through=through)
+        self.submit("POST", f"/{self.alias}/points/payload?wait=true", body, through=through)
 
     @rule(which=WHICH, other=WHICH, through=THROUGH)
     def update_vector(self, which: int, other: int, through: bool) -> None:
         body = {"points": [{"id": which, "vector": self.corpora[0].vectors()[other].tolist()}]}
-        self.tell("PUT", f"/{self.alias}/points/vectors?wait=true", body, through=through)
+        self.submit("PUT", f"/{self.alias}/points/vectors?wait=true", body, through=through)
 
     @rule(which=WHICH, through=THROUGH)
     def delete_points(self, which: int, through: bool) -> None:
         body = {"points": [*range(which, min(which + 5, POINTS))]}
-        self.tell("POST", f"/{self.alias}/points/delete?wait=true", body, through=through)
+        self.submit("POST", f"/{self.alias}/points/delete?wait=true", body, through=through)
 
     @rule(place=st.integers(0, 1), seed=st.integers(0, 3), through=THROUGH)
     def make_anew(self, place: int, seed: int, through: bool) -> None:
@@ -113,7 +113,7 @@ class Life(RuleBasedStateMachine):
 
     def replaced(self, place: int, corpus: Corpus, *, through: bool) -> None:
         name = self.names[place]
-        self.tell("DELETE", f"/{name}", through=through)
+        self.submit("DELETE", f"/{name}", through=through)
         self.corpora[place] = corpus
         self.run(self.sides.load(name, self.corpora[place], distance=self.distance, port=self.port(through=through)))
         self.point(through=through)
@@ -135,12 +135,13 @@ class Life(RuleBasedStateMachine):
         async def race() -> None:
             sides = self.sides
             searches = [
-                sides.search(sides.warm.port, self.alias, each, transport=self.transport) for each in self.questions * 3
+                sides.search(sides.warm.port, self.alias, question, transport=self.transport)
+                for question in self.questions * 3
             ]
             port = self.port(through=through)
             await asyncio.gather(
-                sides.tell(port, "PUT", f"/{self.alias}/points?wait=true", {"points": points}),
-                sides.tell(port, "POST", f"/{self.alias}/points/delete?wait=true", {"points": [which]}),
+                sides.submit(port, "PUT", f"/{self.alias}/points?wait=true", {"points": points}),
+                sides.submit(port, "POST", f"/{self.alias}/points/delete?wait=true", {"points": [which]}),
                 *searches,
             )
 

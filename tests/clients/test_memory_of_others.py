@@ -37,7 +37,7 @@ class World:
     ask: Ask
 
 
-def chroma_asked(url: str, space: str, seed: int) -> Any:
+def chroma_answer(url: str, space: str, seed: int) -> Any:
     body = {"query_embeddings": [chroma.near(seed)], "n_results": 8, "include": ["distances", "documents"]}
     target = f"{chroma.path_of(url, f'copied-{space}')}/query"
     answer = exchange(url, "POST", target, json.dumps(body).encode())
@@ -45,11 +45,11 @@ def chroma_asked(url: str, space: str, seed: int) -> Any:
     return json.loads(answer.body)
 
 
-def milvus_asked(url: str, space: str, seed: int) -> Any:
-    own = "" if seed % 2 else "base >= 0 or tag == 'new'"
+def milvus_answer(url: str, space: str, seed: int) -> Any:
+    condition = "" if seed % 2 else "base >= 0 or tag == 'new'"
     client = milvus.connected(url)
-    found = client.search(f"copied_{space}", [milvus.near(seed)], limit=8, output_fields=["text"], filter=own)
-    return [dict(hit) for hit in found[0]]
+    hits = client.search(f"copied_{space}", [milvus.near(seed)], limit=8, output_fields=["text"], filter=condition)
+    return [dict(hit) for hit in hits[0]]
 
 
 @pytest.fixture(
@@ -58,17 +58,17 @@ def milvus_asked(url: str, space: str, seed: int) -> Any:
 )
 def world(request: pytest.FixtureRequest) -> Iterator[tuple[World, tuple[str, ...]]]:
     of = {
-        "chroma": (chroma.planted, chroma_asked, chroma.SPACES),
-        "milvus": (milvus.planted, milvus_asked, milvus.SPACES),
+        "chroma": (chroma.planted, chroma_answer, chroma.SPACES),
+        "milvus": (milvus.planted, milvus_answer, milvus.SPACES),
     }
     planted, ask, spaces = of[request.param]
     # With rewordings vectors are needed, too; else texts alone decide.
-    own = {"VECSIEVE_LIMITS_OWN_READS_SHARE": "1.0", "VECSIEVE_POLICY_REWORDINGS": "0.36"}
+    settings = {"VECSIEVE_LIMITS_OWN_READS_SHARE": "1.0", "VECSIEVE_POLICY_REWORDINGS": "0.36"}
     with ExitStack() as opened:
         url = opened.enter_context(planted())
         backend = ("--backend", request.param, "--mode", "on")
-        warm, admin = opened.enter_context(serve(url, *backend, environment=own))
-        cold, _ = opened.enter_context(serve(url, *backend, environment={**own, "VECSIEVE_MEMORY_BYTES": "0"}))
+        warm, admin = opened.enter_context(serve(url, *backend, environment=settings))
+        cold, _ = opened.enter_context(serve(url, *backend, environment={**settings, "VECSIEVE_MEMORY_BYTES": "0"}))
         yield World(warm, admin, cold, ask), spaces
 
 
@@ -116,15 +116,15 @@ def test_of_weaviate_no_vectors_are_asked_for_either(collection: str, near: dict
         ]
         for _ in range(WINDOW):
             one, other = (
-                [timeless_weaviate(each.messages[0]) for each in answered(place, questions)] for place in (warm, cold)
+                [timeless_weaviate(item.messages[0]) for item in answered(place, questions)] for place in (warm, cold)
             )
             assert one == other
         before = len(server.searches)
-        assert [timeless_weaviate(each.messages[0]) for each in answered(warm, questions)] == [
-            timeless_weaviate(each.messages[0]) for each in answered(cold, questions)
+        assert [timeless_weaviate(item.messages[0]) for item in answered(warm, questions)] == [
+            timeless_weaviate(item.messages[0]) for item in answered(cold, questions)
         ]
-        asked = [message_type("SearchRequest").FromString(each).metadata for each in server.searches[before:]]
-        assert [each.vector or bool(each.vectors) for each in asked] == [False, False, True, True]
+        requested = [message_type("SearchRequest").FromString(item).metadata for item in server.searches[before:]]
+        assert [item.vector or bool(item.vectors) for item in requested] == [False, False, True, True]
 
 
 def test_of_weaviate_a_pool_with_new_objects_is_fetched_again_with_vectors(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_of_weaviate_a_pool_with_new_objects_is_fetched_again_with_vectors(tmp_p
         lean, again_with, cold_with = map(message_type("SearchRequest").FromString, server.searches[before:])
         again = timeless_weaviate(answered(warm, [question])[0].messages[0])
     assert one == other == again
-    assert [each.metadata.vector for each in (lean, again_with, cold_with)] == [False, True, True]
+    assert [request.metadata.vector for request in (lean, again_with, cold_with)] == [False, True, True]
 
 
 def timeless_weaviate(reply: bytes) -> bytes:

@@ -17,7 +17,7 @@ TRANSPORTS = ("REST", "gRPC")
 IS_DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 
 
-def asked(question: list[float], number: int = 0) -> dict[str, object]:
+def question_body(question: list[float], number: int = 0) -> dict[str, object]:
     return {"query": question, "limit": (5, 8, 10)[number % 3], "with_payload": number % 2 == 0}
 
 
@@ -29,7 +29,7 @@ async def test_popular_questions_are_answered_as_without_a_memory(transport: str
     async with shadowed() as sides:
         await sides.load("c", corpus)
         for place, which in enumerate(zipf(searches, different)):
-            warm, cold = await sides.both("c", asked(questions[which], which), transport=transport)
+            warm, cold = await sides.both("c", question_body(questions[which], which), transport=transport)
             assert warm == cold, f"search {place}"
         counts = sides.recalls()
         assert counts["whole"] > searches // 5
@@ -63,7 +63,7 @@ async def test_under_every_policy_and_metric_a_memory_changes_no_answer(policy: 
             questions = corpus.questions(count, seed=seed)
             before = sides.recalls()
             for number in [*range(count), *range(count), *range(count)]:
-                question = asked(questions[number], number)
+                question = question_body(questions[number], number)
                 transport = TRANSPORTS[number % 2]
                 warm, cold = await sides.both(distance, question, transport=transport)
                 assert warm == cold, (distance, number, transport)
@@ -75,10 +75,10 @@ def poison(memory: FeatureMemory, seed: int, *, is_proved: bool) -> None:
     """Give every point a random row. ``is_proved``: whether scores still are to prove rows."""
     draw = np.random.default_rng(seed)
     for shelf in memory._shelves.values():
-        held = [slot for slot, owner in enumerate(shelf.owners) if owner is not None]
-        random = draw.integers(-32767, 32768, size=(len(held), shelf.dimension))
-        shelf.values[held] = random.astype(shelf.values.dtype)
-        shelf.serials[held] += 1 << 40  # otherwise their pages would be known
+        taken = [slot for slot, owner in enumerate(shelf.owners) if owner is not None]
+        random = draw.integers(-32767, 32768, size=(len(taken), shelf.dimension))
+        shelf.values[taken] = random.astype(shelf.values.dtype)
+        shelf.serials[taken] += 1 << 40  # otherwise their pages would be known
     for table in [table for state in memory._collections.values() for table in state.tables.values()]:
         if not is_proved:
             table.scoring, table.is_plain = None, False
@@ -90,15 +90,15 @@ POOLS = (32, 40, 50, 128, 160, 200)  # candidates of 5, 8 and 10 results, and gr
 def is_in_order(kept: list[bytes], offered: list[bytes]) -> bool:
     """Whether ``kept`` are some of ``offered``, in their order, each once."""
     rest = iter(offered)
-    return all(each in rest for each in kept)
+    return all(name in rest for name in kept)
 
 
 def slices(transport: str, answer: bytes) -> tuple[list[bytes], bytes]:
     """The points of an answer as they are written, and what stands around them."""
     if transport == "gRPC":
-        found = [answer[field.start : field.end] for field in fields(answer) if field.number == 1]
+        slices_ = [answer[field.start : field.end] for field in fields(answer) if field.number == 1]
         around = b"".join(answer[field.start : field.end] for field in fields(answer) if field.number != 1)
-        return found, around
+        return slices_, around
     array = points_of(answer)
     return [answer[start:end] for start, end in elements(answer, array)], answer[: array[0]] + answer[array[1] :]
 
@@ -117,7 +117,7 @@ async def test_a_poisoned_memory_only_chooses_among_the_database_s_own_points(
 ) -> None:
     """Invariant: every kept point is a slice of the reply, in its order, with the bytes around them unchanged."""
     corpus = Corpus(200, seed=seed)
-    questions = [asked(question, number) for number, question in enumerate(corpus.questions(10, seed=seed))]
+    questions = [question_body(question, number) for number, question in enumerate(corpus.questions(10, seed=seed))]
     async with shadowed() as sides:
         await sides.load("c", corpus)
         await sides.learn("c", questions, transport=transport)
@@ -148,7 +148,7 @@ async def test_a_poisoned_memory_only_chooses_among_the_database_s_own_points(
 async def test_a_row_of_another_point_is_caught_by_its_score(seed: int) -> None:
     """One wrong row among all: the answers are those without a memory."""
     corpus = Corpus(200, seed=seed)
-    questions = [asked(question, number) for number, question in enumerate(corpus.questions(10, seed=seed))]
+    questions = [question_body(question, number) for number, question in enumerate(corpus.questions(10, seed=seed))]
     async with shadowed() as sides:
         await sides.load("c", corpus)
         await sides.learn("c", questions)
@@ -164,12 +164,12 @@ async def test_a_row_of_another_point_is_caught_by_its_score(seed: int) -> None:
 async def test_texts_that_changed_under_equal_vectors_and_versions_are_seen_at_once() -> None:
     """Made anew past the proxy: neither versions nor scores tell the old texts from the new ones. Texts always come with the reply."""
     old, new = Corpus(200), Corpus(200, texts=1)
-    questions = [asked(question) for question in old.questions(6)]
+    questions = [question_body(question) for question in old.questions(6)]
     async with shadowed() as sides:
         await sides.load("c", old)
         await sides.learn("c", questions)
         before = [await sides.both("c", question) for question in questions]
-        await sides.tell(sides.engine.port, "DELETE", "/c")
+        await sides.submit(sides.engine.port, "DELETE", "/c")
         await sides.load("c", new)
         had = sides.recalls()["whole"]
         after = [await sides.both("c", question) for question in questions]
@@ -182,7 +182,7 @@ async def test_texts_that_changed_under_equal_vectors_and_versions_are_seen_at_o
 async def test_tenants_that_a_reload_names_are_kept_apart_at_once(tenant_keys: tuple[str, ...]) -> None:
     """What was learnt before knows of no tenants."""
     corpus = Corpus(200)
-    questions = [asked(question) for question in corpus.questions(6)]
+    questions = [question_body(question) for question in corpus.questions(6)]
     policies: tuple[dict[str, object], ...] = ({}, {"texts": "none"})
     for policy in policies:
         async with shadowed(policy=policy) as sides:
@@ -208,7 +208,7 @@ async def test_a_point_that_is_never_known_does_not_cost_two_reads_with_every_se
         await sides.load("c", corpus, distance="Dot")
         points = [{"id": 0, "vector": [0.0] * corpus.dimension, "payload": {"text": "nothing"}}]
         await sides.put("c", points, port=sides.engine.port)
-        questions = [asked(question, 1) for question in corpus.questions(60)]
+        questions = [question_body(question, 1) for question in corpus.questions(60)]
         for question in [*questions, *questions]:
             warm, cold = await sides.both("c", question)
             assert warm == cold
@@ -219,7 +219,7 @@ async def test_what_scores_prove_is_never_too_old() -> None:
     corpus = Corpus(200)
     async with shadowed(memory={"ttl_seconds": 100.0}) as sides:
         await sides.load("c", corpus)
-        questions = [asked(question) for question in corpus.questions(6)]
+        questions = [question_body(question) for question in corpus.questions(6)]
         await sides.learn("c", questions)
         sides.clock.advance(101.0)
         before = sides.recalls()

@@ -21,7 +21,7 @@ async def loaded(sides: Shadowed) -> None:
     vectors = {
         name: {"size": ONE.dimension, "distance": distance} for name, distance in (("a", "Cosine"), ("b", "Euclid"))
     }
-    await sides.tell(sides.engine.port, "PUT", "/named", {"vectors": vectors})
+    await sides.submit(sides.engine.port, "PUT", "/named", {"vectors": vectors})
     points = [
         {**one, "vector": {"a": one["vector"], "b": other["vector"]}}
         for one, other in zip(ONE.points(), OTHER.points(), strict=True)

@@ -38,11 +38,11 @@ def silent(request: pytest.FixtureRequest, direct: str) -> Iterator[str]:
         yield url
 
 
-def told(url: str, name: str, *seeds: int, **asked: Any) -> list[list[dict[str, Any]]]:
+def rows(url: str, name: str, *seeds: int, **options: Any) -> list[list[dict[str, Any]]]:
     """A search's hits as plain data."""
-    asked.setdefault("limit", TOP_K)
-    found = connected(url).search(name, [near(seed) for seed in seeds or (1,)], **asked)
-    return [[dict(hit) for hit in hits] for hits in found]
+    options.setdefault("limit", TOP_K)
+    lists = connected(url).search(name, [near(seed) for seed in seeds or (1,)], **options)
+    return [[dict(hit) for hit in hits] for hits in lists]
 
 
 def bases(hits: list[dict[str, Any]]) -> set[int]:
@@ -54,8 +54,8 @@ def bases(hits: list[dict[str, Any]]) -> set[int]:
 def test_in_modes_off_and_shadow_the_client_sees_what_it_sees_directly(
     direct: str, silent: str, name: str, fields: list[str]
 ) -> None:
-    wanted = {"output_fields": fields}
-    assert told(silent, name, 1, 2, 3, **wanted) == told(direct, name, 1, 2, 3, **wanted)
+    options = {"output_fields": fields}
+    assert rows(silent, name, 1, 2, 3, **options) == rows(direct, name, 1, 2, 3, **options)
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -64,8 +64,8 @@ def test_in_mode_on_clean_data_is_as_directly_whatever_is_asked_for(
     direct: str, on: tuple[str, str], space: str, fields: list[str]
 ) -> None:
     before = counted(on[1], "searches_total", outcome="dedup")
-    wanted = {"output_fields": fields}
-    assert told(on[0], f"clean_{space}", 1, 2, **wanted) == told(direct, f"clean_{space}", 1, 2, **wanted)
+    options = {"output_fields": fields}
+    assert rows(on[0], f"clean_{space}", 1, 2, **options) == rows(direct, f"clean_{space}", 1, 2, **options)
     assert counted(on[1], "searches_total", outcome="dedup") == before + 1
 
 
@@ -74,18 +74,18 @@ def test_in_mode_on_clean_data_is_as_directly_whatever_is_asked_for(
 def test_in_mode_on_copied_data_is_distinct_in_order_and_full_with_the_fields_that_were_asked_for(
     direct: str, on: tuple[str, str], space: str, fields: list[str]
 ) -> None:
-    name, wanted = f"copied_{space}", {"output_fields": fields}
-    everything = told(direct, name, 1, 2, 3, limit=milvus.BASES * milvus.COPIES, **wanted)
-    answer = told(on[0], name, 1, 2, 3, **wanted)
-    for own, page in zip(everything, answer, strict=True):
-        assert len(bases(own[:TOP_K])) < TOP_K, "the copies stand side by side"
+    name, options = f"copied_{space}", {"output_fields": fields}
+    everything = rows(direct, name, 1, 2, 3, limit=milvus.BASES * milvus.COPIES, **options)
+    answer = rows(on[0], name, 1, 2, 3, **options)
+    for ranking, page in zip(everything, answer, strict=True):
+        assert len(bases(ranking[:TOP_K])) < TOP_K, "the copies stand side by side"
         assert len(bases(page)) == len(page) == TOP_K
-        assert page == [hit for hit in own if hit in page], "every field as asked directly, in that order"
-        assert page[0] == own[0]
+        assert page == [hit for hit in ranking if hit in page], "every field as asked directly, in that order"
+        assert page[0] == ranking[0]
 
 
 def test_pages_never_repeat_and_never_skip(on: tuple[str, str]) -> None:
-    pages = [told(on[0], "copied_COSINE", 4, limit=4, offset=offset, output_fields=["text"])[0] for offset in (0, 4, 8)]
+    pages = [rows(on[0], "copied_COSINE", 4, limit=4, offset=offset, output_fields=["text"])[0] for offset in (0, 4, 8)]
     assert [len(page) for page in pages] == [4, 4, 4]
     assert len(set().union(*map(bases, pages))) == 12
 
@@ -94,17 +94,15 @@ def test_pages_never_repeat_and_never_skip(on: tuple[str, str]) -> None:
 def test_a_hybrid_search_keeps_its_scores_and_loses_its_copies(direct: str, on: tuple[str, str]) -> None:
     pymilvus = import_module("pymilvus")
 
-    def asked(url: str, limit: int) -> list[dict[str, Any]]:
+    def hybrid(url: str, limit: int) -> list[dict[str, Any]]:
         parts = [
             pymilvus.AnnSearchRequest([near(5)], field, {"metric_type": "COSINE"}, limit=40)
             for field in ("vec", "other")
         ]
-        found = connected(url).hybrid_search(
-            "twofold", parts, pymilvus.RRFRanker(), limit=limit, output_fields=["text"]
-        )
-        return [dict(hit) for hit in found[0]]
+        hits = connected(url).hybrid_search("twofold", parts, pymilvus.RRFRanker(), limit=limit, output_fields=["text"])
+        return [dict(hit) for hit in hits[0]]
 
-    page, everything = asked(on[0], 6), asked(direct, 80)
+    page, everything = hybrid(on[0], 6), hybrid(direct, 80)
     assert len(bases(page)) == len(page) == 6
     assert len(bases(everything[:6])) < 6
     assert page == [hit for hit in everything if hit in page]
@@ -112,14 +110,14 @@ def test_a_hybrid_search_keeps_its_scores_and_loses_its_copies(direct: str, on: 
 
 @milvus.NEEDS_TWO_VECTORS
 def test_the_named_one_of_two_vector_fields_is_compared(direct: str, on: tuple[str, str]) -> None:
-    page = told(on[0], "twofold", 2, anns_field="other", output_fields=["text"])[0]
-    own = told(direct, "twofold", 2, anns_field="other", output_fields=["text"], limit=96)[0]
+    page = rows(on[0], "twofold", 2, anns_field="other", output_fields=["text"])[0]
+    ranking = rows(direct, "twofold", 2, anns_field="other", output_fields=["text"], limit=96)[0]
     assert len(bases(page)) == TOP_K
-    assert page == [hit for hit in own if hit in page]
+    assert page == [hit for hit in ranking if hit in page]
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "extra",
     [
         {"group_by_field": "base"},
         {"search_params": {"params": {"radius": 0.1, "range_filter": 0.9}}},
@@ -128,10 +126,10 @@ def test_the_named_one_of_two_vector_fields_is_compared(direct: str, on: tuple[s
     ],
     ids=["groups", "range", "one", "filter"],
 )
-def test_what_is_left_alone_is_as_directly(direct: str, on: tuple[str, str], asked: dict[str, Any]) -> None:
-    wanted = {"output_fields": ["text"], **asked}
-    name = "clean_COSINE" if "filter" in asked else "copied_COSINE"
-    assert told(on[0], name, **wanted) == told(direct, name, **wanted)
+def test_what_is_left_alone_is_as_directly(direct: str, on: tuple[str, str], extra: dict[str, Any]) -> None:
+    options = {"output_fields": ["text"], **extra}
+    name = "clean_COSINE" if "filter" in extra else "copied_COSINE"
+    assert rows(on[0], name, **options) == rows(direct, name, **options)
 
 
 def test_an_iterator_reads_every_row_once(on: tuple[str, str]) -> None:
@@ -151,17 +149,17 @@ def test_an_iterator_reads_every_row_once(on: tuple[str, str]) -> None:
 def test_errors_are_the_servers_own(direct: str, on: tuple[str, str]) -> None:
     def refused(url: str) -> str:
         with pytest.raises(import_module("pymilvus").MilvusException) as caught:
-            told(url, "no_such_collection")
+            rows(url, "no_such_collection")
         return str(caught.value)
 
     assert refused(on[0]) == refused(direct)
 
 
 def test_what_a_collection_is_like_is_asked_once_and_not_for_every_search(on: tuple[str, str]) -> None:
-    told(on[0], "clean_L2")
+    rows(on[0], "clean_L2")
     before = counted(on[1], "upstream_request_duration_seconds_count", attempt="lookup")
     for seed in range(5):
-        told(on[0], "clean_L2", seed)
+        rows(on[0], "clean_L2", seed)
     assert counted(on[1], "upstream_request_duration_seconds_count", attempt="lookup") == before
 
 
@@ -177,6 +175,6 @@ def test_writes_arrive_once_and_are_read_back(direct: str, on: tuple[str, str]) 
 @pytest.mark.deep
 def test_an_idle_client_that_pings_every_ten_seconds_is_not_sent_away(on: tuple[str, str]) -> None:
     """A default gRPC server ends such a connection after 131 s (GOAWAY, too_many_pings); here 160 s change nothing."""
-    told(on[0], "clean_COSINE")
+    rows(on[0], "clean_COSINE")
     time.sleep(160)
-    assert told(on[0], "clean_COSINE")[0]
+    assert rows(on[0], "clean_COSINE")[0]

@@ -129,14 +129,14 @@ def failure(error: UnexpectedResponse) -> tuple[int | None, bytes]:
     return error.status_code, TIMES.sub(b'"time":0', error.content)
 
 
-def told(call: Callable[..., Any], client: QdrantClient, *name: str) -> Any:
+def outcome_of(call: Callable[..., Any], client: QdrantClient, *name: str) -> Any:
     try:
         return call(client, *name)
     except UnexpectedResponse as error:
         return failure(error)
 
 
-async def told_async(call: Call, client: AsyncQdrantClient) -> Any:
+async def outcome_async(call: Call, client: AsyncQdrantClient) -> Any:
     try:
         answer: Awaitable[Any] = call(client)
         return await answer
@@ -168,7 +168,7 @@ async def pair(engine: str, on: str) -> AsyncIterator[tuple[AsyncQdrantClient, A
 
 @pytest.mark.parametrize("name", READS)
 def test_a_call_gives_what_it_gives_directly(name: str, direct: QdrantClient, through: QdrantClient) -> None:
-    assert told(READS[name], through) == told(READS[name], direct)
+    assert outcome_of(READS[name], through) == outcome_of(READS[name], direct)
 
 
 # The asynchronous client sends what the other one sends: some calls of each kind are enough.
@@ -178,15 +178,15 @@ async def test_an_async_call_gives_what_it_gives_directly(
     name: str, pair: tuple[AsyncQdrantClient, AsyncQdrantClient]
 ) -> None:
     direct, through = pair
-    assert await told_async(READS[name], through) == await told_async(READS[name], direct)
+    assert await outcome_async(READS[name], through) == await outcome_async(READS[name], direct)
 
 
 def test_no_call_of_the_client_is_forgotten() -> None:
     public = {name for name in dir(QdrantClient) if not name.startswith("_") and name.islower()}
     local = {"close", "migrate", "grpc_collections", "grpc_points", "http", "init_options", "get_embedding_size"}
     local |= {name for name in public if name.endswith("_models")}
-    asked = {name.partition(",")[0] for name in READS} | {name.partition(",")[0] for name in WRITES}
-    assert public - local - {"recreate_collection", "delete_collection"} == asked
+    covered = {name.partition(",")[0] for name in READS} | {name.partition(",")[0] for name in WRITES}
+    assert public - local - {"recreate_collection", "delete_collection"} == covered
 
 
 POINTS = [
@@ -262,8 +262,8 @@ def test_a_life_of_writes_leaves_what_it_leaves_directly(direct: QdrantClient, t
     names = {"written_direct": direct, "written_through": through}
     try:
         for call, write in WRITES.items():
-            own, other = (outcome(told(write, client, name)) for name, client in names.items())
-            assert other == own, call
+            original, other = (outcome(outcome_of(write, client, name)) for name, client in names.items())
+            assert other == original, call
         (records, config, alias), (others, other_config, other_alias) = (stored(direct, name) for name in names)
         assert len(records) == 59
         assert others == records

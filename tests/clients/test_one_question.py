@@ -18,7 +18,7 @@ from support.qdrant.scripted import request
 
 LIMIT, FAMILIES, COPIES = 4, 24, 3
 COLLECTIONS = ("docs", "more")
-ASKED = [(collection, seed) for seed in (1, 2) for collection in COLLECTIONS]  # a question of two parts, in both
+QUESTIONS = [(collection, seed) for seed in (1, 2) for collection in COLLECTIONS]  # a question of two parts, in both
 
 
 @pytest.fixture(scope="module")
@@ -49,17 +49,17 @@ async def proxy(engine: str, **session: object) -> AsyncIterator[Running]:
 
 
 async def texts(made: Running, collection: str, seed: int, *, key: str, headers: str = "") -> list[str]:
-    asked = {"query": planted.query_vector(seed), "limit": LIMIT, "with_payload": True}
+    body = {"query": planted.query_vector(seed), "limit": LIMIT, "with_payload": True}
     target = f"/collections/{collection}/points/query".encode()
     fields = f"api-key: {key}\r\n{headers}".encode()
-    answer = await raw_exchange(made.port, request(json.dumps(asked).encode(), headers=fields, target=target))
+    answer = await raw_exchange(made.port, request(json.dumps(body).encode(), headers=fields, target=target))
     points = json.loads(answer.split(b"\r\n\r\n", 1)[1])["result"]["points"]
     return [point["payload"]["text"] for point in points]
 
 
 async def at_once(made: Running, keys: Sequence[str]) -> list[list[str]]:
-    searches = zip(ASKED, keys, strict=True)
-    return list(await asyncio.gather(*[texts(made, *asked, key=key) for asked, key in searches]))
+    searches = zip(QUESTIONS, keys, strict=True)
+    return list(await asyncio.gather(*[texts(made, *query, key=key) for query, key in searches]))
 
 
 async def test_searches_of_one_key_at_once_do_not_repeat_one_another(engine: str) -> None:
@@ -68,8 +68,8 @@ async def test_searches_of_one_key_at_once_do_not_repeat_one_another(engine: str
         together = await at_once(made, ["one"] * 4)
     assert apart[0] == apart[1], "of other keys nothing is known"
     assert apart[2] == apart[3]
-    shown = [text for page in together for text in page]
-    assert len(shown) == len(set(shown)) == len(ASKED) * LIMIT
+    given = [text for page in together for text in page]
+    assert len(given) == len(set(given)) == len(QUESTIONS) * LIMIT
 
 
 async def test_the_best_results_stay_on_each_page_by_default(engine: str) -> None:

@@ -62,30 +62,30 @@ def nearest(product: Product, **more: Any) -> dict[str, Any]:
 
 def searches(product: Product) -> dict[str, dict[str, Any]]:
     """Arguments of searches by vectors that the client may send."""
-    shown: dict[str, dict[str, Any]] = {
+    variants: dict[str, dict[str, Any]] = {
         "all": {},
         "none": {"_source": False},
         "text": {"_source": ["text"]},
         "number": {"_source": ["n", "meta.title"]},
     }
-    named = {name: nearest(product, **more) for name, more in shown.items()}
+    named = {name: nearest(product, **more) for name, more in variants.items()}
     named["fields"] = nearest(product, _source=False, fields=["n", "tag"])
     named["page"] = nearest(product, _source=["n"], **{"from": 3})
     if product is Product.ELASTICSEARCH:  # its client has names of its own for these
         return {
-            name: {("source" if key == "_source" else key): value for key, value in each.items()}
-            for name, each in named.items()
+            name: {("source" if key == "_source" else key): value for key, value in arguments.items()}
+            for name, arguments in named.items()
         }
     return named
 
 
 def plain(answer: Any) -> Any:
     """What a call came to, without the time it took."""
-    found = dict(getattr(answer, "body", answer))
-    found.pop("took", None)
-    if "responses" in found:
-        found["responses"] = [plain(response) for response in found["responses"]]
-    return found
+    content = dict(getattr(answer, "body", answer))
+    content.pop("took", None)
+    if "responses" in content:
+        content["responses"] = [plain(response) for response in content["responses"]]
+    return content
 
 
 def families(answer: Any) -> list[str]:
@@ -126,9 +126,9 @@ def test_in_modes_off_and_shadow_the_client_sees_what_it_sees_directly(world: tu
 @pytest.mark.parametrize("mode", MODES)
 def test_what_is_no_search_by_vectors_is_the_servers_own(world: tuple[Product, World], mode: str) -> None:
     product, urls = world
-    own, through = (reads(product, client(product, urls[place])) for place in ("direct", mode))
+    original, through = (reads(product, client(product, urls[place])) for place in ("direct", mode))
     assert {name: plain(call()) for name, call in through.items()} == {
-        name: plain(call()) for name, call in own.items()
+        name: plain(call()) for name, call in original.items()
     }
 
 
@@ -136,12 +136,12 @@ def test_in_mode_on_pages_are_distinct_and_parts_of_the_servers_ranking(world: t
     product, urls = world
     direct, on = client(product, urls["direct"]), client(product, urls["on"])
     for name, arguments in searches(product).items():
-        own, page = (each.search(index=COPIED, **arguments) for each in (direct, on))
-        assert len(set(families(own))) < TOP_K, name
+        ranking, page = (client_.search(index=COPIED, **arguments) for client_ in (direct, on))
+        assert len(set(families(ranking))) < TOP_K, name
         assert len(set(families(page))) == TOP_K, name
-        assert plain(page).keys() == plain(own).keys()
-        assert page["hits"]["total"] == own["hits"]["total"]
-        assert [hit.keys() for hit in page["hits"]["hits"]] == [hit.keys() for hit in own["hits"]["hits"]]
+        assert plain(page).keys() == plain(ranking).keys()
+        assert page["hits"]["total"] == ranking["hits"]["total"]
+        assert [hit.keys() for hit in page["hits"]["hits"]] == [hit.keys() for hit in ranking["hits"]["hits"]]
 
 
 @pytest.mark.parametrize("bound", [None, True, False, 8, 200])
@@ -156,18 +156,18 @@ def test_the_total_is_the_servers_own_also_of_several_indices(
         clause = {"v": {"vector": VECTOR, "k": 2 * BASES}}
     body = {"query": {"knn": clause}, "size": TOP_K, **({} if bound is None else {"track_total_hits": bound})}
     given: Any = {"body": body} if product is Product.OPENSEARCH else body
-    own, *others = (client(product, urls[place]).search(index=names, **given) for place in ("direct", *MODES))
-    assert len(set(families(own))) < TOP_K == len(set(families(others[-1])))
+    original, *others = (client(product, urls[place]).search(index=names, **given) for place in ("direct", *MODES))
+    assert len(set(families(original))) < TOP_K == len(set(families(others[-1])))
     for other in others:
-        assert {**plain(other)["hits"], "hits": []} == {**plain(own)["hits"], "hits": []}
-        assert plain(other).keys() == plain(own).keys()
+        assert {**plain(other)["hits"], "hits": []} == {**plain(original)["hits"], "hits": []}
+        assert plain(other).keys() == plain(original).keys()
 
 
 def test_in_mode_on_pages_follow_each_other(world: tuple[Product, World]) -> None:
     product, urls = world
     on = client(product, urls["on"])
-    found = [families(on.search(index=COPIED, **nearest(product, **{"from": start}))) for start in (0, TOP_K)]
-    assert len({*found[0], *found[1]}) == 2 * TOP_K
+    pages = [families(on.search(index=COPIED, **nearest(product, **{"from": start}))) for start in (0, TOP_K)]
+    assert len({*pages[0], *pages[1]}) == 2 * TOP_K
 
 
 def test_in_mode_on_each_search_of_a_list_is_distinct(world: tuple[Product, World]) -> None:
@@ -176,10 +176,10 @@ def test_in_mode_on_each_search_of_a_list_is_distinct(world: tuple[Product, Worl
     body = given["body"] if product is Product.OPENSEARCH else given
     lines: list[Any] = [{"index": COPIED}, body, {"index": CLEAN}, body]
     arguments = {"body": lines} if product is Product.OPENSEARCH else {"searches": lines}
-    own, page = (client(product, urls[place]).msearch(index=COPIED, **arguments) for place in ("direct", "on"))
-    assert len(set(families(own["responses"][0]))) < TOP_K
+    ranking, page = (client(product, urls[place]).msearch(index=COPIED, **arguments) for place in ("direct", "on"))
+    assert len(set(families(ranking["responses"][0]))) < TOP_K
     assert len(set(families(page["responses"][0]))) == TOP_K
-    assert page["responses"][1]["hits"] == own["responses"][1]["hits"]
+    assert page["responses"][1]["hits"] == ranking["responses"][1]["hits"]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -225,14 +225,14 @@ def test_the_asyncio_client_and_compressed_bodies_are_served(world: tuple[Produc
     product, urls = world
     package, name = PRODUCTS[product]
 
-    async def asked() -> list[str]:
+    async def texts_async() -> list[str]:
         made = getattr(import_module(package), f"Async{name}")(urls["on"], http_compress=True)
         try:
             return families(await made.search(index=COPIED, **nearest(product)))
         finally:
             await made.close()
 
-    assert len(set(asyncio.run(asked()))) == TOP_K
+    assert len(set(asyncio.run(texts_async()))) == TOP_K
 
 
 def test_a_batch_without_an_index_in_its_path_has_the_rules_of_its_headers(
@@ -242,7 +242,7 @@ def test_a_batch_without_an_index_in_its_path_has_the_rules_of_its_headers(
     product, urls = world
     config = tmp_path / "rules.yaml"
     config.write_text(f"policy: {{mode: 'on'}}\nrules: [{{collection: '{CLEAN}', policy: {{mode: 'off'}}}}]\n")
-    found = {}
+    counts = {}
     with serve(urls["direct"], "--backend", product.value, "--config", str(config)) as (url, _):
         for name, indices in {
             "copied": [COPIED],
@@ -254,8 +254,8 @@ def test_a_batch_without_an_index_in_its_path_has_the_rules_of_its_headers(
             lines = b"".join([json.dumps(line).encode() + b"\n" for line in body])
             answer = exchange(url, "POST", "/_msearch", lines, {"Content-Type": "application/x-ndjson"})
             assert answer.status == 200
-            found[name] = "x-vecsieve" in {key.lower() for key, _ in answer.headers}
-    assert found == {"copied": True, "clean": False, "same": True, "both": False}
+            counts[name] = "x-vecsieve" in {key.lower() for key, _ in answer.headers}
+    assert counts == {"copied": True, "clean": False, "same": True, "both": False}
 
 
 def search_body(product: Product) -> dict[str, Any]:

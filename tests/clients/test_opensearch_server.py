@@ -31,10 +31,10 @@ def test_the_real_server_still_answers_so(product: Product) -> None:
     if program is None:
         pytest.skip(f"{VARIABLES[product]} names no program")
     with real_servers.search_node(program) as url:
-        said = replies(url, product)
+        answers = replies(url, product)
     if os.environ.get("RECORD"):
-        record(product, said)
-    assert differences(recorded(product), said) == []
+        record(product, answers)
+    assert differences(recorded(product), answers) == []
 
 
 @pytest.mark.parametrize("product", Product, ids=lambda product: product.value)

@@ -101,11 +101,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             for _ in range(
                 3
             ):  # a first call that opens its connection on a busy machine may be answered by the original
-                found(proxy, "text-shown", with_payload=True)
+                hits(proxy, "text-shown", with_payload=True)
         yield World(engine, proxies, admin)
 
 
-def found(client: QdrantClient, collection: str, **more: Any) -> list[models.ScoredPoint]:
+def hits(client: QdrantClient, collection: str, **more: Any) -> list[models.ScoredPoint]:
     return client.query_points(collection, query=QUERY, limit=8, **more).points
 
 
@@ -120,7 +120,7 @@ def test_the_first_page_and_all_later_ones_are_free_of_copies_whatever_the_clien
 ) -> None:
     proxy, name = world.proxies[transport], f"{layout}-{transport}"
     for selection in (True, False, True, ["n"], models.PayloadSelectorExclude(exclude=["n"]), False):
-        points = found(proxy, name, with_payload=selection)
+        points = hits(proxy, name, with_payload=selection)
         everyone = {
             point.id: point.payload or {}  # over gRPC a client cannot tell none from an empty one
             for point in world.engine.query_points(name, query=QUERY, limit=100, with_payload=selection).points
@@ -129,29 +129,29 @@ def test_the_first_page_and_all_later_ones_are_free_of_copies_whatever_the_clien
         if LAYOUTS[layout][1]:
             assert families(points) == 8
         else:
-            assert [point.id for point in points] == [point.id for point in found(world.engine, name)]
+            assert [point.id for point in points] == [point.id for point in hits(world.engine, name)]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_text_is_found_for_clients_that_never_ask_for_a_payload(world: World, layout: str) -> None:
     name, proxy = f"{layout}-bare", world.proxies["REST"]
-    pages = [found(proxy, name, with_payload=False) for _ in range(4)]
+    pages = [hits(proxy, name, with_payload=False) for _ in range(4)]
     assert all(point.payload is None for page in pages for point in page)
     if LAYOUTS[layout][1]:
         assert [families(page) for page in pages[1:]] == [8, 8, 8]
     else:
-        assert pages == [found(world.engine, name, with_payload=False)] * 4
+        assert pages == [hits(world.engine, name, with_payload=False)] * 4
 
 
 def test_what_was_found_and_what_was_not_is_shown_by_keys_and_never_by_values(world: World) -> None:
     for layout in LAYOUTS:
         for _ in range(4):
-            found(world.proxies["REST"], f"{layout}-shown", with_payload=True)
+            hits(world.proxies["REST"], f"{layout}-shown", with_payload=True)
     status = json.loads(exchange(world.admin, "GET", "/status").body)
-    shown = {row["collection"]: row for row in status["texts"]}
+    by_collection = {row["collection"]: row for row in status["texts"]}
     for layout, (_, paths) in LAYOUTS.items():
-        assert shown[f"{layout}-shown"]["texts"] == paths
-        assert shown[f"{layout}-shown"]["standing"] == ("found" if paths else "none")
+        assert by_collection[f"{layout}-shown"]["texts"] == paths
+        assert by_collection[f"{layout}-shown"]["standing"] == ("found" if paths else "none")
     page = json.loads(exchange(world.admin, "GET", "/api/collections").body)
     rows = {row["collection"]: row for row in page["collections"]}
     assert rows["file-name-shown"]["texts"]["keys"] == ["document", "passage"]

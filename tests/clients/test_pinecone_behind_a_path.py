@@ -39,11 +39,11 @@ def proxies() -> Iterator[dict[str, tuple[str, str]]]:
         yield made
 
 
-@pytest.mark.parametrize("behind", ["off", "on"])
+@pytest.mark.parametrize("setting", ["off", "on"])
 def test_the_client_follows_its_index_through_both_and_finds_distinct_results(
-    proxies: dict[str, tuple[str, str]], behind: str
+    proxies: dict[str, tuple[str, str]], setting: str
 ) -> None:
-    front, admin = proxies[behind]
+    front, admin = proxies[setting]
     with Pinecone(api_key="key", host=front) as client:
         host = client.describe_index("docs").host
         assert host is not None
@@ -76,13 +76,13 @@ def gateway(received: Received) -> bytes:
     """Two indexes of one host: one of copies alone, and in the other the same ids are all different."""
     content = json.loads(received.content)
     is_copies = b"/copies/" in received.line
-    found = [
+    hits = [
         {"id": f"r{rank}", "score": 0.9 - rank / 100, "values": axis(0 if is_copies and rank < 5 else rank)}
         for rank in range(8)
     ][: content["topK"]]
     if not content.get("includeValues"):
-        found = [{"id": each["id"], "score": each["score"]} for each in found]
-    body = json.dumps({"matches": found, "namespace": "", "usage": {"readUnits": 1}}).encode()
+        hits = [{"id": match["id"], "score": match["score"]} for match in hits]
+    body = json.dumps({"matches": hits, "namespace": "", "usage": {"readUnits": 1}}).encode()
     return reply(body, headers=[(b"content-type", b"application/json")])
 
 
@@ -94,17 +94,17 @@ async def test_two_indexes_of_one_gateway_share_nothing_that_was_learned() -> No
             await talk.send(gateway(received))
 
     async with FaultyUpstream(script) as upstream:
-        own = {"index_host": upstream.url}
-        async with running(upstream.url, backend="pinecone", pinecone=own) as proxy:
+        settings = {"index_host": upstream.url}
+        async with running(upstream.url, backend="pinecone", pinecone=settings) as proxy:
             at = f"/_i/127.0.0.1:{upstream.port}/pinecone"
 
-            async def found(name: str) -> list[str]:
+            async def ids_of(name: str) -> list[str]:
                 answer = await raw_exchange(proxy.port, query(f"{at}/{name}/query"))
                 return matches(answer.split(b"\r\n\r\n", 1)[1])
 
             for _ in range(12):
-                assert await found("plain") == ["r0", "r1", "r2"]
-                assert await found("copies") == ["r0", "r5", "r6"]
+                assert await ids_of("plain") == ["r0", "r1", "r2"]
+                assert await ids_of("copies") == ["r0", "r5", "r6"]
 
 
 @pytest.mark.parametrize("path", ["/pinecone/../docs/query", "/pinecone/%2e%2E/docs/query", "/docs/queries"])

@@ -35,7 +35,7 @@ def client(urls: tuple[str, str]) -> Iterator[Pinecone]:
         made.delete_index("docs")
 
 
-def found(client: Pinecone) -> list[str]:
+def matches(client: Pinecone) -> list[str]:
     """The identifiers of the three nearest."""
     with client.index("docs") as index:
         return [match.id for match in index.query(vector=[1.0, 0.0], top_k=3).matches]
@@ -48,8 +48,8 @@ def test_every_answer_that_describes_an_index_leads_through_the_proxy(urls: tupl
     created = client.create_index(name="second", dimension=2, metric="cosine", spec=SPEC)
     hosts += [created.host, *([] if configured is None else [configured.host])]
     client.delete_index("second")
-    own = exchange(emulator, "GET", "/indexes/docs", headers={"Api-Key": "key"})
-    assert b"/_i/" not in own.body
+    original = exchange(emulator, "GET", "/indexes/docs", headers={"Api-Key": "key"})
+    assert b"/_i/" not in original.body
     assert all(host is not None and host.startswith(f"{proxy}/_i/127.0.0.1:") for host in hosts)
 
 
@@ -57,8 +57,8 @@ def test_a_search_by_name_gives_distinct_results_and_the_index_itself_does_not(
     urls: tuple[str, str], client: Pinecone
 ) -> None:
     with Pinecone(api_key="key", host=urls[0]) as direct:
-        assert found(direct) == ["a0", "a1", "a2"]
-    ids = found(client)
+        assert matches(direct) == ["a0", "a1", "a2"]
+    ids = matches(client)
     assert len(ids) == 3
     assert ids[0] == "a0"
     assert len([one for one in ids if one.startswith("a")]) == 1
@@ -79,4 +79,4 @@ def test_the_asyncio_client_finds_its_way_as_well(urls: tuple[str, str], client:
             answer = await index.query(vector=[1.0, 0.0], top_k=3)
             return [match.id for match in answer.matches]
 
-    assert asyncio.run(searched()) == found(client)
+    assert asyncio.run(searched()) == matches(client)

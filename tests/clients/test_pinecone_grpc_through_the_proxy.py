@@ -36,12 +36,15 @@ async def fronted(emulator: Emulator, mode: str) -> AsyncIterator[tuple[str, Map
     """The proxy's URL, and by the name of an index host:port of its own port there."""
     indexes = emulator.project.indexes
     ports = dict(zip(indexes, free_ports(len(indexes)), strict=True))
-    own = {"index_ports": {port: indexes[name].host for name, port in ports.items()}, "public_form": "port_authority"}
-    async with running(emulator.url, backend="pinecone", mode=mode, pinecone=own) as proxy:
+    settings = {
+        "index_ports": {port: indexes[name].host for name, port in ports.items()},
+        "public_form": "port_authority",
+    }
+    async with running(emulator.url, backend="pinecone", mode=mode, pinecone=settings) as proxy:
         yield f"http://127.0.0.1:{proxy.port}", {name: f"127.0.0.1:{port}" for name, port in ports.items()}
 
 
-async def told(control: str, addresses: Mapping[str, str]) -> dict[str, Any]:
+async def answers(control: str, addresses: Mapping[str, str]) -> dict[str, Any]:
     """The observations of the scenario. ``addresses``: where the control plane must say that the indexes are."""
     given = {**PLAN, "places": {control: list(addresses.values())}}
     return await asyncio.to_thread(lambda: asyncio.run(scenario.main(control, given, "grpc")))
@@ -55,7 +58,7 @@ def emulator() -> Iterator[Emulator]:
 
 @pytest.fixture(scope="module")
 def honest(emulator: Emulator) -> dict[str, Any]:
-    return asyncio.run(told(emulator.url, {name: emulator.grpc_address(name) for name in PLAN["indexes"]}))
+    return asyncio.run(answers(emulator.url, {name: emulator.grpc_address(name) for name in PLAN["indexes"]}))
 
 
 @pytest.mark.parametrize("mode", ["off", "shadow"])
@@ -63,15 +66,15 @@ async def test_in_modes_off_and_shadow_the_client_sees_what_it_sees_directly(
     emulator: Emulator, honest: dict[str, Any], mode: str
 ) -> None:
     async with fronted(emulator, mode) as (url, addresses):
-        assert differences(honest, await told(url, addresses)) == []
+        assert differences(honest, await answers(url, addresses)) == []
 
 
 async def test_in_mode_on_clean_data_is_as_directly_and_copied_data_distinct_full_and_in_order(
     emulator: Emulator, honest: dict[str, Any]
 ) -> None:
     async with fronted(emulator, "on") as (url, addresses):
-        await told(url, addresses)  # how much more is fetched grows with what was found
-        assert faults(honest, await told(url, addresses)) == []
+        await answers(url, addresses)  # how much more is fetched grows with what was found
+        assert faults(honest, await answers(url, addresses)) == []
 
 
 def test_the_scenario_asks_what_it_should(honest: dict[str, Any]) -> None:
@@ -86,15 +89,15 @@ async def test_the_services_own_words_reach_the_client(emulator: Emulator) -> No
     wrong = as_bytes("QueryRequest", {"topK": 3, "vector": [1.0]})
 
     async def heard(address: str) -> list[Any]:
-        found: list[Any] = []
+        errors: list[Any] = []
         async with grpc.aio.insecure_channel(address) as channel:
             method: Any = channel.unary_unary("/VectorService/Query")
             for message, key in ((query, KEY), (wrong, KEY), (query, "no")):
                 call = method(message, metadata=(("api-key", key),), timeout=10)
                 code, words = await call.code(), await call.details()
                 given = {k: v for k, v in await call.initial_metadata() if k != "x-pinecone-request-id"}
-                found.append((code, words, given, dict(await call.trailing_metadata())))
-        return found
+                errors.append((code, words, given, dict(await call.trailing_metadata())))
+        return errors
 
     async with fronted(emulator, "off") as (_, addresses):
         direct = await heard(emulator.grpc_address("clean"))
@@ -108,19 +111,19 @@ async def test_a_write_over_one_transport_is_noticed_over_the_other(emulator: Em
     created = {"name": "edited", "dimension": 2, "metric": "cosine", "spec": SERVERLESS}
     host = sent(emulator.url, "/indexes", created)["host"]
     sent(host, "/vectors/upsert", {"vectors": NEAR + FAR})
-    own = {"index_host": host}
+    settings = {"index_host": host}
     try:
-        async with running(emulator.url, backend="pinecone", mode="on", pinecone=own) as proxy:
+        async with running(emulator.url, backend="pinecone", mode="on", pinecone=settings) as proxy:
 
             def recalled() -> float:
                 return proxy.count("memory_recalls_total", backend="pinecone", result="whole")
 
-            await asyncio.to_thread(written_and_asked, f"http://127.0.0.1:{proxy.port}", recalled)
+            await asyncio.to_thread(write_and_search, f"http://127.0.0.1:{proxy.port}", recalled)
     finally:
         exchange(emulator.url, "DELETE", "/indexes/edited", headers=HEADERS)
 
 
-def written_and_asked(url: str, recalled: Callable[[], float]) -> None:
+def write_and_search(url: str, recalled: Callable[[], float]) -> None:
     with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
 
         def over_rest() -> list[str]:

@@ -32,12 +32,12 @@ with contextlib.suppress(PineconeError):  # the answer is an echo
 async def test_a_query_comes_by_grpc_and_a_records_search_by_http(scheme: str, tmp_path: Path) -> None:
     files, messages = make_certificates(tmp_path), list[bytes]()
 
-    async def nothing_found(message: bytes) -> bytes:
+    async def empty(message: bytes) -> bytes:
         messages.append(message)
         return b""
 
     tls = server_context(files.leaf, files.key, with_grpc=True) if scheme == "https" else None
-    async with both_servers(tls=tls, echo=nothing_found) as both:
+    async with both_servers(tls=tls, echo=empty) as both:
         client = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", PROGRAM, f"{scheme}://{both.address}"),
             env={**os.environ, "SSL_CERT_FILE": str(files.authority)},

@@ -28,12 +28,12 @@ LINES = (
     "winter wheat waits below snow until mild weather returns",
     "glass blowers turn molten sand into bright round bottles",
 )
-ASKED = {"text": "granite violin desert copper winter glass"}
+QUERY = {"text": "granite violin desert copper winter glass"}
 
 
 def orders(line: str) -> list[str]:
     words = line.split()
-    return [" ".join(each) for each in (words, words[::-1], words[::2] + words[1::2])]
+    return [" ".join(order) for order in (words, words[::-1], words[::2] + words[1::2])]
 
 
 RECORDS = [
@@ -63,7 +63,7 @@ def searched(
 ) -> tuple[Page, int]:
     """The hits, and the read units that the client is told of."""
     with Pinecone(api_key=KEY, host=control) as client, client.index(name) as index:
-        answer = index.search(namespace=NAMESPACE, top_k=top_k, inputs=ASKED, fields=fields)
+        answer = index.search(namespace=NAMESPACE, top_k=top_k, inputs=QUERY, fields=fields)
     hits = [(hit.id, hit.score, dict(hit.fields)) for hit in answer.result.hits]
     return hits, answer.usage.read_units
 
@@ -74,7 +74,7 @@ def lines_in(page: Page) -> set[str]:
 
 def raw(control: str) -> Answer:
     url = index_url(control, "texts")
-    body = json.dumps({"query": {"top_k": TOP_K, "inputs": ASKED}}).encode()
+    body = json.dumps({"query": {"top_k": TOP_K, "inputs": QUERY}}).encode()
     path = f"{urlsplit(url).path}/records/namespaces/{quote(NAMESPACE, safe='')}/search"
     return exchange(url, "POST", path, body, HEADERS)
 
@@ -114,12 +114,12 @@ def test_what_the_lookup_cost_is_in_the_answer_the_header_and_the_metrics(
     direct: str, fetching: tuple[str, str]
 ) -> None:
     url, admin = fetching
-    _, own = searched(direct)
+    _, plain = searched(direct)
     before = counted(admin, "extra_read_units_total")
     extra = -(-len(RECORDS) // 10)
-    assert searched(url)[1] == own + extra
+    assert searched(url)[1] == plain + extra
     answer = raw(url)
-    assert json.loads(answer.body)["usage"]["read_units"] == own + extra
+    assert json.loads(answer.body)["usage"]["read_units"] == plain + extra
     assert (answer.header("x-vecsieve") or "").endswith(f";extra_read_units={extra}")
     assert counted(admin, "extra_read_units_total") - before == 2 * extra
     assert counted(admin, "lookups_total", result="found") == counted(admin, "lookups_total") > 0

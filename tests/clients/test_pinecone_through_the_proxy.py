@@ -30,7 +30,7 @@ RECORDS = [
     for topic in TOPICS
     for copy in range(3)
 ]
-ASKED = {"text": "what is told of the granite quarry"}
+QUERY = {"text": "what is told of the granite quarry"}
 VECTORS = [[1.0 if axis == place else 0.05 for axis in range(len(TOPICS))] for place in range(len(TOPICS))]
 SCHEMA = {
     "fields": {
@@ -40,7 +40,7 @@ SCHEMA = {
 }
 
 
-def told(control: str, transport: str) -> dict[str, Any]:
+def answers(control: str, transport: str) -> dict[str, Any]:
     """The observations of the scenario, less which listener they were made at."""
     seen = asyncio.run(scenario.main(control, PLAN, transport))
     return {name: answer for name, answer in seen.items() if not name.endswith("leads here")}
@@ -88,7 +88,7 @@ def client(on: str) -> Iterator[Pinecone]:
 
 @pytest.fixture(scope="module")
 def honest(direct: str) -> dict[str, Any]:
-    return told(direct, "sync")
+    return answers(direct, "sync")
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -97,15 +97,15 @@ def test_in_modes_off_and_shadow_the_client_sees_what_it_sees_directly(
     direct: str, honest: dict[str, Any], mode: str, transport: str
 ) -> None:
     with serve(direct, "--backend", "pinecone", "--mode", mode) as (url, _):
-        assert differences(honest, told(url, transport)) == []
+        assert differences(honest, answers(url, transport)) == []
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_in_mode_on_clean_data_is_as_directly_and_copied_data_distinct_full_and_in_order(
     on: str, honest: dict[str, Any], transport: str
 ) -> None:
-    told(on, transport)  # how much more is fetched grows with what was found
-    assert faults(honest, told(on, transport)) == []
+    answers(on, transport)  # how much more is fetched grows with what was found
+    assert faults(honest, answers(on, transport)) == []
 
 
 def test_the_scenario_asks_what_it_should(honest: dict[str, Any]) -> None:
@@ -121,10 +121,10 @@ def test_every_index_that_the_control_plane_tells_of_is_reached_through_the_prox
 
 
 def test_one_fixed_index_needs_no_control_plane(direct: str, honest: dict[str, Any]) -> None:
-    asked = next(query for query in PLAN["queries"] if query["name"] == "clean.vector.both")
+    query_plan = next(query for query in PLAN["queries"] if query["name"] == "clean.vector.both")
     fixed = serve(direct, "--backend", "pinecone", "--index-host", index_url(direct, "clean"), "--mode", "on")
     with fixed as (url, _), Pinecone(api_key=KEY) as client, client.index(host=url) as index:
-        answer = index.query(vector=asked["vector"], top_k=TOP_K, include_values=True, include_metadata=True)
+        answer = index.query(vector=query_plan["vector"], top_k=TOP_K, include_values=True, include_metadata=True)
     assert scenario.matches(answer) == honest["clean.vector.both"]
 
 
@@ -144,7 +144,7 @@ def test_records_are_searched_by_text_and_copies_of_a_text_are_told_once(
 ) -> None:
     def hits(source: Pinecone, top_k: int) -> list[tuple[str, float, dict[str, Any]]]:
         with source.index("texts") as index:
-            answer = index.search(namespace="ns", top_k=top_k, inputs=ASKED, fields=fields)
+            answer = index.search(namespace="ns", top_k=top_k, inputs=QUERY, fields=fields)
         return [(hit.id, hit.score, dict(hit.fields)) for hit in answer.result.hits]
 
     with Pinecone(api_key=KEY, host=direct) as source:
@@ -160,7 +160,7 @@ def test_reranked_records_keep_the_rerankers_scores_and_order(direct: str, clien
     def hits(source: Pinecone, top_n: int) -> list[tuple[str, float]]:
         rerank = {"model": "bge-reranker-v2-m3", "rank_fields": ["text"], "top_n": top_n}
         with source.index("texts") as index:
-            answer = index.search(namespace="ns", top_k=len(RECORDS), inputs=ASKED, fields=["title"], rerank=rerank)
+            answer = index.search(namespace="ns", top_k=len(RECORDS), inputs=QUERY, fields=["title"], rerank=rerank)
         return [(hit.id, hit.score) for hit in answer.result.hits]
 
     with Pinecone(api_key=KEY, host=direct) as source:
@@ -182,8 +182,8 @@ def test_documents_are_searched_by_vector_and_tell_no_more_than_was_asked(
                 score_by=[{"type": "dense_vector", "field": "vec", "values": [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]}],
                 include_fields=fields,
             )
-        told: list[dict[str, Any]] = [json.loads(json.dumps(match.to_dict())) for match in answer.matches]
-        return told
+        hits: list[dict[str, Any]] = [json.loads(json.dumps(match.to_dict())) for match in answer.matches]
+        return hits
 
     with Pinecone(api_key=KEY, host=direct) as source:
         everything = matches(source, len(RECORDS))

@@ -64,7 +64,7 @@ PAYLOADS: tuple[dict[str, Any], ...] = (
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, str]]:
+def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, str]]:
     """The engine's, the proxy's and its admin URL; every collection holds the same points, but for the words of "ghost"."""
     file = tmp_path_factory.mktemp("settings") / "vecsieve.yaml"
     file.write_text(RULES)
@@ -115,9 +115,9 @@ def families(points: list[dict[str, Any]]) -> list[int]:
 @pytest.mark.parametrize("collection", COLLECTIONS)
 @pytest.mark.parametrize("payload", PAYLOADS, ids=json.dumps)
 def test_what_a_policy_needs_of_the_payload_never_shows(
-    told: tuple[str, str, str], collection: str, payload: dict[str, Any]
+    urls: tuple[str, str, str], collection: str, payload: dict[str, Any]
 ) -> None:
-    engine, proxy, _ = told
+    engine, proxy, _ = urls
     everyone = {point["id"]: point for point in ask(engine, collection, limit=100, **payload)}
     for paging in ({}, {"offset": 4}):
         answer = ask(proxy, collection, **payload, **paging)
@@ -125,24 +125,24 @@ def test_what_a_policy_needs_of_the_payload_never_shows(
         assert len(answer) == 8
 
 
-def test_results_of_different_tenants_never_stand_for_each_other(told: tuple[str, str, str]) -> None:
-    found = [point["id"] for point in ask(told[1], "tenants")]
-    owners = [(identifier // 10, identifier % 10 // 2) for identifier in found]
+def test_results_of_different_tenants_never_stand_for_each_other(urls: tuple[str, str, str]) -> None:
+    ids = [point["id"] for point in ask(urls[1], "tenants")]
+    owners = [(identifier // 10, identifier % 10 // 2) for identifier in ids]
     assert len(set(owners)) == len(owners)
     assert max(Counter(family for family, _ in owners).values()) == 2
 
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=json.dumps)
 def test_the_longest_text_stands_for_its_cluster_whatever_payload_the_client_asked_for(
-    told: tuple[str, str, str], payload: dict[str, Any]
+    urls: tuple[str, str, str], payload: dict[str, Any]
 ) -> None:
-    answer = ask(told[1], "texts", **payload)
+    answer = ask(urls[1], "texts", **payload)
     assert [point["id"] % 10 for point in answer] == [COPIES - 1] * len(answer)
     assert len(set(families(answer))) == len(answer)
 
 
-def test_a_text_the_client_excluded_is_not_fetched_behind_its_back(told: tuple[str, str, str]) -> None:
-    engine, proxy, _ = told
+def test_a_text_the_client_excluded_is_not_fetched_behind_its_back(urls: tuple[str, str, str]) -> None:
+    engine, proxy, _ = urls
     hidden: dict[str, Any] = {"with_payload": {"exclude": ["body"]}}
     everyone = ask(engine, "texts", limit=100, **hidden)
     first = {planted.family(point["id"]): point for point in reversed(everyone)}
@@ -153,9 +153,9 @@ def test_a_text_the_client_excluded_is_not_fetched_behind_its_back(told: tuple[s
 
 @pytest.mark.parametrize("collection", ["in-mmr-order", "classical"])
 def test_mmr_order_begins_with_the_first_and_may_leave_the_backends_order(
-    told: tuple[str, str, str], collection: str
+    urls: tuple[str, str, str], collection: str
 ) -> None:
-    engine, proxy, _ = told
+    engine, proxy, _ = urls
     ranking = [point["id"] for point in ask(engine, collection, limit=100)]
     answer = ask(proxy, collection, limit=FAMILIES)
     places = [ranking.index(point["id"]) for point in answer]
@@ -164,21 +164,21 @@ def test_mmr_order_begins_with_the_first_and_may_leave_the_backends_order(
     assert places != sorted(places)
 
 
-def test_a_short_page_is_short_only_where_it_is_allowed(told: tuple[str, str, str]) -> None:
-    _, proxy, _ = told
+def test_a_short_page_is_short_only_where_it_is_allowed(urls: tuple[str, str, str]) -> None:
+    _, proxy, _ = urls
     assert len(ask(proxy, "short", limit=30)) == FAMILIES
     assert len(ask(proxy, "short", limit=30, offset=0)) == FAMILIES
     assert len(ask(proxy, "filled", limit=30)) == 30
     assert len(ask(proxy, "plain", limit=30)) == FAMILIES, "a proven copy fills no page"
 
 
-def test_always_acts_on_copies_as_redundant_does(told: tuple[str, str, str]) -> None:
-    found = families(ask(told[1], "always"))
-    assert len(set(found)) == len(found) == 8
+def test_always_acts_on_copies_as_redundant_does(urls: tuple[str, str, str]) -> None:
+    page = families(ask(urls[1], "always"))
+    assert len(set(page)) == len(page) == 8
 
 
-def test_a_vector_that_does_not_exist_costs_the_improvement_and_nothing_else(told: tuple[str, str, str]) -> None:
-    engine, proxy, admin = told
+def test_a_vector_that_does_not_exist_costs_the_improvement_and_nothing_else(urls: tuple[str, str, str]) -> None:
+    engine, proxy, admin = urls
     for _ in range(3):
         for members in ({}, {"with_payload": True}, {"with_vector": True}, {"offset": 3}):
             assert ask(proxy, "ghost", **members) == ask(engine, "ghost", **members)
@@ -187,24 +187,24 @@ def test_a_vector_that_does_not_exist_costs_the_improvement_and_nothing_else(tol
     assert 'vecsieve_breaker_state{state="closed"} 1.0' in metrics
 
 
-def test_an_answer_that_nothing_was_chosen_in_reports_no_counts(told: tuple[str, str, str]) -> None:
+def test_an_answer_that_nothing_was_chosen_in_reports_no_counts(urls: tuple[str, str, str]) -> None:
     for members in ({}, {"offset": 3}):
         body = json.dumps({"query": QUERY, "limit": 8, **members}).encode()
-        headers = exchange(told[1], "POST", "/collections/ghost/points/query", body).headers
+        headers = exchange(urls[1], "POST", "/collections/ghost/points/query", body).headers
         reports = [(name.lower(), value) for name, value in headers if name.lower().startswith("x-vecsieve")]
         assert reports in ([], [("x-vecsieve", "fail_open=not_found_vector")])
 
 
 def test_texts_are_compared_where_the_policys_vector_is_missing_and_nothing_was_refused(
-    told: tuple[str, str, str],
+    urls: tuple[str, str, str],
 ) -> None:
     # with_vector: true names no vector, so upstream does not refuse: the candidates come, without the one that is wanted.
     body = json.dumps({"query": QUERY, "limit": 8, "with_vector": True}).encode()
-    answer = exchange(told[1], "POST", "/collections/ghost/points/query", body)
+    answer = exchange(urls[1], "POST", "/collections/ghost/points/query", body)
     report = answer.header("x-vecsieve")
     assert report is not None
     assert "collapsed=0" in report, "the bodies of this collection differ"
-    direct = exchange(told[0], "POST", "/collections/ghost/points/query", body)
+    direct = exchange(urls[0], "POST", "/collections/ghost/points/query", body)
     assert answer.timeless == direct.timeless
 
 
@@ -212,9 +212,9 @@ def test_texts_are_compared_where_the_policys_vector_is_missing_and_nothing_was_
     ("name", "is_improved"), [("switched-off", False), ("plain-off", False), ("switched-on", True), ("plain", True)]
 )
 def test_rules_are_read_by_the_name_in_the_request_be_it_an_alias(
-    told: tuple[str, str, str], name: str, is_improved: bool
+    urls: tuple[str, str, str], name: str, is_improved: bool
 ) -> None:
-    engine, proxy, _ = told
-    found = families(ask(proxy, name))
-    assert (len(set(found)) == len(found)) is is_improved
+    engine, proxy, _ = urls
+    page = families(ask(proxy, name))
+    assert (len(set(page)) == len(page)) is is_improved
     assert (ask(proxy, name) == ask(engine, name)) is not is_improved

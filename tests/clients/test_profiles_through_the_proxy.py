@@ -67,9 +67,9 @@ def _collection(stack: Urls) -> None:
     planted.fill(client, "pairs", [(number, vector.tolist(), {}) for number, vector in enumerate(VECTORS)])
 
 
-def medians(each: float) -> PoolMedians:
+def medians(median: float) -> PoolMedians:
     """A fifth of it is the cut."""
-    return PoolMedians(percentile_1=each, percentile_50=each, percentile_99=each)
+    return PoolMedians(percentile_1=median, percentile_50=median, percentile_99=median)
 
 
 def test_a_profile_that_arrives_while_the_proxy_runs_decides_what_is_a_copy(stack: Urls, folder: Path) -> None:

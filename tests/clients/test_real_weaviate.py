@@ -66,7 +66,7 @@ def bearing(key: str) -> Pairs:
     return (("authorization", key),) if key else ()
 
 
-def asked(place: Place, key: str = "", **fields: object) -> Seen:
+def answer(place: Place, key: str = "", **fields: object) -> Seen:
     near = {"vectors": [single([0.9**place for place in range(DIMENSION)])]}
     message = search(collection="Copied", near_vector=near, metadata={"uuid": True}, **fields)
     (seen,) = answered(place, [message], bearing(key))
@@ -80,13 +80,13 @@ def families(seen: Seen) -> list[str]:
 
 def test_a_search_without_a_limit_is_as_long_as_the_operator_chose() -> None:
     with both({"QUERY_DEFAULTS_LIMIT": "12"}) as (server, on):
-        assert len(families(asked(server))) == 12
-        assert len(set(families(asked(on)))) == 12
+        assert len(families(answer(server))) == 12
+        assert len(set(families(answer(on)))) == 12
 
 
 def test_a_search_without_a_limit_is_left_alone_where_the_operator_chose_less_than_the_servers_own() -> None:
     with both({"QUERY_DEFAULTS_LIMIT": "5"}) as (server, on):
-        assert families(asked(on)) == families(asked(server))
+        assert families(answer(on)) == families(answer(server))
 
 
 @pytest.mark.parametrize("fusion", [1, 2], ids=["ranked", "relative score"])
@@ -101,8 +101,8 @@ def test_a_hybrid_search_of_many_objects_has_the_scores_of_a_direct_one(fusion: 
         "vectors": [single(random_vector(random.Random(SEED + 1)))],
     }
     message = search(collection="Many", hybrid_search=hybrid, metadata={"uuid": True, "score": True}, limit=6)
-    (own,), (made,) = answered(server, [message]), answered(on, [message])
-    assert settled(made).messages == settled(own).messages
+    (original,), (made,) = answered(server, [message]), answered(on, [message])
+    assert settled(made).messages == settled(original).messages
     assert "pool=" in dict(made.initial).get("x-vecsieve", "")
 
 
@@ -131,18 +131,18 @@ def random_text(rng: random.Random) -> str:
 
 def test_the_largest_window_is_learned_from_the_servers_refusal() -> None:
     with both({"QUERY_MAXIMUM_RESULTS": "20"}) as (server, on):
-        refused = asked(server, limit=15, offset=10)
+        refused = answer(server, limit=15, offset=10)
         assert "QUERY_MAXIMUM_RESULTS '20'" in refused.details
-        assert asked(on, limit=15, offset=10) == refused
-        asked(on, limit=6)
-        assert len(set(families(asked(on, limit=6)))) == 6
+        assert answer(on, limit=15, offset=10) == refused
+        answer(on, limit=6)
+        assert len(set(families(answer(on, limit=6)))) == 6
 
 
 def test_a_search_without_a_key_is_refused_in_the_servers_words_and_one_with_a_key_is_made_distinct() -> None:
     with both(WITH_KEYS, KEY) as (server, on):
         for key in ("", "Bearer wrong"):
-            refused = asked(server, key, limit=6)
+            refused = answer(server, key, limit=6)
             assert refused.code is not grpc.StatusCode.OK
-            assert asked(on, key, limit=6) == refused
-        assert len(set(families(asked(server, KEY, limit=6)))) < 6
-        assert len(set(families(asked(on, KEY, limit=6)))) == 6
+            assert answer(on, key, limit=6) == refused
+        assert len(set(families(answer(server, KEY, limit=6)))) < 6
+        assert len(set(families(answer(on, KEY, limit=6)))) == 6

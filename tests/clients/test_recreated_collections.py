@@ -48,8 +48,8 @@ def clients(opened: ExitStack, url: str, grpc_url: str) -> dict[str, QdrantClien
         "REST": QdrantClient(url=url, timeout=30),
         "gRPC": QdrantClient(url=url, grpc_port=port, prefer_grpc=True, timeout=30),
     }
-    for each in made.values():
-        opened.callback(each.close)
+    for client in made.values():
+        opened.callback(client.close)
     return made
 
 
@@ -78,9 +78,9 @@ def make(client: QdrantClient, vector: str, collection: str) -> None:
 
 def families(client: QdrantClient, collection: str) -> int:
     """How many different things a search finds among its first eight."""
-    found = client.query_points(collection, query=SPARSE, using="sparse", limit=TOP_K).points
-    assert len(found) == TOP_K
-    return len({int(point.id) // COPIES for point in found})
+    hits = client.query_points(collection, query=SPARSE, using="sparse", limit=TOP_K).points
+    assert len(hits) == TOP_K
+    return len({int(point.id) // COPIES for point in hits})
 
 
 @pytest.mark.parametrize("calling", TRANSPORTS)

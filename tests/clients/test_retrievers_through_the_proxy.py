@@ -20,7 +20,7 @@ from support.grpc.stack import Asker
 from support.process import stack
 from support.process.stack import Answer
 from support.qdrant.embedded import start_embedded_grpc_process
-from support.qdrant.grpc_searches import Said, id_of, point_of, said
+from support.qdrant.grpc_searches import GrpcSearch, grpc_search, id_of, point_of
 from vecsieve.adapters.fused_scores import dbsf, rrf
 
 Json = dict[str, Any]
@@ -70,8 +70,8 @@ def world() -> Iterator[World]:
 
 def points(answer: Answer) -> list[Json]:
     assert answer.status == 200, answer.body
-    found: list[Json] = json.loads(answer.body)["result"]["points"]
-    return found
+    hits: list[Json] = json.loads(answer.body)["result"]["points"]
+    return hits
 
 
 def scored(answer: Answer) -> list[tuple[Any, float]]:
@@ -98,21 +98,21 @@ def test_without_copies_the_answer_is_the_engines_own_but_for_the_order_of_equal
 def test_without_copies_the_message_is_the_engines_own_but_for_the_order_of_equal_scores(
     world: World, number: int
 ) -> None:
-    def asked(body: Json) -> Said:
-        return said("query", "clean", (body,), is_batch=False)
+    def call_for(body: Json) -> GrpcSearch:
+        return grpc_search("query", "clean", (body,), is_batch=False)
 
     def pairs(raw: list[bytes]) -> list[tuple[Any, float]]:
-        return [(id_of(each), point_of(each).score) for each in raw]
+        return [(id_of(result), point_of(result).score) for result in raw]
 
     body = request(number)
-    call, whole = asked(body), asked(without_page(body))
+    call, whole = call_for(body), call_for(without_page(body))
     direct, through = world.engine_grpc.ask(call), world.proxy_grpc.ask(call, metadata=((HEADER, "on"),))
     assert through.code is direct.code is grpc.StatusCode.OK
     everything = whole.results(world.engine_grpc.ask(whole).messages[0])[0]
-    found, own = (call.results(seen.messages[0])[0] for seen in (through, direct))
-    assert is_one_order(pairs(found), pairs(own), dict(pairs(everything)))
-    assert sorted(map(id_of, everything)) == sorted({id_of(each) for each in (*found, *everything)})
-    assert {len(each) for each in found} <= {len(each) for each in everything}
+    results, original = (call.results(seen.messages[0])[0] for seen in (through, direct))
+    assert is_one_order(pairs(results), pairs(original), dict(pairs(everything)))
+    assert sorted(map(id_of, everything)) == sorted({id_of(result) for result in (*results, *everything)})
+    assert {len(result) for result in results} <= {len(result) for result in everything}
     scores = [score for _, score in pairs(everything)]
     if len(set(scores)) == len(scores):
         assert through.messages == direct.messages
@@ -145,8 +145,8 @@ def test_local_mode_is_a_second_witness(number: int) -> None:
             dbsf([([p.id for p in hits], [p.score for p in hits]) for hits in lists]),
         ),
     ):
-        own = client.query_points("clean", prefetch=prefetches, query=query, limit=EVERYTHING).points
-        assert {point.id: point.score for point in own} == pytest.approx(dict(fused), rel=1e-5)
+        local = client.query_points("clean", prefetch=prefetches, query=query, limit=EVERYTHING).points
+        assert {point.id: point.score for point in local} == pytest.approx(dict(fused), rel=1e-5)
 
 
 # With copies.
@@ -180,7 +180,7 @@ def test_ranks_and_scores_are_those_of_lists_without_copies(world: World, number
         lists.append(list(first.values()))
     keys = [[point["id"] for point in hits] for hits in lists]
     fused = (
-        dbsf([(ids, [point["score"] for point in each]) for ids, each in zip(keys, lists, strict=True)])
+        dbsf([(ids, [point["score"] for point in page]) for ids, page in zip(keys, lists, strict=True)])
         if query == FUSIONS[2]
         else rrf(keys, k=query.get("rrf", {}).get("k", 2), weights=query.get("rrf", {}).get("weights"))
     )
@@ -205,7 +205,7 @@ def test_a_page_longer_than_the_distinct_points_is_filled_with_copies(world: Wor
 @pytest.mark.parametrize("offset", [0, 4, 8])
 def test_pages_of_a_divided_fusion_repeat_no_family(world: World, offset: int) -> None:
     body = of_copies(2, {"fusion": "rrf"}) | {"limit": 4}
-    first = [families(world.through("copied", body | {"offset": each})) for each in range(0, offset + 1, 4)]
+    first = [families(world.through("copied", body | {"offset": place})) for place in range(0, offset + 1, 4)]
     seen = [family for page in first for family in page]
     assert len(set(seen)) == len(seen) == offset + 4
 

@@ -52,14 +52,14 @@ def talk(url: str, *parts: bytes, waits_for: bytes = b"") -> bytes:
 
 def bodies(stream: bytes) -> list[bytes]:
     """The bodies of the answers in a stream, each framed by Content-Length, without their times."""
-    found = []
+    requests = []
     while stream:
         head, _, rest = stream.partition(b"\r\n\r\n")
         fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
         length = int(fields[b"content-length"])
-        found.append(TIME.sub(b"", rest[:length]))
+        requests.append(TIME.sub(b"", rest[:length]))
         stream = rest[length:]
-    return found
+    return requests
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +153,8 @@ def test_a_collections_name_may_be_anything_that_a_url_can_carry(engine: str, on
     try:
         path = f"/collections/{quote(UNICODE_NAME, safe='')}/points/query".encode()
         (body,) = bodies(talk(on, request(path=path)))
-        found = [point["id"] // 3 for point in json.loads(body.replace(b",}", b"}"))["result"]["points"]]
-        assert len(set(found)) == len(found) == 8
+        families_ = [point["id"] // 3 for point in json.loads(body.replace(b",}", b"}"))["result"]["points"]]
+        assert len(set(families_)) == len(families_) == 8
     finally:
         client.delete_collection(UNICODE_NAME)
         client.close()

@@ -10,87 +10,89 @@ import pytest
 
 from support.process.stack import Answer, exchange
 from support.qdrant import planted
-from support.qdrant.planted import Asked
+from support.qdrant.planted import PlantedRequest
 
 METRICS = sorted(planted.METRICS)
 
 
-def everything(prefix: str) -> list[Asked]:
-    return [asked for metric in METRICS for asked in both(f"{prefix}_{metric}")]
+def everything(prefix: str) -> list[PlantedRequest]:
+    return [request for metric in METRICS for request in both(f"{prefix}_{metric}")]
 
 
-def both(collection: str) -> Iterator[Asked]:
+def both(collection: str) -> Iterator[PlantedRequest]:
     yield from planted.requests(collection)
     yield from planted.batches(collection)
 
 
-def identify(asked: Asked) -> str:
-    return f"{asked.path.split('/')[2]}-{asked.name}"
+def identify(search: PlantedRequest) -> str:
+    return f"{search.path.split('/')[2]}-{search.name}"
 
 
-def ask(url: str, asked: Asked) -> Answer:
-    return exchange(url, "POST", asked.path, asked.body)
+def ask(url: str, search: PlantedRequest) -> Answer:
+    return exchange(url, "POST", search.path, search.body)
 
 
 ALL = [*everything("clean"), *everything("copied"), *planted.named_requests("named")]
-EACH_ENDPOINT = list({asked.path: asked for asked in ALL}.values())
+ALL_ENDPOINTS = list({request.path: request for request in ALL}.values())
 OTHER_METRICS = tuple(f"_{metric}" for metric in METRICS if metric != "cosine")
 
 
-def parameters(requests: Iterable[Asked], always: Sequence[Asked] = ()) -> list[Any]:
+def parameters(requests: Iterable[PlantedRequest], always: Sequence[PlantedRequest] = ()) -> list[Any]:
     """Of metrics other than the first, `make deep` alone asks what does not stand in ``always``."""
     return [
         pytest.param(
-            asked,
-            id=identify(asked),
+            search,
+            id=identify(search),
             marks=[pytest.mark.deep]
-            if asked.path.split("/")[2].endswith(OTHER_METRICS) and asked not in always
+            if search.path.split("/")[2].endswith(OTHER_METRICS) and search not in always
             else [],
         )
-        for asked in requests
+        for search in requests
     ]
 
 
 # What a client selects of a point does not depend on the metric: of the others, one of each endpoint is enough.
-CLEAN = parameters(everything("clean"), always=EACH_ENDPOINT)
+CLEAN = parameters(everything("clean"), always=ALL_ENDPOINTS)
 COPIED = parameters(
-    [asked for metric in METRICS for asked in planted.requests(f"copied_{metric}")], always=EACH_ENDPOINT
+    [request for metric in METRICS for request in planted.requests(f"copied_{metric}")], always=ALL_ENDPOINTS
 )
 
 
-@pytest.mark.parametrize("asked", CLEAN)
-def test_in_on_an_answer_without_duplicates_is_upstreams_own_bytes(engine: str, on: str, asked: Asked) -> None:
-    direct, through = ask(engine, asked), ask(on, asked)
+@pytest.mark.parametrize("search", CLEAN)
+def test_in_on_an_answer_without_duplicates_is_upstreams_own_bytes(
+    engine: str, on: str, search: PlantedRequest
+) -> None:
+    direct, through = ask(engine, search), ask(on, search)
     assert direct.status == 200
     assert through.timeless == direct.timeless
 
 
-def results(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
-    found = json.loads(answer.body)["result"]
-    return found["points"] if asked.results == "points" else found  # type: ignore[no-any-return]  # - parsed JSON
+def results(answer: Answer, search: PlantedRequest) -> list[dict[str, Any]]:
+    content = json.loads(answer.body)["result"]
+    return content["points"] if search.results == "points" else content  # type: ignore[no-any-return]  # - parsed JSON
 
 
-def widened(asked: Asked, limit: int = 240) -> Asked:
-    body = json.loads(asked.body)
+def widened(search: PlantedRequest, limit: int = 240) -> PlantedRequest:
+    body = json.loads(search.body)
     body.pop("top", None)
     body["limit"] = limit
-    return Asked(asked.name, asked.path, json.dumps(body).encode(), limit, asked.results)
+    return PlantedRequest(search.name, search.path, json.dumps(body).encode(), limit, search.results)
 
 
-@pytest.mark.parametrize("asked", COPIED)
+@pytest.mark.parametrize("search", COPIED)
 def test_in_on_with_planted_copies_the_results_are_distinct_in_order_full_and_upstreams_own_bytes(
-    engine: str, on: str, asked: Asked
+    engine: str, on: str, search: PlantedRequest
 ) -> None:
-    everyone = ask(engine, widened(asked))
-    ranking = [point["id"] for point in results(everyone, asked)]
-    through = ask(on, asked)
-    points = results(through, asked)
-    found = [point["id"] for point in points]
+    everyone = ask(engine, widened(search))
+    ranking = [point["id"] for point in results(everyone, search)]
+    through = ask(on, search)
+    points = results(through, search)
+    ids = [point["id"] for point in points]
     families = {planted.family(identifier) for identifier in ranking}
-    assert len(found) == min(asked.top_k, len(ranking))
-    assert len({planted.family(identifier) for identifier in found}) == min(asked.top_k, len(families))
-    assert found == sorted(found, key=ranking.index), "a subsequence of upstream's order"
-    assert found[0] == ranking[0], "the first result is upstream's first"
+    assert len(ids) == min(search.top_k, len(ranking))
+    assert len({planted.family(identifier) for identifier in ids}) == min(search.top_k, len(families))
+    assert ids == sorted(ids, key=ranking.index), "a subsequence of upstream's order"
+    assert ids[0] == ranking[0], "the first result is upstream's first"
     inside = through.body[through.body.index(b"[") + 1 : through.body.rindex(b"]")]
     pieces = inside.replace(b'},{"id":', b'}\n{"id":').split(b"\n")
     assert len(pieces) == len(points)
@@ -98,11 +100,11 @@ def test_in_on_with_planted_copies_the_results_are_distinct_in_order_full_and_up
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("asked", [0, 1, 2])
+@pytest.mark.parametrize("size", [0, 1, 2])
 def test_batches_keep_their_count_and_order_and_leave_alone_what_is_not_ours(
-    engine: str, on: str, metric: str, asked: int
+    engine: str, on: str, metric: str, size: int
 ) -> None:
-    batch = list(planted.batches(f"copied_{metric}"))[asked]
+    batch = list(planted.batches(f"copied_{metric}"))[size]
     direct = json.loads(ask(engine, batch).body)["result"]
     through = json.loads(ask(on, batch).body)["result"]
     assert len(through) == len(direct)
@@ -115,8 +117,8 @@ def test_batches_keep_their_count_and_order_and_leave_alone_what_is_not_ours(
 
 
 def _points(item: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = item["points"] if isinstance(item, dict) else item
-    return found
+    hits: list[dict[str, Any]] = item["points"] if isinstance(item, dict) else item
+    return hits
 
 
 def test_paging_in_steps_of_several_sizes_gives_one_sequence_without_repeats_or_gaps(engine: str, on: str) -> None:
@@ -144,9 +146,9 @@ def agree(engine: str, on: str, metric: str, steps: tuple[int, ...]) -> None:
 
 
 def paged(url: str, collection: str, step: int, total: int) -> list[int]:
-    found: list[int] = []
+    ids: list[int] = []
     for offset in range(0, total, step):
         body = {"query": {"nearest": planted.query_vector(9)}, "limit": min(step, total - offset), "offset": offset}
         answer = exchange(url, "POST", f"/collections/{collection}/points/query", json.dumps(body).encode())
-        found += [point["id"] for point in json.loads(answer.body)["result"]["points"]]
-    return found
+        ids += [point["id"] for point in json.loads(answer.body)["result"]["points"]]
+    return ids

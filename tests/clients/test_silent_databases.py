@@ -50,8 +50,8 @@ def silent() -> Iterator[str]:
         finally:
             listening.shutdown(socket.SHUT_RDWR)
             thread.join()
-            for each in taken:
-                each.close()
+            for socket_ in taken:
+                socket_.close()
 
 
 def described(backend: str, url: str) -> None:

@@ -45,8 +45,8 @@ def engine() -> Iterator[str]:
             base = draw.normal(size=32) + 1.0
             part = f"Family {family} has {' '.join(draw.choice(words, 12).tolist())}."
             text = f"{part} Its number is {family}."
-            for number, said in enumerate((text, text.replace(" ", "  "), part)):
-                payload = {"text": said, "tags": [("first", "second", "third")[number]]}
+            for number, content in enumerate((text, text.replace(" ", "  "), part)):
+                payload = {"text": content, "tags": [("first", "second", "third")[number]]}
                 vector = (base + 0.02 * draw.normal(size=32)).tolist()
                 rows.append((10 * family + number, vector, payload))
         planted.fill(client, COLLECTION, rows)
@@ -84,13 +84,13 @@ def test_what_was_planted_could_go_and_nothing_is_deleted(engine: str, tmp_path:
 def test_without_a_word_of_the_user_what_differs_in_its_payload_stays_and_the_fields_are_named(
     engine: str, tmp_path: Path
 ) -> None:
-    asked = [argument for argument in arguments(engine, tmp_path / "work") if argument not in {"--ignore", "tags"}]
-    done = command_line(*asked)
-    said = " ".join(done.stdout.split())
-    assert f"{2 * FAMILIES} repeat another point: {2 * FAMILIES} equal or contained but for metadata." in said
-    assert f"Copies differ in tags ({2 * FAMILIES}): --ignore names fields that may differ." in said
-    assert "0 could be removed" in said
-    done = command_line(*asked, "--ignore-metadata")
+    options = [argument for argument in arguments(engine, tmp_path / "work") if argument not in {"--ignore", "tags"}]
+    done = command_line(*options)
+    output = " ".join(done.stdout.split())
+    assert f"{2 * FAMILIES} repeat another point: {2 * FAMILIES} equal or contained but for metadata." in output
+    assert f"Copies differ in tags ({2 * FAMILIES}): --ignore names fields that may differ." in output
+    assert "0 could be removed" in output
+    done = command_line(*options, "--ignore-metadata")
     assert f"{2 * FAMILIES} could be removed" in " ".join(done.stdout.split())
 
 
@@ -104,11 +104,11 @@ def test_of_records_that_differ_in_one_thing_none_is_deleted_planted_copies_all_
     planted.fill(client, name, rows)
     client.close()
     before, journal = contents(engine, name), tmp_path / "journal.db"
-    asked = [
+    options = [
         name if argument == COLLECTION else argument
         for argument in arguments(engine, tmp_path / "work", "--keep", "first")
     ]
-    done = command_line(*asked, "--apply", "--journal", str(journal))
+    done = command_line(*options, "--apply", "--journal", str(journal))
     assert done.returncode == 0, done.stderr
     left = [Text(point["payload"]["text"]) for point in json.loads(state(engine, name))["result"]["points"]]
     assert len(left) == len(records), "two of them are parts of planted texts, which stay"
@@ -140,14 +140,14 @@ def contents(url: str, name: str = COLLECTION) -> object:
 
 def test_copies_are_deleted_through_kills_and_undo_stores_them_again(engine: str, tmp_path: Path) -> None:
     before, work, journal = contents(engine), tmp_path / "work", tmp_path / "journal.db"
-    asked = (*arguments(engine, work, "--keep", "first"), "--apply", "--journal", str(journal))
+    options = (*arguments(engine, work, "--keep", "first"), "--apply", "--journal", str(journal))
     for rows in (1, 101):  # batches of a hundred
-        with command(*asked) as running:
+        with command(*options) as running:
             deadline = time.monotonic() + 60
             while time.monotonic() < deadline and running.process.poll() is None and rows_of(journal) < rows:
                 time.sleep(0.001)
             running.process.kill()
-    done = command_line(*asked)
+    done = command_line(*options)
     assert done.returncode == 0, done.stderr
     assert f"{2 * FAMILIES} were deleted" in " ".join(done.stdout.split())
     assert rows_of(journal) == 2 * FAMILIES
@@ -171,9 +171,9 @@ def test_its_end_is_told_to_a_webhook_signed_and_a_receiver_that_fails_changes_n
     secret.write_bytes(b"a secret of a good length\n")
     with receiving() as receiver:
         receiver.statuses = [500]
-        told = ("--webhook", f"{receiver.url}/sweeps", "--webhook-secret", str(secret))
-        asked = arguments(engine, tmp_path / "work", "--keep", "first", *told)
-        failed, done = command_line(*asked), command_line(*asked)
+        hook_options = ("--webhook", f"{receiver.url}/sweeps", "--webhook-secret", str(secret))
+        options = arguments(engine, tmp_path / "work", "--keep", "first", *hook_options)
+        failed, done = command_line(*options), command_line(*options)
     assert (failed.returncode, done.returncode) == (0, 0)
     assert "status 500" in failed.stderr
     assert receiver.is_signed_by(b"a secret of a good length")
@@ -215,17 +215,17 @@ def test_compact_names_itself_in_its_errors(tmp_path: Path) -> None:
 
 def test_compact_gives_survivors_what_they_lack_and_undo_takes_it_back(engine: str, tmp_path: Path) -> None:
     before, journal = contents(engine), tmp_path / "journal.db"
-    asked = arguments(engine, tmp_path / "work", "--keep", "first", "--apply", "--journal", str(journal))
-    done = command_line("compact", *(each for each in asked[1:] if each not in {"--ignore", "tags"}))
+    options = arguments(engine, tmp_path / "work", "--keep", "first", "--apply", "--journal", str(journal))
+    done = command_line("compact", *(option for option in options[1:] if option not in {"--ignore", "tags"}))
     assert done.returncode == 0, done.stderr
-    found = json.loads(state(engine))["result"]["points"]
-    assert {point["id"] % 10 for point in found} == {0}
-    assert all(point["payload"]["tags"] == ["first", "second", "third"] for point in found)
-    assert all("  " not in point["payload"]["text"] for point in found)
+    points = json.loads(state(engine))["result"]["points"]
+    assert {point["id"] % 10 for point in points} == {0}
+    assert all(point["payload"]["tags"] == ["first", "second", "third"] for point in points)
+    assert all("  " not in point["payload"]["text"] for point in points)
     done = command_line("undo", "--journal", str(journal), "--url", engine, "--rate", "1000", "--apply")
-    said = " ".join(done.stdout.split())
-    assert f"{2 * FAMILIES} were stored; 0 have" in said
-    assert "0 were changed since" in said
+    output = " ".join(done.stdout.split())
+    assert f"{2 * FAMILIES} were stored; 0 have" in output
+    assert "0 were changed since" in output
     assert contents(engine) == before
 
 
@@ -234,14 +234,14 @@ def rows_of(journal: Path) -> int:
         return 0
     with closing(sqlite3.connect(journal)) as connection:
         try:
-            (found,) = connection.execute("SELECT count(*) FROM points").fetchone()
+            (count,) = connection.execute("SELECT count(*) FROM points").fetchone()
         except sqlite3.OperationalError:  # the table is not made yet
             return 0
-    return int(found)
+    return int(count)
 
 
 @pytest.mark.parametrize(
-    ("more", "code", "said"),
+    ("more", "code", "message"),
     [
         (("--keep", "best"), 2, "best"),
         (("--report", "/nowhere/report.json"), 2, "--report"),
@@ -253,7 +253,7 @@ def rows_of(journal: Path) -> int:
         (("--vector", "other"), 1, "no dense vector 'other'"),
     ],
 )
-def test_wrong_arguments_are_named(engine: str, tmp_path: Path, more: tuple[str, ...], code: int, said: str) -> None:
+def test_wrong_arguments_are_named(engine: str, tmp_path: Path, more: tuple[str, ...], code: int, message: str) -> None:
     done = command_line(*arguments(engine, tmp_path / "work", *more))
     assert done.returncode == code
-    assert said in done.stderr
+    assert message in done.stderr

@@ -57,9 +57,9 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[int, str], dic
         where = ("--url", url, "--collection", COLLECTION, "--work", str(folder / "work"), "--rate", "1000")
         done = command_line("sweep", *where, "--keep", "first", "--ids", str(out))
         assert done.returncode == 0, done.stderr
-    said: list[dict[str, Any]] = [json.loads(line) for line in Path(out).read_text().splitlines()]
+    events: list[dict[str, Any]] = [json.loads(line) for line in Path(out).read_text().splitlines()]
     texts = {int(str(point.id)): str((point.payload or {})["text"]) for point in points}
-    return texts, originals, {line["id"]: line["survivor"] for line in said}
+    return texts, originals, {line["id"]: line["survivor"] for line in events}
 
 
 def test_of_a_chunk_and_its_planted_copy_one_goes(
@@ -67,8 +67,8 @@ def test_of_a_chunk_and_its_planted_copy_one_goes(
 ) -> None:
     """A chunk that another place has, too, goes with its copy for a third one."""
     _, originals, survivors = swept
-    found = [copy in survivors or original in survivors for copy, original in originals.items()]
-    assert sum(found) >= 0.98 * len(originals)
+    covered = [copy in survivors or original in survivors for copy, original in originals.items()]
+    assert sum(covered) >= 0.98 * len(originals)
 
 
 def test_what_could_go_is_held_by_what_stays(swept: tuple[dict[int, str], dict[int, int], dict[int, int]]) -> None:

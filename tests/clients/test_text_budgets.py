@@ -14,7 +14,7 @@ LIMIT = 6
 
 
 @pytest.fixture(scope="module", params=PARAMETERS)
-def asks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ask, Ask]]:
+def searches(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ask, Ask]]:
     """The proxy and the database, each as its client sees it."""
     file: Path = tmp_path_factory.mktemp("settings") / "vecsieve.yaml"
     file.write_text("mode: on\n")
@@ -23,22 +23,22 @@ def asks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize("tokens", [1, 20, 60, 100, 10_000])
-def test_results_stop_where_the_budget_is_spent(asks: tuple[Ask, Ask], tokens: int) -> None:
-    whole = asks[0]([1], LIMIT, {})[0]
+def test_results_stop_where_the_budget_is_spent(searches: tuple[Ask, Ask], tokens: int) -> None:
+    whole = searches[0]([1], LIMIT, {})[0]
     assert len(whole) == LIMIT
     costs = [estimated(text) for _, text in whole]
     fitting = max([1, *(count for count in range(1, LIMIT + 1) if sum(costs[:count]) <= tokens)])
-    assert asks[0]([1], LIMIT, {"x-vecsieve-token-budget": str(tokens)})[0] == whole[:fitting]
+    assert searches[0]([1], LIMIT, {"x-vecsieve-token-budget": str(tokens)})[0] == whole[:fitting]
 
 
 @pytest.mark.parametrize("value", ["many", "0", "1e3"])
-def test_a_budget_that_is_no_number_is_refused(asks: tuple[Ask, Ask], value: str) -> None:
+def test_a_budget_that_is_no_number_is_refused(searches: tuple[Ask, Ask], value: str) -> None:
     refusal = r"x-vecsieve-token-budget: wanted a whole number from 1 to 999999999"
     with pytest.raises(Exception, match=refusal):
-        asks[0]([1], LIMIT, {"x-vecsieve-token-budget": value})
+        searches[0]([1], LIMIT, {"x-vecsieve-token-budget": value})
 
 
-def test_the_texts_need_not_be_asked_for(asks: tuple[Ask, Ask]) -> None:
+def test_the_texts_need_not_be_asked_for(searches: tuple[Ask, Ask]) -> None:
     """The database itself, asked with the header, answers as without: it is the proxy alone that reads it."""
     header = {"x-vecsieve-token-budget": "1"}
-    assert asks[1]([1], LIMIT, header) == asks[1]([1], LIMIT, {})
+    assert searches[1]([1], LIMIT, header) == searches[1]([1], LIMIT, {})

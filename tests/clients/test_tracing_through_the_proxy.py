@@ -52,12 +52,12 @@ def ask(url: str, *, over_grpc: bool) -> list[object]:
         client.close()
 
 
-def assert_traced(seen: Collector, trace: str, told: str) -> None:
+def assert_traced(seen: Collector, trace: str, header: str) -> None:
     """The server's span is below the client's, and the leg's, which the database was told of, below the server's."""
     spans = [span for span in seen.spans if span.trace_id == trace]
     (server,) = [span for span in spans if span.kind == "server"]
     (leg,) = [span for span in spans if span.kind == "client"]
-    parent = parent_of([told])
+    parent = parent_of([header])
     assert parent is not None
     assert (server.name, server.parent_id) == ("POST query", PARENT)
     assert (leg.name, leg.parent_id) == ("POST overfetch", server.span_id)
@@ -77,10 +77,10 @@ async def test_a_clients_trace_goes_through_the_process_to_the_database_over_htt
                     assert await asyncio.to_thread(ask, url, over_grpc=over_grpc) == [0, 2, 3]
                 assert await asyncio.to_thread(proxy.close) == 0
             (received,), (call,) = database.requests, grpc_database.calls
-        (told,) = [value for name, value in received.headers if name.lower() == b"traceparent"]
+        (header,) = [value for name, value in received.headers if name.lower() == b"traceparent"]
         assert received.header(b"tracestate") == b"vendor=1"
         assert dict(call.metadata)["tracestate"] == "vendor=1"
-        assert_traced(seen, TRACES[False], told.decode())
+        assert_traced(seen, TRACES[False], header.decode())
         assert_traced(seen, TRACES[True], str(dict(call.metadata)["traceparent"]))
         assert {span.resource["service.name"] for span in seen.spans} == {"vecsieve"}
 

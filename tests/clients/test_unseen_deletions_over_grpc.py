@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from pinecone.grpc import GrpcIndex
 
-from support.backends.write_gates import SIZE, said, ten_minutes_later, vector
+from support.backends.write_gates import SIZE, ten_minutes_later, text_with, vector
 from support.grpc.calls import Seen
 from support.grpc.stack import Asker
 from support.pinecone.loading import KEY, loaded_emulator, sent
@@ -34,7 +34,7 @@ PINECONE: dict[str, tuple[Callable[[Any], object], int]] = {
     "an id": (lambda index: index.delete(ids=["9"], namespace="n"), 1),
     "a filter": (lambda index: index.delete(filter={"team": {"$eq": "a"}}, namespace="n"), 1),
     "all of the namespace": (lambda index: index.delete(delete_all=True, namespace="n"), 1),
-    "metadata": (lambda index: index.update(id="9", set_metadata={"text": said("beta")}, namespace="n"), 1),
+    "metadata": (lambda index: index.update(id="9", set_metadata={"text": text_with("beta")}, namespace="n"), 1),
     "numbers": (lambda index: index.update(id="9", values=vector(1), namespace="n"), 1),
     "another id": (lambda index: index.delete(ids=["8"], namespace="n"), 0),
     "another namespace": (lambda index: index.update(id="9", values=vector(1), namespace="m"), 0),
@@ -45,8 +45,8 @@ PINECONE: dict[str, tuple[Callable[[Any], object], int]] = {
 async def test_a_copy_of_a_point_of_pinecone_that_goes_or_changes_over_grpc(tmp_path: Path, change: str) -> None:
     journal, (request, expected) = tmp_path / "j.db", PINECONE[change]
     original, other = (
-        {"id": each, "values": vector(axis), "metadata": {"text": said(word), "team": "a"}}
-        for each, axis, word in (("9", 0, "alpha"), ("8", 1, "beta"))
+        {"id": number, "values": vector(axis), "metadata": {"text": text_with(word), "team": "a"}}
+        for number, axis, word in (("9", 0, "alpha"), ("8", 1, "beta"))
     )
     copy = {**original, "id": "1"}
 
@@ -64,8 +64,8 @@ async def test_a_copy_of_a_point_of_pinecone_that_goes_or_changes_over_grpc(tmp_
     made = {"dimension": SIZE, "metric": "cosine"}
     with loaded_emulator({"indexes": {"i": {"created": made, "records": {}}}}, grpc=True) as emulator:
         host = emulator.project.indexes["i"].host
-        own = {"pinecone": {"index_host": host}, "policy": SKIPPING, "journal": {"path": str(journal)}}
-        async with running(emulator.url, backend="pinecone", **own) as proxy:
+        settings = {"pinecone": {"index_host": host}, "policy": SKIPPING, "journal": {"path": str(journal)}}
+        async with running(emulator.url, backend="pinecone", **settings) as proxy:
             assert await asyncio.to_thread(stored, f"http://127.0.0.1:{proxy.port}", host) == expected
 
 
@@ -80,30 +80,30 @@ async def test_a_copy_of_an_object_that_is_deleted_over_grpc(
     journal = tmp_path / "j.db"
 
     def batch(number: int) -> bytes:
-        properties = {"non_ref_properties": {"text": said("alpha")}}
+        properties = {"non_ref_properties": {"text": text_with("alpha")}}
         one = {"uuid": str(UUID(int=number)), "collection": "Docs", "properties": properties}
         packed = np.array(vector(0), "<f4").tobytes()
         return bytes(message_type("BatchObjectsRequest")(objects=[{**one, "vector_bytes": packed}]).SerializeToString())
 
-    def asked(asker: Asker, method: str, message: bytes) -> Seen:
+    def call(asker: Asker, method: str, message: bytes) -> Seen:
         seen = asker.raw(f"/weaviate.v1.Weaviate/{method}", message)
         assert seen.code is grpc.StatusCode.OK, seen.details
         return seen
 
     def stored(port: int, url: str) -> bool:
         with Asker(f"127.0.0.1:{port}") as asker:
-            asked(asker, "BatchObjects", batch(9))
+            call(asker, "BatchObjects", batch(9))
             if replicas > 1:
                 ten_minutes_later(journal)
             if deleted is not None:
-                asked(asker, "BatchDelete", message_type("BatchDeleteRequest")(**deleted).SerializeToString())
-            asked(asker, "BatchObjects", batch(1))
+                call(asker, "BatchDelete", message_type("BatchDeleteRequest")(**deleted).SerializeToString())
+            call(asker, "BatchObjects", batch(1))
         return exchange(url, "GET", f"/v1/objects/Docs/{UUID(int=1)}").status == 200
 
     with weaviate() as database:
         index = {"vectorIndexConfig": {"distance": "cosine"}, "replicationConfig": {"factor": replicas}}
         created = {"class": "Docs", "properties": [{"name": "text", "dataType": ["text"]}], **index}
         exchange(database.url, "POST", "/v1/schema", json.dumps(created).encode(), {"Content-Type": "application/json"})
-        own = {"grpc": {"listen": "127.0.0.1:0", "upstream": database.grpc}, "journal": {"path": str(journal)}}
-        async with running(database.url, backend="weaviate", policy=SKIPPING, **own) as proxy:
+        settings = {"grpc": {"listen": "127.0.0.1:0", "upstream": database.grpc}, "journal": {"path": str(journal)}}
+        async with running(database.url, backend="weaviate", policy=SKIPPING, **settings) as proxy:
             assert await asyncio.to_thread(stored, proxy.grpc_port, database.url) == expected

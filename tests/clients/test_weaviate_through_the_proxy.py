@@ -12,7 +12,7 @@ import pytest
 from support.deploy.expositions import counted
 from support.grpc.calls import Seen
 from support.process import real_servers
-from support.weaviate.client import NEEDS_CLIENT, told
+from support.weaviate.client import NEEDS_CLIENT, client_output
 from support.weaviate.conversations import search
 from support.weaviate.front import Place, Server, answered, direct, fronted, plain
 from support.weaviate.messages import message_type, single
@@ -28,14 +28,14 @@ pytestmark = NEEDS_CLIENT
 def server() -> Iterator[Server]:
     program = real_servers.program(real_servers.WEAVIATE)
     with weaviate() if program is None else real_servers.weaviate(program) as running:
-        told(direct(running), "fill")
+        client_output(direct(running), "fill")
         yield running
 
 
 @pytest.fixture(scope="module")
 def honest(server: Server) -> dict[str, Any]:
     """What the client sees directly."""
-    seen: dict[str, Any] = told(direct(server), "ask")
+    seen: dict[str, Any] = client_output(direct(server), "ask")
     return seen
 
 
@@ -43,8 +43,8 @@ def honest(server: Server) -> dict[str, Any]:
 def sent() -> list[bytes]:
     """The client's own searches, as they came over the wire; the emulator writes them down."""
     with weaviate() as emulator:
-        told(direct(emulator), "fill")
-        seen = told(direct(emulator), "ask")
+        client_output(direct(emulator), "fill")
+        seen = client_output(direct(emulator), "ask")
     assert len(emulator.searches) == len(seen) - 1  # all but the one over REST
     return emulator.searches
 
@@ -59,13 +59,13 @@ def on(server: Server) -> Iterator[Place]:
 def improved(on: Place, sent: list[bytes]) -> dict[str, Any]:
     """What it sees in mode on."""
     assert sent
-    seen: dict[str, Any] = told(on, "ask")
+    seen: dict[str, Any] = client_output(on, "ask")
     return seen
 
 
 def of(collection: str, sent: list[bytes]) -> list[bytes]:
     """The searches of one collection."""
-    return [each for each in sent if message_type("SearchRequest").FromString(each).collection == collection]
+    return [message for message in sent if message_type("SearchRequest").FromString(message).collection == collection]
 
 
 def family(identifier: str) -> int:
@@ -77,7 +77,7 @@ def test_in_modes_off_and_shadow_the_client_sees_what_it_sees_directly_byte_for_
     server: Server, honest: dict[str, Any], sent: list[bytes], mode: str
 ) -> None:
     with fronted(server, mode) as place:
-        assert told(place, "ask") == honest
+        assert client_output(place, "ask") == honest
         assert list(map(settled, answered(place, sent))) == list(map(settled, answered(direct(server), sent)))
 
 
@@ -109,7 +109,7 @@ def test_in_mode_on_copies_are_collapsed_and_pages_are_full(honest: dict[str, An
     names = ours(honest)
     assert len(names) >= 20
     for name in names:
-        before, after = [[family(each["id"]) for each in seen[name]] for seen in (honest, improved)]
+        before, after = [[family(result["id"]) for result in seen[name]] for seen in (honest, improved)]
         assert len(set(before)) < len(before), name
         assert len(after) == len(before), name
         # The object that a search is made by stands for itself.
@@ -118,7 +118,7 @@ def test_in_mode_on_copies_are_collapsed_and_pages_are_full(honest: dict[str, An
 
 def test_in_mode_on_keyword_searches_are_distinct_too(honest: dict[str, Any], improved: dict[str, Any]) -> None:
     for name in ("Copied.words", "Legacy.words", "Named.words"):
-        assert len({family(each["id"]) for each in improved[name]}) == len(honest[name]) == len(improved[name])
+        assert len({family(result["id"]) for result in improved[name]}) == len(honest[name]) == len(improved[name])
 
 
 def test_in_mode_on_each_result_is_as_upstream_has_it_and_shows_only_what_was_asked_for(
@@ -132,12 +132,12 @@ def test_in_mode_on_each_result_is_as_upstream_has_it_and_shows_only_what_was_as
     }
     for name in ours(honest):
         first = honest[name][0]
-        for each in improved[name]:
-            one = stored[each["collection"], each["id"]]
-            assert each["properties"].items() <= one["properties"].items(), name
-            assert each["vector"].items() <= one["vector"].items(), name
+        for result in improved[name]:
+            one = stored[result["collection"], result["id"]]
+            assert result["properties"].items() <= one["properties"].items(), name
+            assert result["vector"].items() <= one["vector"].items(), name
             for member in ("properties", "metadata", "vector"):
-                assert each[member].keys() == first[member].keys(), name
+                assert result[member].keys() == first[member].keys(), name
 
 
 def test_in_mode_on_results_stand_in_the_order_of_the_server(server: Server, improved: dict[str, Any]) -> None:
@@ -152,7 +152,7 @@ def test_in_mode_on_results_stand_in_the_order_of_the_server(server: Server, imp
             near_vector={"vectors": [single(query)], **near},
         )
         ranks = {one: rank for rank, one in enumerate(ids(answered(direct(server), [whole])[0]))}
-        places = [ranks[each["id"]] for each in improved[name]]
+        places = [ranks[result["id"]] for result in improved[name]]
         assert places == sorted(places), name
 
 

@@ -23,7 +23,7 @@ SIZE = 4
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZg=="
 TOKEN = "a token of a good length"
 CANARY = "canary words of a text"
-OWN = 0.2578125  # of every number of a vector; exact as float32
+COMPONENT = 0.2578125  # of every number of a vector; exact as float32
 SETTINGS = """
 rules:
   - {{collection: "skip*", policy: {{write: {{mode: skip}}}}}}
@@ -75,11 +75,11 @@ class Reader:
 
     def points(self, collection: str) -> dict[str, list[dict[str, Any]]]:
         """By the name of the event."""
-        found: dict[str, list[dict[str, Any]]] = {}
+        by_id: dict[str, list[dict[str, Any]]] = {}
         for event in self.events:
             if event["collection"] == collection:
-                found.setdefault(event["event"], []).extend(event["points"])
-        return found
+                by_id.setdefault(event["event"], []).extend(event["points"])
+        return by_id
 
     def wait_for(self, collection: str, name: str, count: int) -> dict[str, list[dict[str, Any]]]:
         return eventually(lambda: self.points(collection), lambda seen: len(seen.get(name, ())) >= count)
@@ -128,7 +128,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def struct(identifier: int, axis: int, text: str, **payload: Any) -> models.PointStruct:
-    vector = [OWN + (place == axis) for place in range(SIZE)]
+    vector = [COMPONENT + (place == axis) for place in range(SIZE)]
     return models.PointStruct(id=identifier, vector=vector, payload={"text": f"{text}, {CANARY}", **payload})
 
 
@@ -149,11 +149,11 @@ def test_skip_tells_of_copies_of_what_was_added_and_of_what_was_skipped(world: W
         world.client.upsert("skipping", [struct(1, 0, "alpha"), struct(2, 1, "beta")])
         world.client.upsert("skipping", [struct(3, 0, "ALPHA"), struct(4, 2, "gamma")])
         world.client.upsert("skipping", [struct(5, 2, "Gamma")])
-        found = reader.wait_for("skipping", "skipped", 2)
-    assert ids(found["added"]) == [1, 2, 4]
-    assert found["duplicate-found"][0] == found["skipped"][0] == COPY
-    assert ids(found["duplicate-found"]) == ids(found["skipped"]) == [3, 5]
-    assert found.keys() == {"added", "duplicate-found", "skipped"}
+        events = reader.wait_for("skipping", "skipped", 2)
+    assert ids(events["added"]) == [1, 2, 4]
+    assert events["duplicate-found"][0] == events["skipped"][0] == COPY
+    assert ids(events["duplicate-found"]) == ids(events["skipped"]) == [3, 5]
+    assert events.keys() == {"added", "duplicate-found", "skipped"}
 
 
 def test_merge_tells_of_what_took_anothers_place_and_of_what_was_evicted(world: World) -> None:
@@ -162,9 +162,9 @@ def test_merge_tells_of_what_took_anothers_place_and_of_what_was_evicted(world: 
         world.client.upsert("merging", [struct(3, 0, "ALPHA"), struct(4, 2, "gamma")])
         world.client.upsert("uniting", [struct(1, 0, "alpha", tags=["a"])])
         world.client.upsert("uniting", [struct(3, 0, "ALPHA", tags=["b"])])
-        found, united = reader.wait_for("merging", "evicted", 1), reader.wait_for("uniting", "evicted", 1)
-    assert (ids(found["added"]), ids(found["merged"])) == ([1, 2, 4], [3])
-    assert found["evicted"] == [{"id": 1, "duplicateOf": 3, "tier": "exact", "similarity": 1.0}]
+        merged, united = reader.wait_for("merging", "evicted", 1), reader.wait_for("uniting", "evicted", 1)
+    assert (ids(merged["added"]), ids(merged["merged"])) == ([1, 2, 4], [3])
+    assert merged["evicted"] == [{"id": 1, "duplicateOf": 3, "tier": "exact", "similarity": 1.0}]
     assert (ids(united["added"]), ids(united["merged"]), ids(united["evicted"])) == ([1], [3], [1])
 
 
@@ -174,8 +174,8 @@ def test_where_all_is_stored_copies_are_found_and_added(world: World, mode: str)
         world.client.upsert(mode, [struct(1, 0, "alpha")])
         reader.wait_for(mode, "added", 1)
         world.client.upsert(mode, [struct(3, 0, "ALPHA")])
-        found = reader.wait_for(mode, "added", 2)
-    assert (ids(found["added"]), found["duplicate-found"]) == ([1, 3], [COPY])
+        events = reader.wait_for(mode, "added", 2)
+    assert (ids(events["added"]), events["duplicate-found"]) == ([1, 3], [COPY])
 
 
 def test_what_is_rejected_or_fails_is_not_added(world: World) -> None:
@@ -186,8 +186,8 @@ def test_what_is_rejected_or_fails_is_not_added(world: World) -> None:
         with pytest.raises(Exception, match="dim"):
             world.client.upsert("rejecting", [models.PointStruct(id=9, vector=[1.0], payload={})])
         world.client.upsert("rejecting", [struct(5, 3, "delta")])
-        found = reader.wait_for("rejecting", "added", 2)
-    assert (ids(found["added"]), ids(found["duplicate-found"])) == ([1, 5], [3])
+        events = reader.wait_for("rejecting", "added", 2)
+    assert (ids(events["added"]), ids(events["duplicate-found"])) == ([1, 5], [3])
 
 
 def test_the_api_tells_of_what_it_adds_and_not_of_checks(world: World) -> None:
@@ -200,29 +200,29 @@ def test_the_api_tells_of_what_it_adds_and_not_of_checks(world: World) -> None:
 
     with reading(world.api) as reader:
         assert (ask("/v1/check", 7), ask("/v1/add", 1), ask("/v1/check", 8), ask("/v1/add", 2)) == (200,) * 4
-        found = reader.wait_for("plain", "added", 2)
-    assert (ids(found["added"]), ids(found["duplicate-found"])) == ([1, 2], [2])
+        events = reader.wait_for("plain", "added", 2)
+    assert (ids(events["added"]), ids(events["duplicate-found"])) == ([1, 2], [2])
 
 
 def test_the_webhook_gets_the_same_events_signed_and_nothing_of_a_text_or_a_vector(world: World) -> None:
     world.client.upsert("skip-hook", [struct(1, 0, "alpha"), struct(3, 0, "ALPHA")])
-    told = [world.hook.wait_for_points("skip-hook", name, 1) for name in ("duplicate-found", "added", "skipped")]
-    assert told == [[COPY], [{"id": 1}], [COPY]]
+    hooks = [world.hook.wait_for_points("skip-hook", name, 1) for name in ("duplicate-found", "added", "skipped")]
+    assert hooks == [[COPY], [{"id": 1}], [COPY]]
     assert world.hook.is_signed_by(b"0123456789abcdef")
     assert set(world.hook.paths) == {"/events"}
     sent = b"".join(world.hook.bodies)
     assert CANARY.encode() not in sent.lower()
-    assert b"%r" % OWN not in sent  # no time of day has as many digits
-    assert b"%r" % (OWN + 1) not in sent
+    assert b"%r" % COMPONENT not in sent  # no time of day has as many digits
+    assert b"%r" % (COMPONENT + 1) not in sent
 
 
 def test_the_log_tells_of_events_by_their_numbers_alone(world: World) -> None:
     world.client.upsert("skip-log", [struct(1, 0, "alpha"), struct(3, 0, "ALPHA")])
     world.proxy.wait_for('"msg":"skipped"')
     lines = [json.loads(line) for line in world.proxy.output().splitlines() if line.startswith("{")]
-    told = [line for line in lines if line["msg"] in {"added", "skipped", "duplicate-found", "merged", "evicted"}]
-    assert {line["msg"] for line in told} >= {"added", "skipped", "duplicate-found"}
-    assert {frozenset(line) for line in told} == {frozenset({"ts", "level", "logger", "msg", "points"})}
+    events = [line for line in lines if line["msg"] in {"added", "skipped", "duplicate-found", "merged", "evicted"}]
+    assert {line["msg"] for line in events} >= {"added", "skipped", "duplicate-found"}
+    assert {frozenset(line) for line in events} == {frozenset({"ts", "level", "logger", "msg", "points"})}
 
 
 def test_statistics_are_the_sums_of_what_was_told(world: World) -> None:
@@ -260,18 +260,20 @@ def test_another_form_or_method_is_refused(world: World) -> None:
 
 
 def test_the_end_of_the_process_ends_the_feed_at_once(tmp_path: Path) -> None:
-    with serving(tmp_path) as own, reading(own.api) as reader:
-        own.client.upsert("skipping", [struct(1, 0, "alpha")])
+    with serving(tmp_path) as served, reading(served.api) as reader:
+        served.client.upsert("skipping", [struct(1, 0, "alpha")])
         reader.wait_for("skipping", "added", 1)
-        assert own.proxy.close() == 0
+        assert served.proxy.close() == 0
         assert reader.ended.wait(5)
 
 
 def test_with_workers_the_webhook_and_the_statistics_are_of_all_of_them(tmp_path: Path) -> None:
-    with serving(tmp_path, "--workers", "2") as own:
+    with serving(tmp_path, "--workers", "2") as served:
         for number in range(1, 13):
-            fresh = QdrantClient(url=own.client._client.rest_uri, timeout=30, check_compatibility=False)  # type: ignore[attr-defined]  # - the client's own address
+            fresh = QdrantClient(url=served.client._client.rest_uri, timeout=30, check_compatibility=False)  # type: ignore[attr-defined]  # - the client's own address
             fresh.upsert("observing", [struct(number, number % SIZE, f"text {number}")])
             fresh.close()
-        assert sorted(point["id"] for point in own.hook.wait_for_points("observing", "added", 12)) == list(range(1, 13))
-        assert stats(own.api)[1]["added"] == 12
+        assert sorted(point["id"] for point in served.hook.wait_for_points("observing", "added", 12)) == list(
+            range(1, 13)
+        )
+        assert stats(served.api)[1]["added"] == 12

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support.backends.write_gates import said
+from support.backends.write_gates import text_with
 from support.deploy.expositions import counted
 from support.grpc.clients import over_grpc
 from support.process import stack
@@ -57,7 +57,9 @@ def vector(axis: int, *, tilt: float = 0.0) -> list[float]:
 
 
 def struct(identifier: int | str, axis: int, text: str, *, tilt: float = 0.0, **payload: Any) -> models.PointStruct:
-    return models.PointStruct(id=identifier, vector=vector(axis, tilt=tilt), payload={"text": said(text), **payload})
+    return models.PointStruct(
+        id=identifier, vector=vector(axis, tilt=tilt), payload={"text": text_with(text), **payload}
+    )
 
 
 def made(client: QdrantClient, name: str, distance: models.Distance = models.Distance.COSINE) -> QdrantClient:
@@ -95,19 +97,19 @@ def test_a_filter_leaves_copies_out(world: World, transport: str) -> None:
     client = made(world.client(transport), name)
     client.upsert(name, [struct(1, 0, "a"), struct(2, 0, "a"), struct(3, 1, "b")])
     originals = models.Filter(must=[models.IsEmptyCondition(is_empty=models.PayloadField(key=NOTE))])
-    assert [each.id for each in client.scroll(name, scroll_filter=originals)[0]] == [1, 3]
+    assert [point.id for point in client.scroll(name, scroll_filter=originals)[0]] == [1, 3]
 
 
 def test_columns_and_updates_are_read_as_well(world: World) -> None:
     client = made(world.client("rest"), "forms")
-    batch = models.Batch(ids=[1, 2], vectors=[vector(0), vector(0)], payloads=[{"text": said("a")}] * 2)
+    batch = models.Batch(ids=[1, 2], vectors=[vector(0), vector(0)], payloads=[{"text": text_with("a")}] * 2)
     client.upsert("forms", batch)
     client.batch_update_points(
         "forms", [models.UpsertOperation(upsert=models.PointsList(points=[struct(3, 0, "a", n=[1, 2.50])]))]
     )
     assert notes(client, "forms") == {2: (1, "exact"), 3: (1, "exact")}
     assert client.retrieve("forms", [3])[0].payload == {
-        "text": said("a"),
+        "text": text_with("a"),
         "n": [1, 2.5],
         NOTE: {"duplicate_of": 1, "similarity": 1.0, "tier": "exact"},
     }

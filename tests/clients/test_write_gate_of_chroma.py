@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.backends.write_gates import SIZE, originals, said, settings, undone, vector, writing
+from support.backends.write_gates import SIZE, originals, settings, text_with, undone, vector, writing
 from support.backends.writes import NOTHING
 from support.chroma import server as chroma
 from support.chroma.server import NEEDS_CHROMA
@@ -34,23 +34,23 @@ def test_copies_in_chroma_are_annotated_whatever_the_space(chroma_urls: tuple[st
     direct, url = chroma_urls
     chroma.create(direct, f"annotated-{space}", space)
     collection = chroma.connected(url).get_collection(f"annotated-{space}")
-    collection.add(ids=["a", "b"], embeddings=[vector(0), vector(1)], documents=[said("alpha"), said("beta")])
-    collection.upsert(ids=["a"], embeddings=[vector(0)], documents=[said("alpha")])  # an update
+    collection.add(ids=["a", "b"], embeddings=[vector(0), vector(1)], documents=[text_with("alpha"), text_with("beta")])
+    collection.upsert(ids=["a"], embeddings=[vector(0)], documents=[text_with("alpha")])  # an update
     collection.upsert(
         ids=["c", "d", "e"],
         embeddings=np.array([vector(0), vector(2), vector(2)], np.float32),
-        documents=[said("Alpha"), said("gamma"), said("gamma")],
+        documents=[text_with("Alpha"), text_with("gamma"), text_with("gamma")],
         metadatas=[{"n": 1}, {"n": 2}, {"n": 3}],
     )
-    found = collection.get(include=["metadatas"])
-    assert dict(zip(found["ids"], originals(found["metadatas"]), strict=True)) == {
+    content = collection.get(include=["metadatas"])
+    assert dict(zip(content["ids"], originals(content["metadatas"]), strict=True)) == {
         "a": None,
         "b": None,
         "c": "a",
         "d": None,
         "e": "d",
     }
-    assert [each["n"] for each in found["metadatas"] if each] == [1, 2, 3]
+    assert [metadata["n"] for metadata in content["metadatas"] if metadata] == [1, 2, 3]
 
 
 @NEEDS_CHROMA
@@ -58,14 +58,14 @@ def test_a_tenant_of_chromas_metadata_is_compared_with_its_own_alone(
     chroma_urls: tuple[str, str], tmp_path: Path
 ) -> None:
     direct, _ = chroma_urls
-    own = "--config", str(settings(tmp_path))
-    with serve(direct, "--backend", "chroma", *own) as (url, _):
+    options = "--config", str(settings(tmp_path))
+    with serve(direct, "--backend", "chroma", *options) as (url, _):
         chroma.create(direct, "tenants", "cosine")
         collection = chroma.connected(url).get_collection("tenants")
         collection.add(ids=["a", "b"], embeddings=[vector(0)] * 2, metadatas=[{"team": "x"}, {"team": "y"}])
         collection.add(ids=["c", "d"], embeddings=[vector(0)] * 2, metadatas=[{"team": "y"}, {"team": "x"}])
-        found = collection.get(include=["metadatas"])
-    assert dict(zip(found["ids"], originals(found["metadatas"]), strict=True)) == {
+        content = collection.get(include=["metadatas"])
+    assert dict(zip(content["ids"], originals(content["metadatas"]), strict=True)) == {
         "a": None,
         "b": None,
         "c": "b",
@@ -75,10 +75,10 @@ def test_a_tenant_of_chromas_metadata_is_compared_with_its_own_alone(
 
 def everything_of(collection: Any) -> dict[str, Any]:
     """By id, all that Chroma shows of a record."""
-    found = collection.get(include=["embeddings", "documents", "metadatas", "uris"])
-    columns = (found["documents"], found["metadatas"], found["uris"] or [None] * len(found["ids"]))
-    vectors = [each.tobytes() for each in np.asarray(found["embeddings"], np.float32)]
-    return dict(zip(found["ids"], zip(vectors, *columns, strict=True), strict=True))
+    content = collection.get(include=["embeddings", "documents", "metadatas", "uris"])
+    columns = (content["documents"], content["metadatas"], content["uris"] or [None] * len(content["ids"]))
+    vectors = [embedding.tobytes() for embedding in np.asarray(content["embeddings"], np.float32)]
+    return dict(zip(content["ids"], zip(vectors, *columns, strict=True), strict=True))
 
 
 @NEEDS_CHROMA
@@ -90,20 +90,24 @@ def test_copies_are_left_out_of_chroma_and_undo_stores_all_that_came(
     name, journal = f"skipped-{space}", tmp_path / "j.db"
 
     def store(collection: Any) -> None:
-        collection.add(ids=["a", "b"], embeddings=[vector(0), vector(1)], documents=[said("alpha"), said("beta")])
+        collection.add(
+            ids=["a", "b"], embeddings=[vector(0), vector(1)], documents=[text_with("alpha"), text_with("beta")]
+        )
         draw = np.full(SIZE, 1 / 3, np.float32)
         collection.upsert(
             ids=["c", "d", "ü"],
             embeddings=np.array([vector(0), vector(2), draw], np.float32),
-            documents=[said("Alpha"), said("gamma"), said("delta")],
+            documents=[text_with("Alpha"), text_with("gamma"), text_with("delta")],
             metadatas=[{"n": 1, "f": 0.1, "is": True}, {"n": 2}, {"n": 3}],
         )
-        collection.upsert(ids=["b"], embeddings=[vector(0)], documents=[said("alpha")])  # an update
-        collection.add(ids=["e"], embeddings=[draw], documents=[said("Delta")], uris=["file:///e"])
-        collection.upsert(ids=["f", "g"], embeddings=[vector(1), vector(1)], documents=[said("beta"), said("beta")])
+        collection.upsert(ids=["b"], embeddings=[vector(0)], documents=[text_with("alpha")])  # an update
+        collection.add(ids=["e"], embeddings=[draw], documents=[text_with("Delta")], uris=["file:///e"])
+        collection.upsert(
+            ids=["f", "g"], embeddings=[vector(1), vector(1)], documents=[text_with("beta"), text_with("beta")]
+        )
 
-    for each in (name, f"{name}-plain"):
-        chroma.create(direct, each, space)
+    for collection_name in (name, f"{name}-plain"):
+        chroma.create(direct, collection_name, space)
     client = chroma.connected(direct)
     collection, control = client.get_collection(name), client.get_collection(f"{name}-plain")
     store(control)
@@ -130,36 +134,36 @@ def test_of_copies_in_chroma_one_stays_and_undo_stores_the_others_as_they_were(
         collection.add(
             ids=["a", "b"],
             embeddings=[third, vector(1)],
-            documents=[said("alpha"), said("beta")],
+            documents=[text_with("alpha"), text_with("beta")],
             metadatas=[first, {"n": 1}],
         )
         # An update.
-        collection.upsert(ids=["b"], embeddings=[vector(3)], documents=[said("delta")], metadatas=[{"n": 2}])
+        collection.upsert(ids=["b"], embeddings=[vector(3)], documents=[text_with("delta")], metadatas=[{"n": 2}])
         collection.upsert(
-            ids=["d", "e"], embeddings=np.array([vector(2)] * 2, np.float32), documents=[said("gamma"), said("Gamma")],
+            ids=["d", "e"], embeddings=np.array([vector(2)] * 2, np.float32), documents=[text_with("gamma"), text_with("Gamma")],
             metadatas=[{"n": 1, "more": "x"}, {"n": 5}],
         )  # fmt: skip
         collection.upsert(
             ids=["f", "g"],
             embeddings=[vector(4), third],
-            documents=[said("phi"), said("Alpha")],
+            documents=[text_with("phi"), text_with("Alpha")],
             metadatas=[{"n": 3}] * 2,
         )
 
-    for each in (name, f"{name}-plain"):
-        chroma.create(direct, each, "cosine")
+    for collection_name in (name, f"{name}-plain"):
+        chroma.create(direct, collection_name, "cosine")
     client = chroma.connected(direct)
     collection, control = client.get_collection(name), client.get_collection(f"{name}-plain")
     store(control)
     ignore = ("n",) if merge == "merge" else ("n", "f", "is", "own", "more")  # the rest is united
-    own = {**writing("merge", journal, *ignore), "VECSIEVE_POLICY_WRITE_MERGE": merge}
-    with serve(direct, "--backend", "chroma", environment=own) as (url, _):
+    environment = {**writing("merge", journal, *ignore), "VECSIEVE_POLICY_WRITE_MERGE": merge}
+    with serve(direct, "--backend", "chroma", environment=environment) as (url, _):
         store(chroma.connected(url).get_collection(name))
-    found = everything_of(collection)
-    assert sorted(found) == sorted(left)
+    content = everything_of(collection)
+    assert sorted(content) == sorted(left)
     if merge == "merge":
-        assert found["g"][2] == {"n": 7, "f": 0.1, "is": True, "own": "ü"}
-        assert found["e"][2] == {"n": 5, "more": "x"}
+        assert content["g"][2] == {"n": 7, "f": 0.1, "is": True, "own": "ü"}
+        assert content["e"][2] == {"n": 5, "more": "x"}
     code, words = undone(journal, direct, "chroma")
     assert code == 0, words
     assert everything_of(collection) == everything_of(control)
@@ -193,11 +197,11 @@ def test_a_write_with_copies_is_refused_as_chroma_refuses(chroma_urls: tuple[str
     chroma.create(direct, "rejecting", "cosine")
     with serve(direct, "--backend", "chroma", environment=writing("reject", tmp_path / "j.db")) as (url, _):
         collection = chroma.connected(url).get_collection("rejecting")
-        collection.add(ids=["a"], embeddings=[vector(0)], documents=[said("alpha")])
+        collection.add(ids=["a"], embeddings=[vector(0)], documents=[text_with("alpha")])
         refused = import_module("chromadb.errors").UniqueConstraintError
         with pytest.raises(refused, match='1 of 2 points are copies, which are rejected here: "b" of "a"'):
             collection.upsert(
-                ids=["b", "c"], embeddings=[vector(0), vector(1)], documents=[said("Alpha"), said("beta")]
+                ids=["b", "c"], embeddings=[vector(0), vector(1)], documents=[text_with("Alpha"), text_with("beta")]
             )
-        collection.upsert(ids=["a"], embeddings=[vector(0)], documents=[said("ALPHA")])  # an update
+        collection.upsert(ids=["a"], embeddings=[vector(0)], documents=[text_with("ALPHA")])  # an update
         assert collection.get()["ids"] == ["a"]

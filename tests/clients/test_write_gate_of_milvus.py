@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from support.backends import write_gates
-from support.backends.write_gates import said, writing
+from support.backends.write_gates import text_with, writing
 from support.deploy.expositions import counted
 from support.milvus import server as milvus
 from support.milvus.server import NEEDS_MILVUS, connected
@@ -67,7 +67,7 @@ def originals(client: Any, name: str, every: str = 'id != ""') -> dict[str, obje
 
 
 def row(identifier: str, axis: int, text: str, **more: Any) -> dict[str, Any]:
-    return {"id": identifier, "vec": vector(axis), "text": said(text), **more}
+    return {"id": identifier, "vec": vector(axis), "text": text_with(text), **more}
 
 
 @pytest.mark.parametrize("space", ["COSINE", "IP", "L2"])
@@ -80,7 +80,7 @@ def test_copies_are_annotated_whatever_the_metric(direct: str, annotating: tuple
     client.insert(name, [row("c", 0, "Alpha", tag="ü"), row("d", 2, "gamma"), row("e", 2, "gamma")])
     assert originals(client, name) == {"a": None, "b": None, "c": "a", "d": None, "e": "d"}
     assert {
-        each["id"]: each.get("tag") for each in client.query(name, filter='id in ["b", "c"]', output_fields=["*"])
+        record["id"]: record.get("tag") for record in client.query(name, filter='id in ["b", "c"]', output_fields=["*"])
     } == {
         "b": "t",
         "c": "ü",
@@ -126,12 +126,13 @@ def test_rows_whose_ids_the_database_makes_are_copies_of_stored_rows_and_of_rows
 ) -> None:
     created(direct, "automatic", auto_id=True)
     client = connected(annotating[0])
-    first = client.insert("automatic", [{"vec": vector(0), "text": said("alpha")}])
+    first = client.insert("automatic", [{"vec": vector(0), "text": text_with("alpha")}])
     client.insert(
-        "automatic", [{"vec": vector(axis), "text": said(text)} for axis, text in ((0, "alpha"), (1, "b"), (1, "b"))]
+        "automatic",
+        [{"vec": vector(axis), "text": text_with(text)} for axis, text in ((0, "alpha"), (1, "b"), (1, "b"))],
     )
-    found = sorted(map(str, originals(client, "automatic", "id >= 0").values()))
-    assert found == sorted(["None", "None", str(first["ids"][0]), "#1"])
+    sources = sorted(map(str, originals(client, "automatic", "id >= 0").values()))
+    assert sources == sorted(["None", "None", str(first["ids"][0]), "#1"])
 
 
 def test_observing_counts_and_changes_nothing(direct: str) -> None:
@@ -162,16 +163,22 @@ def test_copies_are_left_out_and_undo_stores_all_that_came(direct: str, tmp_path
     name, plain, journal = f"skipped_{space}", f"plain_{space}", tmp_path / "j.db"
 
     def store(client: Any, into: str) -> list[Any]:
-        odd = {"id": "c", "vec": [1 / 3] * SIZE, "text": said("alpha"), "tag": "ü", "more": {"a": [1, 0.1, None, True]}}
+        odd = {
+            "id": "c",
+            "vec": [1 / 3] * SIZE,
+            "text": text_with("alpha"),
+            "tag": "ü",
+            "more": {"a": [1, 0.1, None, True]},
+        }
         answers = [
-            client.insert(into, [{"id": "a", "vec": [1 / 3] * SIZE, "text": said("alpha")}, row("b", 1, "beta")]),
+            client.insert(into, [{"id": "a", "vec": [1 / 3] * SIZE, "text": text_with("alpha")}, row("b", 1, "beta")]),
             client.upsert(into, [odd, row("b", 1, "BETA"), row("d", 2, "gamma"), row("e", 2, "Gamma", n=2**60)]),
             client.insert(into, [row("f", 3, "delta"), row("g", 1, "beta")]),
         ]
         return [*answers, client.upsert(into, [row("h", 1, "beta")])]
 
-    for each in (name, plain):
-        created(direct, each, space=space)
+    for collection in (name, plain):
+        created(direct, collection, space=space)
     client = connected(direct)
     store(client, plain)
     with serve(direct, *BACKEND, environment=writing("skip", journal, "n", "tag", "more")) as (url, _):
@@ -189,7 +196,7 @@ def test_a_left_out_row_that_its_client_deletes_is_not_restored(direct: str, tmp
     created(direct, name)
     with serve(direct, *BACKEND, environment=writing("skip", journal)) as (url, _):
         client = connected(url)
-        client.insert(name, [row(each, 1, "beta") for each in "abcd"])
+        client.insert(name, [row(identifier, 1, "beta") for identifier in "abcd"])
         assert sorted(everything_of(client, name)) == ["a"]
         client.delete(name, ids=["b"])
         client.delete(name, filter='id in ["c"]')
@@ -209,20 +216,20 @@ def test_of_copies_one_row_stays_and_undo_stores_the_others_as_they_were(
         odd = {
             "id": "a",
             "vec": [1 / 3] * SIZE,
-            "text": said("ALPHA!"),
+            "text": text_with("ALPHA!"),
             "tag": "ü",
             "more": {"a": [1, 0.1, None, True]},
         }
         client.insert(into, [odd, row("b", 1, "beta")])
         client.upsert(into, [row("b", 3, "delta"), row("d", 2, "GAMMA!"), row("e", 2, "Gamma", n=2**60)])
-        client.insert(into, [row("f", 4, "phi"), {"id": "g", "vec": [1 / 3] * SIZE, "text": said("Alpha")}])
+        client.insert(into, [row("f", 4, "phi"), {"id": "g", "vec": [1 / 3] * SIZE, "text": text_with("Alpha")}])
 
-    for each in (name, plain):
-        created(direct, each)
+    for collection in (name, plain):
+        created(direct, collection)
     client = connected(direct)
     store(client, plain)
-    own = {**writing("merge", journal, "n", "tag", "more"), "VECSIEVE_POLICY_WRITE_MERGE": merge}
-    with serve(direct, *BACKEND, environment=own) as (url, admin):
+    settings = {**writing("merge", journal, "n", "tag", "more"), "VECSIEVE_POLICY_WRITE_MERGE": merge}
+    with serve(direct, *BACKEND, environment=settings) as (url, admin):
         store(connected(url), name)
         assert counted(admin, "write_points_settled_total", result="removed") == (1 if merge == "keep-newest" else 0)
     assert sorted(everything_of(client, name)) == list(left)
@@ -254,7 +261,7 @@ def typed(url: str, name: str, *, is_dynamic: bool = True) -> Any:
 
 def full(identifier: int, axis: int, text: str, **more: Any) -> dict[str, Any]:
     plain = {"size": 0.1, "weight": 0.1, "is_new": True, "tags": [], "counts": []}
-    return {"id": identifier, "vec": vector(axis), "text": said(text), **plain, **more}
+    return {"id": identifier, "vec": vector(axis), "text": text_with(text), **plain, **more}
 
 
 def united(client: Any, into: str) -> None:
@@ -278,29 +285,29 @@ def united(client: Any, into: str) -> None:
 
 def everything_typed(client: Any, name: str) -> dict[int, dict[str, Any]]:
     rows = client.query(name, filter="id >= 0", output_fields=["*"], consistency_level="Strong")
-    each = {row["id"]: dict(row) for row in rows}
+    by_id = {row["id"]: dict(row) for row in rows}
     return {
         key: {name: list(v) if name in {"tags", "counts", "vec"} else v for name, v in row.items()}
-        for key, row in each.items()
+        for key, row in by_id.items()
     }
 
 
 def test_of_copies_the_row_that_comes_stays_with_what_both_had_and_undo_stores_all_as_they_came(
     direct: str, tmp_path: Path
 ) -> None:
-    for each in ("united", "plain_united"):
-        typed(direct, each)
+    for collection in ("united", "plain_united"):
+        typed(direct, collection)
     client, journal = connected(direct), tmp_path / "j.db"
     united(client, "plain_united")
     ignore = ("n", "size", "weight", "is_new", "tag")
-    own = {**writing("merge", journal, *ignore), "VECSIEVE_POLICY_WRITE_MERGE": "merge"}
-    with serve(direct, *BACKEND, environment=own) as (url, admin):
+    settings = {**writing("merge", journal, *ignore), "VECSIEVE_POLICY_WRITE_MERGE": "merge"}
+    with serve(direct, *BACKEND, environment=settings) as (url, admin):
         united(connected(url), "united")
         assert counted(admin, "writes_total", outcome="judged") == 3
         assert counted(admin, "writes_total") == 3
     single = float(np.float32(0.1))
-    found = everything_typed(client, "united")
-    assert found == {
+    rows = everything_typed(client, "united")
+    assert rows == {
         2: {**full(2, 1, "beta", n=-3, size=single, team=None, own=None)},
         5: {**full(5, 2, "GAMMA!", size=single, team="v", n=None, own=None, tags=["a"])},
         6: full(
@@ -322,15 +329,15 @@ def test_of_copies_the_row_that_comes_stays_with_what_both_had_and_undo_stores_a
 def test_rows_that_a_field_cannot_hold_united_are_stored_as_they_came_and_counted(direct: str, tmp_path: Path) -> None:
     """An array of at most three; the write of another row beside it is merged."""
     typed(direct, "unheld", is_dynamic=False)
-    own = {**writing("merge", tmp_path / "j.db", "n"), "VECSIEVE_POLICY_WRITE_MERGE": "merge"}
-    with serve(direct, *BACKEND, environment=own) as (url, admin):
+    settings = {**writing("merge", tmp_path / "j.db", "n"), "VECSIEVE_POLICY_WRITE_MERGE": "merge"}
+    with serve(direct, *BACKEND, environment=settings) as (url, admin):
         client = connected(url)
         client.insert("unheld", [full(1, 0, "alpha", tags=["a", "b"]), full(2, 1, "beta", n=1)])
         client.insert("unheld", [full(3, 0, "alpha", tags=["c", "d"]), full(4, 1, "beta", n=0)])
         assert counted(admin, "writes_total", outcome="unsupported") == 1
         assert counted(admin, "write_points_settled_total", result="removed") == 1
-    found = everything_typed(connected(direct), "unheld")
-    assert {key: (row["tags"], row["n"]) for key, row in found.items()} == {
+    rows = everything_typed(connected(direct), "unheld")
+    assert {key: (row["tags"], row["n"]) for key, row in rows.items()} == {
         1: (["a", "b"], None), 3: (["c", "d"], None), 4: ([], 1),
     }  # fmt: skip
 
@@ -345,18 +352,18 @@ def test_a_policy_of_your_own_unites_rows_and_what_it_returns_beyond_their_field
         "    value = {1: 5, 2: 'no number', 3: 2**31}[stored['n']]\n"
         "    return {**incoming, 'n': value, 'text': stored['text'] + '+', 'id': 77}\n"
     )
-    own = {
+    settings = {
         **writing("merge", tmp_path / "j.db"), "VECSIEVE_POLICY_WRITE_MERGE": "custom",
         "VECSIEVE_POLICY_WRITE_CUSTOM": "rules_of_rows:choose", "PYTHONPATH": str(tmp_path),
     }  # fmt: skip
-    with serve(direct, *BACKEND, environment=own) as (url, admin):
+    with serve(direct, *BACKEND, environment=settings) as (url, admin):
         client = connected(url)
         client.insert("customised", [full(n, n, f"text {'abc'[n - 1]}", n=n) for n in (1, 2, 3)])
         client.insert("customised", [full(10 + n, n, f"Text {'abc'[n - 1]}") for n in (1, 2, 3)])
         assert counted(admin, "writes_total", outcome="unsupported") == 1
-    found = everything_typed(connected(direct), "customised")
-    assert {key: (row["n"], row["text"]) for key, row in found.items()} == {
-        2: (2, said("text b")), 3: (3, said("text c")), 11: (5, said("text a") + "+"), 12: (None, said("Text b")), 13: (None, said("Text c")),
+    rows = everything_typed(connected(direct), "customised")
+    assert {key: (row["n"], row["text"]) for key, row in rows.items()} == {
+        2: (2, text_with("text b")), 3: (3, text_with("text c")), 11: (5, text_with("text a") + "+"), 12: (None, text_with("Text b")), 13: (None, text_with("Text c")),
     }  # fmt: skip
 
 
@@ -365,15 +372,19 @@ def test_rows_whose_ids_the_database_makes_are_left_out_and_stored_again(direct:
     journal = tmp_path / "j.db"
     with serve(direct, *BACKEND, environment=writing("skip", journal)) as (url, _):
         client = connected(url)
-        client.insert("automatic_skipped", [{"vec": vector(0), "text": said("alpha")}])
-        more = [{"vec": vector(axis), "text": said(text)} for axis, text in ((0, "Alpha"), (1, "beta"), (1, "Beta"))]
+        client.insert("automatic_skipped", [{"vec": vector(0), "text": text_with("alpha")}])
+        more = [
+            {"vec": vector(axis), "text": text_with(text)} for axis, text in ((0, "Alpha"), (1, "beta"), (1, "Beta"))
+        ]
         assert client.insert("automatic_skipped", more)["insert_count"] == 1
     client = connected(direct)
     stored = everything_of(client, "automatic_skipped", "id >= 0").values()
-    assert sorted(each["text"] for each in stored) == [said("alpha"), said("beta")]
+    assert sorted(record["text"] for record in stored) == [text_with("alpha"), text_with("beta")]
     assert "2 were stored" in undone(journal, direct)
     stored = everything_of(client, "automatic_skipped", "id >= 0").values()
-    assert sorted(each["text"] for each in stored) == [said(each) for each in ("Alpha", "Beta", "alpha", "beta")]
+    assert sorted(record["text"] for record in stored) == [
+        text_with(record) for record in ("Alpha", "Beta", "alpha", "beta")
+    ]
     assert "0 points were left out" in undone(journal, direct)
 
 

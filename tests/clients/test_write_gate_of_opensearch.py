@@ -16,7 +16,7 @@ from clients.test_opensearch_clients import client
 from prove.search_nodes import started
 from servers.opensearch.store import Product
 
-from support.backends.write_gates import SIZE, said, undone, vector, writing
+from support.backends.write_gates import SIZE, text_with, undone, vector, writing
 from support.jobs.journals import rows_left_out
 from support.process import real_servers
 from support.process.stack import exchange, serve
@@ -51,7 +51,7 @@ def create(product: Product, url: str, name: str) -> Any:
 
 
 def document(word: str, axis: int, **more: Any) -> Document:
-    return {"text": said(word), "vec": vector(axis), **more}
+    return {"text": text_with(word), "vec": vector(axis), **more}
 
 
 def stored(direct: Any, name: str) -> dict[str, Document]:
@@ -67,8 +67,8 @@ def left_out(journal: Path) -> dict[str, str]:
     return {json.loads(one): json.loads(other) for one, other in rows}
 
 
-def lines(*each: Any) -> list[Any]:
-    return list(each)
+def lines(*items: Any) -> list[Any]:
+    return list(items)
 
 
 def test_copies_are_annotated(node: tuple[Product, str]) -> None:
@@ -81,8 +81,8 @@ def test_copies_are_annotated(node: tuple[Product, str]) -> None:
         actions += lines({"index": {}}, document("beta", 1), {"delete": {"_id": "none"}})
         answer = through.bulk(index="annotated", body=actions, refresh=True)
         assert [next(iter(item.values()))["status"] for item in answer["items"]] == [201, 201, 201, 404]
-    found = stored(direct, "annotated")
-    notes = {identifier: each.get("_vecsieve", {}).get("duplicate_of") for identifier, each in found.items()}
+    documents = stored(direct, "annotated")
+    notes = {identifier: record.get("_vecsieve", {}).get("duplicate_of") for identifier, record in documents.items()}
     (made,) = notes.keys() - {"a", "b", "7"}
     # Those without ids make the whole write one whose ids are not compared: nothing of it is annotated.
     assert notes == {"a": None, "b": None, "7": None, made: None}
@@ -116,9 +116,9 @@ def test_copies_of_a_batch_are_left_out_and_answered(node: tuple[Product, str], 
     assert left_out(journal) == {"d": "c", "e": "c", "f": "c"}
     code, words = undone(journal, url, product.value)
     assert (code, "3 were stored" in words) == (0, True), words
-    found = stored(direct, "skipped")
-    assert {found[each]["text"] for each in "cdef"} == {said("gamma")}
-    assert found.keys() == {*"abcdef"}
+    documents = stored(direct, "skipped")
+    assert {documents[identifier]["text"] for identifier in "cdef"} == {text_with("gamma")}
+    assert documents.keys() == {*"abcdef"}
 
 
 def test_a_batch_without_an_index_in_its_path_is_ruled_by_that_of_its_documents(

@@ -14,16 +14,16 @@ from pinecone.errors import ConflictError, PineconeError
 from pinecone.grpc import GrpcIndex
 from servers.pinecone.server import Emulator
 
-from support.backends.write_gates import SIZE, originals, said, settings, ten_minutes_later, undone, vector
+from support.backends.write_gates import SIZE, originals, settings, ten_minutes_later, text_with, undone, vector
 from support.pinecone.loading import KEY, index_url, loaded, loaded_emulator
 from support.process.running import running
 from support.process.stack import exchange, serve
 
 
-def eventually(found: Callable[[], Any], expected: Any) -> None:
+def eventually(read: Callable[[], Any], expected: Any) -> None:
     """An index may need a moment to show what was stored."""
     for _ in range(100):
-        if (seen := found()) == expected:
+        if (seen := read()) == expected:
             return
     assert seen == expected
 
@@ -45,9 +45,9 @@ def control() -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ["cosine", "euclidean"])
 def test_copies_in_pinecone_are_annotated_in_their_namespace(control: str, name: str, tmp_path: Path) -> None:
-    own = "--config", str(settings(tmp_path))
+    options = "--config", str(settings(tmp_path))
     with (
-        serve(control, "--backend", "pinecone", *own) as (url, _),
+        serve(control, "--backend", "pinecone", *options) as (url, _),
         Pinecone(api_key=KEY, host=url) as client,
         client.index(name) as index,
     ):
@@ -58,24 +58,24 @@ def test_copies_in_pinecone_are_annotated_in_their_namespace(control: str, name:
 async def test_copies_in_pinecone_are_annotated_over_grpc_in_their_namespace_and_tenant(name: str) -> None:
     policy = {"tenant_keys": ("team",), "write": {"mode": "annotate"}}
     with loaded_emulator(plan(), grpc=True) as emulator:
-        own = {"index_host": emulator.project.indexes[name].host}
-        async with running(emulator.url, backend="pinecone", policy=policy, pinecone=own) as proxy:
+        changes = {"index_host": emulator.project.indexes[name].host}
+        async with running(emulator.url, backend="pinecone", policy=policy, pinecone=changes) as proxy:
             assert await asyncio.to_thread(store_over_grpc, f"http://127.0.0.1:{proxy.port}") == ORIGINALS
             assert proxy.count("write_copies_total", backend="pinecone") == 2
 
 
 FIRST: list[dict[str, Any]] = [
-    {"id": "a", "values": [0.1] * SIZE, "metadata": {"text": said("alpha"), "n": 7, "tags": ["x"], "own": "ü"}},
-    {"id": "b", "values": vector(1), "metadata": {"text": said("beta")}},
+    {"id": "a", "values": [0.1] * SIZE, "metadata": {"text": text_with("alpha"), "n": 7, "tags": ["x"], "own": "ü"}},
+    {"id": "b", "values": vector(1), "metadata": {"text": text_with("beta")}},
 ]
 
 
 THEN: list[dict[str, Any]] = [
-    {"id": "b", "values": vector(3), "metadata": {"text": said("delta")}},  # an update
-    {"id": "d", "values": vector(2), "metadata": {"text": said("gamma"), "n": 1, "more": "x"}},
-    {"id": "e", "values": vector(2), "metadata": {"text": said("Gamma"), "n": 5}},
-    {"id": "f", "values": vector(4), "metadata": {"text": said("phi")}},
-    {"id": "g", "values": [0.1] * SIZE, "metadata": {"text": said("Alpha"), "n": 0.1, "tags": ["y"], "is": True}},
+    {"id": "b", "values": vector(3), "metadata": {"text": text_with("delta")}},  # an update
+    {"id": "d", "values": vector(2), "metadata": {"text": text_with("gamma"), "n": 1, "more": "x"}},
+    {"id": "e", "values": vector(2), "metadata": {"text": text_with("Gamma"), "n": 5}},
+    {"id": "f", "values": vector(4), "metadata": {"text": text_with("phi")}},
+    {"id": "g", "values": [0.1] * SIZE, "metadata": {"text": text_with("Alpha"), "n": 0.1, "tags": ["y"], "is": True}},
 ]
 
 
@@ -87,14 +87,14 @@ IGNORED = {
 
 
 MERGED = {
-    "e": {"text": said("Gamma"), "n": 5, "more": "x"},
-    "g": {"text": said("Alpha"), "n": 7, "tags": ["x", "y"], "own": "ü", "is": True},
+    "e": {"text": text_with("Gamma"), "n": 5, "more": "x"},
+    "g": {"text": text_with("Alpha"), "n": 7, "tags": ["x", "y"], "own": "ü", "is": True},
 }
 
 
 def whole_of(index: Any, namespace: str) -> dict[str, Any]:
-    found = index.fetch(ids=list("abcdefg"), namespace=namespace).vectors
-    return {key: (list(each.values), each.metadata, str(each.sparse_values)) for key, each in found.items()}
+    records = index.fetch(ids=list("abcdefg"), namespace=namespace).vectors
+    return {key: (list(record.values), record.metadata, str(record.sparse_values)) for key, record in records.items()}
 
 
 def store_in_two(index: Any, namespace: str, journal: Path) -> None:
@@ -120,8 +120,8 @@ def connected(url: str, transport: str) -> Iterator[Any]:
 @asynccontextmanager
 async def gated(emulator: Emulator, metric: str, journal: Path, **policy: object) -> AsyncIterator[str]:
     """The URL of a proxy before one index, until the block ends."""
-    own = {"index_host": emulator.project.indexes[metric].host}
-    settings: dict[str, Any] = {"pinecone": own, "journal": {"path": str(journal)}, "policy": policy}
+    changes = {"index_host": emulator.project.indexes[metric].host}
+    settings: dict[str, Any] = {"pinecone": changes, "journal": {"path": str(journal)}, "policy": policy}
     async with running(emulator.url, backend="pinecone", **settings) as proxy:
         yield f"http://127.0.0.1:{proxy.port}"
 
@@ -140,15 +140,15 @@ async def test_copies_are_left_out_of_pinecone_and_undo_stores_all_that_came(
     monkeypatch.setenv("PINECONE_API_KEY", KEY)
     journal, third = tmp_path / "j.db", [0.1] * SIZE
     first: list[dict[str, Any]] = [
-        {"id": "a", "values": third, "metadata": {"text": said("alpha")}},
-        {"id": "b", "values": vector(1), "metadata": {"text": said("beta")}},
+        {"id": "a", "values": third, "metadata": {"text": text_with("alpha")}},
+        {"id": "b", "values": vector(1), "metadata": {"text": text_with("beta")}},
     ]
     odd = {"n": 0.1, "tags": ["x", "ü"], "is": True}
     more: list[dict[str, Any]] = [
-        {"id": "c", "values": third, "metadata": {"text": said("ALPHA"), **odd}},
-        {"id": "d", "values": vector(2), "metadata": {"text": said("delta")}},
-        {"id": "b", "values": third, "metadata": {"text": said("alpha")}},  # an update
-        {"id": "e", "values": vector(2), "metadata": {"text": said("Delta")}},
+        {"id": "c", "values": third, "metadata": {"text": text_with("ALPHA"), **odd}},
+        {"id": "d", "values": vector(2), "metadata": {"text": text_with("delta")}},
+        {"id": "b", "values": third, "metadata": {"text": text_with("alpha")}},  # an update
+        {"id": "e", "values": vector(2), "metadata": {"text": text_with("Delta")}},
     ]
     if metric == "dotproduct":  # the others take none
         more[-1]["sparse_values"] = {"indices": [3], "values": [0.5]}
@@ -197,10 +197,10 @@ async def test_of_copies_in_pinecone_one_stays_and_undo_stores_the_others_as_the
     def checked(host: str) -> None:
         with connected(host, "rest") as index:
             store_in_two(index, "plain", journal)
-            found = whole_of(index, "n")
-            assert sorted(found) == sorted(left)
+            records = whole_of(index, "n")
+            assert sorted(records) == sorted(left)
             if merge == "merge":
-                assert {key: found[key][1] for key in "eg"} == MERGED
+                assert {key: records[key][1] for key in "eg"} == MERGED
             ten_minutes_later(journal)
             undo(journal, host)
             assert whole_of(index, "n") == whole_of(index, "plain")
@@ -217,7 +217,9 @@ async def test_of_copies_in_pinecone_one_stays_and_undo_stores_the_others_as_the
 async def test_a_write_with_copies_is_refused_as_pinecone_refuses(tmp_path: Path, transport: str) -> None:
     def store(url: str) -> None:
         with connected(url, transport) as index:
-            same = [{"id": each, "values": vector(0), "metadata": {"text": said("alpha")}} for each in "ab"]
+            same = [
+                {"id": identifier, "values": vector(0), "metadata": {"text": text_with("alpha")}} for identifier in "ab"
+            ]
             with pytest.raises(REFUSALS[transport], match="1 of 2 points are copies"):
                 index.upsert(vectors=same, namespace="n")
             assert index.upsert(vectors=same[:1], namespace="n").upserted_count == 1
@@ -240,42 +242,46 @@ ORIGINALS = {"x": None, "y": None, "a": "y", "b": None, "c": "b", "bare": None, 
 def originals_of_copies(index: Any) -> dict[str, Any]:
     """Store copies, an update, other tenants and another namespace; what the notes name then."""
     first = [
-        {"id": each, "values": vector(0), "metadata": {"text": said("alpha"), "team": each}} for each in ("x", "y")
+        {"id": record, "values": vector(0), "metadata": {"text": text_with("alpha"), "team": record}}
+        for record in ("x", "y")
     ]
     assert index.upsert(vectors=first, namespace="n").upserted_count == 2
     eventually(lambda: sorted(index.fetch(ids=["x", "y"], namespace="n").vectors), ["x", "y"])
     more: list[Any] = [
-        {"id": "a", "values": vector(0), "metadata": {"text": said("Alpha"), "team": "y", "tags": ["t"]}},
-        {"id": "b", "values": vector(1), "metadata": {"text": said("beta"), "team": "y"}},
-        {"id": "c", "values": vector(1), "metadata": {"text": said("beta"), "team": "y"}},
-        {"id": "x", "values": vector(0), "metadata": {"text": said("alpha"), "team": "x"}},
+        {"id": "a", "values": vector(0), "metadata": {"text": text_with("Alpha"), "team": "y", "tags": ["t"]}},
+        {"id": "b", "values": vector(1), "metadata": {"text": text_with("beta"), "team": "y"}},
+        {"id": "c", "values": vector(1), "metadata": {"text": text_with("beta"), "team": "y"}},
+        {"id": "x", "values": vector(0), "metadata": {"text": text_with("alpha"), "team": "x"}},
         {"id": "bare", "values": vector(0)},
     ]
     assert index.upsert(vectors=more, namespace="n").upserted_count == 5
     assert index.upsert(vectors=more[:1], namespace="other").upserted_count == 1
 
     def seen() -> dict[str, Any]:
-        found = index.fetch(ids=["x", "y", "a", "b", "c", "bare"], namespace="n").vectors
+        records = index.fetch(ids=["x", "y", "a", "b", "c", "bare"], namespace="n").vectors
         others = index.fetch(ids=["a"], namespace="other").vectors
-        named = {**found, **{f"other {key}": other for key, other in others.items()}}
-        return {key: originals([each.metadata])[0] for key, each in named.items()}
+        named = {**records, **{f"other {key}": other for key, other in others.items()}}
+        return {key: originals([record.metadata])[0] for key, record in named.items()}
 
     eventually(seen, ORIGINALS)
     return seen()
 
 
 def test_observing_counts_and_changes_nothing(control: str) -> None:
-    own = {"VECSIEVE_POLICY_WRITE_MODE": "observe"}
+    environment = {"VECSIEVE_POLICY_WRITE_MODE": "observe"}
     with (
-        serve(control, "--backend", "pinecone", environment=own) as (url, admin),
+        serve(control, "--backend", "pinecone", environment=environment) as (url, admin),
         Pinecone(api_key=KEY, host=url) as client,
         client.index("cosine") as index,
     ):
-        same = [{"id": each, "values": vector(3), "metadata": {"text": said("t")}} for each in ("1", "2")]
+        same = [{"id": record, "values": vector(3), "metadata": {"text": text_with("t")}} for record in ("1", "2")]
         index.upsert(vectors=same, namespace="observed")
         eventually(
             lambda: b'vecsieve_write_copies_total{backend="pinecone"} 1.0' in exchange(admin, "GET", "/metrics").body,
             True,
         )
-        found = index.fetch(ids=["1", "2"], namespace="observed").vectors
-    assert {key: each.metadata for key, each in found.items()} == {"1": {"text": said("t")}, "2": {"text": said("t")}}
+        records = index.fetch(ids=["1", "2"], namespace="observed").vectors
+    assert {key: record.metadata for key, record in records.items()} == {
+        "1": {"text": text_with("t")},
+        "2": {"text": text_with("t")},
+    }

@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 
 from support.backends.lagging import lagging
-from support.backends.write_gates import SIZE, said, ten_minutes_later, vector
+from support.backends.write_gates import SIZE, ten_minutes_later, text_with, vector
 from support.jobs.journals import rows_left_out
 from support.pinecone.loading import HEADERS, index_url, loaded
 from support.process.running import running
@@ -45,7 +45,7 @@ class Site:
             texts = [row.point.decode() for row in rows_left_out(book)]
         finally:
             book.close()
-        return [word for text in texts for word in ("alpha", "beta", "gamma") if said(word) in text]
+        return [word for text in texts for word in ("alpha", "beta", "gamma") if text_with(word) in text]
 
 
 @asynccontextmanager
@@ -57,18 +57,18 @@ async def pinecone(folder: Path) -> AsyncIterator[Site]:
 
     plan = {"indexes": {"i": {"created": {"dimension": SIZE, "metric": "cosine"}, "records": {}}}}
     with loaded(plan) as control:
-        own = index_url(control, "i")
+        url = index_url(control, "i")
 
         def point(number: int, axis: int, word: str) -> Any:
-            return {"id": str(number), "values": vector(axis), "metadata": {"text": said(word)}}
+            return {"id": str(number), "values": vector(axis), "metadata": {"text": text_with(word)}}
 
         def stored(number: int) -> str | None:
-            found = exchange(own, "GET", f"/vectors/fetch?ids={number}", headers=HEADERS)
-            each = json.loads(found.body)["vectors"].get(str(number))
-            return None if each is None else str(each["metadata"]["text"]).split()[0]
+            reply = exchange(url, "GET", f"/vectors/fetch?ids={number}", headers=HEADERS)
+            record = json.loads(reply.body)["vectors"].get(str(number))
+            return None if record is None else str(record["metadata"]["text"]).split()[0]
 
         async with (
-            lagging(own, acknowledged, seconds=LAG_SECONDS) as late,
+            lagging(url, acknowledged, seconds=LAG_SECONDS) as late,
             running(
                 control,
                 backend="pinecone",
@@ -99,7 +99,7 @@ async def weaviate(folder: Path) -> AsyncIterator[Site]:
             return {}
         if line != "POST /v1/batch/objects":
             return None
-        return [{**each, "result": {"status": "SUCCESS"}} for each in body["objects"]]
+        return [{**item, "result": {"status": "SUCCESS"}} for item in body["objects"]]
 
     def named(number: int) -> str:
         return str(UUID(int=number))
@@ -111,8 +111,8 @@ async def weaviate(folder: Path) -> AsyncIterator[Site]:
         exchange(database.url, "POST", "/v1/schema", json.dumps(created).encode(), JSON)
 
         def stored(number: int) -> str | None:
-            found = exchange(database.url, "GET", f"/v1/objects/Docs/{named(number)}")
-            return None if found.status == 404 else str(json.loads(found.body)["properties"]["text"]).split()[0]
+            reply = exchange(database.url, "GET", f"/v1/objects/Docs/{named(number)}")
+            return None if reply.status == 404 else str(json.loads(reply.body)["properties"]["text"]).split()[0]
 
         async with (
             lagging(database.url, acknowledged, seconds=LAG_SECONDS) as late,
@@ -126,7 +126,12 @@ async def weaviate(folder: Path) -> AsyncIterator[Site]:
         ):
 
             def put(number: int, axis: int, word: str) -> None:
-                one = {"class": "Docs", "id": named(number), "vector": vector(axis), "properties": {"text": said(word)}}
+                one = {
+                    "class": "Docs",
+                    "id": named(number),
+                    "vector": vector(axis),
+                    "properties": {"text": text_with(word)},
+                }
                 body = json.dumps({"objects": [one]}).encode()
                 answer = exchange(f"http://127.0.0.1:{proxy.port}", "POST", "/v1/batch/objects", body, JSON)
                 assert answer.status == 200, answer.body
@@ -146,12 +151,12 @@ SITES = {"pinecone": pinecone, "weaviate": weaviate}
 async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Site]:
     async with SITES[request.param](tmp_path) as made:
         await asyncio.to_thread(made.put, 9, 0, "alpha")
-        await shown(made, 9, "alpha")
+        await visible(made, 9, "alpha")
         ten_minutes_later(tmp_path / "j.db")
         yield made
 
 
-async def shown(site: Site, number: int, word: str) -> None:
+async def visible(site: Site, number: int, word: str) -> None:
     async with asyncio.timeout(8):
         while await asyncio.to_thread(site.stored, number) != word:
             await asyncio.sleep(0.05)
@@ -161,7 +166,7 @@ async def test_an_update_by_a_copy_right_after_its_first_version_is_stored(site:
     """R2: a read does not show the first version, so the update looks like a new copy."""
     await asyncio.to_thread(site.put, 1, 1, "beta")
     await asyncio.to_thread(site.put, 1, 0, "alpha")
-    await shown(site, 1, "alpha")
+    await visible(site, 1, "alpha")
     assert site.left_out() == []
 
 

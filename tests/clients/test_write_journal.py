@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support.backends.write_gates import said, writing
+from support.backends.write_gates import text_with, writing
 from support.jobs.journals import rows_left_out
 from support.process import stack
 from support.process.stack import Answer, exchange
@@ -44,7 +44,7 @@ def vector(axis: int) -> list[float]:
 
 
 def struct(identifier: int, axis: int, text: str) -> models.PointStruct:
-    return models.PointStruct(id=identifier, vector=vector(axis), payload={"text": said(text)})
+    return models.PointStruct(id=identifier, vector=vector(axis), payload={"text": text_with(text)})
 
 
 def made(url: str, name: str) -> QdrantClient:
@@ -54,7 +54,7 @@ def made(url: str, name: str) -> QdrantClient:
 
 
 def ids(client: QdrantClient, name: str) -> list[object]:
-    return [each.id for each in client.scroll(name, limit=1000)[0]]
+    return [point.id for point in client.scroll(name, limit=1000)[0]]
 
 
 def left_out(journal: Path, collection: str) -> dict[bytes, bytes]:
@@ -102,7 +102,7 @@ def test_what_is_merely_alike_is_stored(engine: str, tmp_path: Path) -> None:
     with skipping(engine, tmp_path / "journal.db") as url:
         client = made(url, "alike")
         client.upsert("alike", [struct(1, 0, "a")])
-        client.upsert("alike", [models.PointStruct(id=2, vector=near, payload={"text": said("b")})])
+        client.upsert("alike", [models.PointStruct(id=2, vector=near, payload={"text": text_with("b")})])
         assert ids(client, "alike") == [1, 2]
 
 
@@ -111,11 +111,11 @@ def test_a_point_whose_id_is_stored_is_replaced_even_by_a_copy(engine: str, tmp_
         client = made(url, "updated")
         client.upsert("updated", [struct(1, 0, "a"), struct(2, 1, "b")])
         client.upsert("updated", [struct(2, 0, "a"), struct(3, 0, "a"), struct(3, 2, "c")])
-        found = client.scroll("updated")[0]
-        assert [(each.id, each.payload) for each in found] == [
-            (1, {"text": said("a")}),
-            (2, {"text": said("a")}),
-            (3, {"text": said("c")}),
+        points = client.scroll("updated")[0]
+        assert [(point.id, point.payload) for point in points] == [
+            (1, {"text": text_with("a")}),
+            (2, {"text": text_with("a")}),
+            (3, {"text": text_with("c")}),
         ]
 
 
@@ -161,7 +161,7 @@ def test_undo_stores_what_is_asked_for_and_nothing_over_newer_points(engine: str
     assert "1 were stored" in undo(journal, engine, "--id", "3", "--apply")
     assert ids(direct, "chosen") == [1, 3, 4]
     assert "1 were stored; 1 have an id that is stored" in undo(journal, engine, "--apply")
-    assert direct.retrieve("chosen", [4])[0].payload == {"text": said("newer")}
+    assert direct.retrieve("chosen", [4])[0].payload == {"text": text_with("newer")}
 
 
 def test_columns_come_back_as_points(engine: str, tmp_path: Path) -> None:
@@ -169,12 +169,15 @@ def test_columns_come_back_as_points(engine: str, tmp_path: Path) -> None:
     with skipping(engine, journal, "n") as url:
         client = made(url, "columns")
         many: list[int | str | UUID] = list(range(1, 61))
-        payloads: list[dict[str, Any]] = [{"text": said("a")}, *({"text": said("a"), "n": each} for each in many[1:])]
+        payloads: list[dict[str, Any]] = [
+            {"text": text_with("a")},
+            *({"text": text_with("a"), "n": point} for point in many[1:]),
+        ]
         client.upsert("columns", models.Batch(ids=many, vectors=[vector(0)] * 60, payloads=payloads))
         assert ids(client, "columns") == [1]
     assert "59 were stored" in undo(journal, engine, "--apply")
     direct = QdrantClient(url=engine, timeout=30, check_compatibility=False)
-    assert [each.payload for each in direct.scroll("columns", limit=100)[0]] == payloads
+    assert [point.payload for point in direct.scroll("columns", limit=100)[0]] == payloads
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from support.backends.two_facts import PLANTED, TWO_FACTS
-from support.backends.write_gates import said
+from support.backends.write_gates import text_with
 from support.grpc.clients import code_of, details_of, over_grpc
 from support.network.http_scripts import Script, in_a_thread
 from support.process import stack
@@ -58,7 +58,7 @@ def gated_for(
     count: int, engine: Engine, journal: Path, transport: str, mode: str, *, ignore: str = "[]", **write: str
 ) -> Iterator[list[QdrantClient]]:
     """So many clients of one proxy with as many workers, which share the journal."""
-    own = {f"VECSIEVE_POLICY_WRITE_{name.upper()}": value for name, value in {"mode": mode, **write}.items()}
+    variables = {f"VECSIEVE_POLICY_WRITE_{name.upper()}": value for name, value in {"mode": mode, **write}.items()}
     settings = journal.with_suffix(".yaml")
     settings.write_text(f"policy: {{ignore: {ignore}}}\n")
     arguments = (
@@ -73,7 +73,7 @@ def gated_for(
     )
     over = ("--grpc-listen", "127.0.0.1:0", "--grpc-upstream", engine[1].removeprefix("http://"))
     with ExitStack() as stacked:
-        environment = {**own, "VECSIEVE_JOURNAL_PATH": str(journal), "VECSIEVE_WORKERS": str(count)}
+        environment = {**variables, "VECSIEVE_JOURNAL_PATH": str(journal), "VECSIEVE_WORKERS": str(count)}
         running = stacked.enter_context(stack.command("serve", *arguments, *over, environment=environment))
         urls = running.addresses(3)
         if transport == "grpc":
@@ -102,7 +102,7 @@ def made(engine: Engine, name: str) -> QdrantClient:
 
 
 def ids(engine: Engine, name: str) -> list[object]:
-    return [each.id for each in direct(engine).scroll(name, limit=100)[0]]
+    return [point.id for point in direct(engine).scroll(name, limit=100)[0]]
 
 
 def everything(engine: Engine, name: str) -> bytes:
@@ -119,9 +119,13 @@ def undo(journal: Path, engine: Engine, *, rejected: bool = False) -> str:
 
 
 WRITES = [
-    [struct(1, 0, said("alpha"), tags=["a"], n=1), struct(2, 1, said("beta"), n=2)],
-    [struct(3, 0, said("alpha"), tags=["b"], n=0), struct(4, 2, said("gamma")), struct(5, 2, said("gamma"), n=2.5)],
-    [struct(6, 1, said("beta"), n=7, nested={"größe": [1.5, None, True]})],
+    [struct(1, 0, text_with("alpha"), tags=["a"], n=1), struct(2, 1, text_with("beta"), n=2)],
+    [
+        struct(3, 0, text_with("alpha"), tags=["b"], n=0),
+        struct(4, 2, text_with("gamma")),
+        struct(5, 2, text_with("gamma"), n=2.5),
+    ],
+    [struct(6, 1, text_with("beta"), n=7, nested={"größe": [1.5, None, True]})],
 ]
 
 
@@ -152,8 +156,8 @@ def test_one_of_each_family_stays_and_undo_gives_all_of_them_back(
         stored(client, name)
     assert ids(engine, name) == left
     undo(journal, engine)
-    found, plain = everything(engine, name), everything(engine, f"{name}_plain")
-    assert found == plain if transport == "rest" else json.loads(found) == json.loads(plain)
+    kept, plain = everything(engine, name), everything(engine, f"{name}_plain")
+    assert kept == plain if transport == "rest" else json.loads(kept) == json.loads(plain)
     assert "0 points were left out" in undo(journal, engine)
 
 
@@ -170,10 +174,14 @@ def test_without_a_word_of_the_user_points_of_one_text_with_other_facts_are_all_
     name = f"facts_{mode}_{transport}"
     made(engine, name)
     with gated(engine, tmp_path / "j.db", transport, mode) as client:
-        client.upsert(name, [struct(1, 0, said("alpha"), file="a"), struct(2, 0, said("alpha"), file="b")])
+        client.upsert(name, [struct(1, 0, text_with("alpha"), file="a"), struct(2, 0, text_with("alpha"), file="b")])
         client.upsert(
             name,
-            [struct(3, 0, said("alpha"), file="b"), struct(4, 0, said("alpha"), file="c"), struct(5, 0, said("alpha"))],
+            [
+                struct(3, 0, text_with("alpha"), file="b"),
+                struct(4, 0, text_with("alpha"), file="c"),
+                struct(5, 0, text_with("alpha")),
+            ],
         )
     assert ids(engine, name) == ([1, 2, 4, 5] if mode == "skip" else [1, 3, 4, 5])
 
@@ -192,7 +200,7 @@ def test_of_records_that_differ_in_one_thing_none_is_left_out_and_planted_copies
         for number, (part, whole) in enumerate(PLANTED):
             client.upsert(name, [struct(100 + number, 1 + number, whole)])
             client.upsert(name, [struct(200 + number, 1 + number, part)])
-    assert not {each for each in ids(engine, name) if isinstance(each, int) and each >= 200}
+    assert not {identifier for identifier in ids(engine, name) if isinstance(identifier, int) and identifier >= 200}
 
 
 @TRANSPORTS
@@ -201,9 +209,9 @@ def test_a_merged_point_has_what_both_had(engine: Engine, tmp_path: Path, transp
     made(engine, name)
     with gated(engine, tmp_path / "j.db", transport, "merge", merge="merge", ignore="[n]") as client:
         stored(client, name)
-        client.upsert(name, [struct(7, 0, said("Alpha"), tags=["c"], title="new")])
-        (found,) = client.retrieve(name, [7])
-    assert found.payload == {"text": said("Alpha"), "tags": ["a", "b", "c"], "n": 1, "title": "new"}
+        client.upsert(name, [struct(7, 0, text_with("Alpha"), tags=["c"], title="new")])
+        (point,) = client.retrieve(name, [7])
+    assert point.payload == {"text": text_with("Alpha"), "tags": ["a", "b", "c"], "n": 1, "title": "new"}
     assert "2 changed" in undo(tmp_path / "j.db", engine)
 
 
@@ -212,11 +220,11 @@ def test_a_write_with_copies_is_refused_natively_and_whole(engine: Engine, tmp_p
     journal, name = tmp_path / "j.db", f"reject_{transport}"
     made(engine, name)
     with gated(engine, journal, transport, "reject") as client:
-        client.upsert(name, [struct(1, 0, said("alpha"))])
+        client.upsert(name, [struct(1, 0, text_with("alpha"))])
         with pytest.raises((UnexpectedResponse, grpc.RpcError)) as failure:
-            client.upsert(name, [struct(2, 1, said("beta")), struct(3, 0, said("alpha"))])
-        client.upsert(name, [struct(2, 1, said("beta"))])
-        client.upsert(name, [struct(2, 0, said("alpha"))])  # an update
+            client.upsert(name, [struct(2, 1, text_with("beta")), struct(3, 0, text_with("alpha"))])
+        client.upsert(name, [struct(2, 1, text_with("beta"))])
+        client.upsert(name, [struct(2, 0, text_with("alpha"))])  # an update
     error = failure.value
     if isinstance(error, UnexpectedResponse):
         assert error.status_code == 409
@@ -237,19 +245,19 @@ def test_a_left_out_point_that_its_client_deletes_is_not_restored(
 ) -> None:
     name, journal = f"deleted_{transport}", tmp_path / "j.db"
     made(engine, name)
-    copies = [struct(each, 0, said("alpha")) for each in (2, 3, 4, 5)]
+    copies = [struct(identifier, 0, text_with("alpha")) for identifier in (2, 3, 4, 5)]
     with gated(engine, journal, transport, "skip", deadline_seconds="30") as client:
-        client.upsert(name, [struct(1, 0, said("alpha")), *copies])
+        client.upsert(name, [struct(1, 0, text_with("alpha")), *copies])
         assert ids(engine, name) == [1]
         client.delete(name, models.PointIdsList(points=[2, 9]))
-        client.upsert(name, [struct(6, 0, said("alpha"))])
+        client.upsert(name, [struct(6, 0, text_with("alpha"))])
         client.delete(name, models.PointIdsList(points=[3]), wait=False)
         client.delete(name, models.PointIdsList(points=[4]))
         client.upsert(name, [copies[2]])
     assert "3 were stored" in undo(journal, engine)
     assert ids(engine, name) == [1, 4, 5, 6]
     with gated(engine, journal, transport, "skip", deadline_seconds="30") as client:
-        client.upsert(name, [struct(7, 0, said("alpha"))])
+        client.upsert(name, [struct(7, 0, text_with("alpha"))])
         client.delete(name, models.Filter(must=[models.HasIdCondition(has_id=[7])]))
     assert "1 more may have been deleted since" in undo(journal, engine)
     assert ids(engine, name) == [1, 4, 5, 6]
@@ -258,22 +266,22 @@ def test_a_left_out_point_that_its_client_deletes_is_not_restored(
 NONE = models.FieldCondition(key="text", match=models.MatchValue(value="no"))
 # By a name.
 CHANGES: dict[str, Callable[[QdrantClient, str, bool], object]] = {
-    "set": lambda client, name, wait: client.set_payload(name, {"text": said("alpha")}, points=[1], wait=wait),
+    "set": lambda client, name, wait: client.set_payload(name, {"text": text_with("alpha")}, points=[1], wait=wait),
     "overwrite": lambda client, name, wait: client.overwrite_payload(
-        name, {"text": said("alpha")}, points=[1], wait=wait
+        name, {"text": text_with("alpha")}, points=[1], wait=wait
     ),
     "delete": lambda client, name, wait: client.delete_payload(name, ["no"], points=[1], wait=wait),
     "vectors": lambda client, name, wait: client.update_vectors(
         name, [models.PointVectors(id=1, vector=vector(0))], wait=wait
     ),
     "by a filter": lambda client, name, wait: client.set_payload(
-        name, {"text": said("alpha")}, points=models.Filter(must=[models.HasIdCondition(has_id=[1])]), wait=wait
+        name, {"text": text_with("alpha")}, points=models.Filter(must=[models.HasIdCondition(has_id=[1])]), wait=wait
     ),
     "deletion": lambda client, name, wait: client.delete(name, models.PointIdsList(points=[1]), wait=wait),
     "deletion by a filter": lambda client, name, wait: client.delete(name, models.Filter(must=[NONE]), wait=wait),
     "batch": lambda client, name, wait: client.batch_update_points(
         name,
-        [models.SetPayloadOperation(set_payload=models.SetPayload(payload={"text": said("alpha")}, points=[1]))],
+        [models.SetPayloadOperation(set_payload=models.SetPayload(payload={"text": text_with("alpha")}, points=[1]))],
         wait=wait,
     ),
 }
@@ -285,17 +293,17 @@ def test_a_copy_of_a_point_whose_change_may_still_come_is_stored(
     engine: Engine, tmp_path: Path, transport: str, change: str
 ) -> None:
     """The database shows point 1 as it was, since it is stored again beside the proxy."""
-    name, original = f"changed_{transport}_{change.replace(' ', '_')}", [struct(1, 0, said("alpha"))]
+    name, original = f"changed_{transport}_{change.replace(' ', '_')}", [struct(1, 0, text_with("alpha"))]
     made(engine, name)
     with gated(engine, tmp_path / "j.db", transport, "skip", deadline_seconds="30") as client:
         client.upsert(name, original)
         CHANGES[change](client, name, True)
         direct(engine).upsert(name, original)
-        client.upsert(name, [struct(2, 0, said("alpha"))])
+        client.upsert(name, [struct(2, 0, text_with("alpha"))])
         assert ids(engine, name) == [1]
         CHANGES[change](client, name, False)
         direct(engine).upsert(name, original)
-        client.upsert(name, [struct(3, 0, said("alpha"))])
+        client.upsert(name, [struct(3, 0, text_with("alpha"))])
         assert ids(engine, name) == [1, 3]
 
 
@@ -303,28 +311,28 @@ def test_a_point_that_was_merged_and_changed_since_stays_as_it_is(engine: Engine
     journal = tmp_path / "j.db"
     made(engine, "since")
     with gated(engine, journal, "rest", "merge", merge="merge") as client:
-        client.upsert("since", [struct(1, 0, said("alpha"), tags=["a"])])
-        client.upsert("since", [struct(2, 0, said("alpha"), tags=["b"])])
+        client.upsert("since", [struct(1, 0, text_with("alpha"), tags=["a"])])
+        client.upsert("since", [struct(2, 0, text_with("alpha"), tags=["b"])])
     direct(engine).set_payload("since", {"tags": ["own"]}, [2])
     words = undo(journal, engine)
     assert "0 have their own content again; 1 were changed since" in words
-    assert direct(engine).retrieve("since", [2])[0].payload == {"text": said("alpha"), "tags": ["own"]}
+    assert direct(engine).retrieve("since", [2])[0].payload == {"text": text_with("alpha"), "tags": ["own"]}
 
 
 def test_a_point_that_was_merged_and_has_another_vector_since_stays_as_it_is(engine: Engine, tmp_path: Path) -> None:
     journal = tmp_path / "j.db"
     made(engine, "vector_since")
     with gated(engine, journal, "rest", "merge", merge="merge") as client:
-        client.upsert("vector_since", [struct(1, 0, said("alpha"), tags=["a"])])
-        client.upsert("vector_since", [struct(2, 0, said("alpha"), tags=["b"])])
-    own = struct(2, 3, "").vector
-    assert isinstance(own, list)
-    direct(engine).update_vectors("vector_since", [models.PointVectors(id=2, vector=own)])
+        client.upsert("vector_since", [struct(1, 0, text_with("alpha"), tags=["a"])])
+        client.upsert("vector_since", [struct(2, 0, text_with("alpha"), tags=["b"])])
+    other_vector = struct(2, 3, "").vector
+    assert isinstance(other_vector, list)
+    direct(engine).update_vectors("vector_since", [models.PointVectors(id=2, vector=other_vector)])
     words = undo(journal, engine)
     assert "0 have their own content again; 1 were changed since" in words
-    (found,) = direct(engine).retrieve("vector_since", [2], with_vectors=True)
-    assert found.payload == {"text": said("alpha"), "tags": ["a", "b"]}
-    assert found.vector == pytest.approx(np.array(own) / np.linalg.norm(own), abs=1e-3)
+    (point,) = direct(engine).retrieve("vector_since", [2], with_vectors=True)
+    assert point.payload == {"text": text_with("alpha"), "tags": ["a", "b"]}
+    assert point.vector == pytest.approx(np.array(other_vector) / np.linalg.norm(other_vector), abs=1e-3)
 
 
 def test_undo_opens_a_collection_once_however_many_points_were_changed(
@@ -335,8 +343,8 @@ def test_undo_opens_a_collection_once_however_many_points_were_changed(
     made(engine, "often")
     with gated(engine, journal, "rest", "merge", merge="merge") as client:
         for axis in range(4):
-            client.upsert("often", [struct(2 * axis, axis, said(f"axis {axis}"), tags=["a"])])
-            client.upsert("often", [struct(2 * axis + 1, axis, said(f"axis {axis}"), tags=["b"])])
+            client.upsert("often", [struct(2 * axis, axis, text_with(f"axis {axis}"), tags=["a"])])
+            client.upsert("often", [struct(2 * axis + 1, axis, text_with(f"axis {axis}"), tags=["b"])])
     opened: list[str] = []
 
     def counted(arguments: Arguments, collection: str) -> Points:
@@ -372,13 +380,13 @@ def test_a_point_that_the_database_refuses_holds_up_no_other(
     ]
     with closing(Book(tmp_path / "j.db")) as book:
         book.enter(rows, State.DONE, at=1.0)
-    asked = Arguments(journal=tmp_path / "j.db", url=engine[0], apply=True, requests_per_second=1000.0)
-    assert run(asked) == 1
+    options = Arguments(journal=tmp_path / "j.db", url=engine[0], apply=True, requests_per_second=1000.0)
+    assert run(options) == 1
     assert "1 were not stored: 3: " in capsys.readouterr().err
     assert ids(engine, "refused") == [1, 2, 4, 5, 6, 7, 8, 9]
-    assert run(asked) == 1
+    assert run(options) == 1
     direct(engine).delete_collection("refused")
-    assert run(asked) == 1
+    assert run(options) == 1
 
 
 @pytest.mark.parametrize("mode", ["skip", "merge"])
@@ -395,18 +403,18 @@ def test_of_two_writers_of_one_text_at_once_one_point_stays_or_both(
     together = threading.Barrier(2)
 
     def write(client: QdrantClient, first: int) -> None:
-        for number, each in enumerate(vectors):
+        for number, embedding in enumerate(vectors):
             together.wait(30)
             time.sleep(pauses[first][number])
             payload = {"text": f"the words of text {number}"}
-            client.upsert(name, [models.PointStruct(id=2 * number + first, vector=each, payload=payload)])
+            client.upsert(name, [models.PointStruct(id=2 * number + first, vector=embedding, payload=payload)])
 
     with (
         gated_for(2, engine, journal, transport, mode) as clients,
         ThreadPoolExecutor(2) as threads,
     ):
         for identifier in (900, 901):  # one after the other, so that there is a journal
-            clients[0].upsert(name, [struct(identifier, 0, said("alpha"))])
+            clients[0].upsert(name, [struct(identifier, 0, text_with("alpha"))])
         for done in [threads.submit(write, client, first) for first, client in enumerate(clients)]:
             done.result(120)
     left = set(ids(engine, name))
@@ -422,7 +430,7 @@ def test_a_stored_point_that_another_client_changes_while_it_is_replaced_stays(
     """A conditional deletion compares what was judged: not a member that was added, nor vectors and lists."""
     name = f"replaced_{change}"
     client = made(engine, name)
-    client.upsert(name, [struct(1, 0, said("alpha"), tags=["a"])])
+    client.upsert(name, [struct(1, 0, text_with("alpha"), tags=["a"])])
 
     def changed() -> None:
         if change == "member":
@@ -430,15 +438,15 @@ def test_a_stored_point_that_another_client_changes_while_it_is_replaced_stays(
         elif change == "list":
             client.set_payload(name, {"tags": ["a", "b"]}, [1])
         elif change == "vector":
-            own = struct(1, 3, "").vector
-            assert isinstance(own, list)
-            client.update_vectors(name, [models.PointVectors(id=1, vector=own)])
+            other = struct(1, 3, "").vector
+            assert isinstance(other, list)
+            client.update_vectors(name, [models.PointVectors(id=1, vector=other)])
 
     with (
         changing(engine[0], changed) as between,
-        gated((between, *engine[1:]), tmp_path / "j.db", "rest", "merge") as own,
+        gated((between, *engine[1:]), tmp_path / "j.db", "rest", "merge") as other,
     ):
-        own.upsert(name, [struct(2, 0, said("alpha"), tags=["a"])])
+        other.upsert(name, [struct(2, 0, text_with("alpha"), tags=["a"])])
     assert ids(engine, name) == ([2] if change == "nothing" else [1, 2])
 
 
@@ -481,7 +489,7 @@ def test_a_stored_point_that_changed_meanwhile_is_not_removed(engine: Engine) ->
 def test_a_write_that_is_not_waited_for_removes_nothing(engine: Engine, tmp_path: Path) -> None:
     made(engine, "async")
     with gated(engine, tmp_path / "j.db", "rest", "merge") as client:
-        client.upsert("async", [struct(1, 0, said("alpha"))])
-        client.upsert("async", [struct(2, 0, said("alpha"))], wait=False)
-        client.upsert("async", [struct(3, 1, said("beta"))])  # behind it in the same queue
+        client.upsert("async", [struct(1, 0, text_with("alpha"))])
+        client.upsert("async", [struct(2, 0, text_with("alpha"))], wait=False)
+        client.upsert("async", [struct(3, 1, text_with("beta"))])  # behind it in the same queue
     assert ids(engine, "async") == [1, 2, 3]

@@ -65,14 +65,14 @@ class Server:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run; 1 when a test that passes directly does not pass in a mode, when a mode ran other tests, or when the suite did not run."""
-    asked = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     console, ran, lost = Console(width=200, soft_wrap=True), {}, {}
     try:
-        checkout = _checked(asked.checkout)
-        for transport in asked.transport or TRANSPORTS:
-            for mode in (DIRECT, *(mode for mode in asked.mode or MODES if mode != DIRECT)):
-                with server(asked) as direct, through(direct, mode) as reached:
-                    here = ran[transport, mode] = suite(checkout, reached, transport, asked.rest_of_command)
+        checkout = _checked(options.checkout)
+        for transport in options.transport or TRANSPORTS:
+            for mode in (DIRECT, *(mode for mode in options.mode or MODES if mode != DIRECT)):
+                with server(options) as direct, through(direct, mode) as reached:
+                    here = ran[transport, mode] = suite(checkout, reached, transport, options.rest_of_command)
                     first = losses(ran[transport, DIRECT].outcomes, here.outcomes)
                     lost[transport, mode] = repeated(first, partial(suite, checkout, reached, transport, ()))
                 counts = Counter(ran[transport, mode].outcomes.values())
@@ -84,16 +84,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SuiteError as error:
         console.print(f"{error}", markup=False)
         return 1
-    found = {key: run.outcomes for key, run in ran.items()}
-    uneven = {key: unlike(found[key[0], DIRECT], outcome) for key, outcome in found.items()}
-    console.print(table(found, lost))
+    outcomes = {key: run.outcomes for key, run in ran.items()}
+    uneven = {key: unlike(outcomes[key[0], DIRECT], outcome) for key, outcome in outcomes.items()}
+    console.print(table(outcomes, lost))
     for (transport, mode), names in lost.items():
         for name in names:
             console.print(f"passes directly, not over {transport} in mode {mode}: {name}", markup=False)
     for (transport, mode), names in uneven.items():
         if names:
-            told = f"{transport} {mode} did not run the tests of {transport} {DIRECT}: {len(names)} differ, such as {names[0]}"
-            console.print(told, markup=False)
+            complaint = f"{transport} {mode} did not run the tests of {transport} {DIRECT}: {len(names)} differ, such as {names[0]}"
+            console.print(complaint, markup=False)
     return int(any(lost.values()) or any(uneven.values()))
 
 
@@ -120,12 +120,12 @@ def _checked(path: str | None) -> Path:
 
 
 @contextmanager
-def server(asked: argparse.Namespace) -> Iterator[Server]:
+def server(options: argparse.Namespace) -> Iterator[Server]:
     """The one asked for, or the embedded one, new for each run."""
-    if asked.rest is not None:
-        if asked.grpc is None:
+    if options.rest is not None:
+        if options.grpc is None:
             raise SuiteError("--rest needs --grpc beside it: the suite compares both")
-        yield Server(asked.rest, asked.grpc if "//" in asked.grpc else f"http://{asked.grpc}")
+        yield Server(options.rest, options.grpc if "//" in options.grpc else f"http://{options.grpc}")
         return
     with start_embedded_grpc_process() as (rest, grpc):
         yield Server(rest, grpc)
@@ -146,7 +146,7 @@ def suite(checkout: Path, reached: Server, transport: str, more: Sequence[str] =
 
     ``only``: the tests to run; without any, all of them.
     """
-    wanted = [f"{SUITE}/{name.replace('::', '.py::', 1)}" for name in only] or [str(SUITE)]
+    selected = [f"{SUITE}/{name.replace('::', '.py::', 1)}" for name in only] or [str(SUITE)]
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         report = Path(folder) / "report.xml"
         environment = {
@@ -164,7 +164,7 @@ def suite(checkout: Path, reached: Server, transport: str, more: Sequence[str] =
                     sys.executable,
                     "-m",
                     "pytest",
-                    *wanted,
+                    *selected,
                     "-q",
                     "-p",
                     "congruence.plugin",
@@ -186,22 +186,22 @@ def suite(checkout: Path, reached: Server, transport: str, more: Sequence[str] =
 
 def read_report(report: Path) -> Suite:
     """What pytest's JUnit report says of each test. An error of a fixture is a failure of its test."""
-    found, causes = {}, {}
+    outcomes, causes = {}, {}
     for case in ET.parse(report).iter("testcase"):
         name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
         parts = {part.tag: part for part in case}
         failure = parts.get("failure", parts.get("error"))
-        found[name] = "failed" if failure is not None else "skipped" if "skipped" in parts else "passed"
+        outcomes[name] = "failed" if failure is not None else "skipped" if "skipped" in parts else "passed"
         if failure is not None:
             causes[name] = (failure.get("message") or "no message").partition("\n")[0][:CAUSE_CHARACTERS]
-    if not found:
+    if not outcomes:
         raise SuiteError("the suite has no tests")
-    return Suite(found, causes)
+    return Suite(outcomes, causes)
 
 
 def losses(direct: Outcomes, outcome: Outcomes) -> list[str]:
     """Tests that pass directly and not here; one that did not run here did not pass."""
-    return [name for name, said in direct.items() if said == "passed" and outcome.get(name) != "passed"]
+    return [name for name, result in direct.items() if result == "passed" and outcome.get(name) != "passed"]
 
 
 def repeated(names: Sequence[str], run: Callable[[Sequence[str]], Suite]) -> list[str]:
@@ -216,17 +216,17 @@ def repeated(names: Sequence[str], run: Callable[[Sequence[str]], Suite]) -> lis
 
 def unlike(direct: Outcomes, outcome: Outcomes) -> list[str]:
     """Tests that ran directly or here, not both. A skipped test ran where it is skipped directly, too."""
-    ran, here = ({name for name, said in each.items() if said != "skipped"} for each in (direct, outcome))
+    ran, here = ({name for name, result in results.items() if result != "skipped"} for results in (direct, outcome))
     return sorted(ran ^ here)
 
 
-def table(found: Mapping[tuple[str, str], Outcomes], lost: Mapping[tuple[str, str], Sequence[str]]) -> Table:
+def table(outcomes: Mapping[tuple[str, str], Outcomes], lost: Mapping[tuple[str, str], Sequence[str]]) -> Table:
     """One line a transport and mode."""
-    shown = Table(title="qdrant-client's congruence tests")
+    summary = Table(title="qdrant-client's congruence tests")
     for column in ("transport", "mode", "passed", "failed", "skipped", "passed directly, not here"):
-        shown.add_column(column)
-    for key, outcome in found.items():
+        summary.add_column(column)
+    for key, outcome in outcomes.items():
         counts = Counter(outcome.values())
-        numbers = [str(counts[said]) for said in ("passed", "failed", "skipped")]
-        shown.add_row(*key, *numbers, str(len(lost[key])))
-    return shown
+        numbers = [str(counts[result]) for result in ("passed", "failed", "skipped")]
+        summary.add_row(*key, *numbers, str(len(lost[key])))
+    return summary

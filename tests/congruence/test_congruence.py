@@ -87,12 +87,12 @@ def test_a_test_that_passes_directly_alone_is_told(
     before = sorted(checkout.rglob("*"))
     monkeypatch.setattr(run, "REPEATS", 1)  # each is a process that loads the official client
     assert main(["--checkout", str(checkout), "--mode", "on", "--transport", "grpc"]) == 1
-    said = capsys.readouterr().out
-    assert "grpc direct: {'passed': 5}" in said
-    assert "grpc on: {'passed': 4, 'failed': 1}" in said
-    told = [line for line in said.splitlines() if line.startswith("passes directly")]
-    assert told == ["passes directly, not over grpc in mode on: test_two::test_equal_points_are_found"]
-    failed = [line for line in said.splitlines() if line.startswith("  failed: ")]
+    output = capsys.readouterr().out
+    assert "grpc direct: {'passed': 5}" in output
+    assert "grpc on: {'passed': 4, 'failed': 1}" in output
+    lines = [line for line in output.splitlines() if line.startswith("passes directly")]
+    assert lines == ["passes directly, not over grpc in mode on: test_two::test_equal_points_are_found"]
+    failed = [line for line in output.splitlines() if line.startswith("  failed: ")]
     assert len(failed) == 1
     assert failed[0].startswith("  failed: test_two::test_equal_points_are_found: assert ")
     assert sorted(checkout.rglob("*")) == before
@@ -107,14 +107,14 @@ def test_a_run_without_losses_succeeds(checkout: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(run, "suite", passed)
     monkeypatch.setattr(run, "through", lambda direct, _: nullcontext(direct))
-    asked = ["--checkout", str(checkout), *NO_SERVER, "--mode", "on", "--transport", "rest", "--", "-k", "drawn"]
-    assert main(asked) == 0
+    options = ["--checkout", str(checkout), *NO_SERVER, "--mode", "on", "--transport", "rest", "--", "-k", "drawn"]
+    assert main(options) == 0
     assert ran == [("rest", ["-k", "drawn"])] * 2, "directly and in the mode"
 
 
 def test_a_suite_that_does_not_run_is_a_failure(checkout: Path) -> None:
-    asked = ["--checkout", str(checkout), *NO_SERVER, "--mode", "direct", "--", "-k", "nothing_of_this_name"]
-    assert main(asked) == 1
+    options = ["--checkout", str(checkout), *NO_SERVER, "--mode", "direct", "--", "-k", "nothing_of_this_name"]
+    assert main(options) == 1
 
 
 def test_a_checkout_that_is_none_is_named(
@@ -157,11 +157,11 @@ def test_a_remote_client_goes_where_the_environment_says(monkeypatch: pytest.Mon
 def test_a_report_is_read_and_an_error_is_a_failure(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     cases = ("", "<failure/>", '<error message="no server&#10;and more"/>', "<skipped/>")
-    told = "".join(f'<testcase classname="a.test_b" name="t{n}">{part}</testcase>' for n, part in enumerate(cases))
-    report.write_text(f"<testsuites><testsuite>{told}</testsuite></testsuites>", encoding="utf-8")
-    found = read_report(report)
-    assert found.causes == {"test_b::t1": "no message", "test_b::t2": "no server"}
-    assert found.outcomes == {
+    cases_xml = "".join(f'<testcase classname="a.test_b" name="t{n}">{part}</testcase>' for n, part in enumerate(cases))
+    report.write_text(f"<testsuites><testsuite>{cases_xml}</testsuite></testsuites>", encoding="utf-8")
+    outcomes = read_report(report)
+    assert outcomes.causes == {"test_b::t1": "no message", "test_b::t2": "no server"}
+    assert outcomes.outcomes == {
         "test_b::t0": "passed",
         "test_b::t1": "failed",
         "test_b::t2": "failed",
@@ -178,14 +178,14 @@ def test_a_test_that_did_not_run_did_not_pass() -> None:
 
 
 def test_a_test_that_passes_when_it_is_repeated_is_not_lost() -> None:
-    asked: list[list[str]] = []
+    runs: list[list[str]] = []
 
     def again(names: Sequence[str]) -> Suite:
-        asked.append(list(names))
-        return Suite({"a": "failed", "b": "passed" if len(asked) == 2 else "failed"}, {})
+        runs.append(list(names))
+        return Suite({"a": "failed", "b": "passed" if len(runs) == 2 else "failed"}, {})
 
     assert repeated(["a", "b"], again) == ["a"]
-    assert asked == [["a", "b"], ["a", "b"]]
+    assert runs == [["a", "b"], ["a", "b"]]
     assert repeated([], again) == []
 
 

@@ -129,8 +129,8 @@ async def test_a_thousand_requests_leave_nothing_behind() -> None:
         tracemalloc.start()
         await some(1000)
         gc.collect()
-        held, _ = tracemalloc.get_traced_memory()
+        size, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         await client.close()
         assert upstream.connections <= 10, "a busy machine may take one more now and then"
-    assert held < 200_000
+    assert size < 200_000

@@ -84,7 +84,7 @@ async def copies(talk: Talk, received: Received) -> None:
 
 
 @dataclass
-class Behind:
+class Proxied:
     """A proxy with a canary, its database, and what its clients got: for each the modes and the statuses of its pages in order."""
 
     proxy: Running
@@ -95,8 +95,8 @@ class Behind:
 
     async def page(self, client: int) -> None:
         """One page of one client, whose key is the same for all."""
-        asked = request(search(PAGE), headers=b"api-key: %d\r\n" % client)
-        answer = await raw_exchange(self.proxy.port, asked)
+        message = request(search(PAGE), headers=b"api-key: %d\r\n" % client)
+        answer = await raw_exchange(self.proxy.port, message)
         self.modes[client].append(b"\r\nx-vecsieve: " in answer)
         self.statuses.add(answer[9:12])
         assert b"x-vecsieve-origin" not in answer, "an answer of ours"
@@ -113,7 +113,7 @@ class Behind:
 
     @property
     def state(self) -> CanaryState:
-        return next(each for each in CanaryState if self.proxy.count("canary_state", state=each.value))
+        return next(candidate for candidate in CanaryState if self.proxy.count("canary_state", state=candidate.value))
 
     @property
     def members(self) -> set[int]:
@@ -126,7 +126,7 @@ def settings(**canary: object) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def behind(**canary: object) -> AsyncIterator[Behind]:
+async def proxied(**canary: object) -> AsyncIterator[Proxied]:
     async def script(talk: Talk) -> None:
         while (received := await talk.request()) is not None:
             await there.answer(talk, received)
@@ -134,12 +134,12 @@ async def behind(**canary: object) -> AsyncIterator[Behind]:
                 return
 
     async with FaultyUpstream(script) as upstream, running(upstream.url, **settings(**canary)) as proxy:
-        there = Behind(proxy, upstream)
+        there = Proxied(proxy, upstream)
         yield there
 
 
 async def test_one_client_has_one_mode_and_the_share_of_clients_is_on() -> None:
-    async with behind(share=SHARE) as there:
+    async with proxied(share=SHARE) as there:
         for _ in range(4):
             await there.round()
         assert all(len(set(modes)) == 1 for modes in there.modes.values())
@@ -162,7 +162,7 @@ FAULTS: dict[str, tuple[Answer, set[CanaryState], set[bytes]]] = {
 @pytest.mark.parametrize("name", FAULTS)
 async def test_a_database_that_goes_wrong_stops_it_and_each_client_changes_its_mode_once(name: str) -> None:
     answer, states, statuses = FAULTS[name]
-    async with behind(share=SHARE) as there:
+    async with proxied(share=SHARE) as there:
         await there.round()
         members = there.members
         there.answer = answer
@@ -193,7 +193,7 @@ async def test_named_collections_and_addresses_are_on_and_a_header_still_decides
         ({"clients": ("127.0.0.0/8",)}, True),
         ({"collections": ("d",), "clients": ("10.0.0.0/8",)}, False),
     ):
-        async with behind(**canary) as there:
+        async with proxied(**canary) as there:
             await there.page(1)
             assert there.modes[1] == [is_on]
             shadow = request(search(PAGE), headers=b"x-vecsieve-mode: shadow\r\n")
@@ -203,7 +203,7 @@ async def test_named_collections_and_addresses_are_on_and_a_header_still_decides
 
 
 async def test_over_grpc_a_key_has_the_mode_that_it_has_over_http() -> None:
-    async with behind(share=SHARE) as there:
+    async with proxied(share=SHARE) as there:
         await there.round()
         expected = there.members
 
@@ -221,8 +221,8 @@ async def test_over_grpc_a_key_has_the_mode_that_it_has_over_http() -> None:
 
         async def round_() -> tuple[set[int], set[grpc.StatusCode]]:
             seen = [await query(proxy.port, metadata=(("api-key", str(client)),)) for client in range(CLIENTS)]
-            on = {client for client, each in enumerate(seen) if "x-vecsieve" in dict(each.initial)}
-            return on, {each.code for each in seen}
+            on = {client for client, answer in enumerate(seen) if "x-vecsieve" in dict(answer.initial)}
+            return on, {answer.code for answer in seen}
 
         assert await round_() == (expected, {grpc.StatusCode.OK})
         assert await round_() == (expected, {grpc.StatusCode.OK})

@@ -57,8 +57,8 @@ async def test_a_rate_limit_on_the_batch_is_the_answer_and_nothing_is_sent_on_to
 async def test_the_batch_goes_to_the_place_of_the_request_with_its_query_string() -> None:
     refusal = reply(b'{"status":{"error":"no"},"time":0}', status=b"429 Too Many Requests", headers=[JSON])
     async with FaultyUpstream(scripted(answering(refusal))) as upstream, running(upstream.url) as proxy:
-        asked = b"/collections/c/points/query/?timeout=7&consistency=all"
-        await raw_exchange(proxy.port, request(FUSION, headers=DIVIDED, target=asked))
+        path = b"/collections/c/points/query/?timeout=7&consistency=all"
+        await raw_exchange(proxy.port, request(FUSION, headers=DIVIDED, target=path))
         (received,) = upstream.requests
         assert target(received) == b"/collections/c/points/query/batch?timeout=7&consistency=all"
 
@@ -83,8 +83,8 @@ def of_milvus(received: Received, second: bytes) -> bytes:
         return json.dumps({"code": 0, "data": DESCRIPTION}).encode()
     if body.get("annsField") == "other":
         return second
-    shown = {"vec": [1, 0]} if "vec" in body["outputFields"] else {}
-    rows = [{"distance": 0.5 - row / 8, "id": f"{row}", "text": f"t{row}", **shown} for row in range(body["limit"])]
+    vector = {"vec": [1, 0]} if "vec" in body["outputFields"] else {}
+    rows = [{"distance": 0.5 - row / 8, "id": f"{row}", "text": f"t{row}", **vector} for row in range(body["limit"])]
     return json.dumps({"code": 0, "cost": 0, "data": rows, "topks": [len(rows)]}).encode()
 
 

@@ -57,9 +57,9 @@ async def test_vectors_that_cannot_be_compared_leave_the_backends_own_page(
     async with FaultyUpstream(scripted(answering(points(vectors)))) as upstream, running(upstream.url) as proxy:
         answer = await raw_exchange(proxy.port, request(search(2)))
         assert b"200 OK" in answer
-        found = json.loads(answer.split(b"\r\n\r\n", 1)[1])["result"]["points"]
-        assert [point["id"] for point in found] == [0, 1]
-        assert all(point.get("vector") is None for point in found), "what was asked for on our account is gone"
+        hits = json.loads(answer.split(b"\r\n\r\n", 1)[1])["result"]["points"]
+        assert [point["id"] for point in hits] == [0, 1]
+        assert all(point.get("vector") is None for point in hits), "what was asked for on our account is gone"
         counted = await until(proxy.failed_open) if expected else proxy.failed_open()
         assert counted == expected
 
@@ -101,13 +101,13 @@ async def test_a_mistake_of_the_clients_own_teaches_nothing_and_is_no_fallback()
         while await talk.request() is not None:
             await talk.send(reply(b'{"status":{"error":"no such collection"},"time":0}', status=b"404 Not Found"))
 
-    asked = 10  # more than the budget for second requests
+    count = 10  # more than the budget for second requests
     async with FaultyUpstream(refuses) as upstream, running(upstream.url) as proxy:
-        for _ in range(asked):
+        for _ in range(count):
             assert (await raw_exchange(proxy.port, request(search()))).startswith(b"HTTP/1.1 404 ")
         assert [json.loads(received.content)["limit"] for received in upstream.requests][:4] == [24, 3, 24, 3]
         assert proxy.failed_open() == {}
-        assert proxy.count("bypass_total", backend="qdrant", reason="refused") == asked
+        assert proxy.count("bypass_total", backend="qdrant", reason="refused") == count
 
 
 async def test_a_client_that_goes_away_cancels_the_search_upstream() -> None:
@@ -155,7 +155,7 @@ def _body(answer: bytes) -> bytes:
 async def test_without_faults_the_copies_are_gone_and_one_header_reports_it() -> None:
     async with FaultyUpstream(scripted(answer_honestly)) as upstream, running(upstream.url) as proxy:
         answer = await raw_exchange(proxy.port, request(search()))
-        found = json.loads(_body(answer))["result"]["points"]
-        assert [point["id"] for point in found] == [0, 2, 3]
+        hits = json.loads(_body(answer))["result"]["points"]
+        assert [point["id"] for point in hits] == [0, 2, 3]
         assert re.search(rb"x-vecsieve: pool=8;clusters=4;returned=3;collapsed=\d+;added_ms=\d+\.\d\r\n", answer)
         assert proxy.failed_open() == {}

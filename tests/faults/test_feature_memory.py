@@ -50,7 +50,7 @@ def request(path: bytes, body: bytes) -> bytes:
 QUERY = request(b"/query", b'{"topK":3,"vector":[1,1,1,1,1,1,1,1]}')
 
 
-def asked_for_values(upstream: FaultyUpstream) -> list[bool]:
+def requested_values(upstream: FaultyUpstream) -> list[bool]:
     return [is_query(received) and b'"includeValues":true' in received.content for received in upstream.requests]
 
 
@@ -59,7 +59,10 @@ def is_query(received: Received) -> bool:
 
 
 def recalls(proxy: Running) -> dict[str, float]:
-    return {each: proxy.count("memory_recalls_total", backend="pinecone", result=each) for each in ("whole", "none")}
+    return {
+        outcome: proxy.count("memory_recalls_total", backend="pinecone", result=outcome)
+        for outcome in ("whole", "none")
+    }
 
 
 def answer_of(raw: bytes) -> list[str]:
@@ -68,11 +71,11 @@ def answer_of(raw: bytes) -> list[str]:
 
 async def test_vectors_come_once_and_the_answer_stays_the_same() -> None:
     async with FaultyUpstream(pinecone(*records())) as upstream:
-        own = {"index_host": upstream.url}
-        async with running(upstream.url, backend="pinecone", pinecone=own) as proxy:
+        settings = {"index_host": upstream.url}
+        async with running(upstream.url, backend="pinecone", pinecone=settings) as proxy:
             for _ in range(WINDOW + 3):
                 assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r2", "r4"]
-            assert asked_for_values(upstream) == [True] * LOOKS + [False] * (WINDOW + 3 - LOOKS)
+            assert requested_values(upstream) == [True] * LOOKS + [False] * (WINDOW + 3 - LOOKS)
             assert recalls(proxy) == {"whole": WINDOW + 3.0 - LOOKS, "none": 0.0}
 
 
@@ -83,11 +86,13 @@ async def test_a_question_that_uses_up_the_budget_to_grow_its_pool_comes_without
     stored = [Stored(id=f'"r{rank}"', score=f"{score:.3f}", values=values[rank]) for rank, score in enumerate(scores)]
     query = request(b"/query", b'{"topK":12,"vector":[1,1,1,1,1,1,1,1]}')
     async with FaultyUpstream(pinecone(*stored)) as upstream:
-        own = {"index_host": upstream.url}
-        async with running(upstream.url, backend="pinecone", pinecone=own, limits={"own_reads_share": 0.0}) as proxy:
+        settings = {"index_host": upstream.url}
+        async with running(
+            upstream.url, backend="pinecone", pinecone=settings, limits={"own_reads_share": 0.0}
+        ) as proxy:
             for _ in range(WINDOW - 1):
                 await raw_exchange(proxy.port, query)
-            assert asked_for_values(upstream)[-3:] == [False] * 3
+            assert requested_values(upstream)[-3:] == [False] * 3
             assert proxy.count("own_reads_total", kind="grow") == 1
 
 
@@ -95,8 +100,8 @@ async def test_a_score_that_does_not_fit_makes_all_vectors_come_again() -> None:
     """Somebody wrote past the proxy: the same ids have other vectors now, and other scores."""
     now = [records()]
     async with FaultyUpstream(pinecone(now=now)) as upstream:
-        own = {"index_host": upstream.url}
-        async with running(upstream.url, backend="pinecone", pinecone=own) as proxy:
+        settings = {"index_host": upstream.url}
+        async with running(upstream.url, backend="pinecone", pinecone=settings) as proxy:
             for _ in range(WINDOW + 3):
                 assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r2", "r4"]
             changed = tuple(
@@ -105,7 +110,7 @@ async def test_a_score_that_does_not_fit_makes_all_vectors_come_again() -> None:
             )
             now.append(changed)
             assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r6", "r8"]
-            assert asked_for_values(upstream)[-2:] == [False, True]
+            assert requested_values(upstream)[-2:] == [False, True]
             assert recalls(proxy) == {"whole": WINDOW + 3.0 - LOOKS, "none": 1.0}
 
 
@@ -116,26 +121,26 @@ async def test_with_no_bytes_nothing_is_remembered() -> None:
     ):
         for _ in range(WINDOW + 3):
             await raw_exchange(proxy.port, QUERY)
-        assert all(asked_for_values(upstream))
+        assert all(requested_values(upstream))
 
 
 async def test_a_months_budget_holds_for_pinecone() -> None:
     async with FaultyUpstream(pinecone(*records())) as upstream:
-        own = {"index_host": upstream.url, "egress_budget_bytes": 1}
-        async with running(upstream.url, backend="pinecone", pinecone=own) as proxy:
+        settings = {"index_host": upstream.url, "egress_budget_bytes": 1}
+        async with running(upstream.url, backend="pinecone", pinecone=settings) as proxy:
             assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r2", "r4"]
             assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r1", "r2"]
-            assert asked_for_values(upstream) == [True, False]
+            assert requested_values(upstream) == [True, False]
 
 
 async def test_a_reload_brings_another_budget_and_keeps_what_is_spent() -> None:
     async with FaultyUpstream(pinecone(*records())) as upstream:
-        own: dict[str, object] = {"index_host": upstream.url, "egress_budget_bytes": 1}
-        async with running(upstream.url, backend="pinecone", pinecone=own) as proxy:
+        settings: dict[str, object] = {"index_host": upstream.url, "egress_budget_bytes": 1}
+        async with running(upstream.url, backend="pinecone", pinecone=settings) as proxy:
             await raw_exchange(proxy.port, QUERY)
             spent = json.loads(proxy.process.egress.as_json())["extra_bytes"]
             for budget, is_spent in ((spent, True), (spent + 1, False), (None, False)):
-                own["egress_budget_bytes"] = budget
-                made = {"backend": "pinecone", "upstream": {"url": upstream.url}, "pinecone": own}
+                settings["egress_budget_bytes"] = budget
+                made = {"backend": "pinecone", "upstream": {"url": upstream.url}, "pinecone": settings}
                 proxy.process.reload(Settings.model_validate(made))
                 assert proxy.process.egress.is_spent is is_spent

@@ -42,7 +42,7 @@ def port_of(url: str) -> int:
     return port
 
 
-async def asked(client: RawClient) -> int:
+async def status(client: RawClient) -> int:
     """The status of one more answer on this connection."""
     await client.send(GET)
     return (await client.reply()).status
@@ -60,7 +60,7 @@ async def limited(*arguments: str, soft: int = HARD, hard: int = HARD) -> AsyncI
 async def silent_crowd(port: int, stack: AsyncExitStack) -> int:
     """Connect ``SILENT`` times and say nothing; how many could."""
     made = await asyncio.gather(*(RawClient.connect(port) for _ in range(SILENT)), return_exceptions=True)
-    clients = [each for each in made if isinstance(each, RawClient)]
+    clients = [connection for connection in made if isinstance(connection, RawClient)]
     for client in clients:
         stack.push_async_callback(client.close)
     return len(clients)
@@ -77,7 +77,7 @@ async def heard_again(port: int) -> int:
         try:
             client = await RawClient.connect(port)
             try:
-                return await asked(client)
+                return await status(client)
             finally:
                 await client.close()
         except (OSError, asyncio.IncompleteReadError, ConnectionError):
@@ -90,12 +90,12 @@ async def test_silent_connections_beyond_the_descriptors_harm_nobody_who_is_conn
     async with limited(*more) as (running, urls), AsyncExitStack() as stack:
         port = port_of(urls["serve"])
         kept = [await RawClient.connect(port) for _ in range(KEPT)]
-        for each in kept:
-            stack.push_async_callback(each.close)
-        assert [await asked(each) for each in kept] == [200] * KEPT
+        for client in kept:
+            stack.push_async_callback(client.close)
+        assert [await status(client) for client in kept] == [200] * KEPT
         assert await silent_crowd(port, stack) > SILENT // 2
         for _ in range(3):
-            assert await asyncio.gather(*(asked(each) for each in kept)) == [200] * KEPT
+            assert await asyncio.gather(*(status(client) for client in kept)) == [200] * KEPT
             assert await admin_statuses(urls["admin"]) == [200, 200, 200]
         assert running.process.poll() is None
         assert "Too many open files" not in running.output()
@@ -114,9 +114,9 @@ async def test_a_low_soft_limit_is_raised_to_what_is_needed() -> None:
 async def test_limits_that_do_not_fit_are_lowered_and_it_is_said_at_start() -> None:
     async with limited() as (running, urls):
         metrics = (await asyncio.to_thread(exchange, urls["admin"], "GET", "/metrics")).body.decode()
-        said = [json.loads(line) for line in running.output().splitlines() if "RLIMIT_NOFILE" in line]
+        warnings = [json.loads(line) for line in running.output().splitlines() if "RLIMIT_NOFILE" in line]
     match = re.search(r"^vecsieve_connections_limit (\S+)$", metrics, re.MULTILINE)
     assert match is not None
     in_force = int(float(match[1]))
     assert 100 < in_force < HARD
-    assert [(each["level"], each["connections"]) for each in said] == [("warning", in_force)]
+    assert [(entry["level"], entry["connections"]) for entry in warnings] == [("warning", in_force)]

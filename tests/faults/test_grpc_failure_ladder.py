@@ -47,7 +47,7 @@ async def stays_silent(_: Arrived, __: Context, ___: bytes) -> None:
     await asyncio.sleep(30)
 
 
-async def refuses_behind_its_message(_: Arrived, context: Context, message: bytes) -> None:
+async def refuses_after_message(_: Arrived, context: Context, message: bytes) -> None:
     await say(context, honest(message))
     context.set_code(grpc.StatusCode.DATA_LOSS)
 
@@ -58,13 +58,13 @@ async def says_nothing(_: Arrived, __: Context, ___: bytes) -> None:
 
 def points(*vectors: list[float] | None) -> bytes:
     """A reply with so many points, a vector each or none."""
-    found = []
+    ids_ = []
     for rank, vector in enumerate(vectors):
         point = pb.ScoredPoint(id=pb.PointId(num=rank), version=1, score=0.9)
         if vector is not None:
             point.vectors.vector.dense.data.extend(vector)
-        found.append(point)
-    data: bytes = pb.QueryResponse(result=found, time=0.1).SerializeToString()
+        ids_.append(point)
+    data: bytes = pb.QueryResponse(result=ids_, time=0.1).SerializeToString()
     return data
 
 
@@ -88,7 +88,7 @@ FAULTS: dict[str, tuple[Misbehaviour, str]] = {
         refusing(grpc.StatusCode.RESOURCE_EXHAUSTED, "gRPC message exceeds maximum size 4194304: 5000000"),
         "overfetch_status",
     ),
-    "failure behind the message": (refuses_behind_its_message, "overfetch_status"),
+    "failure behind the message": (refuses_after_message, "overfetch_status"),
     "silence": (stays_silent, "overfetch_timeout"),
     "no message": (says_nothing, "overfetch_reset"),
     "garbage": (answering(bytes(range(256))), "malformed"),
@@ -111,7 +111,7 @@ async def test_a_fault_of_the_widened_call_is_never_the_clients(name: str) -> No
     async with in_front(misbehaviour, limits=limits_of(reason)) as (database, proxy):
         direct = await directly(database)
         through = await query(proxy.port)
-        assert through.databases_own == direct
+        assert through.from_database == direct
         assert dict(through.initial)["x-vecsieve"] == f"fail_open={reason}"
         assert (direct.code, direct.initial, direct.trailing) == (grpc.StatusCode.OK, INITIAL, TRAILING)
         assert proxy.failed_open() == {reason: 1.0}
@@ -186,7 +186,7 @@ async def test_an_exception_of_our_own_at_any_stage_is_the_plain_answer(
             with monkeypatch.context() as patched:
                 patched.setattr(place, _raising(error))
                 through = await query(proxy.port)
-            assert through.databases_own == expected, error
+            assert through.from_database == expected, error
         assert sum(proxy.failed_open().values()) == 4
         assert messages(database).count(search()) == 1 + 4 * replays
 
@@ -231,8 +231,8 @@ async def test_a_client_that_goes_away_cancels_the_search_upstream() -> None:
         in_front(stays_silent) as (database, proxy),
         grpc.aio.insecure_channel(f"127.0.0.1:{proxy.port}") as channel,
     ):
-        asking: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(QUERY)
-        call = asking(search())
+        method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(QUERY)
+        call = method(search())
         arrived = await database.next_call()
         call.cancel()
         await asyncio.wait_for(arrived.over.wait(), 5)

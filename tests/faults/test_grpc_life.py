@@ -66,9 +66,9 @@ def running_database() -> Iterator[tuple[Database, str]]:
 @contextmanager
 def serving(upstream: str, *arguments: str) -> Iterator[tuple[Command, dict[str, str]]]:
     """A proxy before it, and where each of its ports is: main, grpc, admin."""
-    asked = ("serve", "--upstream", "http://127.0.0.1:9", "--grpc-upstream", upstream)
+    options = ("serve", "--upstream", "http://127.0.0.1:9", "--grpc-upstream", upstream)
     ports = ("--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-    with command(*asked, *ports, *arguments) as process:
+    with command(*options, *ports, *arguments) as process:
         urls = process.addresses(3)
         named = {"main": urls["serve"], "grpc": urls["gRPC"]}
         yield process, {**{name: url.removeprefix("http://") for name, url in named.items()}, "admin": urls["admin"]}
@@ -76,8 +76,8 @@ def serving(upstream: str, *arguments: str) -> Iterator[tuple[Command, dict[str,
 
 def call(address: str, method: str, message: bytes, metadata: Pairs = ()) -> bytes:
     with grpc.insecure_channel(address, options=ALONE) as channel:
-        asking: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
-        return asking(message, timeout=SECONDS, metadata=metadata)
+        send: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
+        return send(message, timeout=SECONDS, metadata=metadata)
 
 
 def refused(address: str, method: str, message: bytes, metadata: Pairs = ()) -> grpc.Call:
@@ -99,8 +99,8 @@ def test_sigterm_lets_calls_in_flight_finish_and_sends_their_connections_away() 
         for channel in (main, alone):
             states.append([])
             channel.subscribe(states[-1].append)
-            asking: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/slow/Write")
-            answers.append(pool.submit(asking, b"in flight", timeout=SECONDS))
+            rpc: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/slow/Write")
+            answers.append(pool.submit(rpc, b"in flight", timeout=SECONDS))
         eventually(lambda: len(database.seen) == 2)
         process.process.send_signal(signal.SIGTERM)
         idle = grpc.ChannelConnectivity.IDLE
@@ -159,7 +159,7 @@ def test_a_worker_that_is_told_to_end_under_load_loses_no_call() -> None:
         eventually(lambda: len(ready(ports["admin"])) == 2)
         is_over = threading.Event()
 
-        def asking(at: str) -> int:
+        def calls(at: str) -> int:
             channel = open_.enter_context(grpc.insecure_channel(ports[at], options=ALONE))
             searching: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(QUERY)
             count = 0
@@ -169,15 +169,15 @@ def test_a_worker_that_is_told_to_end_under_load_loses_no_call() -> None:
                 count += 1
             return count
 
-        callers = [pool.submit(asking, "main" if number % 2 else "grpc") for number in range(12)]
+        callers = [pool.submit(calls, "main" if number % 2 else "grpc") for number in range(12)]
         try:
-            for told in ready(ports["admin"]):
+            for pid in ready(ports["admin"]):
                 time.sleep(0.5)
-                os.kill(told, signal.SIGTERM)
-                eventually(lambda told=told: len(left := ready(ports["admin"])) == 2 and told not in left)  # type: ignore[misc]  # - a default that binds
+                os.kill(pid, signal.SIGTERM)
+                eventually(lambda pid=pid: len(left := ready(ports["admin"])) == 2 and pid not in left)  # type: ignore[misc]  # - a default that binds
         finally:
             is_over.set()
-        assert all(caller.result(SECONDS) for caller in callers)
+        assert all(client.result(SECONDS) for client in callers)
 
 
 def ready(admin: str) -> list[int]:
@@ -187,11 +187,11 @@ def ready(admin: str) -> list[int]:
 
 def test_both_ports_improve_and_a_secret_in_a_call_appears_in_no_log_metric_status_page_or_error() -> None:
     canary = search(collection=CANARY)
-    own = (("api-key", CANARY), ("authorization", f"Bearer {CANARY}"))
+    metadata = (("api-key", CANARY), ("authorization", f"Bearer {CANARY}"))
     with running_database() as (database, address), serving(address) as (process, ports):
         for at in ("main", "grpc"):
-            assert ids_in(call(ports[at], QUERY, canary, own)) == [0, 2, 3]
-            assert call(ports[at], f"/no.{CANARY}/Method", CANARY.encode(), own) == CANARY.encode()
+            assert ids_in(call(ports[at], QUERY, canary, metadata)) == [0, 2, 3]
+            assert call(ports[at], f"/no.{CANARY}/Method", CANARY.encode(), metadata) == CANARY.encode()
         wrong = [
             refused(ports["main"], QUERY, canary, (("x-vecsieve-mode", CANARY),)),
             refused(ports["grpc"], QUERY, canary, ((f"x-vecsieve-{CANARY}", "1"),)),
@@ -199,10 +199,10 @@ def test_both_ports_improve_and_a_secret_in_a_call_appears_in_no_log_metric_stat
         assert [error.code() for error in wrong] == [grpc.StatusCode.INVALID_ARGUMENT] * 2
         assert database.seen == [QUERY, f"/no.{CANARY}/Method"] * 2
         database.stop()
-        gone = refused(ports["main"], QUERY, canary, own)
+        gone = refused(ports["main"], QUERY, canary, metadata)
         assert gone.code() is grpc.StatusCode.UNAVAILABLE
-        said = [f"{error.details()} {error.trailing_metadata()}" for error in (*wrong, gone)]
+        messages = [f"{error.details()} {error.trailing_metadata()}" for error in (*wrong, gone)]
         pages = [exchange(ports["admin"], "GET", page).body.decode() for page in ("/metrics", "/status")]
         assert process.close() == 0
-        assert not [text for text in (*said, *pages, process.output()) if CANARY in text]
+        assert not [text for text in (*messages, *pages, process.output()) if CANARY in text]
         assert '"msg":"access"' in process.output(), "something was logged at all"

@@ -50,14 +50,14 @@ async def test_a_connection_lost_in_mid_search_costs_the_improvement_and_nothing
         if is_warm:  # the connections of what is only relayed are open as well, and die with the others
             for _ in range(3):
                 await query(proxy.port, metadata=(("x-vecsieve-mode", "off"),))
-        asked = len(database.calls)
+        count = len(database.calls)
         answered = await query(proxy.port)
         if is_warm and answered.code is grpc.StatusCode.UNAVAILABLE:
             # The original went out on one of those before its end was noticed: what a client without us sees of its own.
-            assert messages(database)[asked + 1 :] == [], "it never arrived"
+            assert messages(database)[count + 1 :] == [], "it never arrived"
             return
-        assert answered.databases_own == direct
-        assert messages(database)[asked + 1 :] == [search()], "the original, once"
+        assert answered.from_database == direct
+        assert messages(database)[count + 1 :] == [search()], "the original, once"
         assert proxy.failed_open() == {"overfetch_reset": 1.0}
         assert proxy.count("upstream_errors_total", backend="qdrant", kind="reset") == 1
 
@@ -65,19 +65,19 @@ async def test_a_connection_lost_in_mid_search_costs_the_improvement_and_nothing
 async def test_a_reply_cut_in_the_middle_is_not_an_answer() -> None:
     links: list[Link] = []
 
-    async def cuts_behind_its_message(_: Arrived, context: Context, message: bytes) -> None:
+    async def cuts_after_message(_: Arrived, context: Context, message: bytes) -> None:
         await say(context, honest(message))
         await asyncio.sleep(0.05)  # the message is over there, its status is not
         links[0].cut()
         await asyncio.sleep(SECONDS)
 
     async with (
-        grpc_upstream(Query=scripted(cuts_behind_its_message)) as database,
+        grpc_upstream(Query=scripted(cuts_after_message)) as database,
         link_to(database.port) as link,
         before(link.address) as proxy,
     ):
         links.append(link)
-        assert (await query(proxy.port)).databases_own == await query(database.port)
+        assert (await query(proxy.port)).from_database == await query(database.port)
         assert proxy.failed_open() == {"overfetch_reset": 1.0}
         assert len(widened(database)) == 1
 
@@ -89,9 +89,9 @@ async def test_a_database_that_stops_is_unavailable_in_our_words_and_is_found_wh
         for _ in range(2):
             async with grpc_upstream(port=port, Query=scripted()) as again, asyncio.timeout(10):
                 # The first answer may be the plain one: the original may find the new connection before a widened search does.
-                while (found := await query(proxy.port)).code is not grpc.StatusCode.OK or ids(found) != [0, 2, 3]:
+                while (answer := await query(proxy.port)).code is not grpc.StatusCode.OK or ids(answer) != [0, 2, 3]:
                     await asyncio.sleep(0.05)
-                assert found.trailing == TRAILING
+                assert answer.trailing == TRAILING
                 assert again.calls
             gone = await query(proxy.port)
             assert (gone.code, gone.details) == (grpc.StatusCode.UNAVAILABLE, "The database cannot be reached")

@@ -70,12 +70,12 @@ async def test_more_searches_than_selection_takes_on_pass_through() -> None:
 async def test_calls_that_nobody_has_looked_at_count_as_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     """grpcio looks at one call after the other: of a hundred at once few are ever in a handler, and the loop does not lag."""
     waiting: list[int] = []
-    asked = SearchService.no_room
+    no_room = SearchService.no_room
 
     def watched(self: SearchService) -> FailOpen | None:
         assert self._waiting is not None
         waiting.append(self._waiting())
-        return asked(self)
+        return no_room(self)
 
     monkeypatch.setattr(SearchService, "no_room", watched)
     async with (

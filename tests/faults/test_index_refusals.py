@@ -23,7 +23,7 @@ from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError
 KEY = b"secret-key"
 
 
-def asking(path: str) -> bytes:
+def query(path: str) -> bytes:
     return b"POST %s HTTP/1.1\r\nHost: vs\r\nApi-Key: %s\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}" % (
         path.encode(),
         KEY,
@@ -80,7 +80,7 @@ async def test_a_host_outside_the_list_is_refused_without_a_connection(host: str
         FaultyUpstream(answering(reply())) as control,
         running(control.url, backend="pinecone") as proxy,
     ):
-        answer = await raw_exchange(proxy.port, asking(f"/_i/{host.format(port=victim.port)}/query"))
+        answer = await raw_exchange(proxy.port, query(f"/_i/{host.format(port=victim.port)}/query"))
     assert status(answer) == 403
     content = json.loads(answer.split(b"\r\n\r\n", 1)[1])
     assert content["code"] == 7
@@ -95,10 +95,10 @@ async def test_a_host_outside_the_list_is_refused_without_a_connection(host: str
 async def test_a_name_that_leads_home_is_refused_without_a_connection(pattern: str, resolved: dict[str, str]) -> None:
     resolved["idx.rebind.example"] = "127.0.0.1"
     async with FaultyUpstream(answering(reply(b"stolen"))) as victim:
-        own = {"allowed_hosts": (f"{pattern}:{victim.port}",)}
-        async with running("http://127.0.0.1:1", backend="pinecone", pinecone=own) as proxy:
+        settings = {"allowed_hosts": (f"{pattern}:{victim.port}",)}
+        async with running("http://127.0.0.1:1", backend="pinecone", pinecone=settings) as proxy:
             for _ in range(2):
-                answer = await raw_exchange(proxy.port, asking(f"/_i/idx.rebind.example:{victim.port}/vectors/list"))
+                answer = await raw_exchange(proxy.port, query(f"/_i/idx.rebind.example:{victim.port}/vectors/list"))
                 assert status(answer) == 502
             assert proxy.count("upstream_errors_total", backend="pinecone", kind="dns") == 2
     assert victim.connections == 0
@@ -109,9 +109,9 @@ async def test_a_name_written_in_full_may_lead_home_and_is_still_asked_for_its_c
 ) -> None:
     resolved["idx.rebind.example"] = "127.0.0.1"
     async with FaultyUpstream(answering(reply(b"stolen"))) as victim:
-        own = {"allowed_hosts": (f"idx.rebind.example:{victim.port}",)}
-        async with running("http://127.0.0.1:1", backend="pinecone", pinecone=own) as proxy:
-            answer = await raw_exchange(proxy.port, asking(f"/_i/idx.rebind.example:{victim.port}/vectors/list"))
+        settings = {"allowed_hosts": (f"idx.rebind.example:{victim.port}",)}
+        async with running("http://127.0.0.1:1", backend="pinecone", pinecone=settings) as proxy:
+            answer = await raw_exchange(proxy.port, query(f"/_i/idx.rebind.example:{victim.port}/vectors/list"))
     assert status(answer) == 502
     assert victim.connections == 1
     assert victim.requests == []
@@ -128,7 +128,7 @@ def certificates(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     return served, ssl.create_default_context(cafile=str(cert))
 
 
-async def asked(origin: Origin, tls: ssl.SSLContext | None) -> bytes:
+async def searched(origin: Origin, tls: ssl.SSLContext | None) -> bytes:
     """What another origin than the configured one answers."""
     settings = UpstreamSettings(url="http://127.0.0.1:1")
     upstream = Upstream(settings, tls=tls, may_be_private=lambda name: name == "localhost")
@@ -142,10 +142,10 @@ async def asked(origin: Origin, tls: ssl.SSLContext | None) -> bytes:
 async def test_another_origin_is_asked_and_verified_like_the_first(tmp_path: Path) -> None:
     served, trusted = certificates(tmp_path)
     async with FaultyUpstream(answering(reply(b"index")), tls=served) as index:
-        assert await asked(Origin("https", f"localhost:{index.port}"), trusted) == b"index"
+        assert await searched(Origin("https", f"localhost:{index.port}"), trusted) == b"index"
         for host, tls in (("localhost", None), ("127.0.0.1", trusted)):  # not trusted; not the certificate's name
             with pytest.raises(UpstreamExchangeError) as caught:
-                await asked(Origin("https", f"{host}:{index.port}"), tls)
+                await searched(Origin("https", f"{host}:{index.port}"), tls)
             assert caught.value.kind is FailureKind.TLS
     assert [received.line for received in index.requests] == [b"GET /a HTTP/1.1"]
     assert index.requests[0].headers == [(b"Host", b"localhost:%d" % index.port)]
@@ -155,8 +155,8 @@ async def test_a_redirect_of_an_index_is_the_clients_business() -> None:
     async with FaultyUpstream(answering(reply(b"stolen"))) as victim:
         moved = reply(b"", status=b"307 Temporary Redirect", headers=((b"Location", victim.url.encode()),))
         async with FaultyUpstream(answering(moved)) as index:
-            own = {"index_host": index.url}
-            async with running("http://127.0.0.1:1", backend="pinecone", pinecone=own) as proxy:
-                answer = await raw_exchange(proxy.port, asking("/vectors/list"))
+            settings = {"index_host": index.url}
+            async with running("http://127.0.0.1:1", backend="pinecone", pinecone=settings) as proxy:
+                answer = await raw_exchange(proxy.port, query("/vectors/list"))
     assert status(answer) == 307
     assert victim.connections == 0

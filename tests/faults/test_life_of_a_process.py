@@ -118,19 +118,19 @@ def test_a_terminal_gets_a_banner_text_and_a_summary(database: str) -> None:
     arguments = ["serve", "--upstream", database, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
     process = subprocess.Popen([sys.executable, "-m", "vecsieve.proxy", *arguments], stdout=theirs, stderr=theirs)
     os.close(theirs)
-    said = b""
+    output = b""
     try:
-        while b"accepts connections" not in said:
-            said += os.read(ours, 65536)
+        while b"accepts connections" not in output:
+            output += os.read(ours, 65536)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=SECONDS) == 0
-        while b"No search arrived" not in said:
-            said += os.read(ours, 65536)
+        while b"No search arrived" not in output:
+            output += os.read(ours, 65536)
     finally:
         process.kill()
         process.wait()
         os.close(ours)
-    text = said.decode()
+    text = output.decode()
     assert "vecsieve serve listening on http://127.0.0.1:" in text
     assert f"database  {database}" in text
     assert "mode on, backend qdrant" in text
@@ -169,11 +169,11 @@ def test_a_changed_settings_file_is_read_without_a_signal(database: str, tmp_pat
     file.write_text("mode: shadow\n")
     with serving(database, "--config", str(file), "--workers", workers) as (running, _, admin):
         assert json.loads(exchange(admin, "GET", "/status").body)["mode"] == "shadow"
-        for text, said in (("mode: of\n", "reload failed"), ("mode: off\n", "settings reloaded")):
+        for text, message in (("mode: of\n", "reload failed"), ("mode: off\n", "settings reloaded")):
             fresh.write_text(text)
             fresh.replace(file)
-            running.wait_for(said)
-        until_shown(admin, "mode", "off")
+            running.wait_for(message)
+        until_status(admin, "mode", "off")
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -197,7 +197,7 @@ def test_sigterm_while_idle_ends_it_at_once_and_cleanly(database: str) -> None:
 
 
 def test_sigterm_lets_the_request_in_flight_finish(database: str) -> None:
-    with serving(database, environment=PATIENT) as (running, data, _), asking_slowly(data) as answers:
+    with serving(database, environment=PATIENT) as (running, data, _), slow_searches(data) as answers:
         running.process.send_signal(signal.SIGTERM)
         running.wait_until_refused(data)
         Slow.may_end.set()
@@ -206,7 +206,7 @@ def test_sigterm_lets_the_request_in_flight_finish(database: str) -> None:
 
 
 def test_the_second_sigterm_ends_it_now(database: str) -> None:
-    with serving(database, environment=PATIENT) as (running, data, _), asking_slowly(data):
+    with serving(database, environment=PATIENT) as (running, data, _), slow_searches(data):
         running.process.send_signal(signal.SIGTERM)
         running.wait_until_refused(data)
         running.process.send_signal(signal.SIGTERM)
@@ -216,14 +216,14 @@ def test_the_second_sigterm_ends_it_now(database: str) -> None:
 def test_a_request_that_outlives_the_drain_is_cut_and_the_process_ends(database: str) -> None:
     with (
         serving(database, environment={"VECSIEVE_LIMITS_DRAIN_SECONDS": "0.2"}) as (running, data, _),
-        asking_slowly(data),
+        slow_searches(data),
     ):
         running.process.send_signal(signal.SIGTERM)
         running.process.wait(SECONDS)
 
 
 @contextmanager
-def asking_slowly(data: str) -> Iterator[list[Answer]]:
+def slow_searches(data: str) -> Iterator[list[Answer]]:
     """A request that the database has and does not answer until it may; the answer, if one came, behind the block."""
     answers: list[Answer] = []
 
@@ -233,14 +233,14 @@ def asking_slowly(data: str) -> Iterator[list[Answer]]:
 
     Slow.began.clear()
     Slow.may_end.clear()
-    asking = threading.Thread(target=ask)
-    asking.start()
+    thread = threading.Thread(target=ask)
+    thread.start()
     try:
         assert Slow.began.wait(SECONDS)
         yield answers
     finally:
         Slow.may_end.set()
-        asking.join()
+        thread.join()
 
 
 def test_sighup_takes_good_settings_and_refuses_bad_ones_with_a_line_and_a_metric(
@@ -298,23 +298,23 @@ def test_the_status_shows_a_failed_reload_until_one_succeeds(database: str, tmp_
     with serving(database, "--config", str(file), "--workers", str(workers)) as (running, _, admin):
         assert status(admin)["failed_reload"] is None
         begun = time.time()
-        shown: list[dict[str, Any]] = []
+        states: list[dict[str, Any]] = []
         for content, words in (("mode: shadwo\n", "wanted on, shadow"), ("mode: [on\n", "wanted YAML")):
             replace_file(file, content)
             running.wait_for(words)
-            shown.append(until_failed(admin, words))
-        since = datetime.fromisoformat(shown[0]["since"]).timestamp()
+            states.append(until_failed(admin, words))
+        since = datetime.fromisoformat(states[0]["since"]).timestamp()
         assert begun - 1 <= since <= time.time()
-        assert shown[1]["since"] == shown[0]["since"], "since the first of them"
-        wanted = 'mode: wanted on, shadow, off or none; saw "shadwo". Did you mean "shadow"?'
-        assert shown[0]["problems"] == [f"{file}:1: {wanted}"]
-        (problem,) = shown[1]["problems"]
+        assert states[1]["since"] == states[0]["since"], "since the first of them"
+        expected = 'mode: wanted on, shadow, off or none; saw "shadwo". Did you mean "shadow"?'
+        assert states[0]["problems"] == [f"{file}:1: {expected}"]
+        (problem,) = states[1]["problems"]
         assert problem.startswith(f"{file}:2:1: wanted YAML; saw this: "), "of the last one"
         replace_file(file, "mode: shadow\n")
-        until_shown(admin, "failed_reload", None)
+        until_status(admin, "failed_reload", None)
         running.wait_for("settings reloaded")
-        said = [running.output().count(words) for words in ("wanted on, shadow", "wanted YAML", "settings reloaded")]
-        assert said == [1, 1, 1], "for all workers together"
+        counts = [running.output().count(words) for words in ("wanted on, shadow", "wanted YAML", "settings reloaded")]
+        assert counts == [1, 1, 1], "for all workers together"
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -328,7 +328,7 @@ def test_the_status_after_sighup_is_of_the_settings_that_were_read(database: str
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
         running.process.send_signal(signal.SIGHUP)
         running.wait_for("settings reloaded")
-        until_shown(admin, "mode", "off")
+        until_status(admin, "mode", "off")
         assert f'"hash":"{status(admin)["settings_hash"]}"' in running.output()
 
 
@@ -346,10 +346,10 @@ def replace_file(file: Path, content: str) -> None:
 
 def until_failed(admin: str, words: str) -> dict[str, Any]:
     """Every worker reads the settings by itself."""
-    shown: dict[str, Any] = eventually(
+    failure: dict[str, Any] = eventually(
         lambda: status(admin)["failed_reload"], lambda failed: failed and words in failed["problems"][0]
     )
-    return shown
+    return failure
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -361,13 +361,13 @@ def test_settings_that_take_a_restart_are_named_until_then(database: str, tmp_pa
         for number, content in enumerate(("limits: {connections: 200}", "limits: {connections: 200}\nmode: off"), 1):
             replace_file(file, content)
             until_reloaded(running, number)
-            until_shown(admin, "needs_restart", ["limits"])
+            until_status(admin, "needs_restart", ["limits"])
         assert running.output().count("these changed settings need a restart: limits") == 2
         file.write_text("limits: {connections: 100}\n")
-        until_shown(admin, "needs_restart", [])
+        until_status(admin, "needs_restart", [])
 
 
-def until_shown(admin: str, name: str, value: object) -> None:
+def until_status(admin: str, name: str, value: object) -> None:
     """The admin process reads the file by itself."""
     eventually(lambda: status(admin)[name], lambda seen: seen == value)
 

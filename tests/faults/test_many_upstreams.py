@@ -8,7 +8,7 @@ from support.network.faulty_upstream import FaultyUpstream, Talk, answering, raw
 from support.process.running import running
 
 
-def asking(path: bytes) -> bytes:
+def query(path: bytes) -> bytes:
     return b"GET " + path + b" HTTP/1.1\r\nHost: vs\r\nConnection: close\r\n\r\n"
 
 
@@ -26,13 +26,13 @@ async def test_an_index_that_stays_silent_holds_no_connection_of_another() -> No
             FaultyUpstream(answering(reply(described))) as control,
             running(control.url, backend="pinecone", upstream={"pool_connections": 1}) as proxy,
         ):
-            await raw_exchange(proxy.port, asking(b"/indexes"))
+            await raw_exchange(proxy.port, query(b"/indexes"))
             waiting = asyncio.create_task(
-                raw_exchange(proxy.port, asking(b"/_i/127.0.0.1:%d/vectors/list" % stuck.port))
+                raw_exchange(proxy.port, query(b"/_i/127.0.0.1:%d/vectors/list" % stuck.port))
             )
             await asyncio.wait_for(arrived.wait(), 5)
             for _ in range(3):
-                answer = asking(b"/_i/127.0.0.1:%d/vectors/list" % well.port)
+                answer = query(b"/_i/127.0.0.1:%d/vectors/list" % well.port)
                 assert (await asyncio.wait_for(raw_exchange(proxy.port, answer), 5)).endswith(b"well")
             ended.set()
             await waiting
@@ -47,9 +47,9 @@ async def test_an_index_that_is_gone_is_a_502_there_and_nothing_elsewhere() -> N
             FaultyUpstream(answering(reply(described))) as control,
             running(control.url, backend="pinecone") as proxy,
         ):
-            await raw_exchange(proxy.port, asking(b"/indexes"))
-            lost = await raw_exchange(proxy.port, asking(b"/_i/" + url.removeprefix("http://").encode() + b"/"))
-            found = await raw_exchange(proxy.port, asking(b"/_i/127.0.0.1:%d/" % well.port))
+            await raw_exchange(proxy.port, query(b"/indexes"))
+            lost = await raw_exchange(proxy.port, query(b"/_i/" + url.removeprefix("http://").encode() + b"/"))
+            answer = await raw_exchange(proxy.port, query(b"/_i/127.0.0.1:%d/" % well.port))
     assert lost.startswith(b"HTTP/1.1 502 ")
     assert b'"code":14' in lost
-    assert found.endswith(b"well")
+    assert answer.endswith(b"well")

@@ -191,8 +191,8 @@ async def test_a_row_gets_what_a_stored_one_has_in_the_types_of_its_fields_or_is
 ) -> None:
     queried = {"code": 0, "data": [{**OLD, **old}]}
     near = {"code": 0, "topks": [1], "data": [{"distance": 0.99, "id": 9, "text": {**OLD, **old}["text"]}]}
-    own: dict[str, Any] = {"mode": "merge", "merge": "merge", "queried": queried, "journal": tmp_path / "j.db"}
-    async with gated(near, described=TYPED, **own) as (came, proxy):
+    settings: dict[str, Any] = {"mode": "merge", "merge": "merge", "queried": queried, "journal": tmp_path / "j.db"}
+    async with gated(near, described=TYPED, **settings) as (came, proxy):
         assert await insert(proxy) == STORED
         (body,) = written(came)
         names = [name for name, _ in came]

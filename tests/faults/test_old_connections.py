@@ -16,7 +16,7 @@ GET = b"GET /a HTTP/1.1\r\nHost: db\r\n\r\n"
 AGED = LimitSettings(connection_age_seconds=0.05)
 
 
-async def asked(client: RawClient) -> bool:
+async def is_served(client: RawClient) -> bool:
     """One request; whether its answer ends the connection."""
     await client.send(GET)
     answer = await client.reply()
@@ -27,9 +27,9 @@ async def asked(client: RawClient) -> bool:
 async def test_an_old_connection_ends_with_its_next_answer_and_says_so() -> None:
     async with FaultyUpstream(answering(reply(b"ok"))) as database, bare_relay(database.url, limits=AGED) as relay:
         client = await RawClient.connect(relay.port)
-        assert not await asked(client)
+        assert not await is_served(client)
         await asyncio.sleep(0.1)
-        assert await asked(client), "an idle connection is not closed under a request that may be on its way"
+        assert await is_served(client), "an idle connection is not closed under a request that may be on its way"
         assert await client.rest() == b""
         await client.close()
 
@@ -37,7 +37,7 @@ async def test_an_old_connection_ends_with_its_next_answer_and_says_so() -> None
 async def test_an_old_connection_answers_all_that_was_asked_at_once() -> None:
     async with FaultyUpstream(answering(reply(b"ok"))) as database, bare_relay(database.url, limits=AGED) as relay:
         client = await RawClient.connect(relay.port)
-        assert not await asked(client)
+        assert not await is_served(client)
         await asyncio.sleep(0.1)
         await client.send(GET * 3)
         closing = [(await client.reply()).header(b"connection") == b"close" for _ in range(3)]
@@ -55,7 +55,7 @@ async def test_under_load_no_request_is_lost_to_the_age_of_its_connection() -> N
             if made is None:
                 made = await RawClient.connect(port)
                 connections += 1
-            if await asked(made):
+            if await is_served(made):
                 await made.close()
                 made = None
             await asyncio.sleep(0.005)
@@ -77,7 +77,7 @@ async def test_a_connection_to_the_database_is_replaced_when_it_is_old() -> None
         client = await RawClient.connect(relay.port)
         for pause in (0.0, 0.0, 4.5):
             await asyncio.sleep(pause)
-            await asked(client)
+            await is_served(client)
         await client.close()
         first, second, third = (request.connection for request in database.requests)
         assert first == second != third
@@ -92,6 +92,6 @@ async def test_under_load_no_call_is_lost_to_the_age_of_its_connection() -> None
         calls = 0
         while asyncio.get_running_loop().time() < begun + 1.0 or calls < 20:
             seen = await asyncio.gather(*(ask_on(channel, "unary_unary", (search(),), method=QUERY) for _ in range(4)))
-            assert [each.code for each in seen] == [grpc.StatusCode.OK] * 4
-            assert [ids(each) for each in seen] == [[0, 2, 3]] * 4
+            assert [answer.code for answer in seen] == [grpc.StatusCode.OK] * 4
+            assert [ids(answer) for answer in seen] == [[0, 2, 3]] * 4
             calls += 4

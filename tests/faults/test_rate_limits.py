@@ -25,8 +25,8 @@ async def test_a_client_who_keeps_a_tenth_below_the_limit_is_never_refused(
         assert set(await statuses(proxy.port, searches)) == {200}
         await ended(proxy)
         assert database.refused == 0
-        own = 0 if (mode, copies) == ("on", 1) else 1
-        assert searches + own <= database.served <= searches + own * (1 + searches // 10)
+        extra = 0 if (mode, copies) == ("on", 1) else 1
+        assert searches + extra <= database.served <= searches + extra * (1 + searches // 10)
 
 
 async def test_the_first_measurements_of_shadow_end_at_the_first_refusal() -> None:
@@ -37,11 +37,11 @@ async def test_the_first_measurements_of_shadow_end_at_the_first_refusal() -> No
         await ended(proxy)
         assert 200 in answers
         assert database.refused >= 1
-        served, own = database.served, proxy.count("own_reads_total", kind="shadow")
+        served, reads = database.served, proxy.count("own_reads_total", kind="shadow")
         database.reads = None
         assert await statuses(proxy.port, 5) == [200] * 5
         await ended(proxy)
-        assert (database.served, proxy.count("own_reads_total", kind="shadow")) == (served + 5, own)
+        assert (database.served, proxy.count("own_reads_total", kind="shadow")) == (served + 5, reads)
 
 
 async def test_a_refusal_of_a_clients_own_request_ends_reads_of_ours_and_searches_go_as_they_came() -> None:
@@ -87,5 +87,5 @@ async def test_a_client_who_keeps_a_tenth_below_the_limit_is_not_refused_because
             assert await status(proxy.port) == 200
         assert database.refused == 0
         assert proxy.count("own_reads_total", kind="recall") > 0
-        own = sum(proxy.count("own_reads_total", kind=kind) for kind in ("recall", "grow"))
-        assert database.served == 90 + own <= 90 + 1 + 90 // 10
+        reads = sum(proxy.count("own_reads_total", kind=kind) for kind in ("recall", "grow"))
+        assert database.served == 90 + reads <= 90 + 1 + 90 // 10

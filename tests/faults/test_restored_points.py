@@ -33,12 +33,12 @@ def qdrant(texts: list[str]) -> Script:
             if not received.line.endswith(b"/points/query HTTP/1.1"):
                 await talk.send(reply(b'{"result":true,"status":"ok","time":0.0}', headers=[JSON]))
                 continue
-            asked, points = json.loads(received.content), []
-            for rank, text in enumerate(texts[: asked["limit"]]):
+            query, points = json.loads(received.content), []
+            for rank, text in enumerate(texts[: query["limit"]]):
                 point: dict[str, object] = {"id": rank, "version": 7, "score": round(0.97 - rank / 25, 2)}
-                if asked.get("with_vector"):
+                if query.get("with_vector"):
                     point["vector"] = [0.97 - rank / 25, *(float(axis == rank // 2) for axis in range(8)), rank / 9]
-                if asked.get("with_payload"):
+                if query.get("with_payload"):
                     point["payload"] = {"text": text}
                 points.append(point)
             body = json.dumps({"result": {"points": points}, "status": "ok", "time": 0.0}, separators=(",", ":"))

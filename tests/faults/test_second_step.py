@@ -28,7 +28,7 @@ SERVICE = Service(records=tuple(
     Stored(id=f'"r{rank}"', score=f"{0.9 - rank / 100:.2f}", fields=(("text", text),)) for rank, text in enumerate(TEXTS)
 ))  # fmt: skip
 DISTINCT, FIRSTS = ["r0", "r2", "r4"], ["r0", "r1", "r2"]
-OWN_UNITS, EXTRA_UNITS = 5, 2
+PAGE_UNITS, EXTRA_UNITS = 5, 2
 
 
 def is_lookup(received: Received) -> bool:
@@ -37,8 +37,8 @@ def is_lookup(received: Received) -> bool:
 
 def vectors(received: Received) -> bytes:
     ids = parse_qs(urlsplit(received.line.split(b" ")[1].decode()).query)["ids"]
-    found = {one: {"id": one, "values": VECTORS[one], "metadata": {"text": "t"}} for one in ids}
-    return json.dumps({"vectors": found, "namespace": "ns", "usage": {"readUnits": EXTRA_UNITS}}).encode()
+    records = {one: {"id": one, "values": VECTORS[one], "metadata": {"text": "t"}} for one in ids}
+    return json.dumps({"vectors": records, "namespace": "ns", "usage": {"readUnits": EXTRA_UNITS}}).encode()
 
 
 async def honest(talk: Talk, received: Received) -> bool:
@@ -68,7 +68,7 @@ def search(headers: bytes = b"", *, namespace: bytes = b"n%20s") -> bytes:
     )
 
 
-def behind(
+def proxied(
     upstream: FaultyUpstream,
     *,
     integrated: str = "fetch",
@@ -76,12 +76,12 @@ def behind(
     texts: str | None = "edited",
     **settings: Any,
 ) -> AbstractAsyncContextManager[Running]:
-    own = {"index_host": upstream.url, "egress_budget_bytes": budget}
+    changes = {"index_host": upstream.url, "egress_budget_bytes": budget}
     policy = {"fetch": {"integrated": integrated}, "texts": texts}
-    return running(upstream.url, backend="pinecone", pinecone=own, policy=policy, **settings)
+    return running(upstream.url, backend="pinecone", pinecone=changes, policy=policy, **settings)
 
 
-def told(answer: bytes) -> tuple[list[str], int]:
+def result_of(answer: bytes) -> tuple[list[str], int]:
     head, body = answer.split(b"\r\n\r\n", 1)
     assert head.startswith(b"HTTP/1.1 200 ")
     parsed = json.loads(body)
@@ -97,9 +97,9 @@ def looked(proxy: Running, result: str) -> float:
 
 
 async def test_a_lookup_carries_the_clients_credentials_and_nothing_of_its_body() -> None:
-    async with FaultyUpstream(pinecone()) as upstream, behind(upstream, texts=None) as proxy:
+    async with FaultyUpstream(pinecone()) as upstream, proxied(upstream, texts=None) as proxy:
         answer = await raw_exchange(proxy.port, search(b"Accept-Encoding: gzip\r\nX-VecSieve-Mode: on\r\n"))
-        assert told(answer) == (DISTINCT, OWN_UNITS + EXTRA_UNITS)
+        assert result_of(answer) == (DISTINCT, PAGE_UNITS + EXTRA_UNITS)
         (sent,) = lookups(upstream)
         ids = "&".join(f"ids={one}" for one in VECTORS)
         assert sent.line == f"GET /vectors/fetch?{ids}&namespace=n%20s HTTP/1.1".encode()
@@ -114,7 +114,7 @@ async def test_a_lookup_carries_the_clients_credentials_and_nothing_of_its_body(
 
 
 async def test_the_answer_has_the_searchs_head_and_says_what_was_spent() -> None:
-    async with FaultyUpstream(pinecone()) as upstream, behind(upstream) as proxy:
+    async with FaultyUpstream(pinecone()) as upstream, proxied(upstream) as proxy:
         answer = await raw_exchange(proxy.port, search())
         assert b"x-pinecone-request-id: of the search" in answer
         assert b"of the lookup" not in answer
@@ -182,8 +182,8 @@ async def test_whatever_a_lookup_ends_in_the_client_gets_what_texts_select(handl
     if handle is silent:  # the search has 2 s, and the lookup what is left of them
         brief = HedgeTimes(attempt_least=60.0, hedge_least=0.25, hedge_most=60.0)
         settings = {"limits": {"attempt_timeout_seconds": 4.0}, "hedge_times": brief}
-    async with FaultyUpstream(pinecone(handle)) as upstream, behind(upstream, **settings) as proxy:
-        assert told(await raw_exchange(proxy.port, search())) == (FIRSTS, OWN_UNITS)
+    async with FaultyUpstream(pinecone(handle)) as upstream, proxied(upstream, **settings) as proxy:
+        assert result_of(await raw_exchange(proxy.port, search())) == (FIRSTS, PAGE_UNITS)
         assert len(upstream.requests) == 2  # the search and one lookup: nothing is tried twice
         assert looked(proxy, result) == 1
         assert proxy.failed_open() == {}
@@ -191,16 +191,19 @@ async def test_whatever_a_lookup_ends_in_the_client_gets_what_texts_select(handl
 
 
 async def test_in_shadow_the_answer_is_upstreams_and_the_bill_is_shown() -> None:
-    async with FaultyUpstream(pinecone()) as upstream, behind(upstream, mode="shadow", shadow={"sample": 1.0}) as proxy:
-        assert told(await raw_exchange(proxy.port, search())) == (FIRSTS, OWN_UNITS)
+    async with (
+        FaultyUpstream(pinecone()) as upstream,
+        proxied(upstream, mode="shadow", shadow={"sample": 1.0}) as proxy,
+    ):
+        assert result_of(await raw_exchange(proxy.port, search())) == (FIRSTS, PAGE_UNITS)
         await until(lambda: looked(proxy, "found"))
         assert proxy.count("extra_read_units_total", backend="pinecone") == EXTRA_UNITS
 
 
 async def test_unless_asked_for_nothing_is_looked_up() -> None:
-    async with FaultyUpstream(pinecone()) as upstream, behind(upstream, integrated="text") as proxy:
+    async with FaultyUpstream(pinecone()) as upstream, proxied(upstream, integrated="text") as proxy:
         answer = await raw_exchange(proxy.port, search())
-        assert told(answer) == (FIRSTS, OWN_UNITS)
+        assert result_of(answer) == (FIRSTS, PAGE_UNITS)
         assert b"read_units=" not in answer.split(b"\r\n\r\n", 1)[0]
         assert lookups(upstream) == []
 
@@ -213,7 +216,7 @@ async def test_a_client_that_leaves_during_a_lookup_leaves_nothing_behind() -> N
         await asyncio.sleep(60)
         return False
 
-    async with FaultyUpstream(pinecone(slow)) as upstream, behind(upstream) as proxy:
+    async with FaultyUpstream(pinecone(slow)) as upstream, proxied(upstream) as proxy:
         _, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
         writer.write(search())
         await asyncio.wait_for(started.wait(), 10)

@@ -115,8 +115,8 @@ async def test_the_limit_counts_the_undecided_the_spliced_and_http_1_together() 
         assert await ended(refused) == b""
         assert both.heard.rejected == ["limit"]
         assert await called(through, b"lives") == b"lives"
-        for each in (undecided, http, refused):
-            await each.close()
+        for client in (undecided, http, refused):
+            await client.close()
 
 
 async def test_handshakes_count_too_and_have_a_deadline(files: Certificates) -> None:
@@ -132,8 +132,8 @@ async def test_handshakes_count_too_and_have_a_deadline(files: Certificates) -> 
         assert both.heard.rejected == ["limit"]
         await emptied(both)
         assert both.heard.rejected == ["limit", "silent", "silent"]
-        for each in (*waiting, refused):
-            await each.close()
+        for client in (*waiting, refused):
+            await client.close()
 
 
 @on_both_loops

@@ -78,10 +78,10 @@ async def test_a_client_that_asks_before_it_sends_is_told_to_go_on_while_it_wait
     async with FaultyUpstream(answering(reply(b"kept"))) as upstream, running(upstream.url, limits=FEW) as proxy:
         async with attackers(proxy.port, UPLOAD, 4):
             await until_read(proxy, 4)
-            asking = await RawClient.connect(proxy.port)
-            await asking.send(b"PUT /x HTTP/1.1\r\nHost: db\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
-            assert (await asking.head()).startswith(b"HTTP/1.1 100 ")
-            await asking.send(b"ab")
-            assert (await asking.reply()).body == b"kept"
-            await asking.close()
+            client = await RawClient.connect(proxy.port)
+            await client.send(b"PUT /x HTTP/1.1\r\nHost: db\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+            assert (await client.head()).startswith(b"HTTP/1.1 100 ")
+            await client.send(b"ab")
+            assert (await client.reply()).body == b"kept"
+            await client.close()
         assert [received.content for received in upstream.requests if received.content == b"ab"] == [b"ab"]

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from support.network.faulty_upstream import (
-    PATIENCE_SECONDS,
+    TIMEOUT_SECONDS,
     FaultyUpstream,
     RawClient,
     Talk,
@@ -30,7 +30,7 @@ async def test_a_head_that_dribbles_in_gets_408_at_the_deadline() -> None:
         client = await RawClient.connect(relay.port)
         dribble = asyncio.create_task(_dribble(client, GET))
         # At once: what dribbles in after the close is answered by a reset, which takes what was not yet read with it.
-        answer = await asyncio.wait_for(client.reader.read(65536), PATIENCE_SECONDS)
+        answer = await asyncio.wait_for(client.reader.read(65536), TIMEOUT_SECONDS)
         dribble.cancel()
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b"x-vecsieve-origin: proxy" in answer
@@ -41,8 +41,8 @@ async def test_a_head_that_dribbles_in_gets_408_at_the_deadline() -> None:
 
 
 async def _dribble(client: RawClient, data: bytes) -> None:
-    for each in range(len(data)):
-        client.writer.write(data[each : each + 1])
+    for position in range(len(data)):
+        client.writer.write(data[position : position + 1])
         await asyncio.sleep(0.02)
 
 
@@ -214,9 +214,9 @@ async def test_draining_ends_each_connection_with_its_next_answer_and_idle_ones_
 
     async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
         idle, kept, busy = [await RawClient.connect(relay.port) for _ in range(3)]
-        for each in (idle, kept):
-            await each.send(GET)
-            await each.reply()
+        for client in (idle, kept):
+            await client.send(GET)
+            await client.reply()
         await busy.send(b"GET /slow HTTP/1.1\r\nHost: c\r\n\r\n")
         await arrived.wait()
         relay.listener.drain()
@@ -231,8 +231,8 @@ async def test_draining_ends_each_connection_with_its_next_answer_and_idle_ones_
         await relay.listener.close(grace_seconds=60)
         assert await idle.rest() == b""
         assert asyncio.get_running_loop().time() - began < 20, "an idle connection held the end up"
-        for each in (idle, kept, busy):
-            await each.close()
+        for client in (idle, kept, busy):
+            await client.close()
 
 
 async def test_the_rest_of_a_body_that_was_answered_early_is_no_slow_head() -> None:

@@ -73,8 +73,8 @@ async def test_all_searches_of_a_slow_database_are_answered_in_time() -> None:
         async with slow(DELAYS[name], limits={"attempt_timeout_seconds": 5.0}) as (_, proxy):
             return await in_time(proxy.port, count=count, at_once=at_once)
 
-    wanted = {(name, at_once, count): count for name in DELAYS for at_once, count in ((1, 3), (8, 24))}
-    assert dict(zip(wanted, await asyncio.gather(*(answered(*case) for case in wanted)), strict=True)) == wanted
+    expected = {(name, at_once, count): count for name in DELAYS for at_once, count in ((1, 3), (8, 24))}
+    assert dict(zip(expected, await asyncio.gather(*(answered(*case) for case in expected)), strict=True)) == expected
 
 
 async def test_a_hedge_that_is_first_is_the_answer_and_the_widened_request_is_let_go() -> None:
@@ -95,13 +95,13 @@ async def test_a_hedge_that_is_first_is_the_answer_and_the_widened_request_is_le
 
 async def test_a_client_that_goes_away_ends_both() -> None:
     async with slow(lambda _: 30.0) as (upstream, proxy):
-        asking = asyncio.create_task(raw_exchange(proxy.port, request(search())))
+        exchange = asyncio.create_task(raw_exchange(proxy.port, request(search())))
         async with asyncio.timeout(60.0):
             while len(upstream.requests) < 2:
                 await asyncio.sleep(0.01)
-        asking.cancel()
+        exchange.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asking
+            await exchange
         await idle(proxy)
         assert len(upstream.requests) == 2
         assert proxy.count("selection_bytes_in_flight") == 0
@@ -129,10 +129,10 @@ async def test_over_grpc_all_searches_are_answered_within_their_deadline() -> No
         async with grpc_upstream(Query=script) as database, before(database.address, hedge_times=HEDGE_TIMES) as proxy:
             for _ in range(2):
                 seen += await asyncio.gather(*[query(proxy.port, timeout=CLIENT_SECONDS) for _ in range(8)])
-        return [each.code for each in seen]
+        return [answer.code for answer in seen]
 
-    found = await asyncio.gather(*map(codes, DELAYS.values()))
-    assert dict(zip(DELAYS, found, strict=True)) == dict.fromkeys(DELAYS, [grpc.StatusCode.OK] * 16)
+    results = await asyncio.gather(*map(codes, DELAYS.values()))
+    assert dict(zip(DELAYS, results, strict=True)) == dict.fromkeys(DELAYS, [grpc.StatusCode.OK] * 16)
 
 
 async def idle(proxy: Running) -> None:

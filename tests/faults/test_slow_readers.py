@@ -65,8 +65,8 @@ async def readers(proxy: Running, path: bytes, count: int) -> AsyncIterator[list
     try:
         yield made
     finally:
-        for each in made:
-            each.close()
+        for reader in made:
+            reader.close()
 
 
 async def until_in_flight(proxy: Running, count: int) -> None:
@@ -121,7 +121,7 @@ async def test_an_answer_that_fits_frees_its_connection_and_comes_whole_however_
             while len(upstream.requests) < 3:
                 await asyncio.sleep(0.01)
         assert is_ok(await raw_exchange(proxy.port, request(search())))
-        bodies = [await each.rest() for each in slow]
+        bodies = [await reader.rest() for reader in slow]
         assert proxy.count("connections_rejected_total", reason="slow_reader") == 0
         expected = MIDDLE if path == b"middle" else sized_chunks()
         assert all(unframed(body) == expected for body in bodies)
@@ -174,7 +174,7 @@ async def test_slow_clients_whom_nobody_waits_for_are_left_alone() -> None:
         await asyncio.sleep(0.3)
         for _ in range(5):
             assert is_ok(await raw_exchange(proxy.port, request(search())))
-        assert [await each.rest() for each in slow] == [LARGE] * 2
+        assert [await reader.rest() for reader in slow] == [LARGE] * 2
         assert proxy.count("connections_rejected_total", reason="slow_reader") == 0
 
 

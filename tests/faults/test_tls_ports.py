@@ -55,8 +55,8 @@ async def test_rest_and_grpc_are_answered_on_one_tls_port_and_on_grpcs_own(certi
         other = models.PointStruct(id=9, vector=[0.4, -0.3, 0.2, -0.1], payload={})
         await direct.upsert("c", points=[other])
         await direct.close()
-        own = {"upstream": server.grpc_url, "listen": "127.0.0.1:0"}
-        async with running(server.url, grpc=own, tls=tls(certificates)) as run:
+        settings = {"upstream": server.grpc_url, "listen": "127.0.0.1:0"}
+        async with running(server.url, grpc=settings, tls=tls(certificates)) as run:
             assert await rest_version(run, trusting(certificates)) == "1.19.0"
             for port in (run.port, run.grpc_port):
                 credentials = grpc.ssl_channel_credentials(certificates.authority.read_bytes())
@@ -85,19 +85,19 @@ async def test_a_plain_client_of_a_tls_port_gets_nothing(certificates: Certifica
 async def test_a_reload_shows_new_connections_what_the_files_hold_now(
     certificates: Certificates, tmp_path: Path
 ) -> None:
-    shown = {name: tmp_path / name for name in ("leaf", "key")}
-    shutil.copy(certificates.leaf, shown["leaf"])
-    shutil.copy(certificates.key, shown["key"])
+    files = {name: tmp_path / name for name in ("leaf", "key")}
+    shutil.copy(certificates.leaf, files["leaf"])
+    shutil.copy(certificates.key, files["key"])
     (tmp_path / "new").mkdir()
     new = make_certificates(tmp_path / "new")
-    settings = {"certificate": str(shown["leaf"]), "key": str(shown["key"])}
+    settings = {"certificate": str(files["leaf"]), "key": str(files["key"])}
     async with embedded_server() as server, running(server.url, tls=settings) as run:
         fresh = Settings.model_validate({"tls": settings})
-        shutil.copy(new.leaf, shown["leaf"])
+        shutil.copy(new.leaf, files["leaf"])
         with pytest.raises(SettingsError, match="the key of another certificate"):
             run.process.reload(fresh)
         await rest_version(run, trusting(certificates))
-        shutil.copy(new.key, shown["key"])
+        shutil.copy(new.key, files["key"])
         run.process.reload(fresh)
         await rest_version(run, trusting(new))
 
@@ -157,8 +157,8 @@ def test_a_worker_that_cannot_start_again_says_why_and_does_when_it_can(
 
 def until_both_are_ready(admin: str) -> list[dict[str, Any]]:
     def workers() -> list[dict[str, Any]]:
-        shown: list[dict[str, Any]] = json.loads(exchange(admin, "GET", "/status").body)["workers"]
-        return shown
+        listed: list[dict[str, Any]] = json.loads(exchange(admin, "GET", "/status").body)["workers"]
+        return listed
 
     return eventually(workers, lambda seen: [worker["state"] for worker in seen] == ["ready", "ready"])
 

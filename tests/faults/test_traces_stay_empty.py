@@ -39,10 +39,10 @@ NAMES = {
     *(f"{method} {of}" for method in METHODS for of in (*AttemptKind, "query")),
     *Stage,
 }
-ONE_OF_EACH = {reason: name for name, (_, reason) in FAULTS.items()}  # a fault for every reason there is
+ONE_PER_REASON = {reason: name for name, (_, reason) in FAULTS.items()}  # a fault for every reason there is
 
 
-def asked(body: bytes = SEARCH) -> bytes:
+def query(body: bytes = SEARCH) -> bytes:
     return request(body, headers=EVERYWHERE, target=TARGET)
 
 
@@ -64,14 +64,14 @@ async def traced(upstream: str, **settings: object) -> AsyncIterator[tuple[Runni
             yield proxy, seen
 
 
-@pytest.mark.parametrize("reason", ONE_OF_EACH)
+@pytest.mark.parametrize("reason", ONE_PER_REASON)
 async def test_a_fault_of_the_widened_request_exports_its_reason_and_nothing_else(reason: str) -> None:
-    misbehaviour, _ = FAULTS[ONE_OF_EACH[reason]]
+    misbehaviour, _ = FAULTS[ONE_PER_REASON[reason]]
     async with (
         FaultyUpstream(scripted(misbehaviour)) as upstream,
         traced(upstream.url, limits=limits_of(reason)) as (proxy, seen),
     ):
-        assert b" 200 OK" in await raw_exchange(proxy.port, asked())
+        assert b" 200 OK" in await raw_exchange(proxy.port, query())
         assert CANARY.encode() in upstream.requests[-1].raw, "the database did hear of it"
         await proxy.process.close()
         assert_empty(seen, least=3)
@@ -88,12 +88,12 @@ ANSWERS = {
     "redirect": reply(b"", status=b"307 Temporary Redirect", headers=[(b"location", f"http://{CANARY}/".encode())]),
 }
 REQUESTS = {
-    "search": asked(),
-    "write": asked().replace(b"POST", b"PUT", 1),
-    "strange method": asked().replace(b"POST", b"LOCK", 1),
-    "bad override": asked().replace(b"api-key: ", b"x-vecsieve-mode: ", 1),
-    "broken parent": asked().replace(b"api-key: ", b"traceparent: 00-", 1),
-    "no JSON": asked(CANARY.encode()),
+    "search": query(),
+    "write": query().replace(b"POST", b"PUT", 1),
+    "strange method": query().replace(b"POST", b"LOCK", 1),
+    "bad override": query().replace(b"api-key: ", b"x-vecsieve-mode: ", 1),
+    "broken parent": query().replace(b"api-key: ", b"traceparent: 00-", 1),
+    "no JSON": query(CANARY.encode()),
 }
 
 
@@ -117,7 +117,7 @@ async def test_no_exceptions_message_is_exported(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(SearchService, "prepare", broken)
     async with FaultyUpstream(scripted(honestly)) as upstream, traced(upstream.url) as (proxy, seen):
-        assert b" 200 OK" in await raw_exchange(proxy.port, asked())
+        assert b" 200 OK" in await raw_exchange(proxy.port, query())
         await proxy.process.close()
         assert_empty(seen, least=2)
         (server,) = [span for span in seen.spans if span.kind == "server"]
@@ -178,12 +178,12 @@ async def test_a_collector_that_fails_changes_nothing_for_clients(
     monkeypatch.setattr(otel, "BATCH_SPANS", 32)
     async with FaultyUpstream(scripted(honestly)) as upstream:
         async with running(upstream.url) as plain:
-            expected = json.loads((await raw_exchange(plain.port, asked())).split(b"\r\n\r\n", 1)[1])
+            expected = json.loads((await raw_exchange(plain.port, query())).split(b"\r\n\r\n", 1)[1])
         with broken() as endpoint:
             tracing = {"endpoint": endpoint, "sample_ratio": 1.0}
             async with running(upstream.url, tracing=tracing) as proxy:
                 for _ in range(40):  # at least three spans each: more than the queue takes
-                    answer = await raw_exchange(proxy.port, asked())
+                    answer = await raw_exchange(proxy.port, query())
                     assert json.loads(answer.split(b"\r\n\r\n", 1)[1]) == expected
                 assert proxy.failed_open() == {}
                 started = time.monotonic()

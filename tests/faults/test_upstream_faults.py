@@ -127,8 +127,8 @@ async def test_a_full_backlog_is_given_up_at_the_connect_deadline() -> None:
             pass
     assert caught.value.kind is FailureKind.CONNECT
     await upstream.close()
-    for each in [*fillers, listener]:
-        each.close()
+    for sock in [*fillers, listener]:
+        sock.close()
 
 
 async def test_an_unknown_host_is_a_dns_failure() -> None:

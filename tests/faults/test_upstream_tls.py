@@ -37,10 +37,10 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(tmp_path_factory.mktemp("other"))
 
 
-def served(files: Certificates, *, asks: bool = False) -> ssl.SSLContext:
+def served(files: Certificates, *, is_mutual: bool = False) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.leaf, files.key)
-    if asks:
+    if is_mutual:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(files.authority)
     return context
@@ -55,15 +55,15 @@ def known(files: Certificates) -> dict[str, str]:
     return {**trusting(files), "client_certificate": str(files.leaf), "client_key": str(files.key)}
 
 
-@pytest.mark.parametrize("asks", [False, True])
-async def test_a_private_authority_and_a_clients_certificate_are_settings(files: Certificates, asks: bool) -> None:
-    own = known(files) if asks else trusting(files)
-    async with FaultyUpstream(answering(ALL), tls=served(files, asks=asks)) as database:
+@pytest.mark.parametrize("is_mutual", [False, True])
+async def test_a_private_authority_and_a_clients_certificate_are_settings(files: Certificates, is_mutual: bool) -> None:
+    changes = known(files) if is_mutual else trusting(files)
+    async with FaultyUpstream(answering(ALL), tls=served(files, is_mutual=is_mutual)) as database:
         url = f"https://localhost:{database.port}"
-        async with running(url, upstream=own) as proxy:
+        async with running(url, upstream=changes) as proxy:
             assert (await raw_exchange(proxy.port, GET)).startswith(b"HTTP/1.1 200 ")
         steps: list[str] = []
-        settings = Settings.model_validate({"upstream": {"url": url, **own}})
+        settings = Settings.model_validate({"upstream": {"url": url, **changes}})
         await connect(settings, {}, None, steps.append)
         assert steps[0].startswith("reach")
         assert "credentials" in steps[1]
@@ -76,16 +76,16 @@ async def at_once(talk: Talk) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """``url``: of the port. ``tls``: of the database, None for none. ``own``: the settings' files."""
+    """``url``: of the port. ``tls``: of the database, None for none. ``specific``: the settings' files."""
 
     words: str
     url: str = "https://localhost:{}"
     tls: Callable[[Certificates], ssl.SSLContext] | None = served
-    own: Callable[[Certificates], dict[str, str]] = trusting
+    specific: Callable[[Certificates], dict[str, str]] = trusting
 
 
 FAULTS = [
-    Fault("its certificate is of no trusted authority; upstream.ca_file names others", own=lambda _: {}),
+    Fault("its certificate is of no trusted authority; upstream.ca_file names others", specific=lambda _: {}),
     Fault("its certificate is for another name", url="https://127.1:{}"),
     Fault("it answers without TLS: is its URL http://…?", tls=None),
     Fault("the name is unknown (DNS)", url="http://no-such-host.invalid:{}", tls=None),
@@ -97,16 +97,16 @@ async def test_every_failure_names_its_cause(fault: Fault, files: Certificates) 
     tls = None if fault.tls is None else fault.tls(files)
     async with FaultyUpstream(answering(ALL) if tls is not None else at_once, tls=tls) as database:
         url = fault.url.format(database.port)
-        async with running(url, upstream=fault.own(files)) as proxy:
+        async with running(url, upstream=fault.specific(files)) as proxy:
             answer = await raw_exchange(proxy.port, GET)
             assert answer.startswith(b"HTTP/1.1 502 ")
             assert fault.words in proxy.log[-1].ended.cause
-        upstream = UpstreamSettings.model_validate({"url": url, **fault.own(files)})
+        upstream = UpstreamSettings.model_validate({"url": url, **fault.specific(files)})
         assert fault.words in (await fault_of(upstream) or "")
 
 
 async def test_a_database_that_asks_for_a_certificate_is_understood(files: Certificates) -> None:
-    async with FaultyUpstream(answering(ALL), tls=served(files, asks=True)) as database:
+    async with FaultyUpstream(answering(ALL), tls=served(files, is_mutual=True)) as database:
         url = f"https://localhost:{database.port}"
         async with running(url, upstream=trusting(files)) as proxy:
             assert (await raw_exchange(proxy.port, GET)).startswith(b"HTTP/1.1 502 ")
@@ -169,7 +169,7 @@ async def test_grpc_takes_the_files_as_they_were_checked(files: Certificates, tm
 
 
 @pytest.mark.parametrize(
-    ("own", "setting"),
+    ("settings", "setting"),
     [
         ({"ca_file": "/nowhere"}, "upstream.ca_file"),
         ({"client_certificate": "leaf", "client_key": "authority"}, "upstream.client_key"),
@@ -178,9 +178,9 @@ async def test_grpc_takes_the_files_as_they_were_checked(files: Certificates, tm
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_with_its_setting(
-    own: dict[str, str], setting: str, files: Certificates, others: Certificates
+    settings: dict[str, str], setting: str, files: Certificates, others: Certificates
 ) -> None:
     paths = {"leaf": files.leaf, "key": files.key, "authority": files.authority, "other": others.key}
-    named = {name: str(paths.get(file, Path(file))) for name, file in own.items()}
+    named = {name: str(paths.get(file, Path(file))) for name, file in settings.items()}
     with pytest.raises(SettingsError, match=f"^{setting}: wanted a readable PEM|^{setting}: wanted the key of"):
         upstream_context(UpstreamSettings.model_validate(named))

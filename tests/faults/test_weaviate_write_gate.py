@@ -61,8 +61,8 @@ async def gated(
         return web.json_response(schema if request.method == "GET" else near, status=status)
 
     async with on_the_loop(answer) as url, grpc_upstream(BatchObjects=stores, BatchStream=stores) as upstream:
-        own = {"listen": "127.0.0.1:0", "upstream": upstream.address}
-        async with running(url, backend="weaviate", grpc=own, policy={"write": write}) as proxy:
+        settings = {"listen": "127.0.0.1:0", "upstream": upstream.address}
+        async with running(url, backend="weaviate", grpc=settings, policy={"write": write}) as proxy:
             yield upstream, came, proxy
 
 
@@ -163,12 +163,12 @@ async def test_an_object_gets_what_its_properties_hold_and_is_stored_as_it_came_
     """The copy stays beside it then, and the write counts as unsupported."""
     server = Objects({"text": "it has all the same words", **more})
     async with on_the_loop(server.answer) as url, grpc_upstream(BatchObjects=stores) as upstream:
-        own: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "grpc": {"listen": "127.0.0.1:0", "upstream": upstream.address},
             "policy": {"write": {"mode": "merge", "merge": "merge"}},
             "journal": {"path": str(tmp_path / "j.db")},
         }
-        async with running(url, backend="weaviate", **own) as proxy:
+        async with running(url, backend="weaviate", **settings) as proxy:
             assert (await send(proxy)).messages == (STORED,)
             ((message,),) = [call.messages for call in upstream.calls]
             assert proxy.count("writes_total", backend="weaviate", outcome="unsupported") == (expected is None)

@@ -16,7 +16,7 @@ import pytest
 from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, Talk, raw_exchange, reply
 from support.process.clocks import ManualClock
 from support.process.running import Running, running
-from support.qdrant.gated_writes import DESCRIBED, JSON, STORED, found, put, upsert
+from support.qdrant.gated_writes import DESCRIBED, JSON, STORED, neighbours_reply, put, upsert
 from vecsieve.proxy.http.protocol import ClientConnection
 from vecsieve.proxy.process import assembly
 from vecsieve.proxy.writes.book import Book
@@ -37,23 +37,23 @@ class Database(FaultyUpstream):
     def __init__(self, *texts: str | None, deleted: bytes | None = STORED, stored: bytes = STORED) -> None:
         self.deleted, self.answer = deleted, stored
         self._texts = list(texts)
-        self.own: dict[int, str] = {}
+        self.specific: dict[int, str] = {}
         super().__init__(self._play)
 
     async def _play(self, talk: Talk) -> None:
         while (received := await talk.request()) is not None:
-            said = self._said(received)
-            if said is None:
+            content = self._reply_to(received)
+            if content is None:
                 talk.reset()
                 return
-            await talk.send(said)
+            await talk.send(content)
 
-    def _said(self, received: Received) -> bytes | None:
+    def _reply_to(self, received: Received) -> bytes | None:
         line = received.line
         if line.startswith(b"GET"):
             return DESCRIBED
         if b"query/batch" in line:
-            body = json.loads(found((9, 1.0)).split(b"\r\n\r\n", 1)[1])
+            body = json.loads(neighbours_reply((9, 1.0)).split(b"\r\n\r\n", 1)[1])
             body["result"] += [{"points": []}] * (len(json.loads(received.content)["searches"]) - 1)
             return reply(json.dumps(body).encode(), headers=[JSON])
         if b"/payload" in line:
@@ -64,7 +64,7 @@ class Database(FaultyUpstream):
 
     def _read(self, ids: list[int]) -> bytes:
         text = self._texts.pop(0) if self._texts else TEXT
-        has = {**self.own, **({} if text is None else {9: text})}
+        has = {**self.specific, **({} if text is None else {9: text})}
         result = [
             {"id": identifier, "payload": {"text": has[identifier]}, "vector": [1.0]}
             for identifier in ids
@@ -82,7 +82,7 @@ def skipping(upstream: FaultyUpstream, path: Path) -> Any:
 
 def states(path: Path) -> dict[int, str]:
     with closing(sqlite3.connect(path)) as connection:
-        return {int(each): state for each, state in connection.execute("SELECT id, state FROM points")}
+        return {int(identifier): state for identifier, state in connection.execute("SELECT id, state FROM points")}
 
 
 async def left_out(proxy: Running, *ids: int) -> None:
@@ -116,12 +116,12 @@ async def test_what_a_client_deletes_is_not_restored(
     path = tmp_path / "j.db"
     async with Database(deleted=answer) as upstream, skipping(upstream, path) as proxy:
         await left_out(proxy, 1, 2)
-        said = await delete(proxy, body)
+        response = await delete(proxy, body)
         assert [request.content for request in upstream.requests if b"/delete" in request.line] == [
             body if isinstance(body, bytes) else json.dumps(body).encode()
         ], "it went out once, unchanged"
         if answer is not None:
-            assert said.split(b"\r\n\r\n", 1)[1] == answer.split(b"\r\n\r\n", 1)[1]
+            assert response.split(b"\r\n\r\n", 1)[1] == answer.split(b"\r\n\r\n", 1)[1]
         assert states(path) == dict(zip((1, 2), expected, strict=True))
 
 
@@ -208,11 +208,11 @@ async def test_a_copy_under_whose_id_something_was_stored_meanwhile_is_stored(tm
     path = tmp_path / "j.db"
 
     class Racing(Database):
-        def _said(self, received: Received) -> bytes | None:
-            said = super()._said(received)
+        def _reply_to(self, received: Received) -> bytes | None:
+            words = super()._reply_to(received)
             if received.line.startswith(b"POST") and b"query" not in received.line:
-                self.own[1] = "an older text"
-            return said
+                self.specific[1] = "an older text"
+            return words
 
     async with Racing() as upstream, skipping(upstream, path) as proxy:
         await left_out(proxy, 1)
@@ -342,13 +342,13 @@ async def test_an_original_that_is_updated_between_verdict_and_second_read_leave
     path = tmp_path / "j.db"
 
     class Racing(Database):
-        def _said(self, received: Received) -> bytes | None:
+        def _reply_to(self, received: Received) -> bytes | None:
             if received.line.startswith(b"POST") and b"query" not in received.line:
                 with closing(Book(path)) as book:
                     reads.append(received)
                     if len(reads) == 2:
                         book.note("c", b"", [b"9"], at=time.monotonic())
-            return super()._said(received)
+            return super()._reply_to(received)
 
     reads: list[Received] = []
     async with Racing() as upstream, skipping(upstream, path) as proxy:

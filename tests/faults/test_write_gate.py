@@ -16,10 +16,10 @@ from support.qdrant.gated_writes import (
     STORED,
     TARGET,
     Neighbours,
-    asked,
     database,
     finding,
     put,
+    read_lines,
     upsert,
     written,
 )
@@ -123,7 +123,7 @@ def answering(answer: bytes) -> Neighbours:
     return answer_so
 
 
-def said(body: bytes, status: bytes = b"200 OK") -> bytes:
+def reply_of(body: bytes, status: bytes = b"200 OK") -> bytes:
     return reply(body, status=status, headers=[JSON])
 
 
@@ -131,16 +131,16 @@ FAULTS: dict[str, tuple[Neighbours, str]] = {
     "reset": (resets, "failed"),
     "cut short": (cut_short, "failed"),
     "silent": (stays_silent, "late"),
-    "no json": (answering(said(b"nonsense")), "failed"),
-    "another count": (answering(said(b'{"result":[]}')), "failed"),
+    "no json": (answering(reply_of(b"nonsense")), "failed"),
+    "another count": (answering(reply_of(b'{"result":[]}')), "failed"),
     "gzip that was not asked for": (
         answering(reply(gzip.compress(b"{}"), headers=[(b"content-encoding", b"gzip")])),
         "failed",
     ),
-    "forbidden": (answering(said(b"{}", b"403 Forbidden")), "refused"),
-    "not found": (answering(said(b"{}", b"404 Not Found")), "refused"),
-    "too many": (answering(said(b"{}", b"429 Too Many Requests")), "refused"),
-    "server error": (answering(said(b"{}", b"500 Internal Server Error")), "refused"),
+    "forbidden": (answering(reply_of(b"{}", b"403 Forbidden")), "refused"),
+    "not found": (answering(reply_of(b"{}", b"404 Not Found")), "refused"),
+    "too many": (answering(reply_of(b"{}", b"429 Too Many Requests")), "refused"),
+    "server error": (answering(reply_of(b"{}", b"500 Internal Server Error")), "refused"),
 }
 
 
@@ -169,7 +169,7 @@ async def test_a_fault_of_the_query_for_neighbours_is_never_the_writes(name: str
 
 
 @pytest.mark.parametrize(
-    "description", [said(b"{}", b"403 Forbidden"), said(b"no json"), said(b'{"result":{"config":null}}')]
+    "description", [reply_of(b"{}", b"403 Forbidden"), reply_of(b"no json"), reply_of(b'{"result":{"config":null}}')]
 )
 async def test_without_a_description_the_neighbours_vectors_are_asked_for(description: bytes) -> None:
     async with (
@@ -183,7 +183,7 @@ async def test_without_a_description_the_neighbours_vectors_are_asked_for(descri
 
 
 async def test_after_a_refused_quota_no_neighbours_are_asked_for() -> None:
-    refusal = answering(said(b'{"status":{"error":"slow down"}}', b"429 Too Many Requests"))
+    refusal = answering(reply_of(b'{"status":{"error":"slow down"}}', b"429 Too Many Requests"))
     async with database(refusal) as upstream, running(upstream.url, policy=gate(mode="annotate")) as proxy:
         for _ in range(3):
             await raw_exchange(proxy.port, put(upsert(1)))
@@ -283,7 +283,7 @@ async def test_observe_does_not_look_at_a_write_that_was_refused() -> None:
 
         async def refuses(talk: Talk) -> None:
             await talk.request()
-            await talk.send(said(b"{}", b"400 Bad Request"))
+            await talk.send(reply_of(b"{}", b"400 Bad Request"))
 
         upstream.script = refuses
         assert b" 400 " in await raw_exchange(proxy.port, put(upsert(1)))
@@ -295,7 +295,7 @@ async def test_a_process_ends_while_an_observation_waits() -> None:
     async with database(stays_silent) as upstream:
         async with running(upstream.url, policy=gate(mode="observe", deadline_seconds=30.0)) as proxy:
             await raw_exchange(proxy.port, put(upsert(1)))
-            while len(asked(upstream)) < 2:
+            while len(read_lines(upstream)) < 2:
                 await asyncio.sleep(0.01)
         assert not [task for task in asyncio.all_tasks() if task.get_name() == "vecsieve-write-observed"]
 
@@ -310,7 +310,7 @@ async def test_writes_beyond_the_bytes_that_are_held_pass_through() -> None:
         ) as proxy,
     ):
         both = [raw_exchange(proxy.port, put(upsert(1))) for _ in range(2)]
-        assert all(b" 200 " in each for each in await asyncio.gather(*both))
+        assert all(b" 200 " in answer for answer in await asyncio.gather(*both))
         assert await counted(proxy, "overload") == 1
         assert await counted(proxy, "late") == 1
         assert b" 200 " in await raw_exchange(proxy.port, put(upsert(1))), "the room was given back"
@@ -322,4 +322,4 @@ async def test_a_rule_may_gate_one_collection_alone() -> None:
     async with database(finding((9, 1.0))) as upstream, running(upstream.url, rules=rules) as proxy:
         for name in (b"gated", b"other"):
             await raw_exchange(proxy.port, put(upsert(1), target=b"/collections/%s/points" % name))
-        assert [b"_vecsieve" in each for each in written(upstream)] == [True, False]
+        assert [b"_vecsieve" in body for body in written(upstream)] == [True, False]

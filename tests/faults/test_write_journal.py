@@ -19,7 +19,7 @@ from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_
 from support.process import stack
 from support.process.running import Running, running
 from support.qdrant.embedded import start_embedded_process
-from support.qdrant.gated_writes import DESCRIBED, JSON, STORED, found, put, upsert
+from support.qdrant.gated_writes import DESCRIBED, JSON, STORED, neighbours_reply, put, upsert
 from vecsieve.proxy.writes.book import Book
 from vecsieve.proxy.writes.rows import UNSEEN_SECONDS
 
@@ -45,19 +45,19 @@ class Database(FaultyUpstream):
 
     async def _play(self, talk: Talk) -> None:
         while (received := await talk.request()) is not None:
-            await talk.send(self._said(received))
+            await talk.send(self._reply_to(received))
 
-    def _said(self, received: Received) -> bytes:
+    def _reply_to(self, received: Received) -> bytes:
         if received.line.startswith(b"GET"):
             return DESCRIBED
         if b"query/batch" in received.line:
             count = len(json.loads(received.content)["searches"])
-            body = json.loads(found((9, 1.0)).split(b"\r\n\r\n", 1)[1])
+            body = json.loads(neighbours_reply((9, 1.0)).split(b"\r\n\r\n", 1)[1])
             body["result"] += [{"points": []}] * (count - 1)
             return reply(json.dumps(body).encode(), headers=[JSON])
         if received.line.startswith(b"POST"):
             payload = json.loads(upsert(1))["points"][0]["payload"]
-            ids = [each for each in json.loads(received.content)["ids"] if each in (9, *self.stored)]
+            ids = [number for number in json.loads(received.content)["ids"] if number in (9, *self.stored)]
             result = [{"id": identifier, "payload": payload} for identifier in ids]
             return reply(json.dumps({"result": result, "status": "ok", "time": 0}).encode(), headers=[JSON])
         return self.answer
@@ -86,17 +86,17 @@ async def test_a_copy_is_in_the_journal_before_the_rest_goes_out(tmp_path: Path)
     path, seen = tmp_path / "j.db", []
 
     class Watching(Database):
-        def _said(self, received: Received) -> bytes:
+        def _reply_to(self, received: Received) -> bytes:
             if received.line.startswith(b"PUT"):
                 seen.append(states(path))
-            return super()._said(received)
+            return super()._reply_to(received)
 
     async with Watching() as upstream, skipping(upstream, path) as proxy:
         answer = await raw_exchange(proxy.port, put(two(1, 2)))
         assert answer.split(b"\r\n\r\n", 1)[1] == STORED.split(b"\r\n\r\n", 1)[1]
         assert seen == [{b"1": "pending"}]
         assert states(path) == {b"1": "done"}
-        assert [json.loads(each)["points"] for each in upstream.written] == [rest_of(two(1, 2))]
+        assert [json.loads(body)["points"] for body in upstream.written] == [rest_of(two(1, 2))]
         assert proxy.count("write_points_settled_total", backend="qdrant", result="left_out") == 1
 
 
@@ -136,7 +136,7 @@ async def test_a_write_that_was_not_acknowledged_may_be_repeated(tmp_path: Path)
                     self.breaks = False
                     talk.reset()
                     return
-                await talk.send(self._said(received))
+                await talk.send(self._reply_to(received))
 
     async with Breaking() as upstream, skipping(upstream, path) as proxy:
         assert b" 502 " in await raw_exchange(proxy.port, put(two(1, 2)))
@@ -158,11 +158,11 @@ async def test_a_write_that_cannot_be_settled_is_not_acknowledged(tmp_path: Path
     class Locking(Database):
         lock: sqlite3.Connection | None = None
 
-        def _said(self, received: Received) -> bytes:
+        def _reply_to(self, received: Received) -> bytes:
             if received.line.startswith(b"PUT"):
                 self.lock = sqlite3.connect(path, isolation_level=None)
                 self.lock.execute("BEGIN IMMEDIATE")  # another process holds the file
-            return super()._said(received)
+            return super()._reply_to(received)
 
     async with Locking() as upstream, skipping(upstream, path) as proxy:
         assert b" 502 " in await raw_exchange(proxy.port, put(two(1, 2)))
@@ -187,7 +187,7 @@ async def test_a_client_that_asks_where_the_ids_are_and_gets_no_answer_loses_not
             while (received := await talk.request()) is not None:
                 if received.line.startswith(b"POST /collections/c/points HTTP"):
                     await asyncio.sleep(5)
-                await talk.send(self._said(received))
+                await talk.send(self._reply_to(received))
 
     async with (
         Deaf() as upstream,
@@ -290,7 +290,7 @@ async def test_an_update_of_a_point_that_reads_do_not_show_yet_is_stored(tmp_pat
         await raw_exchange(proxy.port, unwaited)
         await raw_exchange(proxy.port, put(upsert(1)))
         await raw_exchange(proxy.port, put(upsert(2)))
-    assert [json.loads(each)["points"][0]["id"] for each in upstream.written] == [1, 1], "2 is a copy, 1 an update"
+    assert [json.loads(body)["points"][0]["id"] for body in upstream.written] == [1, 1], "2 is a copy, 1 an update"
     assert states(path) == {b"2": "done"}
 
 

@@ -29,18 +29,18 @@ class Index(FaultyUpstream):
 
     async def _play(self, talk: Talk) -> None:
         while (received := await talk.request()) is not None:
-            found = self._said(received)
-            status = b"503 No" if found is None else self.status if b"upsert" in received.line else b"200 OK"
-            await talk.send(reply(json.dumps(found or {}).encode(), status=status, headers=[JSON]))
+            content = self._reply_to(received)
+            status = b"503 No" if content is None else self.status if b"upsert" in received.line else b"200 OK"
+            await talk.send(reply(json.dumps(content or {}).encode(), status=status, headers=[JSON]))
 
-    def _said(self, received: Received) -> object:
+    def _reply_to(self, received: Received) -> object:
         if b"stats" in received.line:
             return {"dimension": 2, "metric": "cosine"}
         if b"/query" in received.line:
             return {"matches": [{**STORED, "score": 1.0}]}
         if b"/fetch" in received.line:
-            found = self.reads.pop(0)
-            return None if found is None else {"vectors": {"old": found} if found else {}}
+            content = self.reads.pop(0)
+            return None if content is None else {"vectors": {"old": content} if content else {}}
         return {"upsertedCount": 1} if b"upsert" in received.line else {}
 
     def sent(self, part: bytes) -> list[Any]:
@@ -49,7 +49,7 @@ class Index(FaultyUpstream):
 
 async def merged_by(upstream: Index, folder: Path) -> tuple[bytes, float]:
     """The answer to an upsert of a copy, and how many stored points were counted as removed."""
-    own = {
+    settings = {
         "pinecone": {"index_host": upstream.url},
         "journal": {"path": str(folder / "j.db")},
         "policy": {"ignore": ("n",), "write": {"mode": "merge"}},
@@ -57,7 +57,7 @@ async def merged_by(upstream: Index, folder: Path) -> tuple[bytes, float]:
     body = json.dumps(
         {"vectors": [{"id": "new", "values": [1.0, 0.5], "metadata": {"text": "it has all the same words"}}]}
     )
-    async with running(upstream.url, backend="pinecone", **own) as proxy:
+    async with running(upstream.url, backend="pinecone", **settings) as proxy:
         answer = await raw_exchange(proxy.port, put(body.encode(), target=b"/vectors/upsert", method=b"POST"))
         return answer, proxy.count("write_points_settled_total", backend="pinecone", result="removed")
 
@@ -66,7 +66,7 @@ async def test_a_point_that_is_as_it_was_is_removed_once_the_other_is_stored(tmp
     async with Index(STORED, SAME) as upstream:
         answer, removed = await merged_by(upstream, tmp_path)
         assert b'{"upsertedCount": 1}' in answer
-        assert [each["vectors"][0]["id"] for each in upstream.sent(b"upsert")] == ["new"]
+        assert [body["vectors"][0]["id"] for body in upstream.sent(b"upsert")] == ["new"]
         assert upstream.sent(b"delete") == [{"ids": ["old"]}]
         assert removed == 1
         order = [request.line.split()[1].split(b"?")[0] for request in upstream.requests]

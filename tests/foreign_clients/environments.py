@@ -40,14 +40,14 @@ class Client:
     command: tuple[str, ...]
     folder: Path
 
-    def told(self, address: str, plan: Path) -> str:
+    def messages(self, address: str, plan: Path) -> str:
         """What it prints. Raises ScenarioFailedError."""
         host, _, port = address.rpartition(":")
         command = [*self.command, host, port, str(plan)]
         try:
             return _run(command, self.folder, SCENARIO_SECONDS)
         except subprocess.SubprocessError as failed:
-            raise ScenarioFailedError(f"{self.name}: {_said(failed)}") from failed
+            raise ScenarioFailedError(f"{self.name}: {_message(failed)}") from failed
 
 
 def go(folder: Path) -> Client:
@@ -92,7 +92,7 @@ def _built(command: list[str], folder: Path) -> None:
     except FileNotFoundError as missing:
         raise NotAvailableError(f"there is no {command[0]} here") from missing
     except subprocess.SubprocessError as failed:
-        raise NotAvailableError(f"`{' '.join(command[:2])}` came to nothing: {_said(failed)}") from failed
+        raise NotAvailableError(f"`{' '.join(command[:2])}` came to nothing: {_message(failed)}") from failed
 
 
 def _run(command: list[str], folder: Path, seconds: float) -> str:
@@ -102,6 +102,6 @@ def _run(command: list[str], folder: Path, seconds: float) -> str:
     return done.stdout
 
 
-def _said(failed: subprocess.SubprocessError) -> str:
-    told = failed.stderr if isinstance(failed, subprocess.CalledProcessError) else None
-    return f"{failed}\n{(told or '')[-2000:]}".strip()
+def _message(failed: subprocess.SubprocessError) -> str:
+    text = failed.stderr if isinstance(failed, subprocess.CalledProcessError) else None
+    return f"{failed}\n{(text or '')[-2000:]}".strip()

@@ -33,12 +33,12 @@ class Recorder(grpc.GenericRpcHandler):
         path = handler_call_details.method
 
         def answer(message: bytes, context: grpc.ServicerContext) -> bytes:
-            asking: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._upstream.unary_unary(path)
+            call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._upstream.unary_unary(path)
             metadata = [[key, value] for key, value in context.invocation_metadata() if isinstance(value, str)]
             made = {"path": path, "metadata": metadata, "message": _text(message), "reply": ""}
             self.seen.append(made)
             try:
-                reply = asking(message, timeout=SECONDS)
+                reply = call(message, timeout=SECONDS)
             except grpc.RpcError as error:
                 context.abort(code_of(error), details_of(error) or "")
             made["reply"] = _text(reply)
@@ -56,7 +56,7 @@ def recorded(client: Client, engine: str, plan: dict[str, Any]) -> dict[str, Any
     ):
         file = Path(folder) / "plan.json"
         file.write_text(json.dumps(plan), encoding="utf-8")
-        content = json.loads(client.told(address, file))
+        content = json.loads(client.messages(address, file))
     if [call["path"] for call in content] != [call["path"] for call in recorder.seen]:
         raise ValueError("the calls that came are not those that the client made")
     calls = [{"name": call["name"], **seen} for call, seen in zip(content, recorder.seen, strict=True)]

@@ -26,7 +26,7 @@ from support.qdrant.embedded import start_embedded_grpc_process
 
 ROOT = Path(__file__).resolve().parents[2]
 MODES = ("off", "shadow", "on")
-SHOWN = 5  # faults of one client that are printed; the rest are counted
+SHOW_AT_MOST = 5  # faults of one client that are printed; the rest are counted
 START_SECONDS = 60.0
 _GRPC = re.compile(r"vecsieve \w+ gRPC on http://([\w.]+:\d+)")
 _SMALL = {"bases": 5, "dimension": 4, "small": 3, "top_k": 2}
@@ -52,9 +52,9 @@ def engine() -> Iterator[str]:
 @contextmanager
 def proxied(upstream: str, mode: str) -> Iterator[str]:
     """Where a proxy in front of it does."""
-    asked = ("serve", "--mode", mode, "--upstream", "http://127.0.0.1:9", "--grpc-upstream", upstream)
+    options = ("serve", "--mode", mode, "--upstream", "http://127.0.0.1:9", "--grpc-upstream", upstream)
     ports = ("--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-    with command(*asked, *ports) as running:
+    with command(*options, *ports) as running:
         yield _address(running)
 
 
@@ -64,31 +64,34 @@ def judged(client: Client) -> Verdict:
         file = Path(folder) / "plan.json"
         file.write_text(json.dumps(plan()), encoding="utf-8")
         try:
-            before = json.loads(client.told(direct, file))
+            before = json.loads(client.messages(direct, file))
             after = {}
             for mode in MODES:
                 with proxied(direct, mode) as address:
-                    after[mode] = json.loads(client.told(address, file))
+                    after[mode] = json.loads(client.messages(address, file))
         except ScenarioFailedError as failed:
             return Verdict(client.name, 0, 0, (str(failed),))
-    found = [f"{mode}: {name}" for mode in ("off", "shadow") for name in differences(before, after[mode])]
-    found += [f"on: {fault}" for fault in faults(before, after["on"])]
+    problems = [f"{mode}: {name}" for mode in ("off", "shadow") for name in differences(before, after[mode])]
+    problems += [f"on: {fault}" for fault in faults(before, after["on"])]
     distinct = sum(map(is_of_copies, differences(before, after["on"])))
     if not distinct:
-        found.append("on: no page was made distinct, so that nothing was seen")
-    return Verdict(client.name, len(before), distinct, tuple(found))
+        problems.append("on: no page was made distinct, so that nothing was seen")
+    return Verdict(client.name, len(before), distinct, tuple(problems))
 
 
 def table(verdicts: list[Verdict]) -> Table:
     """One line a client."""
-    shown = Table(
+    summary = Table(
         "client", "calls", "pages made distinct", "verdict", title="Qdrant's clients over gRPC through VecSieve"
     )
     for verdict in verdicts:
-        first = [*verdict.faults[:SHOWN], *([f"… {len(verdict.faults)} in all"] if verdict.faults[SHOWN:] else [])]
-        said = "\n".join(first) or "off and shadow as directly; on distinct and full"
-        shown.add_row(verdict.client, str(verdict.calls), str(verdict.distinct), said)
-    return shown
+        first = [
+            *verdict.faults[:SHOW_AT_MOST],
+            *([f"… {len(verdict.faults)} in all"] if verdict.faults[SHOW_AT_MOST:] else []),
+        ]
+        text = "\n".join(first) or "off and shadow as directly; on distinct and full"
+        summary.add_row(verdict.client, str(verdict.calls), str(verdict.distinct), text)
+    return summary
 
 
 def main() -> int:
@@ -135,7 +138,7 @@ def written(client: Client, engine_address: str) -> None:
 
 def _address(running: Command) -> str:
     running.wait_for("gRPC on ", START_SECONDS)
-    told = _GRPC.search(running.output())
-    if told is None:
+    match = _GRPC.search(running.output())
+    if match is None:
         raise ValueError(f"no gRPC address in {running.output()!r}")
-    return told[1]
+    return match[1]

@@ -19,8 +19,8 @@ QUERY, BATCH, GET = "/qdrant.Points/Query", "/qdrant.Points/QueryBatch", "/qdran
 
 def point(identifier: int, *, score: float | None = None) -> Any:
     payload = {name: pb.Value(integer_value=identifier) for name in ("a", "b", "c")}
-    told = 1 - identifier / 1000 if score is None else score
-    return pb.ScoredPoint(id=pb.PointId(num=identifier), score=told, payload=payload)
+    value = 1 - identifier / 1000 if score is None else score
+    return pb.ScoredPoint(id=pb.PointId(num=identifier), score=value, payload=payload)
 
 
 def call(name: str, message: Any, *, path: str = QUERY, **changed: Any) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def test_equal_calls_do_not_differ_and_others_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("made", "message"),
     [
         (call("get", pb.GetResponse(), path=GET, code=5), "not what it is directly"),
         (page("clean.nearest", DISTINCT[1 : TOP_K + 1]), "not what it is directly"),
@@ -109,17 +109,17 @@ def test_equal_calls_do_not_differ_and_others_do() -> None:
         (batch("copied.batch", DISTINCT[:TOP_K], ALL[4 : TOP_K + 4]), "not distinct"),
     ],
 )
-def test_every_fault_is_named(made: dict[str, Any], said: str) -> None:
-    found = faults(DIRECT, with_call(made))
-    assert found
-    assert all(one.startswith(made["name"]) for one in found)
-    assert said in " ".join(found)
+def test_every_fault_is_named(made: dict[str, Any], message: str) -> None:
+    problems = faults(DIRECT, with_call(made))
+    assert problems
+    assert all(one.startswith(made["name"]) for one in problems)
+    assert message in " ".join(problems)
 
 
 def test_a_point_that_is_told_otherwise_is_a_fault() -> None:
-    told = [point(one, score=0.5 if one == 20 else None) for one in DISTINCT[:TOP_K]]
-    found = faults(DIRECT, with_call(call("copied.nearest", pb.QueryResponse(result=told))))
-    assert found == ["copied.nearest: 20 is not told as upstream tells it"]
+    points = [point(one, score=0.5 if one == 20 else None) for one in DISTINCT[:TOP_K]]
+    problems = faults(DIRECT, with_call(call("copied.nearest", pb.QueryResponse(result=points))))
+    assert problems == ["copied.nearest: 20 is not told as upstream tells it"]
 
 
 def test_a_program_that_gives_two_calls_one_name_is_refused() -> None:

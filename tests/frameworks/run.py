@@ -18,7 +18,7 @@ from rich.console import Console
 from frameworks.environments import FRAMEWORKS, OVER_GRPC, NotAvailableError, Writer
 from support.backends.layouts import LAYOUTS
 from support.backends.passages import Passage, passages
-from support.chroma.server import asked as ask_chroma
+from support.chroma.server import answer_to as ask_chroma
 from support.chroma.server import path_of
 from support.qdrant.embedded import start_embedded_grpc_process
 from vecsieve.proxy.demo.backends import chroma_server
@@ -67,10 +67,10 @@ def recording(writer: Writer, at: Place) -> dict[str, Any]:
 
 def _of(passage: Passage, stored: list[dict[str, Any]]) -> dict[str, Any]:
     """The one point that says this passage and where it stands."""
-    found = [point for point in stored if _says(point, (passage.text, passage.title, passage.file))]
-    if len(found) != 1 or len(stored) != len(passages()):
-        raise NotRecordedError(f"{len(found)} of {len(stored)} points say {passage.text!r} of {passage.file}")
-    return found[0]
+    matching = [point for point in stored if _says(point, (passage.text, passage.title, passage.file))]
+    if len(matching) != 1 or len(stored) != len(passages()):
+        raise NotRecordedError(f"{len(matching)} of {len(stored)} points say {passage.text!r} of {passage.file}")
+    return matching[0]
 
 
 def _says(point: Mapping[str, Any], values: Iterable[str]) -> bool:

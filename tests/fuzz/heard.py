@@ -22,7 +22,7 @@ from vecsieve.adapters.contract import Adapter, Needs, RequestHead, SearchCall, 
 from vecsieve.adapters.milvus.rest import MilvusRest
 from vecsieve.adapters.milvus.search import Schema
 
-EACH = 8  # of a kind and dialect; one byte of an input names the search, so all together are at most 256
+PER_KIND = 8  # of a kind and dialect; one byte of an input names the search, so all together are at most 256
 Reading = Callable[[bytes], object]
 Hits = Callable[[bytes], list[Any]]
 REST_SCHEMA = Schema(vectors=frozenset({"vector"}), scalars=frozenset({"id", "text"}), is_dynamic=True)
@@ -55,7 +55,7 @@ def heard() -> tuple[Invalidation, ...]:
         invalidations += _of(REST[name].adapter(), dialect)
     for name, other in GRPC_DIALECTS.items():
         invalidations += _of(GRPC[name].adapter(), other, is_text=False)
-    return (*invalidations, *map(_of_milvus, drawn(talks(), EACH)), *_of_milvus_rest())
+    return (*invalidations, *map(_of_milvus, drawn(talks(), PER_KIND)), *_of_milvus_rest())
 
 
 def _of(adapter: Adapter, dialect: Dialect, *, is_text: bool = True) -> list[Invalidation]:
@@ -68,7 +68,7 @@ def _of(adapter: Adapter, dialect: Dialect, *, is_text: bool = True) -> list[Inv
         (Needs(), dialect.plain, {"whole": partial(dialect.seen, hides=True)}),
     ):
         made = dialect.conversations() if extra is None else dialect.conversations(operation="query", extra=extra)
-        for one in drawn(made, EACH):
+        for one in drawn(made, PER_KIND):
             call = _parsed(adapter, one, needs)
             if call is not None:
                 rest = partial(dialect.undeclared, operation=call.operation.name)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fuzz.target import NAMES
 
-FOUND = Path(".fuzz-findings")
+FINDINGS = Path(".fuzz-findings")
 RSS_MIB = 256
 # By the clock, for what hangs without computing; what computes for over a second fails by itself.
 HANG_SECONDS = 20
@@ -63,7 +63,7 @@ def _last_words(output: str) -> str:
 def fuzzed(name: str, seconds: int) -> Outcome:
     """Fuzz one target for so long. An input that fails is kept in FOUND."""
     folder = Path(tempfile.mkdtemp(prefix=f"fuzz-{name}-"))
-    kept = FOUND / name
+    kept = FINDINGS / name
     options = [
         *(f"-max_total_time={seconds}", f"-timeout={HANG_SECONDS}", f"-rss_limit_mb={RSS_MIB}", "-print_final_stats=1"),
         *(f"-max_len={LONGEST_INPUT}", f"-artifact_prefix={folder}/"),

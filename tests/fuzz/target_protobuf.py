@@ -29,7 +29,7 @@ WORDS = (
     b"\x0d",
 )
 Given = ParamSpec("Given")
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 _LONGEST_OF_32_BITS = 5
 _LARGEST_NUMBER = 2**29 - 1  # of a field; beyond it protobuf's own library refuses the tag
 
@@ -55,7 +55,7 @@ def check(data: bytes) -> None:
             orjson.loads(spelled)
 
 
-def _declared(read: Callable[Given, Found], *given: Given.args, **named: Given.kwargs) -> Found | None:
+def _declared(read: Callable[Given, Value], *given: Given.args, **named: Given.kwargs) -> Value | None:
     try:
         return read(*given, **named)
     except ValueError:

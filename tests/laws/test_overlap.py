@@ -36,12 +36,12 @@ async def test_the_third_chunk_stands_where_the_middle_one_would(name: str) -> N
     backend = database.operation.backend
     settings = with_defaults({"backend": backend, "policy": {"overlap": "exchange"}})
     policy = Policies(Settings.model_validate(settings)).resolve(backend, "c")
-    expected = database.holding([RANKING[rank] for rank in (0, 5, 2, 3)])(database.asking(Selected.ALL))
+    expected = database.holding([RANKING[rank] for rank in (0, 5, 2, 3)])(database.requesting(Selected.ALL))
     assert TOP_K == 4
     for number in range(max(WINDOW, LEAST) + 2):  # until texts alone are asked for
         exchange = ToyExchange(
             policy=policy,
-            plain=database.asking(Selected.ALL),
+            plain=database.requesting(Selected.ALL),
             operation=database.operation,
             answering=database.holding(RANKING),
         )

@@ -49,7 +49,7 @@ class Talks:
     async def answer(self, ranking: Ranking, selected: Selected = Selected.ALL) -> bytes:
         exchange = ToyExchange(
             policy=policy_of(self.database),
-            plain=self.database.asking(selected),
+            plain=self.database.requesting(selected),
             operation=self.database.operation,
             answering=self.database.holding(ranking),
         )
@@ -67,7 +67,7 @@ class Talks:
 
     def direct(self, results: Ranking, selected: Selected = Selected.ALL) -> bytes:
         """What the database itself would say if these were its results."""
-        return self.database.holding(results)(self.database.asking(selected))
+        return self.database.holding(results)(self.database.requesting(selected))
 
     def has_vectors(self, body: bytes) -> bool:
         """Whether a request asks for vectors: the database then answers something else than it would if it had none."""

@@ -20,7 +20,7 @@ from support.deploy.real_prometheus import WINDOW, Prometheus, prometheus
 from support.exchanges.mixed_load import TRACE, Hurt
 from support.process.stack import command
 
-PATIENCE_SECONDS = 40.0
+TIMEOUT_SECONDS = 40.0
 DASHBOARDS = {board["title"]: board for board in (overview(), quality())}
 WITHOUT_A_LIMIT = {"instance:vecsieve_resident_memory_bytes:ratio"}  # this machine may have none
 CHOSEN = {"$__rate_interval": WINDOW, "$job": ".+", "$instance": ".+"}
@@ -28,13 +28,13 @@ CHOSEN = {"$__rate_interval": WINDOW, "$job": ".+", "$instance": ".+"}
 
 async def nothing_lacks(lacking: Callable[[], Collection[str]]) -> None:
     """Look again and again, off the loop on which database and clients run, until nothing is named."""
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + TIMEOUT_SECONDS
     while lacks := await asyncio.to_thread(lacking):
-        assert time.monotonic() < until, f"not within {PATIENCE_SECONDS} s: {lacks}"
+        assert time.monotonic() < until, f"not within {TIMEOUT_SECONDS} s: {lacks}"
         await asyncio.sleep(0.25)
 
 
-def shown(server: Prometheus, query: str) -> list[float]:
+def samples(server: Prometheus, query: str) -> list[float]:
     for name, value in CHOSEN.items():
         query = query.replace(name, value)
     return [value for _, value in server.ask(query)]
@@ -46,7 +46,7 @@ def empty(server: Prometheus) -> list[str]:
         f"{title}: {query}"
         for board in DASHBOARDS.values()
         for title, query in queries(board)
-        if not (values := shown(server, query)) or not all(map(math.isfinite, values))
+        if not (values := samples(server, query)) or not all(map(math.isfinite, values))
     ]
 
 

@@ -35,7 +35,7 @@ OF_THE_MOMENT = (
 class Scraped:
     """The last of several scrapes, and how long the quickest took."""
 
-    found: Exposed
+    outcome: Exposed
     seconds: float
 
     @property
@@ -43,13 +43,13 @@ class Scraped:
         """Every series that depends on nothing but what was asked."""
         return {
             sample.name + str(sorted(sample.labels.items())): sample.value
-            for family in self.found.families
+            for family in self.outcome.families
             for sample in family.samples
             if not any(word in sample.name for word in OF_THE_MOMENT)
         }
 
 
-async def asked(port: int) -> None:
+async def search(port: int) -> None:
     for _ in range(ROUNDS):
         for request in ROUND:
             await raw_exchange(port, request)
@@ -89,7 +89,7 @@ async def scrape_of(workers: int) -> Scraped:
             urls = await asyncio.to_thread(proxy.addresses, 2)
             port = urlsplit(urls["serve"]).port
             assert port is not None
-            await asked(port)
+            await search(port)
             return await asyncio.to_thread(scraped, urls["admin"])
 
 
@@ -99,10 +99,10 @@ async def test_one_process_and_two_workers_count_the_same_within_the_same_bounds
     alone, together = await scrape_of(1), await scrape_of(2)
     assert together.counted == alone.counted
     for scrape in (alone, together):
-        assert scrape.found.series <= 600
-        assert len(scrape.found.text) <= MOST_BYTES
-        assert faults(scrape.found.text.encode()) == []
+        assert scrape.outcome.series <= 600
+        assert len(scrape.outcome.text) <= MOST_BYTES
+        assert faults(scrape.outcome.text.encode()) == []
     with capsys.disabled():
         for name, scrape in (("one process", alone), ("two workers", together)):
-            size = len(scrape.found.text) / 1024
-            print(f"\n{name}: {scrape.found.series} series, {size:.1f} KiB, {scrape.seconds * 1000:.1f} ms a scrape")
+            size = len(scrape.outcome.text) / 1024
+            print(f"\n{name}: {scrape.outcome.series} series, {size:.1f} KiB, {scrape.seconds * 1000:.1f} ms a scrape")

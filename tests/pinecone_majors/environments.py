@@ -46,7 +46,7 @@ class ScenarioFailedError(Exception):
 class Client:
     """A client that can be run. ``command``: all but the control plane's URL and the plan.
 
-    ``by``: the way on which it is put. ``environment``: what is said to it beside ours. ``beside``: of a client over gRPC
+    ``by``: the way on which it is put. ``environment``: what is said to it beside ours. ``companion``: of a client over gRPC
     the same one over REST, which must see the same.
     """
 
@@ -56,9 +56,9 @@ class Client:
     folder: Path
     by: Way = Way.REST
     environment: tuple[tuple[str, str], ...] = ()
-    beside: Client | None = None
+    companion: Client | None = None
 
-    def told(self, control: str, plan: Path) -> str:
+    def messages(self, control: str, plan: Path) -> str:
         """What it prints. Raises ScenarioFailedError."""
         done = subprocess.run(
             [*self.command, control, str(plan), *self.after],
@@ -92,9 +92,9 @@ def python(folder: Path, major: str) -> list[Client]:
         after=("grpc",),
         by=Way.GRPC,
         environment=PLAIN_GRPC.get(major, ()),
-        beside=sync,
+        companion=sync,
     )
-    made = [over_grpc, replace(over_grpc, name=f"py{major} grpc, TLS", by=Way.TLS, environment=(), beside=None)]
+    made = [over_grpc, replace(over_grpc, name=f"py{major} grpc, TLS", by=Way.TLS, environment=(), companion=None)]
     if major not in NO_ASYNCIO:
         made.insert(0, replace(sync, name=f"py{major} asyncio", after=("asyncio",)))
     return [sync, *made]

@@ -30,7 +30,7 @@ from support.process.stack import command
 from vecsieve.proxy.http.tls import server_context
 
 ROOT = Path(__file__).resolve().parents[2]
-SHOWN = 5  # faults of one client that are printed; the rest are counted
+SHOW_AT_MOST = 5  # faults of one client that are printed; the rest are counted
 MODES = ("off", "shadow", "on")
 LOCAL = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 PLACES = "places"  # of a plan: the URL of a control plane -> what the hosts that it tells of must be
@@ -73,7 +73,7 @@ def standing() -> Iterator[Standing]:
         tls = server_context(files.leaf, files.key, with_grpc=True)
         plain = stack.enter_context(loaded_emulator(made, grpc=True))
         secured = stack.enter_context(loaded_emulator(made, grpc=True, tls=tls))
-        own = {"VECSIEVE_TLS_CERTIFICATE": str(files.leaf), "VECSIEVE_TLS_KEY": str(files.key)}
+        environment = {"VECSIEVE_TLS_CERTIFICATE": str(files.leaf), "VECSIEVE_TLS_KEY": str(files.key)}
         places: dict[str, list[str]] = {}
         settings = {
             Way.REST: Setting(plain.url, {mode: stack.enter_context(by_path(plain, mode)) for mode in MODES}),
@@ -81,7 +81,7 @@ def standing() -> Iterator[Standing]:
                 plain.url, {mode: stack.enter_context(by_port(plain, mode, places, {})) for mode in MODES}
             ),
             Way.TLS: Setting(
-                secured.url, {mode: stack.enter_context(by_port(secured, mode, places, own)) for mode in MODES}
+                secured.url, {mode: stack.enter_context(by_port(secured, mode, places, environment)) for mode in MODES}
             ),
         }
         file = folder / "plan.json"
@@ -117,37 +117,43 @@ def judged(client: Client, standing: Standing) -> Verdict:
     """One client's verdict; a program that ends badly is a fault like any other."""
     setting = standing.settings[client.by]
     try:
-        direct = _told(client, setting.direct, standing.plan)
-        found = [] if client.beside is None else _beside(client.beside, direct, setting.direct, standing.plan)
-        found += _proxied(client, direct, setting.proxied, standing.plan)
+        direct = _outcome(client, setting.direct, standing.plan)
+        problems = (
+            [] if client.companion is None else _compared(client.companion, direct, setting.direct, standing.plan)
+        )
+        problems += _proxied(client, direct, setting.proxied, standing.plan)
     except ScenarioFailedError as failed:
         return Verdict(client.name, 0, (str(failed),))
-    well = "as directly; distinct and full" if client.beside is None else "as directly and over REST; distinct and full"
-    return Verdict(client.name, _answered(direct), tuple(found), well)
+    well = (
+        "as directly; distinct and full" if client.companion is None else "as directly and over REST; distinct and full"
+    )
+    return Verdict(client.name, _answered(direct), tuple(problems), well)
 
 
-def _told(client: Client, control: str, plan: Path) -> dict[str, Any]:
-    content = json.loads(client.told(control, plan))
+def _outcome(client: Client, control: str, plan: Path) -> dict[str, Any]:
+    content = json.loads(client.messages(control, plan))
     assert isinstance(content, dict)
     return content
 
 
-def _beside(rest: Client, over_grpc: dict[str, Any], control: str, plan: Path) -> list[str]:
-    over_rest = _told(rest, control, plan)
+def _compared(rest: Client, over_grpc: dict[str, Any], control: str, plan: Path) -> list[str]:
+    over_rest = _outcome(rest, control, plan)
     return [f"{name}: not what it is over REST" for name in transported(over_rest, over_grpc)]
 
 
 def _proxied(client: Client, direct: dict[str, Any], urls: Mapping[str, str], plan: Path) -> list[str]:
-    _told(client, urls["on"], plan)
-    by_mode = {mode: _told(client, url, plan) for mode, url in urls.items()}
+    _outcome(client, urls["on"], plan)
+    by_mode = {mode: _outcome(client, url, plan) for mode, url in urls.items()}
     plain = _placeless(direct)
-    found = [f"{mode}: {name}" for mode in ("off", "shadow") for name in differences(plain, _placeless(by_mode[mode]))]
-    found += [f"on: {fault}" for fault in faults(plain, _placeless(by_mode["on"]))]
-    return found + [
+    problems = [
+        f"{mode}: {name}" for mode in ("off", "shadow") for name in differences(plain, _placeless(by_mode[mode]))
+    ]
+    problems += [f"on: {fault}" for fault in faults(plain, _placeless(by_mode["on"]))]
+    return problems + [
         f"{mode}: {name}: false"
-        for mode, told in by_mode.items()
-        for name in told
-        if name.endswith("leads here") and not told[name]
+        for mode, answers in by_mode.items()
+        for name in answers
+        if name.endswith("leads here") and not answers[name]
     ]
 
 
@@ -155,27 +161,30 @@ def _answered(direct: dict[str, Any]) -> int:
     return sum(not (isinstance(answer, dict) and "error" in answer) for answer in direct.values())
 
 
-def _placeless(told: dict[str, Any]) -> dict[str, Any]:
+def _placeless(answers: dict[str, Any]) -> dict[str, Any]:
     """Without what must differ: which listener the control plane's answers lead to."""
-    return {name: answer for name, answer in told.items() if not name.endswith("leads here")}
+    return {name: answer for name, answer in answers.items() if not name.endswith("leads here")}
 
 
-def clients(folder: Path, wanted: set[str]) -> list[Client]:
+def clients(folder: Path, names: set[str]) -> list[Client]:
     """Every client, or those of the wanted environments (`py8`, `ts2`), installed."""
-    made = [python(folder, major) for major in PYTHON if not wanted or f"py{major}" in wanted]
-    made += [typescript(folder, major) for major in TYPESCRIPT if not wanted or f"ts{major}" in wanted]
+    made = [python(folder, major) for major in PYTHON if not names or f"py{major}" in names]
+    made += [typescript(folder, major) for major in TYPESCRIPT if not names or f"ts{major}" in names]
     return [client for group in made for client in group]
 
 
 def table(verdicts: list[Verdict]) -> Table:
     """One line a client."""
-    shown = Table(
+    summary = Table(
         "client", "calls answered", "verdict", title="Pinecone clients through VecSieve, against the emulator"
     )
     for verdict in verdicts:
-        first = [*verdict.faults[:SHOWN], *([f"… {len(verdict.faults)} in all"] if verdict.faults[SHOWN:] else [])]
-        shown.add_row(verdict.client, str(verdict.calls), "\n".join(first) or verdict.well)
-    return shown
+        first = [
+            *verdict.faults[:SHOW_AT_MOST],
+            *([f"… {len(verdict.faults)} in all"] if verdict.faults[SHOW_AT_MOST:] else []),
+        ]
+        summary.add_row(verdict.client, str(verdict.calls), "\n".join(first) or verdict.well)
+    return summary
 
 
 def main() -> int:

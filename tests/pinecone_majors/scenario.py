@@ -22,16 +22,16 @@ Call = Callable[[Any], Any]
 SCRATCH = "scratch"
 
 
-def query(asked: dict[str, Any]) -> Call:
+def query(search: dict[str, Any]) -> Call:
     """The query in the words of every major."""
-    said = {
-        "top_k": asked["topK"],
-        "include_values": asked["includeValues"],
-        "include_metadata": asked["includeMetadata"],
-        **{name: asked[name] for name in ("vector", "id", "filter", "namespace") if name in asked},
-        **({"sparse_vector": asked["sparse"]} if "sparse" in asked else {}),
+    arguments = {
+        "top_k": search["topK"],
+        "include_values": search["includeValues"],
+        "include_metadata": search["includeMetadata"],
+        **{name: search[name] for name in ("vector", "id", "filter", "namespace") if name in search},
+        **({"sparse_vector": search["sparse"]} if "sparse" in search else {}),
     }
-    return lambda index: index.query(**said)
+    return lambda index: index.query(**arguments)
 
 
 def plain_sparse(sparse: Any) -> Any:
@@ -76,11 +76,11 @@ def listed(pages: list[Any]) -> list[str]:
 
 def calls(plan: dict[str, Any], name: str) -> dict[str, tuple[Call, Callable[[Any], Any]]]:
     """Call -> how it is made, how it is told; for the index of this name."""
-    own: dict[str, tuple[Call, Callable[[Any], Any]]] = {
-        asked["name"]: (query(asked), matches) for asked in plan["queries"] if asked["index"] == name
+    specific: dict[str, tuple[Call, Callable[[Any], Any]]] = {
+        search["name"]: (query(search), matches) for search in plan["queries"] if search["index"] == name
     }
     if name != "clean":
-        return own
+        return specific
     vector = plan["fan_out"]["vector"]
     scratch = [{"id": f"s{number}", "values": vector, "metadata": {"n": number}} for number in range(3)]
     # The order tells the story: what is written is read, changed, read, removed.
@@ -101,7 +101,7 @@ def calls(plan: dict[str, Any], name: str) -> dict[str, tuple[Call, Callable[[An
         ),
         "wrong size": (lambda index: index.query(vector=[1.0], top_k=3), matches),
     }
-    return own | story
+    return specific | story
 
 
 async def gathered(answer: Any) -> Any:
@@ -114,9 +114,9 @@ async def gathered(answer: Any) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-async def seen(call: Call, tell: Callable[[Any], Any], index: Any) -> Any:
+async def seen(call: Call, describe: Callable[[Any], Any], index: Any) -> Any:
     try:
-        return tell(await gathered(call(index)))
+        return describe(await gathered(call(index)))
     except Exception as error:  # noqa: BLE001 - whatever the client makes of an answer is what its caller sees
         return {"error": type(error).__name__, "status": getattr(error, "status", getattr(error, "status_code", None))}
 
@@ -133,7 +133,7 @@ async def closed(one: Any) -> None:
 
 
 async def observe(client: Any, opened: Callable[[str, str], Any], control: str, plan: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     # Where indexes must be, when not where the control plane is: a host that leads elsewhere goes round the proxy.
     places = plan.get("places", {}).get(control, [authority(control)])
     for name in plan["indexes"]:
@@ -141,15 +141,15 @@ async def observe(client: Any, opened: Callable[[str, str], Any], control: str, 
             described = await gathered(client.describe_index(name))
         except TypeError as error:
             # Major 5 came before sparse indexes, and cannot read what one is.
-            found[f"{name} is described"] = {"error": type(error).__name__}
+            answers[f"{name} is described"] = {"error": type(error).__name__}
             continue
-        found[f"{name} leads here"] = authority(described.host) in places
-        found[f"{name} is described"] = [described.name, described.dimension, str(described.metric)]
+        answers[f"{name} leads here"] = authority(described.host) in places
+        answers[f"{name} is described"] = [described.name, described.dimension, str(described.metric)]
         index = opened(name, described.host)
-        for title, (call, tell) in calls(plan, name).items():
-            found[title] = await seen(call, tell, index)
+        for title, (call, describe) in calls(plan, name).items():
+            answers[title] = await seen(call, describe, index)
         await closed(index)
-    return found
+    return answers
 
 
 async def main(control: str, plan: dict[str, Any], transport: str) -> dict[str, Any]:
@@ -162,9 +162,9 @@ async def main(control: str, plan: dict[str, Any], transport: str) -> dict[str, 
     def opened(name: str, host: str) -> Any:
         return client.Index(host=host) if transport == "sync" else over_grpc(control, name, host)
 
-    found = await observe(client, opened, control, plan)
+    answers = await observe(client, opened, control, plan)
     await closed(client)
-    return found
+    return answers
 
 
 def trusting(control: str) -> dict[str, str]:

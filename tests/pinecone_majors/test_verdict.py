@@ -12,8 +12,8 @@ from support.pinecone.verdict import differences, faults, transported
 
 
 def match(name: str, rank: int, *, whole: bool) -> dict[str, Any]:
-    told = {"id": name, "score": 1 - rank / 100, "values": [float(rank)], "sparse": None, "metadata": {"n": rank}}
-    return told if whole else {**told, "values": [], "metadata": None}
+    fields = {"id": name, "score": 1 - rank / 100, "values": [float(rank)], "sparse": None, "metadata": {"n": rank}}
+    return fields if whole else {**fields, "values": [], "metadata": None}
 
 
 def ranked(names: list[str], *, whole: bool) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def test_equal_observations_do_not_differ() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "answer", "said"),
+    ("name", "answer", "message"),
     [
         ("stats", [1, 3], "not what it is directly"),
         ("clean.vector.bare", ranked(DISTINCT[1:], whole=False), "not what it is directly"),
@@ -71,11 +71,11 @@ def test_equal_observations_do_not_differ() -> None:
         ("copied.id.both", ranked(ALL[:TOP_K], whole=True), "not distinct"),
     ],
 )
-def test_every_fault_is_named(name: str, answer: object, said: str) -> None:
-    found = faults(DIRECT, changed(name, answer))
-    assert found
-    assert all(one.startswith(name) for one in found)
-    assert said in " ".join(found)
+def test_every_fault_is_named(name: str, answer: object, message: str) -> None:
+    problems = faults(DIRECT, changed(name, answer))
+    assert problems
+    assert all(one.startswith(name) for one in problems)
+    assert message in " ".join(problems)
 
 
 def test_a_call_that_the_client_refuses_must_be_refused_through_the_proxy_too() -> None:

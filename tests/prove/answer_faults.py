@@ -13,10 +13,10 @@ from itertools import count
 
 from prove.faults import seen
 from prove.finding import Finding, Scale
-from prove.held import MIB, forget_peak, held
 from prove.openload import Pool, RequestRecorder, open_load
 from prove.stack import Proxy, proxy
-from prove.verdicts import Judge, is_as_broken, is_direct, is_direct_beside_a_report, is_fair, is_never_whole
+from prove.usage import MIB, forget_peak, usage
+from prove.verdicts import Judge, is_as_broken, is_direct, is_direct_but_for_report, is_fair, is_never_whole
 from support.exchanges.odd_answers import INTERIM, ODD, answered, late
 from support.exchanges.widened_faults import FAULTS, MORE_FAULTS, VECTORS
 from support.network.broken_answers import CUT_BODIES, NO_HEAD, send
@@ -74,7 +74,7 @@ async def one(talk: Talk, received: Received) -> bool:
     return received.header(b"connection") != b"close"
 
 
-def asked(name: str = "", *, mode: str = "on", everywhere: bool = False) -> bytes:
+def query(name: str = "", *, mode: str = "on", everywhere: bool = False) -> bytes:
     """A search of a collection of its own: what is learned of one collection is no other's."""
     fields = b"x-vecsieve-mode: %s\r\n" % mode.encode()
     fields += b"x-fault: %s\r\n" % name.encode() if name else b""
@@ -86,20 +86,20 @@ def asked(name: str = "", *, mode: str = "on", everywhere: bool = False) -> byte
 class Rounds:
     """What came of so many rounds. ``wrong``: what the client saw instead, by how often."""
 
-    asked: int = 0
+    requested: int = 0
     wrong: Counter[str] = field(default_factory=Counter)
     unwell: int = 0
 
     def add(self, more: Rounds) -> None:
         """Take in other rounds of the same."""
-        self.asked, self.unwell = self.asked + more.asked, self.unwell + more.unwell
+        self.requested, self.unwell = self.requested + more.requested, self.unwell + more.unwell
         self.wrong += more.wrong
 
     def finding(self, name: str, what: str, criterion: str) -> Finding:
         """One row."""
-        said = "".join(f"; {times} × {how}" for how, times in self.wrong.most_common(2))
+        reasons = "".join(f"; {times} × {how}" for how, times in self.wrong.most_common(2))
         bad = self.wrong.total()
-        return Finding(name, what, criterion, f"{self.asked - bad} of {self.asked}{said}", met=not bad)
+        return Finding(name, what, criterion, f"{self.requested - bad} of {self.requested}{reasons}", met=not bad)
 
 
 async def play(
@@ -108,16 +108,16 @@ async def play(
     """Ask the proxy for the fault again and again; between two faults searches that succeed."""
     upstream, through_port = ports
     done = Rounds()
-    is_told = everywhere and name not in NO_ANSWER | INTERIM
-    direct = await seen(upstream, asked(name if is_told else "", everywhere=is_told))
+    is_faulty = everywhere and name not in NO_ANSWER | INTERIM
+    direct = await seen(upstream, query(name if is_faulty else "", everywhere=is_faulty))
     for mode in modes:
         for _ in range(max(1, rounds // 10) if name in SLOW else rounds):
-            through = await seen(through_port, asked(name, mode=mode, everywhere=everywhere))
-            done.asked += 1
+            through = await seen(through_port, query(name, mode=mode, everywhere=everywhere))
+            done.requested += 1
             if not judge(direct, through):
                 done.wrong[f"{mode}: {through.kind} {(through.line or through.body).decode('latin-1')}"] += 1
             for _ in range(HEALTHY_BETWEEN if mode == "on" else 0):
-                done.unwell += (await seen(through_port, asked())).line != b"HTTP/1.1 200 OK"
+                done.unwell += (await seen(through_port, query())).line != b"HTTP/1.1 200 OK"
     return done
 
 
@@ -129,19 +129,19 @@ async def prove(scale: Scale) -> list[Finding]:
         # time, took 26.3 MiB, then 0.1 MiB more.
         await widened(running, upstream, ports, max(1, scale.fault_rounds // 5))
         await asyncio.sleep(SETTLED_SECONDS)
-        before = held([pid])
+        before = usage([pid])
         forget_peak(pid)
-        found = [
+        findings = [
             *await widened(running, upstream, ports, scale.fault_rounds),
             *await everywhere(upstream, ports, max(1, scale.fault_rounds // 10)),
         ]
-        storm = await beside(running, scale)
+        storm = await alongside(running, scale)
         await asyncio.sleep(SETTLED_SECONDS)
-        after = held([pid])
+        after = usage([pid])
     grown, peak = (after.resident - before.resident) / MIB, (after.peak - before.resident) / MIB
     descriptors, threads = after.descriptors - before.descriptors, after.threads - before.threads
     return [
-        *found,
+        *findings,
         Finding(
             "F4", "memory after all faults, a fifth of them before", "≤ + 20 MiB", f"{grown:+.1f} MiB", grown <= 20
         ),
@@ -154,24 +154,24 @@ async def prove(scale: Scale) -> list[Finding]:
 
 async def widened(running: Proxy, upstream: FaultyUpstream, ports: tuple[int, int], rounds: int) -> Iterable[Finding]:
     """F1 and F6: faults of the widened request only."""
-    found, miscounted, times, unwell = [], [], 0, 0
+    findings, miscounted, times, unwell = [], [], 0, 0
     plans = [(name, is_direct, reason) for name, (_, reason) in WIDENED.items()]
-    plans += [(name, is_direct_beside_a_report, reason or "") for name, (_, reason) in VECTORS.items()]
+    plans += [(name, is_direct_but_for_report, reason or "") for name, (_, reason) in VECTORS.items()]
     for name, judge, reason in plans:
         before = await running.failed_open()
         done = await play(ports, name, judge, rounds, modes=("on",), everywhere=False)
         counted = (await settled(running)) - before
-        expected = Counter({reason: done.asked} if reason else {})
+        expected = Counter({reason: done.requested} if reason else {})
         if counted != expected:
-            miscounted.append(f"{name}: {dict(counted)} for {done.asked} × {reason or 'none'}")
-        times, unwell = times + done.asked, unwell + done.unwell
+            miscounted.append(f"{name}: {dict(counted)} for {done.requested} × {reason or 'none'}")
+        times, unwell = times + done.requested, unwell + done.unwell
         upstream.requests.clear()
-        found.append(done.finding("F1", f"widened request: {name}", "100 % as direct, to the byte"))
-    said = f"{len(plans) - len(miscounted)} of {len(plans)} kinds, {times} faults" + "; ".join(["", *miscounted[:5]])
+        findings.append(done.finding("F1", f"widened request: {name}", "100 % as direct, to the byte"))
+    summary = f"{len(plans) - len(miscounted)} of {len(plans)} kinds, {times} faults" + "; ".join(["", *miscounted[:5]])
     what = "fail_open_total, each of the faults above"
     return [
-        *found,
-        Finding("F6", what, "counted once, with its reason", said, met=not miscounted),
+        *findings,
+        Finding("F6", what, "counted once, with its reason", summary, met=not miscounted),
         Finding("F1", "searches between two faults", "0 failed", f"{unwell} of {times * HEALTHY_BETWEEN}", not unwell),
     ]
 
@@ -206,16 +206,16 @@ async def settled(running: Proxy) -> Counter[str]:
     return now
 
 
-async def beside(running: Proxy, scale: Scale) -> list[Finding]:
+async def alongside(running: Proxy, scale: Scale) -> list[Finding]:
     """F5: searches at a fixed rate alone, then while faults come as fast as they are survived."""
     pool = Pool(running.port)
-    kept = asked().replace(b"Connection: close\r\n", b"")
+    kept = query().replace(b"Connection: close\r\n", b"")
 
     async def healthy() -> RequestRecorder:
-        tally = RequestRecorder()
+        totals = RequestRecorder()
         count = int(50 * scale.load_seconds)
-        await open_load(running.port, lambda _: kept, rate=50.0, count=count, heard=tally.heard, ask=pool.ask)
-        return tally
+        await open_load(running.port, lambda _: kept, rate=50.0, count=count, heard=totals.heard, ask=pool.ask)
+        return totals
 
     alone = await healthy()
     storm = asyncio.create_task(faults_forever(running.port))
@@ -224,7 +224,7 @@ async def beside(running: Proxy, scale: Scale) -> list[Finding]:
     (ended,) = await asyncio.gather(storm, return_exceptions=True)
     assert isinstance(ended, asyncio.CancelledError), f"the storm ended early: {ended!r}"
     await pool.close()
-    calm, stormy = (1000 * tally.latency.percentile(0.99) for tally in (alone, amid))
+    calm, stormy = (1000 * totals.latency.percentile(0.99) for totals in (alone, amid))
     what = "searches at 50/s beside faults"
     return [
         Finding("F5", what, "0 failed", amid.words(), not amid.failed),
@@ -237,4 +237,4 @@ async def faults_forever(port: int) -> None:
     names = [name for name in WIDENED if name not in {"50-MB", "gzip-bomb", "too-large"}]
     while True:
         for name in names:
-            await asyncio.gather(seen(port, asked(name)), asyncio.sleep(0.1))
+            await asyncio.gather(seen(port, query(name)), asyncio.sleep(0.1))

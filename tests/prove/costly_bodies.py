@@ -20,7 +20,7 @@ from support.exchanges.hostile_bodies import VALUES
 from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, answering, reply
 
 ROUNDS = 3
-HELD_SECONDS = 0.050
+LATENCY_SECONDS = 0.050
 PAGED_SECONDS = 0.020
 JSON = (b"content-type", b"application/json")
 DIMENSIONS = 128
@@ -136,9 +136,9 @@ async def requests() -> list[Finding]:
         for mode in ("off", "on"):
             async with proxy(upstream.url, mode=mode) as running:
                 for place, (what, (path, made)) in enumerate(REQUESTS.items()):
-                    raws = [asked(path, made(), collection=ROUNDS * place + number) for number in range(ROUNDS)]
+                    raws = [query(path, made(), collection=ROUNDS * place + number) for number in range(ROUNDS)]
                     waits[mode, what] = min([await slowest(running, raw) for raw in raws])
-    return [held(what, waits["off", what], waits["on", what], HELD_SECONDS) for what in REQUESTS]
+    return [bounded(what, waits["off", what], waits["on", what], LATENCY_SECONDS) for what in REQUESTS]
 
 
 async def compared(
@@ -160,8 +160,8 @@ async def compared(
                 for number in range(ROUNDS):
                     stored.points = made(number)
                     body = json.dumps({"query": [0.5, number + 1.0], **search}).encode()
-                    waits.setdefault(mode, []).append(await slowest(running, asked("query", body, collection=number)))
-    finding = held(what, min(waits["off"]), min(waits["on"]), most)
+                    waits.setdefault(mode, []).append(await slowest(running, query("query", body, collection=number)))
+    finding = bounded(what, min(waits["off"]), min(waits["on"]), most)
     if stored.widened >= ROUNDS:
         return finding
     return replace(finding, measured=f"{finding.measured}; only {stored.widened} searches were widened", met=False)
@@ -175,7 +175,7 @@ async def replies() -> list[Finding]:
         return lambda number: points([made(REPLY_BYTES // 50, number)] * 50, vectors)
 
     return [
-        await compared(f"50 payloads {what}, 4 MB", of(made), HELD_SECONDS, limit=10, with_payload=True)
+        await compared(f"50 payloads {what}, 4 MB", of(made), LATENCY_SECONDS, limit=10, with_payload=True)
         for what, made in PAYLOADS.items()
     ]
 
@@ -201,20 +201,20 @@ async def large_pool() -> list[Finding]:
 
     what = f"200 of 1,000 candidates, {LARGE_DIMENSIONS:,} dimensions, {len(ranking(made(0))) >> 20} MiB"
     wide = {"VECSIEVE_POLICY_FETCH_CAP": "1000"}
-    return [await compared(what, made, HELD_SECONDS, environment=wide, limit=200)]
+    return [await compared(what, made, LATENCY_SECONDS, environment=wide, limit=200)]
 
 
 async def neighbours() -> Finding:
     """A small write whose neighbours are large."""
     near = points([b'{"text":"%d %s"}' % (rank, b'\\"' * 650_000) for rank in range(11)], vectors_of(11, 4))
-    asked_for = b'{"result":[{"points":[' + b",".join(near) + b']}],"status":"ok","time":0.001}'
+    grown = b'{"result":[{"points":[' + b",".join(near) + b']}],"status":"ok","time":0.001}'
     described = {"result": {"config": {"params": {"vectors": {"size": 4, "distance": "Cosine"}}}}, "status": "ok"}
     stored = b'{"result":{"operation_id":1,"status":"completed"},"status":"ok","time":0.001}'
 
     def answer(received: Received) -> bytes:
         if received.line.startswith(b"GET "):
             return reply(json.dumps(described).encode(), headers=[JSON])
-        return reply(asked_for if b"/query" in received.line else stored, headers=[JSON])
+        return reply(grown if b"/query" in received.line else stored, headers=[JSON])
 
     waits, judged = dict[str, float](), 0.0
     async with FaultyUpstream(answering(answer)) as upstream:
@@ -222,8 +222,8 @@ async def neighbours() -> Finding:
             async with proxy(upstream.url, environment={"VECSIEVE_POLICY_WRITE_MODE": mode}) as running:
                 waits[mode] = min([await slowest(running, written(number)) for number in range(ROUNDS)])
                 judged = await running.metric(r'writes_total\{[^}]*outcome="judged"\}')
-    what = f"a write whose neighbours have {len(asked_for) >> 20} MiB of texts"
-    finding = held(what, waits["off"], waits["annotate"], HELD_SECONDS)
+    what = f"a write whose neighbours have {len(grown) >> 20} MiB of texts"
+    finding = bounded(what, waits["off"], waits["annotate"], LATENCY_SECONDS)
     return finding if judged == ROUNDS else replace(finding, measured=f"{judged:.0f} writes were judged", met=False)
 
 
@@ -235,13 +235,13 @@ def written(number: int) -> bytes:
     return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
-def held(what: str, off: float, on: float, most: float) -> Finding:
+def bounded(what: str, off: float, on: float, most: float) -> Finding:
     """How much longer somebody else waited at most."""
     measured = f"{1000 * on:.0f} ms, off {1000 * off:.0f} ms"
     return Finding("C1", what, f"/livez ≤ {1000 * most:.0f} ms slower than off", measured, on - off <= most)
 
 
-def asked(path: str, body: bytes, *, collection: int = 0) -> bytes:
+def query(path: str, body: bytes, *, collection: int = 0) -> bytes:
     """A raw request."""
     coding = b"Content-Encoding: gzip\r\n" if body[:2] == b"\x1f\x8b" else b""
     head = b"POST /collections/c%d/points/%s HTTP/1.1\r\nHost: db\r\nContent-Type: application/json\r\n" % (

@@ -73,8 +73,8 @@ class Recorder:
 
 
 def _wants_end(request: Message) -> bool:
-    asked = any(name.lower() == b"connection" and b"close" in value for name, value in request.fields)
-    return asked or not request.line.endswith(b"HTTP/1.1")
+    is_closing = any(name.lower() == b"connection" and b"close" in value for name, value in request.fields)
+    return is_closing or not request.line.endswith(b"HTTP/1.1")
 
 
 @contextlib.contextmanager
@@ -93,7 +93,7 @@ def through_nginx(upstream: int, *, connections: int = 256) -> Iterator[int | No
             yield port
 
 
-async def said(port: int, data: bytes) -> tuple[bytes, bool]:
+async def exchanged(port: int, data: bytes) -> tuple[bytes, bool]:
     """All that comes back, and whether the connection was ended."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     answer, is_ended = bytearray(), False
@@ -110,35 +110,37 @@ async def said(port: int, data: bytes) -> tuple[bytes, bool]:
 async def viewed(recorder: Recorder, port: int, probe: Probe) -> View:
     """One probe on one way."""
     recorder.probe, recorder.connections = probe, []
-    answer, is_ended = await said(port, probe.data.replace(b"DATABASE", b"127.0.0.1:%d" % recorder.port))
+    answer, is_ended = await exchanged(port, probe.data.replace(b"DATABASE", b"127.0.0.1:%d" % recorder.port))
     got = [message for raw in recorder.connections for message in messages(bytes(raw), is_answer=False)]
     return View(tuple(got), messages(answer, bodiless=probe.data.startswith(b"HEAD")), is_ended)
 
 
 async def compared(recorder: Recorder, port: int, probes: Sequence[Probe] = PROBES) -> dict[str, frozenset[str]]:
     """How each probe differs on that way from the direct one, those that do."""
-    found = {}
+    differing = {}
     for probe in probes:
         direct, through = await viewed(recorder, recorder.port, probe), await viewed(recorder, port, probe)
         if words := differences(direct, through):
-            found[probe.name] = words
-    return found
+            differing[probe.name] = words
+    return differing
 
 
-def finding(what: str, found: Mapping[str, frozenset[str]], reasons: Mapping[str, Reason], *, strict: bool) -> Finding:
+def finding(
+    what: str, differing: Mapping[str, frozenset[str]], reasons: Mapping[str, Reason], *, strict: bool
+) -> Finding:
     """One row. ``strict``: a reason without its difference is one too many."""
     unlisted = {
-        name: sorted(words - reasons[name].differs if name in reasons else words) for name, words in found.items()
+        name: sorted(words - reasons[name].differs if name in reasons else words) for name, words in differing.items()
     }
     stray = [f"{name}: {', '.join(words)}" for name, words in unlisted.items() if words]
     if strict:
         stray += [
             f"{name}: no longer {', '.join(sorted(left))}"
             for name, reason in reasons.items()
-            if (left := reason.differs - found.get(name, frozenset()))
+            if (left := reason.differs - differing.get(name, frozenset()))
         ]
-    told = f"{len(found)} of {len(PROBES)} differ, {len(stray)} of them otherwise than listed{''.join('; ' + each for each in stray[:5])}"
-    return Finding("T5", what, "each difference to direct listed with its reason", told, not stray)
+    summary = f"{len(differing)} of {len(PROBES)} differ, {len(stray)} of them otherwise than listed{''.join('; ' + line for line in stray[:5])}"
+    return Finding("T5", what, "each difference to direct listed with its reason", summary, not stray)
 
 
 @contextlib.asynccontextmanager
@@ -149,7 +151,7 @@ async def recording() -> AsyncIterator[Recorder]:
         yield recorder
 
 
-async def beside() -> list[Finding]:
+async def alongside() -> list[Finding]:
     """Both ways, beside the direct one."""
     async with recording() as recorder:
         async with proxy(f"http://127.0.0.1:{recorder.port}", mode="off") as running:

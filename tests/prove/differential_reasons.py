@@ -23,12 +23,12 @@ BROKEN = "answered 502"
 
 
 def _table(rows: Iterable[Row]) -> Mapping[str, Reason]:
-    found: dict[str, Reason] = {}
+    reasons: dict[str, Reason] = {}
     for names, words, why in rows:
         for name in names:
-            assert name not in found, f"{name} stands twice"
-            found[name] = Reason(frozenset(words.split(", ")), why)
-    return found
+            assert name not in reasons, f"{name} stands twice"
+            reasons[name] = Reason(frozenset(words.split(", ")), why)
+    return reasons
 
 
 OURS = _table(

@@ -32,7 +32,7 @@ class View:
     """Both sides of a probe. ``is_ended``: the client's connection was ended by the other side."""
 
     got: tuple[Message, ...]
-    told: tuple[Message, ...]
+    messages: tuple[Message, ...]
     is_ended: bool
 
 
@@ -42,17 +42,17 @@ def _second(line: bytes) -> bytes:
 
 def messages(raw: bytes, *, bodiless: bool = False, is_answer: bool = True) -> tuple[Message, ...]:
     """The messages in the bytes of a connection, leniently: what follows a message without framing is its body."""
-    found: list[Message] = []
+    parsed: list[Message] = []
     while raw:
         head, separator, rest = raw.partition(b"\r\n\r\n")
         line, *listed = head.lstrip(b"\r\n").split(b"\r\n")
         fields = tuple(
-            (name, value.strip(b" \t")) for name, _, value in (each.partition(b":") for each in listed if each)
+            (name, value.strip(b" \t")) for name, _, value in (field.partition(b":") for field in listed if field)
         )
         known = {name.lower(): value for name, value in fields}
         status = _second(line)
         if not separator:
-            return (*found, Message(line, fields, b"", is_whole=False))
+            return (*parsed, Message(line, fields, b"", is_whole=False))
         if is_answer and (bodiless or status in BODILESS or status[:1] == b"1"):
             content, raw, whole = b"", (rest if status[:1] == b"1" and status != b"101" else b""), True
         elif known.get(b"transfer-encoding", b"").lower() == b"chunked":
@@ -64,8 +64,8 @@ def messages(raw: bytes, *, bodiless: bool = False, is_answer: bool = True) -> t
             content, raw, whole = rest, b"", True
         else:
             content, raw, whole = b"", rest, True
-        found.append(Message(line, fields, content, whole))
-    return tuple(found)
+        parsed.append(Message(line, fields, content, whole))
+    return tuple(parsed)
 
 
 def _chunked(rest: bytes) -> tuple[bytes, bytes, bool]:
@@ -88,50 +88,50 @@ def _chunked(rest: bytes) -> tuple[bytes, bytes, bool]:
 
 def differences(direct: View, through: View) -> frozenset[str]:
     """In words."""
-    found = {*_of_requests(direct.got, through.got), *_of_answers(direct.told, through.told)}
+    differing = {*_of_requests(direct.got, through.got), *_of_answers(direct.messages, through.messages)}
     if direct.is_ended and not through.is_ended:
-        found.add("kept open")
-    return frozenset(found)
+        differing.add("kept open")
+    return frozenset(differing)
 
 
 def _of_requests(direct: Sequence[Message], through: Sequence[Message]) -> set[str]:
     if len(direct) != len(through):
         return {f"arrives {len(through)} times" if through else "never arrives"}
-    found: set[str] = set()
-    for own, other in zip(direct, through, strict=True):
-        found |= {"request line"} if own.line != other.line else set()
-        found |= {"content"} if (own.content, own.is_whole) != (other.content, other.is_whole) else set()
-        found |= _of_fields(own.fields, other.fields)
-    return found
+    differing: set[str] = set()
+    for original, other in zip(direct, through, strict=True):
+        differing |= {"request line"} if original.line != other.line else set()
+        differing |= {"content"} if (original.content, original.is_whole) != (other.content, other.is_whole) else set()
+        differing |= _of_fields(original.fields, other.fields)
+    return differing
 
 
 def _of_answers(direct: Sequence[Message], through: Sequence[Message]) -> set[str]:
     if [answer.status for answer in direct] != [answer.status for answer in through]:
-        said = " ".join(answer.status.decode("latin-1") for answer in through)
-        return {f"answered {said}" if said else "no answer"}
-    found: set[str] = set()
-    for own, other in zip(direct, through, strict=True):
-        found |= {"status line"} if own.line != other.line else set()
-        if own.is_whole != other.is_whole:
-            found.add("answer whole" if other.is_whole else "answer cut")
-        elif own.content != other.content:
-            found.add("answer's content")
-        found |= {f"answer: {word}" for word in _of_fields(own.fields, other.fields)}
-    return found
+        statuses = " ".join(answer.status.decode("latin-1") for answer in through)
+        return {f"answered {statuses}" if statuses else "no answer"}
+    differing: set[str] = set()
+    for original, other in zip(direct, through, strict=True):
+        differing |= {"status line"} if original.line != other.line else set()
+        if original.is_whole != other.is_whole:
+            differing.add("answer whole" if other.is_whole else "answer cut")
+        elif original.content != other.content:
+            differing.add("answer's content")
+        differing |= {f"answer: {word}" for word in _of_fields(original.fields, other.fields)}
+    return differing
 
 
 def _of_fields(direct: Fields, through: Fields) -> set[str]:
-    own, other = end_to_end(direct), end_to_end(through)
-    if own == other:
+    original, other = end_to_end(direct), end_to_end(through)
+    if original == other:
         return set()
-    names = [Counter(name.lower() for name, _ in fields) for fields in (own, other)]
+    names = [Counter(name.lower() for name, _ in fields) for fields in (original, other)]
     lost, gained = names[0] - names[1], names[1] - names[0]
-    found = {f"loses {name.decode('latin-1')}" for name in lost} | {
+    differing = {f"loses {name.decode('latin-1')}" for name in lost} | {
         f"gains {name.decode('latin-1')}" for name in gained
     }
-    values = [Counter((name.lower(), value) for name, value in fields) for fields in (own, other)]
+    values = [Counter((name.lower(), value) for name, value in fields) for fields in (original, other)]
     changed = {name for name, _ in values[0] - values[1]} - lost.keys() - gained.keys()
-    found |= {f"changes {name.decode('latin-1')}" for name in changed}
-    if found:
-        return found
-    return {"order"} if [name.lower() for name, _ in own] != [name.lower() for name, _ in other] else {"case"}
+    differing |= {f"changes {name.decode('latin-1')}" for name in changed}
+    if differing:
+        return differing
+    return {"order"} if [name.lower() for name, _ in original] != [name.lower() for name, _ in other] else {"case"}

@@ -75,13 +75,13 @@ def cloud(number: int) -> Cloud:
     count = POINTS // COPIES if is_copied else POINTS
     originals = [{name: vector(rng, name, width, mean) for name, width in sizes.items()} for _ in range(count)]
     has_texts = bool(rng.random() < 0.5)
-    told = [" ".join(rng.choice(WORDS, size=14)) for _ in range(count)]
+    texts = [" ".join(rng.choice(WORDS, size=14)) for _ in range(count)]
     order = rng.permutation(POINTS)
     points, families = [], {}
     for place, drawn in enumerate(order.tolist()):
         family = drawn % count
         identifier = place + 1 if place % 5 else f"00000000-0000-4000-8000-{place:012x}"
-        text = {"text": told[family]} if has_texts else {}
+        text = {"text": texts[family]} if has_texts else {}
         points.append({"id": identifier, "vector": originals[family], "payload": text | payload(number, family, place)})
         families[identifier] = family
     return Cloud(f"cloud{number}", metric, mean, is_copied, sizes, tuple(points), families)
@@ -90,7 +90,7 @@ def cloud(number: int) -> Cloud:
 def payload(number: int, family: int, place: int) -> Json:
     """Keys of every type that a filter knows. Copies differ in a date."""
     rng = np.random.default_rng([number, family, 4])
-    found: Json = {
+    fields: Json = {
         "group": family % 7,
         "price": round(float(rng.uniform(0, 100)), 3),
         "tags": [f"t{tag}" for tag in rng.choice(6, size=2, replace=False).tolist()],
@@ -98,7 +98,7 @@ def payload(number: int, family: int, place: int) -> Json:
         "deep": [{"flag": bool(rng.integers(0, 2)), "n": family % 3}],
         "when": f"2024-0{1 + place % 9}-11T00:00:00Z",
     }
-    return found | ({"rare": None if family % 2 else "x"} if family % 4 == 0 else {})
+    return fields | ({"rare": None if family % 2 else "x"} if family % 4 == 0 else {})
 
 
 def vector(rng: Rng, name: str, size: int, mean: float) -> Any:
@@ -126,7 +126,7 @@ def _plain(rng: Rng, made: Cloud, number: int) -> Json:
     name = _any_name(rng, made)
     ids = _ids(rng, made, 5)
     query = vector(rng, name, made.sizes[name], made.mean)
-    shown = _shown(rng, made)
+    options = _selection(rng, made)
     ordered = {"order_by": "price"} if number % 2 else {}
     named = {"name": name, "vector": query} if name else query
     body = {
@@ -137,19 +137,19 @@ def _plain(rng: Rng, made: Cloud, number: int) -> Json:
         "group_size": 2,
         "limit": int(rng.integers(1, 12)),
     }
-    return body | {"query": query, "using": name, "vector": named} | shown | ordered | _filter(rng)
+    return body | {"query": query, "using": name, "vector": named} | options | ordered | _filter(rng)
 
 
 def _item(rng: Rng, made: Cloud, operation: str) -> Json:
     name = _any_name(rng, made)
     wrong = rng.random()
     size = made.sizes[name] + (1 if wrong < 0.02 and made.sizes[name] else 0)
-    asked = vector(rng, name, size, made.mean)
+    query = vector(rng, name, size, made.mean)
     if 0.02 < wrong < 0.04 and size and not is_multi(name):
-        asked[0] = float(rng.choice([3e38, -3e38, 1e30, 1e-40, 1e40, np.nan, np.inf]))
-    ranked = _ranked(rng, made, operation, name, asked)
+        query[0] = float(rng.choice([3e38, -3e38, 1e30, 1e-40, 1e40, np.nan, np.inf]))
+    ranked = _ranked(rng, made, operation, name, query)
     limit = int(rng.integers(1, 21)) if rng.random() < 0.85 else int(rng.integers(21, 260))
-    item: Json = {**ranked, "limit": limit, **_shown(rng, made), **_filter(rng), **_params(rng)}
+    item: Json = {**ranked, "limit": limit, **_selection(rng, made), **_filter(rng), **_params(rng)}
     if rng.random() < 0.2:
         item["offset"] = int(rng.choice([0, 1, 5, 17, 60, 200]))
     if operation != "discover" and rng.random() < 0.12:
@@ -157,56 +157,56 @@ def _item(rng: Rng, made: Cloud, operation: str) -> Json:
     return item
 
 
-def _ranked(rng: Rng, made: Cloud, operation: str, name: str, asked: Any) -> Json:
+def _ranked(rng: Rng, made: Cloud, operation: str, name: str, query: Any) -> Json:
     if operation == "search":
-        return {"vector": {"name": name, "vector": asked} if name else asked}
+        return {"vector": {"name": name, "vector": query} if name else query}
     forms = {"query": _query, "recommend": _recommend, "discover": _discover}
-    return forms[operation](rng, made, name, asked)
+    return forms[operation](rng, made, name, query)
 
 
-def _recommend(rng: Rng, made: Cloud, name: str, asked: Any) -> Json:
+def _recommend(rng: Rng, made: Cloud, name: str, query: Any) -> Json:
     strategy = rng.choice(["", "average_vector", "best_score", "sum_scores"])
     one, two = _ids(rng, made, 2)
     there = _lookup(rng, name)
     examples: Json = {
-        "positive": [7 if there else one, asked],
+        "positive": [7 if there else one, query],
         "negative": [] if rng.random() < 0.5 else [8 if there else two],
     }
     return {**examples, **({"strategy": str(strategy)} if strategy else {}), **_using(name), **there}
 
 
-def _discover(rng: Rng, made: Cloud, name: str, asked: Any) -> Json:
+def _discover(rng: Rng, made: Cloud, name: str, query: Any) -> Json:
     one, two, three = _ids(rng, made, 3)
-    target = asked if rng.random() < 0.5 else one
+    target = query if rng.random() < 0.5 else one
     return {"target": target, "context": [{"positive": two, "negative": three}], **_using(name)}
 
 
-def _query(rng: Rng, made: Cloud, name: str, asked: Any) -> Json:
+def _query(rng: Rng, made: Cloud, name: str, query: Any) -> Json:
     """The newest operation, in all its forms."""
     one, two, three = _ids(rng, made, 3)
     using, there = _using(name), _lookup(rng, name)
     known = 7 if there else one
     prefetch = [_prefetch(rng, made) for _ in range(int(rng.integers(1, 4)))]
     forms: tuple[Callable[[], Json], ...] = (
-        lambda: {"query": asked, **using},
-        lambda: {"query": asked, **using},
-        lambda: {"query": asked, **using},
-        lambda: {"query": {"nearest": asked}, **using},
+        lambda: {"query": query, **using},
+        lambda: {"query": query, **using},
+        lambda: {"query": query, **using},
+        lambda: {"query": {"nearest": query}, **using},
         lambda: {"query": known, **using, **there},
-        lambda: {"query": {"recommend": {"positive": [known, asked], "negative": []}}, **using, **there},
+        lambda: {"query": {"recommend": {"positive": [known, query], "negative": []}}, **using, **there},
         lambda: {"query": {"recommend": {"positive": [one], "negative": [two], "strategy": "best_score"}}, **using},
         lambda: {"query": {"recommend": {"positive": [one, two], "strategy": "sum_scores"}}, **using},
-        lambda: {"query": {"discover": {"target": asked, "context": [{"positive": two, "negative": three}]}}, **using},
+        lambda: {"query": {"discover": {"target": query, "context": [{"positive": two, "negative": three}]}}, **using},
         lambda: {
             "query": {"context": [{"positive": one, "negative": two}, {"positive": three, "negative": two}]},
             **using,
         },
         lambda: {"prefetch": prefetch, "query": {"fusion": str(rng.choice(["rrf", "dbsf"]))}},
         lambda: {"prefetch": prefetch, "query": {"rrf": {"k": int(rng.integers(1, 60))}}},
-        lambda: {"prefetch": prefetch, "query": asked, **using},
-        lambda: {"prefetch": {"prefetch": prefetch, "query": asked, "limit": 40, **using}, "query": asked, **using},
-        lambda: {"query": {"nearest": asked, "mmr": {"diversity": 0.4}}, **using},
-        lambda: {"query": {"nearest": asked, "mmr": {"diversity": 0.7, "candidates_limit": 25}}, **using},
+        lambda: {"prefetch": prefetch, "query": query, **using},
+        lambda: {"prefetch": {"prefetch": prefetch, "query": query, "limit": 40, **using}, "query": query, **using},
+        lambda: {"query": {"nearest": query, "mmr": {"diversity": 0.4}}, **using},
+        lambda: {"query": {"nearest": query, "mmr": {"diversity": 0.7, "candidates_limit": 25}}, **using},
         lambda: {"query": {"order_by": {"key": "price", "direction": "desc"}}},
         dict,
         lambda: {"query": {"sample": "random"}},
@@ -220,9 +220,9 @@ def _query(rng: Rng, made: Cloud, name: str, asked: Any) -> Json:
 
 def _prefetch(rng: Rng, made: Cloud) -> Json:
     name = _any_name(rng, made)
-    asked = vector(rng, name, made.sizes[name], made.mean)
+    query = vector(rng, name, made.sizes[name], made.mean)
     return {
-        "query": asked,
+        "query": query,
         "limit": int(rng.integers(1, 60)),
         **_using(name),
         **(_filter(rng) if rng.random() < 0.3 else {}),
@@ -248,7 +248,7 @@ def _ids(rng: Rng, made: Cloud, count: int) -> list[int | str]:
     return [ids[place] for place in rng.choice(len(ids), size=count, replace=False).tolist()]
 
 
-def _shown(rng: Rng, made: Cloud) -> Json:
+def _selection(rng: Rng, made: Cloud) -> Json:
     """Which of a point's parts come back; absent as often as not."""
     names = list(made.sizes)
     vectors: tuple[Any, ...] = (False, True, [names[0]], [names[-1]], names, [], ["ghost"])
@@ -260,12 +260,12 @@ def _shown(rng: Rng, made: Cloud) -> Json:
         {"exclude": ["text"]},
         [],
     )
-    found: Json = {}
+    options: Json = {}
     if rng.random() < 0.35:
-        found["with_vector"] = vectors[int(rng.integers(0, len(vectors)))]
+        options["with_vector"] = vectors[int(rng.integers(0, len(vectors)))]
     if rng.random() < 0.5:
-        found["with_payload"] = payloads[int(rng.integers(0, len(payloads)))]
-    return found
+        options["with_payload"] = payloads[int(rng.integers(0, len(payloads)))]
+    return options
 
 
 def _params(rng: Rng) -> Json:
@@ -303,4 +303,4 @@ def lookups(made: Cloud) -> bytes:
     """The body that fills the collection of lookups with two vectors like the cloud's own."""
     rng = np.random.default_rng([len(made.name), 3])
     there = [{name: vector(rng, name, size, made.mean) for name, size in made.sizes.items()} for _ in range(2)]
-    return json.dumps({"points": [{"id": 7 + place, "vector": each} for place, each in enumerate(there)]}).encode()
+    return json.dumps({"points": [{"id": 7 + place, "vector": row} for place, row in enumerate(there)]}).encode()

@@ -30,7 +30,7 @@ from support.grpc.stack import Asker
 from support.process import stack
 from support.process.stack import TIME
 from support.qdrant.embedded import start_embedded_grpc_process
-from support.qdrant.grpc_searches import Said, id_of, point_of, said
+from support.qdrant.grpc_searches import GrpcSearch, grpc_search, id_of, point_of
 
 MODES = ("off", "shadow", "on")
 EVERYONE = 1_000  # more than any cloud holds
@@ -87,18 +87,18 @@ class Rest:
         self._connection = HTTPConnection(parts.hostname or "", parts.port, timeout=60)
         self._last = time.monotonic()
 
-    def ask(self, made: Cloud, asked: Request) -> Description:
+    def ask(self, made: Cloud, search: Request) -> Description:
         """One request."""
-        path = f"{made.path}/points/{asked.operation}{'/batch' if asked.is_batch else ''}".rstrip("/")
+        path = f"{made.path}/points/{search.operation}{'/batch' if search.is_batch else ''}".rstrip("/")
         if time.monotonic() - self._last > STALE_SECONDS or _is_ended(self._connection):
             self._connection.close()
-        self._connection.request("POST", path, asked.text, JSON)
+        self._connection.request("POST", path, search.text, JSON)
         answer = self._connection.getresponse()
         whole = TIME.sub(b'"time":0', answer.read())
         self._last = time.monotonic()
         lists, value = None, None
-        if answer.status == 200 and asked.operation in RANKED:
-            lists = tuple(tuple(map(_rest_point, result)) for result in asked.results(whole))
+        if answer.status == 200 and search.operation in RANKED:
+            lists = tuple(tuple(map(_rest_point, result)) for result in search.results(whole))
         elif answer.status == 200:
             value = json.loads(whole)
         kind = (answer.status, answer.getheader("Content-Type"))
@@ -115,9 +115,9 @@ class Grpc:
     def __init__(self, url: str) -> None:
         self._asker = Asker(url)
 
-    def ask(self, made: Cloud, asked: Request) -> Description:
+    def ask(self, made: Cloud, search: Request) -> Description:
         """One request."""
-        call = in_grpc(made, asked)
+        call = in_grpc(made, search)
         if call is None:
             return Description("not to be said", b"", None, {})
         seen = self._asker.ask(call)
@@ -142,12 +142,12 @@ def _is_ended(connection: HTTPConnection) -> bool:
     return connection.sock is not None and bool(select.select([connection.sock], [], [], 0)[0])
 
 
-def in_grpc(made: Cloud, asked: Request) -> Said | None:
+def in_grpc(made: Cloud, search: Request) -> GrpcSearch | None:
     """The request as a message; None where it cannot be said."""
-    if asked.operation not in RANKED:
+    if search.operation not in RANKED:
         return None
     try:
-        return said(asked.operation, made.name, asked.items, is_batch=asked.is_batch)
+        return grpc_search(search.operation, made.name, search.items, is_batch=search.is_batch)
     except (ValidationError, ValueError, TypeError):
         return None
 
@@ -178,59 +178,59 @@ def _report(value: str | None) -> dict[str, float]:
     return {name: float(number) for name, _, number in pairs}
 
 
-def judge(made: Cloud, asked: Request, ask: Ask, through: Mapping[str, Description], tally: RequestRecorder) -> None:
+def judge(made: Cloud, search: Request, ask: Ask, through: Mapping[str, Description], totals: RequestRecorder) -> None:
     """One request: what each mode answered beside what ``ask``, the database itself, answers."""
-    direct = ask(asked)
-    tally.made += 1
-    tally.refused += direct.lists is None and asked.operation in RANKED
-    tally.clean_pages += len(direct.lists or ()) * (not made.is_copied)
-    for mode, told in through.items():
-        wrong, reasons = _judged(made, asked, ask, (direct, told), tally if mode == "on" else None)
+    direct = ask(search)
+    totals.made += 1
+    totals.refused += direct.lists is None and search.operation in RANKED
+    totals.clean_pages += len(direct.lists or ()) * (not made.is_copied)
+    for mode, answer in through.items():
+        wrong, reasons = _judged(made, search, ask, (direct, answer), totals if mode == "on" else None)
         if wrong:
-            tally.stray.append(f"{mode} {made.name} {asked.operation} {asked.text.decode()[:1500]}: {wrong}")
-        tally.reasons.update(f"{mode}: {reason}" for reason in reasons)
+            totals.stray.append(f"{mode} {made.name} {search.operation} {search.text.decode()[:1500]}: {wrong}")
+        totals.reasons.update(f"{mode}: {reason}" for reason in reasons)
 
 
 def _judged(
-    made: Cloud, asked: Request, ask: Ask, both: tuple[Description, Description], tally: RequestRecorder | None
+    made: Cloud, search: Request, ask: Ask, both: tuple[Description, Description], totals: RequestRecorder | None
 ) -> tuple[str, set[str]]:
-    """What is wrong, or why the answer is another. ``tally``: that of mode on, which may leave copies out."""
-    direct, told = both
-    if told.kind != direct.kind:
+    """What is wrong, or why the answer is another. ``totals``: that of mode on, which may leave copies out."""
+    direct, answer = both
+    if answer.kind != direct.kind:
         return "another status or field", set()
-    if told.whole == direct.whole:
+    if answer.whole == direct.whole:
         return "", set()
-    if told.lists is None or direct.lists is None or len(told.lists) != len(direct.lists):
-        return _read_as_direct(asked, ask, direct.value, told.value)
+    if answer.lists is None or direct.lists is None or len(answer.lists) != len(direct.lists):
+        return _read_as_direct(search, ask, direct.value, answer.value)
     reasons: set[str] = set()
-    for place, item in enumerate(asked.items):
-        own, found = direct.lists[place], told.lists[place]
-        if found == own:
+    for place, item in enumerate(search.items):
+        plain, results = direct.lists[place], answer.lists[place]
+        if results == plain:
             continue
-        more = SURELY if tally is None else 0  # in mode on a list is another for other reasons, judged below
-        wrong, reason = _as_direct(partial(_again, ask, asked, place), own, found, more=more)
-        if wrong and tally is not None:
+        more = SURELY if totals is None else 0  # in mode on a list is another for other reasons, judged below
+        wrong, reason = _as_direct(partial(_again, ask, search, place), plain, results, more=more)
+        if wrong and totals is not None:
             wrong, reason = _part_of_direct(
-                made, asked.of(item), ask, (own, found), told.report if not asked.is_batch else {}
+                made, search.of(item), ask, (plain, results), answer.report if not search.is_batch else {}
             )
-            tally.distinct += reason == LEFT_OUT
-            tally.chance += reason == CHANCE
+            totals.distinct += reason == LEFT_OUT
+            totals.chance += reason == CHANCE
         if wrong:
             return wrong, reasons
         reasons.add(reason)
     return "", reasons
 
 
-def _read_as_direct(asked: Request, ask: Ask, own: Any, found: Any) -> tuple[str, set[str]]:
+def _read_as_direct(search: Request, ask: Ask, plain: Any, results: Any) -> tuple[str, set[str]]:
     """What is wrong with a read that is no ranking, or why it is another. Groups are asked again, as rankings are."""
-    if own is not None and found == own:
+    if plain is not None and results == plain:
         return "", {SHUFFLED}
-    if own is None or found is None or not asked.operation.endswith("groups"):
+    if plain is None or results is None or not search.operation.endswith("groups"):
         return "other bytes", set()
-    is_settled = all(ask(asked).value == own for _ in range(SURELY))
-    if is_settled or _heads(found) != _heads(own):
+    is_settled = all(ask(search).value == plain for _ in range(SURELY))
+    if is_settled or _heads(results) != _heads(plain):
         return "other groups", set()
-    return "", {GROUPS_EACH_TIME}
+    return "", {GROUPS_VARY}
 
 
 def _heads(answer: Any) -> list[tuple[float, int]]:
@@ -238,29 +238,29 @@ def _heads(answer: Any) -> list[tuple[float, int]]:
     return [(group["hits"][0]["score"], len(group["hits"])) for group in answer["result"]["groups"]]
 
 
-def _again(ask: Ask, asked: Request, place: int) -> tuple[Point, ...]:
-    told = ask(asked)
-    return told.lists[place] if told.lists is not None else ()
+def _again(ask: Ask, search: Request, place: int) -> tuple[Point, ...]:
+    answer = ask(search)
+    return answer.lists[place] if answer.lists is not None else ()
 
 
 def _as_direct(
-    again: Callable[[], tuple[Point, ...]], own: Sequence[Point], found: Sequence[Point], *, more: int
+    again: Callable[[], tuple[Point, ...]], plain: Sequence[Point], results: Sequence[Point], *, more: int
 ) -> tuple[str, str]:
     """Why a list is the database's own, which is asked again, ``more`` often where it seems to be of one mind."""
-    if _values(found) == _values(own):
+    if _values(results) == _values(plain):
         return "", SHUFFLED
-    if len(found) != len(own):
-        return f"{len(found)} results, directly {len(own)}", ""
+    if len(results) != len(plain):
+        return f"{len(results)} results, directly {len(plain)}", ""
     others = [again() for _ in range(AGAIN)]
-    if all(_values(other) == _values(own) for other in others):
+    if all(_values(other) == _values(plain) for other in others):
         others += [again() for _ in range(more)]
-    if any(_values(other) == _values(found) for other in others):
+    if any(_values(other) == _values(results) for other in others):
         return "", TWO_MINDS
-    if all(_values(other) == _values(own) for other in others):
+    if all(_values(other) == _values(plain) for other in others):
         return "another list", ""
-    is_tied = any(_scores(found) == _scores(other) for other in (own, *others))
-    if is_tied or any(_scores(other) != _scores(own) for other in others):
-        return "", TIES_EACH_TIME if is_tied else CUT_EACH_TIME
+    is_tied = any(_scores(results) == _scores(other) for other in (plain, *others))
+    if is_tied or any(_scores(other) != _scores(plain) for other in others):
+        return "", TIES_VARY if is_tied else CUT_VARIES
     return "other scores", ""
 
 
@@ -273,23 +273,23 @@ def _scores(points: Sequence[Point]) -> list[Any]:
 
 
 def _part_of_direct(
-    made: Cloud, asked: Request, ask: Ask, both: tuple[Sequence[Point], Sequence[Point]], report: Mapping[str, float]
+    made: Cloud, search: Request, ask: Ask, both: tuple[Sequence[Point], Sequence[Point]], report: Mapping[str, float]
 ) -> tuple[str, str]:
-    """What is wrong with one list of mode on, or why it is another one. ``asked``: its search alone."""
-    (own, found), (item,) = both, asked.items
-    everyone = ask(asked.of({**{name: it for name, it in item.items() if name != "offset"}, "limit": EVERYONE}))
+    """What is wrong with one list of mode on, or why it is another one. ``search``: its search alone."""
+    (plain, results), (item,) = both, search.items
+    everyone = ask(search.of({**{name: it for name, it in item.items() if name != "offset"}, "limit": EVERYONE}))
     if everyone.lists is None:
         return "a longer page is refused", ""
-    wrong, reason = compared(made, item, own, found, everyone.lists[0])
+    wrong, reason = compared(made, item, plain, results, everyone.lists[0])
     if not wrong and reason == LEFT_OUT and report:
-        wrong = _missed(made, item, found, everyone.lists[0], report)
+        wrong = _missed(made, item, results, everyone.lists[0], report)
     return wrong, reason
 
 
 TWO_MINDS = "the database answers two equal requests differently"
-TIES_EACH_TIME = "the database orders equal scores differently each time"
-GROUPS_EACH_TIME = "the database forms groups of equal scores differently each time"
-CUT_EACH_TIME = "the database ranks a random sample or cuts through equal scores differently each time"
+TIES_VARY = "the database orders equal scores differently each time"
+GROUPS_VARY = "the database forms groups of equal scores differently each time"
+CUT_VARIES = "the database ranks a random sample or cuts through equal scores differently each time"
 LEFT_OUT = "copies left out"
 CHANCE = "points of a clean cloud left out that lie nearer to one another than chance explains"
 CHANCE_PAGES = 0.02  # of all pages of clean clouds
@@ -301,32 +301,32 @@ TIES = "equal scores in another order, which depends on the limit"
 
 
 def compared(
-    made: Cloud, item: Mapping[str, Any], own: Sequence[Point], found: Sequence[Point], everyone: Sequence[Point]
+    made: Cloud, item: Mapping[str, Any], plain: Sequence[Point], results: Sequence[Point], everyone: Sequence[Point]
 ) -> tuple[str, str]:
     """What is wrong with one list, or why it may differ from the database's own."""
-    if wrong := _not_of_the_ranking(made, own, found):
+    if wrong := _not_of_the_ranking(made, plain, results):
         return wrong, ""
     if is_unstable(item) and made.is_copied:
         return "", UNSTABLE_COPIES
     there, runs = {point.id: point for point in everyone}, runs_of(everyone)
-    strange = [point.id for point in found if point.id not in there or there[point.id].value != point.value]
-    order = [runs.get(point.id, -1) for point in found]
+    strange = [point.id for point in results if point.id not in there or there[point.id].value != point.value]
+    order = [runs.get(point.id, -1) for point in results]
     if strange or order != sorted(order):
         return f"points that the database does not have so: {strange[:3]}" if strange else "another order than its", ""
-    if order == [runs.get(point.id) for point in own]:
+    if order == [runs.get(point.id) for point in plain]:
         return "", TIES
     offset = int(item.get("offset") or 0)
     if made.is_copied:
-        return ("" if offset else _not_a_copy(made, found, everyone, runs)), LEFT_OUT
-    gone = {point.id for point in own} - {point.id for point in found}
-    is_near = is_chance(made, found, everyone[: len(own) + offset])
-    return ("" if is_near else f"{len(gone)} of {len(own)} results left out of a cloud without copies"), CHANCE
+        return ("" if offset else _not_a_copy(made, results, everyone, runs)), LEFT_OUT
+    gone = {point.id for point in plain} - {point.id for point in results}
+    is_near = is_chance(made, results, everyone[: len(plain) + offset])
+    return ("" if is_near else f"{len(gone)} of {len(plain)} results left out of a cloud without copies"), CHANCE
 
 
-def is_chance(made: Cloud, found: Sequence[Point], page: Sequence[Point]) -> bool:
+def is_chance(made: Cloud, results: Sequence[Point], page: Sequence[Point]) -> bool:
     """Whether all that was left out of a page lies nearer to another point of it than chance explains, by one of its vectors."""
-    shown = {point.id for point in found}
-    left_out = {point.id for point in page} - shown
+    ids = {point.id for point in results}
+    left_out = {point.id for point in page} - ids
     vectors = {point["id"]: point["vector"] for point in made.points}
     near: set[int | str] = set()
     if not vectors.keys() >= {point.id for point in page}:
@@ -338,13 +338,13 @@ def is_chance(made: Cloud, found: Sequence[Point], page: Sequence[Point]) -> boo
     return bool(left_out) and left_out <= near
 
 
-def _not_of_the_ranking(made: Cloud, own: Sequence[Point], found: Sequence[Point]) -> str:
+def _not_of_the_ranking(made: Cloud, plain: Sequence[Point], results: Sequence[Point]) -> str:
     """Fewer points are right where all that lack repeat a text of the page: by default no text stands twice."""
-    shown = {made.families.get(point.id) for point in found}
-    lacking = [point for point in own if made.families.get(point.id) not in shown]
-    if len(found) > len(own) or (len(found) < len(own) and (lacking or not made.is_copied)):
-        return f"{len(found)} results, directly {len(own)}"
-    return "a point twice" if len({point.id for point in found}) != len(found) else ""
+    seen = {made.families.get(point.id) for point in results}
+    lacking = [point for point in plain if made.families.get(point.id) not in seen]
+    if len(results) > len(plain) or (len(results) < len(plain) and (lacking or not made.is_copied)):
+        return f"{len(results)} results, directly {len(plain)}"
+    return "a point twice" if len({point.id for point in results}) != len(results) else ""
 
 
 def is_unstable(item: Mapping[str, Any]) -> bool:
@@ -363,17 +363,21 @@ def runs_of(everyone: Sequence[Point]) -> dict[int | str, int]:
     return steps
 
 
-def _not_a_copy(made: Cloud, found: Sequence[Point], everyone: Sequence[Point], runs: Mapping[int | str, int]) -> str:
+def _not_a_copy(made: Cloud, results: Sequence[Point], everyone: Sequence[Point], runs: Mapping[int | str, int]) -> str:
     """What was left out ahead of the last result and is a copy of no result."""
-    last = max(runs[point.id] for point in found)
-    shown, families = {point.id for point in found}, {made.families[point.id] for point in found}
-    left_out = [point.id for point in everyone if runs[point.id] < last and point.id not in shown]
+    last = max(runs[point.id] for point in results)
+    ids, families = {point.id for point in results}, {made.families[point.id] for point in results}
+    left_out = [point.id for point in everyone if runs[point.id] < last and point.id not in ids]
     wrong = [identifier for identifier in left_out if made.families[identifier] not in families]
     return f"left out and no copy: {wrong[:3]}, {len(wrong)} of {len(left_out)}" if wrong else ""
 
 
 def _missed(
-    made: Cloud, item: Mapping[str, Any], found: Sequence[Point], everyone: Sequence[Point], report: Mapping[str, float]
+    made: Cloud,
+    item: Mapping[str, Any],
+    results: Sequence[Point],
+    everyone: Sequence[Point],
+    report: Mapping[str, float],
 ) -> str:
     """Copies shown although the pool had others. Judged for a nearest search by a dense vector of enough dimensions."""
     name = item.get("using", "")
@@ -384,9 +388,13 @@ def _missed(
     if not is_dense or item.get("offset") or "prefetch" in item or made.sizes[name] < APART or "pool" not in report:
         return ""
     pool = {made.families[point.id] for point in everyone[: int(report["pool"])]}
-    shown = {made.families[point.id] for point in found}
-    wanted = min(len(found), len(pool))
-    return "" if len(shown) == wanted else f"{len(shown)} different of {len(found)} where {len(pool)} were in the pool"
+    families = {made.families[point.id] for point in results}
+    expected = min(len(results), len(pool))
+    return (
+        ""
+        if len(families) == expected
+        else f"{len(families)} different of {len(results)} where {len(pool)} were in the pool"
+    )
 
 
 @contextmanager
@@ -435,21 +443,21 @@ def fuzzed(
             "REST": {"direct": Rest(rest), **{mode: Rest(url) for mode, url in proxies.items()}},
             "gRPC": {"direct": Grpc(rpc), **{mode: Grpc(url) for mode, url in proxies.items()}},
         }
-        for each in (client for group in clients.values() for client in group.values()):
-            opened.callback(each.close)
+        for client_ in (client for group in clients.values() for client in group.values()):
+            opened.callback(client_.close)
         for place, number in enumerate(clouds):
             made = cloud(number)
             with loaded(rest, made):
                 for step in range(place, count, len(clouds)):
-                    asked = request(step, made)
-                    transport = "gRPC" if step // len(clouds) % 2 and in_grpc(made, asked) is not None else "REST"
-                    _asked(made, asked, clients[transport], tallies[transport])
+                    search = request(step, made)
+                    transport = "gRPC" if step // len(clouds) % 2 and in_grpc(made, search) is not None else "REST"
+                    _compare_request(made, search, clients[transport], tallies[transport])
     return tallies
 
 
-def _asked(made: Cloud, asked: Request, clients: Mapping[str, Client], tally: RequestRecorder) -> None:
-    through = {mode: clients[mode].ask(made, asked) for mode in MODES}
-    judge(made, asked, lambda one: clients["direct"].ask(made, one), through, tally)
+def _compare_request(made: Cloud, search: Request, clients: Mapping[str, Client], totals: RequestRecorder) -> None:
+    through = {mode: clients[mode].ask(made, search) for mode in MODES}
+    judge(made, search, lambda one: clients["direct"].ask(made, one), through, totals)
 
 
 def findings(tallies: Mapping[str, RequestRecorder]) -> list[Finding]:
@@ -459,14 +467,14 @@ def findings(tallies: Mapping[str, RequestRecorder]) -> list[Finding]:
         f"(but for {CHANCE_PAGES:.0%} of pages with points near by chance); 0 unexplained"
     )
     rows = []
-    for transport, tally in tallies.items():
-        told = f"{tally.made} requests, {tally.refused} refused by the database, {len(tally.stray)} unexplained"
-        told += "".join(f"; {each[:300]}" for each in tally.stray[:3])
-        told += f"; {tally.chance} of {tally.clean_pages} pages of clean clouds with points near by chance"
-        told += "".join(f"; {count} {reason}" for reason, count in sorted(tally.reasons.items()))
-        is_rare = tally.chance <= tally.clean_pages * CHANCE_PAGES + 1
-        met = not tally.stray and tally.distinct > 0 and is_rare
-        rows.append(Finding("T7", f"any request on the engine over {transport}", criterion, told, met))
+    for transport, totals in tallies.items():
+        summary = f"{totals.made} requests, {totals.refused} refused by the database, {len(totals.stray)} unexplained"
+        summary += "".join(f"; {line[:300]}" for line in totals.stray[:3])
+        summary += f"; {totals.chance} of {totals.clean_pages} pages of clean clouds with points near by chance"
+        summary += "".join(f"; {count} {reason}" for reason, count in sorted(totals.reasons.items()))
+        is_rare = totals.chance <= totals.clean_pages * CHANCE_PAGES + 1
+        met = not totals.stray and totals.distinct > 0 and is_rare
+        rows.append(Finding("T7", f"any request on the engine over {transport}", criterion, summary, met))
     return rows
 
 

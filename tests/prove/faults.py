@@ -14,7 +14,7 @@ from vecsieve.proxy.search.hedge import HEDGE_TIMES
 
 MODES = ("off", "shadow", "on")
 CLIENT_SECONDS = 1.5
-ASKED = request(search())
+QUERY = request(search())
 # The original answer fits into 400 bytes and the widened one does not; 20 bytes cut any head.
 FAULTS: tuple[tuple[Toxic | None, int, float], ...] = (
     (None, 1, 0.0),
@@ -61,7 +61,7 @@ class Seen:
         return replace(self, headers=tuple(pair for pair in self.headers if pair[0].lower() != REPORT))
 
 
-async def seen(port: int, raw: bytes = ASKED, *, seconds: float = CLIENT_SECONDS) -> Seen:
+async def seen(port: int, raw: bytes = QUERY, *, seconds: float = CLIENT_SECONDS) -> Seen:
     """Ask once on a connection of its own."""
     client = None
     try:
@@ -99,11 +99,11 @@ async def once_a_connection(talk: Talk) -> None:
 
 async def prove(scale: Scale) -> list[Finding]:
     """One finding for each fault and mode."""
-    found = []
+    findings = []
     for mode in MODES:
         for toxic, size, seconds in FAULTS:
-            found.append(await fault(mode, toxic, size, seconds, rounds=scale.fault_rounds))
-    return found
+            findings.append(await fault(mode, toxic, size, seconds, rounds=scale.fault_rounds))
+    return findings
 
 
 async def fault(mode: str, toxic: Toxic | None, size: int, seconds: float, *, rounds: int) -> Finding:

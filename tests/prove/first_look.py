@@ -47,23 +47,23 @@ def _read(readme: str) -> Finding:
 
 async def _installed(readme: str) -> list[Finding]:
     """A fresh clone, README's first command but for its last word, and the demo that stays."""
-    found = re.search(r"^(python3 -m venv .*) && (\S+/vecsieve demo)$", readme, re.MULTILINE)
-    assert found is not None, "README has no first command"
+    match = re.search(r"^(python3 -m venv .*) && (\S+/vecsieve demo)$", readme, re.MULTILINE)
+    assert match is not None, "README has no first command"
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "clone"
         await _run("git", "clone", "--quiet", str(ROOT), str(place), cwd=ROOT, seconds=60)
         begun = time.monotonic()
-        installed = found[1].replace("python3", sys.executable, 1)
-        status, said = await _run("sh", "-c", installed, cwd=place, seconds=INSTALL_SECONDS)
+        installed = match[1].replace("python3", sys.executable, 1)
+        status, output = await _run("sh", "-c", installed, cwd=place, seconds=INSTALL_SECONDS)
         took = time.monotonic() - begun
         if status != 0:
-            return [Finding("K", "the first command", "installs", f"could not be had: {said[-200:]}", None)]
+            return [Finding("K", "the first command", "installs", f"could not be had: {output[-200:]}", None)]
         size = sum(file.stat().st_size for file in (place / ".venv").rglob("*") if not file.is_symlink()) / 2**20
-        async with _demo(place, found[2]) as address:
+        async with _demo(place, match[2]) as address:
             whole = time.monotonic() - begun
-            shown = await _shown(address)
+            counts = await _view_counts(address)
         shutil.rmtree(place / ".venv")
-    broken = {name: status for name, status in shown.items() if status != 200}
+    broken = {name: status for name, status in counts.items() if status != 200}
     return [
         Finding(
             "K",
@@ -73,7 +73,9 @@ async def _installed(readme: str) -> list[Finding]:
             whole <= MOST_SECONDS,
         ),
         Finding("K", "the environment", f"≤ {MOST_MEGABYTES} MiB", f"{size:.0f} MiB", size <= MOST_MEGABYTES),
-        Finding("K", "the page and its data", "all 200", f"{len(shown)} asked, others: {broken or 'none'}", not broken),
+        Finding(
+            "K", "the page and its data", "all 200", f"{len(counts)} asked, others: {broken or 'none'}", not broken
+        ),
     ]
 
 
@@ -92,24 +94,24 @@ async def _demo(place: Path, command: str) -> AsyncIterator[str]:
     try:
         async with asyncio.timeout(DEMO_SECONDS):
             async for line in process.stdout:
-                if (said := INSPECTOR.search(line.decode())) is not None:
+                if (match := INSPECTOR.search(line.decode())) is not None:
                     break
             else:
                 raise AssertionError("the demo ended without an address")
-        yield said[1]
+        yield match[1]
     finally:
         process.send_signal(signal.SIGTERM)  # SIGINT is ignored by what a shell runs in the background
         await process.communicate()
 
 
-async def _shown(address: str) -> dict[str, int]:
+async def _view_counts(address: str) -> dict[str, int]:
     """The status of the page and of its data."""
     async with aiohttp.ClientSession() as session:
-        found = {}
+        counts = {}
         for path in ("", *(f"api/{name}" for name in PAGES)):
             async with session.get(address + path) as answer:
-                found[path] = answer.status
-        return found
+                counts[path] = answer.status
+        return counts
 
 
 async def _judged() -> Finding:
@@ -128,19 +130,19 @@ async def _checked() -> list[Finding]:
     silent = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
     rows = (("dead", free_ports(1)[0], "connection refused"), ("silent", port, "did not answer"))
-    found = []
+    findings = []
     async with silent:
         for name, at, words in rows:
             url, begun = f"http://127.0.0.1:{at}", time.monotonic()
             command = (sys.executable, "-m", "vecsieve.proxy", "check", "--connect", "--upstream", url)
-            status, said = await _run(*command, cwd=ROOT, seconds=CHECK_SECONDS)
-            line = (said.strip().splitlines() or ["nothing"])[-1]
+            status, output = await _run(*command, cwd=ROOT, seconds=CHECK_SECONDS)
+            line = (output.strip().splitlines() or ["nothing"])[-1]
             measured = f"exit {status} in {time.monotonic() - begun:.1f} s: {line}"
             met = status == 1 and words in line and str(at) in line
-            found.append(
+            findings.append(
                 Finding("K", f"check --connect, a {name} database", f"exit 1, its address, {words}", measured, met)
             )
-    return found
+    return findings
 
 
 async def _run(*command: str, cwd: Path, seconds: float) -> tuple[int | None, str]:
@@ -150,9 +152,9 @@ async def _run(*command: str, cwd: Path, seconds: float) -> tuple[int | None, st
     )
     try:
         async with asyncio.timeout(seconds):
-            said, _ = await process.communicate()
+            output, _ = await process.communicate()
     except TimeoutError:
         process.kill()
         await process.communicate()
         return None, f"given up after {seconds:.0f} s"
-    return process.returncode, said.decode(errors="replace")
+    return process.returncode, output.decode(errors="replace")

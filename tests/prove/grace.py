@@ -22,7 +22,7 @@ async def prove(scale: Scale) -> list[Finding]:
         rolled = await rolling(running, 0.8 * most)
     async with stack(workers=WORKERS) as running:
         most = await capacity(running.port, SEARCH, seconds=1.0)
-        found = [
+        findings = [
             rolled,
             *await killed(running),
             await reloaded(running, scale, most / 2),
@@ -34,19 +34,22 @@ async def prove(scale: Scale) -> list[Finding]:
         code = await asyncio.to_thread(running.command.close)
         took = loop.time() - begun
         met = code == 0 and took <= 1.0
-        return [*found, Finding("G2", "SIGTERM to the idle crew", "≤ 1 s, exit 0", f"{took:.2f} s, exit {code}", met)]
+        return [
+            *findings,
+            Finding("G2", "SIGTERM to the idle crew", "≤ 1 s, exit 0", f"{took:.2f} s, exit {code}", met),
+        ]
 
 
 async def during(
     port: int, rate: float, story: Awaitable[None], *, raw: bytes = SEARCH, ask: Ask | None = None
 ) -> RequestRecorder:
     """What became of searches at ``rate`` while a story was told."""
-    tally = RequestRecorder()
-    told = asyncio.ensure_future(story)
-    while not told.done():
-        await open_load(port, lambda _: raw, rate=rate, count=max(1, int(rate / 2)), heard=tally.heard, ask=ask)
-    await told
-    return tally
+    totals = RequestRecorder()
+    task = asyncio.ensure_future(story)
+    while not task.done():
+        await open_load(port, lambda _: raw, rate=rate, count=max(1, int(rate / 2)), heard=totals.heard, ask=ask)
+    await task
+    return totals
 
 
 async def rolling(running: Stack, rate: float) -> Finding:
@@ -57,8 +60,8 @@ async def rolling(running: Stack, rate: float) -> Finding:
             signalled(pid, signal.SIGTERM)
             await running.replaced(pid)
 
-    tally = await during(running.port, rate, story())
-    return Finding("G1", f"workers restarted in turn at {rate:.0f}/s", "0 failed", tally.words(), not tally.failed)
+    totals = await during(running.port, rate, story())
+    return Finding("G1", f"workers restarted in turn at {rate:.0f}/s", "0 failed", totals.words(), not totals.failed)
 
 
 async def killed(running: Stack) -> list[Finding]:
@@ -70,11 +73,11 @@ async def killed(running: Stack) -> list[Finding]:
         signalled(pids[0], signal.SIGKILL)
         took = await running.replaced(pids[0])
 
-    tally = await during(running.port, 50.0, story())
+    totals = await during(running.port, 50.0, story())
     is_left = pids[1] in await running.pids()
     return [
         Finding(
-            "G2", "SIGKILL of one of two workers", "replaced ≤ 2 s", f"{took:.2f} s ({tally.words()})", took <= 2.0
+            "G2", "SIGKILL of one of two workers", "replaced ≤ 2 s", f"{took:.2f} s ({totals.words()})", took <= 2.0
         ),
         Finding("G2", "the other worker", "left alone", "left alone" if is_left else "gone", is_left),
     ]
@@ -88,8 +91,8 @@ async def reloaded(running: Stack, scale: Scale, rate: float) -> Finding:
             running.command.process.send_signal(signal.SIGHUP)
             await asyncio.sleep(0.03)
 
-    tally = await during(running.port, rate, story())
-    return Finding("G3", f"{scale.reloads} reloads at {rate:.0f}/s", "0 failed", tally.words(), not tally.failed)
+    totals = await during(running.port, rate, story())
+    return Finding("G3", f"{scale.reloads} reloads at {rate:.0f}/s", "0 failed", totals.words(), not totals.failed)
 
 
 async def away(running: Stack, scale: Scale) -> list[Finding]:
@@ -126,14 +129,16 @@ async def knocking(seconds: float) -> list[Finding]:
         before = relay.connections
         await asyncio.sleep(seconds)
         alone = (relay.connections - before) / seconds
-        before, tally = relay.connections, RequestRecorder()
+        before, totals = relay.connections, RequestRecorder()
         count = int(10 * seconds)
-        await open_load(running.port, lambda _: SEARCH, rate=10.0, count=count, heard=tally.heard)
-        asked = relay.connections - before
+        await open_load(running.port, lambda _: SEARCH, rate=10.0, count=count, heard=totals.heard)
+        connections = relay.connections - before
     what = "connections to an upstream that hangs up"
-    said = f"{asked / seconds:.1f}/s: {asked - count} more than searches"
+    summary = f"{connections / seconds:.1f}/s: {connections - count} more than searches"
     return [
         Finding("G4", f"{what}, while nobody asks", "0/s", f"{alone:.1f}/s", alone == 0),
         # Each search of a client's own may try: it is told a 502. The widened ones stop with the breaker, after five.
-        Finding("G4", f"{what}, {tally.words()}, 10/s", "≤ one a search, and five", said, met=asked <= count + 5),
+        Finding(
+            "G4", f"{what}, {totals.words()}, 10/s", "≤ one a search, and five", summary, met=connections <= count + 5
+        ),
     ]

@@ -21,7 +21,7 @@ from support.qdrant.scripted_grpc import honest, is_widened, say, search
 Play = Callable[[Context, bytes], Awaitable[None]]
 POOL = 8  # points that the scripted database has
 PATIENT_SECONDS = 10.0  # none of these is silent: on a busy machine nothing is to be late
-TOLD: Pairs = (("grpc-status-details-bin", b"\x08\x0e\x12\x01x"), ("x-why", "told"))
+METADATA: Pairs = (("grpc-status-details-bin", b"\x08\x0e\x12\x01x"), ("x-why", "told"))
 CODES = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -33,7 +33,7 @@ Served = AbstractAsyncContextManager[str]
 
 async def ended(code: grpc.StatusCode, words: str, context: Context, _: bytes) -> None:
     """A status with all that may come with one."""
-    await context.abort(code, words, TOLD)
+    await context.abort(code, words, METADATA)
 
 
 async def garbage(context: Context, _: bytes) -> None:
@@ -106,7 +106,7 @@ def databases() -> dict[str, Callable[[], Served]]:
     }
 
 
-def is_told(direct: Invalidation, through: Invalidation, distinct: bytes) -> bool:
+def is_reported(direct: Invalidation, through: Invalidation, distinct: bytes) -> bool:
     """Whether a client sees the same: what a database said passes word for word, an improved answer differs in its message."""
     if through.is_hung:
         return False
@@ -156,7 +156,7 @@ async def misbehaving(name: str, served: Callable[[], Served], mode: str, *, rou
             )
         if mode == "on":
             there = there.without_report()
-        return "" if is_told(here, there, best()) else f"direct {here.words()}, through {there.words()}"
+        return "" if is_reported(here, there, best()) else f"direct {here.words()}, through {there.words()}"
 
     async with served() as address:
         different = await in_batches(partial(one, address), rounds)

@@ -75,15 +75,15 @@ class Callers:
 
     async def ask(self, method: str, message: bytes, *, seconds: float = GAVE_UP_SECONDS) -> int:
         """The outcome of one call."""
-        asking: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = next(self._turn).unary_unary(method)
-        return await outcome(asking(message, timeout=seconds))
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = next(self._turn).unary_unary(method)
+        return await outcome(call(message, timeout=seconds))
 
     async def talk(self, method: str, message: bytes, *, seconds: float = GAVE_UP_SECONDS) -> int:
         """The outcome of a call of two messages each way, one after the other."""
         talking: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = next(self._turn).stream_stream(method)
         call = talking(timeout=seconds)
 
-        async def told() -> None:
+        async def talker() -> None:
             for _ in range(2):
                 await call.write(message)
                 await call.read()
@@ -91,15 +91,15 @@ class Callers:
             if await call.code() is not grpc.StatusCode.OK:
                 await call.read()  # which raises
 
-        return await outcome(told())
+        return await outcome(talker())
 
     def to(self, method: str) -> Callable[[bytes], asyncio.Future[int]]:
         """Asks one method."""
 
-        def asked(message: bytes) -> asyncio.Future[int]:
+        def send(message: bytes) -> asyncio.Future[int]:
             return asyncio.ensure_future(self.ask(method, message))
 
-        return asked
+        return send
 
     async def _watch(self, channel: grpc.aio.Channel) -> None:
         while True:
@@ -126,14 +126,14 @@ async def callers(*ports: int, channels: int = 8) -> AsyncIterator[Callers]:
         await made.close()
 
 
-async def at(asking: Callers, method: str, message: bytes, *, rate: float, seconds: float) -> Calls:
+async def at(pool: Callers, method: str, message: bytes, *, rate: float, seconds: float) -> Calls:
     """Open loop for so long."""
     calls, count = Calls(), max(1, int(rate * seconds))
-    await open_load(0, lambda _: message, rate=rate, count=count, heard=calls.heard, ask=asking.to(method))
+    await open_load(0, lambda _: message, rate=rate, count=count, heard=calls.heard, ask=pool.to(method))
     return calls
 
 
-async def capacity(asking: Callers, method: str, message: bytes, *, seconds: float, clients: int = 16) -> float:
+async def capacity(pool: Callers, method: str, message: bytes, *, seconds: float, clients: int = 16) -> float:
     """Answers per second in a closed loop of so many clients."""
     loop, answered = asyncio.get_running_loop(), 0
     until = loop.time() + seconds
@@ -141,7 +141,7 @@ async def capacity(asking: Callers, method: str, message: bytes, *, seconds: flo
     async def client() -> None:
         nonlocal answered
         while loop.time() < until:
-            is_answered = await asking.ask(method, message) == OK
+            is_answered = await pool.ask(method, message) == OK
             answered += is_answered  # after the wait: the others count meanwhile
 
     await asyncio.gather(*(client() for _ in range(clients)))

@@ -36,19 +36,19 @@ def slow(seconds: float, size: int) -> bytes:
 
 def members(message: bytes) -> dict[int, bytes | int]:
     """The last value of each field: a number, or bytes. Fixed ones are passed over."""
-    found: dict[int, bytes | int] = {}
+    fields: dict[int, bytes | int] = {}
     at = 0
     while at < len(message):
         key, at = _varint(message, at)
         if key & 7 == 0:
-            found[key >> 3], at = _varint(message, at)
+            fields[key >> 3], at = _varint(message, at)
         elif key & 7 == 2:
             size, at = _varint(message, at)
-            found[key >> 3] = message[at : at + size]
+            fields[key >> 3] = message[at : at + size]
             at += size
         else:
             at += 8 if key & 7 == 1 else 4
-    return found
+    return fields
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
@@ -75,7 +75,7 @@ class Methods(grpc.GenericRpcHandler):
     def __init__(self, journal: int, rankings: Mapping[str, Ranking]) -> None:
         self._journal = journal
         self._rankings = rankings
-        self._found: dict[bytes, bytes] = {}
+        self._matches: dict[bytes, bytes] = {}
         self._known: dict[str, Callable[[bytes, Context], Awaitable[bytes]]] = {
             QUERY: self._query,
             UPSERT: self._upsert,
@@ -92,9 +92,9 @@ class Methods(grpc.GenericRpcHandler):
         return made
 
     async def _query(self, message: bytes, _: Context) -> bytes:
-        if message not in self._found:
-            self._found[message] = answer(self._rankings, message)
-        return self._found[message]
+        if message not in self._matches:
+            self._matches[message] = answer(self._rankings, message)
+        return self._matches[message]
 
     async def _upsert(self, message: bytes, _: Context) -> bytes:
         # The kernel has the line before the answer leaves: a SIGKILL loses nothing that was acknowledged.
@@ -104,11 +104,11 @@ class Methods(grpc.GenericRpcHandler):
 
 def answer(rankings: Mapping[str, Ranking], message: bytes) -> bytes:
     """The reply to a search: as many points as it asks for, with their vectors where it asks for them."""
-    asked = members(message)
-    collection, limit = asked[COLLECTION], asked[LIMIT]
+    fields = members(message)
+    collection, limit = fields[COLLECTION], fields[LIMIT]
     assert isinstance(collection, bytes)
     assert isinstance(limit, int)
-    selector = asked.get(WITH_VECTORS, b"")
+    selector = fields.get(WITH_VECTORS, b"")
     is_requested = selector not in {b"", b"\x08\x00"}  # enable: false
     points = rankings[collection.decode()][:limit]
     return b"".join(_sized(1, point[is_requested]) for point in points) + b"\x11" + bytes(8)

@@ -34,9 +34,9 @@ def busy(processes: int = 2) -> Iterator[None]:
     try:
         yield
     finally:
-        for each in made:
-            each.kill()
-            each.wait()
+        for client in made:
+            client.kill()
+            client.wait()
 
 
 async def prove(scale: Scale) -> list[Finding]:
@@ -62,7 +62,7 @@ async def prove(scale: Scale) -> list[Finding]:
 
 def arrived(what: str, ended: Counter[str]) -> Finding:
     """Whether every answer came, and every process ended by itself."""
-    words = ", ".join(f"{count} × {each}" for each, count in sorted(ended.items()))
+    words = ", ".join(f"{count} × {outcome}" for outcome, count in sorted(ended.items()))
     return Finding("G2", what, "every answer arrives, exit 0", words, set(ended) == {name(OK), CLEAN})
 
 
@@ -70,27 +70,27 @@ async def farewell(running: GrpcStack, *, seconds: float, size: int) -> Counter[
     """SIGTERM with one call and with many on a connection, on both ports. What became of them, and of the process."""
     ended: Counter[str] = Counter()
     async with asyncio.TaskGroup() as group:
-        for port in (running.port, running.own_port):
+        for port in (running.port, running.separate_port):
             for count in (1, MANY):
-                group.create_task(_asked(port, count, slow(seconds, size), ended))
-        await _told_to_end(running, 2 * (1 + MANY), ended)
+                group.create_task(_slow_calls(port, count, slow(seconds, size), ended))
+        await _ended(running, 2 * (1 + MANY), ended)
     return ended
 
 
 async def to_slow_clients(running: GrpcStack) -> Counter[str]:
     """The same for clients on a thin line."""
     ended: Counter[str] = Counter()
-    ports = (running.port, running.own_port)
+    ports = (running.port, running.separate_port)
     async with AsyncExitStack() as lines, asyncio.TaskGroup() as group:
         for port in ports:
             line = await lines.enter_async_context(ToxicRelay(port, toxic=Toxic.BANDWIDTH, size=PER_SECOND))
             message = slow(SOON_SECONDS, LARGE_BYTES)
-            group.create_task(_asked(line.port, SLOW_CLIENTS_CALLS, message, ended))
-        await _told_to_end(running, len(ports) * SLOW_CLIENTS_CALLS, ended)
+            group.create_task(_slow_calls(line.port, SLOW_CLIENTS_CALLS, message, ended))
+        await _ended(running, len(ports) * SLOW_CLIENTS_CALLS, ended)
     return ended
 
 
-async def _told_to_end(running: GrpcStack, calls: int, ended: Counter[str]) -> None:
+async def _ended(running: GrpcStack, calls: int, ended: Counter[str]) -> None:
     async with asyncio.timeout(20):
         while await running.metric(r"in_flight(?=\{kind=\"requests\")") < calls:
             await asyncio.sleep(0.02)
@@ -99,7 +99,7 @@ async def _told_to_end(running: GrpcStack, calls: int, ended: Counter[str]) -> N
     ended[f"exit {code}"] += 1
 
 
-async def _asked(port: int, count: int, message: bytes, ended: Counter[str]) -> None:
-    async with callers(port, channels=1) as asking:
-        asked = [asking.ask(SLOW, message, seconds=60.0) for _ in range(count)]
-        ended.update(map(name, await asyncio.gather(*asked)))
+async def _slow_calls(port: int, count: int, message: bytes, ended: Counter[str]) -> None:
+    async with callers(port, channels=1) as clients:
+        pending = [clients.ask(SLOW, message, seconds=60.0) for _ in range(count)]
+        ended.update(map(name, await asyncio.gather(*pending)))

@@ -97,8 +97,8 @@ async def prove(scale: Scale) -> list[Finding]:
                 await fault(database.port, mode, toxic, size, seconds, rounds=rounds) for toxic, size, seconds in FAULTS
             ]
 
-        each = await asyncio.gather(*map(of, MODES))
-        return [*itertools.chain.from_iterable(each)]
+        results = await asyncio.gather(*map(of, MODES))
+        return [*itertools.chain.from_iterable(results)]
 
 
 async def fault(port: int, mode: str, toxic: Toxic | None, size: int, seconds: float, *, rounds: int) -> Finding:
@@ -148,10 +148,10 @@ async def both(address: str, mode: str) -> AsyncIterator[tuple[grpc.aio.Channel,
 
 async def in_batches(one: Callable[[int], Awaitable[str]], rounds: int) -> list[str]:
     """What went wrong in so many rounds, a few at a time."""
-    said: list[str] = []
+    messages: list[str] = []
     for start in range(0, rounds, AT_ONCE):
-        said += await asyncio.gather(*(one(number) for number in range(start, min(start + AT_ONCE, rounds))))
-    return [words for words in said if words]
+        messages += await asyncio.gather(*(one(number) for number in range(start, min(start + AT_ONCE, rounds))))
+    return [words for words in messages if words]
 
 
 def judged(name: str, what: str, different: list[str], rounds: int) -> Finding:

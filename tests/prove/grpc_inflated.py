@@ -13,7 +13,7 @@ from prove.finding import Finding, Scale
 from prove.grpc_calls import ALONE, NAMES, outcome
 from prove.grpc_database import PASSED
 from prove.grpc_stack import grpc_stack
-from prove.held import held
+from prove.usage import usage
 
 MIB = 2**20
 AT_ONCE = 4
@@ -32,35 +32,35 @@ async def prove(_scale: Scale) -> list[Finding]:
     ]
 
 
-async def sent(what: str, message: bytes, wanted: str, most: int) -> list[Finding]:
+async def sent(what: str, message: bytes, expected: str, most: int) -> list[Finding]:
     """So many at once, several times, and what the process held before, at its peak, and afterwards."""
     async with (
         grpc_stack(workers=1) as running,
         grpc.aio.insecure_channel(f"127.0.0.1:{running.port}", options=ALONE) as channel,
     ):
-        asking: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(PASSED)
-        await outcome(asking(b"first", timeout=30))
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(PASSED)
+        await outcome(call(b"first", timeout=30))
         pid = running.command.process.pid
-        before = peak = held([pid]).resident
+        before = peak = usage([pid]).resident
         ended: Counter[str] = Counter()
         for _ in range(ROUNDS):
             calls: list[Awaitable[int]] = [
-                outcome(asking(message, timeout=60, compression=grpc.Compression.Gzip)) for _ in range(AT_ONCE)
+                outcome(call(message, timeout=60, compression=grpc.Compression.Gzip)) for _ in range(AT_ONCE)
             ]
             together = asyncio.gather(*calls)
             while not together.done():
                 await asyncio.wait({together}, timeout=0.01)
-                peak = max(peak, held([pid]).resident)
+                peak = max(peak, usage([pid]).resident)
             ended.update(NAMES.get(code, str(code)) for code in await together)
         await asyncio.sleep(SETTLED_SECONDS)
-        after = held([pid]).resident
-    said = (
+        after = usage([pid]).resident
+    summary = (
         f"{before / MIB:.0f} MiB before, {peak / MIB:.0f} at the peak, {after / MIB:.0f} {SETTLED_SECONDS:.0f} s after"
     )
     words = ", ".join(f"{count} × {name}" for name, count in ended.items())
     what = f"gRPC, {what}, at once, {ROUNDS} times"
     return [
-        Finding("S12", what, f"all {wanted}", words, set(ended) == {wanted}),
-        Finding("S12", what, f"RSS ≤ +{most} MiB at the peak", said, peak - before <= most * MIB),
-        Finding("S12", what, f"RSS ≤ +{LEFT_MOST} MiB afterwards", said, after - before <= LEFT_MOST * MIB),
+        Finding("S12", what, f"all {expected}", words, set(ended) == {expected}),
+        Finding("S12", what, f"RSS ≤ +{most} MiB at the peak", summary, peak - before <= most * MIB),
+        Finding("S12", what, f"RSS ≤ +{LEFT_MOST} MiB afterwards", summary, after - before <= LEFT_MOST * MIB),
     ]

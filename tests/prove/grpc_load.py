@@ -7,7 +7,7 @@ import asyncio
 from prove.finding import Finding, Scale
 from prove.grpc_calls import OK, OURS, Callers, Calls, at, callers, capacity
 from prove.grpc_database import PASSED, QUERY, UNKNOWN
-from prove.grpc_searches import CANDIDATES, LARGE, TINY, TOP_K, asked
+from prove.grpc_searches import CANDIDATES, LARGE, TINY, TOP_K, query
 from prove.grpc_stack import GrpcStack, grpc_stack
 from prove.load import lag as loop_lag
 
@@ -27,10 +27,10 @@ async def prove(scale: Scale) -> list[Finding]:
         callers(running.database.port, channels=CHANNELS) as direct,
         callers(running.port, channels=CHANNELS) as through,
     ):
-        found = []
+        findings = []
         for method, kind in ((PASSED, "of one message"), (UNKNOWN, "of unknown shape")):
-            found += await added(direct, through, method, f"gRPC calls {kind}", seconds)
-        return [*found, *await searched(direct, through, seconds), *await overload(running, through, seconds)]
+            findings += await added(direct, through, method, f"gRPC calls {kind}", seconds)
+        return [*findings, *await searched(direct, through, seconds), *await overload(running, through, seconds)]
 
 
 async def added(direct: Callers, through: Callers, method: str, what: str, seconds: float) -> list[Finding]:
@@ -48,7 +48,7 @@ async def added(direct: Callers, through: Callers, method: str, what: str, secon
 
 async def searched(direct: Callers, through: Callers, seconds: float) -> list[Finding]:
     """A page of ten through the proxy, beside the over-fetch that it makes for it."""
-    page, pool = asked(LARGE, limit=TOP_K), asked(LARGE, limit=CANDIDATES, with_vectors=True)
+    page, pool = query(LARGE, limit=TOP_K), query(LARGE, limit=CANDIDATES, with_vectors=True)
     await through.ask(QUERY, page)
     here = await at(direct, QUERY, pool, rate=SEARCHES_PER_SECOND, seconds=2 * seconds)
     there = await at(through, QUERY, page, rate=SEARCHES_PER_SECOND, seconds=2 * seconds)
@@ -58,16 +58,16 @@ async def searched(direct: Callers, through: Callers, seconds: float) -> list[Fi
 
 def compared(name: str, what: str, direct: Calls, through: Calls, *, p50: float, p99: float) -> list[Finding]:
     """Milliseconds that the proxy adds beside those that it may."""
-    found = [Finding(name, what, "0 failed", through.words(), not through.failed)]
+    findings = [Finding(name, what, "0 failed", through.words(), not through.failed)]
     for share, most in ((0.5, p50), (0.99, p99)):
         more = through.milliseconds(share) - direct.milliseconds(share)
-        found.append(Finding(name, what, f"p{100 * share:.0f} ≤ {most} ms added", f"{more:.2f} ms", more <= most))
-    return found
+        findings.append(Finding(name, what, f"p{100 * share:.0f} ≤ {most} ms added", f"{more:.2f} ms", more <= most))
+    return findings
 
 
 async def overload(running: GrpcStack, through: Callers, seconds: float) -> list[Finding]:
     """Searches at half of what one process can do, at twice, and at half again."""
-    message = asked(TINY, limit=3)
+    message = query(TINY, limit=3)
     most = await capacity(through, QUERY, message, seconds=min(CAPACITY_SECONDS, seconds))
     before = await at(through, QUERY, message, rate=most / 2, seconds=seconds)
     lag = await loop_lag(running, 0.99)
@@ -88,8 +88,8 @@ async def overload(running: GrpcStack, through: Callers, seconds: float) -> list
 def shedding(what: str, over: Calls, shed: float, *, is_alive: bool) -> list[Finding]:
     """What became of too many: answered OK or told by the proxy to come back, and in time."""
     slowest = over.latency.percentile(1.0)
-    told = {OK, *(outcome for outcome in over.outcomes if outcome >= OURS)}
-    is_answered = is_alive and set(over.outcomes) <= told
+    expected = {OK, *(outcome for outcome in over.outcomes if outcome >= OURS)}
+    is_answered = is_alive and set(over.outcomes) <= expected
     share = 100 * over.outcomes[OK] / over.outcomes.total()
     return [
         Finding("L4", what, "no crash, every call answered", over.words(), is_answered),

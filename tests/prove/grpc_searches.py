@@ -21,7 +21,7 @@ def _pool(points: int, dimensions: int) -> Sample:
     return sample(points, dimensions, seed=dimensions)
 
 
-def asked(collection: tuple[str, int, int], *, limit: int, with_vectors: bool = False) -> bytes:
+def query(collection: tuple[str, int, int], *, limit: int, with_vectors: bool = False) -> bytes:
     """A search message, as a client words it or as the proxy widens it."""
     name, points, dimensions = collection
     nearest = pb.VectorInput(dense=pb.DenseVector(data=_pool(points, dimensions).query.tolist()))
@@ -33,7 +33,7 @@ def asked(collection: tuple[str, int, int], *, limit: int, with_vectors: bool = 
 
 def write_rankings(file: Path) -> None:
     """What the database is to find."""
-    file.write_text(json.dumps({each[0]: _ranking(*each[1:]) for each in (TINY, LARGE)}), encoding="ascii")
+    file.write_text(json.dumps({ranking[0]: _ranking(*ranking[1:]) for ranking in (TINY, LARGE)}), encoding="ascii")
 
 
 def _ranking(points: int, dimensions: int) -> list[tuple[str, str]]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from prove.finding import Finding, Scale
 from prove.grpc_calls import OK, Callers, Calls, callers
 from prove.grpc_database import FAIL, QUERY, STREAM, UNKNOWN, UPSERT
-from prove.grpc_searches import LARGE, TINY, TOP_K, asked
+from prove.grpc_searches import LARGE, TINY, TOP_K, query
 from prove.grpc_stack import GrpcStack, grpc_stack
-from prove.held import MIB, Held, held
 from prove.openload import open_load
-from prove.watched import asked as watched
+from prove.usage import MIB, Usage, usage
+from prove.watched import task_report as watched
 from support.qdrant.scripted_grpc import upsert
 
 RATE = 100.0
@@ -22,11 +22,11 @@ SHARE = 10  # of as long as over HTTP
 LEAST_SECONDS = 4.0
 SETTLED_SECONDS = 2.0
 EXHAUSTED = 8
-ALLOWED_MIB, ALLOWED_EACH = 2.0, 3
-SAID = b"RESOURCE_EXHAUSTED"
+ALLOWED_MIB, ALLOWED_COUNT = 2.0, 3
+STATUS = b"RESOURCE_EXHAUSTED"
 KINDS = (
-    (QUERY, asked(TINY, limit=3)),
-    (QUERY, asked(LARGE, limit=TOP_K)),
+    (QUERY, query(TINY, limit=3)),
+    (QUERY, query(LARGE, limit=TOP_K)),
     (UPSERT, upsert(1)),
     (UNKNOWN, b"x"),
     (STREAM, b"x"),
@@ -38,39 +38,42 @@ async def prove(scale: Scale) -> list[Finding]:
     seconds = max(LEAST_SECONDS, scale.soak_seconds / SHARE)
     with tempfile.TemporaryDirectory() as folder:
         watch = Path(folder) / "watch"
-        async with grpc_stack(workers=1, watch=watch) as running, callers(running.port, running.own_port) as asking:
-            await mixed(asking, max(LEAST_SECONDS, seconds / 3))
+        async with (
+            grpc_stack(workers=1, watch=watch) as running,
+            callers(running.port, running.separate_port) as clients,
+        ):
+            await mixed(clients, max(LEAST_SECONDS, seconds / 3))
             before = await settled(running, watch)
-            calls = await mixed(asking, seconds)
+            calls = await mixed(clients, seconds)
             after = await settled(running, watch)
     return judged(f"gRPC soak {seconds:.0f} s at {RATE:.0f}/s", calls, before, after)
 
 
-async def mixed(asking: Callers, seconds: float) -> Calls:
+async def mixed(clients: Callers, seconds: float) -> Calls:
     """Calls of each kind in turn. One of a hundred fails, and counts as OK when it does so as it was told."""
     calls = Calls()
 
     async def ask(number: bytes) -> int:
         turn = int(number)
         if turn % FAULT == 0:
-            outcome = await asking.ask(FAIL, SAID)
+            outcome = await clients.ask(FAIL, STATUS)
             return OK if outcome == EXHAUSTED else outcome
         method, message = KINDS[turn % len(KINDS)]
-        return await (asking.talk(method, message) if method == STREAM else asking.ask(method, message))
+        return await (clients.talk(method, message) if method == STREAM else clients.ask(method, message))
 
     count = max(1, int(RATE * seconds))
     await open_load(0, lambda number: b"%d" % number, rate=RATE, count=count, heard=calls.heard, ask=ask)
     return calls
 
 
-async def settled(running: GrpcStack, watch: Path) -> tuple[Held, int]:
+async def settled(running: GrpcStack, watch: Path) -> tuple[Usage, int]:
     """What the process holds when nothing is under way, and how many tasks live in it."""
     await asyncio.sleep(SETTLED_SECONDS)
     tasks, _ = await asyncio.to_thread(watched, watch)
-    return held([running.command.process.pid]), tasks
+    return usage([running.command.process.pid]), tasks
 
 
-def judged(what: str, calls: Calls, before: tuple[Held, int], after: tuple[Held, int]) -> list[Finding]:
+def judged(what: str, calls: Calls, before: tuple[Usage, int], after: tuple[Usage, int]) -> list[Finding]:
     """What has grown beside what may."""
     (was, tasks), (now, tasks_now) = before, after
     grown = (now.resident - was.resident) / MIB
@@ -83,7 +86,7 @@ def judged(what: str, calls: Calls, before: tuple[Held, int], after: tuple[Held,
         Finding("L6", what, "0 failed but those told to", calls.words(), not calls.failed),
         Finding("L6", what, f"RSS grows ≤ {ALLOWED_MIB:.0f} MiB", f"{grown:.2f} MiB", grown <= ALLOWED_MIB),
         *(
-            Finding("L6", what, f"{name} ± {ALLOWED_EACH}", f"{more:+d}", abs(more) <= ALLOWED_EACH)
+            Finding("L6", what, f"{name} ± {ALLOWED_COUNT}", f"{more:+d}", abs(more) <= ALLOWED_COUNT)
             for name, more in counted.items()
         ),
     ]

@@ -41,9 +41,9 @@ class GrpcDatabase(Database):
 
 @dataclass(frozen=True, slots=True)
 class GrpcStack(Stack):
-    """``port``: shared with HTTP/1; ``own_port``: gRPC's alone; ``relay``: between the proxy and the database, where one was wanted."""
+    """``port``: shared with HTTP/1; ``separate_port``: gRPC's alone; ``relay``: between the proxy and the database, where one was wanted."""
 
-    own_port: int
+    separate_port: int
     relay: ToxicRelay | None = None
 
 
@@ -61,7 +61,7 @@ async def grpc_stack(*, workers: int, with_relay: bool = False, watch: Path | No
         urls = await asyncio.to_thread(command.addresses, 3)
         ports = [urlsplit(urls[role]).port or 0 for role in ("serve", "gRPC")]
         made = GrpcStack(
-            database=database, relay=relay, command=command, admin=urls["admin"], port=ports[0], own_port=ports[1]
+            database=database, relay=relay, command=command, admin=urls["admin"], port=ports[0], separate_port=ports[1]
         )
         if workers > 1:
             await made.pids()

@@ -28,11 +28,11 @@ async def prove(scale: Scale) -> list[Finding]:
         if outcome == OK:
             acknowledged.add(number)
 
-    async with grpc_stack(workers=2) as running, callers(running.port, running.own_port) as asking:
+    async with grpc_stack(workers=2) as running, callers(running.port, running.separate_port) as clients:
         acts = ((DATABASE_SECONDS, database), (WORKER_SECONDS, worker))
         kills = [asyncio.create_task(every(seconds, act, running)) for seconds, act in acts]
         count = scale.writes // SHARE
-        await open_load(0, upsert, rate=RATE, count=count, heard=heard, ask=asking.to(UPSERT))
+        await open_load(0, upsert, rate=RATE, count=count, heard=heard, ask=clients.to(UPSERT))
         for task in kills:
             task.cancel()
         ended = await asyncio.gather(*kills, return_exceptions=True)

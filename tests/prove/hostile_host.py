@@ -43,7 +43,7 @@ async def prove(_: Scale) -> list[Finding]:
         reading, pipe = os.pipe()
         disk = os.open("/dev/full", os.O_WRONLY)
         try:
-            found = [
+            findings = [
                 await logged(upstream, pipe, "its output is a pipe that nobody reads"),
                 await logged(upstream, disk, "its output is on a full disk (ENOSPC)"),
                 *await limited(upstream),
@@ -51,20 +51,20 @@ async def prove(_: Scale) -> list[Finding]:
         finally:
             for descriptor in (reading, pipe, disk):
                 os.close(descriptor)
-        found.append(await clocked(upstream))
-    return found
+        findings.append(await clocked(upstream))
+    return findings
 
 
 async def clocked(upstream: str) -> Finding:
     """A wall clock that jumps by months, on which the time in explanations, budgets, the log and the metrics stands."""
     keeps = {"VECSIEVE_EXPLAIN_KEEP": "50"}
     async with proxy(upstream, module="prove.jumping_clock", environment=keeps) as running:
-        tally = await searched(running.port)
+        totals = await searched(running.port)
         answered = [(await running.get(page))[0] for page in PAGES]
         is_alive = running.command.process.poll() is None
-    said = f"{tally.words()}; pages {', '.join(map(str, answered))}"
-    is_met = is_alive and not tally.failed and set(answered) == {200}
-    return Finding("G5", "the wall clock jumps by months", "serves on, 0 failed", said, is_met)
+    summary = f"{totals.words()}; pages {', '.join(map(str, answered))}"
+    is_met = is_alive and not totals.failed and set(answered) == {200}
+    return Finding("G5", "the wall clock jumps by months", "serves on, 0 failed", summary, is_met)
 
 
 async def limited(upstream: str) -> list[Finding]:
@@ -115,9 +115,9 @@ async def answering(port: int) -> None:
 
 async def searched(port: int) -> RequestRecorder:
     """Searches at a fixed rate."""
-    tally = RequestRecorder()
-    await open_load(port, lambda _: SEARCH, rate=RATE, count=int(RATE * SECONDS), heard=tally.heard)
-    return tally
+    totals = RequestRecorder()
+    await open_load(port, lambda _: SEARCH, rate=RATE, count=int(RATE * SECONDS), heard=totals.heard)
+    return totals
 
 
 async def logged(upstream: str, output: int, what: str, *around: str) -> Finding:
@@ -126,10 +126,10 @@ async def logged(upstream: str, output: int, what: str, *around: str) -> Finding
         pool = Pool(running.port)
         refused = [await pool.ask(LOGGED) for _ in range(LINES)]
         await pool.close()
-        tally = await searched(running.port)
+        totals = await searched(running.port)
         is_alive = running.process.poll() is None
-    is_met = is_alive and not tally.failed and set(refused) == {400}
-    return Finding("G5", what, "serves on, 0 failed", f"{tally.words()} after {refused.count(400)} lines", is_met)
+    is_met = is_alive and not totals.failed and set(refused) == {400}
+    return Finding("G5", what, "serves on, 0 failed", f"{totals.words()} after {refused.count(400)} lines", is_met)
 
 
 async def crowded(upstream: str, output: int, prlimit: str) -> Finding:
@@ -152,6 +152,6 @@ async def crowded(upstream: str, output: int, prlimit: str) -> Finding:
             await asyncio.sleep(0.1)
         after = await searched(running.port)
         is_alive = running.process.poll() is None
-    said = f"amid {amid.words()} with {most} open; afterwards {after.words()}"
+    summary = f"amid {amid.words()} with {most} open; afterwards {after.words()}"
     is_met = is_alive and statuses == {200} and not amid.failed and not after.failed
-    return Finding("G5", f"{CROWD} clients, {DESCRIPTORS} descriptors", "serves on, 0 failed", said, is_met)
+    return Finding("G5", f"{CROWD} clients, {DESCRIPTORS} descriptors", "serves on, 0 failed", summary, is_met)

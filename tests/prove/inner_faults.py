@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-from prove.answer_faults import Rounds, asked, planned
+from prove.answer_faults import Rounds, planned, query
 from prove.faults import seen
 from prove.finding import Finding, Scale
 from support.exchanges.widened_faults import ERRORS, STAGES
@@ -22,11 +22,11 @@ async def stage(place: str, rounds: int) -> Finding:
     done = Rounds()
     for error in ERRORS:
         async with FaultyUpstream(planned) as upstream, running(upstream.url) as proxy:
-            direct = await seen(upstream.port, asked())
+            direct = await seen(upstream.port, query())
             with patch(place, side_effect=error("a fault of ours")) as broken:
                 for _ in range(rounds):
-                    through = await seen(proxy.port, asked())
-                    done.asked += 1
+                    through = await seen(proxy.port, query())
+                    done.requested += 1
                     if through.plainly() != direct:
                         done.wrong[f"{error.__name__}: {through.kind} {through.line.decode()}"] += 1
                 if broken.call_count < rounds:

@@ -96,11 +96,11 @@ async def service(upstream: str) -> AsyncIterator[Balancer]:
 
 async def prove(scale: Scale) -> list[Finding]:
     """G1 over kept and fresh connections, then G2."""
-    found = []
+    findings = []
     async with served() as database, service(f"http://127.0.0.1:{database.port}") as balancer:
         for name, raw in (("kept", SEARCH), ("fresh", FRESH)):
-            found.append(await restarted(balancer, name, raw, scale.restarts))
-    return [*found, *await ended(scale.long_request_seconds)]
+            findings.append(await restarted(balancer, name, raw, scale.restarts))
+    return [*findings, *await ended(scale.long_request_seconds)]
 
 
 async def restarted(balancer: Balancer, name: str, raw: bytes, times: int) -> Finding:
@@ -119,10 +119,10 @@ async def restarted(balancer: Balancer, name: str, raw: bytes, times: int) -> Fi
                 while not one.is_ready:
                     await asyncio.sleep(LOOK_SECONDS)
 
-    tally = await during(0, 0.8 * most, story(), raw=raw, ask=balancer.ask)
+    totals = await during(0, 0.8 * most, story(), raw=raw, ask=balancer.ask)
     what = f"two instances restarted {times} × each at {0.8 * most:.0f}/s, {name} connections"
-    said = f"{tally.words()}; exits {sorted(set(statuses))}"
-    return Finding("G1", what, "0 failed, each exits 0", said, met=not tally.failed and set(statuses) == {0})
+    summary = f"{totals.words()}; exits {sorted(set(statuses))}"
+    return Finding("G1", what, "0 failed, each exits 0", summary, met=not totals.failed and set(statuses) == {0})
 
 
 @asynccontextmanager
@@ -145,13 +145,13 @@ async def ended(seconds: float) -> list[Finding]:
             await asyncio.sleep(seconds)
             await talk.send(reply(b"at last"))
 
-    loop, tally = asyncio.get_running_loop(), RequestRecorder()
+    loop, totals = asyncio.get_running_loop(), RequestRecorder()
     async with FaultyUpstream(slow) as upstream:
         async with in_flight(upstream) as (running, client):
             begun = loop.time()
             running.command.process.send_signal(signal.SIGTERM)
             head = await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), seconds + 5)
-            tally.heard(0, int(head.split(b" ", 2)[1]), loop.time() - begun)
+            totals.heard(0, int(head.split(b" ", 2)[1]), loop.time() - begun)
             code = await asyncio.to_thread(running.command.process.wait, 5)
             first = loop.time() - begun
         async with in_flight(upstream) as (running, _):
@@ -162,8 +162,8 @@ async def ended(seconds: float) -> list[Finding]:
             await asyncio.to_thread(running.command.process.wait, 10)
             second = loop.time() - begun
     what = f"SIGTERM with a request of {seconds:.0f} s in flight"
-    is_met = not tally.failed and code == 0 and first <= seconds + 5
+    is_met = not totals.failed and code == 0 and first <= seconds + 5
     return [
-        Finding("G2", what, "answered, then exit 0", f"{tally.words()}, exit {code} after {first:.1f} s", is_met),
+        Finding("G2", what, "answered, then exit 0", f"{totals.words()}, exit {code} after {first:.1f} s", is_met),
         Finding("G2", "second SIGTERM amid it", "ended ≤ 1 s", f"{second:.2f} s", second <= 1.0),
     ]

@@ -29,8 +29,8 @@ def jumping(real: Callable[[], float]) -> Callable[[], float]:
 def main() -> None:
     """Jump, then be the command line."""
     time.time = jumping(time.time)
-    own = jumping(lambda: time.monotonic_ns() / 1e9)
-    time.time_ns = lambda: int(own() * 1e9)
+    clock = jumping(lambda: time.monotonic_ns() / 1e9)
+    time.time_ns = lambda: int(clock() * 1e9)
     runpy.run_module("vecsieve.proxy", run_name="__main__", alter_sys=True)
 
 

@@ -44,7 +44,7 @@ def pinecone(folder: Path, port: int) -> None:
             await ended
         keep(folder, emulator.project.indexes)
 
-    asyncio.run(until_told(run))
+    asyncio.run(until_signal(run))
 
 
 def weaviate(folder: Path, port: int) -> None:
@@ -61,7 +61,7 @@ def weaviate(folder: Path, port: int) -> None:
         await runner.cleanup()
         keep(folder, (emulator.schema, emulator.collections))
 
-    asyncio.run(until_told(run))
+    asyncio.run(until_signal(run))
 
 
 def search_engine(product: Product, folder: Path, port: int) -> None:
@@ -75,7 +75,7 @@ def search_engine(product: Product, folder: Path, port: int) -> None:
         await runner.cleanup()
         keep(folder, node)
 
-    asyncio.run(until_told(run))
+    asyncio.run(until_signal(run))
 
 
 def milvus(folder: Path, port: int) -> None:
@@ -100,7 +100,7 @@ def milvus(folder: Path, port: int) -> None:
     os._exit(0)  # the interpreter would collect garbage for half a minute
 
 
-async def until_told(run: Callable[[Awaitable[object]], Awaitable[None]]) -> None:
+async def until_signal(run: Callable[[Awaitable[object]], Awaitable[None]]) -> None:
     """``run`` gets what ends with SIGTERM."""
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)

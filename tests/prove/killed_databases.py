@@ -86,23 +86,23 @@ class Process:
 
     def wait_until_it_says(self, word: str, seconds: float = 60.0) -> None:
         until = time.monotonic() + seconds
-        while word not in self.said():
-            assert self._process.poll() is None, self.said()
-            assert time.monotonic() < until, self.said()
+        while word not in self.stated():
+            assert self._process.poll() is None, self.stated()
+            assert time.monotonic() < until, self.stated()
             time.sleep(0.02)
 
     def wait_until_it_answers(self, url: str, path: str, seconds: float = 60.0) -> None:
         until = time.monotonic() + seconds
         while True:
-            assert self._process.poll() is None, self.said()
+            assert self._process.poll() is None, self.stated()
             try:
                 if stack.exchange(url, "GET", path).status == 200:
                     return
             except OSError:
-                assert time.monotonic() < until, self.said()
+                assert time.monotonic() < until, self.stated()
             time.sleep(0.02)
 
-    def said(self) -> str:
+    def stated(self) -> str:
         # Not by reading: the server writes where the file, which it shares, was read to.
         written = os.pread(self._output.fileno(), os.fstat(self._output.fileno()).st_size, 0)
         return written.decode(errors="replace")[-2000:]
@@ -151,7 +151,9 @@ class _Plain(ABC):
     def number_of(self, identifier: object) -> int:
         return int(str(identifier))
 
-    def asked(self, method: str, target: str, body: object = None, *, headers: Mapping[str, str] | None = None) -> Any:
+    def requested(
+        self, method: str, target: str, body: object = None, *, headers: Mapping[str, str] | None = None
+    ) -> Any:
         """The JSON of a successful answer."""
         sent = None if body is None else json.dumps(body).encode()
         answer = stack.exchange(self.url, method, target, sent, headers)
@@ -172,18 +174,18 @@ class Qdrant(_Plain):
         self._process.addresses(1)
 
     def create(self, name: str) -> None:
-        self.asked("PUT", f"/collections/{name}", {"vectors": {"size": SIZE, "distance": "Cosine"}})
+        self.requested("PUT", f"/collections/{name}", {"vectors": {"size": SIZE, "distance": "Cosine"}})
 
     def upsert(self, url: str, name: str, points: Sequence[Made]) -> int:
-        each = [{"id": p.number, "vector": p.vector, "payload": {"text": p.text, "tags": [p.tag]}} for p in points]
-        body = json.dumps({"points": each}).encode()
+        records = [{"id": p.number, "vector": p.vector, "payload": {"text": p.text, "tags": [p.tag]}} for p in points]
+        body = json.dumps({"points": records}).encode()
         return stack.exchange(url, "PUT", f"/collections/{name}/points?wait=true", body).status
 
     def everything(self, name: str) -> Iterator[tuple[int, str]]:
         offset: object = None
         while True:
-            asked = {"limit": PAGE, "offset": offset, "with_payload": True, "with_vector": True}
-            page = self.asked("POST", f"/collections/{name}/points/scroll", asked)["result"]
+            query = {"limit": PAGE, "offset": offset, "with_payload": True, "with_vector": True}
+            page = self.requested("POST", f"/collections/{name}/points/scroll", query)["result"]
             yield from ((point["id"], _spelled(point)) for point in page["points"])
             if (offset := page["next_page_offset"]) is None:
                 return
@@ -202,8 +204,8 @@ class Chroma(_Plain):
         self._process.wait_until_it_answers(self.url, "/api/v2/heartbeat")
 
     def create(self, name: str) -> None:
-        self.asked("POST", COLLECTIONS, {"name": name, "configuration": {"hnsw": {"space": "l2"}}})
-        self._paths[name] = f"{COLLECTIONS}/{self.asked('GET', f'{COLLECTIONS}/{name}')['id']}"
+        self.requested("POST", COLLECTIONS, {"name": name, "configuration": {"hnsw": {"space": "l2"}}})
+        self._paths[name] = f"{COLLECTIONS}/{self.requested('GET', f'{COLLECTIONS}/{name}')['id']}"
 
     @cached_property
     def _paths(self) -> dict[str, str]:
@@ -220,19 +222,19 @@ class Chroma(_Plain):
 
     def finds(self, name: str, point: Made) -> bool:
         """Of 4,214 points, written one by one over eight restarts, its index does not return four for their own vectors."""
-        asked = {"query_embeddings": [point.vector], "n_results": 10, "include": ["documents"]}
-        found = self.asked("POST", f"{self._paths[name]}/query", asked)
-        near = zip(found["ids"][0], found["documents"][0], strict=True)
-        return any(int(each) != point.number and text.lower() == point.text.lower() for each, text in near)
+        query = {"query_embeddings": [point.vector], "n_results": 10, "include": ["documents"]}
+        answer = self.requested("POST", f"{self._paths[name]}/query", query)
+        near = zip(answer["ids"][0], answer["documents"][0], strict=True)
+        return any(int(identifier) != point.number and text.lower() == point.text.lower() for identifier, text in near)
 
     def everything(self, name: str) -> Iterator[tuple[int, str]]:
         include = ["embeddings", "documents", "metadatas", "uris"]
-        for start in range(0, self.asked("GET", f"{self._paths[name]}/count"), PAGE):
-            asked = {"limit": PAGE, "offset": start, "include": include}
-            page = self.asked("POST", f"{self._paths[name]}/get", asked)
+        for start in range(0, self.requested("GET", f"{self._paths[name]}/count"), PAGE):
+            query = {"limit": PAGE, "offset": start, "include": include}
+            page = self.requested("POST", f"{self._paths[name]}/get", query)
             columns = [page[column] or [None] * len(page["ids"]) for column in include]
-            for identifier, *each in zip(page["ids"], *columns, strict=True):
-                yield int(identifier), _spelled(each)
+            for identifier, *values in zip(page["ids"], *columns, strict=True):
+                yield int(identifier), _spelled(values)
 
 
 class Pinecone(_Plain):
@@ -270,12 +272,12 @@ class Pinecone(_Plain):
     def everything(self, name: str) -> Iterator[tuple[int, str]]:
         token: dict[str, str] = {}
         while True:
-            asked = urlencode({"namespace": name, "limit": 100, **token})
-            page = self.asked("GET", f"/vectors/list?{asked}", headers=self._HEADERS)
+            query = urlencode({"namespace": name, "limit": 100, **token})
+            page = self.requested("GET", f"/vectors/list?{query}", headers=self._HEADERS)
             ids = [vector["id"] for vector in page["vectors"]]
-            asked = urlencode({"namespace": name, "ids": ids}, doseq=True)
-            found = self.asked("GET", f"/vectors/fetch?{asked}", headers=self._HEADERS)["vectors"] if ids else {}
-            yield from ((int(identifier), _spelled(found[identifier])) for identifier in ids)
+            query = urlencode({"namespace": name, "ids": ids}, doseq=True)
+            records = self.requested("GET", f"/vectors/fetch?{query}", headers=self._HEADERS)["vectors"] if ids else {}
+            yield from ((int(identifier), _spelled(records[identifier])) for identifier in ids)
             token = {"paginationToken": page.get("pagination", {}).get("next", "")}
             if not token["paginationToken"]:
                 return
@@ -304,11 +306,11 @@ class Weaviate(_Plain):
 
     def create(self, name: str) -> None:
         properties = [{"name": "text", "dataType": ["text"]}, {"name": "tag", "dataType": ["int"]}]
-        own = {"class": name.capitalize(), "vectorizer": "none", "properties": properties}
-        self.asked("POST", "/v1/schema", own)
+        schema = {"class": name.capitalize(), "vectorizer": "none", "properties": properties}
+        self.requested("POST", "/v1/schema", schema)
 
     def upsert(self, url: str, name: str, points: Sequence[Made]) -> int:
-        each = [
+        objects = [
             {
                 "class": name.capitalize(),
                 "id": str(uuid.UUID(int=p.number)),
@@ -317,7 +319,7 @@ class Weaviate(_Plain):
             }
             for p in points
         ]
-        answer = stack.exchange(url, "POST", "/v1/batch/objects", json.dumps({"objects": each}).encode())
+        answer = stack.exchange(url, "POST", "/v1/batch/objects", json.dumps({"objects": objects}).encode())
         if answer.status in STORED and any(one["result"].get("errors") for one in json.loads(answer.body)):
             return UNAVAILABLE
         return answer.status
@@ -325,11 +327,11 @@ class Weaviate(_Plain):
     def everything(self, name: str) -> Iterator[tuple[int, str]]:
         after = ""
         while True:
-            asked = urlencode({"class": name.capitalize(), "limit": 100, "after": after, "include": "vector"})
-            page = self.asked("GET", f"/v1/objects?{asked}")["objects"]
+            query = urlencode({"class": name.capitalize(), "limit": 100, "after": after, "include": "vector"})
+            page = self.requested("GET", f"/v1/objects?{query}")["objects"]
             for hit in page:
-                own = {name: hit.get(name) for name in ("id", "properties", "vector")}
-                yield self.number_of(hit["id"]), _spelled(own)
+                fields = {name: hit.get(name) for name in ("id", "properties", "vector")}
+                yield self.number_of(hit["id"]), _spelled(fields)
             if not page:
                 return
             after = page[-1]["id"]
@@ -387,8 +389,8 @@ class Milvus(_Plain):
         for start in range(0, max((row["id"] for row in every), default=0) + 1, PAGE):
             inside = f"id >= {start} and id < {start + PAGE}"
             for row in client.query(name, filter=inside, output_fields=["*"], consistency_level="Strong"):
-                own = {key: [float(v) for v in value] if key == "vec" else value for key, value in row.items()}
-                yield row["id"], json.dumps(own, sort_keys=True, default=repr)
+                fields = {key: [float(v) for v in value] if key == "vec" else value for key, value in row.items()}
+                yield row["id"], json.dumps(fields, sort_keys=True, default=repr)
 
 
 class OpenSearch(_Plain):
@@ -406,7 +408,7 @@ class OpenSearch(_Plain):
 
     def create(self, name: str) -> None:
         members = {"vec": self.vector, "text": {"type": "text"}, "tags": {"type": "long"}}
-        self.asked("PUT", f"/{name}", {"settings": {"knn": True}, "mappings": {"properties": members}})
+        self.requested("PUT", f"/{name}", {"settings": {"knn": True}, "mappings": {"properties": members}})
 
     def upsert(self, url: str, name: str, points: Sequence[Made]) -> int:
         sources = [json.dumps({"text": p.text, "tags": [p.tag], "vec": p.vector}).encode() for p in points]
@@ -422,7 +424,7 @@ class OpenSearch(_Plain):
         after: dict[str, object] = {}
         while True:
             search = {"size": PAGE, "sort": [{"_id": "asc"}], "_source": ["*", "vec"], **after}
-            hits = self.asked("POST", f"/{name}/_search", search)["hits"]["hits"]
+            hits = self.requested("POST", f"/{name}/_search", search)["hits"]["hits"]
             yield from ((int(hit["_id"]), _spelled(hit["_source"])) for hit in hits)
             if len(hits) < PAGE:
                 return
@@ -444,5 +446,5 @@ def _kept(database: _Plain) -> Process:
 
 
 DATABASES: Mapping[str, Callable[[Path], Database]] = {
-    each.backend: each for each in (Qdrant, Chroma, Pinecone, Milvus, Weaviate, OpenSearch, Elasticsearch)
+    kind.backend: kind for kind in (Qdrant, Chroma, Pinecone, Milvus, Weaviate, OpenSearch, Elasticsearch)
 }

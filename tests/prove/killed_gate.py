@@ -58,11 +58,11 @@ class World:
         self.database: Database = DATABASES[backend](folder)
         self.relay = Relay(self.database.port)
         self.relay_url = f"http://127.0.0.1:{self.relay.port}"
-        own = {f"VECSIEVE_POLICY_WRITE_{name.upper()}": value for name, value in write.items()}
+        settings = {f"VECSIEVE_POLICY_WRITE_{name.upper()}": value for name, value in write.items()}
         self._config = folder / "settings.yaml"
         self._config.write_text(SETTINGS)
         self._environment = {
-            **own,
+            **settings,
             **self.database.settings(self.relay_url),
             "VECSIEVE_BACKEND": backend,
             "VECSIEVE_JOURNAL_PATH": str(self.journal),
@@ -121,11 +121,11 @@ class World:
 
     def everything(self, name: str) -> dict[int, str]:
         """By number, all that is stored."""
-        found: dict[int, str] = {}
+        texts: dict[int, str] = {}
         for number, content in self.database.everything(name):
-            assert number not in found, f"{number} is stored twice"
-            found[number] = content
-        return found
+            assert number not in texts, f"{number} is stored twice"
+            texts[number] = content
+        return texts
 
     def close(self) -> None:
         self.front.close()
@@ -221,8 +221,8 @@ def rows(world: World, state: str) -> list[tuple[int, int, str]]:
     question = "SELECT id, survivor, kind FROM points WHERE state = ? ORDER BY at, number"
     number_of = world.database.number_of
     with closing(sqlite3.connect(world.journal)) as connection:
-        found = connection.execute(question, (state,)).fetchall()
-    return [(number_of(json.loads(one)), number_of(json.loads(other)), kind) for one, other, kind in found]
+        entries = connection.execute(question, (state,)).fetchall()
+    return [(number_of(json.loads(one)), number_of(json.loads(other)), kind) for one, other, kind in entries]
 
 
 def survives(number: int, stored: Mapping[int, str], survivors: Mapping[int, int]) -> bool:
@@ -238,17 +238,21 @@ def check(world: World, count: int) -> dict[str, int]:
     settled = rows(world, "done")
     survivors = {one: other for one, other, kind in settled if kind != "changed"}
     stored = world.everything(COLLECTION)
-    lost = [each for each in range(1, count + 1) if not survives(each, stored, survivors)]
+    lost = [identifier for identifier in range(1, count + 1) if not survives(identifier, stored, survivors)]
     twice = [
-        each for each, times in Counter(one for one, _, kind in settled if kind == "left_out").items() if times > 1
+        identifier
+        for identifier, times in Counter(one for one, _, kind in settled if kind == "left_out").items()
+        if times > 1
     ]
     assert not lost, f"lost: {lost[:9]}"
     assert not twice, f"twice in the journal: {twice[:9]}"
     assert len(survivors) > count * COPIES / 4, f"only {len(survivors)} in the journal: the gate was hardly at work"
     # A point that was left out, and not acknowledged, may be stored when it comes again and cannot be judged: undo leaves it.
     both = [one for one, _, kind in settled if kind == "left_out" and one in stored]
-    found = {"stored": len(stored), "lost": 0, "doubled": 0, "stored and left out": len(both)}
-    return found | {f"journalled as {kind}": number for kind, number in Counter(kind for _, _, kind in settled).items()}
+    totals = {"stored": len(stored), "lost": 0, "doubled": 0, "stored and left out": len(both)}
+    return totals | {
+        f"journalled as {kind}": number for kind, number in Counter(kind for _, _, kind in settled).items()
+    }
 
 
 def check_refused(world: World, upserts: Upserts) -> dict[str, int]:
@@ -256,26 +260,26 @@ def check_refused(world: World, upserts: Upserts) -> dict[str, int]:
     stored, refused = world.everything(COLLECTION), upserts.refused
     survivors = {one: other for one, other, _ in rows(world, "rejected")}
     lost = sorted(upserts.acknowledged - stored.keys())
-    held = sorted((refused & stored.keys()) - upserts.doubtful)
-    unknown = sorted(each for each in refused if survivors.get(each) not in stored)
+    present = sorted((refused & stored.keys()) - upserts.doubtful)
+    unknown = sorted(identifier for identifier in refused if survivors.get(identifier) not in stored)
     assert not lost, f"acknowledged and not stored: {lost[:9]}"
-    assert not held, f"refused and stored: {held[:9]}"
+    assert not present, f"refused and stored: {present[:9]}"
     assert not unknown, f"refused without a stored original in the journal: {unknown[:9]}"
     assert len(refused) > len(stored) * COPIES / 4, f"only {len(refused)} were refused: the gate was hardly at work"
     wait_until_it_judges(world, min(upserts.acknowledged))
     before = world.outcomes()
-    again = {each for each in sorted(refused - stored.keys()) if world.upsert([each]) != REFUSED}
+    again = {identifier for identifier in sorted(refused - stored.keys()) if world.upsert([identifier]) != REFUSED}
     outcomes = world.outcomes() - before
     # On a busy machine a write may be late, and is stored then.
     unjudged = outcomes.total() - outcomes["judged"]
-    known = {each for each in again if world.database.finds(COLLECTION, made(each))}
+    known = {identifier for identifier in again if world.database.finds(COLLECTION, made(identifier))}
     assert len(known) <= unjudged, f"stored when they came again: {sorted(known)[:9]}, {dict(outcomes)}"
     after = world.everything(COLLECTION)
     assert {number: after[number] for number in stored} == stored, "a refused write changed what is stored"
     assert after.keys() - stored.keys() == again, "a refused write is stored"
     both = len(refused & stored.keys())
-    found = {"refused": len(refused), "refused and stored": both, "refused again": len(refused) - both - len(again)}
-    return {"stored": len(stored), "lost": 0, **found, "not found again": len(again)}
+    totals = {"refused": len(refused), "refused and stored": both, "refused again": len(refused) - both - len(again)}
+    return {"stored": len(stored), "lost": 0, **totals, "not found again": len(again)}
 
 
 def wait_until_it_judges(world: World, number: int) -> None:
@@ -289,7 +293,7 @@ def wait_until_it_judges(world: World, number: int) -> None:
 
 def check_undo(world: World, count: int, *options: str) -> None:
     database = world.database
-    own = (
+    arguments = (
         "undo",
         "--journal",
         str(world.journal),
@@ -301,18 +305,18 @@ def check_undo(world: World, count: int, *options: str) -> None:
         database.backend,
     )
     world.age()
-    done = forked_command(*own, *options, "--apply", **database.environment())
+    done = forked_command(*arguments, *options, "--apply", **database.environment())
     assert done.returncode == 0, done.stdout + done.stderr
-    found = world.everything(COLLECTION)
+    points = world.everything(COLLECTION)
     database.create(CONTROL)
     numbers = range(1, count + 1)
     for start in range(0, count, PAGE):
         batch = [made(number) for number in numbers[start : start + PAGE]]
         assert database.upsert(database.url, CONTROL, batch) in STORED
     control = world.everything(CONTROL)
-    other = [number for number in numbers if found.get(number) != control[number]]
-    assert not other, f"{len(other)} are not as they came: {other[:3]}, {found.get(other[0])} {control[other[0]]}"
-    assert found.keys() == control.keys()
+    other = [number for number in numbers if points.get(number) != control[number]]
+    assert not other, f"{len(other)} are not as they came: {other[:3]}, {points.get(other[0])} {control[other[0]]}"
+    assert points.keys() == control.keys()
 
 
 def prove(count: int, backend: str, mode: str, merge: str = "", *, together: int = 1, between: int = BETWEEN) -> str:
@@ -325,15 +329,15 @@ def prove(count: int, backend: str, mode: str, merge: str = "", *, together: int
         started = time.perf_counter()
         with faults(world, upserts, random.Random(SEED), done, between), ThreadPoolExecutor(WRITERS) as pool:
             sending = [pool.submit(send, world, upserts, may_be_refused=is_reject) for _ in range(WRITERS)]
-            for each in sending:
-                each.result()
+            for thread in sending:
+                thread.result()
         seconds = time.perf_counter() - started
         outcomes = world.outcomes()
-        found = check_refused(world, upserts) if is_reject else check(world, count)
+        totals = check_refused(world, upserts) if is_reject else check(world, count)
         check_undo(world, count, *(["--rejected"] if is_reject else []))
     return (
         f"{' '.join((backend, *write.values()))}: {count} points, up to {together} in a write, in {seconds:.0f} s, all answered after {upserts.attempts} attempts; "
-        f"faults {dict(done)}; writes by outcome {dict(outcomes)}; {found}; after undo byte for byte as the control"
+        f"faults {dict(done)}; writes by outcome {dict(outcomes)}; {totals}; after undo byte for byte as the control"
     )
 
 
@@ -346,7 +350,7 @@ def chosen(names: list[str]) -> Iterator[tuple[str, str, str]]:
 
 
 if __name__ == "__main__":
-    for each in chosen(sys.argv[3:]):
+    for database_kind in chosen(sys.argv[3:]):
         # A refused write has more than copies, which no journal has: of mode reject each has one point.
-        together = 1 if "reject" in each else int(sys.argv[2])
-        print(prove(int(sys.argv[1]), *each, together=together), flush=True)
+        together = 1 if "reject" in database_kind else int(sys.argv[2])
+        print(prove(int(sys.argv[1]), *database_kind, together=together), flush=True)

@@ -39,8 +39,8 @@ def loaded(url: str, count: int) -> list[int]:
         ]
         sent = orjson.dumps({"points": batch}, option=orjson.OPT_SERIALIZE_NUMPY)
         assert stack.exchange(url, "PUT", f"/collections/{COLLECTION}/points?wait=true", sent).status == 200
-    found: list[int] = labels.tolist()
-    return found
+    families: list[int] = labels.tolist()
+    return families
 
 
 def stored(url: str) -> Iterator[tuple[int, object]]:
@@ -49,9 +49,9 @@ def stored(url: str) -> Iterator[tuple[int, object]]:
     while True:
         body = json.dumps({"limit": PAGE, "offset": offset, "with_payload": True, "with_vector": True}).encode()
         answer = stack.exchange(url, "POST", f"/collections/{COLLECTION}/points/scroll", body).body
-        found = json.loads(answer, parse_float=str)["result"]
-        yield from ((point["id"], hash(json.dumps(point, sort_keys=True))) for point in found["points"])
-        if (offset := found["next_page_offset"]) is None:
+        result = json.loads(answer, parse_float=str)["result"]
+        yield from ((point["id"], hash(json.dumps(point, sort_keys=True))) for point in result["points"])
+        if (offset := result["next_page_offset"]) is None:
             return
 
 
@@ -75,23 +75,23 @@ def main(count: int) -> None:
         labels, before, work, journal = loaded(url, count), {}, Path(folder) / "work", Path(folder) / "journal.db"
         before = dict(stored(url))
         where = ("--url", url, "--collection", COLLECTION, "--rate", "10000")
-        asked = ("sweep", *where, "--work", str(work), "--apply", "--journal", str(journal))
+        arguments = ("sweep", *where, "--work", str(work), "--apply", "--journal", str(journal))
         runs = []
         copies = count - len(np.unique(labels))
         reads = sorted(draw.randrange(count) for _ in range(KILLS // 2))
         deletions = sorted(draw.randrange(copies) for _ in range(KILLS - len(reads)))
         for so_many in reads:
-            runs.append(run(*asked, killed_when=passed(vectors, work, so_many)))
+            runs.append(run(*arguments, killed_when=passed(vectors, work, so_many)))
             print(f"killed with {vectors(work)} points read")
         for so_many in deletions:
-            runs.append(run(*asked, killed_when=passed(rows, journal, so_many)))
+            runs.append(run(*arguments, killed_when=passed(rows, journal, so_many)))
             print(f"killed with {rows(journal)} points in the journal")
-        runs.append(run(*asked))
+        runs.append(run(*arguments))
         left = dict(stored(url))
         gone = before.keys() - left.keys()
         assert set(ids(journal)) == gone, "what is gone is in the journal, and nothing else"
-        assert all(left[each] == before[each] for each in left), "what stays is as it was"
-        kept = np.unique([labels[each] for each in left])
+        assert all(left[identifier] == before[identifier] for identifier in left), "what stays is as it was"
+        kept = np.unique([labels[identifier] for identifier in left])
         print(f"{count} points, {copies} copies: {len(gone)} deleted, {len(kept) - len(np.unique(labels))} texts lost")
         print(f"found {len(gone) / copies:.4f} of the copies; each label has {len(left) / len(kept):.4f} points left")
         minutes, peak = sum(measured for measured, _ in runs) / 60, max(measured for _, measured in runs)
@@ -120,8 +120,8 @@ def rows(journal: Path) -> int:
 
 def ids(journal: Path) -> Iterator[int]:
     with closing(sqlite3.connect(journal)) as connection:
-        for (each,) in connection.execute("SELECT id FROM points WHERE state = 'done'"):
-            yield json.loads(each)
+        for (identifier,) in connection.execute("SELECT id FROM points WHERE state = 'done'"):
+            yield json.loads(identifier)
 
 
 if __name__ == "__main__":

@@ -26,9 +26,9 @@ async def prove(scale: Scale) -> list[Finding]:
 
 async def at(port: int, raw: bytes, *, rate: float, seconds: float) -> RequestRecorder:
     """Open loop for so long."""
-    tally = RequestRecorder()
-    await open_load(port, lambda _: raw, rate=rate, count=max(1, int(rate * seconds)), heard=tally.heard)
-    return tally
+    totals = RequestRecorder()
+    await open_load(port, lambda _: raw, rate=rate, count=max(1, int(rate * seconds)), heard=totals.heard)
+    return totals
 
 
 async def added(running: Stack, scale: Scale) -> list[Finding]:
@@ -60,7 +60,7 @@ async def overload(running: Stack, scale: Scale) -> list[Finding]:
     slowest = over.latency.percentile(1.0)
     is_alive = running.command.process.poll() is None
     what = f"searches at {2 * most:.0f}/s, twice {most:.0f}/s"
-    p99, again = (1000 * tally.latency.percentile(0.99) for tally in (before, after))
+    p99, again = (1000 * totals.latency.percentile(0.99) for totals in (before, after))
     return [
         Finding(
             "L5", f"loop's lag at {most / 2:.0f} searches/s", "p99 ≤ 20 ms", f"≤ {1000 * late:.0f} ms", late <= 0.020
@@ -90,9 +90,9 @@ def lag_in(page: str, share: float, *, since: str = "") -> float:
 
 def _buckets(page: str) -> dict[float, float]:
     """Counts up to each edge, of all workers."""
-    found: dict[float, float] = {}
+    buckets: dict[float, float] = {}
     for edge, count in re.findall(
         r'^vecsieve_event_loop_lag_seconds_bucket\{.*?le="([^"]+)".*?\} (\S+)$', page, re.MULTILINE
     ):
-        found[float(edge)] = found.get(float(edge), 0.0) + float(count)
-    return found
+        buckets[float(edge)] = buckets.get(float(edge), 0.0) + float(count)
+    return buckets

@@ -19,8 +19,8 @@ import orjson
 from bench.machine import machine
 
 from prove.finding import Finding, Scale
-from prove.held import MIB, held
 from prove.stack import Proxy, proxy
+from prove.usage import MIB, usage
 from support.backends.searching import Run
 from support.backends.shadowed import Corpus, Json, Matrix, zipf
 from support.process.stack import TIME
@@ -58,8 +58,8 @@ TIED = "of equal scores the database puts another first when it is asked for few
 
 
 @dataclass
-class Tally:
-    """Searches that were judged; differences by their explanation; the first strays. ``held``, ``cold``: MiB of the processes, at half way and
+class Totals:
+    """Searches that were judged; differences by their explanation; the first strays. ``stored``, ``cold``: MiB of the processes, at half way and
     at the end.
     """
 
@@ -68,7 +68,7 @@ class Tally:
     differences: Counter[str] = field(default_factory=Counter)
     strays: list[str] = field(default_factory=list)
     writes: Counter[str] = field(default_factory=Counter)
-    held: list[float] = field(default_factory=list)
+    stored: list[float] = field(default_factory=list)
     cold: list[float] = field(default_factory=list)
     recalls: dict[str, float] = field(default_factory=dict)
 
@@ -81,60 +81,62 @@ class Soak:
     warm: Proxy
     cold: Proxy
     session: aiohttp.ClientSession
-    tally: Tally = field(default_factory=Tally)
+    totals: Totals = field(default_factory=Totals)
     draw: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
     corpora: dict[str, Corpus] = field(default_factory=dict)
     vectors: Matrix = field(default_factory=Corpus(POINTS).vectors)
     target: str = CHANGING
 
-    async def tell(self, port: int, method: str, path: str, body: Json | None = None) -> bytes:
+    async def submit(self, port: int, method: str, path: str, body: Json | None = None) -> bytes:
         """One request, and its successful answer without the time."""
         url = f"http://127.0.0.1:{port}/collections{path}"
         async with self.session.request(method, url, json=body) as reply:
-            found = await reply.read()
+            content = await reply.read()
             if reply.status != 200:
-                raise RuntimeError(f"{method} {path}: {reply.status} {found[:300]!r}")
-            return TIME.sub(b'"time":0', found)
+                raise RuntimeError(f"{method} {path}: {reply.status} {content[:300]!r}")
+            return TIME.sub(b'"time":0', content)
 
     async def load(self, port: int, name: str, corpus: Corpus) -> None:
         """A collection made anew."""
-        await self.tell(port, "DELETE", f"/{name}")
-        await self.tell(port, "PUT", f"/{name}", {"vectors": {"size": corpus.dimension, "distance": "Cosine"}})
+        await self.submit(port, "DELETE", f"/{name}")
+        await self.submit(port, "PUT", f"/{name}", {"vectors": {"size": corpus.dimension, "distance": "Cosine"}})
         points = corpus.points()
         for start in range(0, len(points), 100):
-            await self.tell(port, "PUT", f"/{name}/points?wait=true", {"points": points[start : start + 100]})
+            await self.submit(port, "PUT", f"/{name}/points?wait=true", {"points": points[start : start + 100]})
         self.corpora[name] = corpus
 
     async def point(self, port: int) -> None:
         """The alias, at its target."""
         actions = [{"create_alias": {"alias_name": SWITCHED, "collection_name": self.target}}]
-        await self.tell(port, "POST", "/aliases", {"actions": actions})
+        await self.submit(port, "POST", "/aliases", {"actions": actions})
 
     async def judge(self, name: str, question: Json) -> None:
         """The same search of both."""
         path = f"/{name}/points/query"
-        warm = await self.tell(self.warm.port, "POST", path, question)
-        cold = await self.tell(self.cold.port, "POST", path, question)
-        self.tally.searches += 1
+        warm = await self.submit(self.warm.port, "POST", path, question)
+        cold = await self.submit(self.cold.port, "POST", path, question)
+        self.totals.searches += 1
         if warm == cold:
             return
-        again = await self.tell(self.cold.port, "POST", path, question)
+        again = await self.submit(self.cold.port, "POST", path, question)
         if again != cold:
-            self.tally.differences[UNSTABLE] += 1
+            self.totals.differences[UNSTABLE] += 1
         elif warm == await self.learning(name, question):
-            self.tally.differences[PACKED] += 1
+            self.totals.differences[PACKED] += 1
         elif await self.are_tied(path, question, warm, cold):
-            self.tally.differences[TIED] += 1
+            self.totals.differences[TIED] += 1
         else:
-            self.tally.differences["unexplained"] += 1
-            self.tally.strays.append(f"{name}: {str(question)[:120]}\nwith:    {warm[:600]!r}\nwithout: {cold[:600]!r}")
+            self.totals.differences["unexplained"] += 1
+            self.totals.strays.append(
+                f"{name}: {str(question)[:120]}\nwith:    {warm[:600]!r}\nwithout: {cold[:600]!r}"
+            )
 
     async def are_tied(self, path: str, question: Json, warm: bytes, cold: bytes) -> bool:
         """Whether both answers have the same scores at every place, and several points of the database have each score whose point differs."""
-        pages = [orjson.loads(each)["result"]["points"] for each in (warm, cold)]
+        pages = [orjson.loads(raw)["result"]["points"] for raw in (warm, cold)]
         if [page["score"] for page in pages[0]] != [page["score"] for page in pages[1]]:
             return False
-        ranking = orjson.loads(await self.tell(self.engine, "POST", path, {**question, "limit": POINTS}))
+        ranking = orjson.loads(await self.submit(self.engine, "POST", path, {**question, "limit": POINTS}))
         having = Counter(point["score"] for point in ranking["result"]["points"])
         rows = zip(*pages, strict=True)
         return all(one["id"] == other["id"] or having[one["score"]] > 1 for one, other in rows)
@@ -143,7 +145,7 @@ class Soak:
         """The answer of a memory that knows nothing yet, and compares the rows that it will recall."""
 
         async def fetch(body: bytes) -> bytes:
-            return await self.tell(self.engine, "POST", f"/{name}/points/query", orjson.loads(body))
+            return await self.submit(self.engine, "POST", f"/{name}/points/query", orjson.loads(body))
 
         operation = Operation(backend="qdrant", name="query", collection=name)
         policy = Policies(Settings.model_validate({"policy": {"rewordings": REWORDINGS}})).resolve("qdrant", name)
@@ -166,7 +168,7 @@ class Soak:
         point, other = (int(integer) for integer in draw.integers(1, POINTS, size=2))
         vector = (self.vectors[other] + draw.normal(scale=0.1, size=self.vectors.shape[1])).tolist()
         kind = ("upsert", "payload", "vectors", "delete")[int(draw.integers(0, 4))]
-        self.tally.writes[kind] += 1
+        self.totals.writes[kind] += 1
         points: Json = {"points": [{"id": point, "vector": vector, "payload": {"text": f"written {number}"}}]}
         bodies: dict[str, tuple[str, str, Json]] = {
             "upsert": ("PUT", "", points),
@@ -175,12 +177,12 @@ class Soak:
             "delete": ("POST", "/delete", {"points": [-(-POINTS // 2) + point // 2]}),
         }
         method, path, body = bodies[kind]
-        await self.tell(port, method, f"/{name}/points{path}?wait=true", body)
+        await self.submit(port, method, f"/{name}/points{path}?wait=true", body)
 
     async def shape(self, port: int, *, is_past: bool) -> None:
         """The changing collection made anew with other vectors or other texts, or the alias switched."""
         kind = ("other vectors", "other texts", "alias")[int(self.draw.integers(0, 3))]
-        self.tally.writes[f"{kind}, {'past' if is_past else 'through'}"] += 1
+        self.totals.writes[f"{kind}, {'past' if is_past else 'through'}"] += 1
         if kind == "alias":
             self.target = STEADY if self.target == CHANGING else CHANGING
         else:
@@ -193,43 +195,44 @@ class Soak:
         await self.point(port)
 
 
-async def soaked(seconds: float, heard: Callable[[str], None] = lambda _: None) -> Tally:
+async def soaked(seconds: float, heard: Callable[[str], None] = lambda _: None) -> Totals:
     """Searches and writes for so long."""
     async with opened() as soak:
-        loop, tally = asyncio.get_running_loop(), soak.tally
+        loop, totals = asyncio.get_running_loop(), soak.totals
         questions: list[Json] = [
             {"query": question, "limit": 8, "with_payload": number % 2 == 0}
             for number, question in enumerate(Corpus(POINTS).questions(QUESTIONS))
         ]
         (pid,) = [soak.warm.command.process.pid]
-        begun, said, number = loop.time(), 0.0, 0
+        begun, reported, number = loop.time(), 0.0, 0
         while (passed := loop.time() - begun) < seconds:
-            if not tally.held and passed > seconds / 2:
-                tally.held.append(held([pid]).resident / MIB)
-                tally.cold.append(held([soak.cold.command.process.pid]).resident / MIB)
-            if passed > said + 30:
-                said = passed
-                heard(f"{passed:.0f} s: {tally.searches} searches, {dict(tally.differences) or 'no differences'}")
+            if not totals.stored and passed > seconds / 2:
+                totals.stored.append(usage([pid]).resident / MIB)
+                totals.cold.append(usage([soak.cold.command.process.pid]).resident / MIB)
+            if passed > reported + 30:
+                reported = passed
+                heard(f"{passed:.0f} s: {totals.searches} searches, {dict(totals.differences) or 'no differences'}")
             which = zipf(2 * BURST, QUESTIONS, seed=number)
             names = [(STEADY, STEADY, CHANGING, SWITCHED)[place % 4] for place in range(BURST)]
             await asyncio.gather(
-                *(soak.judge(name, questions[each]) for name, each in zip(names, which[:BURST], strict=True))
+                *(soak.judge(name, questions[result]) for name, result in zip(names, which[:BURST], strict=True))
             )
             raced = [
-                soak.tell(soak.warm.port, "POST", f"/{STEADY}/points/query", questions[each]) for each in which[BURST:]
+                soak.submit(soak.warm.port, "POST", f"/{STEADY}/points/query", questions[result])
+                for result in which[BURST:]
             ]
             await asyncio.gather(soak.write(number), *raced)
-            tally.raced += len(raced)
+            totals.raced += len(raced)
             number += 1
-        tally.held.append(held([pid]).resident / MIB)
-        tally.cold.append(held([soak.cold.command.process.pid]).resident / MIB)
-        for each in ("whole", "none"):
-            tally.recalls[each] = await soak.warm.metric(f'memory_recalls_total{{[^}}]*result="{each}"[^}}]*}}')
-        for each in ("evicted", "score_failures"):
-            tally.recalls[each] = await soak.warm.metric(f"memory_{each}_total")
+        totals.stored.append(usage([pid]).resident / MIB)
+        totals.cold.append(usage([soak.cold.command.process.pid]).resident / MIB)
+        for result in ("whole", "none"):
+            totals.recalls[result] = await soak.warm.metric(f'memory_recalls_total{{[^}}]*result="{result}"[^}}]*}}')
+        for result in ("evicted", "score_failures"):
+            totals.recalls[result] = await soak.warm.metric(f"memory_{result}_total")
         failed = await soak.warm.failed_open()
-        tally.differences.update({f"answered plainly: {reason}": count for reason, count in failed.items()})
-    return tally
+        totals.differences.update({f"answered plainly: {reason}": count for reason, count in failed.items()})
+    return totals
 
 
 @asynccontextmanager
@@ -255,17 +258,17 @@ async def opened() -> AsyncIterator[Soak]:
         yield soak
 
 
-def judged(seconds: float, tally: Tally) -> list[Finding]:
+def judged(seconds: float, totals: Totals) -> list[Finding]:
     """What came of it."""
-    what = f"soak {seconds:.0f} s, {tally.searches} searches judged, {tally.raced} beside {sum(tally.writes.values())} writes"
-    told = "; ".join(f"{count} {why}" for why, count in sorted(tally.differences.items())) or "none"
-    recalls = ", ".join(f"{count:.0f} {name}" for name, count in tally.recalls.items())
+    what = f"soak {seconds:.0f} s, {totals.searches} searches judged, {totals.raced} beside {sum(totals.writes.values())} writes"
+    summary = "; ".join(f"{count} {why}" for why, count in sorted(totals.differences.items())) or "none"
+    recalls = ", ".join(f"{count:.0f} {name}" for name, count in totals.recalls.items())
     # Both keep what they read of texts, up to a bound of its own, and each write brings new ones.
-    risen, without = (held[-1] - held[0] for held in (tally.held, tally.cold))
+    risen, without = (samples[-1] - samples[0] for samples in (totals.stored, totals.cold))
     return [
-        Finding("M", what, "0 unexplained differences", told, met=not set(tally.differences) - {UNSTABLE, PACKED, TIED}),
-        Finding("M", what, "the memory is used, and too small", recalls, met=min(tally.recalls["whole"], tally.recalls["evicted"]) > 0),
-        Finding("M", what, "RSS from half way to the end: at most 16 MiB more than without a memory", f"{risen:+.1f} MiB to {tally.held[-1]:.1f}; without a memory {without:+.1f} to {tally.cold[-1]:.1f}", risen - without <= 16 if seconds >= LONG_SECONDS else None),
+        Finding("M", what, "0 unexplained differences", summary, met=not set(totals.differences) - {UNSTABLE, PACKED, TIED}),
+        Finding("M", what, "the memory is used, and too small", recalls, met=min(totals.recalls["whole"], totals.recalls["evicted"]) > 0),
+        Finding("M", what, "RSS from half way to the end: at most 16 MiB more than without a memory", f"{risen:+.1f} MiB to {totals.stored[-1]:.1f}; without a memory {without:+.1f} to {totals.cold[-1]:.1f}", risen - without <= 16 if seconds >= LONG_SECONDS else None),
     ]  # fmt: skip
 
 
@@ -281,13 +284,13 @@ def main() -> int:
     parser.add_argument("seconds", nargs="?", type=float, default=600.0)
     seconds = parser.parse_args().seconds
     print(machine())
-    tally = asyncio.run(soaked(seconds, print))
-    found = judged(seconds, tally)
-    for finding in found:
+    totals = asyncio.run(soaked(seconds, print))
+    findings = judged(seconds, totals)
+    for finding in findings:
         print(f"{'unmet' if finding.met is False else 'met'}: {finding.criterion}: {finding.measured} ({finding.what})")
-    print(f"writes: {dict(sorted(tally.writes.items()))}")
-    print("\n".join(tally.strays[:5]))
-    return int(any(finding.met is False for finding in found))
+    print(f"writes: {dict(sorted(totals.writes.items()))}")
+    print("\n".join(totals.strays[:5]))
+    return int(any(finding.met is False for finding in findings))
 
 
 if __name__ == "__main__":

@@ -19,13 +19,13 @@ PLACES = 200
 async def prove(scale: Scale) -> list[Finding]:
     """Every metric and mean over all dimensions, the metric known and unknown; then places."""
     pages = scale.engine_requests // 100
-    found = [
+    findings = [
         await asyncio.to_thread(_cloud, metric, mean, pages, known=known)
         for metric in METRICS
         for mean in MEANS
         for known in (True, False)
     ]
-    return [*found, await asyncio.to_thread(_places)]
+    return [*findings, await asyncio.to_thread(_places)]
 
 
 def _cloud(metric: Metric, mean: float, pages: int, *, known: bool) -> Finding:

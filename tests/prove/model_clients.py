@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from prove.model_parts import CLIENT, FoundError, Op
+from prove.model_parts import CLIENT, Op, ViolationError
 from prove.model_wire import TEXTS, Point, Request
 from prove.model_world import NUMBERS, Exchange, World, one
 from vecsieve.adapters.contract import RequestHead
@@ -23,10 +23,10 @@ class Clients(World):
         (kind,) = chance.choices(list(OPS), [self.rates[op] for op in OPS])
         if kind == "upsert":
             # Mostly of ids that are free: copies are left out only under these.
-            free = [each for each in self.ids if each not in self.database.points]
+            free = [identifier for identifier in self.ids if identifier not in self.database.points]
             ids = free if free and chance.random() < 0.7 else self.ids
             count = min(len(ids), 1 if chance.random() < 0.6 else 2)
-            points = [self._point(each) for each in chance.sample(ids, count)]
+            points = [self._point(identifier) for identifier in chance.sample(ids, count)]
             op = Op(kind, self.moment, points={point.id: point for point in points})
             work = self._upsert(client, op, self.wire.upsert(points, waits=chance.random() < self.rates["waits"]))
         elif kind == "delete":
@@ -57,8 +57,8 @@ class Clients(World):
         return request if self.chance.random() < self.rates["waits after"] else self.wire.unwaited(request)
 
     def _point(self, identifier: int) -> Point:
-        said = [TEXTS.index(point.text) for point in self.database.points.values()]
-        text = self.chance.choice(said) if said and self.chance.random() < 0.6 else self.chance.randrange(2)
+        indexes = [TEXTS.index(point.text) for point in self.database.points.values()]
+        text = self.chance.choice(indexes) if indexes and self.chance.random() < 0.6 else self.chance.randrange(2)
         if self.mode == "united" and self.chance.random() < 0.8:
             # Less than what is stored: the merged number is another than its own.
             number = int(all(point.text != TEXTS[text] for point in self.database.points.values()))
@@ -70,12 +70,12 @@ class Clients(World):
             method=request.method, path=request.path, content_type="application/json", host=self.wire.host
         )
 
-    def _over(self, client: int, op: Op, said: str, *, is_done: bool = False) -> None:
+    def _over(self, client: int, op: Op, outcome: str, *, is_done: bool = False) -> None:
         op.end, op.is_done = self.moment, is_done
-        self.told.append(f"client {client}: {said} of {_words(op)}: {self._shown()}")
+        self.messages.append(f"client {client}: {outcome} of {_words(op)}: {self._visible()}")
 
     async def _upsert(self, client: int, op: Op, request: Request) -> None:
-        self.told.append(f"client {client} begins {_words(op)}{'' if request.is_waited else ', not waited'}")
+        self.messages.append(f"client {client} begins {_words(op)}{'' if request.is_waited else ', not waited'}")
         write = self.gate.adapter.classify(self._head(request))
         assert write is not None
         exchange = Exchange(world=self, request=request, operation=write, op=op)
@@ -85,7 +85,7 @@ class Clients(World):
             op.sent = len(self.database.texts) - 1
             body = b""
             if change is None:
-                body = await self.asked(request, op)
+                body = await self.requested(request, op)
             elif change.answer is not None and not change.left_out:
                 self.model.ops.remove(op)
                 self._over(client, op, "refusal")
@@ -102,16 +102,16 @@ class Clients(World):
         op.points = self.wire.acknowledged(op.points, body) if body else op.points
         self._over(client, op, "answer" if change is not None else "answer without a verdict", is_done=bool(op.points))
         left_out = [self.wire.id_of(row.id) for row in change.left_out if row.kind == Kind.LEFT_OUT] if change else []
-        for point in [op.points[each] for each in left_out if each in op.points]:
-            if point.text not in self.database.said(op.sent):
-                raise FoundError(f"{one(point)} was acknowledged, and no point says so: {self._shown()}")
+        for point in [op.points[identifier] for identifier in left_out if identifier in op.points]:
+            if point.text not in self.database.stated(op.sent):
+                raise ViolationError(f"{one(point)} was acknowledged, and no point says so: {self._visible()}")
 
     async def _sent(self, change: Change, exchange: Exchange) -> tuple[Change, bytes]:
         """As a transport sends the rest of a write. Also the client's answer; nothing where the gate makes it."""
         settling, receipt, answer = self.gate.settling, None, b""
         if change.answer is None:
             body = exchange.plain if change.body is None else change.body
-            answer = await self.asked(exchange.request._replace(body=body), exchange.op)
+            answer = await self.requested(exchange.request._replace(body=body), exchange.op)
             receipt = settling.answer(change, answer)
             answer = answer if receipt is None else receipt.body
             exchange.seen = None
@@ -121,7 +121,7 @@ class Clients(World):
 
     async def _follow(self, client: int, op: Op, request: Request) -> None:
         """A deletion or a partial update, as far as the gate follows it."""
-        self.told.append(f"client {client} begins {_words(op)}{'' if request.is_waited else ', not waited'}")
+        self.messages.append(f"client {client} begins {_words(op)}{'' if request.is_waited else ', not waited'}")
         deletions = self.gate.deletions
         assert deletions is not None
         deletion, query = deletions.classify(self._head(request)), request.target[len(request.path) :]
@@ -141,7 +141,7 @@ class Clients(World):
 
     async def _answered(self, request: Request, op: Op) -> tuple[int, bytes | None]:
         try:
-            return 200, await self.asked(request, op)
+            return 200, await self.requested(request, op)
         except RefusedReplyError as refused:
             return refused.status, None
         except LostReplyError:

@@ -92,7 +92,11 @@ class Qdrant(Wire):
             case "POST", "":
                 return plain(
                     {
-                        "result": [json.loads(self.single(points[each])) for each in body["ids"] if each in points],
+                        "result": [
+                            json.loads(self.single(points[identifier]))
+                            for identifier in body["ids"]
+                            if identifier in points
+                        ],
                         "status": "ok",
                         "time": 0,
                     }
@@ -110,19 +114,19 @@ class Qdrant(Wire):
 
     def _chosen(self, body: Any) -> Callable[[Point], bool]:
         if "points" in body:
-            return lambda each: each.id in body["points"]
+            return lambda point: point.id in body["points"]
 
-        def holds(condition: Any, each: Point) -> bool:
+        def holds(condition: Any, point: Point) -> bool:
             if "has_id" in condition:
-                return each.id in condition["has_id"]
-            return bool({"n": each.number, "text": each.text}[condition["key"]] == condition["match"]["value"])
+                return point.id in condition["has_id"]
+            return bool({"n": point.number, "text": point.text}[condition["key"]] == condition["match"]["value"])
 
-        def matches(clause: Any, each: Point) -> bool:
+        def matches(clause: Any, point: Point) -> bool:
             if "should" in clause:
-                return any(matches(one, each) for one in clause["should"])
-            return all(holds(one, each) for one in clause["must"])
+                return any(matches(one, point) for one in clause["should"])
+            return all(holds(one, point) for one in clause["must"])
 
-        return lambda each: matches(body["filter"], each)
+        return lambda point: matches(body["filter"], point)
 
     def single(self, point: Point) -> bytes:
         return plain({"id": point.id, "vector": point.vector, "payload": {"text": point.text, "n": point.number}})
@@ -181,8 +185,8 @@ class Pinecone(Wire):
                     {"matches": [{"id": f"v{one.id}", "score": 1.0, "metadata": {"text": one.text}} for one in hits]}
                 )
             case "/vectors/upsert":
-                each = [self.read(one) for one in body["vectors"]]
-                return plain({"upsertedCount": len(each)}), storing(each)
+                point = [self.read(one) for one in body["vectors"]]
+                return plain({"upsertedCount": len(point)}), storing(point)
             case "/vectors/update":
                 members = {"axis": axis_of(body["values"])} if "values" in body else changed(body["setMetadata"])
                 return b"{}", changing(int(body["id"][1:]), **members)
@@ -190,8 +194,8 @@ class Pinecone(Wire):
                 if body.get("deleteAll"):
                     return b"{}", dropping(lambda _: True)
                 if "filter" in body:
-                    return b"{}", dropping(lambda each: each.number == body["filter"]["n"]["$eq"])
-                return b"{}", dropping(lambda each: f"v{each.id}" in body["ids"])
+                    return b"{}", dropping(lambda point: point.number == body["filter"]["n"]["$eq"])
+                return b"{}", dropping(lambda point: f"v{point.id}" in body["ids"])
         raise AssertionError(request)
 
     def single(self, point: Point) -> bytes:
@@ -211,8 +215,10 @@ class Chroma(Wire):
     path = f"/api/v2/tenants/t/databases/d/collections/{COLLECTION}"
 
     def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
-        each = [json.loads(self.single(one)) for one in points]
-        return Request("POST", f"{self.path}/upsert", plain({name: [one[name] for one in each] for name in each[0]}))
+        records = [json.loads(self.single(one)) for one in points]
+        return Request(
+            "POST", f"{self.path}/upsert", plain({name: [one[name] for one in records] for name in records[0]})
+        )
 
     def delete(self, ids: Sequence[int]) -> Request:
         return Request("POST", f"{self.path}/delete", plain({"ids": [f"v{identifier}" for identifier in ids]}))
@@ -226,8 +232,8 @@ class Chroma(Wire):
 
     def change(self, id_: int, member: str, value: Any) -> Request:
         column = {"axis": "embeddings", "text": "documents"}.get(member, "metadatas")
-        held = spread(value) if member == "axis" else value if member == "text" else {"n": value}
-        return Request("POST", f"{self.path}/update", plain({"ids": [f"v{id_}"], column: [held]}))
+        stored = spread(value) if member == "axis" else value if member == "text" else {"n": value}
+        return Request("POST", f"{self.path}/update", plain({"ids": [f"v{id_}"], column: [stored]}))
 
     def answer(self, request: Request, points: Points) -> Answer:
         if request.method == "GET":
@@ -243,9 +249,11 @@ class Chroma(Wire):
                     "documents": [[one.text for one in hits] for hits in lists],
                 })  # fmt: skip
             case "/get":
-                each = [json.loads(self.single(points[int(one[1:])])) for one in body["ids"] if int(one[1:]) in points]
+                records = [
+                    json.loads(self.single(points[int(one[1:])])) for one in body["ids"] if int(one[1:]) in points
+                ]
                 return plain(
-                    {name: [one[name] for one in each] for name in ("ids", "embeddings", "metadatas", "documents")}
+                    {name: [one[name] for one in records] for name in ("ids", "embeddings", "metadatas", "documents")}
                 )
             case "/upsert":
                 rows = zip(body["ids"], body["embeddings"], body["metadatas"], body["documents"], strict=True)
@@ -269,12 +277,12 @@ class Chroma(Wire):
 
     def _chosen(self, body: Any) -> Callable[[Point], bool]:
         conditions = body.get("where") or {}
-        each_of = conditions.get("$and", [conditions] if conditions else [])
+        clauses = conditions.get("$and", [conditions] if conditions else [])
         text = (body.get("where_document") or {}).get("$contains", "")
 
-        def is_chosen(each: Point) -> bool:
-            is_named = "ids" not in body or f"v{each.id}" in body["ids"]
-            return is_named and text in each.text and all(each.number == one["n"]["$eq"] for one in each_of)
+        def is_chosen(point: Point) -> bool:
+            is_named = "ids" not in body or f"v{point.id}" in body["ids"]
+            return is_named and text in point.text and all(point.number == one["n"]["$eq"] for one in clauses)
 
         return is_chosen
 
@@ -306,20 +314,20 @@ class Milvus(Wire):
     name = "milvus"
     is_partial = False
 
-    def _asked(self, path: str, **body: Any) -> Request:
+    def _requested(self, path: str, **body: Any) -> Request:
         return Request("POST", f"/v2/vectordb/{path}", plain({"collectionName": "c", **body}))
 
     def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
-        return self._asked("entities/upsert", data=[json.loads(self.single(point)) for point in points])
+        return self._requested("entities/upsert", data=[json.loads(self.single(point)) for point in points])
 
     def delete(self, ids: Sequence[int]) -> Request:
-        return self._asked("entities/delete", filter=f"id in {list(ids)}")
+        return self._requested("entities/delete", filter=f"id in {list(ids)}")
 
     def delete_where(self, number: int) -> Request:
-        return self._asked("entities/delete", filter=f"n in [{number}]")
+        return self._requested("entities/delete", filter=f"n in [{number}]")
 
     def recreate(self) -> Request:
-        return self._asked("collections/drop")
+        return self._requested("collections/drop")
 
     def answer(self, request: Request, points: Points) -> Answer:  # noqa: PLR0911 - one for each request
         body = json.loads(request.body)
@@ -356,10 +364,10 @@ class Milvus(Wire):
                     }
                 )
             case "entities/upsert":
-                each = [self.read(one) for one in body["data"]]
+                records = [self.read(one) for one in body["data"]]
                 return plain(
-                    {"code": 0, "data": {"upsertCount": len(each), "upsertIds": [one.id for one in each]}}
-                ), storing(each)
+                    {"code": 0, "data": {"upsertCount": len(records), "upsertIds": [one.id for one in records]}}
+                ), storing(records)
             case "entities/delete":
                 return plain({"code": 0, "data": {}}), dropping(self._chosen(body["filter"]))
             case "collections/drop":
@@ -372,7 +380,7 @@ class Milvus(Wire):
     def _chosen(self, expression: str) -> Callable[[Point], bool]:
         name, numbers = re.fullmatch(r"(\w+) in (\[.*\])", expression).groups()  # type: ignore[union-attr]  # - it is one of ours
         values = json.loads(numbers)
-        return lambda each: (each.id if name == "id" else each.number) in values
+        return lambda point: (point.id if name == "id" else point.number) in values
 
     def single(self, point: Point) -> bytes:
         return plain({"id": point.id, "vec": point.vector, "text": point.text, "n": point.number})
@@ -431,12 +439,12 @@ class Weaviate(Wire):
         if request.path == "/v1/batch/objects":
             body = json.loads(request.body)
             if request.method == "DELETE":
-                return b"{}", dropping(lambda each: each.number == body["match"]["where"]["valueInt"])
-            each = [self.read(one) for one in body["objects"]]
+                return b"{}", dropping(lambda item: item.number == body["match"]["where"]["valueInt"])
+            item = [self.read(one) for one in body["objects"]]
             failed = {"status": "FAILED", "errors": {"error": [{"message": "no"}]}}
-            results = [failed if point.id in self.failing else {"status": "SUCCESS"} for point in each]
-            said = [{**one, "result": result} for one, result in zip(body["objects"], results, strict=True)]
-            return plain(said), storing([point for point in each if point.id not in self.failing])
+            results = [failed if point.id in self.failing else {"status": "SUCCESS"} for point in item]
+            reply = [{**one, "result": result} for one, result in zip(body["objects"], results, strict=True)]
+            return plain(reply), storing([point for point in item if point.id not in self.failing])
         number = self.id_of(request.path.rpartition("/")[2].encode())
         if request.method == "PATCH":
             what = json.loads(request.body)
@@ -445,25 +453,25 @@ class Weaviate(Wire):
         if number not in points:
             raise LookupError
         if request.method == "DELETE":
-            return b"", dropping(lambda each: each.id == number)
+            return b"", dropping(lambda item: item.id == number)
         return self.single(points[number])
 
     def acknowledged(self, points: Mapping[int, Point], body: bytes) -> Mapping[int, Point]:
         stored = {self.id_of(one["id"].encode()) for one in json.loads(body) if one["result"]["status"] == "SUCCESS"}
-        return {each: point for each, point in points.items() if each in stored}
+        return {identifier: point for identifier, point in points.items() if identifier in stored}
 
     def _graphql(self, query: str, points: Points) -> bytes:
-        found: dict[str, Any] = {}
+        data: dict[str, Any] = {}
         for alias, limit, vector, identifier in _NEAR.findall(query):
             if vector:
-                found[alias] = [
+                data[alias] = [
                     {"text": one.text, "_additional": {"id": self._uuid(one.id), "distance": 0.0}}
                     for one in near(points, json.loads(vector), int(limit))
                 ]
             else:
                 number = self.id_of(identifier.encode())
-                found[alias] = [{"_additional": {"id": self._uuid(number)}}] if number in points else []
-        return plain({"data": {"Get": found}})
+                data[alias] = [{"_additional": {"id": self._uuid(number)}}] if number in points else []
+        return plain({"data": {"Get": data}})
 
     def single(self, point: Point) -> bytes:
         properties = {"text": point.text, "n": point.number}
@@ -484,7 +492,7 @@ class Replicated(Weaviate):
         """Deletions reach all replicas, whatever the one says that is read."""
         if request.method == "DELETE" and request.path.startswith("/v1/objects/"):
             number = self.id_of(request.path.rpartition("/")[2].encode())
-            return b"", dropping(lambda each: each.id == number)
+            return b"", dropping(lambda point: point.id == number)
         return super().answer(request, points)
 
 

@@ -32,11 +32,11 @@ class Episode(Clients):
         self.moment += 1
         self.clock.advance(TICK)
         idle = [client for client, task in self.clients.items() if task is None]
-        self.parked = [each for each in self.parked if not each.done()]
-        asking = [each for each in self.parked if each in self.asking]
-        steps = [each for each in self.parked if each not in self.asking]
+        self.parked = [turn for turn in self.parked if not turn.done()]
+        breakable = [turn for turn in self.parked if turn in self.requesting]
+        steps = [turn for turn in self.parked if turn not in self.requesting]
         events: dict[str, bool] = {
-            "kill": True, "undo": not self.journal.unguarded, "sweep": not self.database.queue, "break": bool(asking),
+            "kill": True, "undo": not self.journal.unguarded, "sweep": not self.database.queue, "break": bool(breakable),
             "late": bool(steps), "full": bool(steps), "leave": len(idle) < len(self.clients),
             "work": bool(self.database.queue), "begin": bool(idle), "go on": bool(self.parked), "clock": True,
             "later": len(idle) == len(self.clients) and not self.parked,
@@ -51,21 +51,21 @@ class Episode(Clients):
                 self._sweep()
             case "clock":
                 self._correction = DAY + self.chance.choice((-HOUR, 0.0, HOUR))
-                self.told.append(f"the time of day is {self._correction:+.0f} s off")
+                self.messages.append(f"the time of day is {self._correction:+.0f} s off")
             case "later":
                 self._later()
             case "break":
-                self.told.append("the database breaks off")
-                cut = self.chance.choice(asking)
+                self.messages.append("the database breaks off")
+                cut = self.chance.choice(breakable)
                 self.parked.remove(cut)
                 cut.set_exception(LostReplyError(FailOpen.OVERFETCH_RESET))
             case "late":
-                self.told.append("the journal is late")
+                self.messages.append("the journal is late")
                 late = self.chance.choice(steps)
                 self.parked.remove(late)
                 late.set_exception(TimeoutError())
             case "full":
-                self.told.append("the journal's disk is full")
+                self.messages.append("the journal's disk is full")
                 self.is_broken = True
                 full = self.chance.choice(steps)
                 self.parked.remove(full)
@@ -73,7 +73,7 @@ class Episode(Clients):
             case "leave":
                 self._leave(self.chance.choice([client for client in self.clients if client not in idle]))
             case "work":
-                self.told.append("the database works on")
+                self.messages.append("the database works on")
                 self.database.step()
             case "begin":
                 self._start(self.chance.choice(idle))
@@ -90,21 +90,21 @@ class Episode(Clients):
             self.database.step()
         self.clock.now += UNSEEN_SECONDS + LAG
         self._now += UNSEEN_SECONDS + LAG
-        self.told.append("ten minutes pass")
+        self.messages.append("ten minutes pass")
 
     def _leave(self, client: int) -> None:
         """A client disconnects, perhaps for the second time."""
-        self.told.append(f"client {client} disconnects")
+        self.messages.append(f"client {client} disconnects")
         task = self.clients[client]
         assert task is not None
         task.cancel()
 
     async def _resumed(self, client: int) -> None:
         for _ in range(self.chance.choice(TURNS)):
-            own = [each for each in self.parked if self.owners[each] == client and not each.done()]
-            if not own:
+            turns = [turn for turn in self.parked if self.owners[turn] == client and not turn.done()]
+            if not turns:
                 return
-            parked = self.chance.choice(own)
+            parked = self.chance.choice(turns)
             self.parked.remove(parked)
             parked.set_result(None)
             await self._settled()
@@ -112,7 +112,7 @@ class Episode(Clients):
     async def _kill(self) -> None:
         if self.journal.unguarded:
             raise OutsideError
-        self.told.append("the proxy is killed")
+        self.messages.append("the proxy is killed")
         self.was_killed = True
         await self._ended()
         for op in self.model.ops:
@@ -135,7 +135,7 @@ class Episode(Clients):
 
         with redirect_stdout(StringIO()):
             undo.run(Arguments(journal=self.path, url="http://x", apply=True), steady=self._tick)
-        self.told.append(f"undo: {self._shown()}")
+        self.messages.append(f"undo: {self._visible()}")
 
     def _sweep(self) -> None:
         """Compare, or delete what was compared before. A write at the very moment would be lost (docs/writes.md)."""
@@ -143,8 +143,8 @@ class Episode(Clients):
             return
         stored = Stored(self.database, None, self.place[1])
         if self.swept is None:
-            each = sorted(self.database.points.values(), key=lambda one: one.id)
-            pairs = [(one, other) for one in each for other in each if one.id < other.id and one.text == other.text]
+            points = sorted(self.database.points.values(), key=lambda one: one.id)
+            pairs = [(one, other) for one in points for other in points if one.id < other.id and one.text == other.text]
             if pairs:
                 one, other = self.chance.choice(pairs)
                 self.swept = Removal(
@@ -155,10 +155,10 @@ class Episode(Clients):
                     mark=mark(other),
                     survivor_mark=mark(one),
                 )
-                self.told.append(f"sweep compares {other.id} with {one.id}")
+                self.messages.append(f"sweep compares {other.id} with {one.id}")
             return
         with closing(Book(self.path)) as book:
             by = applying.Deletion(points=stored, survivors=applying.Survivors(book, self.place[0]), now=self._wall)
             outcomes = applying._deleted([self.swept], by)
-        self.told.append(f"sweep deletes {self.swept.id}: {outcomes[0]}")
+        self.messages.append(f"sweep deletes {self.swept.id}: {outcomes[0]}")
         self.swept = None

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from prove.model_databases import WIRES
 from prove.model_episode import Episode
-from prove.model_parts import FoundError, OutsideError
+from prove.model_parts import OutsideError, ViolationError
 from prove.model_world import MODES
 
 EPISODE = 80  # steps, after which all begins anew: what fails is short enough to be read
@@ -35,9 +35,9 @@ async def episode(world: Episode, seed: str, steps: int = EPISODE) -> None:
             await world.step()
     except OutsideError:
         return
-    except FoundError as found:
-        told = "\n".join(world.told)
-        raise FoundError(f"{found}\nSEED={seed}\n{told}") from None
+    except ViolationError as violation:
+        trace = "\n".join(world.messages)
+        raise ViolationError(f"{violation}\nSEED={seed}\n{trace}") from None
     finally:
         await world._ended()
         world._begin()
@@ -53,7 +53,7 @@ def played(name: str, mode: str, steps: int, *, seed: str = str(SEED)) -> int:
 def play(seeds: Sequence[str]) -> None:
     """Episodes of one database and mode, by their seeds. Raises FoundError."""
 
-    async def each(folder: Path) -> None:
+    async def run_in(folder: Path) -> None:
         _, name, mode, _ = seeds[0].split(":")
         world = Episode(name, mode, folder)
         for seed in seeds:
@@ -65,7 +65,7 @@ def play(seeds: Sequence[str]) -> None:
         logger.setLevel(logging.CRITICAL)
     try:
         with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
-            asyncio.run(each(Path(folder)))
+            asyncio.run(run_in(Path(folder)))
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
@@ -76,18 +76,18 @@ def main() -> None:
     if seed := os.environ.get("SEED"):
         play([seed])
         return
-    steps, only, is_found = int(sys.argv[1]), sys.argv[2:], False
+    steps, only, is_violated = int(sys.argv[1]), sys.argv[2:], False
     for name in WIRES:
         for mode in MODES:
             if only and name not in only and f"{name}:{mode}" not in only:
                 continue
             began = time.monotonic()
             try:
-                said = f"{played(name, mode, steps)} steps"
-            except FoundError as found:
-                said, is_found = str(found), True
-            print(f"{name} {mode}: {said}, {time.monotonic() - began:.0f} s", flush=True)
-    sys.exit(int(is_found))
+                message = f"{played(name, mode, steps)} steps"
+            except ViolationError as violation:
+                message, is_violated = str(violation), True
+            print(f"{name} {mode}: {message}, {time.monotonic() - began:.0f} s", flush=True)
+    sys.exit(int(is_violated))
 
 
 if __name__ == "__main__":

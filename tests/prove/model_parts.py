@@ -22,7 +22,7 @@ CLIENT: ContextVar[int] = ContextVar("client")
 T = TypeVar("T")
 
 
-class FoundError(AssertionError):
+class ViolationError(AssertionError):
     """What the model does not allow."""
 
 
@@ -118,11 +118,11 @@ class Model:
             )
         }
 
-    def is_kept(self, wanted: Point, stored: Point | None) -> bool:
+    def is_kept(self, expected: Point, stored: Point | None) -> bool:
         if stored is None:
             return False
-        return (stored.text, stored.axis) == (wanted.text, wanted.axis) and (
-            self._is_united or stored.number == wanted.number
+        return (stored.text, stored.axis) == (expected.text, expected.axis) and (
+            self._is_united or stored.number == expected.number
         )
 
 
@@ -139,9 +139,9 @@ class Database:
     @property
     def seen(self) -> Points:
         """By a read."""
-        return self._behind() if self.wire.lags else self.points
+        return self._lagging() if self.wire.lags else self.points
 
-    def _behind(self) -> Points:
+    def _lagging(self) -> Points:
         until = self._clock() - LAG
         while len(self._past) > 1 and self._past[1][0] <= until:
             self._past.pop(0)
@@ -151,13 +151,13 @@ class Database:
     def at_last(self) -> Points:
         """When the queue is done."""
         points = dict(self.points)
-        for each in self.queue:
-            each(points)
+        for apply in self.queue:
+            apply(points)
         return points
 
     def do(self, apply: Apply, *, is_waited: bool = True) -> None:
         self.queue.append(apply)
-        self.texts.append({each.text for each in self.at_last.values()})
+        self.texts.append({point.text for point in self.at_last.values()})
         while is_waited and self.queue:
             self.step()
 
@@ -168,11 +168,11 @@ class Database:
 
     def answer(self, request: Request, op: Op | None = None) -> bytes:
         """Raises LookupError for what is not there."""
-        is_behind = self.wire.searches_lag and self.wire.is_search(request)
-        found: Answer = self.wire.answer(request, self._behind() if is_behind else self.seen)
-        if isinstance(found, bytes):
-            return found
-        body, apply = found
+        is_lagging = self.wire.searches_lag and self.wire.is_search(request)
+        result: Answer = self.wire.answer(request, self._lagging() if is_lagging else self.seen)
+        if isinstance(result, bytes):
+            return result
+        body, apply = result
         if op is not None:
             op.sent = len(self.texts) - 1
         if op is not None and op.ids:
@@ -187,7 +187,7 @@ class Database:
     def clear(self) -> None:
         self.points, self.queue, self._past, self.texts = {}, [], [(-LAG, {})], [set()]
 
-    def said(self, since: int) -> set[str]:
+    def stated(self, since: int) -> set[str]:
         """The texts of a moment since then, a place in ``texts``."""
         return set[str]().union(*self.texts[since:])
 
@@ -200,16 +200,16 @@ class Stored(RestorablePoints):
         self._database, self._wire, self._partition = database, database.wire, partition
 
     def whole(self, ids: Sequence[Any]) -> list[Whole]:
-        found = [point for point in self._database.points.values() if self._id(point) in ids]
+        matches = [point for point in self._database.points.values() if self._id(point) in ids]
         return [
             Whole(
-                id=self._id(each),
-                key=json.dumps(self._id(each)).encode(),
+                id=self._id(match),
+                key=json.dumps(self._id(match)).encode(),
                 partition=self._partition,
-                body=self._wire.single(each),
-                mark=mark(each),
+                body=self._wire.single(match),
+                mark=mark(match),
             )
-            for each in found
+            for match in matches
         ]
 
     def _id(self, point: Point) -> Any:
@@ -218,17 +218,17 @@ class Stored(RestorablePoints):
 
     def delete(self, points: Sequence[Whole]) -> None:
         gone = {self._wire.id_of(point.key) for point in points}
-        self._database.do(dropping(lambda each: each.id in gone))
+        self._database.do(dropping(lambda candidate: candidate.id in gone))
 
     def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
         return frozenset(key for key in keys if self._wire.id_of(key) in self._database.seen)
 
     def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
-        each = [self._wire.read(json.loads(body)) for body in bodies]
-        self._database.do(storing(each))
+        points = [self._wire.read(json.loads(body)) for body in bodies]
+        self._database.do(storing(points))
 
-    def stored(self, partition: bytes, each: Any) -> bytes | None:
-        return next((found.body for found in self.whole([each])), None)
+    def stored(self, partition: bytes, identifier: Any) -> bytes | None:
+        return next((point.body for point in self.whole([identifier])), None)
 
 
 def mark(point: Point) -> int:

@@ -74,12 +74,12 @@ class OpenSearch(Wire):
                 properties: Any = {"text": {"type": "text"}, "n": {"type": "long"}, "vec": self.vector}
                 return plain({"docs": {"mappings": {"properties": properties}}})
             case "DELETE", *rest:
-                return plain({"acknowledged": True}), dropping(lambda each: not rest or str(each.id) == rest[-1])
+                return plain({"acknowledged": True}), dropping(lambda point: not rest or str(point.id) == rest[-1])
             case _, "_msearch":
                 searches = [json.loads(line) for line in request.body.split(b"\n")[1::2]]
-                return plain({"responses": [self._found(points, search) for search in searches]})
+                return plain({"responses": [self._matches(points, search) for search in searches]})
             case _, "_mget":
-                return plain({"docs": [self._doc(points, int(each)) for each in json.loads(request.body)["ids"]]})
+                return plain({"docs": [self._doc(points, int(point)) for point in json.loads(request.body)["ids"]]})
             case _, "_bulk":
                 return self._bulk(request.body, points)
             case _, "_doc", identifier:
@@ -92,10 +92,10 @@ class OpenSearch(Wire):
                 return plain({"result": "updated"}), changing(int(identifier), **members)
             case _, "_delete_by_query":
                 number = json.loads(request.body)["query"]["term"]["n"]
-                return plain({"deleted": 1}), dropping(lambda each: each.number == number)
+                return plain({"deleted": 1}), dropping(lambda point: point.number == number)
         raise AssertionError(request)
 
-    def _found(self, points: Points, search: Any) -> Any:
+    def _matches(self, points: Points, search: Any) -> Any:
         clause = search.get("knn") or search["query"]["knn"]["vec"]
         hits = near(points, clause.get("query_vector") or clause["vector"], search["size"])
         listed = [{"_index": "docs", "_id": str(one.id), "_score": 1.0, "_source": {"text": one.text}} for one in hits]
@@ -132,11 +132,11 @@ class OpenSearch(Wire):
             for change in applies:
                 change(to)
 
-        is_failed = any("error" in item for each in items for item in each.values())
+        is_failed = any("error" in item for entry in items for item in entry.values())
         return plain({"took": 0, "errors": is_failed, "items": items}), apply
 
     def _failed(self, body: bytes) -> set[int]:
-        items = [item for each in json.loads(body or b"{}").get("items", ()) for item in each.values()]
+        items = [item for entry in json.loads(body or b"{}").get("items", ()) for item in entry.values()]
         return {int(item["_id"]) for item in items if "error" in item}
 
     def is_refusal(self, body: bytes) -> bool:
@@ -144,10 +144,10 @@ class OpenSearch(Wire):
 
     def acknowledged(self, points: Mapping[int, Point], body: bytes) -> Mapping[int, Point]:
         failed = self._failed(body)
-        return {each: point for each, point in points.items() if each not in failed}
+        return {identifier: point for identifier, point in points.items() if identifier not in failed}
 
     def _dropping(self, identifier: int, number: int | None) -> Apply:
-        return dropping(lambda each: each.id == identifier and number in {None, self._number(each)})
+        return dropping(lambda point: point.id == identifier and number in {None, self._number(point)})
 
     def _source(self, point: Point) -> bytes:
         return plain({"text": point.text, "n": point.number, "vec": point.vector})

@@ -110,8 +110,8 @@ class Wire(ABC):
     def compares(self, seen: Points, now: Points) -> bool:
         """Whether a removal of points that were seen so takes no change with it. One by ids alone takes any, one that compares payloads those of vectors."""
         if self.is_comparing:
-            return all(now.get(each, point).axis == point.axis for each, point in seen.items())
-        return all(now.get(each, point) == point for each, point in seen.items())
+            return all(now.get(identifier, point).axis == point.axis for identifier, point in seen.items())
+        return all(now.get(identifier, point) == point for identifier, point in seen.items())
 
     def id_of(self, identifier: bytes) -> int:
         """Of an id in the journal."""
@@ -122,14 +122,14 @@ def near(points: Points, vector: Sequence[float], limit: int) -> list[Point]:
     return [point for point in points.values() if vector[point.axis] >= 0.75][:limit]
 
 
-def storing(each: Sequence[Point]) -> Apply:
-    return lambda points: points.update({one.id: one for one in each})
+def storing(batch: Sequence[Point]) -> Apply:
+    return lambda points: points.update({one.id: one for one in batch})
 
 
 def dropping(is_gone: Callable[[Point], bool]) -> Apply:
     def apply(points: Points) -> None:
-        for each in [one for one in points.values() if is_gone(one)]:
-            del points[each.id]
+        for point in [one for one in points.values() if is_gone(one)]:
+            del points[point.id]
 
     return apply
 
@@ -161,4 +161,4 @@ def plain(value: Any) -> bytes:
 
 
 def axis_of(vector: Sequence[float]) -> int:
-    return max(range(SIZE), key=lambda each: vector[each])
+    return max(range(SIZE), key=lambda axis: vector[axis])

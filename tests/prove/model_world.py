@@ -14,7 +14,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from prove.model_databases import WIRES
-from prove.model_parts import CLIENT, TICK, Database, FoundError, Inline, Model, Op, OutsideError
+from prove.model_parts import CLIENT, TICK, Database, Inline, Model, Op, OutsideError, ViolationError
 from prove.model_wire import COLLECTION, Point, Points, Request
 from support.backends.toy_exchange import toys
 from support.process.clocks import ManualClock
@@ -71,11 +71,11 @@ class Exchange:
     async def ask(self, question: Question, *, seconds: float) -> bytes:
         request = Request(question.method, question.target, question.body)
         if not self.world.wire.is_deletion(request):
-            return await self.world.asked(request, exchange=self)
-        return await self.world.asked(request, seen=self.seen)
+            return await self.world.requested(request, exchange=self)
+        return await self.world.requested(request, seen=self.seen)
 
     async def again(self, body: bytes, *, seconds: float) -> bytes:
-        return await self.world.asked(self.request._replace(body=body), self.op)
+        return await self.world.requested(self.request._replace(body=body), self.op)
 
 
 class Guarding(Journal):
@@ -172,11 +172,11 @@ class World:
         }
         self.ids = self.chance.choice((IDS, IDS[:2], IDS[:2]))
         self.model = Model(is_united=self.mode == "united")
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self.moment = 0
         self.parked: list[asyncio.Future[None]] = []
         self.owners: dict[asyncio.Future[None], int] = {}
-        self.asking: set[asyncio.Future[None]] = set()
+        self.requesting: set[asyncio.Future[None]] = set()
         self.clients: dict[int, asyncio.Task[None] | None] = {1: None, 2: None}
         self.swept: Removal | None = None
         self.was_killed = self.is_outside = self.is_broken = False
@@ -189,23 +189,23 @@ class World:
 
     # What a step may be.
 
-    async def turn(self, *, is_asking: bool = False) -> None:
-        """Wait until it is this one's turn. ``is_asking``: the database, which may break off; else the journal, which may be late."""
+    async def turn(self, *, is_request: bool = False) -> None:
+        """Wait until it is this one's turn. ``is_request``: the database, which may break off; else the journal, which may be late."""
         if self.is_killed:
             raise asyncio.CancelledError
         parked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.parked.append(parked)
         self.owners[parked] = CLIENT.get()
-        if is_asking:
-            self.asking.add(parked)
+        if is_request:
+            self.requesting.add(parked)
         await parked
 
-    async def asked(
+    async def requested(
         self, request: Request, op: Op | None = None, *, seen: Points | None = None, exchange: Exchange | None = None
     ) -> bytes:
         """``seen``: by the gate, before it removes points. ``exchange``: sees what a read does."""
         try:
-            await self.turn(is_asking=True)
+            await self.turn(is_request=True)
         except asyncio.CancelledError:
             if op is not None and not self.is_killed and self.chance.random() < 0.5:
                 with suppress(LookupError):
@@ -222,16 +222,16 @@ class World:
             body = self.database.answer(request, op)
         except LookupError:
             raise RefusedReplyError(404, b"", is_server_error=False, may_be_size=False) from None
-        await self.turn(is_asking=True)
+        await self.turn(is_request=True)
         return body
 
     def _victims(self, request: Request, seen: Points) -> Points:
         """What a request removes, as it was seen."""
-        found, after = self.wire.answer(request, self.database.points), self.database.at_last
-        if isinstance(found, bytes):
+        result, after = self.wire.answer(request, self.database.points), self.database.at_last
+        if isinstance(result, bytes):
             return {}
-        found[1](after)
-        return {each: point for each, point in seen.items() if each not in after}
+        result[1](after)
+        return {identifier: point for identifier, point in seen.items() if identifier not in after}
 
     async def _settled(self) -> None:
         ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # - until all wait
@@ -246,8 +246,8 @@ class World:
     async def _ended(self) -> None:
         self.is_killed = True  # nothing more comes into the file
         running = [task for task in self.clients.values() if task is not None]
-        for each in running:
-            each.cancel()
+        for op in running:
+            op.cancel()
         await self.owner.close()  # of work that goes on without its client
         await asyncio.gather(*running, return_exceptions=True)
         self.parked.clear()
@@ -261,11 +261,11 @@ class World:
     # What must hold.
 
     def _rows(self) -> list[tuple[int, str, Point]]:
-        found = self.journal._opened()._queried("SELECT id, state, point FROM points", ())
-        return [(self.wire.id_of(key), state, self.wire.read(json.loads(point))) for key, state, point in found]
+        rows = self.journal._opened()._queried("SELECT id, state, point FROM points", ())
+        return [(self.wire.id_of(key), state, self.wire.read(json.loads(point))) for key, state, point in rows]
 
-    def _shown(self) -> str:
-        stored = ", ".join(one(each) for _, each in sorted(self.database.at_last.items()))
+    def _visible(self) -> str:
+        stored = ", ".join(one(kept) for _, kept in sorted(self.database.at_last.items()))
         rows = ", ".join(f"{one(point)} {state}" for _, state, point in self._rows())
         return f"stored {stored or 'nothing'}; journal {rows or 'empty'}"
 
@@ -273,23 +273,27 @@ class World:
         """While nothing is under way, the journal says so. A write that was killed is pending for ever."""
         if self.is_broken or any(self.clients.values()) or self.parked or self.work.late or len(self.owner):
             return
-        if going := self.journal._opened()._queried("SELECT id FROM going", ()):
-            raise FoundError(f"nothing is under way, and the journal has a deletion of {going}: {self._shown()}")
+        if removed := self.journal._opened()._queried("SELECT id FROM going", ()):
+            raise ViolationError(
+                f"nothing is under way, and the journal has a deletion of {removed}: {self._visible()}"
+            )
         if "pending" in states and not self.was_killed:
-            raise FoundError(f"nothing is under way, and a row is pending: {self._shown()}")
+            raise ViolationError(f"nothing is under way, and a row is pending: {self._visible()}")
 
     def check(self) -> None:
         stored, rows = self.database.at_last, self._rows()
         self._check_ends({state for _, state, _ in rows})
-        held = [(key, point) for key, state, point in rows if state in {"done", "doubted"}]
+        journaled = [(key, point) for key, state, point in rows if state in {"done", "doubted"}]
         for identifier in IDS:
-            wanted, found = self.model.definite(identifier), stored.get(identifier)
-            if wanted is not None and not self.model.is_kept(wanted, found):
-                is_held = any(key == identifier and self.model.is_kept(wanted, point) for key, point in held)
-                if not is_held:
-                    raise FoundError(f"{one(wanted)} is neither stored nor in the journal: {self._shown()}")
-            if found is not None and found.text not in self.model.may_say(identifier):
-                raise FoundError(f"{one(found)} is stored, which was deleted or replaced: {self._shown()}")
+            expected, actual = self.model.definite(identifier), stored.get(identifier)
+            if expected is not None and not self.model.is_kept(expected, actual):
+                is_journaled = any(
+                    key == identifier and self.model.is_kept(expected, point) for key, point in journaled
+                )
+                if not is_journaled:
+                    raise ViolationError(f"{one(expected)} is neither stored nor in the journal: {self._visible()}")
+            if actual is not None and actual.text not in self.model.may_say(identifier):
+                raise ViolationError(f"{one(actual)} is stored, which was deleted or replaced: {self._visible()}")
 
 
 def one(point: Point) -> str:

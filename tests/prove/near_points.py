@@ -14,20 +14,20 @@ def improbable(rows: npt.NDArray[np.float64]) -> set[int]:
     """Rows of a normal cloud with another one so near, by distance or by direction, that less than ``CHANCE_PAIRS`` are expected."""
     directions = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
     dimensions, above = rows.shape[1], np.triu_indices(len(rows), 1)
-    found: set[int] = set()
+    unlikely: set[int] = set()
     if len(rows) < 2:
-        return found
+        return unlikely
     for points, freedom in ((rows, dimensions), (directions, max(dimensions - 1, 1))):
         distances = np.linalg.norm(points[:, None] - points[None], axis=2)
         np.fill_diagonal(distances, np.inf)
         median = float(np.median(distances[above]))
         nearest = distances.min(axis=1) / max(median, 1e-30)
-        found |= {
+        unlikely |= {
             place
             for place, ratio in enumerate(nearest.tolist())
             if len(above[0]) * share(ratio, freedom) < CHANCE_PAIRS
         }
-    return found
+    return unlikely
 
 
 def share(ratio: float, freedom: int) -> float:

@@ -96,10 +96,10 @@ async def open_load(
 ) -> None:
     """Send ``count`` requests, ``rate`` per second, ``made(number)`` each; returns when all have ended."""
     loop, pool = asyncio.get_running_loop(), Pool(port)
-    begun, asked = loop.time(), ask or pool.ask
+    begun, send = loop.time(), ask or pool.ask
 
     async def one(number: int, due: float) -> None:
-        status = await asked(made(number))
+        status = await send(made(number))
         heard(number, status, loop.time() - due)
 
     async with asyncio.TaskGroup() as group:

@@ -29,17 +29,17 @@ def main(count: int) -> None:
     wall, cpu = time.perf_counter(), time.process_time()
     leaving: list[Leaving] = []
     with TemporaryDirectory() as folder:
-        asked = AnalyzeOptions(url="", collection="planted", source_field="source", work=Path(folder) / "work")
-        report = phased(timed, lambda: analyze(source, asked, take=leaving.append))
-        disk = sum(each.stat().st_size for each in Path(folder).rglob("*") if each.is_file())
-    said = [orjson.loads(line) for line in leaving[0].lines()]
-    right = labels[[each["id"] for each in said]] == labels[[each["survivor"] for each in said]]
+        options = AnalyzeOptions(url="", collection="planted", source_field="source", work=Path(folder) / "work")
+        report = phased(timed, lambda: analyze(source, options, take=leaving.append))
+        disk = sum(entry.stat().st_size for entry in Path(folder).rglob("*") if entry.is_file())
+    rows = [orjson.loads(line) for line in leaving[0].lines()]
+    right = labels[[entry["id"] for entry in rows]] == labels[[entry["survivor"] for entry in rows]]
     planted_copies = count - len(np.unique(labels))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     print(
         f"{count} points, {planted_copies} copies: {report.repeats.points} could go, {report.families.count} families"
     )
-    print(", ".join(f"{found} {name}" for name, found in report.repeats.parts))
+    print(", ".join(f"{number} {name}" for name, number in report.repeats.parts))
     print(f"found {right.sum() / planted_copies:.4f} of the copies; {right.mean():.4f} of what could go is a copy")
     print(
         f"{time.perf_counter() - wall:.0f} s, {time.process_time() - cpu:.0f} s of CPU; disk {disk / count:.0f} bytes a point; {peak / 1e3:.0f} MB"

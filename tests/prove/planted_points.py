@@ -26,9 +26,9 @@ def made(number: int) -> Made:
     original = number
     while is_copy and _drawn(original)[1]:
         original = chance.randrange(1, number)
-    own = random.Random(f"{SEED} {original}")
-    vector = [round(own.gauss(0.0, 1.0), 6) for _ in range(SIZE)]
-    text = "  ".join("".join(own.choices(_LETTERS, k=7)) for _ in range(6))
+    rng = random.Random(f"{SEED} {original}")
+    vector = [round(rng.gauss(0.0, 1.0), 6) for _ in range(SIZE)]
+    text = "  ".join("".join(rng.choices(_LETTERS, k=7)) for _ in range(6))
     return Made(number, vector, text.upper() if is_copy else text, number % 7)
 
 

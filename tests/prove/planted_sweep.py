@@ -53,9 +53,9 @@ def planted(count: int) -> tuple[list[Point], npt.NDArray[np.intp]]:
     labels = np.concatenate((np.arange(originals), draw.integers(originals, size=count - originals)))
     order = draw.permutation(count)
     for number, label in enumerate(labels.tolist()):
-        own = np.random.default_rng((2, label))
-        vector = middle + own.normal(size=DIMENSION)
-        words = own.choice(vocabulary, WORDS).tolist()
+        rng = np.random.default_rng((2, label))
+        vector = middle + rng.normal(size=DIMENSION)
+        words = rng.choice(vocabulary, WORDS).tolist()
         if label % BARE == 0:
             words = []
         elif number >= originals:
@@ -86,13 +86,13 @@ def timed(title: str, _total: int | None) -> Iterator[Advance]:
 
 T = TypeVar("T")
 Bar = Callable[[str, int | None], AbstractContextManager[Advance]]
-SHOWN = ("pairs.reading", "sweep.families", "sweep.run", "analyze.reading", "analyze.run")
+listed = ("pairs.reading", "sweep.families", "sweep.run", "analyze.reading", "analyze.run")
 
 
 def phased(bar: Bar, work: Callable[[], T]) -> T:
     """The result of a job, with this in place of its progress bars."""
     with ExitStack() as stack:
-        for module in SHOWN:
+        for module in listed:
             stack.enter_context(patch(f"vecsieve.proxy.jobs.{module}.progress_bar", bar))
         return work()
 
@@ -109,18 +109,18 @@ def until_read(title: str, total: int | None) -> Iterator[Advance]:
         yield advance
 
 
-def killed(source: MemorySource, asked: SweepOptions, seconds: float) -> None:
+def killed(source: MemorySource, options: SweepOptions, seconds: float) -> None:
     """Sweep in a process of its own, and kill it after so long. It continues what the one before has read."""
     child = os.fork()
     if child == 0:
-        with opened_store(source, asked) as store:
-            phased(timed, lambda: sweep(source, asked, store))
+        with opened_store(source, options) as store:
+            phased(timed, lambda: sweep(source, options, store))
         os._exit(0)
     time.sleep(seconds)
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, "it was over before it was killed"
-    read = (asked.folder / "vectors.f32").stat().st_size // (4 * DIMENSION)
+    read = (options.folder / "vectors.f32").stat().st_size // (4 * DIMENSION)
     print(f"killed after {seconds:.0f} s, with {read} points read", flush=True)
 
 
@@ -130,30 +130,30 @@ def main(count: int, keep: Keep, runners: Sequence[Runner], kills: int) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with TemporaryDirectory() as folder:
         work = Path(folder) / "read"
-        asked = SweepOptions(url="", collection="planted", keep=keep, text_field="text", work=work)
+        options = SweepOptions(url="", collection="planted", keep=keep, text_field="text", work=work)
         for _ in range(kills):
-            killed(source, asked, LIFE_SECONDS * count)
-        with suppress(HasReadError), opened_store(source, asked) as store:
-            phased(until_read, lambda: sweep(source, asked, store))
-        found: list[tuple[Report, list[bytes]]] = []
+            killed(source, options, LIFE_SECONDS * count)
+        with suppress(HasReadError), opened_store(source, options) as store:
+            phased(until_read, lambda: sweep(source, options, store))
+        results: list[tuple[Report, list[bytes]]] = []
         for runner in runners:
-            own = Path(folder) / runner.value
+            run_folder = Path(folder) / runner.value
             if len(runners) > 1:
                 print(f"runner {runner.value}")
-                shutil.copytree(work, own)
+                shutil.copytree(work, run_folder)
             else:
-                work.rename(own)
-            each = replace(asked, work=own, runner=runner)
-            with opened_store(source, each) as store:
-                found.append((phased(timed, partial(sweep, source, each, store)), list(lines(store))))
-        disk = sum(each.stat().st_size for each in own.rglob("*") if each.is_file())
-    report, told = found[0]
-    said = [orjson.loads(line) for line in told]
+                work.rename(run_folder)
+            entry = replace(options, work=run_folder, runner=runner)
+            with opened_store(source, entry) as store:
+                results.append((phased(timed, partial(sweep, source, entry, store)), list(lines(store))))
+        disk = sum(entry.stat().st_size for entry in run_folder.rglob("*") if entry.is_file())
+    report, output = results[0]
+    rows = [orjson.loads(line) for line in output]
     if len(runners) > 1:
         print(
-            f"{report.candidates} candidates; the runners' reports and ids are {'the same' if found[1:] == found[:-1] else 'DIFFERENT'}"
+            f"{report.candidates} candidates; the runners' reports and ids are {'the same' if results[1:] == results[:-1] else 'DIFFERENT'}"
         )
-    right = labels[[each["id"] for each in said]] == labels[[each["survivor"] for each in said]]
+    right = labels[[entry["id"] for entry in rows]] == labels[[entry["survivor"] for entry in rows]]
     copies = count - len(np.unique(labels))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     print(f"{count} points of {DIMENSION} dimensions, {copies} copies: {report.redundant} could go")
@@ -162,5 +162,5 @@ def main(count: int, keep: Keep, runners: Sequence[Runner], kills: int) -> None:
 
 
 if __name__ == "__main__":
-    chosen = [Runner(each) for each in sys.argv[3:]] or [Runner.LOCAL]
+    chosen = [Runner(name) for name in sys.argv[3:]] or [Runner.LOCAL]
     main(int(sys.argv[1]), Keep(sys.argv[2]), chosen, int(os.environ.get("KILLS", "0")))

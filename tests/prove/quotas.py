@@ -37,38 +37,42 @@ Ask = Callable[[str], Awaitable[bool]]
 
 async def prove(scale: Scale) -> list[Finding]:
     """A row for each way of asking, kind of data and number of searches."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     async with embedded_server(with_grpc=True) as engine:
         grpc_at = urlsplit(engine.grpc_url or "").netloc
         for mode in ("direct", "off", "shadow", "on"):
             if mode == "direct":
-                found += await asked(engine, mode, by_rest(urlsplit(engine.url).port or 0), by_grpc(grpc_at))
+                findings += await findings_of(engine, mode, by_rest(urlsplit(engine.url).port or 0), by_grpc(grpc_at))
                 continue
             proxies = running(engine.url, hedge_times=HEDGE_TIMES, mode=mode, grpc={"upstream": grpc_at})
             with mock.patch.object(exchange, "FIRST", 0):
                 async with proxies as proxy:
-                    found += await asked(engine, mode, by_rest(proxy.port), by_grpc(f"127.0.0.1:{proxy.port}"), proxy)
-    return found
+                    findings += await findings_of(
+                        engine, mode, by_rest(proxy.port), by_grpc(f"127.0.0.1:{proxy.port}"), proxy
+                    )
+    return findings
 
 
-async def asked(engine: QdrantServer, mode: str, rest: Ask, grpc: Ask, proxy: Running | None = None) -> list[Finding]:
+async def findings_of(
+    engine: QdrantServer, mode: str, rest: Ask, grpc: Ask, proxy: Running | None = None
+) -> list[Finding]:
     """Every kind of data and number of searches, on a collection of its own each: a limit is a collection's."""
-    found = []
+    findings = []
     for transport, search in {"REST": rest, "gRPC": grpc}.items():
         for data, copies in COPIES.items():
             for searches in SEARCHES:
                 name = f"{mode}-{transport}-{copies}-{searches}"
                 await made(engine, name, copies)
-                before = own_reads(proxy)
+                before = proxy_reads(proxy)
                 seen = Counter([await search(name) for _ in range(searches)])
-                own = own_reads(proxy) - before
-                measured = f"{seen[True]} of {searches} refused, {own:.0f} reads of ours"
+                reads = proxy_reads(proxy) - before
+                measured = f"{seen[True]} of {searches} refused, {reads:.0f} reads of ours"
                 what = f"{searches} searches, {data}, {mode}, {transport}, {LIMIT} reads a minute"
-                found.append(Finding("H4", what, "0 refused", measured, met=not seen[True]))
-    return found
+                findings.append(Finding("H4", what, "0 refused", measured, met=not seen[True]))
+    return findings
 
 
-def own_reads(proxy: Running | None) -> float:
+def proxy_reads(proxy: Running | None) -> float:
     """What was counted of all kinds."""
     if proxy is None:
         return 0.0
@@ -80,13 +84,13 @@ async def made(engine: QdrantServer, name: str, copies: int) -> None:
     vectors = [
         [float(axis == rank // copies) + 0.01 for axis in range(DIRECTIONS)] for rank in range(DIRECTIONS * copies)
     ]
-    await told(engine, b"PUT", name, {"vectors": {"size": DIRECTIONS, "distance": "Cosine"}})
+    await send(engine, b"PUT", name, {"vectors": {"size": DIRECTIONS, "distance": "Cosine"}})
     points = [{"id": rank, "vector": vector} for rank, vector in enumerate(vectors)]
-    await told(engine, b"PUT", f"{name}/points?wait=true", {"points": points})
-    await told(engine, b"PATCH", name, {"strict_mode_config": {"enabled": True, "read_rate_limit": LIMIT}})
+    await send(engine, b"PUT", f"{name}/points?wait=true", {"points": points})
+    await send(engine, b"PATCH", name, {"strict_mode_config": {"enabled": True, "read_rate_limit": LIMIT}})
 
 
-async def told(engine: QdrantServer, method: bytes, path: str, body: object) -> None:
+async def send(engine: QdrantServer, method: bytes, path: str, body: object) -> None:
     """One request to the engine itself. Raises ValueError where it is refused."""
     data = json.dumps(body).encode()
     head = b"%s /collections/%s HTTP/1.1\r\nHost: db\r\nContent-Type: application/json\r\nConnection: close\r\n" % (

@@ -33,9 +33,9 @@ def report(
 
 
 def _section(section: Section) -> list[str]:
-    said = f"{section.seconds:.0f} s, load average {section.load_average:.2f} at its start."
+    summary = f"{section.seconds:.0f} s, load average {section.load_average:.2f} at its start."
     first = sorted(section.findings, key=lambda finding: finding.met is not False)
-    return [f"## {section.title}", "", said, "", *_table(first)]
+    return [f"## {section.title}", "", summary, "", *_table(first)]
 
 
 def _table(findings: Sequence[Finding]) -> list[str]:

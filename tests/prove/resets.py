@@ -44,26 +44,26 @@ class Relay:
         self._pump(database, client)
         other.join()
         self._open.discard(pair)
-        for each in pair:
-            each.close()
+        for end in pair:
+            end.close()
 
     @staticmethod
     def _pump(source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
             while piece := source.recv(65_536):
                 sink.sendall(piece)
-        for each in (source, sink):
+        for end in (source, sink):
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RD)
+                end.shutdown(socket.SHUT_RD)
 
     def drop(self, chance: random.Random) -> None:
         """Reset one connection, or all."""
         pairs = list(self._open)
         for pair in pairs if chance.random() < 0.2 else chance.sample(pairs, min(1, len(pairs))):
-            for each in pair:
+            for end in pair:
                 with suppress(OSError):
-                    each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-                    each.shutdown(socket.SHUT_RD)
+                    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                    end.shutdown(socket.SHUT_RD)
 
     def close(self) -> None:
         self._listener.close()

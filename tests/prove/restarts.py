@@ -38,14 +38,14 @@ async def prove(scale: Scale) -> list[Finding]:
     port, admin = free_port(), free_port()
     async with served() as database:
         url = f"http://127.0.0.1:{database.port}"
-        beside = [
+        tasks = [
             asyncio.create_task(restarting(url, port, admin)),
             asyncio.create_task(killing(database)),
         ]
         await asyncio.gather(*(writer(port, numbers, connections, account) for _ in range(WRITERS)))
-        for task in beside:
+        for task in tasks:
             task.cancel()
-        ended = await asyncio.gather(*beside, return_exceptions=True)
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
         broken = "".join(repr(one) for one in ended if not isinstance(one, asyncio.CancelledError))
         arrived = [int(line) for line in database.journal.read_text(encoding="ascii").split()]
     return findings(
@@ -57,10 +57,10 @@ def findings(account: Account, arrived: Sequence[int], what: str, broken: str) -
     """What the database has, beside what the clients know."""
     twice = len(arrived) - len(set(arrived))
     lost = len(account.acknowledged - set(arrived))
-    said = f"{twice}; {len(account.acknowledged)} acknowledged, {account.unanswered} without an answer{broken}"
+    summary = f"{twice}; {len(account.acknowledged)} acknowledged, {account.unanswered} without an answer{broken}"
     turned = disordered(account.sent, arrived)
     return [
-        Finding("W2", what, "0 arrived twice", said, met=not twice and not broken),
+        Finding("W2", what, "0 arrived twice", summary, met=not twice and not broken),
         Finding("W2", what, "0 acknowledged and missing", f"{lost} of {len(account.acknowledged)}", met=not lost),
         Finding("W2", what, "0 out of order on a connection", f"{turned} on {len(account.sent)}", met=not turned),
     ]
@@ -70,20 +70,20 @@ def disordered(sent: Mapping[int, Sequence[int]], arrived: Sequence[int]) -> int
     """How many writes arrived before one that their connection had sent earlier."""
     place = {number: at for at, number in enumerate(arrived)}
     places = ([place[number] for number in numbers if number in place] for numbers in sent.values())
-    return sum(later < earlier for own in places for earlier, later in pairwise(own))
+    return sum(later < earlier for sequence in places for earlier, later in pairwise(sequence))
 
 
 async def writer(port: int, numbers: Iterator[int], connections: count[int], account: Account) -> None:
     """One client: a write after the other, each once; a new connection after each failure."""
-    client, own = None, 0
+    client, connection = None, 0
     for number in numbers:
         await asyncio.sleep(WRITERS / RATE)
         while client is None:
             try:
-                client, own = await RawClient.connect(port), next(connections)
+                client, connection = await RawClient.connect(port), next(connections)
             except OSError:
                 await asyncio.sleep(AGAIN_SECONDS)
-        account.sent[own].append(number)
+        account.sent[connection].append(number)
         status = await once(client, number)
         if status == 200:
             account.acknowledged.add(number)

@@ -36,7 +36,6 @@ from prove import (
     load,
     memory_soak,
     metrics,
-    patience,
     quotas,
     restarts,
     search_cost,
@@ -51,6 +50,7 @@ from prove import (
     security_texts,
     sequences,
     soak,
+    time_limits,
     transparency,
     uploads,
     writes,
@@ -91,7 +91,7 @@ SECTIONS: dict[str, Prove] = {
     "S-sequences": sequences.prove,
     "Q": quotas.prove,
     "Q-metrics": metrics.prove,
-    "Q-patience": patience.prove,
+    "Q-patience": time_limits.prove,
     "G": grace.prove,
     "G-instances": instances.prove,
     "G-host": hostile_host.prove,
@@ -138,19 +138,19 @@ def chosen(names: Sequence[str], sections: Mapping[str, Prove] = SECTIONS) -> di
 
 async def proved(scale: Scale, sections: Mapping[str, Prove]) -> list[Section]:
     """What each found. What runs beside others is begun first, and has ended before any section that takes times."""
-    beside = {
+    background = {
         name: asyncio.create_task(asyncio.to_thread(asyncio.run, ran(name, prove, scale)))
         for name, prove in sections.items()
         if name in SHARED_FOLDER
     }
     done = {}
     for name in sorted(
-        set(sections) - SHARED_FOLDER, key=lambda each: (each not in UNTIMED, list(sections).index(each))
+        set(sections) - SHARED_FOLDER, key=lambda section: (section not in UNTIMED, list(sections).index(section))
     ):
         if name not in UNTIMED:
-            await asyncio.gather(*beside.values())
+            await asyncio.gather(*background.values())
         done[name] = await ran(name, sections[name], scale)
-    return [await beside[name] if name in beside else done[name] for name in sections]
+    return [await background[name] if name in background else done[name] for name in sections]
 
 
 async def ran(name: str, prove: Prove, scale: Scale) -> Section:
@@ -158,24 +158,24 @@ async def ran(name: str, prove: Prove, scale: Scale) -> Section:
     gc.collect()
     gc.freeze()  # databases and clients run here: a collection of all that was imported stops them for 0.1 s
     begun, busy = time.monotonic(), os.getloadavg()[0]
-    (found,) = await asyncio.gather(prove(scale), return_exceptions=True)
-    if isinstance(found, BaseException):
-        if not isinstance(found, Exception):
-            raise found
-        found = [Finding(name, "the section", "runs to its end", repr(found)[:500], met=False)]
+    (findings,) = await asyncio.gather(prove(scale), return_exceptions=True)
+    if isinstance(findings, BaseException):
+        if not isinstance(findings, Exception):
+            raise findings
+        findings = [Finding(name, "the section", "runs to its end", repr(findings)[:500], met=False)]
     title = (sys.modules[prove.__module__].__doc__ or name).splitlines()[0]
-    done = Section(title, found, time.monotonic() - begun, busy)
-    unmet = sum(finding.met is False for finding in found)
-    print(f"{name}: {done.seconds:.0f} s, {unmet} of {len(found)} unmet", file=sys.stderr, flush=True)
+    done = Section(title, findings, time.monotonic() - begun, busy)
+    unmet = sum(finding.met is False for finding in findings)
+    print(f"{name}: {done.seconds:.0f} s, {unmet} of {len(findings)} unmet", file=sys.stderr, flush=True)
     return done
 
 
 def commit() -> str:
     """The commit that is proved, short; with a word when the tree differs from it."""
-    said = subprocess.run(
+    output = subprocess.run(
         ["git", "describe", "--always", "--dirty= and changes"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    return said.stdout.strip()
+    return output.stdout.strip()
 
 
 def main() -> int:
@@ -184,18 +184,18 @@ def main() -> int:
     parser.add_argument("section", nargs="*", help=f"which to run, by their names' beginnings: {', '.join(SECTIONS)}")
     parser.add_argument("--quick", action="store_true", help="shorter rounds")
     parser.add_argument("--out", type=Path, help="where the report goes; that of all sections goes to build/proof.md")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
-        sections = chosen(asked.section)
+        sections = chosen(options.section)
     except ValueError as unknown:
         parser.error(str(unknown))
     shape, begun = machine(), time.monotonic()
-    found = asyncio.run(proved(QUICK if asked.quick else WHOLE, sections))
-    command = shlex.join(["python", "-m", "tests.prove", *(["--quick"] if asked.quick else []), *asked.section])
-    page = report(found, command=command, commit=commit(), machine=shape, seconds=time.monotonic() - begun)
-    out = asked.out or (None if asked.section else REPORT)
+    findings = asyncio.run(proved(QUICK if options.quick else WHOLE, sections))
+    command = shlex.join(["python", "-m", "tests.prove", *(["--quick"] if options.quick else []), *options.section])
+    page = report(findings, command=command, commit=commit(), machine=shape, seconds=time.monotonic() - begun)
+    out = options.out or (None if options.section else REPORT)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(page, encoding="utf-8")
     print(page)
-    return int(any(finding.met is False for section in found for finding in section.findings))
+    return int(any(finding.met is False for section in findings for finding in section.findings))

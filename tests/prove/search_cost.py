@@ -21,7 +21,7 @@ CANDIDATES, DIMENSIONS, TOP_K = 30, 768, 10
 PATH = "/collections/c/points/query"
 
 
-def asked(body: bytes) -> bytes:
+def search_request(body: bytes) -> bytes:
     """The search; the proxy is told how many candidates to fetch, the upstream has no more."""
     head = (
         b"POST %s HTTP/1.1\r\nHost: db\r\nContent-Type: application/json\r\nx-vecsieve-fetch-k: %d\r\n"
@@ -33,7 +33,7 @@ def asked(body: bytes) -> bytes:
 async def prove(scale: Scale) -> list[Finding]:
     """One client at a time, direct and through in turn; then as many as half of what one process can do."""
     pool = sample(CANDIDATES, DIMENSIONS, seed=DIMENSIONS)
-    raw = asked(bodies.query_request(pool, limit=TOP_K))
+    raw = search_request(bodies.query_request(pool, limit=TOP_K))
     replies = {PATH: bodies.query_reply(pool, seed=DIMENSIONS)}
     with tempfile.TemporaryDirectory() as folder, serving(replies, Path(folder)) as upstream:
         async with proxy(f"http://127.0.0.1:{upstream.port}") as running:

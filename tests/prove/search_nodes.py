@@ -42,7 +42,7 @@ from support.process import real_servers, stack
 
 Json = dict[str, Any]
 MODES = ("off", "shadow", "on")
-SHOWN = 12
+PRINTED = 12
 SLICE = 500  # requests between two lines of progress
 AGAIN = 4  # direct answers that are compared before an answer is said to differ
 SURELY = 60  # the same, where it must not: Elasticsearch has two answers to some searches of which a shard fails
@@ -69,7 +69,7 @@ class Answered:
 
 
 @dataclass
-class Tally:
+class Totals:
     """What came of the requests. ``totals``: pages whose `total` is that of the wider search; ``short``: with fewer results than there are
     families, because the client's own neighbours are fewer; ``reordered``: with hits whose members have another order, as the server
     writes them for the wider search. ``faults``: differences that must not be.
@@ -157,7 +157,7 @@ def started(product: Product, *, is_real: bool = True) -> Iterator[str]:
 
 
 @contextmanager
-def tallied(product: Product, *, seed: int, count: int) -> Iterator[tuple[str, Tally]]:
+def tallied(product: Product, *, seed: int, count: int) -> Iterator[tuple[str, Totals]]:
     """The server, and what came of so many requests."""
     is_whole = real_servers.program(VARIABLES[product]) is not None
     with started(product) as url, ExitStack() as opened:
@@ -165,79 +165,81 @@ def tallied(product: Product, *, seed: int, count: int) -> Iterator[tuple[str, T
             mode: opened.enter_context(stack.serve(url, "--backend", product.value, "--mode", mode))[0]
             for mode in MODES
         }
-        tally = Tally()
+        totals = Totals()
         for start in range(0, count, SLICE):
-            compared(tally, url, proxies, product, seed + start, min(SLICE, count - start), is_whole=is_whole)
-            faults = {mode: len(found) for mode, found in tally.faults.items()}
-            print(f"{product.value}: {tally.made} requests, {tally.changed} pages changed, {faults}", file=sys.stderr)
-        yield url, tally
+            compared(totals, url, proxies, product, seed + start, min(SLICE, count - start), is_whole=is_whole)
+            faults = {mode: len(messages) for mode, messages in totals.faults.items()}
+            print(f"{product.value}: {totals.made} requests, {totals.changed} pages changed, {faults}", file=sys.stderr)
+        yield url, totals
 
 
 def compared(
-    tally: Tally, url: str, proxies: dict[str, str], product: Product, seed: int, count: int, *, is_whole: bool
+    totals: Totals, url: str, proxies: dict[str, str], product: Product, seed: int, count: int, *, is_whole: bool
 ) -> None:
     """So many requests, directly and through each proxy."""
     rng = random.Random(seed)
     direct, through = Connection(url), {mode: Connection(proxy) for mode, proxy in proxies.items()}
     for number in range(count):
         request = drawn(rng, product, is_whole=is_whole)
-        own = direct.ask(request.method, request.target, request.body, request.kind)
-        tally.made += 1
-        tally.refused += own.status != 200
+        reference = direct.ask(request.method, request.target, request.body, request.kind)
+        totals.made += 1
+        totals.refused += reference.status != 200
         for mode, connection in through.items():
             answer = connection.ask(request.method, request.target, request.body, request.kind)
-            fault = judge(direct, request, own, answer, mode, tally)
+            fault = judge(direct, request, reference, answer, mode, totals)
             if fault:
-                tally.faults[mode].append(
+                totals.faults[mode].append(
                     f"{seed}/{number}: {fault}\n    {request.method} {request.target} {request.body[:900]!r}\n    {answer.report}"
                 )
-    for each in (direct, *through.values()):
-        each.close()
+    for place in (direct, *through.values()):
+        place.close()
 
 
-def judge(direct: Connection, request: Drawn, own: Answered, answer: Answered, mode: str, tally: Tally) -> str:
+def judge(direct: Connection, request: Drawn, reference: Answered, answer: Answered, mode: str, totals: Totals) -> str:
     """What is wrong with an answer; "" where nothing is."""
     if mode == "on":
         reason = re.search(r"bypass=(\w+)|status=(\w+)", answer.report)
-        tally.reasons[(reason and (reason[1] or reason[2])) or answer.report[:40]] += 1
-    if answer.comparable == own.comparable:
+        totals.reasons[(reason and (reason[1] or reason[2])) or answer.report[:40]] += 1
+    if answer.comparable == reference.comparable:
         return ""
     for _ in range(AGAIN if mode == "on" else SURELY):
         if direct.ask(request.method, request.target, request.body, request.kind).comparable == answer.comparable:
-            tally.unstable += 1
+            totals.unstable += 1
             return ""
     if mode != "on":
-        return _difference(own, answer)
-    tally.changed += 1
-    return _page_fault(direct, request, own, answer, tally)
+        return _difference(reference, answer)
+    totals.changed += 1
+    return _page_fault(direct, request, reference, answer, totals)
 
 
-def _difference(own: Answered, answer: Answered) -> str:
-    if own.status != answer.status:
-        return f"status {own.status} became {answer.status}: {answer.whole[:300]!r}"
-    if own.headers != answer.headers:
-        return f"headers {dict(own.headers)} became {dict(answer.headers)}"
+def _difference(reference: Answered, answer: Answered) -> str:
+    if reference.status != answer.status:
+        return f"status {reference.status} became {answer.status}: {answer.whole[:300]!r}"
+    if reference.headers != answer.headers:
+        return f"headers {dict(reference.headers)} became {dict(answer.headers)}"
     place = next(
-        (at for at, pair in enumerate(zip(own.whole, answer.whole, strict=False)) if pair[0] != pair[1]),
-        min(len(own.whole), len(answer.whole)),
+        (at for at, pair in enumerate(zip(reference.whole, answer.whole, strict=False)) if pair[0] != pair[1]),
+        min(len(reference.whole), len(answer.whole)),
     )
-    return f"at {place}: {own.whole[place - 60 : place + 120]!r} became {answer.whole[place - 60 : place + 120]!r}"
+    return (
+        f"at {place}: {reference.whole[place - 60 : place + 120]!r} became {answer.whole[place - 60 : place + 120]!r}"
+    )
 
 
 class _Hits(msgspec.Struct):
     hits: list[msgspec.Raw] = []
 
 
-def _page_fault(direct: Connection, request: Drawn, own: Answered, answer: Answered, tally: Tally) -> str:
-    if own.status != answer.status or own.headers != answer.headers:
-        return _difference(own, answer)
-    before, after = _parts(request, own.whole), _parts(request, answer.whole)
+def _page_fault(direct: Connection, request: Drawn, reference: Answered, answer: Answered, counts: Totals) -> str:
+    if reference.status != answer.status or reference.headers != answer.headers:
+        return _difference(reference, answer)
+    before, after = _parts(request, reference.whole), _parts(request, answer.whole)
     if len(before) != len(after):
         return f"{len(before)} answers became {len(after)}"
     for search, one, other in zip(request.searches, before, after, strict=True):
-        if one != other and (fault := _part_fault(direct, request, search, one, other, tally)):
+        if one != other and (fault := _part_fault(direct, request, search, one, other, counts)):
             return fault
-    around = [_without_hits(whole, parts) for whole, parts in ((own.whole, before), (answer.whole, after))]
+    around = [_without_hits(whole, parts) for whole, parts in ((reference.whole, before), (answer.whole, after))]
     if around[0] == around[1]:
         return ""
     settled = [SCORES.sub(rb"\g<1>0", TOTAL.sub(rb"\g<1>0", whole)) for whole in around]
@@ -245,8 +247,8 @@ def _page_fault(direct: Connection, request: Drawn, own: Answered, answer: Answe
         return f"around the hits: {around[0][:500]!r} became {around[1][:500]!r}"
     totals = [[match[0] for match in TOTAL.finditer(whole)] for whole in around]
     if totals[0] != totals[1]:
-        tally.totals += 1
-        tally.notes.append(f"total {totals[0]} became {totals[1]}\n    {request.target} {request.body[:900]!r}")
+        counts.totals += 1
+        counts.notes.append(f"total {totals[0]} became {totals[1]}\n    {request.target} {request.body[:900]!r}")
     return ""
 
 
@@ -256,7 +258,7 @@ def _parts(request: Drawn, whole: bytes) -> list[tuple[bytes, ...]]:
     answers = [whole]
     if request.is_list:
         answers = [
-            bytes(each) for each in msgspec.json.decode(document.get("responses", b"[]"), type=list[msgspec.Raw])
+            bytes(part) for part in msgspec.json.decode(document.get("responses", b"[]"), type=list[msgspec.Raw])
         ]
     made = []
     for answer in answers:
@@ -277,29 +279,29 @@ def _part_fault(
     direct: Connection,
     request: Drawn,
     search: tuple[str, Json],
-    own: Sequence[bytes],
+    reference: Sequence[bytes],
     page: Sequence[bytes],
-    tally: Tally,
+    totals: Totals,
 ) -> str:
     """What is wrong with one page. ``shallow``: the client's own ranking, whole; ``deep``: with as many neighbours as there are."""
     shallow, deep = (_everything(direct, request, search, is_deep=is_deep) for is_deep in (False, True))
-    given = {_unscored(hit) for hit in (*own, *shallow, *deep)}
+    given = {_unscored(hit) for hit in (*reference, *shallow, *deep)}
     if not {_unscored(hit) for hit in page} <= given:
         if not {_unordered(hit) for hit in page} <= {_unordered(hit) for hit in given}:
             return f"hits that the server does not give: {[hit[:200] for hit in page]}"
-        tally.reordered += 1
-        tally.notes.append(
-            f"reordered\n    {request.target} {request.body[:900]!r}\n    {page[0][:300]!r}\n    {own[0][:300]!r}"
+        totals.reordered += 1
+        totals.notes.append(
+            f"reordered\n    {request.target} {request.body[:900]!r}\n    {page[0][:300]!r}\n    {reference[0][:300]!r}"
         )
     scores = [float(score) for hit in page if (score := json.loads(hit).get("_score")) is not None]
     if scores != sorted(scores, reverse=True):
         return f"not in the server's order: {scores}"
     families, first = [_id(hit) for hit in page if _id(hit)], _first(request, search[1])
     left = [max(0, len({_id(hit) for hit in ranking}) - first) for ranking in (shallow, deep)]
-    tally.short += len(page) < min(len(own), left[1])
-    if len(page) < min(len(own), left[0]):
-        return f"{len(page)} results, directly {len(own)}, of {left} families from {first}"
-    if len(set(families)) < len(families) and left[0] >= len(own):
+    totals.short += len(page) < min(len(reference), left[1])
+    if len(page) < min(len(reference), left[0]):
+        return f"{len(page)} results, directly {len(reference)}, of {left} families from {first}"
+    if len(set(families)) < len(families) and left[0] >= len(reference):
         return f"copies stand beside each other: {families}"
     return ""
 
@@ -356,17 +358,17 @@ def main() -> int:
     for product in Product:
         if given.only not in {None, product.value}:
             continue
-        with tallied(product, seed=given.seed, count=given.count) as (_, tally):
+        with tallied(product, seed=given.seed, count=given.count) as (_, totals):
             pass
-        faults = {mode: len(found) for mode, found in tally.faults.items()}
+        faults = {mode: len(messages) for mode, messages in totals.faults.items()}
         print(
-            f"{product.value}, seed {given.seed}: {tally.made} requests, {tally.refused} refused, {tally.changed} pages changed, {tally.totals} with another total, {tally.short} short, {tally.reordered} reordered, {tally.unstable} unstable; differences {faults}"
+            f"{product.value}, seed {given.seed}: {totals.made} requests, {totals.refused} refused, {totals.changed} pages changed, {totals.totals} with another total, {totals.short} short, {totals.reordered} reordered, {totals.unstable} unstable; differences {faults}"
         )
-        print("  on:", dict(tally.reasons.most_common()))
-        for mode, found in (*tally.faults.items(), ("on, no fault:", tally.notes)):
-            for fault in found[:SHOWN]:
+        print("  on:", dict(totals.reasons.most_common()))
+        for mode, messages in (*totals.faults.items(), ("on, no fault:", totals.notes)):
+            for fault in messages[:PRINTED]:
                 print(f"  {mode} {fault}")
-        status |= int(any(faults.values()) or not tally.changed)
+        status |= int(any(faults.values()) or not totals.changed)
     return status
 
 

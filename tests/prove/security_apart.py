@@ -43,7 +43,7 @@ class Apart:
 
     def begin(self) -> None:
         """Connect."""
-        _tell(self.process)
+        _signal(self.process)
 
     async def connected(self) -> None:
         """Wait until all have tried to connect."""
@@ -51,7 +51,7 @@ class Apart:
 
     async def fared(self) -> Fared:
         """How they fare now, or once they have dribbled as long as they were told."""
-        _tell(self.process)
+        _signal(self.process)
         return Fared(**json.loads(await _line(self.process)))
 
 
@@ -75,14 +75,14 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class GoodClient:
     """A good client in a process of its own, ready to begin."""
 
     process: asyncio.subprocess.Process
 
     async def served(self) -> Served:
         """Ask, and say what came of it."""
-        _tell(self.process)
+        _signal(self.process)
         content = json.loads(await _line(self.process))
         statuses = Counter({int(status): count for status, count in content.pop("statuses").items()})
         return Served(statuses, **content)
@@ -108,11 +108,11 @@ async def crowd_apart(
 
 
 @asynccontextmanager
-async def good_apart(port: int, rate: float, seconds: float) -> AsyncIterator[Asking]:
+async def good_apart(port: int, rate: float, seconds: float) -> AsyncIterator[GoodClient]:
     """A client that behaves: so many searches a second, so long."""
     process = await _ready("good", port, rate, seconds)
     try:
-        yield Asking(process)
+        yield GoodClient(process)
     finally:
         await _ended(process)
 
@@ -131,7 +131,7 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-def _tell(process: asyncio.subprocess.Process) -> None:
+def _signal(process: asyncio.subprocess.Process) -> None:
     assert process.stdin is not None
     process.stdin.write(GO)
 
@@ -142,16 +142,16 @@ async def _line(process: asyncio.subprocess.Process) -> bytes:
 
 
 async def _expected(process: asyncio.subprocess.Process, line: bytes) -> None:
-    said = await _line(process)
-    if said != line:
-        raise RuntimeError(f"a process of the flood's said {said!r}, wanted {line!r}")
+    reply = await _line(process)
+    if reply != line:
+        raise RuntimeError(f"a process of the flood's said {reply!r}, wanted {line!r}")
 
 
 def _say(words: object) -> None:
     print(words, flush=True)
 
 
-async def _told() -> bool:
+async def _signaled() -> bool:
     return bool(await asyncio.to_thread(sys.stdin.readline))
 
 
@@ -160,7 +160,7 @@ async def _crowd(
 ) -> None:
     loop = asyncio.get_running_loop()
     _say("ready")
-    if not await _told():
+    if not await _signaled():
         return
     async with Crowd(port, beginning, reads=reads) as crowd:
         until = loop.time() + seconds + (count / a_second if a_second else 0.0)
@@ -168,7 +168,7 @@ async def _crowd(
         await crowd.connect(count, a_second)
         _say("connected")
         await dribbling
-        while await _told():
+        while await _signaled():
             lives = [attacker.life_seconds for attacker in crowd.attackers]
             longest = max((life for life in lives if life is not None), default=0.0)
             standing = sum(life is None for life in lives)
@@ -176,14 +176,14 @@ async def _crowd(
 
 
 async def _good(port: int, rate: float, seconds: float) -> None:
-    tally = RequestRecorder()
+    totals = RequestRecorder()
     _say("ready")
-    if not await _told():
+    if not await _signaled():
         return
-    await open_load(port, lambda _: SEARCH, rate=rate, count=int(rate * seconds), heard=tally.heard)
+    await open_load(port, lambda _: SEARCH, rate=rate, count=int(rate * seconds), heard=totals.heard)
     shares = {"p50_seconds": 0.5, "p99_seconds": 0.99, "slowest_seconds": 1.0}
-    times = {name: tally.latency.percentile(share) if tally.latency.count else None for name, share in shares.items()}
-    _say(json.dumps({"statuses": tally.statuses, **times}))
+    times = {name: totals.latency.percentile(share) if totals.latency.count else None for name, share in shares.items()}
+    _say(json.dumps({"statuses": totals.statuses, **times}))
 
 
 def main() -> None:
@@ -197,8 +197,8 @@ def main() -> None:
         asyncio.run(_good(int(port), rate, seconds))
     else:
         count, a_second, reads, lasting, beginning, letters = rest
-        said = bytes.fromhex(beginning), bytes.fromhex(letters)
-        asyncio.run(_crowd(int(port), int(count), float(a_second), reads == "1", float(lasting), *said))
+        arguments = bytes.fromhex(beginning), bytes.fromhex(letters)
+        asyncio.run(_crowd(int(port), int(count), float(a_second), reads == "1", float(lasting), *arguments))
 
 
 if __name__ == "__main__":

@@ -100,6 +100,6 @@ async def dribbled(crowd: Crowd, letters: bytes, *, until: float) -> None:
     loop = asyncio.get_running_loop()
     while loop.time() < until:
         for part in range(SLICES):
-            for each in crowd.attackers[part::SLICES] if letters else ():
-                each.say(letters)
+            for attacker in crowd.attackers[part::SLICES] if letters else ():
+                attacker.say(letters)
             await asyncio.sleep(SECOND / SLICES)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from prove.faults import FAULTS, MODES
 from prove.finding import Finding, Scale
-from prove.security_smuggling import asked
+from prove.security_smuggling import exchanged
 from prove.toxics import ToxicRelay
 from support.grpc.calls import ask
 from support.grpc.upstream import Arrived, Context, grpc_upstream
@@ -21,7 +21,7 @@ from support.qdrant.scripted import JSON, honest, search
 from support.qdrant.scripted_grpc import honest as honest_message
 
 CANARY = b"s3cr3tcanary0f7e"
-PATIENCE_SECONDS = 1.5
+TIMEOUT_SECONDS = 1.5
 HOST = b"Host: c\r\n"
 POST = (
     b"POST /collections/c/points/query HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\nConnection: close\r\n"
@@ -70,7 +70,7 @@ REQUESTS: tuple[bytes, ...] = (
 
 
 @dataclass
-class Found:
+class Leaks:
     """Where the secret was seen."""
 
     places: list[str] = field(default_factory=list)
@@ -145,37 +145,37 @@ async def prove(_scale: Scale) -> list[Finding]:
 
 async def secret(mode: str) -> Finding:
     """Ask, then look everywhere."""
-    found, sent, ours = Found(), 0, 0
+    leaks, sent, ours = Leaks(), 0, 0
     async with front(mode) as running:
         for toxic, size, seconds in FAULTS:
             for relay in running.relays:
                 relay.toxic, relay.size, relay.seconds = toxic, size, seconds
-            answers = await asyncio.gather(*(_asked(running.port, raw) for raw in REQUESTS))
+            answers = await asyncio.gather(*(_answer_to(running.port, raw) for raw in REQUESTS))
             spoken = [answer for answer in answers if b"x-vecsieve-origin: proxy" in answer]
             for answer in spoken:
-                found.look(f"an answer of ours: {answer[9:12].decode()}", answer)
-            sent, ours = sent + len(answers) + await _called(running.port, found), ours + len(spoken)
+                leaks.look(f"an answer of ours: {answer[9:12].decode()}", answer)
+            sent, ours = sent + len(answers) + await _called(running.port, leaks), ours + len(spoken)
         for path in PAGES:
             page = await asyncio.to_thread(exchange, running.admin, "GET", path)
-            found.look(f"page {path.split('?')[0][:10]}", page.body + repr(page.headers).encode())
+            leaks.look(f"page {path.split('?')[0][:10]}", page.body + repr(page.headers).encode())
         await asyncio.to_thread(running.command.close)
         log = running.command.output()
-    found.look("the log", log.encode())
+    leaks.look("the log", log.encode())
     what = f"{sent} requests and calls under {len(FAULTS)} faults, mode {mode}"
-    told = "; ".join(
-        [f"{len(found.places)} ({ours} answers of ours, {len(log.splitlines())} log lines)", *sorted(set(found.places))]
+    summary = "; ".join(
+        [f"{len(leaks.places)} ({ours} answers of ours, {len(log.splitlines())} log lines)", *sorted(set(leaks.places))]
     )
-    return Finding("S2", what, "0 occurrences", told, not found.places and ours > 0 and bool(log))
+    return Finding("S2", what, "0 occurrences", summary, not leaks.places and ours > 0 and bool(log))
 
 
-async def _asked(port: int, raw: bytes) -> bytes:
+async def _answer_to(port: int, raw: bytes) -> bytes:
     with suppress(OSError, TimeoutError):
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            return await asked(port, raw) or b""
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            return await exchanged(port, raw) or b""
     return b""
 
 
-async def _called(port: int, found: Found) -> int:
+async def _called(port: int, leaks: Leaks) -> int:
     """The same over gRPC. Returns how many calls."""
     text, raw = CANARY.decode(), b"\n\x10" + CANARY
     calls = [
@@ -188,11 +188,11 @@ async def _called(port: int, found: Found) -> int:
         ("/qdrant.Points/Query", CANARY, ("x-vecsieve-mode", text)),
         ("/qdrant.Points/Query", raw + b"\xff\xff", ("traceparent", text)),
     ]
-    asking = (
-        ask(f"127.0.0.1:{port}", "unary_unary", (message,), method=method, metadata=(pair,), timeout=PATIENCE_SECONDS)
+    requests = (
+        ask(f"127.0.0.1:{port}", "unary_unary", (message,), method=method, metadata=(pair,), timeout=TIMEOUT_SECONDS)
         for method, message, pair in calls
     )
-    for seen in await asyncio.gather(*asking):
+    for seen in await asyncio.gather(*requests):
         if any("vecsieve" in name for name, _ in (*seen.trailing, *seen.initial)):
-            found.look(f"a status of ours: {seen.code.name}", f"{seen.details}{seen.trailing}{seen.initial}".encode())
+            leaks.look(f"a status of ours: {seen.code.name}", f"{seen.details}{seen.trailing}{seen.initial}".encode())
     return len(calls)

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from prove.differential import through_nginx
 from prove.finding import Finding, Scale
-from prove.held import held
 from prove.load import SEARCH
 from prove.openload import Pool
 from prove.security_apart import Fared, Served, crowd_apart, good_apart
+from prove.usage import usage
 from support.grpc.upstream import echo, grpc_upstream
 from support.network.faulty_upstream import FaultyUpstream, Received, answering, reply
 from support.process.stack import Command, exchange
@@ -88,7 +88,7 @@ async def target() -> AsyncIterator[Target]:
 
 async def prove(scale: Scale) -> list[Finding]:
     """Each attack on a proxy of its own."""
-    found = []
+    findings = []
     for name, beginning, letters in (
         ("heads", HEADS, b"a"),
         ("uploads", BODIES, b"a"),
@@ -96,16 +96,16 @@ async def prove(scale: Scale) -> list[Finding]:
         ("readers", READERS, b""),
     ):
         async with target() as proxy:
-            found += await paced(proxy, Slow(f"slow {name}", beginning, letters, scale.slow_connections, PACE))
+            findings += await paced(proxy, Slow(f"slow {name}", beginning, letters, scale.slow_connections, PACE))
         async with target() as proxy:
-            found += await at_once(proxy, Slow(f"slow {name}", beginning, letters, scale.slow_connections))
+            findings += await at_once(proxy, Slow(f"slow {name}", beginning, letters, scale.slow_connections))
     for name, options in TOOL.items():
         async with target() as proxy:
-            found.append(await by_tool(proxy, name, options, scale.slow_connections))
+            findings.append(await by_tool(proxy, name, options, scale.slow_connections))
     for name, beginning in (("silent", b""), ("HTTP/2 preface only", PREFACE)):
         async with target() as proxy:
-            found += await idle(proxy, name, beginning, scale.idle_connections)
-    return found
+            findings += await idle(proxy, name, beginning, scale.idle_connections)
+    return findings
 
 
 @contextmanager
@@ -134,12 +134,12 @@ class Slow:
         """How long they go on once all have come."""
         return HEADS_SECONDS if self.name == "slow heads" else OTHERS_SECONDS
 
-    async def attack(self, victim: int, asked: int) -> tuple[Served, Fared]:
-        """What a good client of the port ``asked`` sees meanwhile, and how those fared that attacked ``victim``."""
+    async def attack(self, victim: int, good_port: int) -> tuple[Served, Fared]:
+        """What a good client of the port ``good_port`` sees meanwhile, and how those fared that attacked ``victim``."""
         reads = bool(self.letters)
         coming = self.count / self.a_second if self.a_second else 0.0
         async with (
-            good_apart(asked, RATE, coming + self.seconds) as asking,
+            good_apart(good_port, RATE, coming + self.seconds) as good_client,
             crowd_apart(
                 victim,
                 self.beginning,
@@ -152,16 +152,16 @@ class Slow:
         ):
             with no_collections():
                 crowd.begin()
-                served = await asking.served()
+                served = await good_client.served()
             await crowd.connected()
             return served, await crowd.fared()
 
 
 async def baseline(port: int) -> Served:
     """What a good client sees before."""
-    async with good_apart(port, RATE, 3.0) as asking:
+    async with good_apart(port, RATE, 3.0) as good_client:
         with no_collections():
-            return await asking.served()
+            return await good_client.served()
 
 
 def in_ms(seconds: float | None) -> float:
@@ -175,34 +175,34 @@ async def paced(proxy: Target, attack: Slow) -> list[Finding]:
     """
     before = await baseline(proxy.port)
     control = await elsewhere(proxy, attack)
-    yardstick = await beside_nginx(attack)
+    yardstick = await nginx_comparison(attack)
     during, fared = await attack.attack(proxy.port, proxy.port)
     what = f"{attack.count} {attack.name}, {attack.a_second:.0f} new ones a second, a good client at {RATE:.0f}/s"
     p99, was = in_ms(during.p99_seconds), in_ms(before.p99_seconds)
-    found = [
+    findings = [
         Finding("S4", what, "errors 0", during.words(), not during.failed),
         Finding("S4", what, "p99 ≤ 2× baseline", f"{p99:.1f} ms, was {was:.1f} ms", p99 <= 2 * was),
         Finding("S4", f"{what}; they attack another proxy", "none: the machine's part", control, None),
         Finding("S4", f"{what}; all of them at one nginx process", "none: a yardstick", yardstick, None),
     ]
     if attack.name == "slow heads":
-        found.append(Finding("S4", what, f"all closed ≤ {HEAD_SECONDS:.0f} s", *verdict(fared)))
-    return found
+        findings.append(Finding("S4", what, f"all closed ≤ {HEAD_SECONDS:.0f} s", *verdict(fared)))
+    return findings
 
 
 async def at_once(proxy: Target, attack: Slow) -> list[Finding]:
     """All come in the same second; beside the same on another proxy, and at nginx: what this machine can do meanwhile."""
     before = await baseline(proxy.port)
     control = await elsewhere(proxy, attack)
-    yardstick = await beside_nginx(attack)
+    yardstick = await nginx_comparison(attack)
     during, _ = await attack.attack(proxy.port, proxy.port)
     what = f"{attack.count} {attack.name} at once, a good client at {RATE:.0f}/s"
     p50, was, slowest = in_ms(during.p50_seconds), in_ms(before.p50_seconds), in_ms(during.slowest_seconds)
-    said = f"p50 {p50:.1f} ms, was {was:.1f} ms, p99 {in_ms(during.p99_seconds):.1f} ms, slowest {slowest:.0f} ms"
+    measured = f"p50 {p50:.1f} ms, was {was:.1f} ms, p99 {in_ms(during.p99_seconds):.1f} ms, slowest {slowest:.0f} ms"
     is_met = p50 <= TIMES * was and slowest <= 1000 * SLOWEST_SECONDS
     return [
         Finding("S4", what, "errors 0", during.words(), not during.failed),
-        Finding("S4", what, f"p50 ≤ {TIMES} ×, slowest ≤ {SLOWEST_SECONDS} s", said, is_met),
+        Finding("S4", what, f"p50 ≤ {TIMES} ×, slowest ≤ {SLOWEST_SECONDS} s", measured, is_met),
         Finding("S4", f"{what}; they attack another proxy", "none: the machine's part", control, None),
         Finding("S4", f"{what}; all of them at one nginx process", "none: a yardstick", yardstick, None),
     ]
@@ -240,16 +240,16 @@ async def by_tool(proxy: Target, name: str, options: tuple[str, ...], count: int
         f"http://127.0.0.1:{proxy.port}{path}",
     )
     attacking = await asyncio.create_subprocess_exec(program, *options, *general, stdout=asyncio.subprocess.DEVNULL)
-    async with good_apart(proxy.port, RATE, TOOL_SECONDS - 2.0) as asking:
+    async with good_apart(proxy.port, RATE, TOOL_SECONDS - 2.0) as good_client:
         with no_collections():
-            during = await asking.served()
+            during = await good_client.served()
     await attacking.wait()
     is_met = not during.failed and in_ms(during.slowest_seconds) <= 1000 * SLOWEST_SECONDS
-    said = f"{during.words()}, {_times(during)}; before {_times(before)}"
-    return Finding("S4", what, f"errors 0, slowest ≤ {SLOWEST_SECONDS} s", said, is_met)
+    measured = f"{during.words()}, {_times(during)}; before {_times(before)}"
+    return Finding("S4", what, f"errors 0, slowest ≤ {SLOWEST_SECONDS} s", measured, is_met)
 
 
-async def beside_nginx(attack: Slow) -> str:
+async def nginx_comparison(attack: Slow) -> str:
     """What the same good client sees where one process of nginx, with nothing held back, stands in the proxy's place."""
     async with FaultyUpstream(answering(answer)) as upstream:
         with through_nginx(upstream.port, connections=NGINX_CONNECTIONS) as port:
@@ -262,13 +262,13 @@ async def beside_nginx(attack: Slow) -> str:
 
 def verdict(fared: Fared) -> tuple[str, bool]:
     """How long they were suffered, and whether none was for longer than a head may take."""
-    said = f"longest {fared.longest_seconds:.1f} s, {fared.standing} of {fared.count} open still"
-    return said, bool(fared.count) and not fared.standing and fared.longest_seconds <= HEAD_SECONDS
+    measured = f"longest {fared.longest_seconds:.1f} s, {fared.standing} of {fared.count} open still"
+    return measured, bool(fared.count) and not fared.standing and fared.longest_seconds <= HEAD_SECONDS
 
 
 async def idle(proxy: Target, name: str, beginning: bytes, count: int) -> list[Finding]:
     """So many connections that do nothing more, and what they cost."""
-    resident = held([proxy.pid]).resident
+    resident = usage([proxy.pid]).resident
     waits: list[float] = []
     async with crowd_apart(proxy.port, beginning, count) as crowd:
         gc.collect()
@@ -279,7 +279,7 @@ async def idle(proxy: Target, name: str, beginning: bytes, count: int) -> list[F
         await connecting
         await asyncio.sleep(1.0)
         waits.append(await proxy.waited())
-        grown = (held([proxy.pid]).resident - resident) / 2**20
+        grown = (usage([proxy.pid]).resident - resident) / 2**20
         fared = await crowd.fared()
         await asyncio.sleep(HEAD_SECONDS)
         pool = Pool(proxy.port)

@@ -14,9 +14,9 @@ from prove.finding import Finding, Scale
 from prove.grpc_calls import at, callers
 from prove.grpc_database import PASSED
 from prove.grpc_stack import grpc_stack
-from prove.held import forget_peak, held
 from prove.security_apart import crowd_apart, good_apart
 from prove.security_floods import READERS, in_ms, no_collections, target
+from prove.usage import forget_peak, usage
 from support.network.floods import FLOODS
 
 MIB = 2**20
@@ -60,11 +60,11 @@ async def shared() -> AsyncIterator[Victim]:
 
         @asynccontextmanager
         async def good(seconds: float) -> AsyncIterator[Ask]:
-            async with good_apart(proxy.port, RATE, seconds) as asking:
+            async with good_apart(proxy.port, RATE, seconds) as good_client:
 
                 async def ask() -> Seen:
                     with no_collections():
-                        served = await asking.served()
+                        served = await good_client.served()
                     return Seen(in_ms(served.p99_seconds), served.failed, served.words())
 
                 yield ask
@@ -79,7 +79,7 @@ async def of_grpc() -> AsyncIterator[Victim]:
 
         @asynccontextmanager
         async def good(seconds: float) -> AsyncIterator[Ask]:
-            async with callers(running.own_port, channels=1) as calling:
+            async with callers(running.separate_port, channels=1) as calling:
 
                 async def ask() -> Seen:
                     with no_collections():
@@ -88,7 +88,7 @@ async def of_grpc() -> AsyncIterator[Victim]:
 
                 yield ask
 
-        yield Victim(running.own_port, running.command.process.pid, good)
+        yield Victim(running.separate_port, running.command.process.pid, good)
 
 
 PORTS: dict[str, Callable[[], AbstractAsyncContextManager[Victim]]] = {"shared": shared, "gRPC's own": of_grpc}
@@ -96,14 +96,14 @@ PORTS: dict[str, Callable[[], AbstractAsyncContextManager[Victim]]] = {"shared":
 
 async def prove(scale: Scale) -> list[Finding]:
     """Each on a proxy of its own."""
-    found = []
+    findings = []
     for name in PORTS:
         for count in (1, 12):
-            found += await beside(name, count, SECONDS)
-    return [*found, *await together(scale.slow_connections)]
+            findings += await under_attack(name, count, SECONDS)
+    return [*findings, *await together(scale.slow_connections)]
 
 
-async def beside(name: str, count: int, seconds: float) -> list[Finding]:
+async def under_attack(name: str, count: int, seconds: float) -> list[Finding]:
     """So many connections with large blocks, and a good client: before, while they attack another proxy, and meanwhile."""
     port, attack = PORTS[name], [BLOCKS] * count
     async with port() as victim:
@@ -136,19 +136,19 @@ def judged(what: str, before: Seen, control: Seen | None, during: Seen | None) -
 async def together(readers: int) -> list[Finding]:
     """All floods and so many slow readers at one proxy."""
     async with shared() as victim:
-        before = held([victim.pid]).resident
+        before = usage([victim.pid]).resident
         async with crowd_apart(victim.port, READERS, readers, reads=False, seconds=SECONDS) as crowd:
             crowd.begin()
             await crowd.connected()
-            alone = (held([victim.pid]).resident - before) / MIB
+            alone = (usage([victim.pid]).resident - before) / MIB
             floods = await flooded(victim, [flood.name for flood in FLOODS], SECONDS, before)
             await crowd.fared()
         await asyncio.sleep(SETTLED_SECONDS)
-        left = (held([victim.pid]).resident - before) / MIB
+        left = (usage([victim.pid]).resident - before) / MIB
     what = f"{len(FLOODS)} floods and {readers} slow readers at once, {SECONDS:.0f} s"
-    said = f"{floods.words}; the readers alone {alone:+.0f}"
+    measured = f"{floods.words}; the readers alone {alone:+.0f}"
     return [
-        Finding("S13", what, f"RSS ≤ +{TOGETHER_MOST} MiB at the peak", said, floods.peak <= TOGETHER_MOST),
+        Finding("S13", what, f"RSS ≤ +{TOGETHER_MOST} MiB at the peak", measured, floods.peak <= TOGETHER_MOST),
         Finding("S13", what, "none: freed blocks are kept for the next", f"{left:+.0f} MiB when all are gone", None),
     ]
 
@@ -166,7 +166,7 @@ async def flooded(
     victim: Victim, names: Sequence[str], seconds: float, before: int | None = None, *, ask: Ask | None = None
 ) -> Flooded:
     """A connection for each flood, in a process of its own. All begin together, and ``ask`` with them."""
-    before = held([victim.pid]).resident if before is None else before
+    before = usage([victim.pid]).resident if before is None else before
     forget_peak(victim.pid)
     commands = [
         (sys.executable, "-m", "prove.flooder", str(victim.port), name, str(seconds), "waits") for name in names
@@ -181,10 +181,10 @@ async def flooded(
         assert await flood.stdout.readline() == b"ready\n"
     ending = asyncio.gather(*(flood.communicate(b"go\n") for flood in floods))
     seen = None if ask is None else await ask()
-    said = [out.split() for out, _ in await ending]
-    cuts, sent = (sum(int(words[place]) for words in said) for place in (0, 2))
+    outputs = [out.split() for out, _ in await ending]
+    cuts, sent = (sum(int(words[place]) for words in outputs) for place in (0, 2))
     await asyncio.sleep(SETTLED_SECONDS)
-    now = held([victim.pid])
+    now = usage([victim.pid])
     peak, left = (now.peak - before) / MIB, (now.resident - before) / MIB
     words = f"{peak:+.0f} MiB, {left:+.0f} afterwards; {cuts} × cut, {sent / MIB:.0f} MiB sent"
     return Flooded(peak, words, seen)

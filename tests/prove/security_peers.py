@@ -32,7 +32,7 @@ Ask = Callable[[], Awaitable[bool]]
 
 
 @dataclass
-class Asked:
+class Latencies:
     """What a good client saw, one request after the other."""
 
     seconds: list[float] = field(default_factory=list)
@@ -45,8 +45,8 @@ class Asked:
 
     def words(self) -> str:
         """Both as a phrase."""
-        said = f"p50 {1000 * self.p50:.1f} ms, slowest {1000 * max(self.seconds):.0f} ms of {len(self.seconds)}"
-        return said + (f", {self.failed} failed" if self.failed else "")
+        summary = f"p50 {1000 * self.p50:.1f} ms, slowest {1000 * max(self.seconds):.0f} ms of {len(self.seconds)}"
+        return summary + (f", {self.failed} failed" if self.failed else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,40 +86,40 @@ CLIENTS = {"HTTP": over_http, "gRPC": over_grpc}
 
 async def prove(_scale: Scale) -> list[Finding]:
     """Each flood beside a client of each protocol, each on a proxy of its own."""
-    found = []
+    findings = []
     for flood in FLOODS:
         for kind, clients in CLIENTS.items():
             async with clients() as good:
-                found += await beside(good, kind, flood)
-    return found
+                findings += await under_flood(good, kind, flood)
+    return findings
 
 
-async def beside(good: Good, kind: str, flood: Flood) -> list[Finding]:
+async def under_flood(good: Good, kind: str, flood: Flood) -> list[Finding]:
     """The good client without the flood, then with it."""
-    await asked(good.ask, AHEAD_SECONDS)
-    before = await asked(good.ask, BASELINE_SECONDS)
+    await latencies_of(good.ask, AHEAD_SECONDS)
+    before = await latencies_of(good.ask, BASELINE_SECONDS)
     command = (sys.executable, "-m", "prove.flooder", str(good.port), flood.name, str(FLOOD_SECONDS))
     flooding = await asyncio.create_subprocess_exec(*command, env=environment(), stdout=asyncio.subprocess.PIPE)
     await asyncio.sleep(AHEAD_SECONDS)
-    during = await asked(good.ask, FLOOD_SECONDS - 2 * AHEAD_SECONDS)
-    said, _ = await flooding.communicate()
-    cuts, goodbyes, sent = (int(word) for word in said.split())
+    during = await latencies_of(good.ask, FLOOD_SECONDS - 2 * AHEAD_SECONDS)
+    output, _ = await flooding.communicate()
+    cuts, goodbyes, sent = (int(word) for word in output.split())
     what = f"{flood.name}, a good client over {kind}"
     is_met = during.p50 <= TIMES * before.p50 and max(during.seconds) <= SLOWEST_SECONDS and not during.failed
     criterion = f"p50 ≤ {TIMES} ×, slowest ≤ {SLOWEST_SECONDS} s, 0 failed"
-    found = [Finding("S11", what, criterion, f"{during.words()}; before p50 {1000 * before.p50:.1f} ms", is_met)]
+    findings = [Finding("S11", what, criterion, f"{during.words()}; before p50 {1000 * before.p50:.1f} ms", is_met)]
     if kind == "HTTP" and flood.is_cut:
-        is_told = bool(cuts) and goodbyes == cuts
-        told = f"{cuts} × cut, {goodbyes} with a goodbye, {sent / 2**20:.1f} MiB sent"
-        found.append(Finding("S11", flood.name, "cut with the protocol's goodbye", told, is_told))
-    return found
+        is_announced = bool(cuts) and goodbyes == cuts
+        measured = f"{cuts} × cut, {goodbyes} with a goodbye, {sent / 2**20:.1f} MiB sent"
+        findings.append(Finding("S11", flood.name, "cut with the protocol's goodbye", measured, is_announced))
+    return findings
 
 
-async def asked(ask: Ask, seconds: float) -> Asked:
+async def latencies_of(ask: Ask, seconds: float) -> Latencies:
     """One request after the other for so long."""
-    found, until = Asked(), time.monotonic() + seconds
+    latencies, until = Latencies(), time.monotonic() + seconds
     while (begun := time.monotonic()) < until:
-        found.failed += not await ask()
-        found.seconds.append(time.monotonic() - begun)
+        latencies.failed += not await ask()
+        latencies.seconds.append(time.monotonic() - begun)
         await asyncio.sleep(GAP_SECONDS)
-    return found
+    return latencies

@@ -56,10 +56,10 @@ async def prove(_scale: Scale) -> list[Finding]:
 
 async def ports(running: Stack) -> list[Finding]:
     """Admin paths on the data port are the database's to answer; the other way round there is nothing."""
-    asked = [("data port", "GET", path) for path in ADMIN]
+    requests = [("data port", "GET", path) for path in ADMIN]
     direct = [await _answer(f"http://127.0.0.1:{running.database.port}", "GET", path) for path in ADMIN]
     through = [await _answer(f"http://127.0.0.1:{running.port}", "GET", path) for path in ADMIN]
-    forwarded = [path for (_, _, path), one, other in zip(asked, direct, through, strict=True) if one == other]
+    forwarded = [path for (_, _, path), one, other in zip(requests, direct, through, strict=True) if one == other]
     refused = [path for method, path in DATA if (await _answer(running.admin, method, path))[0] == 404]
     return [
         Finding("S7", "admin paths on the data port", "100 % answered by the database", _share(forwarded, ADMIN), len(forwarded) == len(ADMIN)),
@@ -79,8 +79,8 @@ def _share(good: list[str], of: tuple[object, ...]) -> str:
 def parser() -> list[Finding]:
     """The installed aiohttp against the floor in pyproject.toml, and a start on its pure-Python parser."""
     floor, installed = floor_of("aiohttp", PYPROJECT.read_text(encoding="utf-8")), version("aiohttp")
-    code, said = started_without_extensions()
-    refused = code not in {0, None} and "pure-Python parser" in said
+    code, output = started_without_extensions()
+    refused = code not in {0, None} and "pure-Python parser" in output
     return [
         Finding("S10", "aiohttp", f"≥ {'.'.join(map(str, floor))}", installed, _numbers(installed) >= floor),
         Finding("S10", "a start on the pure-Python parser", "refused with its reason", f"exit {code}", refused),

@@ -44,13 +44,13 @@ class Request:
 
 def requests(raw: bytes, reader: Reader) -> tuple[list[Request], bytes]:
     """The whole requests of a connection, and what is left: the beginning of one more, or nothing."""
-    found: list[Request] = []
+    parsed: list[Request] = []
     while True:
         raw = re.sub(rb"\A(?:\r?\n)+", b"", raw)
         whole = _first(raw, reader)
         if whole is None:
-            return found, raw
-        found.append(whole[0])
+            return parsed, raw
+        parsed.append(whole[0])
         raw = whole[1]
 
 

@@ -21,7 +21,7 @@ MODES = ("off", "shadow", "on")
 SLICES = (0, 1, 7)  # bytes a segment; 0: all at once. CVE-2026-54277 needed more than one segment
 POISON_LINE = POISON.split(b"\r\n", 1)[0]
 STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3}) ")
-PATIENCE_SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 QUIET_SECONDS = 0.05  # a shadow measurement begins beside the answer
 
 
@@ -47,9 +47,9 @@ class Recorder:
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65_536):
                 raw += data
-                found, _ = requests(bytes(raw), READERS[0])
-                writer.write(reply(b"seen") * (len(found) - answered))
-                answered = len(found)
+                parsed, _ = requests(bytes(raw), READERS[0])
+                writer.write(reply(b"seen") * (len(parsed) - answered))
+                answered = len(parsed)
         writer.close()
 
 
@@ -61,7 +61,7 @@ async def recorder() -> AsyncIterator[Recorder]:
         yield made
 
 
-async def asked(port: int, data: bytes, *, slice_bytes: int = 0) -> bytes | None:
+async def exchanged(port: int, data: bytes, *, slice_bytes: int = 0) -> bytes | None:
     """All that comes back on a connection of its own; None when it does not end.
 
     A bare socket: asyncio's streams drop the answer that has come when a late slice meets the closed connection.
@@ -76,7 +76,7 @@ async def asked(port: int, data: bytes, *, slice_bytes: int = 0) -> bytes | None
                 await asyncio.sleep(0)
         with contextlib.suppress(ConnectionError):
             try:
-                async with asyncio.timeout(PATIENCE_SECONDS):
+                async with asyncio.timeout(TIMEOUT_SECONDS):
                     while piece := await loop.sock_recv(client, 65_536):
                         answer += piece
             except TimeoutError:
@@ -93,12 +93,12 @@ def faults(probe: Probe, raws: Sequence[bytes], answer: bytes | None) -> list[st
     if probe.status is None and [status for status in statuses if status != 100] not in _answers(probe):
         wrong.append(f"answered {statuses}")
     for reader in READERS:
-        found, left = [], []
+        parsed, left = [], []
         for raw in raws:
             whole, rest = requests(raw, reader)
-            found += whole
+            parsed += whole
             left.append(rest)
-        wrong += _unframed(probe, found, reader)
+        wrong += _unframed(probe, parsed, reader)
         wrong += [f"{reader.name}: begins {rest[:40]!r}" for rest in left if rest and not _may_begin(probe, rest)]
     return wrong
 
@@ -108,24 +108,24 @@ def _answers(probe: Probe) -> list[list[int]]:
     return [whole, whole[1:]] if probe.may_be_last else [whole]
 
 
-def _unframed(probe: Probe, found: Sequence[Request], reader: Reader) -> list[str]:
+def _unframed(probe: Probe, parsed: Sequence[Request], reader: Reader) -> list[str]:
     """The requests that the client did not frame, and those that it did and that are missing."""
-    wanted = [(probe.line, content) for content in probe.framed]
+    expected = [(probe.line, content) for content in probe.framed]
     if probe.status is None:
-        wanted.append((POISON_LINE, b""))
+        expected.append((POISON_LINE, b""))
     wrong = []
-    for request in found:
+    for request in parsed:
         exact, rewritten = (request.line, request.content), (request.line, None)
-        if exact in wanted:
-            wanted.remove(exact)
-        elif rewritten in wanted:  # a widened request, its repetition, its shadow: each is this search
+        if exact in expected:
+            expected.remove(exact)
+        elif rewritten in expected:  # a widened request, its repetition, its shadow: each is this search
             continue
         else:
             wrong.append(f"{reader.name}: sees {request.line[:60]!r}")
         if request.line == POISON_LINE and request.names - {b"host", b"connection"}:
             wrong.append(f"{reader.name}: the poison carries {sorted(request.names)}")
-    lines = {request.line for request in found}
-    missing = [line for line, content in wanted if content is not None or line not in lines]
+    lines = {request.line for request in parsed}
+    missing = [line for line, content in expected if content is not None or line not in lines]
     if probe.may_be_last and missing == [POISON_LINE]:
         return wrong
     return wrong + [f"{reader.name}: misses {line[:60]!r}" for line in missing]
@@ -149,12 +149,12 @@ async def corpus(mode: str, slice_bytes: int, probes: Sequence[Probe] = PROBES) 
             if wrong:
                 failed[probe.name] = wrong[0]
     how = f"in slices of {slice_bytes} B" if slice_bytes else "whole"
-    told = "".join(f"; {name}: {wrong}" for name, wrong in failed.items())
+    details = "".join(f"; {name}: {wrong}" for name, wrong in failed.items())
     return Finding(
         "S1",
         f"{len(probes)} probes, {how}, mode {mode}",
         "0 requests unframed by the client; refused with a close",
-        f"{len(failed)} of {len(probes)}{told}",
+        f"{len(failed)} of {len(probes)}{details}",
         not failed,
     )
 
@@ -162,7 +162,7 @@ async def corpus(mode: str, slice_bytes: int, probes: Sequence[Probe] = PROBES) 
 async def probed(database: Recorder, port: int, probe: Probe, *, slice_bytes: int = 0) -> list[str]:
     """Send one probe and its poison; what was wrong."""
     marks = database.marks()
-    answer = await asked(port, probe.data + POISON, slice_bytes=slice_bytes)
+    answer = await exchanged(port, probe.data + POISON, slice_bytes=slice_bytes)
     if None in probe.framed:
         await asyncio.sleep(QUIET_SECONDS)
     return faults(probe, database.since(marks), answer)

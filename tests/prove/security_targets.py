@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp.abc import ResolveResult
 
 from prove.finding import Finding, Scale
-from prove.security_smuggling import asked
+from prove.security_smuggling import exchanged
 from support.network.faulty_upstream import reply
 from support.network.streams import serving
 from support.process.running import running
@@ -85,7 +85,7 @@ async def _resolve(
 def requests(port: int) -> list[bytes]:
     """Every form, as a raw request."""
     targets = [f"/_i/{host}/{path}" for host in HOSTS for path in ("query", "vectors/list")]
-    plain = [_request(each.format(port)) for each in (*targets, *TARGETS)]
+    plain = [_request(target.format(port)) for target in (*targets, *TARGETS)]
     return [*plain, *(_request("/collections", field.format(port)) for field in FIELDS)]
 
 
@@ -97,7 +97,7 @@ def _request(target: str, field: str = "Host: c") -> bytes:
 
 async def prove(_scale: Scale) -> list[Finding]:
     """Pinecone, which lets a path name a host, with its own list and with a wildcard for names that lead home; and Qdrant."""
-    found = []
+    findings = []
     async with internal() as inside:
         rebinding = {"allowed_hosts": (f"*.rebind.example:{inside.port}", "*.svc.*.pinecone.io")}
         cases: tuple[tuple[str, dict[str, object]], ...] = (
@@ -106,8 +106,8 @@ async def prove(_scale: Scale) -> list[Finding]:
             ("pinecone, *.rebind.example allowed", {"pinecone": rebinding}),
         )
         for name, settings in cases:
-            found.append(await tried(name, inside, requests(inside.port), settings))
-        return [*found, await redirected(inside)]
+            findings.append(await tried(name, inside, requests(inside.port), settings))
+        return [*findings, await redirected(inside)]
 
 
 async def tried(name: str, inside: Internal, sent: Sequence[bytes], settings: dict[str, object]) -> Finding:
@@ -117,7 +117,7 @@ async def tried(name: str, inside: Internal, sent: Sequence[bytes], settings: di
     with patch.object(aiohttp.ThreadedResolver, "resolve", _resolve), patch.dict("os.environ", environment):
         async with running("http://127.0.0.1:1", backend=name.split(",", maxsplit=1)[0], **settings) as proxy:
             for raw in sent:
-                answer = await asked(proxy.port, raw)
+                answer = await exchanged(proxy.port, raw)
                 silent += not answer or b"internal" in answer
     reached = inside.connections - before
     what = f"{len(sent)} requests that name internal hosts, {name}"
@@ -137,10 +137,14 @@ async def redirected(inside: Internal) -> Finding:
         writer.close()
 
     async with serving(moved) as port, running(f"http://127.0.0.1:{port}") as proxy:
-        answer = await asked(proxy.port, _request("/collections")) or b""
+        answer = await exchanged(proxy.port, _request("/collections")) or b""
     reached = inside.connections - before
     is_passed_on = b" 307 " in answer[:13]
-    told = f"{reached}, answered {answer[9:12].decode()}"
+    measured = f"{reached}, answered {answer[9:12].decode()}"
     return Finding(
-        "S3", "a redirect to an internal host", "0 connections; told to the client", told, not reached and is_passed_on
+        "S3",
+        "a redirect to an internal host",
+        "0 connections; told to the client",
+        measured,
+        not reached and is_passed_on,
     )

@@ -21,7 +21,9 @@ from support.qdrant.scripted import JSON
 CLIENTS = 8
 RANKS = 16
 CELLS = 8  # dimensions
-ASKED = list(range(CELLS, 0, -1))  # the query of Pinecone's searches: the records' cells in the order of their ranks
+QUERY_VECTOR = list(
+    range(CELLS, 0, -1)
+)  # the query of Pinecone's searches: the records' cells in the order of their ranks
 QUERY = "/qdrant.Points/Query"
 
 
@@ -84,10 +86,12 @@ class Judge:
 
     def finding(self, what: str) -> Finding:
         """The figure of a run. Most answers must be improved: plain ones say nothing of what is remembered."""
-        told = ", ".join(f"{count} {what}" for what, count in self.crossed.items() if count)
-        measured = f"{told or '0'}; {self.plain} answered plainly"
-        wanted = "0 bytes of the other tenant, at most half answered plainly"
-        return Finding("S6", f"{self.heard} {what}", wanted, measured, not told and 2 * self.plain <= self.heard)
+        crossings = ", ".join(f"{count} {what}" for what, count in self.crossed.items() if count)
+        measured = f"{crossings or '0'}; {self.plain} answered plainly"
+        criterion = "0 bytes of the other tenant, at most half answered plainly"
+        return Finding(
+            "S6", f"{self.heard} {what}", criterion, measured, not crossings and 2 * self.plain <= self.heard
+        )
 
 
 def tenant_of(key: bytes) -> Tenant:
@@ -123,7 +127,7 @@ def _answer(tenant: Tenant, received: Received) -> bytes:
 
 def _row(tenant: Tenant, rank: int, has_vector: bool, *, is_pinecone: bool) -> dict[str, object]:
     # Pinecone's are the inner products with the query, and differ: otherwise memory would not believe what it has.
-    score = float(ASKED[tenant.cells[rank]]) if is_pinecone else round(0.9 - rank / 100, 2)
+    score = float(QUERY_VECTOR[tenant.cells[rank]]) if is_pinecone else round(0.9 - rank / 100, 2)
     row: dict[str, object] = {"id": f"r{rank}" if is_pinecone else rank, "score": score}
     row["metadata" if is_pinecone else "payload"] = {"who": tenant.mark}
     if has_vector or is_pinecone:  # Pinecone says `[]` for values that were not asked for
@@ -141,7 +145,9 @@ def qdrant(tenant: Tenant, number: int) -> bytes:
 
 def pinecone(tenant: Tenant, _number: int) -> bytes:
     """A query of the tenant's namespace in one index."""
-    return _request(tenant, "/query", {"topK": 3, "vector": ASKED, "namespace": tenant.mark, "includeMetadata": True})
+    return _request(
+        tenant, "/query", {"topK": 3, "vector": QUERY_VECTOR, "namespace": tenant.mark, "includeMetadata": True}
+    )
 
 
 def _request(tenant: Tenant, path: str, body: dict[str, object]) -> bytes:
@@ -192,15 +198,15 @@ async def pinecones(count: int) -> Finding:
     judge = Judge()
     async with FaultyUpstream(database(judge)) as upstream:
         judge.alone = await _alone(upstream, pinecone, "pinecone", {"pinecone": {"index_host": upstream.url}})
-        own = {"index_host": upstream.url}
-        async with running(upstream.url, backend="pinecone", pinecone=own) as proxy:
+        settings = {"index_host": upstream.url}
+        async with running(upstream.url, backend="pinecone", pinecone=settings) as proxy:
             await over_http(proxy.port, judge, pinecone, count)
             recalled = proxy.count("memory_recalls_total", backend="pinecone", result="whole")
-    found = judge.finding(f"queries of two tenants, Pinecone, {recalled:.0f} from remembered vectors")
+    finding = judge.finding(f"queries of two tenants, Pinecone, {recalled:.0f} from remembered vectors")
     return (
-        found
+        finding
         if recalled
-        else Finding(found.name, found.what, found.criterion, "vectors were never remembered", met=False)
+        else Finding(finding.name, finding.what, finding.criterion, "vectors were never remembered", met=False)
     )
 
 
@@ -209,7 +215,7 @@ async def _alone(
 ) -> dict[str, Alone]:
     """What each tenant is answered by a proxy of its own."""
 
-    async def asked(tenant: Tenant, mode: str) -> bytes:
+    async def answer_to(tenant: Tenant, mode: str) -> bytes:
         async with running(upstream.url, backend=backend, mode=mode, **settings) as proxy:
             connection = await RawClient.connect(proxy.port)
             await connection.send(made(tenant, 0))
@@ -217,7 +223,7 @@ async def _alone(
             await connection.close()
         return body
 
-    return {tenant.mark: Alone(await asked(tenant, "on"), await asked(tenant, "off")) for tenant in TENANTS}
+    return {tenant.mark: Alone(await answer_to(tenant, "on"), await answer_to(tenant, "off")) for tenant in TENANTS}
 
 
 async def calls(count: int) -> Finding:
@@ -232,7 +238,7 @@ async def calls(count: int) -> Finding:
         call.messages.clear()
 
     @asynccontextmanager
-    async def asking(
+    async def client_of(
         upstream: GrpcUpstream, mode: str = "on"
     ) -> AsyncIterator[Callable[[Tenant, int], Awaitable[bytes]]]:
         async with (
@@ -242,20 +248,20 @@ async def calls(count: int) -> Finding:
             method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(QUERY)
 
             async def ask(tenant: Tenant, number: int) -> bytes:
-                asked = pb.QueryPoints(collection_name=tenant.mark if number % 3 else "shared", limit=3)
-                asked.with_payload.enable = True
-                asked.query.nearest.dense.data.extend([0.5] * CELLS)
+                query = pb.QueryPoints(collection_name=tenant.mark if number % 3 else "shared", limit=3)
+                query.with_payload.enable = True
+                query.query.nearest.dense.data.extend([0.5] * CELLS)
                 return await method(
-                    asked.SerializeToString(), metadata=(("api-key", f"key-{tenant.mark}"),), timeout=20.0
+                    query.SerializeToString(), metadata=(("api-key", f"key-{tenant.mark}"),), timeout=20.0
                 )
 
             yield ask
 
     async with grpc_upstream(Query=play) as upstream:
         for tenant in TENANTS:
-            async with asking(upstream) as improved, asking(upstream, "off") as plain:
+            async with client_of(upstream) as improved, client_of(upstream, "off") as plain:
                 judge.alone[tenant.mark] = Alone(await improved(tenant, 1), await plain(tenant, 1))
-        async with asking(upstream) as ask:
+        async with client_of(upstream) as ask:
 
             async def client(first: int) -> None:
                 for number in range(first, count, CLIENTS):

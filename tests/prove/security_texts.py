@@ -21,8 +21,8 @@ from bench.processes import environment as importable
 from qdrant_client import grpc as pb
 
 from prove.finding import Finding, Scale
-from prove.held import MIB, forget_peak, held
 from prove.turns import longest
+from prove.usage import MIB, forget_peak, usage
 from support.grpc.upstream import Arrived, Context, grpc_upstream
 from support.network.faulty_upstream import FaultyUpstream, Received, answering, reply
 from support.process.stack import Command, exchange
@@ -109,8 +109,8 @@ def http_reply(name: str, first: int) -> bytes:
         }
         for number, text in enumerate(texts(name))
     ]
-    said = {"result": {"points": points}, "status": "ok", "time": 0.001}
-    return reply(json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode(), headers=[JSON])
+    document = {"result": {"points": points}, "status": "ok", "time": 0.001}
+    return reply(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(), headers=[JSON])
 
 
 def grpc_reply(name: str, first: int) -> bytes:
@@ -147,8 +147,8 @@ class Hostile:
 
     def answer(self, received: Received) -> bytes:
         """Over HTTP."""
-        asked = json.loads(received.content) if received.content else {}
-        return self.widened() if asked.get("with_vector") else plain_reply()
+        query = json.loads(received.content) if received.content else {}
+        return self.widened() if query.get("with_vector") else plain_reply()
 
     async def play(self, call: Arrived, context: Context) -> None:
         """Over gRPC."""
@@ -157,10 +157,10 @@ class Hostile:
         if request.HasField("with_vectors"):
             await context.write(self.widened())
         else:
-            found: Any = pb.QueryResponse(time=0.001)
+            response: Any = pb.QueryResponse(time=0.001)
             for number in range(TOP_K):
-                found.result.add(version=1, score=0.9).id.num = number
-            await context.write(found.SerializeToString())
+                response.result.add(version=1, score=0.9).id.num = number
+            await context.write(response.SerializeToString())
 
 
 @dataclass
@@ -203,39 +203,39 @@ def question(number: int) -> list[float]:
     return np.random.default_rng(number).normal(size=DIMENSIONS).tolist()  # type: ignore[no-any-return]  # - of one dimension
 
 
-async def asked_over_http(port: int, number: int) -> bool:
+async def searched_over_http(port: int, number: int) -> bool:
     """One search without payload, as clients send it; whether it was answered."""
     body = json.dumps({"query": question(number), "limit": TOP_K, "with_payload": False}).encode()
     answer = await asyncio.to_thread(exchange, f"http://127.0.0.1:{port}", "POST", "/collections/c/points/query", body)
     return answer.status == 200 and len(json.loads(answer.body)["result"]["points"]) == TOP_K
 
 
-async def asked_over_grpc(port: int, number: int) -> bool:
+async def searched_over_grpc(port: int, number: int) -> bool:
     """The same over gRPC."""
     nearest = pb.VectorInput(dense=pb.DenseVector(data=question(number)))
     message: Any = pb.QueryPoints(collection_name="c", limit=TOP_K, query=pb.Query(nearest=nearest))
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        found: Any = pb.QueryResponse.FromString(
+        response: Any = pb.QueryResponse.FromString(
             await channel.unary_unary(QUERY)(message.SerializeToString(), timeout=30)
         )
-    return len(found.result) == TOP_K
+    return len(response.result) == TOP_K
 
 
-ASKED = {"REST": asked_over_http, "gRPC": asked_over_grpc}
+SEARCHES = {"REST": searched_over_http, "gRPC": searched_over_grpc}
 REPLIES = {"REST": http_reply, "gRPC": grpc_reply}
 POOLS = 2 * ROUNDS  # a search may need a larger pool: a second one
 
 
 def replies(name: str, transport: str, first: int) -> list[bytes]:
     """Of pools of new points."""
-    return [REPLIES[transport](name, first + POINTS * each) for each in range(POOLS)]
+    return [REPLIES[transport](name, first + POINTS * pool) for pool in range(POOLS)]
 
 
 async def measured(name: str, mode: str, transport: str) -> list[Finding]:
     """A pool of its own process: nothing of it is remembered."""
     hostile = replies(name, transport, POINTS * POOLS)  # made before the clock runs
     database = Hostile(replies("ordinary texts", transport, 0))
-    ask = ASKED[transport]
+    ask = SEARCHES[transport]
     async with AsyncExitStack() as ends:
         turns = Path(ends.enter_context(tempfile.TemporaryDirectory())) / "turns"
         command, port, admin = await ends.enter_async_context(target(mode, database, turns))
@@ -244,14 +244,14 @@ async def measured(name: str, mode: str, transport: str) -> list[Finding]:
         database.replies, database.given = hostile, 0
         pid = command.process.pid
         forget_peak(pid)
-        before, (_, earlier) = held([pid]), longest(turns)
+        before, (_, earlier) = usage([pid]), longest(turns)
         watch = Watch(admin)
         watching = asyncio.create_task(asyncio.to_thread(watch.run))
         is_answered = all([await ask(port, ROUNDS + number) for number in range(ROUNDS)])
         await asyncio.sleep(AFTER_SECONDS[mode])
         watch.end()
         await watching
-        after, (turn, _) = held([pid]), longest(turns, earlier)
+        after, (turn, _) = usage([pid]), longest(turns, earlier)
     what = f"50 × {name}, {mode}, {transport}"
     rise = after.peak - before.resident
     words = (
@@ -276,6 +276,6 @@ async def prove(_: Scale) -> list[Finding]:
         finding
         for name in TEXTS
         for mode in ("on", "shadow")
-        for transport in ASKED
+        for transport in SEARCHES
         for finding in await measured(name, mode, transport)
     ]

@@ -71,9 +71,9 @@ class Write:
     def raw(self, number: int) -> bytes:
         """A write that tells itself from every other."""
         body = b'{"write":%d}' % number
-        told = b"x-fault: %s\r\n" % self.fault.encode() if self.fault else b""
+        header = b"x-fault: %s\r\n" % self.fault.encode() if self.fault else b""
         head = b"PUT /collections/c0/points HTTP/1.1\r\nHost: db\r\nConnection: close\r\n"
-        return head + told + b"Content-Length: %d\r\n\r\n" % len(body) + body
+        return head + header + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +88,13 @@ class HangUp:
     """The upstream ends every connection on which it waits."""
 
 
-Asked = Search | Write
-Step = tuple[Asked, ...] | Reload | HangUp
+Request = Search | Write
+Step = tuple[Request, ...] | Reload | HangUp
 """What is asked at once, or something that happens between."""
 
 MOST_RESULTS = 8
 _PLACES, _LIMIT, _MODE = st.integers(0, 2), st.integers(1, MOST_RESULTS), st.sampled_from([None, *MODES])
-_ASKED = st.one_of(
+_REQUESTS = st.one_of(
     st.builds(Search, _PLACES, _LIMIT, _MODE),
     st.builds(Search, _PLACES, _LIMIT, _MODE, st.sampled_from(WIDENED)),
     st.builds(Search, _PLACES, _LIMIT, _MODE, st.sampled_from(EVERYWHERE), st.just(True)),
@@ -102,8 +102,8 @@ _ASKED = st.one_of(
     st.builds(Write, st.sampled_from(DROPPED)),
 )
 STEPS: st.SearchStrategy[Step] = st.one_of(
-    st.lists(_ASKED, min_size=1, max_size=4).map(tuple),
-    st.lists(_ASKED, min_size=1, max_size=1).map(tuple),
+    st.lists(_REQUESTS, min_size=1, max_size=4).map(tuple),
+    st.lists(_REQUESTS, min_size=1, max_size=1).map(tuple),
     st.builds(Reload, st.integers(0, len(CONFIGS) - 1)),
     st.builds(HangUp),
 )
@@ -157,45 +157,47 @@ class Database:
 class Broken:
     """What was wrong, by the criterion. ``first``: the sequence that showed it first."""
 
-    asked: Counter[str] = field(default_factory=Counter)
+    requested: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
 
     def judged(self, criterion: str, where: object, *, is_kept: bool) -> None:
         """Count one judgement."""
-        self.asked[criterion] += 1
+        self.requested[criterion] += 1
         if not is_kept:
             self.wrong[criterion] += 1
             self.first.setdefault(criterion, repr(where)[:600])
 
     def finding(self, criterion: str, words: str, what: str) -> Finding:
         """One row."""
-        bad, asked = self.wrong[criterion], self.asked[criterion]
-        said = f"{asked - bad} of {asked}" + (f"; first: {self.first[criterion]}" if bad else "")
-        return Finding("S9", what, f"{criterion}: {words}", said, met=bool(asked) and not bad)
+        bad, total = self.wrong[criterion], self.requested[criterion]
+        measured = f"{total - bad} of {total}" + (f"; first: {self.first[criterion]}" if bad else "")
+        return Finding("S9", what, f"{criterion}: {words}", measured, met=bool(total) and not bad)
 
 
 async def prove(scale: Scale) -> list[Finding]:
     """So many sequences."""
-    found = Broken()
+    broken = Broken()
     for limits, steps in drawn(SEQUENCES, scale.sequences):
-        await played(limits, steps, found)
+        await played(limits, steps, broken)
     what = f"{scale.sequences} sequences of up to 14 steps"
     return [
-        found.finding("F1", "a fault of the widened request is not the client's", what),
-        found.finding("F2", "what is cut is never whole, what is whole is whole", what),
-        found.finding("W1", "a write arrives once; once, where it was acknowledged", what),
-        found.finding("attempts", "one widened request and one of the client's own at most for each search", what),
-        found.finding("end", "nothing is left in flight", what),
-        Finding("S9", what, "some are improved", f"{found.asked['improved']}", met=found.asked["improved"] > 0),
+        broken.finding("F1", "a fault of the widened request is not the client's", what),
+        broken.finding("F2", "what is cut is never whole, what is whole is whole", what),
+        broken.finding("W1", "a write arrives once; once, where it was acknowledged", what),
+        broken.finding("attempts", "one widened request and one of the client's own at most for each search", what),
+        broken.finding("end", "nothing is left in flight", what),
+        Finding(
+            "S9", what, "some are improved", f"{broken.requested['improved']}", met=broken.requested["improved"] > 0
+        ),
     ]
 
 
-async def played(limits: Mapping[str, object], steps: Sequence[Step], found: Broken) -> None:
+async def played(limits: Mapping[str, object], steps: Sequence[Step], broken: Broken) -> None:
     """One sequence on a proxy of its own."""
     database = Database()
     async with FaultyUpstream(database) as upstream, running(upstream.url, limits=limits) as proxy:
-        scene = Scene(upstream, proxy, database, found)
+        scene = Scene(upstream, proxy, database, broken)
         for step in steps:
             match step:
                 case Reload(config):
@@ -203,15 +205,15 @@ async def played(limits: Mapping[str, object], steps: Sequence[Step], found: Bro
                     scene.refuses_modes = CONFIGS[config].get("forbidden_overrides") is not None
                 case HangUp():
                     database.hang_up()
-                case asked:
-                    await scene.at_once(asked)
+                case batch:
+                    await scene.at_once(batch)
         async with asyncio.timeout(5):
             while proxy.process.in_flight:
                 await asyncio.sleep(0.005)
-    found.judged("end", steps, is_kept=not proxy.process.searches_in_flight)
+    broken.judged("end", steps, is_kept=not proxy.process.searches_in_flight)
     widened = sum(map(is_ours, upstream.requests))
-    own = len(upstream.requests) - scene.directly - widened
-    found.judged("attempts", steps, is_kept=widened <= scene.searches and own <= scene.asked + widened)
+    attempts = len(upstream.requests) - scene.directly - widened
+    broken.judged("attempts", steps, is_kept=widened <= scene.searches and attempts <= scene.requested + widened)
 
 
 def settings(url: str, config: int) -> Settings:
@@ -221,40 +223,40 @@ def settings(url: str, config: int) -> Settings:
 
 @dataclass(slots=True)
 class Scene:
-    """One proxy before one upstream. ``asked``, ``searches``, ``directly``: how many so far."""
+    """One proxy before one upstream. ``requested``, ``searches``, ``directly``: how many so far."""
 
     upstream: FaultyUpstream
     proxy: Running
     database: Database
-    found: Broken
+    outcome: Broken
     refuses_modes: bool = False
-    asked: int = 0
+    requested: int = 0
     searches: int = 0
     directly: int = 0
 
-    async def at_once(self, asked: Sequence[Asked]) -> None:
+    async def at_once(self, batch: Sequence[Request]) -> None:
         """Ask all at once, and judge each."""
         direct: dict[int, Seen] = {}
-        for place, each in enumerate(asked):
-            if isinstance(each, Search):
-                direct[place] = await seen(self.upstream.port, each.raw)
-        first, self.asked = self.asked, self.asked + len(asked)
+        for place, item in enumerate(batch):
+            if isinstance(item, Search):
+                direct[place] = await seen(self.upstream.port, item.raw)
+        first, self.requested = self.requested, self.requested + len(batch)
         self.searches, self.directly = self.searches + len(direct), self.directly + len(direct)
-        raws = [each.raw if isinstance(each, Search) else each.raw(first + place) for place, each in enumerate(asked)]
+        raws = [item.raw if isinstance(item, Search) else item.raw(first + place) for place, item in enumerate(batch)]
         answers = await asyncio.gather(*(seen(self.proxy.port, raw) for raw in raws))
-        for place, (each, raw, through) in enumerate(zip(asked, raws, answers, strict=True)):
-            if isinstance(each, Search):
-                criterion, is_kept = self._judged(each, direct[place], through)
+        for place, (item, raw, through) in enumerate(zip(batch, raws, answers, strict=True)):
+            if isinstance(item, Search):
+                criterion, is_kept = self._judged(item, direct[place], through)
             else:
                 times = self.database.written[raw.split(b"\r\n\r\n", 1)[1]]
                 criterion, is_kept = "W1", times <= 1 and (times == 1 or through.kind != "whole")
-            self.found.judged(criterion, (asked, each, through), is_kept=is_kept)
-            self.found.asked["improved"] += through.plainly() != through.unexplained()
+            self.outcome.judged(criterion, (batch, item, through), is_kept=is_kept)
+            self.outcome.requested["improved"] += through.plainly() != through.unexplained()
 
-    def _judged(self, asked: Search, direct: Seen, through: Seen) -> tuple[str, bool]:
+    def _judged(self, query: Search, direct: Seen, through: Seen) -> tuple[str, bool]:
         """The criterion, and whether it is kept."""
-        if asked.mode is not None and self.refuses_modes:
+        if query.mode is not None and self.refuses_modes:
             return "F1", through == Seen("ours", b"400")
-        if asked.everywhere:
+        if query.everywhere:
             return "F2", is_as_broken(direct, through)
-        return "F1", is_direct(direct, through) if asked.fault else is_fair(direct, through)
+        return "F1", is_direct(direct, through) if query.fault else is_fair(direct, through)

@@ -70,8 +70,8 @@ class Administered:
     async def failed_open(self) -> Counter[str]:
         """How often each reason was counted."""
         _, page = await self.get("/metrics")
-        said = re.findall(r'^vecsieve_fail_open_total\{[^}]*reason="(\w+)"[^}]*\} (\S+)$', page, re.MULTILINE)
-        return +Counter({reason: int(float(value)) for reason, value in said})
+        counters = re.findall(r'^vecsieve_fail_open_total\{[^}]*reason="(\w+)"[^}]*\} (\S+)$', page, re.MULTILINE)
+        return +Counter({reason: int(float(value)) for reason, value in counters})
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,12 @@ DIRECT = View(REQUEST, ANSWER, is_ended=True)
         (replace(DIRECT, got=(replace(REQUEST[0], fields=(*REQUEST[0].fields, (b"Via", b"a"))),)), "gains via"),
         (replace(DIRECT, got=(replace(REQUEST[0], fields=REQUEST[0].fields[::-1]),)), "order"),
         (replace(DIRECT, got=(replace(REQUEST[0], fields=tuple((n.lower(), v) for n, v in REQUEST[0].fields)),)), "case"),
-        (replace(DIRECT, told=()), "no answer"),
-        (replace(DIRECT, told=messages(OK.replace(b"200", b"502"))), "answered 502"),
-        (replace(DIRECT, told=(replace(ANSWER[0], line=b"HTTP/1.0 200 OK"),)), "status line"),
-        (replace(DIRECT, told=(replace(ANSWER[0], content=b"no"),)), "answer's content"),
-        (replace(DIRECT, told=(replace(ANSWER[0], is_whole=False),)), "answer cut"),
-        (replace(DIRECT, told=(replace(ANSWER[0], fields=((b"X-A", b"2"), *ANSWER[0].fields[1:])),)), "answer: changes x-a"),
+        (replace(DIRECT, messages=()), "no answer"),
+        (replace(DIRECT, messages=messages(OK.replace(b"200", b"502"))), "answered 502"),
+        (replace(DIRECT, messages=(replace(ANSWER[0], line=b"HTTP/1.0 200 OK"),)), "status line"),
+        (replace(DIRECT, messages=(replace(ANSWER[0], content=b"no"),)), "answer's content"),
+        (replace(DIRECT, messages=(replace(ANSWER[0], is_whole=False),)), "answer cut"),
+        (replace(DIRECT, messages=(replace(ANSWER[0], fields=((b"X-A", b"2"), *ANSWER[0].fields[1:])),)), "answer: changes x-a"),
         (replace(DIRECT, is_ended=False), "kept open"),
     ],
 )  # fmt: skip
@@ -43,8 +43,8 @@ def test_each_difference_has_its_word(through: View, words: str) -> None:
 
 
 def test_what_one_hop_has_alone_is_no_difference() -> None:
-    own = Message(REQUEST[0].line, (*REQUEST[0].fields, (b"Connection", b"close")), b"", is_whole=True)
-    assert differences(replace(DIRECT, got=(own,)), DIRECT) == frozenset()
+    closing = Message(REQUEST[0].line, (*REQUEST[0].fields, (b"Connection", b"close")), b"", is_whole=True)
+    assert differences(replace(DIRECT, got=(closing,)), DIRECT) == frozenset()
 
 
 def test_an_unlisted_difference_fails_and_so_does_a_reason_without_one() -> None:
@@ -69,5 +69,5 @@ async def test_ours_are_the_listed_ones_on_probes_that_end_their_connection() ->
     few = [probe for probe in PROBES if probe.name not in {"an upgrade", "HTTP/0.9"}]  # nobody ends these two
     listed = {name: reason for name, reason in OURS.items() if name in {probe.name for probe in few}}
     async with recording() as recorder, running(f"http://127.0.0.1:{recorder.port}", mode="off") as proxy:
-        found = finding("raw messages", await compared(recorder, proxy.port, few), listed, strict=True)
-        assert found.met, found.measured
+        result = finding("raw messages", await compared(recorder, proxy.port, few), listed, strict=True)
+        assert result.met, result.measured

@@ -8,12 +8,12 @@ import grpc
 import pytest
 
 from prove import grpc_faults, grpc_grace, grpc_load, grpc_soak, grpc_writes
-from prove.grpc_answers import databases, is_told, misbehaving
+from prove.grpc_answers import databases, is_reported, misbehaving
 from prove.grpc_calls import OK, OURS, Calls
 from prove.grpc_farewell import arrived
 from prove.grpc_faults import Invalidation, is_same
-from prove.held import MIB, Held
 from prove.toxics import Toxic
+from prove.usage import MIB, Usage
 from support.grpc.calls import Seen
 from support.grpc.upstream import grpc_upstream
 from support.qdrant.scripted_grpc import scripted
@@ -49,27 +49,27 @@ def test_a_difference_from_the_direct_call_is_told() -> None:
 
 
 def test_what_the_database_said_must_pass_word_for_word() -> None:
-    told = Seen((), UNAVAILABLE, "why", (), (("x-why", "told"),))
-    assert is_told(after(told), after(told), b"")
-    assert not is_told(after(told), after(Seen((), UNAVAILABLE, "other", (), told.trailing)), b"")
-    assert not is_told(after(told), after(Seen((), UNAVAILABLE, "why", (), ())), b"")
-    assert not is_told(after(told), after(seen(UNAVAILABLE, is_ours=True)), b"")
-    assert is_told(after(seen(UNAVAILABLE)), after(seen(UNAVAILABLE, is_ours=True)), b"")
-    assert is_told(after(seen()), after(seen(message=b"distinct")), b"distinct")
-    assert not is_told(after(seen()), after(seen(message=b"part")), b"distinct")
+    refusal = Seen((), UNAVAILABLE, "why", (), (("x-why", "told"),))
+    assert is_reported(after(refusal), after(refusal), b"")
+    assert not is_reported(after(refusal), after(Seen((), UNAVAILABLE, "other", (), refusal.trailing)), b"")
+    assert not is_reported(after(refusal), after(Seen((), UNAVAILABLE, "why", (), ())), b"")
+    assert not is_reported(after(refusal), after(seen(UNAVAILABLE, is_ours=True)), b"")
+    assert is_reported(after(seen(UNAVAILABLE)), after(seen(UNAVAILABLE, is_ours=True)), b"")
+    assert is_reported(after(seen()), after(seen(message=b"distinct")), b"distinct")
+    assert not is_reported(after(seen()), after(seen(message=b"part")), b"distinct")
 
 
 @pytest.mark.parametrize("mode", ["off", "on"])
 async def test_a_widened_answer_that_is_cut_costs_the_improvement_and_nothing_else(mode: str) -> None:
     async with grpc_upstream(Query=scripted()) as database:
-        found = await grpc_faults.fault(database.port, mode, Toxic.LIMIT_DATA, 400, 0.0, rounds=2)
-    assert found.met, found.measured
+        result = await grpc_faults.fault(database.port, mode, Toxic.LIMIT_DATA, 400, 0.0, rounds=2)
+    assert result.met, result.measured
 
 
 @pytest.mark.parametrize("name", ["status INTERNAL, every search", "garbage, widened searches"])
 async def test_a_misbehaving_database_is_a_finding(name: str) -> None:
-    found = await misbehaving(name, databases()[name], "on", rounds=1)
-    assert found.met, found.measured
+    result = await misbehaving(name, databases()[name], "on", rounds=1)
+    assert result.met, result.measured
 
 
 def test_a_write_twice_or_lost_is_unmet() -> None:
@@ -117,8 +117,8 @@ def test_an_answer_that_did_not_arrive_or_a_process_that_was_ended_is_unmet() ->
 
 def test_what_grows_is_unmet() -> None:
     def verdicts(**more: int) -> list[bool | None]:
-        then = Held(resident=0, peak=0, descriptors=10, threads=5)
-        now = Held(more.get("resident", 0), 0, 10 + more.get("fds", 0), 5 + more.get("threads", 0))
+        then = Usage(resident=0, peak=0, descriptors=10, threads=5)
+        now = Usage(more.get("resident", 0), 0, 10 + more.get("fds", 0), 5 + more.get("threads", 0))
         return [one.met for one in grpc_soak.judged("", calls(OK), (then, 3), (now, 3 + more.get("tasks", 0)))]
 
     assert verdicts() == [True] * 5

@@ -11,19 +11,19 @@ import aiohttp
 import pytest
 
 from prove.answer_faults import planned, play
-from prove.costly_bodies import HELD_SECONDS, Watch, held
+from prove.costly_bodies import LATENCY_SECONDS, Watch, bounded
 from prove.faults import REPORT, Seen, is_same
 from prove.finding import Finding
-from prove.held import MIB, Held
 from prove.inner_faults import stage
 from prove.openload import RequestRecorder
 from prove.restarts import Account, disordered, findings
 from prove.soak import Course, judged
 from prove.stack import Proxy
 from prove.uploads import answers_once_then_dies, hashes, judged_once, takes_all, uploaded, written
-from prove.verdicts import is_as_broken, is_direct, is_direct_beside_a_report, is_fair, is_never_whole
+from prove.usage import MIB, Usage
+from prove.verdicts import is_as_broken, is_direct, is_direct_but_for_report, is_fair, is_never_whole
 from prove.yardstick import BASE
-from prove.yardstick import judged as beside_nginx
+from prove.yardstick import judged as nginx_comparison
 from support.exchanges.widened_faults import VECTORS
 from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, Talk, reply
 from support.network.http_scripts import Script, in_a_thread
@@ -48,8 +48,8 @@ def test_a_difference_from_the_direct_answer_is_told() -> None:
     assert not is_same(Seen("broken"), Seen("silence"), better)
 
 
-def unmet_of(found: list[Finding]) -> list[str]:
-    return [each.criterion for each in found if not each.met]
+def unmet_of(hits: list[Finding]) -> list[str]:
+    return [item.criterion for item in hits if not item.met]
 
 
 def account(*acknowledged: int, **sent: list[int]) -> Account:
@@ -83,15 +83,15 @@ def course(*, rising: float = 0.0, descriptors: int = 0, threads: int = 0, tasks
     readings = [
         (
             60.0 * minute,
-            Held(int((100 + rising * minute / 10) * MIB), 0, 10 + descriptors * minute, 4 + threads * minute),
+            Usage(int((100 + rising * minute / 10) * MIB), 0, 10 + descriptors * minute, 4 + threads * minute),
         )
         for minute in range(9)
     ]
     return Course(readings, [5, 5 + tasks])
 
 
-def unmet(seconds: float, tally: RequestRecorder, one: Course) -> list[str]:
-    return [finding.criterion for finding in judged(seconds, tally, one) if finding.met is False]
+def unmet(seconds: float, totals: RequestRecorder, one: Course) -> list[str]:
+    return [finding.criterion for finding in judged(seconds, totals, one) if finding.met is False]
 
 
 def answered(*statuses: int) -> RequestRecorder:
@@ -99,7 +99,7 @@ def answered(*statuses: int) -> RequestRecorder:
 
 
 @pytest.mark.parametrize(
-    ("found", "criterion"),
+    ("readings", "criterion"),
     [
         (course(), []),
         (course(rising=0.9), []),
@@ -109,8 +109,8 @@ def answered(*statuses: int) -> RequestRecorder:
         (course(tasks=4), ["tasks ± 3"]),
     ],
 )
-def test_what_grows_is_unmet(found: Course, criterion: list[str]) -> None:
-    assert unmet(600.0, answered(200), found) == criterion
+def test_what_grows_is_unmet(readings: Course, criterion: list[str]) -> None:
+    assert unmet(600.0, answered(200), readings) == criterion
 
 
 def test_a_short_soak_judges_no_slope_and_a_failure_is_one_at_any_length() -> None:
@@ -119,15 +119,15 @@ def test_a_short_soak_judges_no_slope_and_a_failure_is_one_at_any_length() -> No
 
 
 def test_a_tenth_less_than_the_recorded_share_of_nginx_is_unmet() -> None:
-    assert beside_nginx([1000 * BASE] * 3, [1000.0] * 3).met
-    assert beside_nginx([890 * BASE] * 3, [1000.0] * 3).met is False
-    assert beside_nginx([500 * BASE] * 3, [500.0] * 3).met, "what slows both is not ours"
+    assert nginx_comparison([1000 * BASE] * 3, [1000.0] * 3).met
+    assert nginx_comparison([890 * BASE] * 3, [1000.0] * 3).met is False
+    assert nginx_comparison([500 * BASE] * 3, [500.0] * 3).met, "what slows both is not ours"
 
 
 # The judges of uploads see a write that arrives twice, a shorter body, and bytes that are not the client's.
 
 
-def behind(upstream: FaultyUpstream) -> Proxy:
+def after(upstream: FaultyUpstream) -> Proxy:
     """The upstream itself where a proxy would be."""
     return Proxy(cast(Command, None), upstream.port, "")  # the judges ask only for the port
 
@@ -137,8 +137,8 @@ async def test_a_client_that_sends_again_by_itself_is_found() -> None:
         for number in range(2):
             async with session.put(upstream.url, data=b"{}", headers={"x-number": str(number)}) as response:
                 await response.read()
-        found = judged_once(upstream, 2, "aiohttp by itself", Counter({200: 1, 502: 1}))
-    assert (found.met, found.measured) == (False, "1 of 2 (1 × 200, 1 × 502)")
+        finding = judged_once(upstream, 2, "aiohttp by itself", Counter({200: 1, 502: 1}))
+    assert (finding.met, finding.measured) == (False, "1 of 2 (1 × 200, 1 × 502)")
 
 
 async def test_a_trap_that_nothing_fell_into_proves_nothing() -> None:
@@ -159,8 +159,8 @@ async def test_a_body_that_arrives_otherwise_is_found() -> None:
     async with FaultyUpstream(hashes) as honest, FaultyUpstream(loses_a_byte) as other:
         for size in (0, 1, 300_000):
             for is_chunked in (False, True):
-                assert await uploaded(behind(honest), size, is_chunked=is_chunked)
-                assert not await uploaded(behind(other), size, is_chunked=is_chunked)
+                assert await uploaded(after(honest), size, is_chunked=is_chunked)
+                assert not await uploaded(after(other), size, is_chunked=is_chunked)
 
 
 # The watch of C sees a listener that is held up, and its judge a loop that is held too long.
@@ -188,8 +188,8 @@ def test_a_listener_that_is_held_up_is_seen() -> None:
 
 
 def test_a_loop_that_is_held_too_long_is_unmet() -> None:
-    assert held("a body", 0.004, 0.004 + HELD_SECONDS, HELD_SECONDS).met
-    assert not held("a body", 0.004, 0.005 + HELD_SECONDS, HELD_SECONDS).met
+    assert bounded("a body", 0.004, 0.004 + LATENCY_SECONDS, LATENCY_SECONDS).met
+    assert not bounded("a body", 0.004, 0.005 + LATENCY_SECONDS, LATENCY_SECONDS).met
 
 
 # A verdict tells what kept the promise from what did not, and a proxy that breaks it is found.
@@ -209,8 +209,8 @@ def page(*ids: int) -> bytes:
 def test_only_what_a_direct_call_shows_is_direct() -> None:
     assert is_direct(whole(b"a"), whole(b"a"))
     assert not is_direct(whole(b"a"), whole(b"a", (REPORT, b"pool=8")))
-    assert is_direct_beside_a_report(whole(b"a"), whole(b"a", (REPORT, b"pool=8")))
-    assert not is_direct_beside_a_report(whole(b"a"), whole(b"b", (REPORT, b"pool=8")))
+    assert is_direct_but_for_report(whole(b"a"), whole(b"a", (REPORT, b"pool=8")))
+    assert not is_direct_but_for_report(whole(b"a"), whole(b"b", (REPORT, b"pool=8")))
 
 
 def test_what_is_no_answer_must_not_look_like_one() -> None:
@@ -255,7 +255,7 @@ async def test_a_proxy_that_passes_the_widened_fault_on_is_found() -> None:
 
 @pytest.mark.parametrize("name", ["length-and-chunks", "307", "brotli", "vectors named otherwise"])
 async def test_a_widened_fault_is_survived_by_the_proxy_within_the_test(name: str) -> None:
-    judge = is_direct_beside_a_report if name in VECTORS else is_direct
+    judge = is_direct_but_for_report if name in VECTORS else is_direct
     async with FaultyUpstream(planned) as upstream, running(upstream.url) as proxy:
         done = await play((upstream.port, proxy.port), name, judge, 1, modes=("on",), everywhere=False)
         assert done.finding("F1", name, "as direct").met, done.wrong

@@ -12,7 +12,7 @@ QUICK = ("weaviate", "merge", "keep-newest")
 
 @pytest.mark.parametrize(
     ("backend", "mode", "merge"),
-    [pytest.param(*each, marks=() if each == QUICK else pytest.mark.deep) for each in killed_gate.chosen([])],
+    [pytest.param(*item, marks=() if item == QUICK else pytest.mark.deep) for item in killed_gate.chosen([])],
 )
 def test_what_was_acknowledged_is_stored_or_in_the_journal_and_undo_stores_it_again(
     backend: str, mode: str, merge: str

@@ -10,7 +10,7 @@ import pytest
 
 from prove.model_databases import WIRES
 from prove.model_gate import played
-from prove.model_parts import FoundError, Model, Op
+from prove.model_parts import Model, Op, ViolationError
 from prove.model_wire import Point
 from prove.model_world import MODES
 from vecsieve.adapters.weaviate.rest_write import WeaviateRestWrites
@@ -23,7 +23,7 @@ from vecsieve.proxy.writes.settling import Removal, Settling
 
 SHORT, LONG = 400, 100_000
 # Steps within which each defect is found.
-FOUND_WITHIN = 2_000
+MOST_STEPS = 2_000
 Patch = pytest.MonkeyPatch
 
 
@@ -149,8 +149,8 @@ def test_a_defect_that_is_put_back_is_found(
     defect: Callable[[Patch], None], name: str, mode: str, seed: int, monkeypatch: Patch
 ) -> None:
     defect(monkeypatch)
-    with pytest.raises(FoundError, match="SEED="):
-        played(name, mode, FOUND_WITHIN, seed=str(seed))
+    with pytest.raises(ViolationError, match="SEED="):
+        played(name, mode, MOST_STEPS, seed=str(seed))
 
 
 def test_the_model_itself() -> None:

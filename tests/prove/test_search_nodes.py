@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from servers.opensearch.store import Product
 
-from prove.search_nodes import Answered, Connection, Tally, judge, started, tallied
+from prove.search_nodes import Answered, Connection, Totals, judge, started, tallied
 from prove.search_requests import COPIED, JSON, Drawn, near
 
 REQUESTS = 120
@@ -17,26 +17,26 @@ REQUESTS = 120
 
 @pytest.mark.parametrize("product", Product, ids=lambda product: product.value)
 def test_no_request_of_a_hundred_differs(product: Product) -> None:
-    with tallied(product, seed=11, count=REQUESTS) as (_, tally):
-        assert tally.made == REQUESTS
-    assert tally.changed > 0
-    assert tally.faults == {"off": [], "shadow": [], "on": []}
+    with tallied(product, seed=11, count=REQUESTS) as (_, totals):
+        assert totals.made == REQUESTS
+    assert totals.changed > 0
+    assert totals.faults == {"off": [], "shadow": [], "on": []}
 
 
 QUERY = {"query": {"knn": {"v": {"vector": near(random.Random(1)), "k": 20}}}, "size": 5, "_source": ["n"]}
-ASKED = Drawn("POST", f"/{COPIED}/_search", json.dumps(QUERY).encode(), JSON, ((COPIED, QUERY),))
+REQUEST = Drawn("POST", f"/{COPIED}/_search", json.dumps(QUERY).encode(), JSON, ((COPIED, QUERY),))
 
 
 def faults_of(mode: str, change: Any) -> list[str]:
     """What is said of the server's own answer, changed."""
     with started(Product.OPENSEARCH, is_real=False) as url:
         direct = Connection(url)
-        own = direct.ask(ASKED.method, ASKED.target, ASKED.body, ASKED.kind)
-        body = json.loads(own.whole)
+        reference = direct.ask(REQUEST.method, REQUEST.target, REQUEST.body, REQUEST.kind)
+        body = json.loads(reference.whole)
         status = change(body)
         whole = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
-        answer = Answered(status or own.status, own.headers, whole, "")
-        fault = judge(direct, ASKED, own, answer, mode, Tally())
+        answer = Answered(status or reference.status, reference.headers, whole, "")
+        fault = judge(direct, REQUEST, reference, answer, mode, Totals())
         direct.close()
     return [fault] if fault else []
 

@@ -11,7 +11,7 @@ import pytest
 
 from prove.finding import QUICK
 from prove.security_apart import Fared, crowd_apart
-from prove.security_canaries import CANARY, Found
+from prove.security_canaries import CANARY, Leaks
 from prove.security_corpus import HEAD, POISON, PROBES, Probe
 from prove.security_floods import HEADS, verdict
 from prove.security_ports import PYPROJECT, floor_of, parser
@@ -35,8 +35,8 @@ def test_the_floor_is_read_from_the_project() -> None:
 
 
 def test_the_parser_is_the_tested_one_and_no_other_is_started_on() -> None:
-    for found in parser():
-        assert found.met, found
+    for finding in parser():
+        assert finding.met, finding
 
 
 # S3 counts a connection when there is one, and through the proxy there is none.
@@ -45,14 +45,14 @@ def test_the_parser_is_the_tested_one_and_no_other_is_started_on() -> None:
 async def test_a_list_that_allows_an_internal_name_is_found_out() -> None:
     async with internal() as inside:
         careless: dict[str, object] = {"pinecone": {"allowed_hosts": (f"a.rebind.example:{inside.port}",)}}
-        found = await tried("pinecone", inside, requests(inside.port), careless)
-    assert found.met is False
-    assert not found.measured.startswith("0;")
+        result = await tried("pinecone", inside, requests(inside.port), careless)
+    assert result.met is False
+    assert not result.measured.startswith("0;")
 
 
 async def test_no_form_reaches_an_internal_listener() -> None:
-    for found in await prove(QUICK):
-        assert found.met, found
+    for finding in await prove(QUICK):
+        assert finding.met, finding
 
 
 # S2 sees a secret where there is one, however it is written.
@@ -69,15 +69,15 @@ async def test_no_form_reaches_an_internal_listener() -> None:
     ],
 )
 def test_a_secret_is_seen_in_any_case_and_in_base64(text: bytes) -> None:
-    found = Found()
-    found.look("here", text)
-    assert found.places == ["here"]
+    leaks = Leaks()
+    leaks.look("here", text)
+    assert leaks.places == ["here"]
 
 
 def test_other_words_are_none() -> None:
-    found = Found()
-    found.look("here", b"s3cr3t canary " + base64.b64encode(b"another long secret"))
-    assert found.places == []
+    leaks = Leaks()
+    leaks.look("here", b"s3cr3t canary " + base64.b64encode(b"another long secret"))
+    assert leaks.places == []
 
 
 # The judge of S4 sees a server that suffers slow heads for ever, and one that does not.
@@ -92,15 +92,15 @@ async def attacked(port: int, seconds: float) -> tuple[str, bool]:
 
 async def test_a_server_without_a_deadline_is_found_out() -> None:
     async with FaultyUpstream(answering(reply())) as patient:
-        said, met = await attacked(patient.port, 0.3)
-    assert (said, met) == ("longest 0.0 s, 5 of 5 open still", False)
+        measured, met = await attacked(patient.port, 0.3)
+    assert (measured, met) == ("longest 0.0 s, 5 of 5 open still", False)
 
 
 async def test_one_with_a_deadline_passes() -> None:
     limits = LimitSettings(head_timeout_seconds=0.2)
     async with FaultyUpstream(answering(reply())) as upstream, bare_relay(upstream.url, limits=limits) as relay:
-        said, met = await attacked(relay.port, 1.0)
-        assert met, said
+        measured, met = await attacked(relay.port, 1.0)
+        assert met, measured
         assert relay.heard.rejected == ["head_timeout"] * 5
 
 
@@ -126,9 +126,9 @@ async def test_a_cache_without_the_key_in_its_key_is_found_out() -> None:
 
         async with FaultyUpstream(cached) as careless:
             await over_http(careless.port, judge, qdrant, 32)
-    found = judge.finding("searches")
-    assert found.met is False
-    assert "answers with the other's bytes" in found.measured
+    finding = judge.finding("searches")
+    assert finding.met is False
+    assert "answers with the other's bytes" in finding.measured
 
 
 async def test_an_answer_made_with_the_others_vectors_is_found_out_though_its_bytes_are_the_tenants_own() -> None:
@@ -144,9 +144,9 @@ def test_a_plain_answer_is_counted_apart_and_most_must_be_improved() -> None:
     judge = Judge({TENANTS[0].mark: Alone(improved, plain)})
     for seen in (improved, plain):
         judge.answer(TENANTS[0], seen)
-    found = judge.finding("answers")
-    assert found.measured == "0; 1 answered plainly"
-    assert found.met
+    finding = judge.finding("answers")
+    assert finding.measured == "0; 1 answered plainly"
+    assert finding.met
     judge.answer(TENANTS[0], plain)
     assert judge.finding("answers").met is False
 
@@ -159,8 +159,8 @@ def test_a_request_that_carries_the_others_bytes_and_an_answer_that_is_nobodys_a
 
 
 async def test_through_the_proxy_nothing_crosses() -> None:
-    for found in (await qdrants(80), await pinecones(80), await calls(16)):
-        assert found.met, found
+    for finding in (await qdrants(80), await pinecones(80), await calls(16)):
+        assert finding.met, finding
     await asyncio.sleep(0)
 
 
@@ -201,7 +201,7 @@ async def lengths_only(database: Recorder) -> AsyncIterator[int]:
 async def test_a_proxy_that_believes_lengths_alone_is_found_to_smuggle(name: str) -> None:
     async with recorder() as database, lengths_only(database) as port:
         wrong = await probed(database, port, OF[name])
-    assert any("sees b'GET /smuggled" in each for each in wrong) == (name != "TE.TE, folded by a tab"), wrong
+    assert any("sees b'GET /smuggled" in fault for fault in wrong) == (name != "TE.TE, folded by a tab"), wrong
     assert wrong
 
 

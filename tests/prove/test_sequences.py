@@ -17,14 +17,14 @@ FAULTY = Search(0, 3, None, "empty")
 PLAIN = Search(1, 3, "off")
 
 
-def unmet(found: list[Finding]) -> list[str]:
-    return [each.criterion.partition(":")[0] for each in found if each.met is False]
+def unmet(findings: list[Finding]) -> list[str]:
+    return [finding.criterion.partition(":")[0] for finding in findings if finding.met is False]
 
 
 async def test_a_few_sequences_keep_every_promise() -> None:
-    found = await prove(replace(QUICK, sequences=15))
-    assert unmet(found) == []
-    assert all(each.met is not None for each in found)
+    findings = await prove(replace(QUICK, sequences=15))
+    assert unmet(findings) == []
+    assert all(finding.met is not None for finding in findings)
 
 
 async def test_everything_that_may_happen_in_a_sequence_happens_once() -> None:
@@ -33,10 +33,10 @@ async def test_everything_that_may_happen_in_a_sequence_happens_once() -> None:
     steps += [(Search(2, 3, None, name, everywhere=True),) for name in EVERYWHERE]
     for number in range(len(CONFIGS)):
         steps += [Reload(number), HangUp(), (Search(1, 8, None), Search(1, 5, "off"))]
-    found = Broken()
-    await played({}, steps, found)
-    assert found.wrong.total() == 0, found.first
-    assert found.asked["improved"] > 0
+    broken = Broken()
+    await played({}, steps, broken)
+    assert broken.wrong.total() == 0, broken.first
+    assert broken.requested["improved"] > 0
 
 
 async def test_a_fault_that_reaches_the_client_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,25 +44,25 @@ async def test_a_fault_that_reaches_the_client_is_found(monkeypatch: pytest.Monk
         raise ConnectionResetError
 
     monkeypatch.setattr(SearchService, "best_answer", lost)
-    found = Broken()
-    await played({}, [(FAULTY,), (PLAIN,)], found)
-    assert found.wrong == {"F1": 1}
-    assert "Search" in found.first["F1"]
+    broken = Broken()
+    await played({}, [(FAULTY,), (PLAIN,)], broken)
+    assert broken.wrong == {"F1": 1}
+    assert "Search" in broken.first["F1"]
 
 
 async def test_a_write_that_is_sent_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = Upstream.open
+    original = Upstream.open
 
-    async def twice(self: Upstream, **asked: object) -> object:
-        first = await own(self, **asked)  # type: ignore[arg-type]  # - handed through as it came
+    async def twice(self: Upstream, **options: object) -> object:
+        first = await original(self, **options)  # type: ignore[arg-type]  # - handed through as it came
         await first.close()
-        return await own(self, **asked)  # type: ignore[arg-type]  # - handed through as it came
+        return await original(self, **options)  # type: ignore[arg-type]  # - handed through as it came
 
     monkeypatch.setattr(Upstream, "open", twice)
-    found = Broken()
-    await played({}, [(Write(),)], found)
-    assert found.wrong["W1"] == 1
-    assert found.wrong["attempts"] == 1
+    broken = Broken()
+    await played({}, [(Write(),)], broken)
+    assert broken.wrong["W1"] == 1
+    assert broken.wrong["attempts"] == 1
 
 
 async def test_a_write_that_was_never_sent_and_is_acknowledged_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,6 +70,6 @@ async def test_a_write_that_was_never_sent_and_is_acknowledged_is_found(monkeypa
         return RawResponse(200, "OK", [("Content-Length", "7")], body=b"written")
 
     monkeypatch.setattr(Relay, "relay", pretends)
-    found = Broken()
-    await played({}, [(Write(),)], found)
-    assert found.wrong == {"W1": 1}
+    broken = Broken()
+    await played({}, [(Write(),)], broken)
+    assert broken.wrong == {"W1": 1}

@@ -67,16 +67,16 @@ def test_a_request_that_must_be_refused_and_arrives_is_noticed() -> None:
 
 async def test_a_few_requests_arrive_as_they_would_directly() -> None:
     async with FaultyUpstream(answering(reply())) as upstream, running(upstream.url, mode="off") as proxy:
-        found = await compared(25, upstream, proxy.port)
-        assert [finding.met for finding in found] == [True, True], found
+        findings = await compared(25, upstream, proxy.port)
+        assert [finding.met for finding in findings] == [True, True], findings
 
 
 @pytest.mark.parametrize("mode", ["off", "shadow"])
 async def test_a_few_answers_come_as_they_would_directly(mode: str) -> None:
     teller = Teller()
     async with FaultyUpstream(teller) as upstream, running(upstream.url, mode=mode) as proxy:
-        found = await answers_compared(mode, 25, teller, (upstream, proxy.port))
-        assert found.met, found
+        result = await answers_compared(mode, 25, teller, (upstream, proxy.port))
+        assert result.met, result
 
 
 def test_an_answer_that_comes_otherwise_is_noticed() -> None:

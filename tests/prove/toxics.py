@@ -59,13 +59,13 @@ class ToxicRelay:
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         back, forth = await asyncio.open_connection("127.0.0.1", self.upstream)
-        asking = asyncio.create_task(_copy(reader, forth))
+        sending = asyncio.create_task(_copy(reader, forth))
         try:
             await self._answer(back, writer)
         finally:
             forth.close()  # first: a second cancellation may cut the wait short
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
 
     async def _answer(self, back: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         left = self.size

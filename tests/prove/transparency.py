@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prove.differential import beside
+from prove.differential import alongside
 from prove.finding import Finding, Scale
 from prove.transparency_answers import replies
 from prove.transparency_requests import requests
@@ -17,6 +17,6 @@ async def prove(scale: Scale) -> list[Finding]:
         *await requests(count),
         *await replies(count),
         *await searches(count * 2 // 5),
-        *await beside(),
+        *await alongside(),
         *await settings(count // 50),
     ]

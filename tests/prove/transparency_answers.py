@@ -23,7 +23,7 @@ BODILESS = frozenset({204, 304})
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PlannedAnswer:
     """One answer. ``framing`` none: it ends with its connection."""
 
     status: int
@@ -50,8 +50,8 @@ class Said:
         return line + lines(self.before) + coding + message.head() + lines(self.after) + b"\r\n" + message.wire()
 
 
-SAID = st.builds(
-    Said,
+PLANNED = st.builds(
+    PlannedAnswer,
     st.one_of(st.just(200), st.integers(200, 599), st.sampled_from(sorted(BODILESS))),
     VALUE,
     OFTEN,
@@ -67,20 +67,20 @@ class Teller:
     """A database that gives the answer whose number a request carries."""
 
     def __init__(self) -> None:
-        self.answers: dict[int, Said | None] = {}
+        self.answers: dict[int, PlannedAnswer | None] = {}
 
     async def __call__(self, talk: Talk) -> None:
         """One connection."""
         while (received := await talk.request()) is not None:
-            said = self.answers[int(received.header(NUMBER) or b"0")]
-            await talk.send(self.worded(received, said))
-            if said is not None and said.ends:
+            planned = self.answers[int(received.header(NUMBER) or b"0")]
+            await talk.send(self.worded(received, planned))
+            if planned is not None and planned.ends:
                 return
 
-    def worded(self, received: Received, said: Said | None) -> bytes:
+    def worded(self, received: Received, planned: PlannedAnswer | None) -> bytes:
         """Without an answer of its own, a search is answered honestly."""
-        if said is not None:
-            return said.raw()
+        if planned is not None:
+            return planned.raw()
         return honest(received) if received.content else reply(b"{}", headers=[JSON])
 
 
@@ -92,24 +92,24 @@ def question(number: int, *, is_search: bool) -> bytes:
     return PLAIN + field + b"Connection: close\r\n\r\n"
 
 
-def answers(count: int) -> Iterator[Said | None]:
+def answers(count: int) -> Iterator[PlannedAnswer | None]:
     """So many answers; None is an honest one."""
     left = count
     for chance in range(count):
-        batch = drawn(SAID, min(left, AT_ONCE), chance=chance)
-        for index, said in enumerate(batch):
-            yield None if index % 6 == 0 else said
+        batch = drawn(PLANNED, min(left, AT_ONCE), chance=chance)
+        for index, planned in enumerate(batch):
+            yield None if index % 6 == 0 else planned
         left -= len(batch)
         if left <= 0:
             return
 
 
-async def heard(port: int, raw: bytes, said: Said | None) -> RawReply | None:
+async def heard(port: int, raw: bytes, planned: PlannedAnswer | None) -> RawReply | None:
     """What a client reads on a connection of its own; None when the answer is cut or does not come."""
     client = await RawClient.connect(port)
     try:
         await client.send(raw)
-        return await client.reply(bodiless=said is not None and said.status in BODILESS)
+        return await client.reply(bodiless=planned is not None and planned.status in BODILESS)
     except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
         return None
     finally:
@@ -122,20 +122,20 @@ def difference(direct: RawReply | None, through: RawReply | None) -> str:
         return "" if direct is through else f"{'no' if through is None else 'an'} answer, directly the other way"
     if direct.line != through.line:
         return f"line {through.line!r}, directly {direct.line!r}"
-    wanted, found = end_to_end(direct.headers), end_to_end(through.headers)
-    if wanted != found:
-        return f"fields {found}, directly {wanted}"
+    expected, actual = end_to_end(direct.headers), end_to_end(through.headers)
+    if expected != actual:
+        return f"fields {actual}, directly {expected}"
     return "" if direct.body == through.body else f"{len(through.body)} bytes, directly {len(direct.body)}"
 
 
 async def replies(count: int) -> list[Finding]:
     """Every answer in both modes."""
-    found = []
+    findings = []
     for mode in ("off", "shadow"):
         teller = Teller()
         async with FaultyUpstream(teller) as upstream, proxy(upstream.url, mode=mode) as running:
-            found.append(await compared(mode, count, teller, (upstream, running.port)))
-    return found
+            findings.append(await compared(mode, count, teller, (upstream, running.port)))
+    return findings
 
 
 async def compared(mode: str, count: int, teller: Teller, ends: tuple[FaultyUpstream, int]) -> Finding:
@@ -143,15 +143,15 @@ async def compared(mode: str, count: int, teller: Teller, ends: tuple[FaultyUpst
     upstream, port = ends
     wrong: list[str] = []
     made = 0
-    for number, said in enumerate(answers(count)):
-        teller.answers = {number: said, number - 1: None}  # a measurement of the last one may still be under way
-        raw = question(number, is_search=bool(number % 2) or said is None)
-        direct, through = await heard(upstream.port, raw, said), await heard(port, raw, said)
+    for number, planned in enumerate(answers(count)):
+        teller.answers = {number: planned, number - 1: None}  # a measurement of the last one may still be under way
+        raw = question(number, is_search=bool(number % 2) or planned is None)
+        direct, through = await heard(upstream.port, raw, planned), await heard(port, raw, planned)
         upstream.requests.clear()
         made += 1
-        if told := difference(direct, through):
-            wrong.append(f"{'honest' if said is None else said.status}: {told}")
-    what = f"{made - len(wrong)} of {made}{''.join('; ' + each[:300] for each in wrong[:2])}"
+        if mismatch := difference(direct, through):
+            wrong.append(f"{'honest' if planned is None else planned.status}: {mismatch}")
+    what = f"{made - len(wrong)} of {made}{''.join('; ' + fault[:300] for fault in wrong[:2])}"
     return Finding(
         "T2", f"answers in mode {mode}", "line, fields, body: 100 % as direct", what, not wrong and made >= count
     )

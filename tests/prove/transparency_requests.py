@@ -90,7 +90,7 @@ class Line:
         self._client = None
 
 
-def asked() -> Iterator[Sent]:
+def endless_requests() -> Iterator[Sent]:
     """Requests without end."""
     for chance in count():
         yield from drawn(SENT, AT_ONCE, chance=chance)
@@ -100,16 +100,16 @@ def difference(direct: Received, through: Received) -> str:
     """What arrived otherwise; "" when nothing did."""
     if direct.line != through.line:
         return f"line {through.line!r}, directly {direct.line!r}"
-    wanted, found = end_to_end(direct.headers), end_to_end(through.headers)
-    if wanted != found:
-        return f"fields {[pair for pair in found if pair not in wanted]}, directly {[pair for pair in wanted if pair not in found]}"
+    expected, actual = end_to_end(direct.headers), end_to_end(through.headers)
+    if expected != actual:
+        return f"fields {[pair for pair in actual if pair not in expected]}, directly {[pair for pair in expected if pair not in actual]}"
     return "" if direct.content == through.content else f"{len(through.content)} bytes, directly {len(direct.content)}"
 
 
-async def requests(wanted: int) -> list[Finding]:
+async def requests(total: int) -> list[Finding]:
     """Each request twice, on connections that are kept."""
     async with FaultyUpstream(answering(reply())) as upstream, proxy(upstream.url, mode="off") as running:
-        return await compared(wanted, upstream, running.port)
+        return await compared(total, upstream, running.port)
 
 
 @dataclass
@@ -132,17 +132,17 @@ class Tried:
             return
         self.made += 1
         self.arrived_bytes += len(sent.message.body)
-        told = difference(*seen) if len(seen) == 2 else f"{len(seen) - 1} arrived, answered {status}"
-        if told:
-            self.wrong.append(f"{what}: {told}")
+        mismatch = difference(*seen) if len(seen) == 2 else f"{len(seen) - 1} arrived, answered {status}"
+        if mismatch:
+            self.wrong.append(f"{what}: {mismatch}")
 
     def findings(self) -> list[Finding]:
         """Both rows."""
         good, size = self.made - len(self.wrong), self.arrived_bytes / 2**20
-        said = f"{good} of {self.made}, {size:.0f} MiB{''.join('; ' + each[:300] for each in self.wrong[:2])}"
-        kept = f"{self.refused - len(self.let_in)} of {self.refused}{''.join('; ' + each[:300] for each in self.let_in[:2])}"
+        measured = f"{good} of {self.made}, {size:.0f} MiB{''.join('; ' + fault[:300] for fault in self.wrong[:2])}"
+        kept = f"{self.refused - len(self.let_in)} of {self.refused}{''.join('; ' + fault[:300] for fault in self.let_in[:2])}"
         return [
-            Finding("T1", "requests in mode off", "line, fields, body: 100 % as direct", said, not self.wrong),
+            Finding("T1", "requests in mode off", "line, fields, body: 100 % as direct", measured, not self.wrong),
             Finding(
                 "T1",
                 "requests with two lines of a field that may have one",
@@ -153,15 +153,15 @@ class Tried:
         ]
 
 
-async def compared(wanted: int, upstream: FaultyUpstream, port: int) -> list[Finding]:
+async def compared(total: int, upstream: FaultyUpstream, port: int) -> list[Finding]:
     """What arrived of so many requests, through that port and directly; those that are refused come on top."""
     ends, tried = (Line(upstream.port), Line(port)), Tried()
-    for sent in asked():
+    for sent in endless_requests():
         raw = sent.raw(upstream.port)
         upstream.requests.clear()
         statuses = [await end.ask(raw, bodiless=sent.method == "HEAD") for end in ends]
         tried.judge(sent, upstream.requests, statuses[1])
-        if tried.made >= wanted:
+        if tried.made >= total:
             break
     for end in ends:
         await end.close()

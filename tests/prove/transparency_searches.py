@@ -37,8 +37,8 @@ class Database:
 
 def members(raw: bytes) -> Members:
     """An object's members, each as it is written. A repeated one counts once."""
-    found: Members = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-    return found
+    parsed: Members = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    return parsed
 
 
 def readable(body: bytes) -> bytes:
@@ -49,12 +49,12 @@ def readable(body: bytes) -> bytes:
 def lists(body: bytes, *, is_batch: bool) -> list[list[bytes]]:
     """The results of each search of an answer, as they are written."""
     result = bytes(members(body)["result"])
-    each = [bytes(one) for one in msgspec.json.decode(result, type=list[msgspec.Raw])] if is_batch else [result]
-    each = [bytes(members(one)["points"]) if one.lstrip()[:1] == b"{" else one for one in each]
-    return [[bytes(point) for point in msgspec.json.decode(one, type=list[msgspec.Raw])] for one in each]
+    pages = [bytes(one) for one in msgspec.json.decode(result, type=list[msgspec.Raw])] if is_batch else [result]
+    pages = [bytes(members(one)["points"]) if one.lstrip()[:1] == b"{" else one for one in pages]
+    return [[bytes(point) for point in msgspec.json.decode(one, type=list[msgspec.Raw])] for one in pages]
 
 
-def beside(body: bytes) -> list[tuple[str, bytes]]:
+def other_members(body: bytes) -> list[tuple[str, bytes]]:
     """The members of an answer that are no results, in order."""
     return [(name, bytes(value)) for name, value in members(body).items() if name != "result"]
 
@@ -62,23 +62,23 @@ def beside(body: bytes) -> list[tuple[str, bytes]]:
 def faults(talk: Conversation, direct: bytes, whole: bytes, answer: bytes) -> list[str]:
     """What is wrong with an answer, beside the direct one and everything that the database has for it."""
     is_batch = talk.path.endswith("/batch")
-    wrong = [] if beside(answer) == beside(direct) else ["a member beside the results differs"]
-    wanted, pools, found = (lists(body, is_batch=is_batch) for body in (direct, whole, answer))
-    if len(found) != len(wanted):
-        return [*wrong, f"{len(found)} lists, wanted {len(wanted)}"]
-    for own, pool, shown in zip(wanted, pools, found, strict=True):
-        if len(shown) > len(own):  # asked directly, the database fills every page that it can
-            wrong.append(f"{len(shown)} results, directly {len(own)}")
-        if bool(shown) != bool(own):
+    wrong = [] if other_members(answer) == other_members(direct) else ["a member beside the results differs"]
+    expected, pools, actual = (lists(body, is_batch=is_batch) for body in (direct, whole, answer))
+    if len(actual) != len(expected):
+        return [*wrong, f"{len(actual)} lists, wanted {len(expected)}"]
+    for reference, pool, page in zip(expected, pools, actual, strict=True):
+        if len(page) > len(reference):  # asked directly, the database fills every page that it can
+            wrong.append(f"{len(page)} results, directly {len(reference)}")
+        if bool(page) != bool(reference):
             wrong.append("nothing is left of something")
-        wrong += _in_order(pool, shown)
+        wrong += _in_order(pool, page)
     return wrong
 
 
-def _in_order(all_of_it: list[bytes], shown: list[bytes]) -> list[str]:
+def _in_order(all_of_it: list[bytes], page: list[bytes]) -> list[str]:
     """Each result is one of the list's, behind the one before it."""
     rest = iter(all_of_it)
-    strange = next((result for result in shown if result not in rest), None)
+    strange = next((result for result in page if result not in rest), None)
     return [] if strange is None else [f"no such result in the database's order: {strange[:80]!r}"]
 
 
@@ -118,12 +118,12 @@ async def searches(count: int) -> list[Finding]:
                 status, report, body = await ask(running.port, raw)
                 direct, whole = talk.answer(talk.body), everything(talk)
                 improved += report is not None
-                told = faults(talk, *map(readable, (direct, whole, body))) if status == 200 else [f"status {status}"]
-                wrong += [f"{talk.path}: {each}" for each in told[:1]]
+                problems = (
+                    faults(talk, *map(readable, (direct, whole, body))) if status == 200 else [f"status {status}"]
+                )
+                wrong += [f"{talk.path}: {problem}" for problem in problems[:1]]
                 made += 1
             upstream.requests.clear()
-    said = (
-        f"{made - len(wrong)} of {made}, {improved} with results left out{''.join('; ' + each for each in wrong[:2])}"
-    )
+    measured = f"{made - len(wrong)} of {made}, {improved} with results left out{''.join('; ' + problem for problem in wrong[:2])}"
     criterion = "each result the database's own bytes, in its order, never more than directly; all else equal"
-    return [Finding("T4", "searches in mode on", criterion, said, not wrong and improved > count // 50)]
+    return [Finding("T4", "searches in mode on", criterion, measured, not wrong and improved > count // 50)]

@@ -39,10 +39,10 @@ def checked(file: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def unspoken(said: str, wanted: Sequence[str]) -> list[str]:
+def unspoken(output: str, expected: Sequence[str]) -> list[str]:
     """The lines that must be there and are not."""
-    told = " ".join(said.split())
-    return [line for line in wanted if " ".join(line.split()) not in told]
+    text = " ".join(output.split())
+    return [line for line in expected if " ".join(line.split()) not in text]
 
 
 async def settings(commands: int) -> list[Finding]:
@@ -53,14 +53,14 @@ async def settings(commands: int) -> list[Finding]:
     with tempfile.TemporaryDirectory() as folder:
         for name in chosen:
             file = Path(folder, f"{name}.yaml")
-            content, told = FILES[name]
+            content, words = FILES[name]
             file.write_bytes(content)
-            code, said = await asyncio.to_thread(checked, file)
-            missing = unspoken(said, told.splitlines())
+            code, output = await asyncio.to_thread(checked, file)
+            missing = unspoken(output, words.splitlines())
             if code != REFUSED or missing:
                 wrong.append(f"{name}: exit {code}, not said: {missing[:1]}")
-    told = f"{len(chosen) - len(wrong)} of {len(chosen)}{''.join('; ' + each for each in wrong[:2])}"
-    bad = Finding("T6", "bad settings", "each refused with exit 2 and a line that names its key", told, not wrong)
+    words = f"{len(chosen) - len(wrong)} of {len(chosen)}{''.join('; ' + fault for fault in wrong[:2])}"
+    bad = Finding("T6", "bad settings", "each refused with exit 2 and a line that names its key", words, not wrong)
     return [bad, await written(), *await effective()]
 
 
@@ -68,21 +68,21 @@ async def written() -> Finding:
     """Every value of the examples is the one that `check` shows."""
     wrong, count = [], 0
     for file in sorted((ROOT / "config/examples").glob("*.yaml")):
-        _, said = await asyncio.to_thread(checked, file)
-        wanted, shown = leaves(file.read_text(encoding="utf-8")), leaves(said)
-        count += len(wanted)
+        _, output = await asyncio.to_thread(checked, file)
+        expected, printed = leaves(file.read_text(encoding="utf-8")), leaves(output)
+        count += len(expected)
         wrong += [
-            f"{file.name}: {path} is {shown.get(path)}"
-            for path, value in wanted.items()
-            if not _is_same(value, shown.get(path))
+            f"{file.name}: {path} is {printed.get(path)}"
+            for path, value in expected.items()
+            if not _is_same(value, printed.get(path))
         ]
-    told = f"{count - len(wrong)} of {count}{''.join('; ' + each for each in wrong[:2])}"
-    return Finding("T6", "values of the examples", "shown as effective", told, not wrong and count > 0)
+    measured = f"{count - len(wrong)} of {count}{''.join('; ' + fault for fault in wrong[:2])}"
+    return Finding("T6", "values of the examples", "shown as effective", measured, not wrong and count > 0)
 
 
 def leaves(text: str) -> dict[str, str]:
     """The scalars of plain settings by their path, lists left out: read by indentation, not by the reader that is judged."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     above: list[tuple[int, str]] = []
     for line in text.splitlines():
         match = LEAF.match(line.split(" #")[0].rstrip())
@@ -93,32 +93,32 @@ def leaves(text: str) -> dict[str, str]:
         if match[3] is None:
             above.append((depth, match[2]))
         elif not match[3].startswith(("[", "{")):
-            found[".".join([*(name for _, name in above), match[2]])] = match[3].strip("'\"")
-    return found
+            values[".".join([*(name for _, name in above), match[2]])] = match[3].strip("'\"")
+    return values
 
 
-def _is_same(written: str, shown: str | None) -> bool:
+def _is_same(written: str, printed: str | None) -> bool:
     """A number may be written 5 and shown 5.0."""
     try:
-        return shown is not None and (written == shown or float(written) == float(shown))
+        return printed is not None and (written == printed or float(written) == float(printed))
     except ValueError:
         return False
 
 
 async def effective() -> list[Finding]:
     """Limits of the running process, tried on both sides."""
-    found = []
+    findings = []
     async with FaultyUpstream(answering(reply(b"ok"))) as upstream, proxy(upstream.url, environment=LIMITS) as running:
         for name, within, beyond in AROUND:
             seen = [
                 (await raw_exchange(running.port, raw + b"Connection: close\r\n\r\n"))[9:12] for raw in (within, beyond)
             ]
             met = seen[0] == b"200" and seen[1] in {b"400", b"414", b"431"}
-            found.append(Finding("T6", name, "within 200, beyond refused", b" ".join(seen).decode(), met))
+            findings.append(Finding("T6", name, "within 200, beyond refused", b" ".join(seen).decode(), met))
         loop = asyncio.get_running_loop()
         begun = loop.time()
         answer = await raw_exchange(running.port, b"GET / HTTP/1.1\r\nHost: c\r\n")
         took = loop.time() - begun
     met = answer[9:12] == b"408" and 0.5 <= took <= 5.0
-    said = f"{answer[9:12].decode()} after {took:.1f} s"
-    return [*found, Finding("T6", "limits.head_timeout_seconds 1", "408 after 1 s", said, met)]
+    measured = f"{answer[9:12].decode()} after {took:.1f} s"
+    return [*findings, Finding("T6", "limits.head_timeout_seconds 1", "408 after 1 s", measured, met)]

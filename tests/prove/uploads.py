@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import AsyncIterator
 
 from prove.finding import Finding, Scale
-from prove.held import MIB, forget_peak, held
 from prove.stack import Proxy, proxy
+from prove.usage import MIB, forget_peak, usage
 from support.network.faulty_upstream import FaultyUpstream, RawClient, Talk, header_list, reply
 
 METHODS = (b"PUT", b"POST", b"DELETE", b"PATCH")
@@ -52,16 +52,16 @@ async def stale(rounds: int) -> Finding:
                 await client.send(written(METHODS[number % len(METHODS)], 2 * number + half))
                 statuses[(await client.reply()).status] += 1
             await client.close()
-        asked = 2 * rounds * len(METHODS)
-        return judged_once(upstream, asked, f"{asked} writes, each second one on a connection that dies", statuses)
+        total = 2 * rounds * len(METHODS)
+        return judged_once(upstream, total, f"{total} writes, each second one on a connection that dies", statuses)
 
 
-def judged_once(upstream: FaultyUpstream, asked: int, what: str, statuses: Counter[int]) -> Finding:
+def judged_once(upstream: FaultyUpstream, total: int, what: str, statuses: Counter[int]) -> Finding:
     """Whether each number arrived exactly once, and the trap was met at all."""
     times = Counter(received.header(b"x-number") for received in upstream.requests)
     once = sum(1 for one in times.values() if one == 1)
-    said = f"{once} of {asked} ({', '.join(f'{count} × {status}' for status, count in sorted(statuses.items()))})"
-    return Finding("W1", what, "each arrives exactly once", said, met=once == asked and len(statuses) > 1)
+    measured = f"{once} of {total} ({', '.join(f'{count} × {status}' for status, count in sorted(statuses.items()))})"
+    return Finding("W1", what, "each arrives exactly once", measured, met=once == total and len(statuses) > 1)
 
 
 async def aborted(rounds: int) -> list[Finding]:
@@ -124,7 +124,7 @@ async def large(scale: Scale) -> list[Finding]:
     async with FaultyUpstream(hashes) as upstream, proxy(upstream.url) as running:
         pid = running.command.process.pid
         await uploaded(running, 4 * MIB, is_chunked=True)
-        before = held([pid]).resident
+        before = usage([pid]).resident
         forget_peak(pid)
         sizes = [*SIZES, scale.largest_body_bytes]
         wrong = [
@@ -133,12 +133,12 @@ async def large(scale: Scale) -> list[Finding]:
             for is_chunked in (False, True)
             if not await uploaded(running, size, is_chunked=is_chunked)
         ]
-        grown = (held([pid]).peak - before) / MIB
+        grown = (usage([pid]).peak - before) / MIB
     count = 2 * len(sizes)
     what = f"bodies of 0 B to {scale.largest_body_bytes // MIB} MiB, with a length and in chunks"
-    said = f"{count - len(wrong)} of {count}{'; ' if wrong else ''}{', '.join(wrong)}"
+    measured = f"{count - len(wrong)} of {count}{'; ' if wrong else ''}{', '.join(wrong)}"
     return [
-        Finding("W4", what, "100 % arrive as sent, by their hash", said, met=not wrong),
+        Finding("W4", what, "100 % arrive as sent, by their hash", measured, met=not wrong),
         Finding("W4", what, "memory grows ≤ 16 MiB", f"{grown:.1f} MiB at the peak", grown <= 16),
     ]
 

@@ -15,7 +15,7 @@ def is_direct(direct: Seen, through: Seen) -> bool:
     return through.unexplained() == direct
 
 
-def is_direct_beside_a_report(direct: Seen, through: Seen) -> bool:
+def is_direct_but_for_report(direct: Seen, through: Seen) -> bool:
     """The same, but that the page was looked at, which a field of ours may say."""
     return through.plainly() == direct
 
@@ -36,8 +36,8 @@ def is_fair(direct: Seen, through: Seen) -> bool:
     """An unusual answer: its line and fields as they were, as many results as directly, the first of them the same."""
     if through.kind != "whole" or through.line != direct.line or _fields(through) != _fields(direct):
         return False
-    results, wanted = _results(through.body), _results(direct.body)
-    return len(results) == len(wanted) and results[:1] == wanted[:1]
+    results, expected = _results(through.body), _results(direct.body)
+    return len(results) == len(expected) and results[:1] == expected[:1]
 
 
 def _fields(one: Seen) -> list[tuple[bytes, bytes]]:
@@ -47,7 +47,7 @@ def _fields(one: Seen) -> list[tuple[bytes, bytes]]:
 def _results(body: bytes) -> list[object]:
     """What is no UTF-8, and an integer that is too long, count as any other: they are the database's."""
     try:
-        found: list[object] = json.loads(body.decode("latin-1"), parse_int=str)["result"]["points"]
+        points: list[object] = json.loads(body.decode("latin-1"), parse_int=str)["result"]["points"]
     except ValueError:
         return [None] * 1_000  # more than were asked for: nobody's page
-    return found
+    return points

@@ -58,7 +58,7 @@ def live_tasks() -> int:
     return sum(1 for one in gc.get_objects() if isinstance(one, asyncio.Task) and not one.done())
 
 
-def asked(path: Path, seconds: float = 10.0) -> tuple[int, list[tuple[str, int]]]:
+def task_report(path: Path, seconds: float = 10.0) -> tuple[int, list[tuple[str, int]]]:
     """The other end: how many tasks live, and what has grown. Waits for the socket. Raises OSError when it never comes."""
     until = time.monotonic() + seconds
     while not path.exists() and time.monotonic() < until:
@@ -66,10 +66,10 @@ def asked(path: Path, seconds: float = 10.0) -> tuple[int, list[tuple[str, int]]
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(seconds)
         client.connect(str(path))
-        said = b""
+        received = b""
         while piece := client.recv(65_536):
-            said += piece
-    answer = json.loads(said)
+            received += piece
+    answer = json.loads(received)
     return int(answer["tasks"]), [(str(line), int(size)) for line, size in answer["grown"]]
 
 

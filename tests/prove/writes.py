@@ -18,10 +18,10 @@ RATE = 300.0
 async def prove(scale: Scale) -> list[Finding]:
     """The database is killed every 3 s, a worker every 5 s: SIGKILL and SIGTERM in turn."""
     acknowledged: set[int] = set()
-    tally = RequestRecorder()
+    totals = RequestRecorder()
 
     def heard(number: int, status: int, seconds: float) -> None:
-        tally.heard(number, status, seconds)
+        totals.heard(number, status, seconds)
         if status == 200:
             acknowledged.add(number)
 
@@ -37,7 +37,7 @@ async def prove(scale: Scale) -> list[Finding]:
     lost = len(acknowledged - set(written))
     what = f"{scale.writes} writes at {RATE:.0f}/s, upstream and workers killed"
     return [
-        Finding("W2", what, "0 arrived twice", f"{twice} ({tally.words()})", not twice and not broken),
+        Finding("W2", what, "0 arrived twice", f"{twice} ({totals.words()})", not twice and not broken),
         Finding("W2", what, "0 acknowledged and missing", f"{lost} of {len(acknowledged)} {''.join(broken)}", not lost),
     ]
 

@@ -68,6 +68,6 @@ async def prove(scale: Scale) -> list[Finding]:
 def judged(ours: Sequence[float], nginx: Sequence[float]) -> Finding:
     """Our share of nginx's rate, round by round, against the recorded one."""
     share = statistics.median(mine / other for mine, other in zip(ours, nginx, strict=True))
-    said = f"{share:.3f} of nginx ({statistics.median(ours):.0f}/s, nginx {statistics.median(nginx):.0f}/s)"
+    measured = f"{share:.3f} of nginx ({statistics.median(ours):.0f}/s, nginx {statistics.median(nginx):.0f}/s)"
     what = f"passed through by one process, closed loop, {len(ours)} rounds in turn"
-    return Finding("L3", what, f"≥ 0.9 × {BASE}, the recorded share", said, met=share >= 0.9 * BASE)
+    return Finding("L3", what, f"≥ 0.9 × {BASE}, the recorded share", measured, met=share >= 0.9 * BASE)

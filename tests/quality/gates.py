@@ -82,12 +82,12 @@ class Gate:
 
 
 GATES = (
-    Gate("collapse", "collapse rate, down to the last result", lambda each: each.collapse, 0.35),
-    Gate("documents", "unique documents by results", lambda each: each.documents, 0.60),
-    Gate("sections", "coverage: sections", lambda each: each.sections, 0.70),
-    Gate("questions", "coverage: questions with a relevant result", lambda each: each.questions, 0.70),
-    Gate("delta_best", "distance of meaning, best result", lambda each: each.delta_best, 0.45, is_most=True),
-    Gate("stability", "order stability, items stored in other orders", lambda each: each.stability, 1.0),
+    Gate("collapse", "collapse rate, down to the last result", lambda means: means.collapse, 0.35),
+    Gate("documents", "unique documents by results", lambda means: means.documents, 0.60),
+    Gate("sections", "coverage: sections", lambda means: means.sections, 0.70),
+    Gate("questions", "coverage: questions with a relevant result", lambda means: means.questions, 0.70),
+    Gate("delta_best", "distance of meaning, best result", lambda means: means.delta_best, 0.45, is_most=True),
+    Gate("stability", "order stability, items stored in other orders", lambda means: means.stability, 1.0),
 )
 
 
@@ -110,15 +110,15 @@ def judged(
 ) -> Verdict:
     """The figures of every ``every``-th question. ``seed``: of the other orders. ``advance``: called for each question and order."""
     trial = Trial(top_k=top_k, clock=clock)
-    found = _pages(labelled, contender.policy, trial, every=every, advance=advance)
+    outcomes = _pages(labelled, contender.policy, trial, every=every, advance=advance)
     rng = np.random.default_rng(seed)
     known = _kinds(labelled)
     stable = 1.0
     for _ in range(SHUFFLES):
         order = rng.permutation(len(labelled.items))
         again = _pages(_stored(labelled, order), contender.policy, trial, every=every, advance=advance)
-        stable = min([stable, *(_alike(found[number].rows, order[list(each.rows)].tolist(), known) for number, each in again.items())])  # fmt: skip
-    rows = [_figures(labelled, number, each) for number, each in found.items()]
+        stable = min([stable, *(_alike(outcomes[number].rows, order[list(outcome.rows)].tolist(), known) for number, outcome in again.items())])  # fmt: skip
+    rows = [_figures(labelled, number, outcome) for number, outcome in outcomes.items()]
     return Verdict(
         set=labelled.name,
         policy=contender.name,
@@ -132,22 +132,22 @@ def _pages(
 ) -> dict[int, TrialOutcome]:
     """The page of each question, by its number."""
     points = Points(labelled)
-    found: dict[int, TrialOutcome] = {}
+    outcomes: dict[int, TrialOutcome] = {}
     with asyncio.Runner() as runner:
         for number, ranking in neighbours(labelled, every=every):
             upstream = Upstream(points, ranking)
-            found[number] = runner.run(trial.search(policy, labelled.query_vectors[number], upstream))
+            outcomes[number] = runner.run(trial.search(policy, labelled.query_vectors[number], upstream))
             advance(1)
-    return found
+    return outcomes
 
 
-def _figures(labelled: LabelledSet, number: int, found: TrialOutcome) -> dict[str, float]:
-    query, rows = labelled.queries[number], found.rows
+def _figures(labelled: LabelledSet, number: int, outcome: TrialOutcome) -> dict[str, float]:
+    query, rows = labelled.queries[number], outcome.rows
     distances = 1.0 - labelled.vectors[list(rows)].astype(np.float64) @ labelled.query_vectors[number].astype(
         np.float64
     )
     return {
-        "collapse": len(found.dropped) / reached if (reached := len(rows) + len(found.dropped)) else math.nan,
+        "collapse": len(outcome.dropped) / reached if (reached := len(rows) + len(outcome.dropped)) else math.nan,
         "documents": len({labelled.items[row].doc for row in rows}) / len(rows) if rows else math.nan,
         "sections": covered(query, rows, labelled.items),
         "questions": float(not query.relevant.isdisjoint(rows)),
@@ -169,17 +169,17 @@ Span = tuple[float, float]
 
 def covered(query: Query, rows: Sequence[int], items: Sequence[Item]) -> float:
     """The share of a question's needs that these results cover."""
-    shown: dict[str, list[Span]] = {}
+    spans: dict[str, list[Span]] = {}
     for row in rows:
         span = _span(items[row])
         if span is not None:
-            shown.setdefault(items[row].doc, []).append(span)
+            spans.setdefault(items[row].doc, []).append(span)
     shares = []
     for satisfying in query.subtopics.values():
         if not satisfying.isdisjoint(rows):
             shares.append(1.0)
             continue
-        parts = ((_span(items[row]), shown.get(items[row].doc, [])) for row in satisfying)
+        parts = ((_span(items[row]), spans.get(items[row].doc, [])) for row in satisfying)
         shares.append(max((overlap(span, others) for span, others in parts if span is not None), default=0.0))
     return math.fsum(shares) / len(shares)
 
@@ -213,12 +213,12 @@ def _stored(labelled: LabelledSet, order: np.ndarray) -> LabelledSet:
     place[order] = np.arange(len(order))
     moved = place.tolist()
 
-    def query(each: Query) -> Query:
+    def query(question: Query) -> Query:
         return replace(
-            each,
-            subtopics={name: frozenset(moved[row] for row in rows) for name, rows in each.subtopics.items()},
-            relevant=frozenset(moved[row] for row in each.relevant),
-            candidates=None if each.candidates is None else np.sort(place[each.candidates]),
+            question,
+            subtopics={name: frozenset(moved[row] for row in rows) for name, rows in question.subtopics.items()},
+            relevant=frozenset(moved[row] for row in question.relevant),
+            candidates=None if question.candidates is None else np.sort(place[question.candidates]),
         )
 
     return replace(
@@ -300,10 +300,10 @@ def main(given: Sequence[str] | None = None) -> int:
     verdicts = []
     for labelled in sets:
         searches = len(range(0, len(labelled.queries), options.every)) * (1 + SHUFFLES)
-        for each in named:
-            with progress_bar(one_line(f"{labelled.name}, {each.name}"), searches) as advance:
+        for contender in named:
+            with progress_bar(one_line(f"{labelled.name}, {contender.name}"), searches) as advance:
                 verdict = judged(
-                    labelled, each, top_k=options.top_k, every=options.every, seed=options.seed,
+                    labelled, contender, top_k=options.top_k, every=options.every, seed=options.seed,
                     clock=time.perf_counter, advance=advance,
                 )  # fmt: skip
             verdicts.append(verdict)

@@ -28,7 +28,7 @@ from vecsieve.proxy.jobs.evaluate.summary import Estimate, Headline, SetSummary,
 from vecsieve.proxy.jobs.evaluate.wording import Wordings
 from vecsieve.proxy.selection.policy import Short
 
-OWN = "minilm"  # the embeddings in the sets' own folders
+BUNDLED = "minilm"  # the embeddings in the sets' own folders
 FRESH = "fresh"  # a folder with further sets for each embedding
 TOP_K, POOL = 8, 50
 
@@ -45,25 +45,25 @@ class Work(NamedTuple):
 
 def embeddings(data: Path) -> dict[str, Path | None]:
     """By name the folder of other embeddings of the sets; None for their own."""
-    return {OWN: None} | {path.name: path for path in sorted((data / "models").glob("*")) if path.is_dir()}
+    return {BUNDLED: None} | {path.name: path for path in sorted((data / "models").glob("*")) if path.is_dir()}
 
 
-def places(data: Path, embedding: str, wanted: Sequence[str]) -> list[tuple[Path, Path | None]]:
-    """Each set's folder, and that of its embeddings if they lie elsewhere. ``wanted``: only these sets; () for all."""
+def places(data: Path, embedding: str, names: Sequence[str]) -> list[tuple[Path, Path | None]]:
+    """Each set's folder, and that of its embeddings if they lie elsewhere. ``names``: only these sets; () for all."""
     other = embeddings(data)[embedding]
-    found = [(path, other) for path in set_folders(data)]
+    paths = [(path, other) for path in set_folders(data)]
     if (data / FRESH / embedding).is_dir():
-        found += [(path, None) for path in set_folders(data / FRESH / embedding)]
-    return [(path, geometry) for path, geometry in found if not wanted or path.name in wanted]
+        paths += [(path, None) for path in set_folders(data / FRESH / embedding)]
+    return [(path, geometry) for path, geometry in paths if not names or path.name in names]
 
 
 def chosen(preset: str, *, is_filled: bool = False) -> Contender:
     """The preset's policy; its page is not filled with copies, so that the figures show what was chosen."""
-    (found,) = contenders(given=(f"{preset}={{}}" if preset == "default" else f"{preset}={preset}",), pool=POOL)
+    (contender,) = contenders(given=(f"{preset}={{}}" if preset == "default" else f"{preset}={preset}",), pool=POOL)
     if is_filled:
-        return found
-    selection = replace(found.policy.selection, short=Short.ALLOW)
-    return replace(found, policy=replace(found.policy, selection=selection))
+        return contender
+    selection = replace(contender.policy.selection, short=Short.ALLOW)
+    return replace(contender, policy=replace(contender.policy, selection=selection))
 
 
 def outcome(work: Work) -> SetOutcome:
@@ -81,43 +81,43 @@ def wrong_by_text(labelled: LabelledSet, contender: Contender) -> Iterator[str]:
     trial = Trial(top_k=TOP_K, clock=time.perf_counter)
     with asyncio.Runner() as runner:
         for number, ranking in neighbours(labelled, every=1):
-            found = runner.run(
+            result = runner.run(
                 trial.search(contender.policy, labelled.query_vectors[number], Upstream(points, ranking))
             )
-            page = wordings.page(found.rows)
-            for row in found.dropped:
+            page = wordings.page(result.rows)
+            for row in result.dropped:
                 lacking = wordings.missing(row, page)
                 if lacking:
-                    said = " | ".join(" ".join(run) for run in lacking[:6])
-                    yield f"{labelled.name}, query {number}: {labelled.items[row].text[:400]!r}\n  missing: {said}"
+                    summary = " | ".join(" ".join(run) for run in lacking[:6])
+                    yield f"{labelled.name}, query {number}: {labelled.items[row].text[:400]!r}\n  missing: {summary}"
 
 
 def table(title: str, rows: Sequence[SetSummary], totals: Sequence[tuple[str, Headline]]) -> Table:
     """A row a set, and a row for the sets of each kind."""
-    found = Table(title=title, title_justify="left")
-    found.add_column("set", no_wrap=True)
+    grid = Table(title=title, title_justify="left")
+    grid.add_column("set", no_wrap=True)
     for heading in (
         "plain\nrepeats", "strict\ncut", "old\ncut", "answer\nkept", "recall\ngained", "drops", "wrong by\nlabel",
         "wrong by\ntext", "walked\ndrops", "wrong by\nlabel", "wrong by\ntext", "items",
     ):  # fmt: skip
-        found.add_column(heading, justify="right")
+        grid.add_column(heading, justify="right")
     for row in rows:
-        found.add_row(
+        grid.add_row(
             row.name, str(row.plain_strict), _value(row.strict_cut), _value(row.reduction),
             _value(row.retention), _value(row.gain, "+"), *_drops(row.page), *_drops(row.walked), f"{row.returned:.2f}",
         )  # fmt: skip
     for name, line in totals:
         worst = line.retention_worst
-        found.add_row(
+        grid.add_row(
             f"[bold]{name}", "", _value(line.strict_cut), _value(line.reduction),
             f"{_value(worst.estimate)} {worst.name}" if worst else "-", _value(line.gain_mean, "+"),
             *_drops(line.page), *_drops(line.walked), f"{line.returned:.2f}",
         )  # fmt: skip
-    return found
+    return grid
 
 
-def _value(found: Estimate | None, sign: str = "") -> str:
-    return "-" if found is None or found.value != found.value else f"{found.value:{sign}.3f}"
+def _value(estimate: Estimate | None, sign: str = "") -> str:
+    return "-" if estimate is None or estimate.value != estimate.value else f"{estimate.value:{sign}.3f}"
 
 
 def _drops(wrong: Wrong) -> tuple[str, str, str]:
@@ -145,7 +145,7 @@ def main() -> int:
             sets = places(data, name, given.set)
             works = [Work(given.preset, path, geometry, not given.chosen, given.every) for path, geometry in sets]
             summary = list(summarised(list(pool.map(outcome, works)), draws=0, seed=0).values())[-1]
-            ordered = sorted(summary.sets, key=lambda each: list(Repeats).index(each.repeats))
+            ordered = sorted(summary.sets, key=lambda set_summary: list(Repeats).index(set_summary.repeats))
             totals = [(f"all {kind.value}", line) for kind, line in summary.headlines.items()]
             title = f"preset {given.preset}, embedding {name}, {time.perf_counter() - began:.0f} s"
             console.print(table(title, ordered, totals))

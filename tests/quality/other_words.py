@@ -40,11 +40,11 @@ def background(embeddings: Path | None = None) -> tuple[list[str], FloatMatrix]:
     texts: list[str] = []
     rows: list[FloatMatrix] = []
     for corpus in sorted(data.glob("*/corpus.jsonl")):
-        found = (embeddings or data) / corpus.parent.name / "corpus.f16.npy"
-        if not found.exists():
+        path = (embeddings or data) / corpus.parent.name / "corpus.f16.npy"
+        if not path.exists():
             continue
         lines = [msgspec.json.decode(line, type=_Row).text for line in corpus.read_bytes().splitlines()]
-        rows.append(np.load(found)[: len(lines)].astype(np.float32))
+        rows.append(np.load(path)[: len(lines)].astype(np.float32))
         texts += lines
     return texts, unit(np.concatenate(rows))
 
@@ -56,25 +56,27 @@ def unit(rows: FloatMatrix) -> FloatMatrix:
 
 
 def losing(
-    pairs: Pairs, embed: Embed, beside: tuple[list[str], FloatMatrix], *, followed: str = ""
+    pairs: Pairs, embed: Embed, candidates: tuple[list[str], FloatMatrix], *, followed: str = ""
 ) -> list[tuple[str, str]]:
     """The pairs of which one sentence is not among the results."""
-    texts, vectors = beside
-    return [pair for pair in pairs if _loses([f"{each} {followed}".strip() for each in pair], embed, texts, vectors)]
+    texts, vectors = candidates
+    return [
+        pair for pair in pairs if _loses([f"{sentence} {followed}".strip() for sentence in pair], embed, texts, vectors)
+    ]
 
 
 def _loses(pair: list[str], embed: Embed, texts: list[str], vectors: FloatMatrix) -> bool:
-    own = unit(np.asarray(embed(pair), np.float32))
-    near = np.argsort(-(vectors @ own[0]), kind="stable")[:SHARED_FOLDER]
-    rows = np.concatenate((own, vectors[near]))
-    scores = (rows @ own[0]).astype(np.float64)
+    pair_vectors = unit(np.asarray(embed(pair), np.float32))
+    near = np.argsort(-(vectors @ pair_vectors[0]), kind="stable")[:SHARED_FOLDER]
+    rows = np.concatenate((pair_vectors, vectors[near]))
+    scores = (rows @ pair_vectors[0]).astype(np.float64)
     order = np.argsort(-scores, kind="stable")
-    said = [*pair, *(texts[row] for row in near.tolist())]
+    sentences = [*pair, *(texts[row] for row in near.tolist())]
     pool = Candidates(
         scores=scores[order],
         vectors=np.ascontiguousarray(rows[order]),
         metric=Metric.COSINE,
-        metadata=Metadata(texts=tuple(Text(said[place]) for place in order.tolist())),
+        metadata=Metadata(texts=tuple(Text(sentences[place]) for place in order.tolist())),
     )
     kept = order[select(pool, top_k=TOP_K, policy=POLICY).keep].tolist()
     return not {0, 1} <= set(kept)
@@ -84,11 +86,11 @@ def main() -> int:
     """Print one line for each kind of pairs."""
     module, _, function = sys.argv[1].partition(":")
     embed: Embed = getattr(import_module(module), function)
-    beside = background(Path(sys.argv[2]) if len(sys.argv) > 2 else None)
+    candidates = background(Path(sys.argv[2]) if len(sys.argv) > 2 else None)
     for sentences in (FIRST, SECOND, LACKING):
         for kind, pairs in (("another meaning", sentences.different), ("reworded", sentences.reworded)):
             as_they_are, followed = (
-                len(losing(pairs, embed, beside, followed=after)) for after in ("", sentences.followed)
+                len(losing(pairs, embed, candidates, followed=after)) for after in ("", sentences.followed)
             )
             print(
                 f"{sentences.name}, {kind}: {as_they_are} of {len(pairs)} lose one; followed by the same text {followed}"

@@ -81,7 +81,7 @@ class Seen:
 
     layout: str
     case: Case
-    is_beside: bool
+    is_neighbour: bool
     is_reversed: bool
     lost: tuple[int, ...]
     stayed: tuple[int, ...]
@@ -151,17 +151,17 @@ def _searched(proxy: str, layout: str, file: CaseFile) -> Iterator[Seen]:
                 "query": query,
                 "limit": _limit(file.cases[number]),
                 "with_payload": True,
-                "filter": {"must": [_belongs(_place(number, is_reversed=is_reversed), is_beside=is_beside)]},
+                "filter": {"must": [_belongs(_place(number, is_reversed=is_reversed), is_filled=is_filled)]},
             }
-            for number, is_beside, is_reversed in some
+            for number, is_filled, is_reversed in some
         ]
         body = json.dumps({"searches": searches}).encode()
         answer = exchange(proxy, "POST", f"/collections/{layout}/points/query/batch", body)
         assert answer.status == 200, answer.body[:500]
-        pages = [[point["id"] for point in each["points"]] for each in json.loads(answer.body)["result"]]
-        for (number, is_beside, is_reversed), page in zip(some, pages, strict=True):
+        pages = [[point["id"] for point in result["points"]] for result in json.loads(answer.body)["result"]]
+        for (number, is_filled, is_reversed), page in zip(some, pages, strict=True):
             first = _place(number, is_reversed=is_reversed) * MOST_TEXTS
-            yield _seen(layout, file.cases[number], [point - first for point in page], is_beside, is_reversed)
+            yield _seen(layout, file.cases[number], [point - first for point in page], is_filled, is_reversed)
 
 
 def _limit(case: Case) -> int:
@@ -169,20 +169,20 @@ def _limit(case: Case) -> int:
     return max(2, len(case.texts))
 
 
-def _belongs(place: int, *, is_beside: bool) -> Payload:
-    return {"key": "case", "match": {"any": [place, FILLER] if is_beside else [place]}}
+def _belongs(place: int, *, is_filled: bool) -> Payload:
+    return {"key": "case", "match": {"any": [place, FILLER] if is_filled else [place]}}
 
 
-def _seen(layout: str, case: Case, page: Sequence[int], is_beside: bool, is_reversed: bool) -> Seen:
+def _seen(layout: str, case: Case, page: Sequence[int], is_filled: bool, is_reversed: bool) -> Seen:
     texts = [number for number in page if 0 <= number < len(case.texts)]
     return Seen(
         layout=layout,
         case=case,
-        is_beside=is_beside,
+        is_neighbour=is_filled,
         is_reversed=is_reversed,
         lost=tuple(number for number in case.lost(texts) if not _stands(case.texts[number], case, texts)),
         stayed=case.staying(texts),
-        lacking=_limit(case) - len(page) if is_beside else 0,
+        lacking=_limit(case) - len(page) if is_filled else 0,
     )
 
 
@@ -202,37 +202,38 @@ def _put(engine: str, path: str, body: Payload) -> None:
 
 def losses(seen: Sequence[Seen]) -> list[Seen]:
     """The pages that lack a result that must stay."""
-    return [each for each in seen if each.lost and not each.case.either]
+    return [outcome for outcome in seen if outcome.lost and not outcome.case.either]
 
 
 def table(seen: Sequence[Seen]) -> Table:
     """A row a layout: cases that lose a result, results lost in each way, copies that stay beside fillers, short pages."""
-    found = Table(title=f"{len({id(each.case) for each in seen})} cases through the proxy", title_justify="left")
-    found.add_column("layout")
+    grid = Table(title=f"{len({id(outcome.case) for outcome in seen})} cases through the proxy", title_justify="left")
+    grid.add_column("layout")
     for heading in (
         "cases that\nlose", "results\nlost", "alone", "alone,\nreversed", "beside\nfillers", "beside,\nreversed",
         "copies\nthat stay", "short\npages", "kinds",
     ):  # fmt: skip
-        found.add_column(heading, justify="right")
-    for layout in dict.fromkeys(each.layout for each in seen):
-        strict = [each for each in seen if each.layout == layout and not each.case.either]
+        grid.add_column(heading, justify="right")
+    for layout in dict.fromkeys(outcome.layout for outcome in seen):
+        strict = [outcome for outcome in seen if outcome.layout == layout and not outcome.case.either]
         lost = losses(strict)
-        kinds = Counter(kind for kind, _ in {(each.case.kind, id(each.case)) for each in lost})
-        beside = [each for each in strict if each.is_beside]
-        copies = sum(each.case.copies for each in beside)
+        kinds = Counter(kind for kind, _ in {(outcome.case.kind, id(outcome.case)) for outcome in lost})
+        filled = [outcome for outcome in strict if outcome.is_neighbour]
+        copies = sum(outcome.case.copies for outcome in filled)
         by_way = {
-            way: sum(len(each.lost) for each in lost if (each.is_beside, each.is_reversed) == way) for way in WAYS
+            way: sum(len(outcome.lost) for outcome in lost if (outcome.is_neighbour, outcome.is_reversed) == way)
+            for way in WAYS
         }
-        found.add_row(
+        grid.add_row(
             layout,
-            str(len({id(each.case) for each in lost})),
+            str(len({id(outcome.case) for outcome in lost})),
             str(sum(by_way.values())),
             *map(str, by_way.values()),
-            f"{sum(len(each.stayed) for each in beside)} of {copies}",
-            f"{sum(each.lacking > 0 for each in beside)} of {len(beside)}",
+            f"{sum(len(outcome.stayed) for outcome in filled)} of {copies}",
+            f"{sum(outcome.lacking > 0 for outcome in filled)} of {len(filled)}",
             ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())),
         )
-    return found
+    return grid
 
 
 def main() -> int:
@@ -250,11 +251,11 @@ def main() -> int:
     console = Console(width=180)
     console.print(table(seen))
     lost = losses(seen)
-    for each in lost if given.show else ():
-        way = f"{'beside fillers' if each.is_beside else 'alone'}{', reversed' if each.is_reversed else ''}"
-        texts = " | ".join(each.case.texts[number][:200] for number in each.lost)
-        console.print(f"{each.layout}, {each.case.kind}, {each.case.name} ({way}): {texts!r}", markup=False)
-    count = sum(len(each.lost) for each in lost)
+    for outcome in lost if given.show else ():
+        way = f"{'beside fillers' if outcome.is_neighbour else 'alone'}{', reversed' if outcome.is_reversed else ''}"
+        texts = " | ".join(outcome.case.texts[number][:200] for number in outcome.lost)
+        console.print(f"{outcome.layout}, {outcome.case.kind}, {outcome.case.name} ({way}): {texts!r}", markup=False)
+    count = sum(len(outcome.lost) for outcome in lost)
     console.print(
         f"{count} results lost that must stay, {given.most_lost} allowed; {time.perf_counter() - began:.0f} s"
     )

@@ -68,7 +68,7 @@ def passages(rows: Sequence[_Row], needed: Sequence[str]) -> Iterator[Passage]:
         sentences = _SENTENCE.split(row.text)
         if len(sentences) > 1:
             yield Passage(f"{row.id}.part", " ".join(sentences[:-1]), ())
-        sibling = _NUMBER.sub(lambda found: str(int(found[0]) + 1), row.text)
+        sibling = _NUMBER.sub(lambda match: str(int(match[0]) + 1), row.text)
         if sibling != row.text:
             yield Passage(f"{row.id}.sibling", sibling, ())
 
@@ -92,7 +92,7 @@ def build(source: Path, folder: Path, embed: Embed) -> tuple[int, int]:
             stating.setdefault(fact, []).append(chunk.id)
     folder.mkdir(parents=True, exist_ok=True)
     lines = [{"id": chunk.id, "text": chunk.text, "doc": chunk.id, "atoms": chunk.facts} for chunk in corpus]
-    asked = [
+    queries = [
         {
             "text": question.text,
             "subtopics": {
@@ -101,7 +101,7 @@ def build(source: Path, folder: Path, embed: Embed) -> tuple[int, int]:
         }
         for question in questions
     ]
-    for name, objects in (("corpus", lines), ("queries", asked)):
+    for name, objects in (("corpus", lines), ("queries", queries)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in objects), encoding="utf-8")
         np.save(folder / f"{name}.npy", _rows([str(one["text"]) for one in objects], embed))
     (folder / "meta.json").write_text(json.dumps({"repeats": "copies"}), encoding="utf-8")

@@ -12,7 +12,7 @@ from vecsieve.proxy.demo.corpus import Chunk, load
 from vecsieve.proxy.jobs.evaluate.reading import Item, LabelledSet, Query, Vectors, unit
 
 QUESTIONS = 100
-NOISE, ASKED = 0.04, 0.45  # lengths of the noise added to a unit vector: for a copy, and for a question
+NOISE, QUESTION_NOISE = 0.04, 0.45  # lengths of the noise added to a unit vector: for a copy, and for a question
 SOFT_HYPHEN = "\u00ad"
 LONG = 8  # characters from which on a word is hyphenated
 SHOUTED = 4  # letters from which on a word is put in capitals
@@ -35,15 +35,17 @@ def seeded_set() -> LabelledSet:
             of_chunk[row].append(len(items))
             items.append(_variant(chunk, copied(chunk.text), row, number))
     copies = np.repeat(vectors, times, axis=0)
-    found = {f"chunk {row}": frozenset(of_chunk[row]) for row in chosen}
-    queries = tuple(Query(subtopics={name: rows}, relevant=rows, candidates=None) for name, rows in found.items())
-    asked = unit(vectors[chosen] + _noise(rng, QUESTIONS, width, ASKED))
+    rows_by_name = {f"chunk {row}": frozenset(of_chunk[row]) for row in chosen}
+    queries = tuple(
+        Query(subtopics={name: rows}, relevant=rows, candidates=None) for name, rows in rows_by_name.items()
+    )
+    questions = unit(vectors[chosen] + _noise(rng, QUESTIONS, width, QUESTION_NOISE))
     return LabelledSet(
         name="seeded",
         items=tuple(items),
         queries=queries,
         vectors=np.concatenate((vectors, unit(copies + _noise(rng, len(copies), width, NOISE)))),
-        query_vectors=asked,
+        query_vectors=questions,
     )
 
 
@@ -83,5 +85,5 @@ def _noise(rng: np.random.Generator, count: int, width: int, length: float) -> V
 def _variant(chunk: Chunk, text: str, row: int, number: int) -> Item:
     document = f"{chunk.document}#{row}.{number}"
     payload = {"text": text, "title": chunk.title, "doc_id": document}
-    told = {name: msgspec.json.encode(value) for name, value in payload.items()}
-    return Item(doc=document, atoms=(f"chunk {row}",), payload=told)
+    encoded = {name: msgspec.json.encode(value) for name, value in payload.items()}
+    return Item(doc=document, atoms=(f"chunk {row}",), payload=encoded)

@@ -55,9 +55,9 @@ def answers(name: str, contender: Contender) -> tuple[SetSummary, list[list[int]
     run: list[list[int]] = []
     original = Judge.judged
 
-    def recorded(judge: Judge, found: TrialOutcome) -> Any:
-        run.append(list(found.rows))
-        return original(judge, found)
+    def recorded(judge: Judge, result: TrialOutcome) -> Any:
+        run.append(list(result.rows))
+        return original(judge, result)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Judge, "judged", recorded)
@@ -90,24 +90,26 @@ def test_our_ranking_is_theirs(theirs: Any, name: str) -> None:
 @pytest.mark.parametrize("policy", ["own=classical", "own={short: allow}"])
 @pytest.mark.parametrize("name", SETS)
 def test_our_measures_are_theirs(theirs: Any, name: str, policy: str) -> None:
-    own, run, plain = answers(name, contenders(given=[policy])[0])
+    judged, run, plain = answers(name, contenders(given=[policy])[0])
     their = collection(theirs, name)
     their.queries = their.queries[::EVERY]
-    found = theirs.evaluate(their, run, plain, TOP_K)
+    scores = theirs.evaluate(their, run, plain, TOP_K)
     ours = {
-        "n": own.returned,
-        "redundancy": own.redundancy,
-        "collapse": own.collapsed,
-        "unique_doc": own.documents,
-        "s_recall": own.recall,
-        "alpha_ndcg": own.alpha_ndcg,
-        "ndcg": own.ndcg,
-        "hit": own.hit,
-        "retain": own.retention.value,
-        "retain_sub": own.retained_subtopics,
+        "n": judged.returned,
+        "redundancy": judged.redundancy,
+        "collapse": judged.collapsed,
+        "unique_doc": judged.documents,
+        "s_recall": judged.recall,
+        "alpha_ndcg": judged.alpha_ndcg,
+        "ndcg": judged.ndcg,
+        "hit": judged.hit,
+        "retain": judged.retention.value,
+        "retain_sub": judged.retained_subtopics,
     }
-    np.testing.assert_allclose([ours[key] for key in ours], [found[key] for key in ours], rtol=1e-12)
-    assert own.plain_redundancy == pytest.approx(theirs.evaluate(their, plain, plain, TOP_K)["redundancy"], rel=1e-12)
+    np.testing.assert_allclose([ours[key] for key in ours], [scores[key] for key in ours], rtol=1e-12)
+    assert judged.plain_redundancy == pytest.approx(
+        theirs.evaluate(their, plain, plain, TOP_K)["redundancy"], rel=1e-12
+    )
 
 
 def test_the_folder_is_the_one_that_was_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

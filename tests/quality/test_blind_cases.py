@@ -35,8 +35,8 @@ def test_no_result_that_must_stay_is_lost(file: Path, preset: str) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_most_copies_leave(file: Path) -> None:
-    found = outcomes(file, "default={}")
-    copies = sum(each.case.copies for each in found)
+    results = outcomes(file, "default={}")
+    copies = sum(result.case.copies for result in results)
     assert copies > 20
-    staying = sum(min(len(page.stayed) for page in each.pages) for each in found)
+    staying = sum(min(len(page.stayed) for page in result.pages) for result in results)
     assert staying <= MOST_STAYING * copies

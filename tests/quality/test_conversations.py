@@ -37,8 +37,8 @@ def proxy() -> Iterator[str]:
         shape = {"vectors": {"size": vectors.shape[1], "distance": "Cosine"}}
         assert exchange(engine, "PUT", "/collections/docs", json.dumps(shape).encode()).status == 200
         points = [
-            {"id": place, "vector": vector.tolist(), "payload": {"text": each["text"]}}
-            for place, (each, vector) in enumerate(zip(lines("corpus.jsonl"), vectors, strict=True))
+            {"id": place, "vector": vector.tolist(), "payload": {"text": row["text"]}}
+            for place, (row, vector) in enumerate(zip(lines("corpus.jsonl"), vectors, strict=True))
         ]
         for start in range(0, len(points), 256):
             body = json.dumps({"points": points[start : start + 256]}).encode()
@@ -47,7 +47,7 @@ def proxy() -> Iterator[str]:
             yield url
 
 
-def asked(url: str, vector: np.ndarray, session: str | None) -> list[int]:
+def ids_of_search(url: str, vector: np.ndarray, session: str | None) -> list[int]:
     body = json.dumps({"query": vector.tolist(), "limit": TOP_K}).encode()
     headers = {} if session is None else {"x-vecsieve-session": session}
     answer = exchange(url, "POST", "/collections/docs/points/query", body, headers)
@@ -68,10 +68,10 @@ def test_twenty_turns_repeat_less_and_keep_the_answers(proxy: str) -> None:
         turns = np.argsort(-(vectors @ vectors[first]), kind="stable")[:TURNS].tolist()
         given: dict[str, set[int]] = {"plain": set(), "session": set()}
         for turn in turns:
-            right = {places[each] for each in questions[turn]["rel"]}
+            right = {places[identifier] for identifier in questions[turn]["rel"]}
             pages = {
-                "plain": asked(proxy, vectors[turn], None),
-                "session": asked(proxy, vectors[turn], f"conversation-{conversation}"),
+                "plain": ids_of_search(proxy, vectors[turn], None),
+                "session": ids_of_search(proxy, vectors[turn], f"conversation-{conversation}"),
             }
             for name, page in pages.items():
                 assert len(page) == TOP_K

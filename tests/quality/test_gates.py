@@ -33,17 +33,17 @@ def verdict(labelled: LabelledSet, policy: str, *, top_k: int = 3) -> Verdict:
 
 
 def item(text: str, *, doc: str = "d", atom: str = "x", **payload: Any) -> Item:
-    told = {"text": text, "doc_id": doc, **payload}
-    return Item(doc=doc, atoms=(atom,), payload={name: orjson.dumps(value) for name, value in told.items()})
+    fields = {"text": text, "doc_id": doc, **payload}
+    return Item(doc=doc, atoms=(atom,), payload={name: orjson.dumps(value) for name, value in fields.items()})
 
 
 def labelled(items: Sequence[Item], vectors: Sequence[Sequence[float]], needs: Sequence[Sequence[int]]) -> LabelledSet:
     """One question along the first axis. ``needs``: the rows that satisfy each."""
     subtopics = {f"need {number}": frozenset(rows) for number, rows in enumerate(needs)}
     query = Query(subtopics=subtopics, relevant=frozenset().union(*subtopics.values()), candidates=None)
-    asked = np.eye(1, len(vectors[0]), dtype=np.float32)
+    questions = np.eye(1, len(vectors[0]), dtype=np.float32)
     matrix = unit(np.array(vectors, np.float32))
-    return LabelledSet(name="s", items=tuple(items), queries=(query,), vectors=matrix, query_vectors=asked)
+    return LabelledSet(name="s", items=tuple(items), queries=(query,), vectors=matrix, query_vectors=questions)
 
 
 def near(number: int, width: int = 64, *, step: float = 0.35) -> list[float]:
@@ -236,9 +236,7 @@ def test_the_default_policy_passes_with_seeded_copies_and_writes_it(tmp_path: Pa
     assert main(["--every", "10", "--json", str(written)]) == 0
     content = orjson.loads(written.read_bytes())
     assert content["passed"] is True
-    assert [(each["set"], each["policy"], each["queries"]) for each in content["verdicts"]] == [
-        ("seeded", "default", 10)
-    ]
+    assert [(row["set"], row["policy"], row["queries"]) for row in content["verdicts"]] == [("seeded", "default", 10)]
 
 
 def test_a_policy_that_collapses_nothing_does_not_pass() -> None:

@@ -50,6 +50,6 @@ def test_a_drop_that_is_wrong_by_text_is_shown_with_what_is_missing(tmp_path: Pa
     """Vectors alone merge `b`, which says something else, with `a`."""
     labelled = read_set(labelled_folder(tmp_path / "tiny"))
     merging = "own={when: always, threshold: {fixed: 0.3}, linkage: average, texts: none, short: allow}"
-    found = list(wrong_by_text(labelled, contenders(given=(merging,))[0]))
-    assert "tiny, query 0: 'beta'\n  missing: beta" in found
-    assert not any("query 0: 'Alpha'" in line for line in found)
+    wrong_drops = list(wrong_by_text(labelled, contenders(given=(merging,))[0]))
+    assert "tiny, query 0: 'beta'\n  missing: beta" in wrong_drops
+    assert not any("query 0: 'Alpha'" in line for line in wrong_drops)

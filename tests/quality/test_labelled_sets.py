@@ -35,7 +35,7 @@ def summaries() -> Mapping[str, Summary]:
     data = folder()
     assert data is not None
     named = contenders(given=POLICIES)
-    return summarised([outcome(each, named, TERMS) for each in set_folders(data)], draws=0, seed=0)
+    return summarised([outcome(path, named, TERMS) for path in set_folders(data)], draws=0, seed=0)
 
 
 def line(summaries: Mapping[str, Summary], policy: str, kind: Repeats = Repeats.COPIES) -> Headline:
@@ -43,37 +43,37 @@ def line(summaries: Mapping[str, Summary], policy: str, kind: Repeats = Repeats.
 
 
 def sets(summaries: Mapping[str, Summary], policy: str) -> dict[str, SetSummary]:
-    return {each.name: each for each in summaries[policy].sets}
+    return {summary.name: summary for summary in summaries[policy].sets}
 
 
-def cut(found: Iterable[SetSummary]) -> float:
+def cut(chosen: Iterable[SetSummary]) -> float:
     """The share of all strict repeats that is gone. One set has four of them in every fifth query: a mean of the sets would hang on it."""
-    known = [(each.plain_strict, each.strict_cut.value) for each in found if each.strict_cut is not None]
+    known = [(summary.plain_strict, summary.strict_cut.value) for summary in chosen if summary.strict_cut is not None]
     return sum(repeats * share for repeats, share in known) / sum(repeats for repeats, _ in known)
 
 
 def wrong(summaries: Mapping[str, Summary], policy: str, kind: Repeats) -> tuple[Wrong, Wrong]:
     """On the page, and in all of the pool that it reaches."""
-    found = line(summaries, policy, kind)
-    return found.page, found.walked
+    row = line(summaries, policy, kind)
+    return row.page, row.walked
 
 
 @pytest.mark.parametrize("policy", ["default", "meaning"])
 def test_no_query_loses_its_answer(summaries: Mapping[str, Summary], policy: str) -> None:
-    found = sets(summaries, policy)
-    assert len(found) >= 8
-    assert {name: each.retention.value for name, each in found.items() if each.retention.value < 1.0} == {}
+    by_name = sets(summaries, policy)
+    assert len(by_name) >= 8
+    assert {name: summary.retention.value for name, summary in by_name.items() if summary.retention.value < 1.0} == {}
 
 
 def test_most_strict_repeats_of_copies_are_gone(summaries: Mapping[str, Summary]) -> None:
-    found = sets(summaries, "default")
-    assert cut(each for each in found.values() if each.repeats is Repeats.COPIES) >= 0.67
+    by_name = sets(summaries, "default")
+    assert cut(summary for summary in by_name.values() if summary.repeats is Repeats.COPIES) >= 0.67
 
 
 @pytest.mark.parametrize("kind", list(Repeats))
 def test_no_set_loses_subtopics(summaries: Mapping[str, Summary], kind: Repeats) -> None:
-    found = [each for each in sets(summaries, "default").values() if each.repeats is kind]
-    assert {each.name: each.gain.value for each in found if each.gain.value < 0.0} == {}
+    chosen = [summary for summary in sets(summaries, "default").values() if summary.repeats is kind]
+    assert {summary.name: summary.gain.value for summary in chosen if summary.gain.value < 0.0} == {}
 
 
 def test_copies_make_room_for_other_subtopics(summaries: Mapping[str, Summary]) -> None:
@@ -82,15 +82,15 @@ def test_copies_make_room_for_other_subtopics(summaries: Mapping[str, Summary]) 
 
 def test_what_leaves_is_a_copy_by_its_labels(summaries: Mapping[str, Summary]) -> None:
     for kind in Repeats:
-        for found in wrong(summaries, "default", kind):
-            assert found.by_label <= BY_LABEL * found.drops
+        for drop in wrong(summaries, "default", kind):
+            assert drop.by_label <= BY_LABEL * drop.drops
 
 
 def test_what_leaves_is_on_the_page_word_by_word(summaries: Mapping[str, Summary]) -> None:
     page, walked = wrong(summaries, "default", Repeats.COPIES)
     assert page.by_text <= BY_TEXT * page.drops
     assert walked.by_text <= BY_TEXT_WALKED * walked.drops
-    others = [each for each in sets(summaries, "default").values() if each.name != CUT_ELSEWHERE]
+    others = [summary for summary in sets(summaries, "default").values() if summary.name != CUT_ELSEWHERE]
     assert {other.name: other.walked.by_text for other in others if other.walked.by_text} == {}
 
 
@@ -100,10 +100,10 @@ def test_repeats_in_other_words_stay_by_default(summaries: Mapping[str, Summary]
 
 
 def test_preset_meaning_makes_room_for_other_subtopics(summaries: Mapping[str, Summary]) -> None:
-    found = line(summaries, "meaning", Repeats.MEANINGS)
-    assert found.gain_mean.value >= 0.02
-    assert found.page.by_label <= 0.025 * found.page.drops
-    assert found.walked.by_label <= 0.025 * found.walked.drops
+    row = line(summaries, "meaning", Repeats.MEANINGS)
+    assert row.gain_mean.value >= 0.02
+    assert row.page.by_label <= 0.025 * row.page.drops
+    assert row.walked.by_label <= 0.025 * row.walked.drops
 
 
 @pytest.mark.parametrize("policy", ["default", "meaning"])
@@ -115,13 +115,13 @@ def test_a_set_without_repeats_is_left_as_it_was(summaries: Mapping[str, Summary
 
 def test_a_page_is_as_long_as_the_pool_allows(summaries: Mapping[str, Summary]) -> None:
     """One set (dirty) has closed pools of seven candidates, four of them distinct."""
-    assert {each.returned for name, each in sets(summaries, "default").items() if name != "dirty"} == {8.0}
+    assert {summary.returned for name, summary in sets(summaries, "default").items() if name != "dirty"} == {8.0}
 
 
 def test_vectors_alone_lose_hardly_an_answer(summaries: Mapping[str, Summary]) -> None:
-    assert min(each.retention.value for each in sets(summaries, "vectors").values()) >= 0.95
+    assert min(summary.retention.value for summary in sets(summaries, "vectors").values()) >= 0.95
 
 
 def test_the_classical_recipe_loses_answers_that_the_default_keeps(summaries: Mapping[str, Summary]) -> None:
-    worst = [each.retention.value for each in sets(summaries, "classical").values()]
+    worst = [summary.retention.value for summary in sets(summaries, "classical").values()]
     assert min(worst) < 0.90

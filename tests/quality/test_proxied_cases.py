@@ -19,10 +19,10 @@ def test_what_the_proxy_leaves_is_seen_in_every_way(tmp_path: Path) -> None:
     write_lines(tmp_path / "cases.jsonl", [{"texts": APART}, {"texts": [*APART, APART[0]], "groups": [[0, 2]]}])
     write_lines(tmp_path / "fillers.jsonl", [{"text": f"Filler {chr(97 + place) * 9}"} for place in range(20)])
     seen = judged(read_cases(tmp_path / "cases.jsonl"), ["text"])
-    assert [(each.is_beside, each.is_reversed) for each in seen[::2]] == list(WAYS)
+    assert [(outcome.is_neighbour, outcome.is_reversed) for outcome in seen[::2]] == list(WAYS)
     assert losses(seen) == []
-    assert {each.lacking for each in seen} == {0}
-    assert not any(each.stayed for each in seen if each.is_beside)
+    assert {outcome.lacking for outcome in seen} == {0}
+    assert not any(outcome.stayed for outcome in seen if outcome.is_neighbour)
     gone = replace(seen[0], lost=(0,))
     assert losses([gone, replace(gone, case=replace(gone.case, either=True))]) == [gone]
 
@@ -38,7 +38,9 @@ def test_no_result_that_must_stay_is_lost_through_the_proxy() -> None:
     seen = judged(file, list(LAYOUTS))
     lost = {f"{loss.layout}: {loss.case.kind}, {loss.case.name}" for loss in losses(seen)}
     assert not lost
-    assert not [f"{each.layout}: {each.case.name}" for each in seen if each.lacking and not each.case.copies]
+    assert not [
+        f"{outcome.layout}: {outcome.case.name}" for outcome in seen if outcome.lacking and not outcome.case.copies
+    ]
 
 
 @NEEDS_CASES

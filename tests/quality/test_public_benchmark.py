@@ -24,24 +24,24 @@ def question(first: int, last: int) -> Question:
 
 
 def test_an_excerpt_across_a_border_is_said_by_both_chunks_together_and_by_none_alone() -> None:
-    asked = question(5, 15)
-    both, one = scored(asked, [chunk(10, 20), chunk(0, 10)], CORPORA), scored(asked, [chunk(0, 10)], CORPORA)
-    assert (both.said, both.answered, both.unbroken, both.twice) == (1.0, True, False, 0.0)
-    assert one.said == pytest.approx(1 / 6)
+    query = question(5, 15)
+    both, one = scored(query, [chunk(10, 20), chunk(0, 10)], CORPORA), scored(query, [chunk(0, 10)], CORPORA)
+    assert (both.stated, both.answered, both.unbroken, both.twice) == (1.0, True, False, 0.0)
+    assert one.stated == pytest.approx(1 / 6)
     assert not one.answered
-    apart = scored(asked, [chunk(0, 10), chunk(11, 20)], CORPORA)
+    apart = scored(query, [chunk(0, 10), chunk(11, 20)], CORPORA)
     assert not apart.answered
 
 
 def test_a_copy_elsewhere_says_an_excerpt_by_content_and_not_by_position() -> None:
     page = scored(question(5, 15), [chunk(0, 20, "b")], CORPORA)
-    assert (page.recall, page.said, page.unbroken) == (0.0, 1.0, True)
+    assert (page.recall, page.stated, page.unbroken) == (0.0, 1.0, True)
 
 
 def test_a_row_counts_answers_lost_won_and_broken() -> None:
-    asked = question(5, 15)
+    query = question(5, 15)
     whole, pieces, none = (
-        scored(asked, page, CORPORA) for page in ([chunk(0, 20)], [chunk(0, 10), chunk(10, 20)], [chunk(20, 40)])
+        scored(query, page, CORPORA) for page in ([chunk(0, 20)], [chunk(0, 10), chunk(10, 20)], [chunk(20, 40)])
     )
     made = row("way", [none, whole, pieces], [whole, none, whole], ())
     assert (made.lost, made.won, made.broken) == (1, 1, 1)

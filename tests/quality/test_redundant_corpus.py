@@ -43,7 +43,7 @@ def test_groups_have_what_states_a_fact_and_copies_leave_without_a_loss(tmp_path
         "bridge": ["a", "a.filing", "a.extract", "a.report", "b.report"],
         "yard": ["a.report", "b", "b.filing", "b.extract", "b.report"],
     }
-    found = evaluated(
+    evaluation = evaluated(
         read_set(folder),
         contenders(given=("own=default",), config=None, pool=None),
         top_k=3,
@@ -51,7 +51,7 @@ def test_groups_have_what_states_a_fact_and_copies_leave_without_a_loss(tmp_path
         clock=lambda: 0.0,
         advance=lambda _: None,
     )
-    plain, own = found.by_contender[PLAIN], found.by_contender["own"]
-    assert (own.perfect[0], plain.perfect[0]) == (1.0, 1.0)
-    assert own.walked[0] > 0  # left out: other versions of both passages, and no sibling
-    assert own.walked_wrong_label[0] == own.walked_wrong_text[0] == 0
+    plain, custom = evaluation.by_contender[PLAIN], evaluation.by_contender["own"]
+    assert (custom.perfect[0], plain.perfect[0]) == (1.0, 1.0)
+    assert custom.walked[0] > 0  # left out: other versions of both passages, and no sibling
+    assert custom.walked_wrong_label[0] == custom.walked_wrong_text[0] == 0

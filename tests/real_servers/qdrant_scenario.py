@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"\d+\.\d+")
 Call = Callable[[], Any]
 
 
-def asked(rest: str, grpc_port: int, *, prefers_grpc: bool) -> dict[str, str]:
+def call_outcomes(rest: str, grpc_port: int, *, prefers_grpc: bool) -> dict[str, str]:
     """What came of each call, by its name. The collection holds no copies, so every mode answers alike. Leaves nothing."""
     client = QdrantClient(
         url=rest, grpc_port=grpc_port, prefer_grpc=prefers_grpc, timeout=SECONDS, check_compatibility=False
@@ -38,7 +38,7 @@ def asked(rest: str, grpc_port: int, *, prefers_grpc: bool) -> dict[str, str]:
 def outcome(call: Call) -> str:
     """A result, or a refusal in the server's words. Numbers have four decimals: Qdrant adds up a sparse score in any order."""
     try:
-        return _NUMBER.sub(lambda found: f"{float(found[0]):.4f}", repr(call()))
+        return _NUMBER.sub(lambda match: f"{float(match[0]):.4f}", repr(call()))
     except UnexpectedResponse as error:
         words, _, _ = error.content.decode().partition(',"time"')
         return f"{error.status_code} {words}"
@@ -111,7 +111,7 @@ def reads(client: QdrantClient) -> dict[str, Call]:
         models.Prefetch(query=words, using="words", limit=20),
     ]
     weighted = models.FormulaQuery(formula=models.SumExpression(sum=["$score", models.MultExpression(mult=[0.01, "price"])]), defaults={"price": 0})  # fmt: skip
-    found: dict[str, Call] = {
+    calls: dict[str, Call] = {
         "scroll all": partial(client.scroll, NAME, limit=200, with_vectors=["text"]),
         "scroll rows": partial(client.scroll, NAME, limit=200, with_vectors=["rows"]),
         "scroll words": partial(client.scroll, NAME, limit=200, with_vectors=["words"]),
@@ -149,7 +149,7 @@ def reads(client: QdrantClient) -> dict[str, Call]:
         "batch": partial(client.query_batch_points, NAME, [models.QueryRequest(query=text, using="text", limit=5), models.QueryRequest(query=words, using="words", limit=3)]),
         "groups": partial(client.query_points_groups, NAME, "price", text, using="text", limit=5, group_size=1),
     }  # fmt: skip
-    return found
+    return calls
 
 
 def refused(client: QdrantClient) -> dict[str, Call]:

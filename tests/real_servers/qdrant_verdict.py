@@ -11,22 +11,22 @@ from importlib.metadata import version as installed
 from urllib.parse import urlsplit
 
 from prove.engine_searches import (
-    CUT_EACH_TIME,
-    GROUPS_EACH_TIME,
-    TIES_EACH_TIME,
+    CUT_VARIES,
+    GROUPS_VARY,
+    TIES_VARY,
     TWO_MINDS,
     RequestRecorder,
     fuzzed,
     running,
 )
 
-from real_servers.qdrant_scenario import asked
+from real_servers.qdrant_scenario import call_outcomes
 from real_servers.verdict import MODES, Verdict
 from support.process import real_servers
 from support.process.stack import exchange
 
 SEARCHES = 480  # twenty a cloud
-UNSETTLED = (TWO_MINDS, TIES_EACH_TIME, CUT_EACH_TIME, GROUPS_EACH_TIME)
+UNSETTLED = (TWO_MINDS, TIES_VARY, CUT_VARIES, GROUPS_VARY)
 Outcomes = Mapping[str, str]
 
 
@@ -34,9 +34,11 @@ def judged(program: str) -> list[Verdict]:
     """The server's verdicts: one for each transport."""
     with real_servers.qdrant(program) as server:
         place = (server.url, f"http://{server.grpc}")
-        said = json.loads(exchange(server.url, "GET", "/").body)["version"]
+        version = json.loads(exchange(server.url, "GET", "/").body)["version"]
         calls = {transport: called(place, prefers_grpc=transport == "gRPC") for transport in ("REST", "gRPC")}
-        return [verdict(name, said, recorder, calls[name]) for name, recorder in fuzzed(SEARCHES, server=place).items()]
+        return [
+            verdict(name, version, recorder, calls[name]) for name, recorder in fuzzed(SEARCHES, server=place).items()
+        ]
 
 
 def called(place: tuple[str, str], *, prefers_grpc: bool) -> dict[str, Outcomes]:
@@ -44,13 +46,14 @@ def called(place: tuple[str, str], *, prefers_grpc: bool) -> dict[str, Outcomes]
     with running(place) as (rest, rpc, proxies):
         urls = {"direct": (rest, rpc), "again": (rest, rpc), **{mode: (url, url) for mode, url in proxies.items()}}
         return {
-            name: asked(url, urlsplit(grpc).port or 0, prefers_grpc=prefers_grpc) for name, (url, grpc) in urls.items()
+            name: call_outcomes(url, urlsplit(grpc).port or 0, prefers_grpc=prefers_grpc)
+            for name, (url, grpc) in urls.items()
         }
 
 
 def verdict(transport: str, version: str, recorder: RequestRecorder, calls: Mapping[str, Outcomes]) -> Verdict:
     """Of one transport. ``calls``: as ``called`` gives them."""
-    unstable = {name for name, told in calls["direct"].items() if calls["again"][name] != told}
+    unstable = {name for name, outcome in calls["direct"].items() if calls["again"][name] != outcome}
     return Verdict(
         server=f"Qdrant, {transport}",
         version=version,
@@ -64,7 +67,7 @@ def verdict(transport: str, version: str, recorder: RequestRecorder, calls: Mapp
 
 def faults(mode: str, recorder: RequestRecorder, calls: Mapping[str, Outcomes], unstable: set[str]) -> Iterator[str]:
     """What differs in a mode and must not."""
-    yield from (each for each in recorder.stray if each.partition(" ")[0] == mode)
-    for name, told in calls["direct"].items():
-        if name not in unstable and (made := calls[mode].get(name)) != told:
-            yield f"{name}: directly {told[:300]}, through the proxy {(made or 'nothing')[:300]}"
+    yield from (line for line in recorder.stray if line.partition(" ")[0] == mode)
+    for name, outcome in calls["direct"].items():
+        if name not in unstable and (made := calls[mode].get(name)) != outcome:
+            yield f"{name}: directly {outcome[:300]}, through the proxy {(made or 'nothing')[:300]}"

@@ -63,13 +63,13 @@ def main() -> int:
     if unknown := set(given.only) - KINDS.keys():
         parser.error(f"no such server: {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
     programs = {name: path for name, kind in KINDS.items() if (path := real_servers.program(kind.variable))}
-    wanted = given.only or list(programs)
-    if not wanted or set(wanted) - programs.keys():
-        missing = sorted(KINDS[name].variable for name in (set(wanted) or set(KINDS)) - programs.keys())
+    names = given.only or list(programs)
+    if not names or set(names) - programs.keys():
+        missing = sorted(KINDS[name].variable for name in (set(names) or set(KINDS)) - programs.keys())
         parser.error(f"name the server's program: {', '.join(missing)}")
-    enter_own_network()
+    enter_private_network()
     console, status = Console(width=None if sys.stdout.isatty() else 120), 0
-    for name in wanted:
+    for name in names:
         verdicts = KINDS[name].judged(programs[name])
         console.print(table(verdicts))
         for verdict in verdicts:
@@ -83,7 +83,7 @@ def main() -> int:
     return status
 
 
-def enter_own_network() -> None:
+def enter_private_network() -> None:
     """Start this program again in a network of its own that has loopback alone, where the system lets us.
 
     Weaviate's gRPC port listens on every interface, whatever it is told.

@@ -17,16 +17,16 @@ REQUESTS = 500
 def judged(product: Product, program: str) -> list[Verdict]:
     """The server's verdict. ``program`` is what the product's variable names."""
     del program
-    with tallied(product, seed=time.time_ns() % 1_000_000, count=REQUESTS) as (url, tally):
-        said = version(url)
+    with tallied(product, seed=time.time_ns() % 1_000_000, count=REQUESTS) as (url, totals):
+        release = version(url)
     verdict = Verdict(
         server=product.value,
-        version=said,
+        version=release,
         client="generated requests",
-        calls=tally.made,
-        distinct=tally.changed,
-        unstable=tally.unstable,
-        faults={mode: tuple(found) for mode, found in tally.faults.items()},
+        calls=totals.made,
+        distinct=totals.changed,
+        unstable=totals.unstable,
+        faults={mode: tuple(messages) for mode, messages in totals.faults.items()},
     )
     return [verdict]
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from prove.engine_searches import TIES_EACH_TIME, RequestRecorder
+from prove.engine_searches import TIES_VARY, RequestRecorder
 
 from real_servers.qdrant_scenario import outcome
 from real_servers.qdrant_verdict import verdict
 
-TOLD = {"count": "56", "near": "a page", "fused": "one way"}
+OUTCOMES = {"count": "56", "near": "a page", "fused": "one way"}
 CALLS = {
-    "direct": TOLD,
-    "again": {**TOLD, "fused": "the other way"},
-    "off": TOLD,
-    "shadow": {**TOLD, "fused": "a third way"},
-    "on": TOLD,
+    "direct": OUTCOMES,
+    "again": {**OUTCOMES, "fused": "the other way"},
+    "off": OUTCOMES,
+    "shadow": {**OUTCOMES, "fused": "a third way"},
+    "on": OUTCOMES,
 }
 
 
 def recorder(*stray: str) -> RequestRecorder:
-    return RequestRecorder(made=10, distinct=3, reasons=Counter({f"off: {TIES_EACH_TIME}": 2}), stray=list(stray))
+    return RequestRecorder(made=10, distinct=3, reasons=Counter({f"off: {TIES_VARY}": 2}), stray=list(stray))
 
 
 def test_equal_outcomes_are_good_and_what_two_direct_runs_answer_differently_is_only_counted() -> None:
@@ -33,9 +33,9 @@ def test_equal_outcomes_are_good_and_what_two_direct_runs_answer_differently_is_
 @pytest.mark.parametrize("mode", ["off", "shadow", "on"])
 @pytest.mark.parametrize("changed", [{"count": "55"}, {"near": ""}], ids=["another result", "an empty one"])
 def test_a_call_that_came_to_something_else_is_told_in_its_mode_alone(mode: str, changed: dict[str, str]) -> None:
-    made = verdict("REST", "1", recorder(), {**CALLS, mode: {**TOLD, **changed}})
+    made = verdict("REST", "1", recorder(), {**CALLS, mode: {**OUTCOMES, **changed}})
     assert not made.is_good
-    assert {name: len(found) for name, found in made.faults.items() if found} == {mode: 1}
+    assert {name: len(messages) for name, messages in made.faults.items() if messages} == {mode: 1}
     assert made.faults[mode][0].startswith(next(iter(changed)))
 
 
@@ -43,7 +43,7 @@ def test_a_call_that_came_to_something_else_is_told_in_its_mode_alone(mode: str,
 def test_a_search_without_a_reason_counts_in_its_mode(mode: str) -> None:
     made = verdict("gRPC", "1", recorder(f"{mode} cloud1 query: another list"), CALLS)
     assert not made.is_good
-    assert {name: len(found) for name, found in made.faults.items() if found} == {mode: 1}
+    assert {name: len(messages) for name, messages in made.faults.items() if messages} == {mode: 1}
 
 
 def test_a_score_that_differs_in_its_last_digits_is_the_same_and_another_one_is_not() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from real_servers.verdict import SHOWN, Verdict, explained
+from real_servers.verdict import PRINTED, Verdict, explained
 from real_servers.weaviate_verdict import differences, faults, is_part, is_same, page_fault
 from support.grpc.calls import Seen
 from support.weaviate.messages import message_type
@@ -20,11 +20,11 @@ def page(*objects: tuple[int, int], text: str = "t") -> list[dict[str, Any]]:
 
 
 WHOLE = page((1, 0), (1, 1), (2, 0), (2, 1), (3, 0))
-OWN = WHOLE[:3]
+DIRECT = WHOLE[:3]
 
 
 def test_the_first_of_each_family_in_the_servers_order_is_right() -> None:
-    assert page_fault(OWN, page((1, 0), (2, 0), (3, 0)), WHOLE, []) == ""
+    assert page_fault(DIRECT, page((1, 0), (2, 0), (3, 0)), WHOLE, []) == ""
 
 
 @pytest.mark.parametrize(
@@ -40,19 +40,19 @@ def test_the_first_of_each_family_in_the_servers_order_is_right() -> None:
     ids=["another order", "a stranger", "another text", "too few", "copies", "an error"],
 )
 def test_a_page_that_is_wrong_is_told(made: Any, words: str) -> None:
-    assert words in page_fault(OWN, made, WHOLE, [])
+    assert words in page_fault(DIRECT, made, WHOLE, [])
 
 
 def test_the_object_that_a_search_is_made_by_may_stand_beside_its_copy() -> None:
-    assert page_fault(OWN, page((1, 0), (1, 1), (2, 0)), WHOLE, page((1, 0))[0]["id"].split()) == ""
+    assert page_fault(DIRECT, page((1, 0), (1, 1), (2, 0)), WHOLE, page((1, 0))[0]["id"].split()) == ""
 
 
 def test_calls_without_a_ranking_and_collections_without_copies_may_not_change() -> None:
     plain = {
-        "Clean.near": OWN,
+        "Clean.near": DIRECT,
         "Clean.near.all": WHOLE,
-        "Copied.list": OWN,
-        "Copied.near": OWN,
+        "Copied.list": DIRECT,
+        "Copied.near": DIRECT,
         "Copied.near.all": WHOLE,
     }
     good = {**plain, "Copied.near": page((1, 0), (2, 0), (3, 0))}
@@ -92,7 +92,7 @@ def test_a_part_of_the_ranking_in_its_order_is_right_and_anything_else_is_not() 
 
 
 def test_each_difference_is_said_and_many_are_counted() -> None:
-    found = tuple(f"call {number}" for number in range(SHOWN + 2))
+    messages = tuple(f"call {number}" for number in range(PRINTED + 2))
     verdict = Verdict(
         server="S",
         version="1",
@@ -100,10 +100,10 @@ def test_each_difference_is_said_and_many_are_counted() -> None:
         calls=9,
         distinct=0,
         unstable=0,
-        faults={"off": (), "shadow": (), "on": found},
+        faults={"off": (), "shadow": (), "on": messages},
     )
     lines = explained(verdict)
     assert not verdict.is_good
-    assert len(lines) == SHOWN + 2
-    assert f"{SHOWN + 2} differences" in lines[-2]
+    assert len(lines) == PRINTED + 2
+    assert f"{PRINTED + 2} differences" in lines[-2]
     assert "nothing was seen" in lines[-1]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.table import Table
 
 MODES = ("off", "shadow", "on")
-SHOWN = 8  # faults of one mode that are printed; the rest are counted
+PRINTED = 8  # faults of one mode that are printed; the rest are counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Verdict:
 
 def table(verdicts: Sequence[Verdict]) -> Table:
     """One line a server."""
-    shown = Table("server", "version", "client", "calls", *MODES, "pages made distinct", "unstable directly")
+    grid = Table("server", "version", "client", "calls", *MODES, "pages made distinct", "unstable directly")
     for verdict in verdicts:
         counts = [str(len(verdict.faults[mode])) for mode in MODES]
         row = (
@@ -45,18 +45,18 @@ def table(verdicts: Sequence[Verdict]) -> Table:
             str(verdict.distinct),
             str(verdict.unstable),
         )
-        shown.add_row(*row)
-    return shown
+        grid.add_row(*row)
+    return grid
 
 
 def explained(verdict: Verdict) -> list[str]:
     """The faults in words."""
     lines: list[str] = []
     for mode in MODES:
-        found = verdict.faults[mode]
-        lines += [f"{verdict.server}, {mode}: {fault}" for fault in found[:SHOWN]]
-        if found[SHOWN:]:
-            lines.append(f"{verdict.server}, {mode}: {len(found)} differences in all")
+        messages = verdict.faults[mode]
+        lines += [f"{verdict.server}, {mode}: {fault}" for fault in messages[:PRINTED]]
+        if messages[PRINTED:]:
+            lines.append(f"{verdict.server}, {mode}: {len(messages)} differences in all")
     if not verdict.distinct:
         lines.append(f"{verdict.server}: no page was made distinct, so that nothing was seen")
     return lines

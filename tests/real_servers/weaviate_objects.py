@@ -32,11 +32,11 @@ def counted(family: int, copy: int) -> list[float]:
     """For distances that count the places that differ: from ``counted_query``, so many that no two are equally far."""
     made = random.Random(family)
     places = made.sample(range(DIMENSION), DIMENSION)
-    own = 10 + COPIES * family
+    base = 10 + COPIES * family
     values = counted_query()
-    for place in places[:own]:
+    for place in places[:base]:
         values[place] = made.choice([2.0, 5.0, -3.0, 8.0])
-    for place in places[own : own + copy]:
+    for place in places[base : base + copy]:
         values[place] = 1.01
     return values
 
@@ -49,8 +49,10 @@ def counted_query() -> list[float]:
 def words(family: int, copy: int = 0) -> str:
     """Each family's own words, longer by an article with each copy and by a word with each family, so that no two score alike."""
     letter = LETTERS[family]
-    own = " ".join(f"{letter}ord{LETTERS[place % 26]}{LETTERS[place // 26]}" for place in range(40 + COPIES * family))
-    return f"common {'the ' * copy}{own}"
+    vocabulary = " ".join(
+        f"{letter}ord{LETTERS[place % 26]}{LETTERS[place // 26]}" for place in range(40 + COPIES * family)
+    )
+    return f"common {'the ' * copy}{vocabulary}"
 
 
 def properties(family: int, copy: int) -> dict[str, Any]:

@@ -100,7 +100,7 @@ Call = Callable[[], Any]
 
 def fill(client: Any) -> None:
     """Collections of every distance, index, quantiser and kind, with copies and without."""
-    own = Configure.Vectors.self_provided
+    self_provided = Configure.Vectors.self_provided
     index, quantizer = Configure.VectorIndex, Configure.VectorIndex.Quantizer
     made = client.collections
     for name, space in SPACES.items():
@@ -108,27 +108,31 @@ def fill(client: Any) -> None:
             made.create(
                 f"{prefix}{name}",
                 properties=base.PROPERTIES,
-                vector_config=own(vector_index_config=index.hnsw(distance_metric=space)),
+                vector_config=self_provided(vector_index_config=index.hnsw(distance_metric=space)),
             )
             insert(made.get(f"{prefix}{name}"), copies, counted if name == "Hamming" else vector)
     for name, copies in (("Clean", 1), ("Copied", COPIES), ("Legacy", COPIES)):
-        config = {"vectorizer_config": Configure.Vectorizer.none()} if name == "Legacy" else {"vector_config": own()}
+        config = (
+            {"vectorizer_config": Configure.Vectorizer.none()}
+            if name == "Legacy"
+            else {"vector_config": self_provided()}
+        )
         made.create(name, properties=base.PROPERTIES, **config)
         insert(made.get(name), copies)
     tenancy = Configure.multi_tenancy(enabled=True)
-    made.create("Shared", properties=base.PROPERTIES, vector_config=own(), multi_tenancy_config=tenancy)
+    made.create("Shared", properties=base.PROPERTIES, vector_config=self_provided(), multi_tenancy_config=tenancy)
     made.get("Shared").tenants.create([Tenant(name="left"), Tenant(name="right")])
     for tenant in ("left", "right"):
         insert(made.get("Shared").with_tenant(tenant), COPIES)
     for name, config in {
-        "Flat": own(vector_index_config=index.flat()),
-        "Bits": own(vector_index_config=index.flat(quantizer=quantizer.bq())),
-        "Rotated": own(quantizer=quantizer.rq()),
-        "Plain": own(quantizer=quantizer.none()),
+        "Flat": self_provided(vector_index_config=index.flat()),
+        "Bits": self_provided(vector_index_config=index.flat(quantizer=quantizer.bq())),
+        "Rotated": self_provided(quantizer=quantizer.rq()),
+        "Plain": self_provided(quantizer=quantizer.none()),
     }.items():
         made.create(f"Copied{name}", properties=base.PROPERTIES, vector_config=config)
         insert(made.get(f"Copied{name}"), COPIES)
-    made.create("Target", properties=[Property(name="name", data_type=DataType.TEXT)], vector_config=own())
+    made.create("Target", properties=[Property(name="name", data_type=DataType.TEXT)], vector_config=self_provided())
     made.get("Target").data.insert_many(
         [
             DataObject(uuid=identifier(family, 0), properties={"name": f"n{family}"}, vector=vector(family, 0))
@@ -139,7 +143,7 @@ def fill(client: Any) -> None:
         "CopiedKinds",
         properties=KINDS,
         references=[ReferenceProperty(name="to", target_collection="Target")],
-        vector_config=own(),
+        vector_config=self_provided(),
     )
     made.get("CopiedKinds").data.insert_many(
         [
@@ -157,9 +161,9 @@ def fill(client: Any) -> None:
         "CopiedSeveral",
         properties=base.PROPERTIES,
         vector_config=[
-            own(name="a"),
-            own(name="b"),
-            own(name="text"),
+            self_provided(name="a"),
+            self_provided(name="b"),
+            self_provided(name="text"),
             Configure.MultiVectors.self_provided(name="late"),
         ],
     )
@@ -190,7 +194,7 @@ def fill(client: Any) -> None:
                 for copy in range(copies)
             ]
         )
-    made.create("CopiedEmpty", properties=base.PROPERTIES, vector_config=own())
+    made.create("CopiedEmpty", properties=base.PROPERTIES, vector_config=self_provided())
 
 
 def insert(collection: Any, copies: int, at: Callable[[int, int], list[float]] = vector) -> None:
@@ -203,7 +207,7 @@ def insert(collection: Any, copies: int, at: Callable[[int, int], list[float]] =
     )  # fmt: skip
 
 
-def asked(client: Any) -> dict[str, Any]:
+def call_outcomes(client: Any) -> dict[str, Any]:
     """Every call by name, and what the client made of its answer, or the name of its error."""
     pages: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {}
     others: dict[str, Call] = {}
@@ -321,7 +325,7 @@ def several(client: Any, pages: dict[str, Any], others: dict[str, Call]) -> None
 def by_words(client: Any, pages: dict[str, Any], others: dict[str, Call]) -> None:
     """By text; reranked and generated; what chooses its own order or length."""
     for name in ("CleanWords", "CopiedWords"):
-        at, told = client.collections.get(name).query, client.collections.get(name).generate
+        at, generator = client.collections.get(name).query, client.collections.get(name).generate
         near = partial(at.near_text, words(3) + " " + words(5))
         pages |= {
             f"{name}.text": (near, {}),
@@ -336,8 +340,8 @@ def by_words(client: Any, pages: dict[str, Any], others: dict[str, Call]) -> Non
         }
         others |= {
             f"{name}.reranked": partial(near, rerank=Rerank(prop="text", query="common"), limit=TOP_K),
-            f"{name}.generated": partial(told.near_text, words(3), single_prompt="say {text}", limit=2),
-            f"{name}.generated grouped": partial(told.near_text, words(3), grouped_task="say", limit=3),
+            f"{name}.generated": partial(generator.near_text, words(3), single_prompt="say {text}", limit=2),
+            f"{name}.generated grouped": partial(generator.near_text, words(3), grouped_task="say", limit=3),
         }
     for name in ("Clean", "Copied"):
         at = client.collections.get(name).query
@@ -372,8 +376,8 @@ def by_words(client: Any, pages: dict[str, Any], others: dict[str, Call]) -> Non
 
 def by_id(at: Any) -> str:
     """One object."""
-    found = at.fetch_object_by_id(identifier(1, 0), include_vector=True)
-    return f"{found.uuid} {sorted(found.properties.items())} {found.vector}"
+    fetched = at.fetch_object_by_id(identifier(1, 0), include_vector=True)
+    return f"{fetched.uuid} {sorted(fetched.properties.items())} {fetched.vector}"
 
 
 def groups(total: Any) -> str:
@@ -478,7 +482,7 @@ def exchanged(host: str, method: str, target: str, body: str | None = None) -> s
         connection.close()
 
 
-PARTS: dict[str, Callable[[Any], Any]] = {"fill": fill, "ask": asked, "write": written}
+PARTS: dict[str, Callable[[Any], Any]] = {"fill": fill, "ask": call_outcomes, "write": written}
 
 
 def main(rest: str, grpc: str, what: str) -> None:

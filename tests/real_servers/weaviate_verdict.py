@@ -21,7 +21,7 @@ from support.grpc.wire_fields import number_field
 from support.process import real_servers
 from support.process.stack import exchange
 from support.weaviate.client import VERSION as CLIENT
-from support.weaviate.client import told
+from support.weaviate.client import client_output
 from support.weaviate.conversations import PATH
 from support.weaviate.front import Place, answered, direct, fronted
 from support.weaviate.replies import settled, settled_reply, settled_results
@@ -35,46 +35,46 @@ _LIMIT, _OFFSET, _WHOLE = 30, 31, 200
 def judged(program: str) -> list[Verdict]:
     """The server's verdict."""
     with real_servers.weaviate(program) as server, ExitStack() as proxies:
-        told(direct(server), "fill", SCENARIO)
+        client_output(direct(server), "fill", SCENARIO)
         plain, messages = recorded(server)
         places = {mode: proxies.enter_context(fronted(server, mode)) for mode in MODES}
-        stored = told(direct(server), "write", SCENARIO)
-        seen = {mode: told(place, "ask", SCENARIO) for mode, place in places.items()}
-        again = told(direct(server), "ask", SCENARIO)
+        stored = client_output(direct(server), "write", SCENARIO)
+        seen = {mode: client_output(place, "ask", SCENARIO) for mode, place in places.items()}
+        again = client_output(direct(server), "ask", SCENARIO)
         unstable = frozenset(name for name in plain if again[name] != plain[name])
-        found = {mode: list(differences(plain, seen[mode], unstable)) for mode in ("off", "shadow")}
-        found["on"] = list(faults(plain, seen["on"], unstable))
+        changes = {mode: list(differences(plain, seen[mode], unstable)) for mode in ("off", "shadow")}
+        changes["on"] = list(faults(plain, seen["on"], unstable))
         for mode, place in places.items():
-            written = told(place, "write", SCENARIO)
-            found[mode] += [f"write: {name}" for name in stored if written[name] != stored[name]]
+            written = client_output(place, "write", SCENARIO)
+            changes[mode] += [f"write: {name}" for name in stored if written[name] != stored[name]]
         whole = [message + number_field(_LIMIT, _WHOLE) + number_field(_OFFSET, 0) for message in messages]
-        own, everything = answered(direct(server), messages), answered(direct(server), whole)
+        reference, everything = answered(direct(server), messages), answered(direct(server), whole)
         for mode in MODES:
-            said = answered(places[mode], messages)
+            answers = answered(places[mode], messages)
             check = is_part if mode == "on" else is_same
-            found[mode] += [
+            changes[mode] += [
                 f"message {place}: {fault}"
-                for place, each in enumerate(zip(own, said, everything, strict=True))
-                if (fault := check(*each))
+                for place, triple in enumerate(zip(reference, answers, everything, strict=True))
+                if (fault := check(*triple))
             ]
-        said_to_be = version(server.url)
+        release = version(server.url)
         distinct = sum(ids(plain[name]) != ids(seen["on"][name]) for name in pages(plain))
     verdict = Verdict(
         server="Weaviate",
-        version=said_to_be,
+        version=release,
         client=f"weaviate-client {CLIENT}",
         calls=len(plain) + len(stored) + len(messages),
         distinct=distinct,
         unstable=len(unstable),
-        faults={mode: tuple(found[mode]) for mode in MODES},
+        faults={mode: tuple(changes[mode]) for mode in MODES},
     )
     return [verdict]
 
 
 def version(url: str) -> str:
     """What the server says that it is."""
-    said: str = json.loads(exchange(url, "GET", "/v1/meta").body)["version"]
-    return said
+    release: str = json.loads(exchange(url, "GET", "/v1/meta").body)["version"]
+    return release
 
 
 def recorded(server: real_servers.RealServer) -> tuple[dict[str, Any], list[bytes]]:
@@ -82,7 +82,7 @@ def recorded(server: real_servers.RealServer) -> tuple[dict[str, Any], list[byte
     with grpc.insecure_channel(server.grpc, options=UNLIMITED) as upstream:
         recorder = Recorder(upstream)
         with serving(recorder) as address:
-            seen: dict[str, Any] = told(Place(server.url, address), "ask", SCENARIO)
+            seen: dict[str, Any] = client_output(Place(server.url, address), "ask", SCENARIO)
     return seen, [base64.b64decode(call["message"]) for call in recorder.seen if call["path"] == PATH]
 
 
@@ -121,38 +121,38 @@ def faults(plain: Mapping[str, Any], made: Mapping[str, Any], unstable: frozense
             yield f"{name}: not what it is directly"
 
 
-def page_fault(own: Any, page: Any, everything: list[dict[str, Any]], alone: list[str]) -> str:
+def page_fault(reference: Any, page: Any, everything: list[dict[str, Any]], alone: list[str]) -> str:
     """What is wrong with a page; "" where nothing is."""
-    if not isinstance(page, list) or not isinstance(own, list):
-        return "" if page == own else f"directly {own!r}, through the proxy {page!r}"
+    if not isinstance(page, list) or not isinstance(reference, list):
+        return "" if page == reference else f"directly {reference!r}, through the proxy {page!r}"
     rest = iter(everything)
     if not all(any(hit == other for other in rest) for hit in page):
         return "not a part of the server's own ranking, in its order"
     families = [family(hit["id"]) for hit in page if hit["id"] not in alone]
-    possible = len({family(each["id"]) for each in everything})
-    if len(page) < min(len(own), possible):
-        return f"{len(page)} results, directly {len(own)}"
-    if len(set(families)) < len(families) and possible >= len(own):
+    possible = len({family(item["id"]) for item in everything})
+    if len(page) < min(len(reference), possible):
+        return f"{len(page)} results, directly {len(reference)}"
+    if len(set(families)) < len(families) and possible >= len(reference):
         return f"copies stand beside each other: {families}"
     return ""
 
 
-def is_same(own: Seen, made: Seen, everything: Seen) -> str:
+def is_same(reference: Seen, made: Seen, everything: Seen) -> str:
     """What differs between two answers to one message; "" where nothing does."""
     del everything
-    return "" if settled(own) == settled(made) else f"{own} became {made}"[:300]
+    return "" if settled(reference) == settled(made) else f"{reference} became {made}"[:300]
 
 
-def is_part(own: Seen, made: Seen, everything: Seen) -> str:
+def is_part(reference: Seen, made: Seen, everything: Seen) -> str:
     """What is wrong with an answer in mode on; "" where it is the server's own, or a part of its whole ranking in its order."""
-    before, after = settled(own), settled(made)
+    before, after = settled(reference), settled(made)
     if (before.code, before.details) != (after.code, after.details):
-        return f"directly {own.code} {own.details!r}, through the proxy {made.code} {made.details!r}"
+        return f"directly {reference.code} {reference.details!r}, through the proxy {made.code} {made.details!r}"
     if before.messages == after.messages:
         return ""
     if not everything.messages:
         return "changed, and the whole ranking cannot be had"
-    if settled_reply(own.messages[0], results=False) != settled_reply(made.messages[0], results=False):
+    if settled_reply(reference.messages[0], results=False) != settled_reply(made.messages[0], results=False):
         return "what stands around the results differs"
     rest = iter(settled_results(everything.messages[0]))
     is_one = all(result in rest for result in settled_results(made.messages[0]))

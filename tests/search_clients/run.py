@@ -47,15 +47,15 @@ def plan() -> dict[str, Any]:
     return {"passages": passages, "query": [round(float(value), 5) for value in query], "count": COUNT}
 
 
-def installed(home: Path, wanted: Sequence[str], *commands: Sequence[str]) -> None:
+def installed(home: Path, packages: Sequence[str], *commands: Sequence[str]) -> None:
     """An environment, made once by these commands and kept for its versions."""
     done = home / ".installed"
-    if not done.exists() or done.read_text() != "\n".join(wanted):
+    if not done.exists() or done.read_text() != "\n".join(packages):
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
         for command in commands:
             subprocess.run(command, cwd=home, check=True, timeout=SECONDS)
-        done.write_text("\n".join(wanted))
+        done.write_text("\n".join(packages))
 
 
 def python(name: str, folder: Path) -> list[str]:
@@ -91,18 +91,20 @@ def java(product: Product, folder: Path) -> list[str]:
 def faults(seen: Mapping[str, Seen]) -> list[str]:
     """What a client saw and must not see. ``seen``: by mode, and directly."""
     direct, on = seen["direct"], seen["on"]
-    found = [f"{mode}: {name}" for mode in ("off", "shadow") for name in direct if seen[mode][name] != direct[name]]
+    differences = [
+        f"{mode}: {name}" for mode in ("off", "shadow") for name in direct if seen[mode][name] != direct[name]
+    ]
     for name, texts in direct.items():
         if len(set(texts)) == len(texts):
-            found += [f"on: {name} differs"] if on[name] != texts else []
+            differences += [f"on: {name} differs"] if on[name] != texts else []
         elif len(set(on[name])) != len(on[name]) or len(on[name]) != len(texts):
-            found.append(
+            differences.append(
                 f"on: {name} has {len(set(on[name]))} distinct results of {len(on[name])}, directly {len(texts)}"
             )
-    return found
+    return differences
 
 
-def asked(command: Sequence[str], kind: str, url: str, index: str, plan_file: Path) -> Seen:
+def client_outcomes(command: Sequence[str], kind: str, url: str, index: str, plan_file: Path) -> Seen:
     done = subprocess.run(
         [*command, kind, url, index, str(plan_file)], capture_output=True, text=True, check=False, timeout=SECONDS
     )
@@ -131,12 +133,13 @@ def main() -> int:
                     sys.stdout.write(f"{kind}: SKIPPED, what it is installed with is not here ({NEEDS[name]})\n")
                     continue
                 seen = {
-                    mode: asked(command, kind, address, f"{kind}-{mode}", plan_file) for mode, address in urls.items()
+                    mode: client_outcomes(command, kind, address, f"{kind}-{mode}", plan_file)
+                    for mode, address in urls.items()
                 }
-                found = faults(seen)
+                differences = faults(seen)
                 copies = sum(len(set(texts)) < len(texts) for texts in seen["direct"].values())
                 sys.stdout.write(
-                    f"{kind}: {len(seen['direct'])} calls, {copies} with copies directly: {'; '.join(found) or 'as directly; distinct and full'}\n"
+                    f"{kind}: {len(seen['direct'])} calls, {copies} with copies directly: {'; '.join(differences) or 'as directly; distinct and full'}\n"
                 )
-                status |= int(bool(found) or not copies)
+                status |= int(bool(differences) or not copies)
     return status

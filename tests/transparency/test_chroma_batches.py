@@ -41,7 +41,9 @@ CLEAN = ranked(list(range(100)), "c")
 LISTS = {"hungry": HUNGRY, "modest": MODEST, "clean": CLEAN}
 
 
-async def told(names: list[str], *, refused_above: int | None = None, times: int = 1) -> tuple[list[Any], list[int]]:
+async def searched(
+    names: list[str], *, refused_above: int | None = None, times: int = 1
+) -> tuple[list[Any], list[int]]:
     """The ids of each search's page, the last time; and how many candidates were asked for, request by request."""
     server = Server(lists=tuple(LISTS[name] for name in names))
     counts: list[int] = []
@@ -78,8 +80,8 @@ def families(page: list[str]) -> list[str]:
 
 
 async def test_a_batch_is_answered_search_by_search_as_each_would_be_alone() -> None:
-    alone = {name: await told([name]) for name in LISTS}
-    pages, counts = await told(["modest", "hungry", "clean"])
+    alone = {name: await searched([name]) for name in LISTS}
+    pages, counts = await searched(["modest", "hungry", "clean"])
     assert pages == [alone[name][0][0] for name in ("modest", "hungry", "clean")]
     assert counts == alone["hungry"][1] == [24, 100], (
         "once more for the one that lacked results, up to what holds the order"
@@ -93,9 +95,9 @@ async def test_a_batch_is_answered_search_by_search_as_each_would_be_alone() -> 
 @pytest.mark.parametrize("name", LISTS)
 async def test_a_quota_on_results_is_answered_as_directly_then_remembered(name: str) -> None:
     """Chroma Cloud refuses more than a tenant may have: the client's own request is sent, and then no more is asked for."""
-    pages, counts = await told([name], refused_above=16)
+    pages, counts = await searched([name], refused_above=16)
     assert pages[0] == [json.loads(stored.id) for stored in LISTS[name][:TOP_K]]
     assert counts == [24, TOP_K]
-    _, counts = await told([name], refused_above=16, times=3)
+    _, counts = await searched([name], refused_above=16, times=3)
     assert counts[:2] == [24, TOP_K]
     assert max(counts[2:]) == 16

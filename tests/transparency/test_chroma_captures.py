@@ -31,7 +31,7 @@ async def between(exchanged: Exchanged, mode: str) -> AsyncIterator[tuple[Faulty
         yield upstream, proxy
 
 
-async def said(proxy: Running, sent: Captured) -> bytes:
+async def reply_to(proxy: Running, sent: Captured) -> bytes:
     client = await RawClient.connect(proxy.port)
     await client.send(sent.raw)
     answer = await client.reply()
@@ -54,7 +54,7 @@ def is_what_was_sent(received: Received, sent: Captured, upstream: FaultyUpstrea
 async def test_in_modes_off_and_shadow_every_request_arrives_as_it_was_and_so_does_its_answer(mode: str) -> None:
     for exchanged in RECORDED:
         async with between(exchanged, mode) as (upstream, proxy):
-            assert await said(proxy, exchanged.request) == recorded_answer(exchanged), exchanged.request.label
+            assert await reply_to(proxy, exchanged.request) == recorded_answer(exchanged), exchanged.request.label
             assert is_what_was_sent(upstream.requests[0], exchanged.request, upstream), exchanged.request.label
 
 
@@ -64,7 +64,7 @@ async def test_in_mode_on_only_queries_ask_for_more_and_an_answer_that_does_not_
     for exchanged in RECORDED:
         sent = exchanged.request
         async with between(exchanged, "on") as (upstream, proxy):
-            answer = await said(proxy, sent)
+            answer = await reply_to(proxy, sent)
             # The upstream answers a widened request with what was recorded for the client's: unless the client asked for
             # all that selection reads, that does not fit.
             lines = [line for line in answer.split(b"\r\n") if not line.startswith(b"x-vecsieve")]

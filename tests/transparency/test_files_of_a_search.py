@@ -40,8 +40,8 @@ def sample_nothing(proxy: Running) -> None:
     proxy.process.recent.resize(20, texts=False)
 
 
-@pytest.mark.parametrize("asked_before", [0, 1, 2], ids=["never seen", "points known", "pool known"])
-async def test_a_search_goes_through_at_most_60_of_our_files(asked_before: int) -> None:
+@pytest.mark.parametrize("searches_before", [0, 1, 2], ids=["never seen", "points known", "pool known"])
+async def test_a_search_goes_through_at_most_60_of_our_files(searches_before: int) -> None:
     called: Counter[str] = Counter()
 
     def seen(frame: FrameType, event: str, _argument: object) -> None:
@@ -53,7 +53,7 @@ async def test_a_search_goes_through_at_most_60_of_our_files(asked_before: int) 
         sample_nothing(proxy)
         for _ in range(3):  # so many pools without a text show that there is none
             await raw_exchange(proxy.port, request(search(4)))
-        for _ in range(asked_before):
+        for _ in range(searches_before):
             await raw_exchange(proxy.port, request(search(3)))
         sys.setprofile(seen)
         try:
@@ -62,7 +62,7 @@ async def test_a_search_goes_through_at_most_60_of_our_files(asked_before: int) 
             sys.setprofile(None)
         recalls = proxy.count("memory_recalls_total", backend="qdrant", result="whole")
     assert b"pool=8;clusters=4;returned=3" in answer, "it was not improved: the count says nothing"
-    assert recalls == asked_before
+    assert recalls == searches_before
     files = sorted({str(Path(file).relative_to(ROOT)) for file in called})
     assert "proxy/search/service.py" in files
     assert "adapters/qdrant/rest.py" in files

@@ -43,7 +43,7 @@ async def test_mode_off_sends_the_clients_message_and_adds_no_metadata() -> None
         assert through == direct
         first, second = database.calls
         assert second.messages == first.messages == [search()]
-        assert second.own_metadata() == first.own_metadata()
+        assert second.plain_metadata() == first.plain_metadata()
         assert proxy.count("bypass_total", backend="qdrant", reason="disabled") == 1
 
 
@@ -59,7 +59,9 @@ async def test_shadow_answers_with_upstreams_own_and_measures_behind_it() -> Non
         assert (row.changed, row.arrived, row.added_ms is None) == (True, row.proven + row.judged, False)
         assert row.plain_bytes > 0
         assert measured.messages == widened(database)
-        assert measured.own_metadata() == database.calls[0].own_metadata(), "asked as the client, whose call is over"
+        assert measured.plain_metadata() == database.calls[0].plain_metadata(), (
+            "asked as the client, whose call is over"
+        )
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ async def test_an_override_holds_for_its_call_and_never_reaches_upstream(
 ) -> None:
     async with in_front() as (database, proxy):
         assert ids(await query(proxy.port, metadata=((f"x-vecsieve-{name}", value), ("x-own", "1")))) == expected
-        assert [call.own_metadata() for call in database.calls] == [(("x-own", "1"),)]
+        assert [call.plain_metadata() for call in database.calls] == [(("x-own", "1"),)]
         assert ids(await query(proxy.port)) == [0, 2, 3], "the next call has the settings' policy"
         assert proxy.count("overrides_total", header=name.replace("-", "_")) == 1
 

@@ -20,7 +20,7 @@ def in_front(control: FaultyUpstream, ports: dict[int, str], **section: object) 
     return running(control.url, backend="pinecone", pinecone={"index_ports": ports, **section})
 
 
-def asking(path: bytes, method: bytes = b"GET", body: bytes = b"") -> bytes:
+def request_for(path: bytes, method: bytes = b"GET", body: bytes = b"") -> bytes:
     framing = b"Content-Length: %d\r\n" % len(body) if body else b""
     return b"%s %s HTTP/1.1\r\nHost: vs:6343\r\n%sConnection: close\r\n\r\n%s" % (method, path, framing, body)
 
@@ -46,8 +46,8 @@ async def test_plain_paths_reach_the_index_behind_their_port_byte_for_byte(path:
     ):
         assert proxy.index_ports == tuple(sorted((docs_port, chat_port)))
         for port in (docs_port, chat_port, docs_port):
-            assert await answered(port, asking(path)) == b"GET " + path + b" HTTP/1.1"
-        assert b"--index-host" in await answered(proxy.port, asking(path))
+            assert await answered(port, request_for(path)) == b"GET " + path + b" HTTP/1.1"
+        assert b"--index-host" in await answered(proxy.port, request_for(path))
         hosts = [received.header(b"host") for received in (*docs.requests, *chat.requests)]
         assert hosts == [b"127.0.0.1:%d" % port for port in (docs.port, docs.port, chat.port)]
     assert control.connections == 0
@@ -62,9 +62,9 @@ async def test_the_control_plane_and_named_hosts_are_reached_at_every_port() -> 
         in_front(control, {docs_port: docs.url, chat_port: chat.url}) as proxy,
     ):
         for port in (proxy.port, docs_port):
-            assert await answered(port, asking(b"/collections")) == b"GET /collections HTTP/1.1"
-            assert await answered(port, asking(b"/_i/127.0.0.1:%d/query" % chat.port)) == b"GET /query HTTP/1.1"
-            assert b"allowed_hosts" in await answered(port, asking(b"/_i/127.0.0.1:1/query"))
+            assert await answered(port, request_for(b"/collections")) == b"GET /collections HTTP/1.1"
+            assert await answered(port, request_for(b"/_i/127.0.0.1:%d/query" % chat.port)) == b"GET /query HTTP/1.1"
+            assert b"allowed_hosts" in await answered(port, request_for(b"/_i/127.0.0.1:1/query"))
     assert (len(control.requests), len(chat.requests), docs.connections) == (2, 2, 0)
 
 
@@ -76,14 +76,14 @@ async def test_the_main_port_keeps_its_fixed_index() -> None:
         FaultyUpstream(answering(echo)) as control,
         in_front(control, {docs_port: docs.url}, index_host=fixed.url) as proxy,
     ):
-        assert await answered(proxy.port, asking(b"/query")) == b"fixed"
-        assert await answered(docs_port, asking(b"/query")) == b"docs"
+        assert await answered(proxy.port, request_for(b"/query")) == b"fixed"
+        assert await answered(docs_port, request_for(b"/query")) == b"docs"
 
 
 async def test_a_search_at_a_port_is_widened_under_its_indexs_policy() -> None:
     empty = reply(b'{"results":[],"matches":[],"namespace":"","usage":{"readUnits":1}}')
     docs_port, chat_port = free_ports(2)
-    search = asking(b"/query", b"POST", b'{"topK":3,"vector":[1.0,0.5]}')
+    search = request_for(b"/query", b"POST", b'{"topK":3,"vector":[1.0,0.5]}')
     async with FaultyUpstream(answering(empty)) as docs, FaultyUpstream(answering(empty)) as chat:
         rules = ({"collection": f"127.0.0.1:{chat.port}", "policy": {"mode": "off"}},)
         section = {"index_ports": {docs_port: docs.url, chat_port: chat.url}}
@@ -95,7 +95,7 @@ async def test_a_search_at_a_port_is_widened_under_its_indexs_policy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "expected"),
     [
         (
             b"/indexes/docs",
@@ -105,11 +105,11 @@ async def test_a_search_at_a_port_is_widened_under_its_indexs_policy() -> None:
         (b"/query", {"code": 14, "message": "The database cannot be reached", "details": []}),
     ],
 )
-async def test_an_answer_of_ours_has_the_shape_of_the_plane_that_was_asked(path: bytes, told: object) -> None:
+async def test_an_answer_of_ours_has_the_shape_of_the_plane_that_was_asked(path: bytes, expected: object) -> None:
     (port,) = free_ports(1)
     section = {"index_ports": {port: "http://127.0.0.1:9"}}
     async with running("http://127.0.0.1:9", backend="pinecone", pinecone=section):
-        assert json.loads(await answered(port, asking(path))) == told
+        assert json.loads(await answered(port, request_for(path))) == expected
 
 
 async def test_documents_search_of_the_preview_passes_and_that_of_its_successor_is_widened() -> None:

@@ -34,7 +34,7 @@ def search(topk: int = TOP_K, **params: str) -> bytes:
     return raw
 
 
-def found(raw: bytes, largest: int = 10_000) -> bytes:
+def search_reply(raw: bytes, largest: int = 10_000) -> bytes:
     """What the server answers: the first rows in order, or that this is too many."""
     request = message_type("SearchRequest").FromString(raw)
     topk = next(int(pair.value) for pair in request.search_params if pair.key == "topk")
@@ -74,7 +74,7 @@ def answering(largest: int = 10_000) -> Script:
     async def play(call: Arrived, context: Context) -> None:
         message = await call.read(context)
         assert message is not None
-        await context.write(found(message, largest))
+        await context.write(search_reply(message, largest))
 
     return play
 
@@ -154,7 +154,7 @@ async def test_the_servers_own_refusal_reaches_the_client() -> None:
     async with fronted(largest=3) as (_, proxy):
         address = f"127.0.0.1:{proxy.port}"
         seen = await ask(address, "unary_unary", [search()], method=SERVICE + "Search")
-        assert seen.messages == (found(search(), 3),)
+        assert seen.messages == (search_reply(search(), 3),)
 
 
 @asynccontextmanager
@@ -190,7 +190,7 @@ async def test_a_search_that_is_refused_with_status_200_is_no_fallback_in_any_mo
     }
     described = {"code": 0, "data": {"fields": [{"name": "id", "type": "Int64", "primaryKey": True}, {"name": "vec", "type": "FloatVector"}]}}  # fmt: skip
     body = {"collectionName": "docs", "data": [VECTORS[0].tolist()], "annsField": "vec", "limit": TOP_K}
-    async with answering_each({"collections/describe": described, "entities/search": refusal}) as url:
+    async with answering_paths({"collections/describe": described, "entities/search": refusal}) as url:
         for mode in ("on", "shadow"):
             async with running(url, backend="milvus", mode=mode) as proxy, ClientSession() as session:
                 target = f"http://127.0.0.1:{proxy.port}/v2/vectordb/entities/search"
@@ -203,7 +203,7 @@ async def test_a_search_that_is_refused_with_status_200_is_no_fallback_in_any_mo
 
 
 @asynccontextmanager
-async def answering_each(answers: dict[str, object]) -> AsyncIterator[str]:
+async def answering_paths(answers: dict[str, object]) -> AsyncIterator[str]:
     """The URL of a server that has one answer for each path of version 2."""
 
     async def answer(request: web.Request) -> web.Response:

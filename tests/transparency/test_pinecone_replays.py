@@ -68,7 +68,7 @@ async def heard(port: int, requests: list[Captured]) -> list[RawReply]:
 APART = {b"date", b"x-pinecone-request-id", b"x-vecsieve"}
 
 
-def told(answer: RawReply) -> tuple[bytes, list[tuple[bytes, bytes]], bytes]:
+def comparable(answer: RawReply) -> tuple[bytes, list[tuple[bytes, bytes]], bytes]:
     """All of an answer but the headers apart."""
     return answer.line, [(name, value) for name, value in answer.headers if name.lower() not in APART], answer.body
 
@@ -85,6 +85,6 @@ async def test_a_recorded_client_hears_the_same_through_the_proxy(name: str) -> 
         for request, plain, answer in zip(
             RECORDINGS[name], expected, await heard(proxy.port, RECORDINGS[name]), strict=True
         ):
-            assert told(answer) == told(plain), request.label
+            assert comparable(answer) == comparable(plain), request.label
         assert sum(plain.status == 200 for plain in expected) >= 7, "most of what was recorded can be answered"
         assert proxy.count("searches_total", backend="pinecone", outcome="dedup") >= 4

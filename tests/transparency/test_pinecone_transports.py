@@ -26,7 +26,7 @@ HOST = "idx-abc123.svc.emulator.test"
 NEEDS = Needs(payload_fields=("tenant",), optional_fields=("text", "n", "tags", "nobody"))
 VECTOR = np.random.default_rng(5).normal(size=DIMENSION).tolist()
 SPARSE = {"indices": [1, 7, 70_000], "values": [0.1, 0.25, 1 / 3]}
-ASKED: dict[str, dict[str, Any]] = {
+QUERIES: dict[str, dict[str, Any]] = {
     "vector": {"vector": VECTOR},
     "namespace": {"vector": VECTOR, "namespace": "größe"},
     "id": {"id": "r3"},
@@ -78,13 +78,13 @@ def plain(pool: Pool) -> list[list[Any]]:
     return [[None if raw is None else json.loads(raw) for raw in row] for row in pool.fields]
 
 
-@pytest.mark.parametrize("name", sorted(ASKED))
+@pytest.mark.parametrize("name", sorted(QUERIES))
 def test_both_transports_make_the_same_pool(filled: Index, name: str) -> None:
     is_sparse = "_values" not in filled.description.dense()
     if is_sparse and name != "id":
-        query = {"sparseVector": SPARSE, "namespace": ASKED[name].get("namespace", "")}
+        query = {"sparseVector": SPARSE, "namespace": QUERIES[name].get("namespace", "")}
     else:
-        query = ASKED[name]
+        query = QUERIES[name]
     query = {**query, "topK": 5, "includeMetadata": True}
     rest, grpc = (ask(filled, query) for ask in (over_rest, over_grpc))
     assert rest[1].operation == grpc[1].operation

@@ -49,7 +49,7 @@ async def test_in_mode_off_each_call_goes_out_once_as_it_came_and_its_answer_com
             assert direct.messages == (call.reply,), str(call)
             assert await again(f"127.0.0.1:{proxy.port}", call) == direct, str(call)
         assert messages(database) == [call.message for call in calls for _ in range(2)]
-        pairs = [call.own_metadata() for call in database.calls]
+        pairs = [call.plain_metadata() for call in database.calls]
         assert pairs[::2] == pairs[1::2]
 
 

@@ -53,7 +53,7 @@ class Clients:
 
 
 @asynccontextmanager
-async def asked(files: Certificates, *, secured: bool) -> AsyncIterator[Clients]:
+async def clients_of(files: Certificates, *, secured: bool) -> AsyncIterator[Clients]:
     tls = server_context(files.leaf, files.key, with_grpc=True) if secured else None
     async with both_servers(tls=tls) as both:
         yield Clients(both, files if secured else None)
@@ -62,7 +62,7 @@ async def asked(files: Certificates, *, secured: bool) -> AsyncIterator[Clients]
 @on_both_loops
 @SECURED
 async def test_both_are_answered_at_once(files: Certificates, secured: bool) -> None:
-    async with asked(files, secured=secured) as clients, aiohttp.ClientSession() as session:
+    async with clients_of(files, secured=secured) as clients, aiohttp.ClientSession() as session:
         channel = clients.channel()
         messages = [bytes([number]) * 1000 for number in range(40)]
         answers = await asyncio.gather(
@@ -80,7 +80,7 @@ async def test_both_are_answered_at_once(files: Certificates, secured: bool) -> 
 async def test_8_mib_go_both_ways(files: Certificates, secured: bool) -> None:
     message = bytes(range(256)) * 4096 * 8
     assert len(message) == 8 * MIB
-    async with asked(files, secured=secured) as clients, aiohttp.ClientSession() as session:
+    async with clients_of(files, secured=secured) as clients, aiohttp.ClientSession() as session:
         answers = await asyncio.gather(clients.call(message), clients.post(session, b"meanwhile"))
         assert tuple(answers) == (message, b"meanwhile")
 
@@ -88,7 +88,7 @@ async def test_8_mib_go_both_ways(files: Certificates, secured: bool) -> None:
 @SECURED
 def test_200_connections_are_served(files: Certificates, secured: bool) -> None:
     async def story() -> None:
-        async with asked(files, secured=secured) as clients:
+        async with clients_of(files, secured=secured) as clients:
             channels = [clients.channel() for _ in range(200)]
             answers = await asyncio.gather(*(called(channel, b"%d" % n) for n, channel in enumerate(channels)))
             assert answers == [b"%d" % number for number in range(200)]
@@ -126,7 +126,7 @@ async def test_a_deadline_and_a_cancelled_call_leave_the_connection_usable() -> 
 async def test_http_1_is_served_whatever_was_agreed_on(files: Certificates, offered: list[str]) -> None:
     trust = ssl.create_default_context(cafile=files.authority)
     trust.set_alpn_protocols(offered)
-    async with asked(files, secured=True) as clients:
+    async with clients_of(files, secured=True) as clients:
         streams = await asyncio.open_connection("127.0.0.1", clients.both.port, ssl=trust)
         client = RawClient(*streams)
         await client.send(b"GET / HTTP/1.1\r\nHost: c\r\n\r\n")
@@ -136,7 +136,7 @@ async def test_http_1_is_served_whatever_was_agreed_on(files: Certificates, offe
 
 async def test_http_2_is_served_without_having_been_agreed_on(files: Certificates) -> None:
     trust = ssl.create_default_context(cafile=files.authority)
-    async with asked(files, secured=True) as clients:
+    async with clients_of(files, secured=True) as clients:
         client = RawClient(*await asyncio.open_connection("127.0.0.1", clients.both.port, ssl=trust))
         await client.send(PREFACE + b"\0\0\0\4\0\0\0\0\0")  # and empty SETTINGS
         assert (await client.reader.readexactly(9))[3] == 4, "the server's SETTINGS"

@@ -44,7 +44,7 @@ def of(spans: list[Span], name: str) -> Span:
     return match
 
 
-def tell(received: Received) -> tuple[str, str]:
+def parent_ids(received: Received) -> tuple[str, str]:
     """The trace and the span that a database would take for its parent."""
     (value,) = parents(received)
     parent = parent_of([value.decode()])
@@ -114,7 +114,7 @@ async def test_of_a_recorded_trace_only_the_parents_id_differs() -> None:
     server, client = of(spans, "GET"), of(spans, "GET original")
     assert (server.trace_id, server.parent_id) == (TRACE, PARENT)
     assert (client.trace_id, client.parent_id) == (TRACE, server.span_id)
-    assert tell(through) == (TRACE, client.span_id)
+    assert parent_ids(through) == (TRACE, client.span_id)
     assert server.attributes == {
         "http.request.method": "GET",
         "http.response.status_code": 200,
@@ -130,7 +130,7 @@ async def test_a_request_without_a_parent_gets_one_behind_its_own_fields() -> No
         client = of(seen.spans, "GET original")
     names = [name for name, _ in through.headers]
     assert names == [b"Host", b"X-A", b"Tracestate", b"tracestate", b"traceparent"]
-    assert tell(through) == (client.trace_id, client.span_id)
+    assert parent_ids(through) == (client.trace_id, client.span_id)
 
 
 async def test_an_improved_search_has_a_span_for_its_request_its_leg_and_each_stage() -> None:
@@ -142,7 +142,7 @@ async def test_an_improved_search_has_a_span_for_its_request_its_leg_and_each_st
         spans = seen.spans
     server, client = of(spans, "POST query"), of(spans, "POST overfetch")
     assert is_widened(widened)
-    assert tell(widened) == (TRACE, client.span_id)
+    assert parent_ids(widened) == (TRACE, client.span_id)
     assert (server.parent_id, server.kind, server.is_failed) == (PARENT, "server", False)
     assert (client.parent_id, client.kind, client.is_failed) == (server.span_id, "client", False)
     assert server.attributes["vecsieve.outcome"] == "dedup"
@@ -164,7 +164,10 @@ async def test_a_replay_is_a_leg_of_its_own_and_the_reason_is_told() -> None:
         await proxy.process.close()
         spans = seen.spans
     server, first, second = of(spans, "POST query"), of(spans, "POST overfetch"), of(spans, "POST replay")
-    assert (tell(widened), tell(replayed)) == ((first.trace_id, first.span_id), (second.trace_id, second.span_id))
+    assert (parent_ids(widened), parent_ids(replayed)) == (
+        (first.trace_id, first.span_id),
+        (second.trace_id, second.span_id),
+    )
     assert (first.is_failed, second.is_failed, server.is_failed) == (True, False, False)
     assert (first.attributes["http.response.status_code"], second.attributes["http.response.status_code"]) == (500, 200)
     assert server.attributes["vecsieve.outcome"] == "fail_open"
@@ -221,8 +224,8 @@ async def test_over_grpc_a_search_is_traced_as_over_http() -> None:
             await proxy.process.close()
         spans = seen.spans
     server, client = of(spans, "POST query"), of(spans, "POST overfetch")
-    assert told_in(call) == (TRACE, client.span_id)
-    others = {key: value for key, value in call.own_metadata() if key != "traceparent"}
+    assert parent_ids_in(call) == (TRACE, client.span_id)
+    others = {key: value for key, value in call.plain_metadata() if key != "traceparent"}
     assert others == {"x-a": "1", "tracestate": "a=1", "x-z": "2"}
     assert (server.trace_id, server.parent_id, client.parent_id) == (TRACE, PARENT, server.span_id)
     assert server.attributes["rpc.grpc.status_code"] == client.attributes["rpc.grpc.status_code"] == 0
@@ -231,7 +234,7 @@ async def test_over_grpc_a_search_is_traced_as_over_http() -> None:
     assert {"decode", "select", "encode"} <= {span.name for span in spans if span.parent_id == server.span_id}
 
 
-def told_in(call: Arrived) -> tuple[str, str]:
+def parent_ids_in(call: Arrived) -> tuple[str, str]:
     (value,) = [str(value) for key, value in call.metadata if key == "traceparent"]
     parent = parent_of([value])
     assert parent is not None
@@ -250,7 +253,7 @@ async def test_over_grpc_what_passes_through_is_traced_too(shape: str, method: s
             (call,) = database.calls
             await proxy.process.close()
         server, client = of(seen.spans, "POST"), of(seen.spans, "POST original")
-    assert told_in(call) == (TRACE, client.span_id)
+    assert parent_ids_in(call) == (TRACE, client.span_id)
     assert (client.parent_id, server.parent_id) == (server.span_id, PARENT)
 
 
@@ -264,4 +267,4 @@ async def test_over_grpc_what_is_not_recorded_goes_on_as_it_came(parent: list[st
             await query(database.port, metadata=metadata)
             await query(proxy.port, metadata=metadata)
             direct, through = database.calls
-    assert through.own_metadata() == direct.own_metadata()
+    assert through.plain_metadata() == direct.plain_metadata()

@@ -30,7 +30,7 @@ def on(server: Weaviate) -> Iterator[Place]:
         yield place
 
 
-def found(place: Place, **fields: Any) -> list[str]:
+def ids_of_search(place: Place, **fields: Any) -> list[str]:
     """The identifiers that a search brings."""
     (seen,) = answered(place, [search(**{**NEAR, "metadata": UUID, "limit": TOP_K, **fields})])
     assert seen.code is grpc.StatusCode.OK, seen.details
@@ -54,14 +54,17 @@ def test_in_mode_on_what_holds_no_copies_or_is_refused_is_the_servers_own(server
 
 
 def test_in_mode_on_copies_are_collapsed_in_the_order_of_the_server(server: Weaviate, on: Place) -> None:
-    ranks = {identifier: rank for rank, identifier in enumerate(found(direct(server), collection="Copied", limit=100))}
-    page = found(on, collection="Copied")
-    assert families(page) == len(page) == TOP_K > families(found(direct(server), collection="Copied"))
+    ranks = {
+        identifier: rank
+        for rank, identifier in enumerate(ids_of_search(direct(server), collection="Copied", limit=100))
+    }
+    page = ids_of_search(on, collection="Copied")
+    assert families(page) == len(page) == TOP_K > families(ids_of_search(direct(server), collection="Copied"))
     assert page == sorted(page, key=lambda identifier: ranks[identifier])
 
 
 def test_pages_neither_repeat_nor_skip(on: Place) -> None:
-    pages = [found(on, collection="Copied", limit=4, offset=offset) for offset in (0, 4, 8)]
+    pages = [ids_of_search(on, collection="Copied", limit=4, offset=offset) for offset in (0, 4, 8)]
     whole = [identifier for page in pages for identifier in page]
     assert families(whole) == len(whole) == 12
 
@@ -82,7 +85,7 @@ def test_a_search_without_a_limit_is_as_long_as_the_servers_own_default(server: 
     collection.default_limit = default
     try:
         with fronted(server, "on") as place:
-            page = found(place, collection="Copied", limit=None)
+            page = ids_of_search(place, collection="Copied", limit=None)
     finally:
         collection.default_limit = 10
     assert families(page) == len(page) == min(default, 16)  # 16 texts, and none of them twice
@@ -91,7 +94,9 @@ def test_a_search_without_a_limit_is_as_long_as_the_servers_own_default(server: 
 def test_a_search_without_a_limit_is_left_alone_where_the_default_cannot_be_told(server: Weaviate, on: Place) -> None:
     server.collections["Small"] = small = type(server.collections["Copied"])(name="Small", properties=("text",))
     small.objects.extend(server.collections["Copied"].objects[:8])
-    assert found(on, collection="Small", limit=None) == found(direct(server), collection="Small", limit=None)
+    assert ids_of_search(on, collection="Small", limit=None) == ids_of_search(
+        direct(server), collection="Small", limit=None
+    )
 
 
 def test_a_rule_names_a_tenant_behind_its_collection(server: Weaviate, tmp_path: Path) -> None:
@@ -100,8 +105,8 @@ def test_a_rule_names_a_tenant_behind_its_collection(server: Weaviate, tmp_path:
         "policy: {mode: on}\nrules: [{collection: Shared/left, policy: {mode: 'off'}}]\n", encoding="utf-8"
     )
     with fronted(server, None, "--config", str(rules)) as place:
-        left, right = (found(place, collection="Shared", tenant=tenant) for tenant in ("left", "right"))
-    assert left == found(direct(server), collection="Shared", tenant="left")
+        left, right = (ids_of_search(place, collection="Shared", tenant=tenant) for tenant in ("left", "right"))
+    assert left == ids_of_search(direct(server), collection="Shared", tenant="left")
     assert families(right) == TOP_K > families(left)
 
 

@@ -6,7 +6,7 @@ import argparse
 import time
 from pathlib import Path
 
-from live.picture.asking import Span
+from live.picture.queries import Span
 from live.picture.sheet import sheet
 
 from deploy.grafana.overview import overview
@@ -27,7 +27,7 @@ def draw(url: str, target: Path, *, seconds: float, window: str, about: str) -> 
     return made
 
 
-def _asked() -> argparse.Namespace:
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m live.picture", description=__doc__)
     parser.add_argument("--prometheus", required=True, metavar="URL")
     parser.add_argument("--out", type=Path, default=Path("docs/dashboards"), metavar="FOLDER")
@@ -38,6 +38,8 @@ def _asked() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    asked = _asked()
-    for file in draw(asked.prometheus, asked.out, seconds=asked.seconds, window=asked.window, about=asked.about):
+    options = _options()
+    for file in draw(
+        options.prometheus, options.out, seconds=options.seconds, window=options.window, about=options.about
+    ):
         print(file)

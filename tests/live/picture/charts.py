@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live.picture.asking import Series, Span
+from live.picture.queries import Series, Span
 from live.picture.shapes import area, box, colour, line, rule, text
 from live.picture.units import written
 

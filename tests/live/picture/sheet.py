@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from live.picture.asking import Span, ask
 from live.picture.charts import Frame, Named, drawn, legend
+from live.picture.queries import Span, ask
 from live.picture.shapes import box, text
 
 COLUMN, UNIT, HEAD, EDGE = 58, 26, 74, 8
@@ -15,7 +15,7 @@ STYLE = (
     ".ink{fill:#24292f}.soft{fill:#57606a}.grid{stroke:#d0d7de}.bg{fill:#f6f8fa}.panel{fill:#ffffff}"
     "@media (prefers-color-scheme:dark){.ink{fill:#e6edf3}.soft{fill:#9198a1}.grid{stroke:#3d444d}.bg{fill:#0d1117}.panel{fill:#161b22}}"
 )
-OWN_WORDS = "Drawn by make pictures from a real Prometheus, not by Grafana"
+CREDIT = "Drawn by make pictures from a real Prometheus, not by Grafana"
 
 
 def sheet(board: Mapping[str, Any], url: str, span: Span, *, about: str) -> str:
@@ -28,7 +28,7 @@ def sheet(board: Mapping[str, Any], url: str, span: Span, *, about: str) -> str:
         f"<style>{STYLE}</style>",
         box(0, 0, width, height, kind="bg"),
         text(EDGE, 26, board["title"], size=18),
-        text(EDGE, 44, f"{OWN_WORDS}. {when}.", kind="soft", size=12),
+        text(EDGE, 44, f"{CREDIT}. {when}.", kind="soft", size=12),
         text(EDGE, 60, f"{about}.", kind="soft", size=12),
     ]
     for panel in board["panels"]:
@@ -46,11 +46,11 @@ def _placed(panel: Mapping[str, Any], url: str, span: Span) -> list[str]:
     return [
         box(x + 2, y + 2, width - 4, height - 4, kind="panel"),
         text(x + 10, y + 19, panel["title"], size=12 if grid["w"] > 3 else 11),
-        *drawn(panel, _found(panel, url, span), inner),
+        *drawn(panel, _series(panel, url, span), inner),
     ]
 
 
-def _found(panel: Mapping[str, Any], url: str, span: Span) -> list[Named]:
+def _series(panel: Mapping[str, Any], url: str, span: Span) -> list[Named]:
     return [
         (legend(target["legendFormat"], series.labels), series)
         for target in panel["targets"]

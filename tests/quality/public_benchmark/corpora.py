@@ -94,7 +94,7 @@ def chunks_of(benchmark: Benchmark, *, size: int, overlap: int) -> list[Chunk]:
 
 
 def _chunks(corpus: str, text: str, size: int, overlap: int) -> Iterator[Chunk]:
-    spans = [found.span() for found in TOKEN.finditer(text)]
+    spans = [match.span() for match in TOKEN.finditer(text)]
     step = max(1, size - size * overlap // 100)
     for first in range(0, max(1, len(spans) - (size - step)), step):
         window = spans[first : first + size]
@@ -107,8 +107,8 @@ def embedded(texts: Sequence[str], embed: Embed, name: str, cache: Path) -> Matr
     digest = hashlib.sha256("\0".join((name, *texts)).encode()).hexdigest()[:24]
     kept = cache / f"{digest}.npy"
     if kept.is_file():
-        found: Matrix = np.load(kept)
-        return found
+        vectors: Matrix = np.load(kept)
+        return vectors
     parts = [np.asarray(embed(texts[at : at + _BATCH]), np.float32) for at in range(0, len(texts), _BATCH)]
     rows = np.concatenate(parts)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)

@@ -20,7 +20,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """Of one page. Shares from 0 to 1. ``recall``, ``precision``, ``iou``: by position, in characters. ``said``: the share of the excerpts' runs of words
+    """Of one page. Shares from 0 to 1. ``recall``, ``precision``, ``iou``: by position, in characters. ``stated``: the share of the excerpts' runs of words
     that the page has. ``answered``: whether it has all of them. ``unbroken``: whether single chunks have all of them. ``twice``: the share of its runs
     that a chunk above has already. ``tokens``: its words.
     """
@@ -28,7 +28,7 @@ class Score:
     recall: float
     precision: float
     iou: float
-    said: float
+    stated: float
     answered: bool
     unbroken: bool
     twice: float
@@ -40,7 +40,7 @@ def scored(question: Question, page: Sequence[Chunk], corpora: Mapping[str, str]
     excerpts = union((excerpt.start, excerpt.end) for excerpt in question.excerpts)
     read = [(chunk.start, chunk.end) for chunk in page if chunk.corpus == question.corpus]
     hit, length = overlap(excerpts, union(read)), sum(len(chunk.text) for chunk in page)
-    expected, wanted = total(excerpts), [run for excerpt in question.excerpts for run in shingles(excerpt.text)]
+    expected, expected_runs = total(excerpts), [run for excerpt in question.excerpts for run in shingles(excerpt.text)]
     known: set[tuple[str, ...]] = set()
     again = runs = 0
     for chunk in page:
@@ -49,50 +49,50 @@ def scored(question: Question, page: Sequence[Chunk], corpora: Mapping[str, str]
         known |= chunk.shingles
     pieces = [chunk.text for chunk in page]
     joined = passages(page, corpora)
-    came = [_came(wanted, known, pieces), _came(wanted, known.union(*map(shingles, joined)), joined)]
+    came = [_came(expected_runs, known, pieces), _came(expected_runs, known.union(*map(shingles, joined)), joined)]
     return Score(
         recall=hit / expected,
         precision=hit / length if length else 0.0,
         iou=hit / (expected + length - hit),
-        said=came[1] / len(wanted),
-        answered=came[1] == len(wanted),
-        unbroken=came[0] == len(wanted),
+        stated=came[1] / len(expected_runs),
+        answered=came[1] == len(expected_runs),
+        unbroken=came[0] == len(expected_runs),
         twice=again / runs if runs else 0.0,
         tokens=sum(len(chunk.text.split()) for chunk in page),
     )
 
 
-def _came(wanted: Sequence[tuple[str, ...]], known: AbstractSet[tuple[str, ...]], texts: Sequence[str]) -> int:
+def _came(runs: Sequence[tuple[str, ...]], known: AbstractSet[tuple[str, ...]], texts: Sequence[str]) -> int:
     """How many of these runs are known; the whole of a shorter excerpt is looked for in the texts."""
-    text = " ".join(texts).lower() if any(len(run) < SHINGLE for run in wanted) else ""
-    return sum(run in known or (len(run) < SHINGLE and " ".join(run) in text) for run in wanted)
+    text = " ".join(texts).lower() if any(len(run) < SHINGLE for run in runs) else ""
+    return sum(run in known or (len(run) < SHINGLE and " ".join(run) in text) for run in runs)
 
 
 def passages(page: Sequence[Chunk], corpora: Mapping[str, str]) -> list[str]:
     """The text of the page's chunks, as one piece where they overlap or nothing but blanks stands between them."""
-    found: list[str] = []
+    pieces: list[str] = []
     for corpus in dict.fromkeys(chunk.corpus for chunk in page):
         text = corpora[corpus]
         begun = -1
         end = 0
         for start, stop in union((chunk.start, chunk.end) for chunk in page if chunk.corpus == corpus):
             if begun >= 0 and text[end:start].strip():
-                found.append(text[begun:end])
+                pieces.append(text[begun:end])
                 begun = -1
             begun, end = start if begun < 0 else begun, stop
-        found.append(text[begun:end])
-    return found
+        pieces.append(text[begun:end])
+    return pieces
 
 
 def union(ranges: Iterable[Range]) -> list[Range]:
     """Disjoint ranges, ascending, that cover the same."""
-    found: list[Range] = []
+    merged: list[Range] = []
     for start, end in sorted(ranges):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
         else:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
 def total(ranges: Iterable[Range]) -> int:

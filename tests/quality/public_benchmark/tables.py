@@ -18,7 +18,7 @@ Scores = Sequence[Score]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One way to a page at one k: means over the questions. ``more``: by how much ``said`` exceeds the plain page's, with its interval of 95 %. ``lost``,
+    """One way to a page at one k: means over the questions. ``more``: by how much ``stated`` exceeds the plain page's, with its interval of 95 %. ``lost``,
     ``won``: whole answers that only the plain page has, or only this one. ``broken``: that both have, and only the plain page in single chunks. ``milliseconds``: that the client
     waited, the median and the 99th percentile; None where nothing was sent.
     """
@@ -27,7 +27,7 @@ class Row:
     recall: float
     precision: float
     iou: float
-    said: float
+    stated: float
     more: tuple[float, float, float]
     lost: int
     won: int
@@ -41,7 +41,7 @@ class Row:
         mean, low, high = self.more
         seconds = "–" if self.milliseconds is None else "{:.1f} · {:.1f}".format(*self.milliseconds)
         return (
-            *(self.name, f"{self.recall:.3f}", f"{self.precision:.3f}", f"{self.iou:.3f}", f"{self.said:.3f}"),
+            *(self.name, f"{self.recall:.3f}", f"{self.precision:.3f}", f"{self.iou:.3f}", f"{self.stated:.3f}"),
             *(f"{mean:+.3f} ({low:+.3f} to {high:+.3f})", str(self.lost), str(self.won), str(self.broken)),
             *(f"{self.twice:.3f}", f"{self.tokens:.0f}", seconds),
         )
@@ -70,8 +70,8 @@ def row(name: str, scores: Scores, plain: Scores, seconds: Sequence[float]) -> R
         recall=_mean([score.recall for score in scores]),
         precision=_mean([score.precision for score in scores]),
         iou=_mean([score.iou for score in scores]),
-        said=_mean([score.said for score in scores]),
-        more=interval(np.array([one.said - other.said for one, other in zip(scores, plain, strict=True)])),
+        stated=_mean([score.stated for score in scores]),
+        more=interval(np.array([one.stated - other.stated for one, other in zip(scores, plain, strict=True)])),
         lost=sum(other.answered and not one.answered for one, other in zip(scores, plain, strict=True)),
         won=sum(one.answered and not other.answered for one, other in zip(scores, plain, strict=True)),
         broken=sum(

@@ -32,7 +32,7 @@ def _refusing(status: int, prefix: str, *, is_timed: bool = True) -> Callable[[s
 
 bad_input = _refusing(400, "Wrong input")
 bad_request = _refusing(400, "Bad request")  # also of strict mode
-not_found = _refusing(404, "Not found")
+missing = _refusing(404, "Not found")
 conflict = _refusing(409, "Wrong input")
 service_error = _refusing(500, "Service internal error")
 not_served = _refusing(501, "Not implemented by the embedded server")  # features of the real server
@@ -41,7 +41,7 @@ bad_format = _refusing(400, "Format error in JSON body", is_timed=False)  # of t
 
 def no_collection(name: str) -> RefusalError:
     """Clients look for this sentence."""
-    return not_found(f"Collection `{name}` doesn't exist!")
+    return missing(f"Collection `{name}` doesn't exist!")
 
 
 def bad_value(field: str, text: str, *, where: str = "JSON body") -> RefusalError:
@@ -65,7 +65,7 @@ _FAILURES = ("Inconsistent storage", "Storage file not found", "Out of memory", 
 def from_engine(text: str) -> RefusalError:
     """As Qdrant 1.19 converts engine errors (`From<OperationError> for CollectionError`)."""
     if text.startswith("No point with id"):
-        return not_found(f"{text} found")
+        return missing(f"{text} found")
     if text.startswith("Service runtime error: "):
         return service_error(text.removeprefix("Service runtime error: "))
     if text in _REWORDED:

@@ -21,7 +21,7 @@ from .fields import (
     items,
     limit_of,
     mapping,
-    not_found,
+    missing,
     not_served,
     optional,
     point_id,
@@ -56,7 +56,7 @@ def get(registry: Registry, call: Call) -> Json:
     identifier = point_id(int(given) if given.isdecimal() else given)
     records = call.collection(registry).shard.retrieve([identifier], True, True)
     if not records:
-        raise not_found(f"Point with id {identifier} does not exist!")
+        raise missing(f"Point with id {identifier} does not exist!")
     return record(records[0])
 
 

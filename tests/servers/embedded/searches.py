@@ -21,7 +21,7 @@ from .fields import (
     items,
     limit_of,
     mapping,
-    not_found,
+    missing,
     not_served,
     number,
     offset_of,
@@ -109,12 +109,12 @@ class Source:
         identifier = point_id(value)
         records = self.collection.shard.retrieve([identifier], False, [self.vector])
         if not records:
-            raise not_found(f"No point with id {identifier} found")
+            raise missing(f"No point with id {identifier} found")
         stored = records[0].vector
         if isinstance(stored, dict):
             stored = stored.get(self.vector)
         if stored is None:
-            raise not_found(f'Vector with name "{self.vector}" for point not found')
+            raise missing(f'Vector with name "{self.vector}" for point not found')
         return stored
 
 

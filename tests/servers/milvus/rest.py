@@ -165,5 +165,5 @@ def serving(url: str) -> Iterator[str]:
             content = written(answer or {}, has_longs=self.headers.get(INT64, "").lower() == "true")
             self.answer(content, 404 if answer is None else 200, {"Content-Type": "application/json; charset=utf-8"})
 
-    with in_a_thread(Rest) as own:
-        yield own
+    with in_a_thread(Rest) as settings:
+        yield settings

@@ -356,7 +356,7 @@ def _aggregated(hits: list[Hit], aggregations: Json, *, is_typed: bool) -> Json:
     for name, spec in aggregations.items():
         if "sampler" in spec:
             of = Counter(hit.index.name for hit in hits)
-            count = sum(min(spec["sampler"]["shard_size"], found) for found in of.values())
+            count = sum(min(spec["sampler"]["shard_size"], bucket) for bucket in of.values())
             made[("sampler#" if is_typed else "") + name] = {"doc_count": count}
             continue
         if set(spec) != {"terms"}:

@@ -80,7 +80,7 @@ class Call:
             raise invalid("the request body must be a JSON object")
         return value
 
-    def asked(self, *names: str) -> str | None:
+    def requested(self, *names: str) -> str | None:
         """The first value of a query parameter under any of its spellings."""
         return next((value for name, value in self.query if name in names), None)
 

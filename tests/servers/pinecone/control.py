@@ -27,7 +27,7 @@ _SINCE = {
 """The first version that shows a part of an index."""
 
 
-def shown(index: Index, version: str, *, is_ready: bool = True) -> dict[str, Json]:
+def index_document(index: Index, version: str, *, is_ready: bool = True) -> dict[str, Json]:
     """The model of an index. A new one is not ready in the answer to its creation, and is when asked for again."""
     status = {"ready": is_ready, "state": "Ready" if is_ready else "Initializing"}
     return _by_schema(index, status) if speaks_schema(version) else _by_spec(index, version, status)
@@ -250,7 +250,7 @@ def _dimension(value: Json) -> int:
 
 def list_indexes(project: Project, call: Call) -> Answer:
     """Every index; there are no pages."""
-    return plain({"indexes": [shown(one, call.version) for one in project.indexes.values()]})
+    return plain({"indexes": [index_document(one, call.version) for one in project.indexes.values()]})
 
 
 def create(project: Project, call: Call) -> Answer:
@@ -261,25 +261,25 @@ def create(project: Project, call: Call) -> Answer:
     else:
         described = from_spec(body)
     made = project.add(described)
-    return plain(shown(made, call.version, is_ready=False), status=201)
+    return plain(index_document(made, call.version, is_ready=False), status=201)
 
 
 def create_for_model(project: Project, call: Call) -> Answer:
     """Make an integrated index."""
     made = project.add(for_model(call.json()))
-    return plain(shown(made, call.version, is_ready=False), status=201)
+    return plain(index_document(made, call.version, is_ready=False), status=201)
 
 
 def describe(project: Project, call: Call) -> Answer:
     """One index."""
-    return plain(shown(project.index(call.parameters["index"]), call.version))
+    return plain(index_document(project.index(call.parameters["index"]), call.version))
 
 
 def configure(project: Project, call: Call) -> Answer:
     """Change an index."""
     index = project.index(call.parameters["index"])
     index.description = configured(index.description, call.json())
-    return plain(shown(index, call.version), status=202)
+    return plain(index_document(index, call.version), status=202)
 
 
 def delete(project: Project, call: Call) -> Answer:

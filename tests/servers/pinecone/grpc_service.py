@@ -10,7 +10,7 @@ from urllib.parse import quote
 import grpc
 import orjson
 from servers.pinecone.calls import Call, Limits, version_of
-from servers.pinecone.errors import NOT_FOUND, Code, RefusalError, too_long
+from servers.pinecone.errors import MISSING, Code, RefusalError, too_long
 from servers.pinecone.grpc_messages import as_bytes, as_json
 from servers.pinecone.rest import DATA, Edge, find_route
 from servers.pinecone.store import Index
@@ -41,7 +41,7 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Reply:
     """A reply's message, and the headers that the edge sends before it."""
 
     message: bytes
@@ -68,7 +68,7 @@ METHODS: Mapping[str, Method] = {
 }
 
 
-def answered(index: Index, name: str, version: str, raw: bytes, limits: Limits) -> Said:
+def answered(index: Index, name: str, version: str, raw: bytes, limits: Limits) -> Reply:
     """One call of a method of the table. Raises RefusalError."""
     method = METHODS[name]
     # Counted here, as protobuf: the JSON it becomes is several times as long, and nobody sent it.
@@ -91,7 +91,7 @@ def answered(index: Index, name: str, version: str, raw: bytes, limits: Limits) 
     )
     answer = verb(index, call)
     headers = {header: value for header, value in answer.headers.items() if header != "grpc-status"}
-    return Said(message=as_bytes(method.reply, orjson.loads(answer.body)), headers=headers)
+    return Reply(message=as_bytes(method.reply, orjson.loads(answer.body)), headers=headers)
 
 
 _UNCOUNTED = 2**62
@@ -138,17 +138,17 @@ class Service(grpc.GenericRpcHandler):
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "Unauthorized")
         headers = self._edge.headers()
         try:
-            answer = self._said(name, version_of([given.get("x-pinecone-api-version", "")]), request)
+            answer = self._reply_to(name, version_of([given.get("x-pinecone-api-version", "")]), request)
         except RefusalError as refusal:
             await context.send_initial_metadata(tuple(headers.items()))
             await context.abort(_CODES[refusal.code.number], refusal.message)
         await context.send_initial_metadata(tuple({**headers, **answer.headers}.items()))
         return answer.message
 
-    def _said(self, name: str, version: str, request: bytes) -> Said:
+    def _reply_to(self, name: str, version: str, request: bytes) -> Reply:
         index = self._index()
         if index is None:
-            raise RefusalError(NOT_FOUND, "Index not found")
+            raise RefusalError(MISSING, "Index not found")
         return answered(index, name, version, request, self._limits)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from servers.pinecone.calls import DEDICATED, NAMESPACES, Answer, Call, transcoded
-from servers.pinecone.errors import ALREADY_EXISTS, NOT_FOUND, RefusalError, invalid
+from servers.pinecone.errors import ALREADY_EXISTS, MISSING, RefusalError, invalid
 from servers.pinecone.fields import mapping, message, text
 from servers.pinecone.store import DEFAULT, DENSE, Index, Namespace
 from servers.pinecone.vectors import limit_of, page_of, token_of
@@ -37,7 +37,7 @@ def stats(index: Index, call: Call) -> Answer:
 
 def list_namespaces(index: Index, call: Call) -> Answer:
     """A page of the namespaces with a prefix."""
-    prefix = call.asked("prefix") or ""
+    prefix = call.requested("prefix") or ""
     names = sorted(name for name in index.namespaces if name.startswith(prefix))
     page, pagination = page_of(names, limit_of(call), token_of(call))
     total = {"total_count": len(names)} if call.version >= DEDICATED else {}
@@ -77,7 +77,7 @@ def delete(index: Index, call: Call) -> Answer:
 def _known(index: Index, name: str) -> Namespace:
     namespace = index.namespace(name)
     if namespace is None:
-        raise RefusalError(NOT_FOUND, "Namespace not found")
+        raise RefusalError(MISSING, "Namespace not found")
     return namespace
 
 

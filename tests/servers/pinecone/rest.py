@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote
 from aiohttp import web
 from servers.pinecone import control, documents, namespaces, queries, records, vectors
 from servers.pinecone.calls import ALPHA, DEDICATED, NAMESPACES, OLDEST, Answer, Call, Limits, has_documents, version_of
-from servers.pinecone.errors import NOT_FOUND, RefusalError
+from servers.pinecone.errors import MISSING, RefusalError
 from servers.pinecone.store import Index, Project
 
 # What the edge does to every request, whatever transport it came by: it looks at the key and adds headers of its own.
@@ -126,7 +126,7 @@ def find_route(
 
 _MOST_BYTES = 64 * 1024 * 1024
 """Read before any limit of the service is looked at; beyond it aiohttp answers for itself."""
-_GONE = Answer(body=RefusalError(NOT_FOUND, "Index not found").as_status(), status=404, headers={"grpc-status": "5"})
+_GONE = Answer(body=RefusalError(MISSING, "Index not found").as_status(), status=404, headers={"grpc-status": "5"})
 
 
 class Rest:
@@ -198,7 +198,7 @@ def _route(
 ) -> tuple[Callable[[Target, Call], Answer], dict[str, str]]:
     route = find_route(routes, method, raw_path, version)
     if route is None:
-        raise RefusalError(NOT_FOUND, f"this emulator has no {method} {raw_path} in version {version}")
+        raise RefusalError(MISSING, f"this emulator has no {method} {raw_path} in version {version}")
     return route
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from servers.pinecone.errors import ALREADY_EXISTS, FORBIDDEN, NOT_FOUND, RefusalError, invalid
+from servers.pinecone.errors import ALREADY_EXISTS, FORBIDDEN, MISSING, RefusalError, invalid
 from servers.pinecone.shapes import Reals
 
 # What an index holds: its fields, its embedding model, where it runs. One description for every API version.
@@ -220,7 +220,7 @@ class Project:
     def index(self, name: str) -> Index:
         """The index of this name. Raises RefusalError."""
         if name not in self.indexes:
-            raise RefusalError(NOT_FOUND, f"Resource {name} not found")
+            raise RefusalError(MISSING, f"Resource {name} not found")
         return self.indexes[name]
 
     def remove(self, name: str) -> None:

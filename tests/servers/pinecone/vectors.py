@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 from servers.pinecone.calls import DEDICATED, Answer, Call, transcoded
-from servers.pinecone.errors import NOT_FOUND, RefusalError, invalid, too_long, unknown_field
+from servers.pinecone.errors import MISSING, RefusalError, invalid, too_long, unknown_field
 from servers.pinecone.fields import boolean, message, read_filter, reals, record_id, sparse, text, texts, whole
 from servers.pinecone.queries import sparse_json
 from servers.pinecone.ranking import check_dense
@@ -27,8 +27,8 @@ MAX_LIST = 100
 
 def list_ids(index: Index, call: Call) -> Answer:
     """A page of the ids with a prefix, in the order of their characters."""
-    name = call.asked("namespace") or ""
-    prefix = call.asked("prefix") or ""
+    name = call.requested("namespace") or ""
+    prefix = call.requested("prefix") or ""
     limit = limit_of(call)
     records = (index.namespace(name) or Namespace()).records
     ids, pagination = page_of(sorted(one for one in records if one.startswith(prefix)), limit, token_of(call))
@@ -38,12 +38,12 @@ def list_ids(index: Index, call: Call) -> Answer:
 
 def limit_of(call: Call) -> int:
     """`limit`, 100 when absent."""
-    return whole(call.asked("limit") or MAX_LIST, "limit", least=1, most=MAX_LIST)
+    return whole(call.requested("limit") or MAX_LIST, "limit", least=1, most=MAX_LIST)
 
 
 def token_of(call: Call) -> str:
     """The pagination token in either spelling."""
-    return call.asked("paginationToken", "pagination_token") or ""
+    return call.requested("paginationToken", "pagination_token") or ""
 
 
 def page_of(names: Sequence[str], limit: int, token: str) -> tuple[list[str], dict[str, Json]]:
@@ -183,7 +183,7 @@ def delete(index: Index, call: Call) -> Answer:
         raise invalid("exactly one of ids, deleteAll and filter is wanted")
     namespace = index.namespace(text(body.get("namespace"), "namespace"))
     if namespace is None:
-        raise RefusalError(NOT_FOUND, "Namespace not found")
+        raise RefusalError(MISSING, "Namespace not found")
     passes = read_filter(body.get("filter"))
     if not ids:
         ids = [record.id for record in namespace.records.values() if everything or passes(record.metadata)]
@@ -196,7 +196,7 @@ def fetch(index: Index, call: Call) -> Answer:
     ids = [value for name, value in call.query if name == "ids"]
     if not 1 <= len(ids) <= MAX_FETCH:
         raise invalid(f"ids: 1 to {MAX_FETCH} are wanted, got {len(ids)}")
-    name = call.asked("namespace") or ""
+    name = call.requested("namespace") or ""
     records = (index.namespace(name) or Namespace()).records
     fetched = [records[identifier] for identifier in dict.fromkeys(ids) if identifier in records]
     return transcoded(

@@ -32,8 +32,8 @@ from servers.embedded.fields import (
     conflict,
     items,
     mapping,
+    missing,
     no_collection,
-    not_found,
     required,
     text,
     texts,
@@ -138,7 +138,7 @@ class FullRegistry(Registry):
     def rename_alias(self, old: str, new: str) -> None:
         """Give an alias another name."""
         if old not in self._aliases:
-            raise not_found(f"Alias {old} does not exists!")
+            raise missing(f"Alias {old} does not exists!")
         target = self._aliases[old]
         self._keep_aliases({name: to for name, to in self._aliases.items() if name != old} | {new: target})
 

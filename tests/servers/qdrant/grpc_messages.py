@@ -50,7 +50,7 @@ def decoded(name: str, raw: bytes) -> Any:
         raise ValueError(f"failed to decode Protobuf message: {name}") from None
 
 
-def said(model: Any) -> Json:
+def as_json(model: Any) -> Json:
     """A REST model, or lists and dicts of them, as the JSON a client would send."""
     return _pruned(TypeAdapter(Any).dump_python(model, mode="json", by_alias=True, exclude_none=True))
 

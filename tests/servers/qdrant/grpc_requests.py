@@ -9,12 +9,12 @@ from servers.embedded.collections import Call
 from servers.embedded.fields import Json, RefusalError, bad_value
 from servers.qdrant.grpc_messages import (
     Encoding,
+    as_json,
     read_id,
     read_payload,
     read_vector,
     read_vectors,
     rest_models,
-    said,
     sparse,
     to_grpc,
     to_rest,
@@ -24,11 +24,11 @@ Reader = Callable[[Any], Json]
 
 
 def _converted(name: str) -> Reader:
-    return lambda value: said(getattr(to_rest(), name)(value))
+    return lambda value: as_json(getattr(to_rest(), name)(value))
 
 
-def _each(name: str) -> Reader:
-    return lambda values: [said(getattr(to_rest(), name)(value)) for value in values]
+def _per_item(name: str) -> Reader:
+    return lambda values: [as_json(getattr(to_rest(), name)(value)) for value in values]
 
 
 def _itself(value: Any) -> Json:
@@ -49,7 +49,7 @@ _FIELDS: dict[str, tuple[str, Reader]] = {
     "order_by": ("order_by", _converted("convert_order_by")),
     "sample": ("sample", _itself),
     "params": ("params", _converted("convert_search_params")),
-    "prefetch": ("prefetch", _each("convert_prefetch_query")),
+    "prefetch": ("prefetch", _per_item("convert_prefetch_query")),
     "query": ("query", _converted("convert_query")),
     "score_threshold": ("score_threshold", _itself),
     "shard_key_selector": ("shard_key", _converted("convert_shard_key_selector")),
@@ -204,7 +204,7 @@ def nothing(_message: Any) -> Call:
 def create(message: Any) -> Call:
     """CreateCollection."""
     present = ((_CREATED[field.name], value) for field, value in message.ListFields() if field.name in _CREATED)
-    body: dict[str, Json] = {name: said(getattr(to_rest(), convert)(value)) for (name, convert), value in present}
+    body: dict[str, Json] = {name: as_json(getattr(to_rest(), convert)(value)) for (name, convert), value in present}
     if message.HasField("on_disk_payload"):
         body["on_disk_payload"] = message.on_disk_payload
     if message.metadata:
@@ -214,12 +214,12 @@ def create(message: Any) -> Call:
 
 def change(message: Any) -> Call:
     """UpdateCollection."""
-    return Call({"collection": message.collection_name}, body=said(to_rest().convert_update_collection(message)))
+    return Call({"collection": message.collection_name}, body=as_json(to_rest().convert_update_collection(message)))
 
 
 def change_aliases(message: Any) -> Call:
     """ChangeAliases."""
-    actions = [said(to_rest().convert_alias_operations(action)) for action in message.actions]
+    actions = [as_json(to_rest().convert_alias_operations(action)) for action in message.actions]
     return Call(body={"actions": actions})
 
 
@@ -301,7 +301,7 @@ def create_index(message: Any) -> Call:
     """CreateFieldIndexCollection. Parameters say the type as well; where both are given, they win."""
     body: dict[str, Json] = {"field_name": message.field_name}
     if message.HasField("field_index_params"):
-        body["field_schema"] = said(to_rest().convert_payload_schema_params(message.field_index_params))
+        body["field_schema"] = as_json(to_rest().convert_payload_schema_params(message.field_index_params))
     elif message.HasField("field_type"):
         if not 0 <= message.field_type < len(_FIELD_TYPES):
             raise RefusalError(400, "cannot convert field_type")
@@ -320,17 +320,17 @@ def create_vector(message: Any) -> Call:
     match message.WhichOneof("vector_config"):
         case "dense_config":
             given, kind = message.dense_config, "dense"
-            body = {"size": given.size, "distance": said(convert.convert_distance(given.distance))}
+            body = {"size": given.size, "distance": as_json(convert.convert_distance(given.distance))}
             if given.HasField("multivector_config"):
-                body["multivector_config"] = said(convert.convert_multivector_config(given.multivector_config))
+                body["multivector_config"] = as_json(convert.convert_multivector_config(given.multivector_config))
         case "sparse_config":
             given, kind, body = message.sparse_config, "sparse", {}
             if given.HasField("modifier"):
-                body["modifier"] = said(convert.convert_modifier(given.modifier))
+                body["modifier"] = as_json(convert.convert_modifier(given.modifier))
         case _:
             raise RefusalError(400, "vector_config is required (dense_config or sparse_config)")
     if given.HasField("datatype"):
-        body["datatype"] = said(convert.convert_datatype(given.datatype))
+        body["datatype"] = as_json(convert.convert_datatype(given.datatype))
     return call(message, {kind: body}, vector=message.vector_name)
 
 
@@ -383,7 +383,7 @@ def _selector(selector: Any) -> dict[str, Json]:
         case "points":
             return {"points": [read_id(point) for point in selector.points.ids]}
         case "filter":
-            return {"filter": said(to_rest().convert_filter(selector.filter))}
+            return {"filter": as_json(to_rest().convert_filter(selector.filter))}
     raise RefusalError(400, "Malformed PointsSelector type")
 
 

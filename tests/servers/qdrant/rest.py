@@ -118,7 +118,7 @@ class Rest:
         """Refused without the key, compressed if the client allows it."""
         path = normalised(request.rel_url.raw_path)
         refused = None if path in _OPEN else refused_key(request.headers, self._api_key)
-        response = await self._answered(request, path) if refused is None else shown(refused, 401)
+        response = await self._answered(request, path) if refused is None else listed(refused, 401)
         if isinstance(response.body, bytes) and allows_gzip(request.headers.get("Accept-Encoding")):
             response.body = gzipped(response.body)
             response.headers["Content-Encoding"] = "gzip"
@@ -142,18 +142,18 @@ class Rest:
             return _refused(refusal, time.perf_counter() - started)
         except RecursionError:
             return _refused(bad_format("recursion limit exceeded"), 0.0)
-        return shown({"result": value, "status": "ok", "time": time.perf_counter() - started})
+        return listed({"result": value, "status": "ok", "time": time.perf_counter() - started})
 
     def _other(self, method: str, path: str) -> web.Response:
         """Version, health, metrics and telemetry; an unknown path is an empty 404."""
         count = len(self.registry.names())
         if method == "GET" and path in _OPEN:
-            return shown(_OPEN[path])
+            return listed(_OPEN[path])
         if method == "GET" and path == "/metrics":
-            return shown(f"# TYPE collections_total gauge\ncollections_total {count}\n")
+            return listed(f"# TYPE collections_total gauge\ncollections_total {count}\n")
         if method == "GET" and path == "/telemetry":
             about = {"id": "embedded", "app": ABOUT, "collections": {"number_of_collections": count}}
-            return shown({"result": about, "status": "ok", "time": 0.0})
+            return listed({"result": about, "status": "ok", "time": 0.0})
         return web.Response(status=404)
 
     async def _body(self, request: web.Request) -> Json:
@@ -171,13 +171,13 @@ class Rest:
 def _refused(refusal: RefusalError, seconds: float) -> web.Response:
     """The response that says so, and when to ask again if there is such a time. `seconds`: measured by the server."""
     taken = seconds if refusal.is_timed else 0.0
-    response = shown({"status": {"error": refusal.message}, "time": taken}, refusal.status)
+    response = listed({"status": {"error": refusal.message}, "time": taken}, refusal.status)
     if isinstance(refusal, RateExceededError) and refusal.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(refusal.retry_after_seconds)
     return response
 
 
-def shown(value: Json, status: int = 200) -> web.Response:
+def listed(value: Json, status: int = 200) -> web.Response:
     if isinstance(value, str):
         headers = {"Content-Type": "text/plain; charset=utf-8"}
         return web.Response(body=value.encode(), status=status, headers=headers)

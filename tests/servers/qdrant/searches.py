@@ -69,7 +69,7 @@ def _admit(collection: Collection, body: Body, limit: int) -> None:
 
 # The endpoints from before `query`: their bodies said as a query body. Their `limit` is required and may be called `top`.
 
-Said = Callable[[Body], Body]
+Translation = Callable[[Body], Body]
 _UNKNOWN_TO_DISCOVER = ("with_vectors", "score_threshold")
 
 
@@ -125,12 +125,12 @@ def discover_batch(registry: Registry, call: Call) -> Json:
     return _legacy_batch(registry, call, from_discover)
 
 
-def _legacy(registry: Registry, call: Call, translate: Said) -> Json:
+def _legacy(registry: Registry, call: Call, translate: Translation) -> Json:
     body = translate(call.object())
     return _ranked(call.collection(registry), registry.find, body)
 
 
-def _legacy_batch(registry: Registry, call: Call, translate: Said) -> Json:
+def _legacy_batch(registry: Registry, call: Call, translate: Translation) -> Json:
     collection = call.collection(registry)
     bodies = [translate(body) for body in batch(call)]
     return [_ranked(collection, registry.find, body) for body in bodies]

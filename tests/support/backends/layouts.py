@@ -80,7 +80,7 @@ def load(client: QdrantClient, layout: Layout) -> None:
     client.upsert(layout.name, points, wait=True)
 
 
-def first_of_each(families: Sequence[object]) -> list[int]:
+def first_of_families(families: Sequence[object]) -> list[int]:
     """The places of the passages that no better one says, word for word."""
     return [place for place, family in enumerate(families) if family not in families[:place]]
 

@@ -22,7 +22,7 @@ from support.process.clocks import ManualClock
 from support.process.running import Running, running
 from support.process.stack import TIME
 from support.qdrant.embedded import embedded_server
-from support.qdrant.grpc_searches import said, timeless
+from support.qdrant.grpc_searches import grpc_search, timeless
 from vecsieve.proxy.search.memory.points import FeatureMemory
 
 DIMENSION = 96
@@ -114,7 +114,7 @@ class Shadowed:
         assert features is not None
         return features
 
-    async def tell(self, port: int, method: str, path: str, body: object = None) -> bytes:
+    async def submit(self, port: int, method: str, path: str, body: object = None) -> bytes:
         """One request over REST, and its successful answer."""
         return (await self.answer(port, method, path, body))[1]
 
@@ -144,7 +144,7 @@ class Shadowed:
             path = f"/{collection}/points/{name}" + ("/batch" if is_batch else "")
             return TIME.sub(b'"time":0', (await self.answer(port, "POST", path, body, headers=headers))[1])
         items = tuple(body["searches"]) if is_batch else (body,)
-        call = said(name, collection, items, is_batch=bool(is_batch))
+        call = grpc_search(name, collection, items, is_batch=bool(is_batch))
         address = urlsplit(self.engine.grpc_url or "").netloc if port == self.engine.port else f"127.0.0.1:{port}"
         if port not in self.channels:
             self.channels[port] = grpc.aio.insecure_channel(
@@ -166,13 +166,13 @@ class Shadowed:
         """A new collection with these points, made past both proxies unless through ``port``."""
         there = self.engine.port if port is None else port
         settings = {"vectors": {"size": corpus.dimension, "distance": distance}}
-        await self.tell(there, "PUT", f"/{collection}", settings)
+        await self.submit(there, "PUT", f"/{collection}", settings)
         await self.put(collection, corpus.points(), port=there)
 
     async def put(self, collection: str, points: Sequence[Json], *, port: int) -> None:
         """Upsert points, in bodies that aiohttp takes without a warning."""
         for start in range(0, len(points), 100):
-            await self.tell(port, "PUT", f"/{collection}/points?wait=true", {"points": points[start : start + 100]})
+            await self.submit(port, "PUT", f"/{collection}/points?wait=true", {"points": points[start : start + 100]})
 
     def recalls(self) -> dict[str, float]:
         """How much warm's memory had, by searches."""

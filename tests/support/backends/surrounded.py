@@ -49,7 +49,7 @@ def qdrant(settings: Path, *, prefers_grpc: bool) -> Iterator[tuple[Ask, Ask]]:
         client.close()
         proxy, _ = opened.enter_context(serve(url, "--grpc-upstream", rpc, "--config", str(settings)))
 
-        def asks(rest: str, grpc_url: str) -> Ask:
+        def client_of(rest: str, grpc_url: str) -> Ask:
             def ask(seeds: Sequence[int], limit: int, headers: Headers) -> list[list[Row]]:
                 port = int(grpc_url.rpartition(":")[2])
                 with_headers: dict[str, Any] = {"headers": dict(headers)}
@@ -71,7 +71,7 @@ def qdrant(settings: Path, *, prefers_grpc: bool) -> Iterator[tuple[Ask, Ask]]:
 
             return ask
 
-        yield asks(proxy, proxy), asks(url, rpc)
+        yield client_of(proxy, proxy), client_of(url, rpc)
 
 
 def _load(client: QdrantClient) -> None:
@@ -100,7 +100,7 @@ def _chroma_client(url: str, headers: frozenset[tuple[str, str]]) -> Any:
 
 @contextmanager
 def chroma(settings: Path) -> Iterator[tuple[Ask, Ask]]:
-    def asks(url: str) -> Ask:
+    def client_of(url: str) -> Ask:
         def ask(seeds: Sequence[int], limit: int, headers: Headers) -> list[list[Row]]:
             client = _chroma_client(url, frozenset(headers.items()))
             vectors = [chroma_server.near(seed) for seed in seeds]
@@ -113,7 +113,7 @@ def chroma(settings: Path) -> Iterator[tuple[Ask, Ask]]:
         return ask
 
     with chroma_server.planted() as url, serve(url, "--backend", "chroma", "--config", str(settings)) as (proxy, _):
-        yield asks(proxy), asks(url)
+        yield client_of(proxy), client_of(url)
 
 
 class _Adding(grpc.UnaryUnaryClientInterceptor):
@@ -126,7 +126,7 @@ class _Adding(grpc.UnaryUnaryClientInterceptor):
 
 @contextmanager
 def milvus(settings: Path) -> Iterator[tuple[Ask, Ask]]:
-    def asks(url: str) -> Ask:
+    def client_of(url: str) -> Ask:
         def ask(seeds: Sequence[int], limit: int, headers: Headers) -> list[list[Row]]:
             client = import_module("pymilvus").MilvusClient(uri=url, timeout=20)
             handler = client._get_connection()  # it has no setting for metadata
@@ -142,7 +142,7 @@ def milvus(settings: Path) -> Iterator[tuple[Ask, Ask]]:
         return ask
 
     with milvus_server.planted() as url, serve(url, "--backend", "milvus", "--config", str(settings)) as (proxy, _):
-        yield asks(proxy), asks(url)
+        yield client_of(proxy), client_of(url)
 
 
 @contextmanager
@@ -151,7 +151,7 @@ def pinecone(settings: Path) -> Iterator[tuple[Ask, Ask]]:
     everything = plan()
     plain = {query["name"]: query for query in everything["queries"]}["copied.vector.bare"]
 
-    def asks(control: str) -> Ask:
+    def client_of(control: str) -> Ask:
         def ask(seeds: Sequence[int], limit: int, headers: Headers) -> list[list[Row]]:
             lists = []
             with (
@@ -167,14 +167,14 @@ def pinecone(settings: Path) -> Iterator[tuple[Ask, Ask]]:
         return ask
 
     with loaded(everything) as url, serve(url, "--backend", "pinecone", "--config", str(settings)) as (proxy, _):
-        yield asks(proxy), asks(url)
+        yield client_of(proxy), client_of(url)
 
 
 @contextmanager
 def weaviate(settings: Path) -> Iterator[tuple[Ask, Ask]]:
     """Its searches have one list each."""
 
-    def asks(place: Any) -> Ask:
+    def client_of(place: Any) -> Ask:
         def ask(seeds: Sequence[int], limit: int, headers: Headers) -> list[list[Row]]:
             lists = []
             for seed in seeds:
@@ -200,7 +200,7 @@ def weaviate(settings: Path) -> Iterator[tuple[Ask, Ask]]:
     with weaviate_planted.planted() as server, fronted(server, None, "--config", str(settings)) as place:
         from support.weaviate.front import direct
 
-        yield asks(place), asks(direct(server))
+        yield client_of(place), client_of(direct(server))
 
 
 DATABASES: Mapping[str, Callable[[Path], Any]] = {

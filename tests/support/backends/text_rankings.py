@@ -68,21 +68,21 @@ Answering = Callable[[bytes], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """A transport of a database. ``asking``: a client's search. ``holding``: what answers it over a ranking. ``selections``: those that a client
+    """A transport of a database. ``requesting``: a client's search. ``holding``: what answers it over a ranking. ``selections``: those that a client
     can make.
     """
 
     adapter: Adapter
     dialect: Dialect
     path: str
-    asking: Callable[[Selected], bytes]
+    requesting: Callable[[Selected], bytes]
     holding: Callable[[Ranking], Answering]
     selections: tuple[Selected, ...] = (Selected.ALL, Selected.NONE, Selected.PAGE)
     description: bytes | None = None
 
     @property
     def operation(self) -> Operation:
-        head = RequestHead(method="POST", path=self.path, message=self.asking(Selected.ALL))
+        head = RequestHead(method="POST", path=self.path, message=self.requesting(Selected.ALL))
         operation = self.adapter.classify(head)
         assert operation is not None
         return replace(operation, collection=operation.collection or "c")
@@ -274,20 +274,20 @@ def _weaviate(ranking: Ranking) -> Answering:
     return weaviate_talks.Service(collection=collection, hits=hits).answer
 
 
-def _over_rest(name: str, path: str, asking: Callable[[Selected], Any], **members: Any) -> Database:
+def _over_rest(name: str, path: str, searching: Callable[[Selected], Any], **members: Any) -> Database:
     row = BACKENDS[name].rest
 
-    def asked(selected: Selected) -> bytes:
-        body = asking(selected)
+    def encoded(selected: Selected) -> bytes:
+        body = searching(selected)
         return body if isinstance(body, bytes) else json.dumps(body).encode()
 
-    return Database(adapter=row.adapter(), dialect=row.dialect(), path=path, asking=asked, **members)
+    return Database(adapter=row.adapter(), dialect=row.dialect(), path=path, requesting=encoded, **members)
 
 
-def _over_grpc(name: str, path: str, asking: Callable[[Selected], bytes], **members: Any) -> Database:
+def _over_grpc(name: str, path: str, searching: Callable[[Selected], bytes], **members: Any) -> Database:
     row = BACKENDS[name].grpc
     assert row is not None
-    return Database(adapter=row.adapter(), dialect=row.dialect(), path=path, asking=asking, **members)
+    return Database(adapter=row.adapter(), dialect=row.dialect(), path=path, requesting=searching, **members)
 
 
 _ALL_OR_NONE = (Selected.ALL, Selected.NONE)

@@ -126,10 +126,10 @@ class ToyUpstream:
 
     def __init__(self, *rankings: list[list[float]]) -> None:
         self.rankings = rankings
-        self.asked: list[list[Any]] = []
+        self.requested: list[list[Any]] = []
 
     async def fetch(self, body: bytes) -> bytes:
         sizes = json.loads(body)
-        self.asked.append(sizes)
+        self.requested.append(sizes)
         pages = [[0, size] if isinstance(size, int) else size for size in sizes]
         return json.dumps([rows[slice(*page)] for rows, page in zip(self.rankings, pages, strict=True)]).encode()

@@ -56,7 +56,7 @@ class ToyAnswer:
         return len(self.body)
 
 
-OWN = ToyAnswer(b"upstream's own answer")
+UPSTREAM_ANSWER = ToyAnswer(b"upstream's own answer")
 
 
 def refused(status: int = BAD_REQUEST, words: bytes = b"no") -> RefusedReplyError:
@@ -86,7 +86,7 @@ class ToyExchange:
     plain: bytes = b'[{"k": 4}]'
     client_timeout_seconds: float | None = None
     answering: Answering | None = None
-    own: ToyAnswer = OWN
+    specific: ToyAnswer = UPSTREAM_ANSWER
     operation: Operation = OPERATION
     upstream: ToyUpstream = field(default_factory=lambda: ToyUpstream(ranking(COPIES)))
     sent: list[tuple[bytes, float]] = field(default_factory=list)
@@ -120,8 +120,8 @@ class ToyExchange:
     async def original(self, kind: AttemptKind, gate: Gate | None = None) -> ToyAnswer:
         self.originals.append(kind)
         if gate is not None:
-            await gate(self.own.is_success)
-        return self.own
+            await gate(self.specific.is_success)
+        return self.specific
 
 
 @dataclass(slots=True)
@@ -143,17 +143,17 @@ def toys(
     *,
     budget_bytes: int | None = None,
     keep: int = 0,
-    held_bytes: int = 1 << 26,
+    buffered_bytes: int = 1 << 26,
     reply_bytes: int = 1 << 24,
     parts: int = 100,
     in_flight: Callable[[], int] = lambda: 100,
-    own_reads_share: float = 1.0,
+    extra_reads_share: float = 1.0,
     **other: Any,
 ) -> Toys:
     """Fresh ones. ``other``: members of ProcessServices."""
     clock, registry, timers = ManualClock(100.0), CollectorRegistry(), Timers()
     metrics = Metrics(registry, backend="qdrant")
-    reads = ReadBudget(own_reads_share, metrics=metrics, clock=clock)
+    reads = ReadBudget(extra_reads_share, metrics=metrics, clock=clock)
     recorder, turns = RequestRecorder(metrics, log=lambda _: None, clock=clock), calm()
     shared: dict[str, Any] = {
         "backend": "toy",
@@ -174,7 +174,7 @@ def toys(
         "bounds": Bounds(searches=128, parts=parts, nesting=4),
         "governor": Governor(
             learned=Learned(clock),
-            bytes_in_flight=BytesInFlight(held_bytes, reply_bytes=reply_bytes, clock=clock),
+            bytes_in_flight=BytesInFlight(buffered_bytes, reply_bytes=reply_bytes, clock=clock),
             breaker=Breaker(clock, jitter=lambda _: 0.0),
             replays=Replays(in_flight),
             reads=reads,

@@ -17,7 +17,7 @@ def vector(axis: int, *, length: float = 1.0) -> list[float]:
     return [length if place == axis else 0.0 for place in range(SIZE)]
 
 
-def said(word: str) -> str:
+def text_with(word: str) -> str:
     """A text with this word: one word alone, the same in all points, is not taken for a text. The case of words of four letters does not count."""
     return f"{word} is the text of this point"
 

@@ -41,14 +41,14 @@ def planted() -> Iterator[str]:
         yield url
 
 
-def asked(url: str, method: str, target: str, body: dict[str, Any] | None = None) -> Answer:
+def answer_to(url: str, method: str, target: str, body: dict[str, Any] | None = None) -> Answer:
     """One request to the interface of version 2."""
     return exchange(url, method, target, None if body is None else json.dumps(body).encode())
 
 
 def create(url: str, name: str, space: str = "l2") -> str:
     """Make a collection; its id."""
-    answer = asked(url, "POST", COLLECTIONS, {"name": name, "configuration": {"hnsw": {"space": space}}})
+    answer = answer_to(url, "POST", COLLECTIONS, {"name": name, "configuration": {"hnsw": {"space": space}}})
     assert answer.status == 200, answer.body
     identifier: str = json.loads(answer.body)["id"]
     return identifier
@@ -56,12 +56,12 @@ def create(url: str, name: str, space: str = "l2") -> str:
 
 def path_of(url: str, name: str) -> str:
     """The path of a collection's own requests."""
-    return f"{COLLECTIONS}/{json.loads(asked(url, 'GET', f'{COLLECTIONS}/{name}').body)['id']}"
+    return f"{COLLECTIONS}/{json.loads(answer_to(url, 'GET', f'{COLLECTIONS}/{name}').body)['id']}"
 
 
 def add(url: str, name: str, made: dict[str, Any]) -> None:
     """Write records."""
-    answer = asked(url, "POST", f"{path_of(url, name)}/add", made)
+    answer = answer_to(url, "POST", f"{path_of(url, name)}/add", made)
     assert answer.status == 201, answer.body
 
 

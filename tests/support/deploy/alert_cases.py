@@ -19,7 +19,7 @@ class Story:
     """``series``: name with labels -> values. ``minute``: when the alert is looked at."""
 
     alert: str
-    told: str
+    messages: str
     fires: bool
     minute: int
     series: Mapping[str, str]

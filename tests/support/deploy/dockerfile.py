@@ -33,10 +33,10 @@ def base_python() -> tuple[str, bool]:
     """A Python to build with, and whether other users can run it: the test's own, else the system's, else the test's own."""
     able = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))"
     for program in (sys.executable, "/usr/bin/python3"):
-        is_found = Path(program).exists() and all(
+        is_installed = Path(program).exists() and all(
             parent.stat().st_mode & 0o001 for parent in Path(program).resolve().parents
         )
-        if is_found and subprocess.run([program, "-c", able], check=False, capture_output=True).returncode == 0:
+        if is_installed and subprocess.run([program, "-c", able], check=False, capture_output=True).returncode == 0:
             return program, True
     return sys.executable, False
 

@@ -24,7 +24,7 @@ class Seen:
     trailing: Pairs
 
     @property
-    def databases_own(self) -> Seen:
+    def from_database(self) -> Seen:
         """Without the key that says why VecSieve did nothing."""
         return replace(self, initial=tuple(pair for pair in self.initial if pair[0] != "x-vecsieve"))
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import grpc
 
 from support.grpc.calls import UNLIMITED, Pairs, Seen, by_key
-from support.qdrant.grpc_searches import Said, timeless
+from support.qdrant.grpc_searches import GrpcSearch, timeless
 
 
 class Asker:
@@ -26,7 +26,7 @@ class Asker:
     ) -> None:
         self._channel.close()
 
-    def ask(self, spoken: Said, *, metadata: Pairs = ()) -> Seen:
+    def ask(self, spoken: GrpcSearch, *, metadata: Pairs = ()) -> Seen:
         """One call, its reply without the time it took."""
         seen = self.raw(spoken.method, spoken.message, metadata=metadata)
         return Seen(

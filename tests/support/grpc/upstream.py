@@ -37,7 +37,7 @@ class Arrived:
         self.is_whole = True
         return None
 
-    def own_metadata(self) -> Pairs:
+    def plain_metadata(self) -> Pairs:
         """What the client sent, without what its library says about itself."""
         return by_key(pair for pair in self.metadata if pair[0] != "user-agent")
 

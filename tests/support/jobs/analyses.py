@@ -37,7 +37,7 @@ def planted() -> list[Point]:
     return copied + alone
 
 
-def asked(**chosen: Any) -> AnalyzeOptions:
+def analyze_options(**chosen: Any) -> AnalyzeOptions:
     """The options of the command."""
     return AnalyzeOptions(url="", collection="planted", **{"text_field": "text", **chosen})
 
@@ -48,7 +48,7 @@ def report(points: list[Point] | None = None, **chosen: object) -> Report:
 
 
 def _analysed(points: list[Point], **chosen: object) -> Report:
-    return analyze(SearchedSource(points), asked(**chosen))
+    return analyze(SearchedSource(points), analyze_options(**chosen))
 
 
 @cache

@@ -22,7 +22,7 @@ WIDTH = 100
 FONT_FACE = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
 
-def shown(question: str) -> str:
+def demo_output(question: str) -> str:
     """The demo's output up to the table's end, with its colours."""
     environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(WIDTH), "TERM": "xterm-256color"}
     command = [sys.executable, "-m", "vecsieve.proxy", "demo", "--query", question]
@@ -42,4 +42,4 @@ def drawn(output: str) -> str:
 
 if __name__ == "__main__":
     PICTURE.parent.mkdir(exist_ok=True)
-    PICTURE.write_text(drawn(shown(QUESTION)), encoding="utf-8")
+    PICTURE.write_text(drawn(demo_output(QUESTION)), encoding="utf-8")

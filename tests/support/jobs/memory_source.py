@@ -40,13 +40,13 @@ class MemorySource(Source):
         self.requests += 1
         if self._rows is None:
             self._rows = rows_of(np.stack([point.vector for point in self._vectors if point.vector is not None]))
-        found = []
+        neighbours = []
         for row in across(rows_of(vectors), self._rows, magnitude=self._known.magnitude):
             # Sorted are only those that may be among them: of a million points a sort of all takes a tenth of a second.
             near = np.flatnonzero(row <= np.partition(row, min(count, len(row)) - 1)[min(count, len(row)) - 1])
             order = near[np.argsort(row[near], kind="stable")][:count]
-            found.append([self._vectors[at] for at in order.tolist()])
-        return found
+            neighbours.append([self._vectors[at] for at in order.tolist()])
+        return neighbours
 
 
 def points(vectors: Vectors, payloads: Sequence[Mapping[str, object]] | None = None) -> list[Point]:

@@ -23,7 +23,7 @@ Rng = np.random.Generator
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HybridRequest:
     """One request. ``parts``: field, vector, limit, filter and whether the metric is named. ``weights``: None for ranks."""
 
     parts: tuple[tuple[str, list[float], int, str, bool], ...]
@@ -70,7 +70,7 @@ def _rows(rng: Rng, copies: int, *, words: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def request(number: int) -> Asked:
+def request(number: int) -> HybridRequest:
     """One to three parts, merged by ranks or by weights."""
     rng = np.random.default_rng([number, 17])
     count = int(rng.integers(1, 4))
@@ -82,7 +82,7 @@ def request(number: int) -> Asked:
         for name in names
     )
     fields: list[list[str]] = [[], ["note"], ["family", "text"], ["*"], ["tag"], ["note", "tag", "id"]]
-    return Asked(
+    return HybridRequest(
         parts=parts,
         k=int(rng.choice([1, 7, 60, 1000])),
         weights=tuple(float(rng.choice([0.0, 0.1, 0.3, 0.55, 1.0])) for _ in names) if is_weighted else None,
@@ -93,7 +93,9 @@ def request(number: int) -> Asked:
     )
 
 
-def ask(url: str, name: str, search: Asked, *, everything: bool = False, **metadata: Any) -> list[dict[str, Any]]:
+def ask(
+    url: str, name: str, search: HybridRequest, *, everything: bool = False, **metadata: Any
+) -> list[dict[str, Any]]:
     """The hits. ``everything``: all that the request ranks."""
     pymilvus = import_module("pymilvus")
     parts = [
@@ -113,7 +115,7 @@ def ask(url: str, name: str, search: Asked, *, everything: bool = False, **metad
 
 
 def ask_over_rest(
-    url: str, name: str, search: Asked, *, everything: bool = False, **headers: str
+    url: str, name: str, search: HybridRequest, *, everything: bool = False, **headers: str
 ) -> list[dict[str, Any]]:
     """The same over REST, version 2."""
     ranker: dict[str, Any] = {"strategy": "rrf", "params": {"k": search.k}}

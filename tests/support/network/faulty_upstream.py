@@ -24,7 +24,7 @@ from typing import Self
 from support.network.streams import serving
 
 LINGER_RESET = struct.pack("ii", 1, 0)
-PATIENCE_SECONDS = 10.0  # no test waits longer for a byte
+TIMEOUT_SECONDS = 10.0  # no test waits longer for a byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Talk:
     async def head(self) -> bytes | None:
         """One request head, unrecorded; None when the peer ended the connection."""
         try:
-            return await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), PATIENCE_SECONDS)
+            return await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), TIMEOUT_SECONDS)
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
 
@@ -161,7 +161,7 @@ Script = Callable[[Talk], Awaitable[None]]
 def answering(answer: bytes | Callable[[Received], bytes]) -> Script:
     """A healthy upstream: the same answer, or one made from the request, to every request of every connection.
 
-    It closes a connection that says nothing for PATIENCE_SECONDS.
+    It closes a connection that says nothing for TIMEOUT_SECONDS.
     """
 
     async def script(talk: Talk) -> None:
@@ -244,7 +244,7 @@ class RawClient:
         await self.writer.drain()
 
     async def head(self) -> bytes:
-        return await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), PATIENCE_SECONDS)
+        return await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), TIMEOUT_SECONDS)
 
     async def reply(self, *, bodiless: bool = False) -> RawReply:
         """One reply; raises IncompleteReadError when it was cut short."""
@@ -260,7 +260,7 @@ class RawClient:
 
     async def rest(self) -> bytes:
         """Everything until the connection ends."""
-        return await asyncio.wait_for(self.reader.read(), PATIENCE_SECONDS)
+        return await asyncio.wait_for(self.reader.read(), TIMEOUT_SECONDS)
 
     def reset(self) -> None:
         self.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)

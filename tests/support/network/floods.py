@@ -32,7 +32,7 @@ def fields(path: str = "/qdrant.Points/Count") -> bytes:
 
 FIELDS = fields()
 BEGUN = PREFACE + frame(SETTINGS, 0, 0)
-ASKED = BEGUN + frame(HEADERS, END_HEADERS, 1, FIELDS)
+REQUESTED = BEGUN + frame(HEADERS, END_HEADERS, 1, FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ NO_PADDING = b"\x00\x0e\x7f\xa1\x9b\x01" + b"a" * 10 + b"\x00"
 MANY_FIELDS = b"".join(b"\x00\x04x%03d\x00" % number for number in range(180))
 
 FLOODS = (
-    Flood("empty DATA frames", ASKED, repeated(frame(DATA, 0, 1))),
+    Flood("empty DATA frames", REQUESTED, repeated(frame(DATA, 0, 1))),
     Flood("SETTINGS", BEGUN, repeated(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 65535)))),
     Flood("PING", BEGUN, repeated(frame(PING, 0, 0, bytes(8)))),
     Flood("WINDOW_UPDATE", BEGUN, repeated(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)))),
@@ -120,13 +120,13 @@ FLOODS = (
         numbered(lambda stream: frame(HEADERS, END_HEADERS | PADDED, stream + 2, NO_PADDING + FIELDS + LARGE_ENTRY + NAMED * 8_000)),
         is_of_frames=False,
     ),
-    Flood("DATA of padding", ASKED, repeated(frame(DATA, PADDED, 1, b"\xff" + bytes(255)))),
+    Flood("DATA of padding", REQUESTED, repeated(frame(DATA, PADDED, 1, b"\xff" + bytes(255)))),
     Flood("streams opened and reset", BEGUN, numbered(lambda stream: head_of(stream) + frame(RST_STREAM, 0, stream, bytes(4)))),
     Flood("streams of a head alone", BEGUN, numbered(head_of)),
     Flood("streams of a head with many fields", BEGUN, numbered(lambda stream: frame(HEADERS, END_HEADERS, stream, FIELDS + MANY_FIELDS))),
     Flood(
         "DATA frames of one byte",
-        ASKED + frame(DATA, 0, 1, b"\0\x10\0\0\0"),
+        REQUESTED + frame(DATA, 0, 1, b"\0\x10\0\0\0"),
         repeated(frame(DATA, 0, 1, b"x")),
     ),
     Flood(

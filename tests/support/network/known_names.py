@@ -13,14 +13,14 @@ class Names(AbstractResolver):
 
     def __init__(self, *hosts: str) -> None:
         self.hosts = hosts
-        self.asked = 0
+        self.requested = 0
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        self.asked += 1
+        self.requested += 1
         await self.may_answer.wait()
         if "fails" in host:
             raise OSError("no such name")

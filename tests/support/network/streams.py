@@ -81,12 +81,12 @@ class _Handlers:
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
-        self._each: set[asyncio.Task[None]] = set()
+        self._streams: set[asyncio.Task[None]] = set()
 
     def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(self._handled(reader, writer))
-        self._each.add(task)
-        task.add_done_callback(self._each.discard)
+        self._streams.add(task)
+        task.add_done_callback(self._streams.discard)
         task.add_done_callback(lambda _: writer.close())
 
     async def _handled(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -94,7 +94,7 @@ class _Handlers:
             await self._handler(reader, writer)
 
     async def end(self) -> None:
-        running = list(self._each)
+        running = list(self._streams)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)

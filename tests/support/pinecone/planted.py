@@ -69,19 +69,19 @@ def _records(copies: int, *, sparse: bool) -> list[dict[str, Any]]:
 def _dense_queries(index: str) -> list[dict[str, Any]]:
     hybrid = {"vector": _near(2), "sparse": {"indices": [1, 7, 20, 33], "values": [0.5, 0.25, 1.0, 0.75]}}
     return [
-        *_asked(index, "vector", {"vector": _near(1)}),
-        *_asked(index, "filter", {"vector": _near(1), "filter": {"n": {"$lt": 30}}}),
-        *_asked(index, "second", {"vector": _near(1), "namespace": "second"}),
-        *_asked(index, "id", {"id": "f7-0"}),
-        *_asked(index, "hybrid", hybrid),
+        *_requests(index, "vector", {"vector": _near(1)}),
+        *_requests(index, "filter", {"vector": _near(1), "filter": {"n": {"$lt": 30}}}),
+        *_requests(index, "second", {"vector": _near(1), "namespace": "second"}),
+        *_requests(index, "id", {"id": "f7-0"}),
+        *_requests(index, "hybrid", hybrid),
     ]
 
 
 def _sparse_queries(index: str) -> list[dict[str, Any]]:
-    return list(_asked(index, "sparse", {"sparse": {"indices": list(range(0, 50, 2)), "values": [0.5] * 25}}))
+    return list(_requests(index, "sparse", {"sparse": {"indices": list(range(0, 50, 2)), "values": [0.5] * 25}}))
 
 
-def _asked(index: str, name: str, what: dict[str, Any]) -> list[dict[str, Any]]:
+def _requests(index: str, name: str, what: dict[str, Any]) -> list[dict[str, Any]]:
     shapes = {
         "bare": (TOP_K, False, False),
         "values": (TOP_K, True, False),

@@ -73,7 +73,7 @@ def _page(name: str, direct: Seen, page: Any) -> Iterator[str]:
     yield from _families(name, ids)
     whole = {match["id"]: match for match in everything}
     for match in page:
-        if match != _as_asked(plain[0], whole.get(match["id"], {})):
+        if match != _as_requested(plain[0], whole.get(match["id"], {})):
             yield f"{name}: {match['id']} is not told as upstream tells it"
 
 
@@ -88,6 +88,6 @@ def _families(name: str, ids: Sequence[str]) -> Iterator[str]:
         yield f"{name}: not distinct: {ids}"
 
 
-def _as_asked(example: Mapping[str, Any], whole: Mapping[str, Any]) -> Mapping[str, Any]:
+def _as_requested(example: Mapping[str, Any], whole: Mapping[str, Any]) -> Mapping[str, Any]:
     """A whole match, less what the example of a plain answer does not tell either."""
     return {key: whole.get(key) if example[key] else example[key] for key in example}

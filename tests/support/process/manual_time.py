@@ -17,14 +17,14 @@ class ManualTime:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.asked: list[float] = []
+        self.requested: list[float] = []
         self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
 
     def __call__(self) -> float:
         return self.now
 
     async def pause(self, seconds: float) -> None:
-        self.asked.append(seconds)
+        self.requested.append(seconds)
         sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sleepers.append((self.now + seconds, sleeper))
         await sleeper

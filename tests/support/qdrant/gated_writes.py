@@ -35,7 +35,7 @@ def put(body: bytes, *, headers: bytes = b"", target: bytes = TARGET, method: by
     )
 
 
-def found(*hits: tuple[int, float]) -> bytes:
+def neighbours_reply(*hits: tuple[int, float]) -> bytes:
     """One list of neighbours with the same words."""
     points = [
         {"id": i, "version": 1, "score": score, "payload": {"text": "it has all the same words"}} for i, score in hits
@@ -45,7 +45,7 @@ def found(*hits: tuple[int, float]) -> bytes:
 
 def finding(*hits: tuple[int, float]) -> Neighbours:
     async def answer(talk: Talk, _: Received) -> bool:
-        await talk.send(found(*hits))
+        await talk.send(neighbours_reply(*hits))
         return True
 
     return answer
@@ -73,7 +73,7 @@ def written(upstream: FaultyUpstream) -> list[bytes]:
     ]
 
 
-def asked(upstream: FaultyUpstream) -> list[bytes]:
+def read_lines(upstream: FaultyUpstream) -> list[bytes]:
     """The first lines of the reads that arrived."""
     return [
         request.line for request in upstream.requests if request.content not in written(upstream) or not request.content

@@ -24,7 +24,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class GrpcSearch:
     """One search as a call. ``name``: the method's last word."""
 
     name: str
@@ -40,13 +40,13 @@ class Said:
         return [_results(message) for message in whole] if self.name.endswith("Batch") else [whole]
 
 
-def said(operation: str, collection: str, items: tuple[Json, ...], *, is_batch: bool) -> Said:
+def grpc_search(operation: str, collection: str, items: tuple[Json, ...], *, is_batch: bool) -> GrpcSearch:
     """The call that says what these items of a REST body say."""
     messages = [_ITEMS[operation](item, collection) for item in items]
     if not is_batch:
-        return Said(METHODS[operation], messages[0].SerializeToString())
+        return GrpcSearch(METHODS[operation], messages[0].SerializeToString())
     batch = getattr(pb, f"{METHODS[operation]}BatchPoints")
-    return Said(
+    return GrpcSearch(
         METHODS[f"{operation}_batch"],
         batch(collection_name=collection, **{f"{operation}_points": messages}).SerializeToString(),
     )

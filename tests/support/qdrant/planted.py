@@ -27,7 +27,7 @@ TEXT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlantedRequest:
     """One request: where it goes and what it says. ``window`` is offset + limit of its first search."""
 
     name: str
@@ -148,7 +148,7 @@ def query_vector(seed: int, dimension: int = DIMENSION) -> list[float]:
     return [float(value) for value in mixed + rng.normal(scale=0.05, size=dimension)]
 
 
-def requests(collection: str, *, top_k: int = 8) -> Iterator[Asked]:
+def requests(collection: str, *, top_k: int = 8) -> Iterator[PlantedRequest]:
     """Every interceptable call of a single unnamed vector, as the official clients word them."""
     vector = query_vector(1)
     selectors: list[dict[str, object]] = [
@@ -163,31 +163,35 @@ def requests(collection: str, *, top_k: int = 8) -> Iterator[Asked]:
     ]
     path = f"/collections/{collection}/points"
     for number, selector in enumerate(selectors):
-        yield _asked(
+        yield _planted_request(
             f"query-{number}", f"{path}/query", {"query": {"nearest": vector}, "limit": top_k, **selector}, top_k
         )
-        yield _asked(f"bare-{number}", f"{path}/query", {"query": vector, "limit": top_k, **selector}, top_k)
-        yield _asked(f"search-{number}", f"{path}/search", {"vector": vector, "limit": top_k, **selector}, top_k, "")
-    yield _asked("default-limit", f"{path}/query", {"query": {"nearest": vector}}, 10)
-    yield _asked("by-id", f"{path}/query", {"query": {"nearest": 20}, "limit": top_k}, top_k)
-    yield _asked("top", f"{path}/search", {"vector": vector, "top": top_k, "with_vectors": True}, top_k, "")
-    yield _asked(
+        yield _planted_request(f"bare-{number}", f"{path}/query", {"query": vector, "limit": top_k, **selector}, top_k)
+        yield _planted_request(
+            f"search-{number}", f"{path}/search", {"vector": vector, "limit": top_k, **selector}, top_k, ""
+        )
+    yield _planted_request("default-limit", f"{path}/query", {"query": {"nearest": vector}}, 10)
+    yield _planted_request("by-id", f"{path}/query", {"query": {"nearest": 20}, "limit": top_k}, top_k)
+    yield _planted_request("top", f"{path}/search", {"vector": vector, "top": top_k, "with_vectors": True}, top_k, "")
+    yield _planted_request(
         "threshold", f"{path}/search", {"vector": vector, "limit": top_k, "params": {"exact": True}}, top_k, ""
     )
-    yield _asked("recommend", f"{path}/recommend", {"positive": [20, 30], "negative": [40], "limit": top_k}, top_k, "")
+    yield _planted_request(
+        "recommend", f"{path}/recommend", {"positive": [20, 30], "negative": [40], "limit": top_k}, top_k, ""
+    )
     best = {"recommend": {"positive": [20], "strategy": "best_score"}}
-    yield _asked("best-score", f"{path}/query", {"query": best, "limit": top_k, "with_payload": True}, top_k)
+    yield _planted_request("best-score", f"{path}/query", {"query": best, "limit": top_k, "with_payload": True}, top_k)
     discover = {"target": 20, "context": [{"positive": 30, "negative": 40}], "limit": top_k}
-    yield _asked("discover", f"{path}/discover", discover, top_k, "")
+    yield _planted_request("discover", f"{path}/discover", discover, top_k, "")
     fusion = {
         "prefetch": [{"query": vector, "limit": 40}, {"query": query_vector(2), "limit": 40}],
         "query": {"nearest": vector},
         "limit": top_k,
     }
-    yield _asked("prefetch", f"{path}/query", fusion, top_k)
+    yield _planted_request("prefetch", f"{path}/query", fusion, top_k)
 
 
-def batches(collection: str, *, top_k: int = 8) -> Iterator[Asked]:
+def batches(collection: str, *, top_k: int = 8) -> Iterator[PlantedRequest]:
     """Batches of mixed items: some ours, some not."""
     path = f"/collections/{collection}/points"
     first, second = query_vector(3), query_vector(4)
@@ -198,14 +202,14 @@ def batches(collection: str, *, top_k: int = 8) -> Iterator[Asked]:
         {"limit": 3},
         {"query": {"nearest": first, "mmr": {"diversity": 0.5}}, "limit": 3},
     ]
-    yield _asked("query-batch", f"{path}/query/batch", {"searches": searches}, top_k, "batch")
+    yield _planted_request("query-batch", f"{path}/query/batch", {"searches": searches}, top_k, "batch")
     legacy = [{"vector": first, "limit": top_k}, {"vector": second, "limit": 3, "with_vector": True}]
-    yield _asked("search-batch", f"{path}/search/batch", {"searches": legacy}, top_k, "batch-bare")
+    yield _planted_request("search-batch", f"{path}/search/batch", {"searches": legacy}, top_k, "batch-bare")
     recommend = [{"positive": [10], "limit": top_k}, {"positive": [20, 30], "limit": 3}]
-    yield _asked("recommend-batch", f"{path}/recommend/batch", {"searches": recommend}, top_k, "batch-bare")
+    yield _planted_request("recommend-batch", f"{path}/recommend/batch", {"searches": recommend}, top_k, "batch-bare")
 
 
-def named_requests(collection: str, *, top_k: int = 6) -> Iterator[Asked]:
+def named_requests(collection: str, *, top_k: int = 6) -> Iterator[PlantedRequest]:
     """Named, sparse and multi vectors, with every shape of selector."""
     path = f"/collections/{collection}/points/query"
     late = [query_vector(5, 8), query_vector(6, 8)]
@@ -225,8 +229,10 @@ def named_requests(collection: str, *, top_k: int = 6) -> Iterator[Asked]:
             ("two", {"with_vector": ["small", "dense"], "with_payload": True}),
             ("empty", {"with_vector": []}),
         ):
-            yield _asked(f"{name}-{label}", path, {**query, "limit": top_k, **selector}, top_k)
+            yield _planted_request(f"{name}-{label}", path, {**query, "limit": top_k, **selector}, top_k)
 
 
-def _asked(name: str, path: str, body: dict[str, object], top_k: int, results: str = "points") -> Asked:
-    return Asked(name, path, json.dumps(body, separators=(",", ":")).encode(), top_k, results)
+def _planted_request(
+    name: str, path: str, body: dict[str, object], top_k: int, results: str = "points"
+) -> PlantedRequest:
+    return PlantedRequest(name, path, json.dumps(body, separators=(",", ":")).encode(), top_k, results)

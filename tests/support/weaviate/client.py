@@ -27,7 +27,7 @@ MISSING = (
 NEEDS_CLIENT = pytest.mark.skipif(not INTERPRETER.exists(), reason=MISSING)
 
 
-def told(place: Place, what: str, program: Path = SCENARIO) -> Any:
+def client_output(place: Place, what: str, program: Path = SCENARIO) -> Any:
     """What the client saw, the words of errors settled. ``what``: the program's part, such as fill or ask."""
     if not INTERPRETER.exists():
         raise SystemExit(MISSING)

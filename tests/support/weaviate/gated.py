@@ -28,13 +28,13 @@ def vector(axis: int) -> list[float]:
     return [1.0 if place == axis else 0.0 for place in range(SIZE)]
 
 
-def said(word: str) -> str:
+def text_with(word: str) -> str:
     """As in ``support.backends.write_gates``."""
     return f"{word} is the text of this point"
 
 
 def made(number: int, axis: int, word: str, **more: Any) -> Any:
-    return DataObject(uuid=uuid.UUID(int=number), properties={"text": said(word), **more}, vector=vector(axis))
+    return DataObject(uuid=uuid.UUID(int=number), properties={"text": text_with(word), **more}, vector=vector(axis))
 
 
 def create(client: Any) -> None:
@@ -76,7 +76,7 @@ def write(client: Any) -> dict[str, Any]:
         collection.data.insert_many([made(1, 0, "alpha")])  # an update
         result = collection.data.insert_many([made(3, 0, "Alpha"), made(4, 2, "gamma"), made(5, 2, "gamma")])
         assert not result.has_errors
-        collection.data.insert({"text": said("beta")}, uuid=uuid.UUID(int=6), vector=vector(1))
+        collection.data.insert({"text": text_with("beta")}, uuid=uuid.UUID(int=6), vector=vector(1))
         seen[name] = originals(collection)
     shared = client.collections.get(f"{NOTED}Shared")
     for tenant, number in (("left", 1), ("right", 2), ("left", 3)):
@@ -104,8 +104,8 @@ def merge(client: Any) -> None:
         data = client.collections.get(name).data
         data.insert_many([made(1, 0, "ALPHA!", team="ü"), made(2, 1, "beta")])
         data.insert_many([made(2, 3, "delta"), made(4, 2, "GAMMA!"), made(5, 2, "Gamma")])  # the first is an update
-        data.insert({"text": said("Alpha")}, uuid=uuid.UUID(int=6), vector=vector(0))
-        data.insert({"text": said("phi")}, uuid=uuid.UUID(int=7), vector=vector(4))
+        data.insert({"text": text_with("Alpha")}, uuid=uuid.UUID(int=6), vector=vector(0))
+        data.insert({"text": text_with("phi")}, uuid=uuid.UUID(int=7), vector=vector(4))
     shared = client.collections.get(f"{NOTED}Shared")
     for tenant, number in (("left", 1), ("right", 2), ("left", 3)):
         shared.with_tenant(tenant).data.insert_many([made(number, 0, "alpha")])
@@ -129,7 +129,7 @@ def unite(client: Any) -> None:
     data.insert_many([first, made(2, 1, "beta", tags=["z"])])
     third = made(3, 0, "Alpha", tags=["b", "a"], n=5, at="2026-01-02T00:00:00.500+01:00", flags=[], sizes=[1.0])
     data.insert_many([third, made(4, 2, "gamma"), made(5, 2, "Gamma", counts=[2])])
-    last = {"text": said("alpha!!!"), "counts": [1, 7], "n": 4, "is": True}
+    last = {"text": text_with("alpha!!!"), "counts": [1, 7], "n": 4, "is": True}
     data.insert(last, uuid=uuid.UUID(int=6), vector=vector(0))
 
 
@@ -141,7 +141,7 @@ def reject(client: Any) -> list[str]:
     for count in (2, 1):
         try:
             if count == 1:
-                collection.data.insert({"text": said("Alpha")}, uuid=uuid.UUID(int=4), vector=vector(0))
+                collection.data.insert({"text": text_with("Alpha")}, uuid=uuid.UUID(int=4), vector=vector(0))
             else:
                 collection.data.insert_many([made(2, 0, "Alpha"), made(3, 1, "beta")])
         except Exception as error:  # noqa: BLE001 - its words are the result

@@ -79,7 +79,7 @@ class Collection:
     def reply(self, hits: Sequence[Hit], request: Any) -> Any:
         """The SearchReply of these hits. Raises RefusalError."""
         reply = message_type("SearchReply")(took=TOOK, generative_grouped_result="")
-        names = self._shown(request)
+        names = self._visible(request)
         for hit in hits:
             result = reply.results.add()
             result.properties.target_collection = self.name
@@ -89,7 +89,7 @@ class Collection:
             self._describe(result.metadata, hit, request)
         return reply
 
-    def _shown(self, request: Any) -> tuple[str, ...]:
+    def _visible(self, request: Any) -> tuple[str, ...]:
         properties = request.properties
         if not request.HasField("properties") or properties.return_all_nonref_properties:
             return self.properties

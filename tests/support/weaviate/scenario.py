@@ -106,7 +106,7 @@ def results(answer: Any) -> Any:
     ]
 
 
-def asked(client: Any) -> dict[str, Any]:
+def call_outcomes(client: Any) -> dict[str, Any]:
     """Every call by name, and what the client made of its answer, or the name of its error."""
     calls: dict[str, Any] = {}
     for name in ("Clean", "Copied", "Legacy"):
@@ -183,7 +183,7 @@ def main(rest: str, grpc: str, what: str) -> None:
         assert client.is_ready()
         if what == "fill":
             fill(client)
-        seen = asked(client) if what == "ask" else None
+        seen = call_outcomes(client) if what == "ask" else None
         sys.stdout.write(json.dumps(seen, default=str))
     finally:
         client.close()

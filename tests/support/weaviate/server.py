@@ -31,7 +31,7 @@ Context = grpc.aio.ServicerContext[bytes, bytes]
 
 @dataclass
 class Weaviate:
-    """``searches``: every SearchRequest that came, with its metadata, in order. ``asked``: every query of several searches, with its
+    """``searches``: every SearchRequest that came, with its metadata, in order. ``requested``: every query of several searches, with its
     header fields. ``written``: every write. ``url``, ``grpc``: where it is.
     """
 
@@ -39,7 +39,7 @@ class Weaviate:
     schema: dict[str, dict[str, Any]] = field(default_factory=dict)
     searches: list[bytes] = field(default_factory=list)
     metadata: list[dict[str, str]] = field(default_factory=list)
-    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    requested: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     written: list[bytes] = field(default_factory=list)
     url: str = ""
     grpc: str = ""
@@ -82,7 +82,7 @@ class Weaviate:
         query = (await request.json()).get("query", "")
         if ("nearVector" not in query and "where" not in query) or ":" not in query.partition("(")[0]:
             return web.Response(body=GRAPHQL, content_type="application/json")
-        self.asked.append((query, dict(request.headers)))
+        self.requested.append((query, dict(request.headers)))
         return web.json_response(answered(query, self.collections))
 
     async def _store(self, request: web.Request) -> web.Response:

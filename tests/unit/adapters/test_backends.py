@@ -38,24 +38,28 @@ def test_the_operations_of_a_row_are_those_that_its_adapters_give(backend: str) 
     heads = [(REST[backend], RequestHead(method="POST", path=path)) for path in PATHS[backend]]
     if backend in GRPC:
         heads += [(GRPC[backend], RequestHead(method="POST", path=path)) for path in GRPC[backend].unary]
-    found = [operation for transport, head in heads if (operation := transport.adapter().classify(head)) is not None]
-    assert len(found) >= len(PATHS[backend])
-    assert {operation.backend for operation in found} == {backend}
-    assert {operation.name for operation in found} == set(BACKENDS[backend].operations)
+    operations = [
+        operation for transport, head in heads if (operation := transport.adapter().classify(head)) is not None
+    ]
+    assert len(operations) >= len(PATHS[backend])
+    assert {operation.backend for operation in operations} == {backend}
+    assert {operation.name for operation in operations} == set(BACKENDS[backend].operations)
     assert len(set(BACKENDS[backend].operations)) == len(BACKENDS[backend].operations)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_a_row_states_of_its_adapters_is_so(backend: str) -> None:
     row = BACKENDS[backend]
-    adapters = [each.adapter() for each in (row.rest, row.grpc) if each is not None]
+    adapters = [transport.adapter() for transport in (row.rest, row.grpc) if transport is not None]
     for is_stated, trait in (
         (row.has_first_step, DescribesCollections),
         (row.has_second_step, FetchesVectors),
         (row.has_fusions, DividesFusions),
     ):
         assert is_stated == any(isinstance(adapter, trait) for adapter in adapters), trait
-    assert row.gates_writes == any(each.writes is not None for each in (row.rest, row.grpc) if each is not None)
+    assert row.gates_writes == any(
+        transport.writes is not None for transport in (row.rest, row.grpc) if transport is not None
+    )
 
 
 def test_without_grpc_nothing_of_it_is_imported() -> None:

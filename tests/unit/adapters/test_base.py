@@ -70,9 +70,9 @@ def points(document: Any, count: int) -> NewPoints:
 
 
 def read_list(_: Operation, source: Shortened, _needs: WriteNeeds) -> NewPoints:
-    each = elements(source.text, whole(source.text))
-    rows = WrittenRows(source=source, arrays=[(whole(source.text), each)], rows=each, payloads=[None] * len(each))
-    return points(rows, len(each))
+    parts = elements(source.text, whole(source.text))
+    rows = WrittenRows(source=source, arrays=[(whole(source.text), parts)], rows=parts, payloads=[None] * len(parts))
+    return points(rows, len(parts))
 
 
 class Lists(RestWrites):
@@ -92,19 +92,19 @@ class Fields(GrpcWrites):
 
 
 @given(st.lists(st.lists(st.integers(), max_size=3), min_size=1, max_size=6), st.data())
-def test_what_stays_of_a_list_is_the_clients_own(each: list[list[int]], data: st.DataObject) -> None:
-    gone = data.draw(st.sets(st.integers(0, len(each) - 1), max_size=len(each) - 1))
-    read = Lists().parse(WRITE, json.dumps(each).encode(), NEEDS)
-    assert json.loads(Lists().without(read, gone)) == [one for row, one in enumerate(each) if row not in gone]
-    assert Lists().without(read, set()) == json.dumps(each).encode()
-    assert [json.loads(Lists().point(read, row)) for row in range(len(each))] == each
+def test_what_stays_of_a_list_is_the_clients_own(values: list[list[int]], data: st.DataObject) -> None:
+    gone = data.draw(st.sets(st.integers(0, len(values) - 1), max_size=len(values) - 1))
+    read = Lists().parse(WRITE, json.dumps(values).encode(), NEEDS)
+    assert json.loads(Lists().without(read, gone)) == [one for row, one in enumerate(values) if row not in gone]
+    assert Lists().without(read, set()) == json.dumps(values).encode()
+    assert [json.loads(Lists().point(read, row)) for row in range(len(values))] == values
 
 
 @given(st.lists(st.binary(max_size=9), min_size=1, max_size=6), st.data())
-def test_what_stays_of_a_message_is_the_clients_own(each: list[bytes], data: st.DataObject) -> None:
-    gone = data.draw(st.sets(st.integers(0, len(each) - 1)))
-    read = Fields().parse(WRITE, b"".join(length_field(1, one) for one in each), NEEDS)
-    kept = [length_field(1, one) for row, one in enumerate(each) if row not in gone]
+def test_what_stays_of_a_message_is_the_clients_own(parts: list[bytes], data: st.DataObject) -> None:
+    gone = data.draw(st.sets(st.integers(0, len(parts) - 1)))
+    read = Fields().parse(WRITE, b"".join(length_field(1, one) for one in parts), NEEDS)
+    kept = [length_field(1, one) for row, one in enumerate(parts) if row not in gone]
     assert Fields().without(read, gone) == b"".join(kept)
     merged = Fields().merged(WRITE, read, gone, {0: b"x"})
     assert merged == b"".join([length_field(1, b"0 x"), *(kept if 0 in gone else kept[1:])])

@@ -50,31 +50,31 @@ def over_rest(payloads: list[dict[str, Any]], needs: Needs = NEEDS, *, is_ascii:
         {"id": number, "version": 1, "score": 0.5, "payload": payload, "vector": [1.0, 0.5]}
         for number, payload in enumerate(payloads)
     ]
-    said = {"result": {"points": points}, "status": "ok", "time": 0.1}
-    body = json.dumps(said, ensure_ascii=is_ascii, separators=(",", ":")).encode()
+    document = {"result": {"points": points}, "status": "ok", "time": 0.1}
+    body = json.dumps(document, ensure_ascii=is_ascii, separators=(",", ":")).encode()
     return adapter.parse_reply(call, body).pools[0]
 
 
 def over_grpc(payloads: list[dict[str, Any]], needs: Needs = NEEDS) -> Pool:
     adapter = GRPC["qdrant"].adapter()
-    asked: Any = pb.QueryPoints(
+    query: Any = pb.QueryPoints(
         collection_name="c", limit=3, query=pb.Query(nearest=pb.VectorInput(dense=pb.DenseVector(data=[1.0, 0.5])))
     )
-    message = asked.SerializeToString()
+    message = query.SerializeToString()
     operation = operation_of(adapter, RequestHead(method="POST", path="/qdrant.Points/Query", message=message))
     call = adapter.parse_request(operation, message, needs)
-    said: Any = pb.QueryResponse(time=0.1)
+    response: Any = pb.QueryResponse(time=0.1)
     for number, payload in enumerate(payloads):
-        point = said.result.add(version=1, score=0.5)
+        point = response.result.add(version=1, score=0.5)
         point.id.num = number
         point.vectors.vector.dense.data.extend([1.0, 0.5])
         for key, value in payload.items():
             if isinstance(value, str):
                 point.payload[key].string_value = value
             else:
-                for each in value:
-                    point.payload[key].list_value.values.add().integer_value = each
-    return adapter.parse_reply(call, said.SerializeToString()).pools[0]
+                for item in value:
+                    point.payload[key].list_value.values.add().integer_value = item
+    return adapter.parse_reply(call, response.SerializeToString()).pools[0]
 
 
 @pytest.mark.parametrize("read", [over_rest, over_grpc])

@@ -86,8 +86,8 @@ def test_any_bytes_are_judged_without_an_exception(data: bytes) -> None:
     """Total: whatever a database sends as a success, every dialect says yes or no, and only Milvus ever says yes."""
     for table in (REST, GRPC):
         for backend, transport in table.items():
-            said = transport.dialect().is_quota_in_success(data)
-            assert backend == "milvus" or not said
+            is_quota = transport.dialect().is_quota_in_success(data)
+            assert backend == "milvus" or not is_quota
 
 
 @given(status=st.integers(100, 599))

@@ -112,9 +112,9 @@ def test_what_a_request_of_pinecone_deletes(body: Any, expected: Any) -> None:
 
 
 def test_the_namespace_without_a_name_has_two() -> None:
-    each = deleted("pinecone", "POST", "/vectors/delete", {"ids": ["a"]})
-    assert each is not None
-    assert {one.partition for one in each} == {b'""', b'"__default__"'}
+    deletions = deleted("pinecone", "POST", "/vectors/delete", {"ids": ["a"]})
+    assert deletions is not None
+    assert {one.partition for one in deletions} == {b'""', b'"__default__"'}
     assert deleted("pinecone", "DELETE", "/namespaces/a%20b", b"") == [
         Deletion(collection="docs-1", partition=b'"a b"')
     ]

@@ -62,10 +62,10 @@ def test_equal_scores_keep_the_order_in_which_their_points_were_met(lists: list[
 @given(scores=st.lists(SCORES, min_size=2, max_size=30))
 def test_three_deviations_around_the_mean_become_zero_to_one(scores: list[float]) -> None:
     """A list's normalized scores are affine in its scores, and their mean is a half."""
-    found = normalized(scores).astype(float)
+    result = normalized(scores).astype(float)
     deviation = float(np.std(scores, ddof=1))
     if deviation > 1e-2:
-        assert found == pytest.approx((np.array(scores) - np.mean(scores)) / (6 * deviation) + 0.5, abs=1e-3)
+        assert result == pytest.approx((np.array(scores) - np.mean(scores)) / (6 * deviation) + 0.5, abs=1e-3)
 
 
 @pytest.mark.parametrize("scores", [[], [3.0], [2.0, 2.0, 2.0]])
@@ -93,10 +93,10 @@ def test_the_default_k_is_the_databases() -> None:
 def test_points_of_no_distinct_list_come_last_and_no_score_grows(lists: list[list[int]], dropped: set[int]) -> None:
     """The joined list has every point once, the distinct fusion first, in falling scores."""
     whole, distinct = rrf(lists), rrf([[key for key in keys if key not in dropped] for keys in lists])
-    found = joined(distinct, whole)
-    scores = [score for _, score in found]
-    assert found[: len(distinct)] == distinct
-    assert sorted(key for key, _ in found) == sorted(key for key, _ in whole)
+    result = joined(distinct, whole)
+    scores = [score for _, score in result]
+    assert result[: len(distinct)] == distinct
+    assert sorted(key for key, _ in result) == sorted(key for key, _ in whole)
     assert scores == sorted(scores, reverse=True)
 
 

@@ -46,10 +46,10 @@ def noted(transport: str, payload: Any) -> Any:
     operation = operation_of(adapter, RequestHead(method="POST", path=path))
     call = adapter.parse_request(operation, body, Needs())
     answer = adapter.trim(call, adapter.parse_reply(call, reply(transport, payload)), [np.array([0], np.intp)])
-    shown = adapter.noted(call, answer, [[json.dumps(NOTE).encode()]])
+    annotated = adapter.noted(call, answer, [[json.dumps(NOTE).encode()]])
     if transport == "grpc":
-        return GrpcToRest.convert_payload(grpc.QueryResponse.FromString(shown).result[0].payload)
-    return json.loads(shown)["result"]["points"][0]["payload"]
+        return GrpcToRest.convert_payload(grpc.QueryResponse.FromString(annotated).result[0].payload)
+    return json.loads(annotated)["result"]["points"][0]["payload"]
 
 
 def reply(transport: str, payload: Any) -> bytes:
@@ -79,8 +79,8 @@ def test_an_object_of_metadata_has_the_note(transport: str, key: str, inner: dic
 def test_the_node_of_llamaindex_has_it_in_its_own_metadata(transport: str, inner: dict[str, Any]) -> None:
     payload = {"_node_content": node(metadata=inner), "file_name": "a.pdf"}
     expected = {"_node_content": json.loads(node(metadata=inner | {"_vecsieve": NOTE})), "file_name": "a.pdf"}
-    found = noted(transport, payload)
-    assert found | {"_node_content": json.loads(found["_node_content"])} == expected
+    result = noted(transport, payload)
+    assert result | {"_node_content": json.loads(result["_node_content"])} == expected
 
 
 @both
@@ -134,17 +134,17 @@ def noted_by_pinecone(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
     body = message_type("QueryResponse")(matches=[match], namespace="n").SerializeToString()
     answer = adapter.trim(call, adapter.parse_reply(call, body), [np.array([0], np.intp)])
     response = read("QueryResponse", adapter.noted(call, answer, [[json.dumps(NOTE).encode()]]))
-    (shown,) = response.matches
-    assert (shown.id, shown.score, response.namespace) == ("1", 0.5, "n")
-    return json_format.MessageToDict(shown.metadata) if shown.HasField("metadata") else None
+    (result,) = response.matches
+    assert (result.id, result.score, response.namespace) == ("1", 0.5, "n")
+    return json_format.MessageToDict(result.metadata) if result.HasField("metadata") else None
 
 
 @pytest.mark.parametrize("metadata", [{"text": "t", "source": "a.pdf", "page": 1.0}, {"tags": ["a", "b"]}])
 def test_pinecone_has_it_as_a_string_because_metadata_is_flat(metadata: dict[str, Any]) -> None:
-    found = noted_by_pinecone(metadata)
-    assert found is not None
-    assert json.loads(found.pop("_vecsieve")) == NOTE
-    assert found == metadata
+    result = noted_by_pinecone(metadata)
+    assert result is not None
+    assert json.loads(result.pop("_vecsieve")) == NOTE
+    assert result == metadata
 
 
 def test_pinecone_keeps_a_note_that_is_there_and_adds_none_without_metadata() -> None:

@@ -294,7 +294,7 @@ def test_pinecone_over_grpc(path: str, collection: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "path"), [(name, path) for name, each in GRPC.items() for path in sorted(each.unary)]
+    ("backend", "path"), [(name, path) for name, item in GRPC.items() for path in sorted(item.unary)]
 )
 def test_no_search_makes_its_collection_forgotten_over_grpc(backend: str, path: str) -> None:
     head = RequestHead(method="POST", path=path, message=NAMED, host="docs-abc.svc.pinecone.io")

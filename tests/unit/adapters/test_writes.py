@@ -10,7 +10,7 @@ from vecsieve.adapters.writes import Form, Inquiry, WriteNeeds, by_tenant, name_
 
 
 @pytest.mark.parametrize(
-    ("each", "wanted", "expected"),
+    ("vectors", "target", "expected"),
     [
         ([{"": 1}], None, ""),
         ([{}, {"a": 1}], None, "a"),
@@ -21,12 +21,12 @@ from vecsieve.adapters.writes import Form, Inquiry, WriteNeeds, by_tenant, name_
     ],
 )
 def test_the_vector_to_compare_by_is_the_named_one_or_the_only_one(
-    each: list[dict[str, int]], wanted: str | None, expected: str | Reason
+    vectors: list[dict[str, int]], target: str | None, expected: str | Reason
 ) -> None:
     if isinstance(expected, str) and not isinstance(expected, Reason):
-        assert name_of(each, wanted) == expected
+        assert name_of(vectors, target) == expected
         return
-    assert reason_of(name_of, each, wanted) is expected
+    assert reason_of(name_of, vectors, target) is expected
 
 
 def test_points_without_ids_have_their_places_before_they_are_stored_and_none_after() -> None:

@@ -82,9 +82,9 @@ def test_a_wrong_section_is_still_found_wrong() -> None:
 
 def test_the_public_control_plane_may_have_many_workers_and_a_plain_one_with_a_fixed_index_too() -> None:
     plain = {"upstream.url": "http://127.0.0.1:5080", "pinecone.index_host": "http://127.0.0.1:5081"}
-    behind_a_port = {"upstream.url": "http://127.0.0.1:5080", "pinecone.index_ports": {"8101": "http://127.0.0.1:5081"}}
-    for own in ({}, plain, behind_a_port):
-        settings = load(file=None, environment={}, flags={"backend": "pinecone", "workers": 4, **own})
+    port_settings = {"upstream.url": "http://127.0.0.1:5080", "pinecone.index_ports": {"8101": "http://127.0.0.1:5081"}}
+    for changes in ({}, plain, port_settings):
+        settings = load(file=None, environment={}, flags={"backend": "pinecone", "workers": 4, **changes})
         assert settings.workers == 4
 
 

@@ -14,15 +14,15 @@ BAD = Path(__file__).parent / "bad_files.txt"
 ENTRIES = re.findall(r"(?m)^== (\w+)\n((?:(?!> |== ).*\n)+)((?:> .*\n)+)", BAD.read_text(encoding="utf-8"))
 # By name: the file, and a line per problem.
 FILES: dict[str, tuple[bytes, str]] = {
-    **{name: (file.encode(), re.sub(r"(?m)^> ", "", said)) for name, file, said in ENTRIES},
+    **{name: (file.encode(), re.sub(r"(?m)^> ", "", message)) for name, file, message in ENTRIES},
     "control_character": (b'listen: "a\x07b"\n', "1: wanted YAML; saw a control character\n"),
     "latin1": (b"policy:\n  text_fields: [t\xe9xt]\n", "wanted UTF-8; saw something else at byte 25\n"),
 }
 
 
-@pytest.mark.parametrize(("content", "said"), FILES.values(), ids=FILES)
+@pytest.mark.parametrize(("content", "expected"), FILES.values(), ids=FILES)
 def test_a_bad_file_is_refused_with_its_messages_each_of_which_names_the_file_and_the_line(
-    tmp_path: Path, content: bytes, said: str
+    tmp_path: Path, content: bytes, expected: str
 ) -> None:
     file = tmp_path / "x.yaml"
     file.write_bytes(content)
@@ -30,7 +30,7 @@ def test_a_bad_file_is_refused_with_its_messages_each_of_which_names_the_file_an
         load(file=file, environment={}, flags={})
     lines = str(caught.value).splitlines()
     assert all(line.startswith(f"{file}:") for line in lines)
-    assert [line.removeprefix(f"{file}:").lstrip() for line in lines] == said.splitlines()
+    assert [line.removeprefix(f"{file}:").lstrip() for line in lines] == expected.splitlines()
 
 
 def test_every_entry_is_read() -> None:
@@ -38,4 +38,4 @@ def test_every_entry_is_read() -> None:
 
 
 def test_no_message_repeats_a_secret() -> None:
-    assert [name for name, (_, said) in FILES.items() if "hunter2" in said] == []
+    assert [name for name, (_, expected) in FILES.items() if "hunter2" in expected] == []

@@ -331,7 +331,7 @@ def test_of_thousands_of_unknown_settings_all_are_told_and_the_first_have_sugges
     messages = problems(written(tmp_path, f"limits:\n{unknown}"))
     assert len(messages) == 20_000
     assert messages[0].endswith('unknown setting "limits.in_flight0". Did you mean "in_flight"?')
-    assert sum("Did you mean" in each for each in messages) == MOST_GUESSED
+    assert sum("Did you mean" in message for message in messages) == MOST_GUESSED
 
 
 # Variables: one per scalar setting, parsed by its kind; strangers reported, Kubernetes' own left alone.

@@ -70,16 +70,18 @@ JUDGED: dict[str, tuple[dict[str, object], list[str]]] = {
     "presets beside a cut of the policy": (
         {
             "policy": {"threshold": {"fixed": 0.1}},
-            "rules": tuple({"collection": each, "preset": each} for each in ("default", "exact", "meaning", "vectors")),
+            "rules": tuple(
+                {"collection": preset, "preset": preset} for preset in ("default", "exact", "meaning", "vectors")
+            ),
         },
         [],
     ),
 }
 
 
-@pytest.mark.parametrize(("tree", "wanted"), JUDGED.values(), ids=JUDGED)
-def test_each_slip_is_told_once_and_hides_no_other(tree: dict[str, object], wanted: list[str]) -> None:
-    assert paths(tree) == wanted
+@pytest.mark.parametrize(("tree", "expected"), JUDGED.values(), ids=JUDGED)
+def test_each_slip_is_told_once_and_hides_no_other(tree: dict[str, object], expected: list[str]) -> None:
+    assert paths(tree) == expected
 
 
 def test_what_is_known_to_be_wrong_is_not_told_again() -> None:
@@ -102,8 +104,8 @@ def test_what_is_known_to_be_wrong_is_not_told_again() -> None:
     ],
 )
 def test_a_rule_is_hidden_when_that_is_certain(earlier: str, later: str, hidden: bool) -> None:
-    found = list(of_rules((RuleSettings(collection=earlier), RuleSettings(collection=later))))
-    assert bool(found) is hidden
+    slips = list(of_rules((RuleSettings(collection=earlier), RuleSettings(collection=later))))
+    assert bool(slips) is hidden
 
 
 def test_a_rule_is_hidden_only_when_its_backend_is_too() -> None:
@@ -115,13 +117,13 @@ def test_a_rule_is_hidden_only_when_its_backend_is_too() -> None:
 
 def test_the_first_rule_that_hides_another_is_named() -> None:
     rules = (RuleSettings(collection="a"), RuleSettings(), RuleSettings(collection="a"))
-    assert [found.finding.expected.split(" matches")[0][-8:] for found in of_rules(rules)] == ["rules[0]"]
+    assert [slip.finding.expected.split(" matches")[0][-8:] for slip in of_rules(rules)] == ["rules[0]"]
 
 
 def test_the_first_is_named_whether_it_is_a_pattern_or_a_name() -> None:
     patterns = ("a*", "b", "ab", "b*", "b", "ab", "bc")
-    found = of_rules(tuple(RuleSettings(collection=pattern) for pattern in patterns))
-    named = [(dotted(each.finding.path), each.finding.expected.split(": ")[1].split(" ")[0]) for each in found]
+    slips = of_rules(tuple(RuleSettings(collection=pattern) for pattern in patterns))
+    named = [(dotted(slip.finding.path), slip.finding.expected.split(": ")[1].split(" ")[0]) for slip in slips]
     assert named == [
         ("rules[2]", "rules[0]"),
         ("rules[4]", "rules[1]"),
@@ -133,9 +135,9 @@ def test_the_first_is_named_whether_it_is_a_pattern_or_a_name() -> None:
 @pytest.mark.parametrize("listen", ["0.0.0.0:9466", "[::]:9466", "10.0.0.1:9466", "api.example.com:9466"])
 def test_an_api_that_others_can_reach_needs_a_token(listen: str) -> None:
     open_to_all = Settings.model_validate({"api": {"listen": listen}})
-    found = list(of_settings(open_to_all))
-    assert [dotted(each.finding.path) for each in found] == ["api.listen"]
-    assert found[0].finding.expected == "an address on loopback, because api.token_file is none"
+    slips = list(of_settings(open_to_all))
+    assert [dotted(slip.finding.path) for slip in slips] == ["api.listen"]
+    assert slips[0].finding.expected == "an address on loopback, because api.token_file is none"
     with_token = Settings.model_validate({"api": {"listen": listen, "token_file": "/run/token"}})
     assert not list(of_settings(with_token))
 

@@ -76,7 +76,7 @@ def test_a_certainty_of_one_number_is_the_same_everywhere(number: float) -> None
 
 
 @pytest.mark.parametrize(
-    ("below", "own", "first", "last"),
+    ("below", "above", "first", "last"),
     [
         ({"certainty": 0.9}, {"certainty": {"last": 0.5}}, 0.9, 0.5),
         ({"certainty": {"first": 0.8}}, {"certainty": {"last": 0.5}}, 0.8, 0.5),
@@ -85,9 +85,9 @@ def test_a_certainty_of_one_number_is_the_same_everywhere(number: float) -> None
     ],
 )
 def test_members_of_certainty_are_laid_on_one_by_one(
-    below: dict[str, object], own: dict[str, object], first: float, last: float
+    below: dict[str, object], above: dict[str, object], first: float, last: float
 ) -> None:
-    assert policy_of(base(**below), rule(policy=own)).certainty == CertaintySettings(first=first, last=last)
+    assert policy_of(base(**below), rule(policy=above)).certainty == CertaintySettings(first=first, last=last)
 
 
 def test_a_member_of_certainty_is_laid_on_the_preset_s() -> None:

@@ -67,15 +67,15 @@ def test_a_credential_in_the_url_is_refused_and_not_repeated() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("sample_ratio", 1.5), ("sample_ratio", -0.1)])
 def test_a_number_out_of_range_is_told(name: str, value: float) -> None:
-    found = judged({"tracing": {name: value}}, ())[1]
-    assert [finding.path for finding in found] == [("tracing", name)]
+    findings = judged({"tracing": {name: value}}, ())[1]
+    assert [finding.path for finding in findings] == [("tracing", name)]
 
 
 def missing(*names: str) -> Callable[[str], object | None]:
     """As importlib has it where these are not installed: None for a module, an error for one inside a missing one."""
 
     def find_spec(name: str) -> object | None:
-        if any(name.startswith(each + ".") for each in names):
+        if any(name.startswith(package + ".") for package in names):
             raise ModuleNotFoundError(name)
         return None if name in names else object()
 
@@ -87,10 +87,10 @@ def test_a_missing_extra_is_told_where_tracing_is_on_and_only_there(
     names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(contradictions, "find_spec", missing(*names))
-    (found,) = judged({"tracing": {"endpoint": ENDPOINT}}, ())[1]
-    assert found.path == ("tracing", "endpoint")
+    (finding,) = judged({"tracing": {"endpoint": ENDPOINT}}, ())[1]
+    assert finding.path == ("tracing", "endpoint")
     assert (
-        found.expected
+        finding.expected
         == "none: opentelemetry is not installed; it comes with the extra otel: in a checkout, pip install -e '.[otel]'"
     )
     assert judged({}, ())[1] == ()
@@ -113,8 +113,8 @@ main()
 """
     file = tmp_path / "vecsieve.yaml"
     file.write_text(f"tracing:\n  endpoint: {ENDPOINT}\n", encoding="utf-8")
-    asked = [sys.executable, "-c", program, "check", "--config", str(file)]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
+    command = [sys.executable, "-c", program, "check", "--config", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2, done.stderr
     assert (
         "opentelemetry is not installed; it comes with the extra otel: in a checkout, pip install -e '.[otel]'"

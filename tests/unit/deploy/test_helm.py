@@ -43,19 +43,19 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
 def rendered(*arguments: str, chart: Path = CHART) -> list[Object]:
     done = helm("template", "vecsieve", str(chart), "--namespace", "here", "--kube-version", "1.29", *arguments)
     assert done.returncode == 0, done.stderr
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
+    return [manifest for manifest in yaml.safe_load_all(done.stdout) if manifest]
 
 
 def only(objects: list[Object], kind: str) -> Object:
-    (found,) = [manifest for manifest in objects if manifest["kind"] == kind]
-    return found
+    (result,) = [manifest for manifest in objects if manifest["kind"] == kind]
+    return result
 
 
 def without_labels(value: Any) -> Any:
     """The same without the labels that helm's objects have in addition."""
     if isinstance(value, dict):
-        return {key: without_labels(each) for key, each in value.items() if not _is_helms(key)}
-    return [without_labels(each) for each in value] if isinstance(value, list) else value
+        return {key: without_labels(item) for key, item in value.items() if not _is_helms(key)}
+    return [without_labels(item) for item in value] if isinstance(value, list) else value
 
 
 def _is_helms(key: object) -> bool:
@@ -88,7 +88,7 @@ def test_with_its_defaults_it_is_the_service_overlay(kind: str) -> None:
         assert set(spec["template"]["metadata"].pop("annotations")) == {"checksum/settings"}
         (container,) = spec["template"]["spec"]["containers"]
         spec["template"]["spec"]["containers"] = [
-            {key: each for key, each in container.items() if key not in ours_alone}
+            {key: value for key, value in container.items() if key not in ours_alone}
         ]
     assert spec == overlay["spec"]
 
@@ -107,7 +107,7 @@ def test_pods_are_replaced_for_every_setting_that_is_not_read_again() -> None:
     template = (CHART / "templates/service.yaml").read_text(encoding="utf-8")
     (omitted,) = re.findall(r"omit \.Values\.settings ([^|]+) \| toJson", template)
     names = set(re.findall(r'"(\w+)"', omitted))
-    assert names == Settings.model_fields.keys() - {each.partition(".")[0] for each in FIXED}
+    assert names == Settings.model_fields.keys() - {name.partition(".")[0] for name in FIXED}
 
 
 @needs_helm
@@ -179,13 +179,13 @@ def test_a_sidecar_in_the_chart_of_an_application_is_that_of_the_overlay(applica
     assert {manifest["kind"] for manifest in objects} == {"ConfigMap", "Deployment", "PodMonitor"}
     pod = only(objects, "Deployment")["spec"]["template"]
     (container,) = pod["spec"]["initContainers"]
-    container = {key: each for key, each in container.items() if key != "imagePullPolicy"}
+    container = {key: value for key, value in container.items() if key != "imagePullPolicy"}
     assert container == ours("sidecar")
     assert {"name": "vecsieve-settings", "configMap": {"name": only(objects, "ConfigMap")["metadata"]["name"]}} in pod[
         "spec"
     ]["volumes"]
-    wanted = only(objects, "PodMonitor")["spec"]["selector"]["matchLabels"]
-    assert wanted.items() <= pod["metadata"]["labels"].items()
+    labels = only(objects, "PodMonitor")["spec"]["selector"]["matchLabels"]
+    assert labels.items() <= pod["metadata"]["labels"].items()
     for version in versions(29):
         assert faults(objects, version) == []
 
@@ -203,7 +203,7 @@ def test_what_may_be_set_reaches_the_objects() -> None:
     assert (deployment["replicas"], container["image"]) == (2, f"registry/vecsieve@sha256:{'a' * 64}")
     assert deployment["template"]["metadata"]["labels"]["team"] == "search"
     assert {"name": "vecsieve-tls", "secret": {"secretName": "pair"}} in deployment["template"]["spec"]["volumes"]
-    environment = {each["name"]: each["value"] for each in container["env"]}
+    environment = {variable["name"]: variable["value"] for variable in container["env"]}
     assert environment["VECSIEVE_TLS_KEY"] == "/etc/vecsieve-tls/tls.key"
     settings = yaml.safe_load(only(objects, "ConfigMap")["data"]["settings.yaml"])
     assert (settings["backend"], "grpc" in settings) == ("pinecone", False)
@@ -214,7 +214,7 @@ def test_what_may_be_set_reaches_the_objects() -> None:
 @needs_helm
 @pytest.mark.parametrize("placement", ["service", "sidecar"])
 def test_the_api_is_off_by_default(placement: str) -> None:
-    objects = [each for each in rendered(f"--set=placement={placement}") if each["kind"] != "ConfigMap"]
+    objects = [manifest for manifest in rendered(f"--set=placement={placement}") if manifest["kind"] != "ConfigMap"]
     assert "9466" not in json.dumps(objects)
 
 
@@ -222,7 +222,7 @@ def test_the_api_is_off_by_default(placement: str) -> None:
 def test_a_secret_with_its_token_opens_the_api() -> None:
     objects = rendered("--set=apiTokenSecret=bearer")
     pod = only(objects, "Deployment")["spec"]["template"]["spec"]
-    environment = {each["name"]: each["value"] for each in pod["containers"][0]["env"]}
+    environment = {variable["name"]: variable["value"] for variable in pod["containers"][0]["env"]}
     assert environment["VECSIEVE_API_LISTEN"] == "0.0.0.0:9466"
     assert environment["VECSIEVE_API_TOKEN_FILE"] == "/etc/vecsieve-api/token"
     assert {"name": "vecsieve-api", "secret": {"secretName": "bearer"}} in pod["volumes"]
@@ -244,7 +244,7 @@ def test_a_secret_signs_what_is_sent_to_the_webhook(tmp_path: Path) -> None:
     objects = rendered("--set=webhookSecret=hook,settings.webhook.url=https://hook.example/vecsieve")
     pod = only(objects, "Deployment")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    environment = {each["name"]: each["value"] for each in container["env"]}
+    environment = {variable["name"]: variable["value"] for variable in container["env"]}
     assert environment["VECSIEVE_WEBHOOK_SECRET_FILE"] == "/etc/vecsieve-webhook/secret"
     assert {"name": "vecsieve-webhook", "secret": {"secretName": "hook"}} in pod["volumes"]
     mount = {"name": "vecsieve-webhook", "mountPath": "/etc/vecsieve-webhook", "readOnly": True}
@@ -252,8 +252,8 @@ def test_a_secret_signs_what_is_sent_to_the_webhook(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text(only(objects, "ConfigMap")["data"]["settings.yaml"])
     (tmp_path / "secret").write_text("a secret of a good length")
-    own = {"VECSIEVE_WEBHOOK_SECRET_FILE": str(tmp_path / "secret")}
-    assert load(file=file, environment=own, flags={}).webhook.url == "https://hook.example/vecsieve"
+    expected = {"VECSIEVE_WEBHOOK_SECRET_FILE": str(tmp_path / "secret")}
+    assert load(file=file, environment=expected, flags={}).webhook.url == "https://hook.example/vecsieve"
     for version in versions(29):
         assert faults(objects, version) == []
 
@@ -287,7 +287,7 @@ def test_a_value_that_does_not_exist_is_refused_by_name(wrong: str, named: str) 
 @needs_helm
 def test_a_release_by_another_name_has_objects_that_find_each_other() -> None:
     done = helm("template", "search", str(CHART), "--kube-version", "1.29")
-    objects = [each for each in yaml.safe_load_all(done.stdout) if each]
+    objects = [manifest for manifest in yaml.safe_load_all(done.stdout) if manifest]
     labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"].items()
     assert only(objects, "Deployment")["metadata"]["name"] == "search-vecsieve"
     assert only(objects, "Service")["spec"]["selector"].items() <= labels
@@ -305,9 +305,9 @@ def test_the_versions_are_those_of_the_project() -> None:
 
 def test_the_charts_rules_and_dashboards_are_copies_and_no_links() -> None:
     """`python -m deploy.kubernetes` makes them."""
-    held = {path.name: path for path in (CHART / "files").iterdir()}
-    assert set(held) == {path.name for path in COPIED}
-    assert {"recording.yaml", "alerts.yaml", "vecsieve-overview.json", "vecsieve-quality.json"} == set(held)
+    files = {path.name: path for path in (CHART / "files").iterdir()}
+    assert set(files) == {path.name for path in COPIED}
+    assert {"recording.yaml", "alerts.yaml", "vecsieve-overview.json", "vecsieve-quality.json"} == set(files)
     for source in COPIED:
-        assert not held[source.name].is_symlink()
-        assert held[source.name].read_bytes() == source.read_bytes(), source.name
+        assert not files[source.name].is_symlink()
+        assert files[source.name].read_bytes() == source.read_bytes(), source.name

@@ -21,7 +21,7 @@ def done(*command: str | Path, where: Path) -> subprocess.CompletedProcess[str]:
     # The tests' own trusts nobody.
     variables = {name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}
     return subprocess.run(
-        [str(each) for each in command],
+        [str(argument) for argument in command],
         cwd=where,
         capture_output=True,
         text=True,

@@ -20,8 +20,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def steps(job: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = JOBS[job]["steps"]
-    return found
+    result: list[dict[str, Any]] = JOBS[job]["steps"]
+    return result
 
 
 def scripts(job: str) -> str:
@@ -32,7 +32,7 @@ def before(job: str) -> set[str]:
     """Every job that must have passed."""
     needs = JOBS[job].get("needs", [])
     direct = {needs} if isinstance(needs, str) else set(needs)
-    return direct | {each for name in direct for each in before(name)}
+    return direct | {earlier for name in direct for earlier in before(name)}
 
 
 @pytest.mark.skipif(

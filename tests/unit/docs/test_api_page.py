@@ -56,8 +56,8 @@ def test_the_page_has_the_limits_of_a_request() -> None:
 
 
 async def test_the_stream_of_the_page_gives_the_events_that_it_shows() -> None:
-    lines, shown = re.findall(r"Accept: text/event-stream\n\n(.*?)```\n\n```\n(.*?)```", PAGE, re.DOTALL)[0]
+    lines, events = re.findall(r"Accept: text/event-stream\n\n(.*?)```\n\n```\n(.*?)```", PAGE, re.DOTALL)[0]
     head = {"Content-Type": "application/x-ndjson", "Accept": "text/event-stream"}
     async with served() as api:
         got = await api.client.post("/v1/optimize", content=lines, headers=head)
-        assert re.sub(r'"stats":\{.*?\}', '"stats":{…}', got.text).strip() == shown.strip()
+        assert re.sub(r'"stats":\{.*?\}', '"stats":{…}', got.text).strip() == events.strip()

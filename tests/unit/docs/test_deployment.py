@@ -14,7 +14,7 @@ FIGURES = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| [^|]+ \| (\d+) \| ([\d,]+) kB \| (\d+) \| ([\d.]+) Gbit/s \|$", re.MULTILINE)
 ROWS = [tuple(float(value.replace(",", "")) for value in row) for row in ROW.findall(PAGE)]
 
-WANTED_PER_SECOND = 10_000
+NEEDED_PER_SECOND = 10_000
 UTILISATION = 0.6
 GIGABITS_PER_KILOBYTE = 8 / 1e6
 
@@ -32,8 +32,8 @@ def test_searches_per_second_and_bytes_are_those_of_the_benchmarks(row: tuple[fl
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_replicas_and_network_follow_from_searches_and_bytes(row: tuple[float, ...]) -> None:
     per_second, kilobytes, replicas, gigabits = row
-    assert replicas == math.ceil(WANTED_PER_SECOND / (per_second * UTILISATION))
-    assert gigabits == round(kilobytes * WANTED_PER_SECOND * GIGABITS_PER_KILOBYTE, 1)
+    assert replicas == math.ceil(NEEDED_PER_SECOND / (per_second * UTILISATION))
+    assert gigabits == round(kilobytes * NEEDED_PER_SECOND * GIGABITS_PER_KILOBYTE, 1)
 
 
 def test_files_and_targets_that_are_named_exist() -> None:

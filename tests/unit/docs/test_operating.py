@@ -30,8 +30,8 @@ def section(title: str) -> str:
 
 def first_column(text: str) -> list[str]:
     """Without the headings of the tables."""
-    found = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
-    return [each for each in found if each not in {"reason", "kind"}]
+    cells = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+    return [cell for cell in cells if cell not in {"reason", "kind"}]
 
 
 def test_every_metric_it_names_exists() -> None:

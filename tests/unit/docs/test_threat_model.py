@@ -40,15 +40,15 @@ def test_every_test_it_names_is_one() -> None:
 
 
 def test_every_threat_has_an_answer_and_a_test() -> None:
-    wanted = re.compile(r"[^|]+ \| [^|]+ \| `tests/[\w/]+\.py::\w+`( `tests/[\w/]+\.py::\w+`)*")
-    assert [threat for threat, row in rows(MODEL, "T").items() if not wanted.fullmatch(row)] == []
+    pattern = re.compile(r"[^|]+ \| [^|]+ \| `tests/[\w/]+\.py::\w+`( `tests/[\w/]+\.py::\w+`)*")
+    assert [threat for threat, row in rows(MODEL, "T").items() if not pattern.fullmatch(row)] == []
 
 
 @pytest.mark.parametrize("letter", ["A", "B", "T"])
 def test_assets_boundaries_and_threats_are_numbered_without_a_gap(letter: str) -> None:
-    found = list(rows(MODEL, letter))
-    assert found == [f"{letter}{number}" for number in range(1, len(found) + 1)]
-    assert len(found) > 5
+    listed = list(rows(MODEL, letter))
+    assert listed == [f"{letter}{number}" for number in range(1, len(listed) + 1)]
+    assert len(listed) > 5
 
 
 def test_every_boundary_has_threats_and_whatever_is_referred_to_exists() -> None:

@@ -238,8 +238,8 @@ def test_check_is_short_unless_asked(refused: Refused) -> None:
     code, out, _err = refused("check")
     assert (code, out.count("\n")) == (0, 1)
     assert out.startswith("The settings are valid.")
-    _code, shown, _err = refused("check", "--show")
-    assert yaml.safe_load(shown)["listen"] == Settings().listen
+    _code, settings, _err = refused("check", "--show")
+    assert yaml.safe_load(settings)["listen"] == Settings().listen
 
 
 def test_the_schema_is_printed_for_editors(refused: Refused) -> None:

@@ -19,7 +19,7 @@ from vecsieve.proxy.mcp import Lines, Places, ToolError, called, tools_of
 
 NOWHERE = "http://127.0.0.1:1"
 BEGIN = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-SAID_BEFORE = (
+EARLIER = (
     json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": BEGIN}).encode()
     + b'\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
 )
@@ -68,12 +68,12 @@ def serving(url: str = NOWHERE) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_after_each_the_next_message_is_answered_and_nothing_is_logged() -> None:
-    lines = [line for number, each in enumerate(HOSTILE) for line in (each, ping(number))]
+    lines = [line for number, message in enumerate(HOSTILE) for line in (message, ping(number))]
     answers: list[dict[str, Any]] = []
     with serving() as running:
         assert running.stdin is not None
         assert running.stdout is not None
-        feeding = Thread(target=running.stdin.write, args=(SAID_BEFORE + b"\n".join(lines) + b"\n{half",))
+        feeding = Thread(target=running.stdin.write, args=(EARLIER + b"\n".join(lines) + b"\n{half",))
         feeding.start()
         pings = {f"ping {number}" for number in range(len(HOSTILE))}
         while pings:  # the input ends afterwards: the package drops calls that are not answered by then
@@ -102,9 +102,10 @@ def test_a_line_beyond_the_limit_takes_no_more_memory_and_the_next_one_is_whole(
 async def test_whatever_a_model_asks_of_an_unusable_database_is_an_error_for_the_model(
     backend: str, collection: str
 ) -> None:
-    own: dict[str, Any] = dict.fromkeys(("admin_token", "tokenizer", "api_key_env"))
+    unset: dict[str, Any] = dict.fromkeys(("admin_token", "tokenizer", "api_key_env"))
     known = {
-        tool.name: tool for tool in tools_of(Places(backend=backend, url=NOWHERE, admin=NOWHERE, environment={}, **own))
+        tool.name: tool
+        for tool in tools_of(Places(backend=backend, url=NOWHERE, admin=NOWHERE, environment={}, **unset))
     }
     for tool, arguments in (("search", {"vector": [1.0]}), ("analyze", {})):
         with pytest.raises(ToolError):
@@ -117,7 +118,7 @@ def test_a_call_that_waits_for_the_database_does_not_delay_the_end() -> None:
         serving(f"http://127.0.0.1:{listening.getsockname()[1]}") as running,
     ):
         assert running.stdin is not None
-        running.stdin.write(SAID_BEFORE + call(b'{"collection":"c","vector":[1.0]}', b'"search"') + b"\n")
+        running.stdin.write(EARLIER + call(b'{"collection":"c","vector":[1.0]}', b'"search"') + b"\n")
         running.stdin.flush()
         connection, _ = listening.accept()
         with connection:

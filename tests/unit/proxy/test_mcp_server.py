@@ -13,12 +13,12 @@ TOKEN = b"a token of a good length"
 
 
 def arguments(**changed: Any) -> Arguments:
-    own: dict[str, Any] = dict.fromkeys(("admin_token_file", "tokenizer", "api_key_env", "listen", "token_file"))
+    unset: dict[str, Any] = dict.fromkeys(("admin_token_file", "tokenizer", "api_key_env", "listen", "token_file"))
     places = {"backend": "qdrant", "url": "http://127.0.0.1:1", "admin": "http://127.0.0.1:1"}
-    return Arguments(**{**places, **own, **changed})
+    return Arguments(**{**places, **unset, **changed})
 
 
-async def asked(*head: tuple[bytes, bytes], token: bytes | None = TOKEN, kind: str = "http") -> list[Message]:
+async def responses(*head: tuple[bytes, bytes], token: bytes | None = TOKEN, kind: str = "http") -> list[Message]:
     """What a guarded application that answers 200 sends."""
     sent: list[Message] = []
 
@@ -37,14 +37,14 @@ async def asked(*head: tuple[bytes, bytes], token: bytes | None = TOKEN, kind: s
 
 @pytest.mark.parametrize("head", [(), ((b"authorization", b"Bearer wrong"),), ((b"authorization", b"\xff"),)])
 async def test_with_a_token_a_request_needs_it(head: tuple[tuple[bytes, bytes], ...]) -> None:
-    start, _ = await asked(*head)
+    start, _ = await responses(*head)
     assert (start["status"], start["headers"][0]) == (401, (b"www-authenticate", b"Bearer"))
 
 
 async def test_who_holds_the_token_is_answered_and_so_is_everyone_without_one() -> None:
-    assert (await asked((b"authorization", b"Bearer " + TOKEN)))[0]["status"] == 200
-    assert (await asked(token=None))[0]["status"] == 200
-    assert (await asked(kind="lifespan"))[0]["status"] == 200
+    assert (await responses((b"authorization", b"Bearer " + TOKEN)))[0]["status"] == 200
+    assert (await responses(token=None))[0]["status"] == 200
+    assert (await responses(kind="lifespan"))[0]["status"] == 200
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ RECORDS = {"keep": 50, "records": [{"number": n, "collection": c} for n, c in ((
 
 
 def places(**changed: Any) -> Places:
-    own: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "backend": "qdrant",
         "url": NOWHERE,
         "admin": NOWHERE,
@@ -34,7 +34,7 @@ def places(**changed: Any) -> Places:
         "api_key_env": None,
         "environment": {},
     }
-    return Places(**{**own, **changed})
+    return Places(**{**settings, **changed})
 
 
 @asynccontextmanager
@@ -43,7 +43,7 @@ async def client(**changed: Any) -> AsyncIterator[mcp.Client]:
         yield made
 
 
-def said(result: Any) -> str:
+def text_of(result: Any) -> str:
     (content,) = result.content
     return str(content.text)
 
@@ -78,7 +78,7 @@ async def test_optimize_is_the_work_of_the_endpoint() -> None:
     async with client() as model:
         result = await model.call_tool("optimize", {"chunks": chunks})
         assert not result.is_error
-        assert result.structured_content == json.loads(said(result))
+        assert result.structured_content == json.loads(text_of(result))
         assert [chunk["id"] for chunk in result.structured_content["chunks"]] == [1]
         assert result.structured_content["removed"] == [
             {"id": 2, "stage": "equal_text", "covered_by": [1], "reason": "says the same as 1"}
@@ -107,7 +107,7 @@ async def test_arguments_that_cannot_be_used_are_an_error_for_the_model(
     async with client() as model:
         result = await model.call_tool(tool, arguments)
         assert result.is_error
-        assert words in said(result)
+        assert words in text_of(result)
 
 
 @pytest.mark.parametrize("tool", ["search", "analyze"])
@@ -116,7 +116,7 @@ async def test_a_database_that_does_not_answer_is_an_error_for_the_model(tool: s
     async with client() as model:
         result = await model.call_tool(tool, arguments)
         assert result.is_error
-        assert NOWHERE in said(result)
+        assert NOWHERE in text_of(result)
 
 
 @asynccontextmanager
@@ -139,7 +139,7 @@ async def test_a_call_to_a_silent_database_has_one_deadline(tool: str, monkeypat
     async with silent() as url, client(url=url) as model:
         result = await model.call_tool(tool, SEARCH if tool == "search" else {"collection": "docs"})
         assert result.is_error
-        assert f"{url}: waited 0.2 seconds for its reply" in said(result)
+        assert f"{url}: waited 0.2 seconds for its reply" in text_of(result)
 
 
 async def test_late_calls_leave_a_bounded_number_of_threads_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,11 +150,11 @@ async def test_late_calls_leave_a_bounded_number_of_threads_behind(monkeypatch: 
         url = await server.enter_async_context(silent())
         model = await stack.enter_async_context(client(url=url))
         monkeypatch.setattr(tools, "SEARCH_SECONDS", 0.2)
-        assert "for its reply" in said(await model.call_tool("search", SEARCH))
-        assert "for one of 1 earlier calls" in said(await model.call_tool("search", SEARCH))
+        assert "for its reply" in text_of(await model.call_tool("search", SEARCH))
+        assert "for one of 1 earlier calls" in text_of(await model.call_tool("search", SEARCH))
         monkeypatch.setattr(tools, "SEARCH_SECONDS", tools.ANALYZE_SECONDS)
         await server.aclose()  # the late call ends
-        assert "Cannot reach" in said(await model.call_tool("search", SEARCH))
+        assert "Cannot reach" in text_of(await model.call_tool("search", SEARCH))
 
 
 @pytest.mark.parametrize(
@@ -184,13 +184,13 @@ async def test_an_admin_port_that_explains_nothing_is_an_error_for_the_model(
     async with admin(answer, status) as (url, heads), client(admin=url) as model:
         result = await model.call_tool("explain", {})
         assert result.is_error
-        assert words in said(result)
+        assert words in text_of(result)
         assert b"Authorization" not in heads[0]
 
 
 async def test_without_a_vecsieve_explain_says_where_to_name_one() -> None:
     async with client() as model:
-        assert "--admin" in said(await model.call_tool("explain", {}))
+        assert "--admin" in text_of(await model.call_tool("explain", {}))
 
 
 @asynccontextmanager
@@ -228,5 +228,5 @@ async def test_embeddings_that_fail_are_an_error_for_the_model(answer: bytes, st
     async with embedding(answer, status) as (embeddings, _), client(embeddings=embeddings) as model:
         result = await model.call_tool("search", {"collection": "docs", "query": "a"})
         assert result.is_error
-        assert words in said(result)
-        assert "c4nary" not in said(result)
+        assert words in text_of(result)
+        assert "c4nary" not in text_of(result)

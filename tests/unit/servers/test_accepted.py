@@ -14,7 +14,7 @@ import pytest
 Story = Callable[[socket.socket, socket.socket], Coroutine[None, None, None]]
 
 
-class Held(asyncio.Protocol):
+class OpenProtocol(asyncio.Protocol):
     """Never closes its transport."""
 
     def __init__(self) -> None:
@@ -25,22 +25,22 @@ class Held(asyncio.Protocol):
 
 
 async def accepts_and_holds(client: socket.socket, listening: socket.socket) -> None:
-    held = Held()
-    server = await asyncio.get_running_loop().create_server(lambda: held, sock=listening)
+    protocol = OpenProtocol()
+    server = await asyncio.get_running_loop().create_server(lambda: protocol, sock=listening)
     client.connect(listening.getsockname())
-    await held.is_made.wait()
+    await protocol.is_made.wait()
     server.close()
 
 
 async def closes_at_the_last_moment(client: socket.socket, listening: socket.socket) -> None:
-    server = await asyncio.get_running_loop().create_server(Held, sock=listening)
+    server = await asyncio.get_running_loop().create_server(OpenProtocol, sock=listening)
     client.connect(listening.getsockname())
     await accepting()
     server.close()
 
 
 async def ends_at_the_last_moment(client: socket.socket, listening: socket.socket) -> None:
-    server = await asyncio.get_running_loop().create_server(Held, sock=listening)
+    server = await asyncio.get_running_loop().create_server(OpenProtocol, sock=listening)
     client.connect(listening.getsockname())
     (await accepting()).cancel()
     server.close()
@@ -55,7 +55,7 @@ async def accepting() -> asyncio.Task[Any]:
 
 async def connects_and_holds(client: socket.socket, listening: socket.socket) -> None:
     client.connect(listening.getsockname())
-    await asyncio.get_running_loop().create_connection(Held, sock=client)
+    await asyncio.get_running_loop().create_connection(OpenProtocol, sock=client)
 
 
 def warned(story: Story) -> list[str]:
@@ -66,7 +66,7 @@ def warned(story: Story) -> list[str]:
         warnings.simplefilter("always", ResourceWarning)
         asyncio.run(story(client, listening))
         gc.collect()
-    return [str(each.message) for each in given]
+    return [str(warning.message) for warning in given]
 
 
 @pytest.mark.parametrize("story", [accepts_and_holds, closes_at_the_last_moment, ends_at_the_last_moment])
@@ -75,4 +75,4 @@ def test_what_a_closed_server_accepted_is_closed_with_the_loop(story: Story) -> 
 
 
 def test_what_was_opened_and_never_closed_is_still_complained_of() -> None:
-    assert ["unclosed transport" in each for each in warned(connects_and_holds)] == [True]
+    assert ["unclosed transport" in message for message in warned(connects_and_holds)] == [True]

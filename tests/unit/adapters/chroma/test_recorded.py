@@ -41,31 +41,33 @@ def test_every_recorded_query_is_recognised_and_nothing_else_is() -> None:
 
 
 @NEEDS_EXCHANGES
-@pytest.mark.parametrize("exchanged", searches(), ids=lambda each: each.request.label)
+@pytest.mark.parametrize("exchanged", searches(), ids=lambda item: item.request.label)
 def test_widening_a_recorded_query_changes_only_how_much_it_asks_for(exchanged: Exchanged) -> None:
     call = read(exchanged, TEXT)
-    wide, own = (json.loads(body) for body in (ADAPTER.widen(call, [50] * len(call.searches)), exchanged.request.body))
+    wide, original = (
+        json.loads(body) for body in (ADAPTER.widen(call, [50] * len(call.searches)), exchanged.request.body)
+    )
     assert wide.pop("n_results") == 50
-    assert own.pop("n_results") == call.searches[0].top_k
-    added, asked = wide.pop("include"), own.pop("include")
-    assert added[: len(asked)] == asked
-    assert wide == own
+    assert original.pop("n_results") == call.searches[0].top_k
+    added, included = wide.pop("include"), original.pop("include")
+    assert added[: len(included)] == included
+    assert wide == original
     assert ADAPTER.widen(call, [0] * len(call.searches)) == exchanged.request.body
 
 
 @NEEDS_EXCHANGES
 @pytest.mark.parametrize(
-    "exchanged", [search for search in searches() if search.status == 200], ids=lambda each: each.request.label
+    "exchanged", [search for search in searches() if search.status == 200], ids=lambda item: item.request.label
 )
 def test_a_recorded_answer_without_what_we_add_is_that_answer(exchanged: Exchanged) -> None:
     # As it would come to a widened request: with the columns that the client asked for alone, nothing is added or cut.
     call = read(exchanged, Needs(vectors=False))
     include = json.loads(exchanged.request.body)["include"]
-    told = exchanged.answer
+    content = exchanged.answer
     if "distances" not in include:
-        assert told.endswith(b"]}")
-        told = told[:-2] + (b"," if include else b"") + b'"distances"]}'
-    reply = ADAPTER.parse_reply(call, told)
+        assert content.endswith(b"]}")
+        content = content[:-2] + (b"," if include else b"") + b'"distances"]}'
+    reply = ADAPTER.parse_reply(call, content)
     keep = [np.arange(pool.size) for pool in reply.pools]
     assert ADAPTER.trim(call, reply, keep) == exchanged.answer
     assert [pool.size for pool in reply.pools] == [len(ids) for ids in json.loads(exchanged.answer)["ids"]]
@@ -86,8 +88,8 @@ def test_a_recorded_refusal_is_no_refusal_of_a_limit() -> None:
 
     refused = [recording for recording in RECORDED if recording.status >= 400]
     assert refused
-    for each in refused:
-        assert ChromaDialect().refused_limit(each.status, each.answer) is None
-        content = json.loads(each.answer)
-        assert json.loads(ChromaDialect().error(each.status, content["message"]).body).keys() == content.keys()
+    for refusal in refused:
+        assert ChromaDialect().refused_limit(refusal.status, refusal.answer) is None
+        content = json.loads(refusal.answer)
+        assert json.loads(ChromaDialect().error(refusal.status, content["message"]).body).keys() == content.keys()
         assert re.fullmatch(r"\w*Error", content["error"])

@@ -265,13 +265,13 @@ def test_what_renames_or_removes_collections_says_whose_names_it_unsettles(
 
 @NEEDS_EXCHANGES
 def test_recorded_clients_tell_the_names_of_what_they_query() -> None:
-    told: dict[str, str] = {}
+    names: dict[str, str] = {}
     for exchange in exchanges():
         if NAMES.describes(head(exchange.request.method, exchange.request.path)) and exchange.status == 200:
-            told |= {called.id: called.name for called in NAMES.described(exchange.answer)}
+            names |= {called.id: called.name for called in NAMES.described(exchange.answer)}
     queried = {exchange.request.path.split("/")[-2] for exchange in exchanges() if exchange.is_query}
-    assert queried <= told.keys()
-    assert "default_tenant/default_database/docs_l2" in told.values()
+    assert queried <= names.keys()
+    assert "default_tenant/default_database/docs_l2" in names.values()
 
 
 DEFAULT_DATABASE = "/api/v2/tenants/default_tenant/databases/default_database"
@@ -335,9 +335,9 @@ def test_what_stands_before_a_name_is_decoded_and_empty_where_a_path_names_neith
 @given(searches=st.integers(1, 500), numbers=st.integers(0, 5000))
 def test_what_may_be_asked_for_fits_and_one_more_would_not(searches: int, numbers: int) -> None:
     """Invariant: all candidates of all searches together stay within the reply, as near as whole candidates come."""
-    each = searches * (RECORD_BYTES + NUMBER_BYTES * numbers)
-    assert most_candidates(searches=searches, numbers=numbers) * each <= REPLY_BYTES
-    assert (most_candidates(searches=searches, numbers=numbers) + 1) * each > REPLY_BYTES
+    size = searches * (RECORD_BYTES + NUMBER_BYTES * numbers)
+    assert most_candidates(searches=searches, numbers=numbers) * size <= REPLY_BYTES
+    assert (most_candidates(searches=searches, numbers=numbers) + 1) * size > REPLY_BYTES
 
 
 def test_a_usual_search_is_not_held_back() -> None:

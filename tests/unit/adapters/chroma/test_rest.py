@@ -39,7 +39,7 @@ def test_kept_cells_are_the_servers_bytes_in_the_order_of_keep() -> None:
 
 
 @pytest.mark.parametrize(
-    ("include", "told", "left"),
+    ("include", "sent", "left"),
     [
         ([], b'["embeddings","distances"]', b"[]"),
         (["uris"], b'["uris","embeddings","distances"]', b'["uris"]'),
@@ -50,9 +50,9 @@ def test_kept_cells_are_the_servers_bytes_in_the_order_of_keep() -> None:
     ],
 )
 def test_the_list_of_what_was_included_is_the_clients_again(
-    include: list[str] | None, told: bytes, left: bytes
+    include: list[str] | None, sent: bytes, left: bytes
 ) -> None:
-    answer = trimmed(include, b'{"ids":[["a","b"]],"include":%s}' % told, [0, 1])
+    answer = trimmed(include, b'{"ids":[["a","b"]],"include":%s}' % sent, [0, 1])
     assert answer == b'{"ids":[["a","b"]],"include":%s}' % left
 
 
@@ -60,8 +60,8 @@ def columns(text: bytes) -> dict[str, Column]:
     return read_columns(text, members_of(text, whole(text)))
 
 
-def said(text: bytes, *wanted: str) -> tuple[str, ...] | None:
-    echo = read_echo(text, members_of(text, whole(text)), wanted)
+def echoed(text: bytes, *names: str) -> tuple[str, ...] | None:
+    echo = read_echo(text, members_of(text, whole(text)), names)
     return None if echo is None else echo.columns
 
 
@@ -96,12 +96,12 @@ def test_what_is_no_table_is_not_read(text: bytes, words: str) -> None:
 
 
 def test_what_was_included_is_repeated_in_order_and_by_older_servers_in_any() -> None:
-    assert said(b'{"include":["uris","documents"]}', "uris", "documents") == ("uris", "documents")
-    assert said(b'{"included":["uris","documents"]}', "documents", "uris", "uris") == ("uris", "documents")
-    assert said(b"{}", "uris") is None
+    assert echoed(b'{"include":["uris","documents"]}', "uris", "documents") == ("uris", "documents")
+    assert echoed(b'{"included":["uris","documents"]}', "documents", "uris", "uris") == ("uris", "documents")
+    assert echoed(b"{}", "uris") is None
     for text in (b'{"include":["documents","uris"]}', b'{"included":["uris"]}', b'{"include":[],"included":[]}'):
         with pytest.raises(ValueError, match="list of included columns"):
-            said(text, "uris", "documents")
+            echoed(text, "uris", "documents")
 
 
 @given(text=st.binary(max_size=60))
@@ -115,8 +115,8 @@ DIALECT = ChromaDialect()
 QUOTA = "Quota exceeded: '{}' exceeded quota limit for action '{}': current usage of 500 exceeds limit of 300{}"
 
 
-def refusal(usage: str = "Number of results", action: str = "Query", behind: str = "") -> bytes:
-    return json.dumps({"error": "ChromaError", "message": QUOTA.format(usage, action, behind)}).encode()
+def refusal(usage: str = "Number of results", action: str = "Query", suffix: str = "") -> bytes:
+    return json.dumps({"error": "ChromaError", "message": QUOTA.format(usage, action, suffix)}).encode()
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_an_error_has_the_servers_shape_and_a_name_that_clients_know(status: int
 
 def test_the_quota_on_results_names_the_largest_limit() -> None:
     assert DIALECT.refused_limit(422, refusal()) == 300
-    assert DIALECT.refused_limit(422, refusal(behind=". Request an increase")) == 300
+    assert DIALECT.refused_limit(422, refusal(suffix=". Request an increase")) == 300
 
 
 @pytest.mark.parametrize(
@@ -175,54 +175,56 @@ def called(body: bytes, needs: Needs) -> SearchCall:
     return ADAPTER.parse_request(operation, body, needs)
 
 
-def asked(searches: int = 1, needs: Needs = NEEDS, query: tuple[float, ...] = (1.0, 0.0), **members: Any) -> SearchCall:
+def search_call(
+    searches: int = 1, needs: Needs = NEEDS, query: tuple[float, ...] = (1.0, 0.0), **members: Any
+) -> SearchCall:
     request = {"query_embeddings": [list(query)] * searches, "n_results": 2, "include": INCLUDE, **members}
     return called(json.dumps(request).encode(), needs)
 
 
-def told(**columns: Any) -> bytes:
+def reply_body(**columns: Any) -> bytes:
     return json.dumps({"ids": [["a", "b"]], "include": INCLUDE, **columns}, separators=(",", ":")).encode()
 
 
 def pool(body: bytes, needs: Needs = NEEDS, query: tuple[float, ...] = (1.0, 0.0)) -> Pool:
-    (only,) = ADAPTER.parse_reply(asked(needs=needs, query=query), body).pools
+    (only,) = ADAPTER.parse_reply(search_call(needs=needs, query=query), body).pools
     return only
 
 
 def test_a_pool_has_what_the_columns_say() -> None:
-    found = pool(
-        told(
+    candidates = pool(
+        reply_body(
             embeddings=[[[1.0, 0.0], [0.6, 0.8]]],
             documents=[["x", None]],
             metadatas=[[{"n": 2**53 + 1, "tenant": "t"}, None]],
             distances=[[0.0, 0.4]],
         )
     )
-    assert found.vectors.tolist() == [[1.0, 0.0], pytest.approx([0.6, 0.8])]
-    assert found.scores.tolist() == [0.0, 0.4]
-    assert found.fields == ((b'"t"', b'"x"', b"9007199254740993"), (None, None, None))
-    assert found.ids == (b'"a"', b'"b"')
-    assert (found.unusable, found.compared_by, found.vector_name) == (0, "", None)
+    assert candidates.vectors.tolist() == [[1.0, 0.0], pytest.approx([0.6, 0.8])]
+    assert candidates.scores.tolist() == [0.0, 0.4]
+    assert candidates.fields == ((b'"t"', b'"x"', b"9007199254740993"), (None, None, None))
+    assert candidates.ids == (b'"a"', b'"b"')
+    assert (candidates.unusable, candidates.compared_by, candidates.vector_name) == (0, "", None)
 
 
 def test_columns_that_are_null_leave_nothing_to_compare() -> None:
-    found = pool(told(embeddings=None))
-    assert (found.unusable, found.compared_by, found.size) == (2, None, 2)
-    assert found.fields == ((None, None, None),) * 2
+    candidates = pool(reply_body(embeddings=None))
+    assert (candidates.unusable, candidates.compared_by, candidates.size) == (2, None, 2)
+    assert candidates.fields == ((None, None, None),) * 2
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        told(ids=[["a", "b"], []]),
-        told(ids=[]),
-        told(include=INCLUDE[:3]),
-        told(embeddings=[[[1.0, [2.0]], None]]),
-        told(embeddings=[[["1.0"], None]]),
-        told(metadatas=[[{"n": 1}, []]]),
+        reply_body(ids=[["a", "b"], []]),
+        reply_body(ids=[]),
+        reply_body(include=INCLUDE[:3]),
+        reply_body(embeddings=[[[1.0, [2.0]], None]]),
+        reply_body(embeddings=[[["1.0"], None]]),
+        reply_body(metadatas=[[{"n": 1}, []]]),
         b'{"ids":[["a","b"]],"metadatas":[[{"n":1,"n":2},null]],"include":["documents","metadatas","distances","embeddings"]}',
-        told()[:-1],
-        told() + b" x",
+        reply_body()[:-1],
+        reply_body() + b" x",
         b"",
     ],
 )
@@ -236,9 +238,9 @@ def test_metadata_that_looks_like_the_column_of_vectors_is_no_vector() -> None:
         b'{"metadatas":[[{"embeddings":[[1,2],[3,4]],"tenant":"t"},null]],"ids":[["a","b"]],'
         b'"embeddings":[[[1.0,0.0],[0.0,1.0]]],"include":["documents","metadatas","distances","embeddings"]}'
     )
-    found = pool(body)
-    assert found.vectors.tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    call = asked()
+    candidates = pool(body)
+    assert candidates.vectors.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    call = search_call()
     assert ADAPTER.trim(call, ADAPTER.parse_reply(call, body), [np.arange(2)]) == body
 
 
@@ -267,12 +269,12 @@ def test_damage_to_a_reply_to_several_searches_never_yields_wrong_content(
     except MalformedReplyError:
         return
     answer, expected = exact(ADAPTER.trim(call, reply, every(reply))), exact(broken)
-    asked_for = json.loads(talk.body).get("include", ["documents", "metadatas", "distances"])
+    included = json.loads(talk.body).get("include", ["documents", "metadatas", "distances"])
     for name in ("embeddings", "documents", "metadatas", "distances"):
-        if name not in asked_for and name in expected:
+        if name not in included and name in expected:
             expected[name] = None
     for echo in {"include", "included"} & expected.keys():
-        expected[echo] = [name for name in expected[echo] if name in asked_for]
+        expected[echo] = [name for name in expected[echo] if name in included]
     assert answer == expected
     assert [len(ids) for ids in expected["ids"]] == [pool.size for pool in reply.pools]
 

@@ -43,9 +43,14 @@ def columns(**more: Any) -> dict[str, Any]:
 
 def test_a_write_is_told_by_its_path() -> None:
     for name in ("upsert", "add"):
-        found = classified(f"{PATH}/{name}")
-        assert found is not None
-        assert (found.name, found.collection, found.id, found.partition) == (name, f"t t/d/{ID}", ID, PATH)
+        operation = classified(f"{PATH}/{name}")
+        assert operation is not None
+        assert (operation.name, operation.collection, operation.id, operation.partition) == (
+            name,
+            f"t t/d/{ID}",
+            ID,
+            PATH,
+        )
     assert classified(f"/api/v1/collections/{ID}/add") is not None
     for path in (f"{PATH}/update", f"{PATH}/query", f"{PATH}/delete", PATH):
         assert classified(path) is None
@@ -63,7 +68,7 @@ def test_records_are_read_with_documents_and_metadata() -> None:
 
 
 def test_embeddings_may_be_base64() -> None:
-    packed = [b64encode(np.array(each, "<f4").tobytes()).decode() for each in ([1, 0.5], [0, 2])]
+    packed = [b64encode(np.array(vector, "<f4").tobytes()).decode() for vector in ([1, 0.5], [0, 2])]
     assert parsed(columns(embeddings=packed)).vectors.tolist() == [[1.0, 0.5], [0.0, 2.0]]
 
 
@@ -85,9 +90,9 @@ def test_what_is_not_read(body: object, reason: Reason) -> None:
 def test_there_is_a_query_for_each_tenant() -> None:
     points = parsed({"ids": ["a", "b", "c"], "embeddings": [[1, 0], [0, 1], [1, 1]]})
     one, other = (("n", b"1"),), (("n", b"2"), ("m", b'"x"'))
-    asked = Inquiry(which=(0, 1, 2), tenants=(one, other, one), count=5, vectors=True)
+    inquiry = Inquiry(which=(0, 1, 2), tenants=(one, other, one), count=5, vectors=True)
     assert WRITE is not None
-    first, second = WRITES.ask(WRITE, points, asked)
+    first, second = WRITES.ask(WRITE, points, inquiry)
     assert (first.method, first.target) == ("POST", f"{PATH}/query")
     assert json.loads(first.body) == {
         "query_embeddings": [[1.0, 0.0], [1.0, 1.0]],
@@ -105,7 +110,7 @@ def test_there_is_a_query_for_each_tenant() -> None:
         "embeddings": [[[3, 4]]],
     }
     near = WRITES.neighbours(
-        points, asked, [json.dumps({**reply, "embeddings": [[[1, 2]], []]}).encode(), json.dumps(last).encode()]
+        points, inquiry, [json.dumps({**reply, "embeddings": [[[1, 2]], []]}).encode(), json.dumps(last).encode()]
     )
     assert (near.of.tolist(), near.ids) == ([0, 1], (b'"x"', b'"y"'))
     assert (near.scores[0], bool(np.isnan(near.scores[1]))) == (0.75, True)
@@ -113,7 +118,7 @@ def test_there_is_a_query_for_each_tenant() -> None:
     assert near.fields == ((None, b"1"), (b'"d"', None))
     for damaged in (b"{}", json.dumps({**reply, "ids": [["x", "z"], []]}).encode()):
         with pytest.raises(MalformedReplyError):
-            WRITES.neighbours(points, asked, [damaged, json.dumps(last).encode()])
+            WRITES.neighbours(points, inquiry, [damaged, json.dumps(last).encode()])
 
 
 @pytest.mark.parametrize(
@@ -129,8 +134,8 @@ def test_there_is_a_query_for_each_tenant() -> None:
 def test_a_note_is_the_only_change(metadatas: bytes, expected: bytes) -> None:
     body = b' {"ids" : ["a","b"],"embeddings":[[1.50,2],[1,2]]%s}\n'
     expected %= b'"_vecsieve":' + json.dumps(NOTE.decode()).encode()
-    found = WRITES.annotated(parsed(body % metadatas), {1: NOTE})
-    assert found == (
+    result = WRITES.annotated(parsed(body % metadatas), {1: NOTE})
+    assert result == (
         body % expected if metadatas else b' {"ids" : ["a","b"],"embeddings":[[1.50,2],[1,2]]%s}\n' % expected
     )
 

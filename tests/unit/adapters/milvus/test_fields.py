@@ -33,7 +33,7 @@ from vecsieve.adapters.milvus.fields import (
 from vecsieve.adapters.milvus.grpc_description import read_description
 from vecsieve.adapters.milvus.search import read_rest_description
 
-HELD: list[tuple[FieldType, list[Any], list[Any]]] = [
+VALUE_CASES: list[tuple[FieldType, list[Any], list[Any]]] = [
     (FieldType(kind=BOOL), [True, False], [1, "true", None]),
     (FieldType(kind=INT8), [127, -128], [128, -129, 1.0, True, "1"]),
     (FieldType(kind=INT16), [2**15 - 1], [2**15]),
@@ -52,7 +52,7 @@ HELD: list[tuple[FieldType, list[Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("case", HELD, ids=str)
+@pytest.mark.parametrize("case", VALUE_CASES, ids=str)
 def test_a_field_holds_values_of_its_type(case: tuple[FieldType, list[Any], list[Any]]) -> None:
     kind, good, bad = case
     assert [kind.holds(value) for value in good] == [True] * len(good)
@@ -105,7 +105,7 @@ def test_a_merged_row_has_its_own_id_and_the_vectors_of_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "new", "is_dynamic", "expected"),
+    ("stored", "new", "is_dynamic", "expected"),
     [
         ({"text": "a"}, {"text": "b"}, False, True),
         ({"text": "a"}, {"text": 5}, False, False),
@@ -122,9 +122,9 @@ def test_a_merged_row_has_its_own_id_and_the_vectors_of_one() -> None:
     ],
 )
 def test_a_collection_holds_what_its_fields_hold_and_keys_where_it_is_dynamic(
-    own: dict[str, object], new: dict[str, object], is_dynamic: bool, expected: bool
+    stored: dict[str, object], new: dict[str, object], is_dynamic: bool, expected: bool
 ) -> None:
-    assert can_hold(TYPES, own, new, is_dynamic=is_dynamic) is expected
+    assert can_hold(TYPES, stored, new, is_dynamic=is_dynamic) is expected
 
 
 def test_values_of_other_types_differ() -> None:
@@ -147,14 +147,14 @@ def test_a_description_has_types_and_limits() -> None:
     add(name="tags", data_type=ARRAY, element_type=VARCHAR, type_params=params)
     add(name="n", data_type=INT8, default_value={})
     add(name="$meta", data_type=JSON)
-    found = read_description(message.SerializeToString())
-    assert found.fields == {
+    description = read_description(message.SerializeToString())
+    assert description.fields == {
         "id": FieldType(kind=INT64),
         "text": FieldType(kind=VARCHAR, most_bytes=9, is_nullable=True),
         "tags": FieldType(kind=ARRAY, element=VARCHAR, most_elements=3),
         "n": FieldType(kind=INT8, has_default=True),
     }
-    assert (found.primary, found.is_restorable) == ("id", False)
+    assert (description.primary, description.is_restorable) == ("id", False)
 
 
 def test_a_description_over_rest_has_the_same_types_and_limits() -> None:
@@ -166,8 +166,8 @@ def test_a_description_over_rest_has_the_same_types_and_limits() -> None:
         {"name": "tags", "type": "Array", "elementType": "VarChar", "defaultValue": {"Data": None}},
         {"name": "place", "type": "Geometry"},
     ]
-    found = read_rest_description(json.dumps({"code": 0, "data": {"fields": fields}}).encode())
-    assert found.fields == {
+    description = read_rest_description(json.dumps({"code": 0, "data": {"fields": fields}}).encode())
+    assert description.fields == {
         "id": FieldType(kind=INT64),
         "vec": FieldType(kind=100),
         "text": FieldType(kind=VARCHAR, most_bytes=9, is_nullable=True),
@@ -188,7 +188,7 @@ VALUES = (
 )
 
 
-@given(kind=st.sampled_from([each for each, *_ in HELD]), value=VALUES)
+@given(kind=st.sampled_from([item for item, *_ in VALUE_CASES]), value=VALUES)
 def test_the_spelling_of_a_value_is_held_as_the_value_is_and_is_its_own(kind: FieldType, value: Any) -> None:
     """Invariant: spelled twice is spelled once; a value that is held is held in its spelling."""
     once = kind.plain(value)

@@ -81,10 +81,10 @@ def test_what_is_ours_and_what_is_left_alone(call: Captured) -> None:
 @pytest.mark.parametrize("server", SERVERS)
 def test_the_description_of_each_server_is_read(server: str) -> None:
     described = next(call for call in calls(server) if call.path.endswith("DescribeCollection"))
-    told = MilvusGrpc().parse_description(described.reply)
+    description = MilvusGrpc().parse_description(described.reply)
     scalars = frozenset({"id", "text", "src"})
     shows_all = "lite" in server
-    assert told == Schema(
+    assert description == Schema(
         vectors=frozenset({"vec"}), scalars=scalars, is_dynamic=True, shows_all=shows_all, primary="id"
     )
 

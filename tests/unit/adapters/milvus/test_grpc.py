@@ -51,22 +51,22 @@ def searches(message: Any) -> list[Any]:
 
 
 def test_each_part_becomes_a_search_with_what_the_widened_request_asks_for() -> None:
-    divided, asked = divide(hybrid()), hybrid()
+    divided, message = divide(hybrid()), hybrid()
     assert divided is not None
     assert divided.ending.of("/milvus.proto.milvus.MilvusService/HybridSearch").endswith("MilvusService/Search")
     assert divided.ending == Ending("HybridSearch", "Search")
     assert divided.fusion == Fusion(method=Method.RRF, limit=50, k=61, is_by_id=True)
-    for part, found in zip(asked.requests, searches(asked), strict=True):
+    for part, search in zip(message.requests, searches(message), strict=True):
         part.db_name, part.guarantee_timestamp, part.use_default_consistency = "own", 9, True
         part.output_fields.extend(["text", "vec"])
-        assert found == part
+        assert search == part
 
 
 def test_a_page_is_fetched_from_the_first_result_on() -> None:
-    asked = hybrid(offset=3)
-    pairs(asked.requests[0].search_params, offset=3)
-    asked.requests[1].search_params[3].value = '{"nprobe":4,"offset":0}'
-    first, second = [{pair.key: pair.value for pair in found.search_params} for found in searches(asked)]
+    message = hybrid(offset=3)
+    pairs(message.requests[0].search_params, offset=3)
+    message.requests[1].search_params[3].value = '{"nprobe":4,"offset":0}'
+    first, second = [{pair.key: pair.value for pair in search.search_params} for search in searches(message)]
     assert (first["offset"], first["topk"]) == ("0", "10")
     assert second["params"] == '{"nprobe":4,"offset":0}'
 
@@ -121,7 +121,7 @@ def test_partitions_of_the_request_are_those_of_each_search() -> None:
     message = hybrid()
     message.partition_names.append("p")
     message.requests[0].partition_names.append("p")
-    assert [list(found.partition_names) for found in searches(message)] == [["p"], ["p"]]
+    assert [list(search.partition_names) for search in searches(message)] == [["p"], ["p"]]
 
 
 def test_a_search_is_no_fusion() -> None:
@@ -204,14 +204,17 @@ def merged(*replies: Reply) -> Any:
 
 
 def test_what_is_about_one_list_is_left_out_and_what_is_counted_is_added() -> None:
-    found = merged(of_rows(all_search_count=40, recalls=0.5), of_rows(all_search_count=2, recalls=0.75))
-    assert (found.all_search_count, list(found.recalls), list(found.scores)) == (42, [], [1.0, 0.5])
+    result = merged(of_rows(all_search_count=40, recalls=0.5), of_rows(all_search_count=2, recalls=0.75))
+    assert (result.all_search_count, list(result.recalls), list(result.scores)) == (42, [], [1.0, 0.5])
 
 
 def test_rows_of_structures_and_of_lists_with_nulls_alone_are_gathered() -> None:
     first, second = merged_of_two()
     column, null = first
-    assert [list(each.long_data.data) for each in column.struct_arrays.fields[0].scalars.array_data.data] == [[2], [1]]
+    assert [list(element.long_data.data) for element in column.struct_arrays.fields[0].scalars.array_data.data] == [
+        [2],
+        [1],
+    ]
     assert (list(null.valid_data), list(null.scalars.long_data.data)) == ([True, False], [5])
     assert second == [7, 7]
 
@@ -231,8 +234,8 @@ def merged_of_two() -> tuple[list[Any], list[int]]:
     replies = [ADAPTER.parse_reply(call, raw) for raw in raws]
     divided = Divided(ending=Ending(), parts=(), fusion=FUSION)
     fused = ADAPTER.fused(divided, replies, [(1, 0, np.float32(1)), (0, 0, np.float32(0.5))])
-    found = message_type("SearchResults").FromString(fused).results
-    return list(found.fields_data[2:]), list(found.ids.int_id.data)
+    result = message_type("SearchResults").FromString(fused).results
+    return list(result.fields_data[2:]), list(result.ids.int_id.data)
 
 
 def test_lists_that_are_not_alike_are_malformed() -> None:
@@ -315,9 +318,11 @@ def test_structures_of_fields_are_cut_inside() -> None:
     inner.element_type = 5
     for row in range(3):
         inner.data.add().long_data.data.extend([row, row])
-    found = kept(message, 2, search=call(listed=("text", "chunks"))).results.fields_data[-1]
-    assert [list(each.long_data.data) for each in found.struct_arrays.fields[0].scalars.array_data.data] == [[2, 2]]
-    assert found.struct_arrays.fields[0].scalars.array_data.element_type == 5
+    result = kept(message, 2, search=call(listed=("text", "chunks"))).results.fields_data[-1]
+    assert [list(element.long_data.data) for element in result.struct_arrays.fields[0].scalars.array_data.data] == [
+        [2, 2]
+    ]
+    assert result.struct_arrays.fields[0].scalars.array_data.element_type == 5
 
 
 def test_payloads_leave_out_texts_that_are_no_utf8() -> None:
@@ -352,9 +357,9 @@ def test_a_null_among_vectors_is_a_candidate_without_one(where: str, is_compact:
     assert pool.vectors[2].tolist() == [4, 5]
     assert pool.unusable == 1
     search = call(listed=("text", "vec"))
-    found = kept(message, 1, 2, search=search).results.fields_data[1]
-    assert list((found if where == "column" else found.vectors).valid_data) == [False, True]
-    assert list(found.vectors.float_vector.data) == ([4, 5] if is_compact else [2, 3, 4, 5])
+    result = kept(message, 1, 2, search=search).results.fields_data[1]
+    assert list((result if where == "column" else result.vectors).valid_data) == [False, True]
+    assert list(result.vectors.float_vector.data) == ([4, 5] if is_compact else [2, 3, 4, 5])
 
 
 def test_a_key_that_has_become_a_field_is_gone_as_well() -> None:
@@ -440,8 +445,8 @@ def test_a_vector_that_is_no_list_of_numbers_leaves_every_candidate_without_one(
 
 def test_without_a_need_for_vectors_none_is_asked_for_and_the_pool_names_the_one_that_would_be() -> None:
     lean = call(needs=Needs(known=DYNAMIC, vectors=False, optional_fields=("big",)))
-    asked = message_type("SearchRequest").FromString(ADAPTER.widen(lean, [24]))
-    assert list(asked.output_fields) == ["text", "big"]
+    query = message_type("SearchRequest").FromString(ADAPTER.widen(lean, [24]))
+    assert list(query.output_fields) == ["text", "big"]
     lean = call(needs=Needs(known=DYNAMIC, vectors=False))
     message = results()
     del message.results.fields_data[1:]

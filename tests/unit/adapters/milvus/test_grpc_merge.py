@@ -91,9 +91,9 @@ META = {
 
 
 def written(*, has_keys: bool = True, without: str = "", **more: Any) -> bytes:
-    each = [*[one for name, one in COLUMNS.items() if name != without], *([META] if has_keys else [])]
+    columns = [*[one for name, one in COLUMNS.items() if name != without], *([META] if has_keys else [])]
     made = message_type("WriteRequest")(
-        collection_name="docs", fields_data=each, num_rows=3, partition_name="p", schema_timestamp=7, **more
+        collection_name="docs", fields_data=columns, num_rows=3, partition_name="p", schema_timestamp=7, **more
     )
     return bytes(made.SerializeToString())
 
@@ -102,14 +102,14 @@ def parsed(message: bytes, known: Schema = SCHEMA) -> NewPoints:
     return WRITES.parse(UPSERT, message, WriteNeeds(vector_name="vec", keys=("text",), most=9, known=known))
 
 
-def alone(found: NewPoints, row: int) -> dict[str, Any]:
-    point: dict[str, Any] = json.loads(WRITES.point(found, row))
+def alone(points: NewPoints, row: int) -> dict[str, Any]:
+    point: dict[str, Any] = json.loads(WRITES.point(points, row))
     return point
 
 
-def shown(found: NewPoints, rows: set[int], put: dict[int, dict[str, Any]]) -> tuple[NewPoints, Any]:
+def merged_write(points: NewPoints, rows: set[int], put: dict[int, dict[str, Any]]) -> tuple[NewPoints, Any]:
     """The merged write, read again, and as protobuf reads it."""
-    message = WRITES.merged(UPSERT, found, rows, {row: json.dumps(each).encode() for row, each in put.items()})
+    message = WRITES.merged(UPSERT, points, rows, {row: json.dumps(values).encode() for row, values in put.items()})
     made = message_type("WriteRequest").FromString(message)
     return parsed(message), made
 
@@ -146,8 +146,8 @@ def test_a_row_is_sent_with_its_other_values_and_all_others_as_they_came(
     for row, name, which in cells:
         if row not in rows:
             put.setdefault(row, alone(points, row))[name] = OTHERS[name][which % len(OTHERS[name])]
-    assert all(WRITES.holds(points, row, json.dumps(each).encode()) for row, each in put.items())
-    again, made = shown(points, rows, put)
+    assert all(WRITES.holds(points, row, json.dumps(values).encode()) for row, values in put.items())
+    again, made = merged_write(points, rows, put)
     kept = [row for row in range(3) if row not in rows]
     assert [alone(again, place) for place in range(len(kept))] == [put.get(row) or alone(points, row) for row in kept]
     assert (made.num_rows, made.partition_name, made.schema_timestamp) == (len(kept), "p", 7)
@@ -163,7 +163,7 @@ def test_a_row_is_sent_with_its_other_values_and_all_others_as_they_came(
 def test_columns_keep_their_names_numbers_and_types() -> None:
     points = parsed(written())
     put = {**alone(points, 1), **{name: other[0] for name, other in OTHERS.items()}}
-    _, made = shown(points, set(), {1: put})
+    _, made = merged_write(points, set(), {1: put})
     named = {field.field_name: (field.type, field.field_id, field.is_dynamic) for field in made.fields_data}
     expected = {name: (TYPES[name].kind, 100 + len(name), False) for name in COLUMNS}
     assert named == {**expected, "$meta": (JSON, 0, True)}
@@ -175,14 +175,14 @@ def test_columns_keep_their_names_numbers_and_types() -> None:
 
 def test_a_column_gets_its_first_null_where_its_field_may_have_one() -> None:
     points = parsed(written())
-    _, made = shown(points, set(), {0: {**alone(points, 0), "counts": None}})
+    _, made = merged_write(points, set(), {0: {**alone(points, 0), "counts": None}})
     (counts,) = [field for field in made.fields_data if field.field_name == "counts"]
     assert (list(counts.valid_data), len(counts.scalars.array_data.data)) == ([False, True, True], 2)
 
 
 def test_a_column_for_keys_is_made_where_none_came() -> None:
     points = parsed(written(has_keys=False))
-    _, made = shown(points, {2}, {1: {**alone(points, 1), "tag": "ü"}})
+    _, made = merged_write(points, {2}, {1: {**alone(points, 1), "tag": "ü"}})
     (added,) = [field for field in made.fields_data if field.is_dynamic]
     assert (added.field_name, added.type) == ("$meta", JSON)
     assert list(added.scalars.json_data.data) == [b"{}", '{"tag":"ü"}'.encode()]

@@ -47,10 +47,10 @@ def params(message: Any) -> list[tuple[str, str]]:
 
 def test_the_plain_search_is_read() -> None:
     call = read(search(offset=3))
-    [found] = call.searches
-    assert (found.top_k, found.offset, found.pages, found.most) == (5, 3, True, 16_384)
-    assert found.query is not None
-    assert found.query.tolist() == [0.0, 1.0, 2.0, 3.0]
+    [result] = call.searches
+    assert (result.top_k, result.offset, result.pages, result.most) == (5, 3, True, 16_384)
+    assert result.query is not None
+    assert result.query.tolist() == [0.0, 1.0, 2.0, 3.0]
     assert not read(search()).searches[0].pages
 
 
@@ -171,7 +171,7 @@ def test_a_query_that_is_no_number_is_searched_without_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "needs", "vector"),
+    ("members", "needs", "vector"),
     [
         ({}, Needs(known=SCHEMA), "vec"),
         ({"anns_field": "other"}, Needs(), "other"),
@@ -179,8 +179,8 @@ def test_a_query_that_is_no_number_is_searched_without_one() -> None:
         ({"anns_field": "other"}, Needs(vector_name="third"), "third"),
     ],
 )
-def test_which_vector_is_compared(asked: dict[str, Any], needs: Needs, vector: str) -> None:
-    call = read(search(**asked), needs)
+def test_which_vector_is_compared(members: dict[str, Any], needs: Needs, vector: str) -> None:
+    call = read(search(**members), needs)
     assert list(widened(call, 20).output_fields) == ["text", vector]
     assert (call.searches[0].query is None) == (vector == "third"), "a query of another field lives in another space"
 
@@ -204,8 +204,8 @@ def hybrid(**rank: object) -> Any:
 
 def test_a_hybrid_search_asks_for_more_of_what_its_parts_bring() -> None:
     call = read(hybrid(), name="hybrid_search")
-    [found] = call.searches
-    assert (found.top_k, found.pages, found.most, found.query) == (5, True, 16_384, None)
+    [result] = call.searches
+    assert (result.top_k, result.pages, result.most, result.query) == (5, True, 16_384, None)
     wide = widened(call, 30, name="HybridSearchRequest")
     assert {pair.key: pair.value for pair in wide.rank_params} == {"strategy": "rrf", "limit": "30", "offset": "0"}
     assert [part.SerializeToString() for part in wide.requests] == [

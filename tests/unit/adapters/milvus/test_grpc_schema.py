@@ -87,12 +87,12 @@ def kind_of(field: Any) -> str:
     return next(names[name] for name in names if getattr(FieldDescriptor, name) == field.type)
 
 
-def each(names: Any) -> list[tuple[str, str]]:
+def counterparts(names: Any) -> list[tuple[str, str]]:
     return [(name, other) for name in names for other in COUNTERPARTS[name].split()]
 
 
 @NEEDS_MILVUS
-@pytest.mark.parametrize(("name", "other"), each(COUNTERPARTS))
+@pytest.mark.parametrize(("name", "other"), counterparts(COUNTERPARTS))
 def test_the_schema_is_a_part_of_the_clients(name: str, other: str) -> None:
     known = theirs(other).fields_by_number
     for field in MESSAGES[name].DESCRIPTOR.fields:
@@ -109,7 +109,7 @@ def test_the_schema_is_a_part_of_the_clients(name: str, other: str) -> None:
 
 
 @NEEDS_MILVUS
-@pytest.mark.parametrize(("name", "other"), each(WHOLE))
+@pytest.mark.parametrize(("name", "other"), counterparts(WHOLE))
 def test_what_must_be_known_is_named_whole(name: str, other: str) -> None:
     known = {field.name for field in MESSAGES[name].DESCRIPTOR.fields}
     assert {field.name for field in theirs(other).fields} - set(WHOLE[name].split()) == known - {

@@ -59,26 +59,26 @@ def read(kind: str, body: bytes) -> Any:
     return made
 
 
-def numbers(name: str, *each: int) -> dict[str, Any]:
-    return column(name, 5, scalars={"long_data": {"data": each}})
+def numbers(name: str, *values: int) -> dict[str, Any]:
+    return column(name, 5, scalars={"long_data": {"data": values}})
 
 
-def texts(name: str, *each: str, kind: int = VARCHAR) -> dict[str, Any]:
-    return column(name, kind, scalars={"string_data": {"data": each}})
+def texts(name: str, *values: str, kind: int = VARCHAR) -> dict[str, Any]:
+    return column(name, kind, scalars={"string_data": {"data": values}})
 
 
-def documents(name: str, *each: Any, valid: list[bool] | None = None, **more: Any) -> dict[str, Any]:
-    data = [json.dumps(one).encode() for one in each]
+def documents(name: str, *values: Any, valid: list[bool] | None = None, **more: Any) -> dict[str, Any]:
+    data = [json.dumps(one).encode() for one in values]
     return column(name, JSON, valid, scalars={"json_data": {"data": data}}, **more)
 
 
-def dynamic(*each: Any) -> dict[str, Any]:
-    return documents("$meta", *each, is_dynamic=True)
+def dynamic(*values: Any) -> dict[str, Any]:
+    return documents("$meta", *values, is_dynamic=True)
 
 
-def floats(name: str, *each: list[float], kind: int = FLOAT) -> dict[str, Any]:
-    flat = [number for one in each for number in one]
-    return column(name, kind, vectors={"dim": len(each[0]), "float_vector": {"data": flat}})
+def floats(name: str, *vectors: list[float], kind: int = FLOAT) -> dict[str, Any]:
+    flat = [number for one in vectors for number in one]
+    return column(name, kind, vectors={"dim": len(vectors[0]), "float_vector": {"data": flat}})
 
 
 ID, VEC, TEXT = numbers("id", 1, -2), floats("vec", [1, 0.5], [3, 4]), texts("text", "größe", "b")
@@ -163,13 +163,13 @@ def test_all_rows_of_a_tenant_are_asked_for_in_one_search(shows_all: bool) -> No
     assert {question.target for question in questions} == {SERVICE + "Search"}
     one, other = [message_type("SearchRequest").FromString(question.body) for question in questions]
     assert (one.dsl, other.dsl) == ('t == "ü" and u == true', "t == -7")
-    for asked, rows in ((one, [[1.5, 2.0], [5.0, 6.0]]), (other, [[3.0, 4.0]])):
-        assert (asked.db_name, asked.collection_name, list(asked.partition_names)) == ("d", "docs", ["p"])
-        assert (asked.nq, asked.dsl_type, asked.use_default_consistency) == (len(rows), 1, True)
-        assert list(asked.output_fields) == ([] if shows_all else ["vec", "text", "tag", "_vecsieve"])
-        pairs = {param.key: param.value for param in asked.search_params}
+    for search, rows in ((one, [[1.5, 2.0], [5.0, 6.0]]), (other, [[3.0, 4.0]])):
+        assert (search.db_name, search.collection_name, list(search.partition_names)) == ("d", "docs", ["p"])
+        assert (search.nq, search.dsl_type, search.use_default_consistency) == (len(rows), 1, True)
+        assert list(search.output_fields) == ([] if shows_all else ["vec", "text", "tag", "_vecsieve"])
+        pairs = {param.key: param.value for param in search.search_params}
         assert pairs == {"anns_field": "vec", "topk": "5", "params": "{}", "round_decimal": "-1"}
-        (group,) = message_type("PlaceholderGroup").FromString(asked.placeholder_group).placeholders
+        (group,) = message_type("PlaceholderGroup").FromString(search.placeholder_group).placeholders
         assert (group.tag, group.type) == ("$0", FLOAT)
         assert [np.frombuffer(value, "<f4").tolist() for value in group.values] == rows
 
@@ -197,8 +197,8 @@ def reply(*counts: int, **more: Any) -> bytes:
 
 def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys() -> None:
     points = parsed(written(ID, VEC))
-    asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
-    near = WRITES.neighbours(points, asked, [reply(2, 1)])
+    inquiry = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
+    near = WRITES.neighbours(points, inquiry, [reply(2, 1)])
     assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([0, 0, 1], (b"10", b"11", b"12"), [1.0, 0.75, 0.5])
     assert near.vectors.tolist() == [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
     assert near.fields[:2] == ((b'"t0"', None, None), (b'"t1"', None, b'{"tier": "exact"}'))
@@ -206,9 +206,9 @@ def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys() -> None:
     assert WRITES.neighbours(points, apart, [reply(0), reply(1)]).of.tolist() == [1]
     for damaged in (b"", reply(1), reply(2, 1)[:-3]):
         with pytest.raises(MalformedReplyError):
-            WRITES.neighbours(points, asked, [damaged])
+            WRITES.neighbours(points, inquiry, [damaged])
     with pytest.raises(DeclinedError):
-        WRITES.neighbours(points, asked, [reply(1, 1, status={"code": 65535, "reason": "no"})])
+        WRITES.neighbours(points, inquiry, [reply(1, 1, status={"code": 65535, "reason": "no"})])
 
 
 @pytest.mark.parametrize(
@@ -253,8 +253,8 @@ def test_where_no_dynamic_field_came_it_is_added() -> None:
 def test_a_json_field_of_its_name_takes_the_note(
     valid: list[bool] | None, data: list[Any], expected: list[bytes]
 ) -> None:
-    own = documents("_vecsieve", *data, valid=valid)
-    changed = annotated(written(ID, VEC, own, TEXT), schema(is_dynamic=False, note=JSON)).fields_data[2]
+    field = documents("_vecsieve", *data, valid=valid)
+    changed = annotated(written(ID, VEC, field, TEXT), schema(is_dynamic=False, note=JSON)).fields_data[2]
     assert list(changed.scalars.json_data.data) == expected
     assert list(changed.valid_data) == ([] if valid is None else [valid[0], True])
 
@@ -339,7 +339,7 @@ def test_a_write_that_cannot_be_divided_or_written_down_is_unsupported() -> None
     with pytest.raises(UnsupportedError):
         WRITES.point(parsed(written(ID, VEC, parts)), 0)
     (left,) = read("WriteRequest", WRITES.without(parsed(written(ID, VEC, parts)), {0})).fields_data[2:]
-    assert [list(each.long_data.data) for each in left.struct_arrays.fields[0].scalars.array_data.data] == [[3]]
+    assert [list(element.long_data.data) for element in left.struct_arrays.fields[0].scalars.array_data.data] == [[3]]
     nulls = [{"long_data": {"data": [1]}, "valid_data": [False]}, {}]
     with pytest.raises(UnsupportedError):
         WRITES.point(parsed(written(ID, VEC, column("nulls", 22, scalars={"array_data": {"data": nulls}}))), 0)
@@ -348,15 +348,15 @@ def test_a_write_that_cannot_be_divided_or_written_down_is_unsupported() -> None
 def test_which_rows_are_stored_is_asked_in_all_partitions_with_strong_consistency() -> None:
     points = parsed(written(ID, VEC, partition_name="p"))
     (question,) = WRITES.ask_stored(INSERT, points, [b"1", b"-2"], whole=False)
-    asked = read("QueryRequest", question.body)
-    assert (question.target, asked.collection_name, asked.expr) == (SERVICE + "Query", "docs", "id in [1, -2]")
-    assert (list(asked.output_fields), list(asked.partition_names), asked.use_default_consistency) == (
+    message = read("QueryRequest", question.body)
+    assert (question.target, message.collection_name, message.expr) == (SERVICE + "Query", "docs", "id in [1, -2]")
+    assert (list(message.output_fields), list(message.partition_names), message.use_default_consistency) == (
         ["id"],
         [],
         False,
     )
-    shown = message_type("QueryResults")(status={"reason": ""}, fields_data=[numbers("id", -2), texts("text", "b")])
-    assert dict(WRITES.stored(points, shown.SerializeToString())) == {b"-2": b'{"id":-2,"text":"b"}'}
+    results = message_type("QueryResults")(status={"reason": ""}, fields_data=[numbers("id", -2), texts("text", "b")])
+    assert dict(WRITES.stored(points, results.SerializeToString())) == {b"-2": b'{"id":-2,"text":"b"}'}
     assert not WRITES.stored(points, message_type("QueryResults")().SerializeToString())
     with pytest.raises(DeclinedError):
         WRITES.stored(points, message_type("QueryResults")(status={"code": 5, "reason": "no"}).SerializeToString())
@@ -391,17 +391,22 @@ def test_the_answer_has_the_databases_counts_and_the_clients_places() -> None:
 def test_a_write_of_which_nothing_is_left_stored_none(has_texts: bool, kind: str) -> None:
     key = texts("id", "a", "b") if has_texts else ID
     answer = WRITES.acknowledged(INSERT, parsed(written(key, VEC), replace(schema(), has_texts=has_texts)), "")
-    shown = read("MutationResult", answer.body)
-    assert (answer.status, shown.insert_cnt, shown.HasField("status"), shown.IDs.HasField(kind)) == (0, 0, True, True)
+    result = read("MutationResult", answer.body)
+    assert (answer.status, result.insert_cnt, result.HasField("status"), result.IDs.HasField(kind)) == (
+        0,
+        0,
+        True,
+        True,
+    )
 
 
 def test_rows_are_read_whole_as_clients_write_them() -> None:
     points = parsed(written(ID, VEC, partition_name="p"))
     (question,) = WRITES.ask_stored(INSERT, points, [b"1"], whole=True)
     assert list(read("QueryRequest", question.body).output_fields) == ["*"]
-    shown = message_type("QueryResults")(fields_data=THREE).SerializeToString()
-    stored = {key: json.loads(row) for key, row in WRITES.stored(points, shown).items()}
-    assert stored == {b"%d" % each["id"]: each for each in ALONE}
+    results = message_type("QueryResults")(fields_data=THREE).SerializeToString()
+    stored = {key: json.loads(row) for key, row in WRITES.stored(points, results).items()}
+    assert stored == {b"%d" % document["id"]: document for document in ALONE}
     makes_ids = parsed(written(ID, VEC), replace(schema(), is_restorable=False))
     assert WRITES.ask_stored(INSERT, makes_ids, [b"1"], whole=True)
     assert (WRITES.restores(points), WRITES.restores(makes_ids)) == (True, False)
@@ -410,9 +415,9 @@ def test_rows_are_read_whole_as_clients_write_them() -> None:
 def test_stored_rows_are_deleted_by_their_ids_in_the_writes_partition() -> None:
     points = parsed(written(ID, VEC, partition_name="p", db_name="d"))
     (question,) = WRITES.ask_removed(INSERT, points, {b"1": b"{}", b"-2": b"{}"})
-    asked = read("DeleteRequest", question.body)
+    message = read("DeleteRequest", question.body)
     assert question.target == SERVICE + "Delete"
-    assert (asked.db_name, asked.collection_name, asked.partition_name, asked.expr) == (
+    assert (message.db_name, message.collection_name, message.partition_name, message.expr) == (
         "d",
         "docs",
         "p",

@@ -45,25 +45,27 @@ def hybrid(**members: Any) -> dict[str, Any]:
         {"data": [QUERY], "annsField": "vec", "limit": 10, "filter": "page > 1", "params": {"nprobe": 8}},
         {"data": [QUERY], "annsField": "other", "limit": 20, "metricType": "IP", "exprParams": {"é": [1]}},
     ]
-    own = {"dbName": "own", "collectionName": "docs", "search": parts, "rerank": RRF, "limit": 5}
-    return {**own, "outputFields": ["text"], "consistencyLevel": "Strong", **members}
+    settings = {"dbName": "own", "collectionName": "docs", "search": parts, "rerank": RRF, "limit": 5}
+    return {**settings, "outputFields": ["text"], "consistencyLevel": "Strong", **members}
 
 
-def read(asked: object, needs: Needs | None = None, path: str = HYBRID) -> SearchCall:
+def read(content: object, needs: Needs | None = None, path: str = HYBRID) -> SearchCall:
     operation = operation_of(ADAPTER, RequestHead(method="POST", path=path))
-    return ADAPTER.parse_request(operation, json.dumps(asked).encode(), Needs(known=SCHEMA) if needs is None else needs)
+    return ADAPTER.parse_request(
+        operation, json.dumps(content).encode(), Needs(known=SCHEMA) if needs is None else needs
+    )
 
 
-def divide(asked: object, needs: Needs | None = None, path: str = HYBRID) -> Divided:
-    call = read(asked, needs, path)
-    found = ADAPTER.divided(call, ADAPTER.widen(call, [50]))
-    assert found is not None
-    return found
+def divide(content: object, needs: Needs | None = None, path: str = HYBRID) -> Divided:
+    call = read(content, needs, path)
+    result = ADAPTER.divided(call, ADAPTER.widen(call, [50]))
+    assert result is not None
+    return result
 
 
-def undivided(asked: object, needs: Needs | None = None) -> Undivided:
+def undivided(content: object, needs: Needs | None = None) -> Undivided:
     with pytest.raises(UndividedError) as verdict:
-        divide(asked, needs)
+        divide(content, needs)
     return verdict.value.reason
 
 
@@ -76,13 +78,13 @@ def test_a_hybrid_search_is_widened_by_the_limit_of_the_fused_list() -> None:
 
 
 def test_points_of_two_collections_are_not_taken_for_each_other() -> None:
-    said: list[dict[str, Any]] = [
+    changes: list[dict[str, Any]] = [
         {},
         {"collectionName": "other"},
         {"dbName": "docs"},
         {"partitionNames": ["docs"]},
     ]
-    assert len({read({**hybrid(), **each}).searches[0].partition for each in said}) == len(said)
+    assert len({read({**hybrid(), **change}).searches[0].partition for change in changes}) == len(changes)
 
 
 @pytest.mark.parametrize(("path", "action"), [(HYBRID, "hybrid_search"), (ADVANCED, "advanced_search")])
@@ -118,30 +120,30 @@ def test_a_weighted_sum_is_of_the_metrics_that_the_description_names() -> None:
         Method.WEIGHTED, (0.25, 0.75), ("COSINE", "IP"), True,
     )  # fmt: skip
     unknown = Needs(known=replace(SCHEMA, metrics=frozenset({("vec", "COSINE")})))
-    asked = hybrid(rerank=WEIGHTED)
-    del asked["search"][1]["metricType"]
-    assert undivided(asked, unknown) is Undivided.INEXACT
+    content = hybrid(rerank=WEIGHTED)
+    del content["search"][1]["metricType"]
+    assert undivided(content, unknown) is Undivided.INEXACT
 
 
 def part(**members: Any) -> Callable[[dict[str, Any]], None]:
-    return lambda asked: asked["search"][0].update(members)
+    return lambda content: content["search"][0].update(members)
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda asked: asked.update(offset=3), Reason.UNSUPPORTED_FIELD),
-        (lambda asked: asked.update(groupingField="text"), Reason.ORDERING_CHOSEN),
-        (lambda asked: asked.update(groupSize=3), Reason.ORDERING_CHOSEN),
-        (lambda asked: asked.update(strictGroupSize=True), Reason.ORDERING_CHOSEN),
-        (lambda asked: asked.update(functionScore={"functions": []}), Reason.ORDERING_CHOSEN),
-        (lambda asked: asked.update(searchAggregation={}), Reason.UNSUPPORTED_FIELD),
-        (lambda asked: asked.update(limit=1), Reason.SINGLE_RESULT),
-        (lambda asked: asked.update(limit="5"), Reason.AMBIGUOUS_FIELD),
-        (lambda asked: asked.update(search={}), Reason.AMBIGUOUS_FIELD),
-        (lambda asked: asked.update(search=[]), Reason.NOTHING_TO_DO),
-        (lambda asked: asked.update(search=[3]), Reason.UNSUPPORTED_FIELD),
-        (lambda asked: asked.update(outputFields=None), Reason.PAYLOAD_SELECTOR),
+        (lambda requests: requests.update(offset=3), Reason.UNSUPPORTED_FIELD),
+        (lambda requests: requests.update(groupingField="text"), Reason.ORDERING_CHOSEN),
+        (lambda requests: requests.update(groupSize=3), Reason.ORDERING_CHOSEN),
+        (lambda requests: requests.update(strictGroupSize=True), Reason.ORDERING_CHOSEN),
+        (lambda requests: requests.update(functionScore={"functions": []}), Reason.ORDERING_CHOSEN),
+        (lambda requests: requests.update(searchAggregation={}), Reason.UNSUPPORTED_FIELD),
+        (lambda requests: requests.update(limit=1), Reason.SINGLE_RESULT),
+        (lambda requests: requests.update(limit="5"), Reason.AMBIGUOUS_FIELD),
+        (lambda requests: requests.update(search={}), Reason.AMBIGUOUS_FIELD),
+        (lambda requests: requests.update(search=[]), Reason.NOTHING_TO_DO),
+        (lambda requests: requests.update(search=[3]), Reason.UNSUPPORTED_FIELD),
+        (lambda requests: requests.update(outputFields=None), Reason.PAYLOAD_SELECTOR),
         (part(data=[QUERY, QUERY]), Reason.UNSUPPORTED_FIELD),
         (part(data=QUERY), Reason.UNSUPPORTED_FIELD),
         (part(groupingField="text"), Reason.ORDERING_CHOSEN),
@@ -154,9 +156,9 @@ def part(**members: Any) -> Callable[[dict[str, Any]], None]:
     ],
 )
 def test_what_leaves_a_hybrid_search_alone(change: Callable[[dict[str, Any]], None], reason: Reason) -> None:
-    asked = hybrid()
-    change(asked)
-    assert reason_of(read, asked) is reason
+    content = hybrid()
+    change(content)
+    assert reason_of(read, content) is reason
 
 
 @pytest.mark.parametrize(
@@ -164,20 +166,23 @@ def test_what_leaves_a_hybrid_search_alone(change: Callable[[dict[str, Any]], No
     [
         (part(offset=2), Undivided.MEMBER),
         (part(metricType="L2"), Undivided.MEMBER),
-        (lambda asked: asked.pop("rerank"), Undivided.MEMBER),
-        (lambda asked: asked.update(rerank={}), Undivided.MEMBER),
-        (lambda asked: asked.update(rerank={"strategy": "model"}), Undivided.MEMBER),
-        (lambda asked: asked.update(rerank={**RRF, "more": 1}), Undivided.MEMBER),
-        (lambda asked: asked.update(rerank={"strategy": "rrf", "params": {"k": 60.5}}), Undivided.INEXACT),
-        (lambda asked: asked.update(rerank={"strategy": "weighted", "params": {"weights": [1, 1]}}), Undivided.MEMBER),
+        (lambda requests: requests.pop("rerank"), Undivided.MEMBER),
+        (lambda requests: requests.update(rerank={}), Undivided.MEMBER),
+        (lambda requests: requests.update(rerank={"strategy": "model"}), Undivided.MEMBER),
+        (lambda requests: requests.update(rerank={**RRF, "more": 1}), Undivided.MEMBER),
+        (lambda requests: requests.update(rerank={"strategy": "rrf", "params": {"k": 60.5}}), Undivided.INEXACT),
+        (
+            lambda requests: requests.update(rerank={"strategy": "weighted", "params": {"weights": [1, 1]}}),
+            Undivided.MEMBER,
+        ),
     ],
 )
 def test_what_the_searches_could_not_answer_exactly_is_not_divided(
     change: Callable[[dict[str, Any]], None], expected: Undivided
 ) -> None:
-    asked = hybrid()
-    change(asked)
-    assert undivided(asked) is expected
+    content = hybrid()
+    change(content)
+    assert undivided(content) is expected
 
 
 def test_more_parts_than_searches_of_one_request_and_rows_without_known_ids_are_not_divided() -> None:
@@ -188,8 +193,8 @@ def test_more_parts_than_searches_of_one_request_and_rows_without_known_ids_are_
 
 
 def test_a_search_is_no_fusion() -> None:
-    asked = {"collectionName": "docs", "data": [QUERY], "annsField": "vec", "limit": 3, "outputFields": ["text"]}
-    call = read(asked, path="/v2/vectordb/entities/search")
+    content = {"collectionName": "docs", "data": [QUERY], "annsField": "vec", "limit": 3, "outputFields": ["text"]}
+    call = read(content, path="/v2/vectordb/entities/search")
     assert ADAPTER.divided(call, ADAPTER.widen(call, [50])) is None
 
 
@@ -264,7 +269,7 @@ def test_a_fused_reply_is_read_as_any_other(rows: tuple[list[int], list[int]], d
     """Invariant: every row is one of a list's, and its score the fused one."""
     divided = divide(hybrid())
     lists = replies(divided, *map(reply, rows))
-    places = [(index, row) for index, each in enumerate(rows) for row in range(len(each))]
+    places = [(index, row) for index, page in enumerate(rows) for row in range(len(page))]
     chosen = data.draw(st.lists(st.sampled_from(places), unique=True)) if places else []
     scores = [np.float32(data.draw(st.floats(-2, 2, width=32))) for _ in chosen]
     ranked = [(*place, score) for place, score in zip(chosen, scores, strict=True)]

@@ -34,8 +34,8 @@ QUERY = [0.5, 1, -2]
 
 
 def body(version: str = V1, **members: Any) -> bytes:
-    own: dict[str, Any] = {"vector": QUERY} if version == V1 else {"data": [QUERY], "annsField": "vector"}
-    document = {"collectionName": "docs", **own, "limit": 3, "outputFields": ["text"], **members}
+    query: dict[str, Any] = {"vector": QUERY} if version == V1 else {"data": [QUERY], "annsField": "vector"}
+    document = {"collectionName": "docs", **query, "limit": 3, "outputFields": ["text"], **members}
     return json.dumps({key: value for key, value in document.items() if value != "absent"}).encode()
 
 
@@ -118,10 +118,10 @@ def test_what_leaves_a_search_alone(version: str, members: dict[str, Any], reaso
 @pytest.mark.parametrize("version", [V1, V2])
 def test_points_of_two_collections_are_not_taken_for_each_other(version: str) -> None:
     """The path names no collection, and ids of one may be those of another: memory and sessions tell them apart by the search."""
-    said: list[dict[str, Any]] = [{}, {"collectionName": "other"}, {"dbName": "docs"}]
+    changes: list[dict[str, Any]] = [{}, {"collectionName": "other"}, {"dbName": "docs"}]
     if version == V2:
-        said.append({"partitionNames": ["docs"]})
-    assert len({read(body(version, **each), version).searches[0].partition for each in said}) == len(said)
+        changes.append({"partitionNames": ["docs"]})
+    assert len({read(body(version, **change), version).searches[0].partition for change in changes}) == len(changes)
 
 
 def test_index_parameters_bound_the_pool() -> None:
@@ -201,10 +201,10 @@ def test_damage_to_a_reply_never_yields_wrong_content(data: st.DataObject, noise
     end = data.draw(st.integers(start, min(len(raw), start + 12)))
     broken, call = raw[:start] + noise + raw[end:], read(body())
     try:
-        found = ADAPTER.parse_reply(call, broken)
+        parsed = ADAPTER.parse_reply(call, broken)
     except MalformedReplyError:
         return
-    answer = ADAPTER.trim(call, found, [np.arange(found.pools[0].size, dtype=np.intp)])
+    answer = ADAPTER.trim(call, parsed, [np.arange(parsed.pools[0].size, dtype=np.intp)])
     expected = json.loads(broken.decode(errors="surrogateescape"))
     for row in expected["data"]:
         row.pop("vector")

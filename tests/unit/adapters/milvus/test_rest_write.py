@@ -122,7 +122,9 @@ def test_all_rows_of_a_tenant_are_asked_for_in_one_search() -> None:
 
 
 def reply(rows: int, topks: list[int] | None = None, *, code: int = 0) -> bytes:
-    data = [{"distance": 1 - each / 4, "id": str(10 + each), "text": "t", "vec": [each, 1]} for each in range(rows)]
+    data = [
+        {"distance": 1 - number / 4, "id": str(10 + number), "text": "t", "vec": [number, 1]} for number in range(rows)
+    ]
     return json.dumps({"code": code, "data": data} | ({} if topks is None else {"topks": topks})).encode()
 
 
@@ -131,8 +133,8 @@ def reply(rows: int, topks: list[int] | None = None, *, code: int = 0) -> bytes:
     [(reply(3, [1, 2]), [0, 1, 1]), (reply(3, [3, 0]), [0, 0, 0]), (reply(4), [0, 0, 1, 1]), (reply(0), [])],
 )
 def test_neighbours_are_divided_by_query(answer: bytes, of: list[int]) -> None:
-    asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
-    near = WRITES.neighbours(parsed(body(row(), row(2))), asked, [answer])
+    inquiry = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
+    near = WRITES.neighbours(parsed(body(row(), row(2))), inquiry, [answer])
     assert near.of.tolist() == of
     assert near.ids == tuple(b"%d" % (10 + place) for place in range(len(of)))
     assert near.scores.tolist() == [1 - place / 4 for place in range(len(of))]
@@ -142,9 +144,9 @@ def test_neighbours_are_divided_by_query(answer: bytes, of: list[int]) -> None:
 
 @pytest.mark.parametrize("answer", [reply(3), reply(3, [2, 2]), reply(3, [3]), reply(0, code=1), b"{}", b""])
 def test_a_reply_that_cannot_be_divided_is_malformed(answer: bytes) -> None:
-    asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=False)
+    inquiry = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=False)
     with pytest.raises(MalformedReplyError):
-        WRITES.neighbours(parsed(body(row(), row(2))), asked, [answer])
+        WRITES.neighbours(parsed(body(row(), row(2))), inquiry, [answer])
 
 
 @pytest.mark.parametrize(("name", "expected"), [("vec", True), ("other", False)])
@@ -193,11 +195,11 @@ def test_which_rows_are_stored_is_asked_in_all_partitions() -> None:
 
 
 def test_the_answer_is_the_databases_unless_it_refused() -> None:
-    found, said = parsed(body(row(), row(2))), b'{"code":0,"data":{"insertCount":1,"insertIds":[1]}}'
-    assert WRITES.receipt(INSERTION, found, {1: 0}, said).body == said
+    points, message = parsed(body(row(), row(2))), b'{"code":0,"data":{"insertCount":1,"insertIds":[1]}}'
+    assert WRITES.receipt(INSERTION, points, {1: 0}, message).body == message
     with pytest.raises(DeclinedError):
-        WRITES.receipt(INSERTION, found, {1: 0}, b'{"code":1100,"message":"no"}')
-    nothing = WRITES.acknowledged(INSERTION, found, "")
+        WRITES.receipt(INSERTION, points, {1: 0}, b'{"code":1100,"message":"no"}')
+    nothing = WRITES.acknowledged(INSERTION, points, "")
     assert json.loads(nothing.body)["data"] == {"insertCount": 0, "insertIds": []}
 
 
@@ -276,7 +278,7 @@ def test_an_empty_note_is_none(empty: bytes | None) -> None:
 
 
 def test_matrices_of_other_widths_are_rows_without_vectors() -> None:
-    found = stacked([np.zeros((1, 0), np.float32), np.ones((2, 3), np.float32)])
-    assert np.isnan(found[0]).all()
-    assert found[1:].tolist() == [[1.0] * 3] * 2
+    matrix = stacked([np.zeros((1, 0), np.float32), np.ones((2, 3), np.float32)])
+    assert np.isnan(matrix[0]).all()
+    assert matrix[1:].tolist() == [[1.0] * 3] * 2
     assert stacked([]).shape == (0, 0)

@@ -39,9 +39,9 @@ from vecsieve.adapters.milvus.search import (
     ],
 )
 def test_each_kind_of_float_is_read(kind: int, packed: bytes) -> None:
-    found = numbers(packed, kind)
-    assert found.dtype == np.float32
-    assert found.tolist() == [1.0, -2.5]
+    values = numbers(packed, kind)
+    assert values.dtype == np.float32
+    assert values.tolist() == [1.0, -2.5]
 
 
 def test_small_integers_have_a_sign() -> None:
@@ -60,9 +60,9 @@ def test_a_query_that_is_empty_or_not_finite_is_none_to_compare_with() -> None:
 
 def test_rows_that_are_missing_or_not_finite_are_no_numbers() -> None:
     packed = np.array([[1, 2], [np.nan, 4], [5, 6]], "<f4").tobytes()
-    found = as_matrix(packed, 101, 8, np.array([2, -1, 1, 0], dtype=np.intp))
-    assert np.isnan(found).any(axis=1).tolist() == [False, True, True, False]
-    assert found[[0, 3]].tolist() == [[5, 6], [1, 2]]
+    matrix = as_matrix(packed, 101, 8, np.array([2, -1, 1, 0], dtype=np.intp))
+    assert np.isnan(matrix).any(axis=1).tolist() == [False, True, True, False]
+    assert matrix[[0, 3]].tolist() == [[5, 6], [1, 2]]
     assert np.isnan(as_matrix(b"", 101, 8, np.array([-1], dtype=np.intp))).all()
 
 
@@ -76,9 +76,9 @@ def test_a_matrix_is_the_rows_that_were_asked_for(rows: np.ndarray, order: list[
             packed = (rows.view("<u4") >> 16).astype("<u2").tobytes()
         else:
             packed = rows.astype({101: "<f4", 102: "<f2", 105: "i1"}[kind]).tobytes()
-        found = as_matrix(packed, kind, 3 * width, np.array(order, dtype=np.intp))
-        each = [numbers(packed[index * 3 * width : (index + 1) * 3 * width], kind).tolist() for index in order]
-        assert found.tolist() == each
+        matrix = as_matrix(packed, kind, 3 * width, np.array(order, dtype=np.intp))
+        vectors = [numbers(packed[index * 3 * width : (index + 1) * 3 * width], kind).tolist() for index in order]
+        assert matrix.tolist() == vectors
 
 
 def schema(primary: str = "pk", *, has_texts: bool = False) -> Schema:
@@ -86,15 +86,15 @@ def schema(primary: str = "pk", *, has_texts: bool = False) -> Schema:
 
 
 @pytest.mark.parametrize(
-    ("ids", "known", "wanted"),
+    ("ids", "known", "expected"),
     [
         ([b"1", b"-2"], schema(), "pk in [1, -2]"),
         ([b'"9007199254740993"'], schema(), "pk in [9007199254740993]"),
         ([b'"a b"', b'"7"'], schema(has_texts=True), 'pk in ["a b", "7"]'),
     ],
 )
-def test_ids_are_spelled_as_the_collection_has_them(ids: list[bytes], known: Schema, wanted: str) -> None:
-    assert ids_among(known, ids) == wanted
+def test_ids_are_spelled_as_the_collection_has_them(ids: list[bytes], known: Schema, expected: str) -> None:
+    assert ids_among(known, ids) == expected
 
 
 @pytest.mark.parametrize(
@@ -141,13 +141,13 @@ def reason(
     ("strategy", "params", "k"), [("rrf", {"k": 7}, 8), ("rrf", {"k": 60.0}, 61), (None, {}, 61), (None, b"", 61)]
 )
 def test_ranks_count_from_one_and_equal_scores_are_ranked_by_id(strategy: str | None, params: object, k: int) -> None:
-    found = fusion(strategy, params, metrics=(None, None))
-    assert found == Fusion(method=Method.RRF, limit=9, k=k, is_by_id=True)
+    ranking = fusion(strategy, params, metrics=(None, None))
+    assert ranking == Fusion(method=Method.RRF, limit=9, k=k, is_by_id=True)
 
 
 def test_a_weighted_sum_knows_its_metrics_and_whether_scores_are_normed() -> None:
-    found = fusion("weighted", {"weights": [0.3, 1], "norm_score": False}, metrics=("l2", "BM25"))
-    assert found == Fusion(
+    ranking = fusion("weighted", {"weights": [0.3, 1], "norm_score": False}, metrics=("l2", "BM25"))
+    assert ranking == Fusion(
         method=Method.WEIGHTED, limit=9, weights=(0.3, 1.0), metrics=("L2", "BM25"), is_normed=False, is_by_id=True
     )
 
@@ -228,9 +228,9 @@ def test_only_what_can_be_compared_is_a_vector_and_only_what_is_no_vector_a_scal
         "many": 106,
         "s": 200,
     }
-    found = read_description(described(**kinds))
-    assert found == Schema(vectors=frozenset("abcd"), scalars=frozenset({"id", "text"}))
-    assert found.only_vector is None
+    description = read_description(described(**kinds))
+    assert description == Schema(vectors=frozenset("abcd"), scalars=frozenset({"id", "text"}))
+    assert description.only_vector is None
     assert read_description(described(a=101, sparse=104)).only_vector == "a"
 
 
@@ -246,8 +246,8 @@ def test_a_server_that_numbers_no_collection_shows_everything_unasked() -> None:
     message = message_type("DescribeCollectionResponse").FromString(described(a=101))
     message.ClearField("collectionID")
     message.schema.enable_dynamic_field = True
-    found = read_description(message.SerializeToString())
-    assert (found.shows_all, found.is_dynamic) == (True, True)
+    description = read_description(message.SerializeToString())
+    assert (description.shows_all, description.is_dynamic) == (True, True)
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xff", b"\x12\x02\x22\x00", b"\x12\x04\x22\x02\x12\x00", b"\x12\x02\x20\x01"])
@@ -311,12 +311,12 @@ def over_rest(**members: object) -> Schema:
 
 def test_over_rest_a_description_names_the_metrics_of_indexes() -> None:
     indexes = [{"fieldName": "vec", "metricType": "cosine"}, {"fieldName": "other"}, {}]
-    found = over_rest(indexes=indexes)
-    assert [found.metric_of(name) for name in ("vec", "other", "none")] == ["COSINE", None, None]
+    description = over_rest(indexes=indexes)
+    assert [description.metric_of(name) for name in ("vec", "other", "none")] == ["COSINE", None, None]
     assert over_rest().metric_of("vec") is None
     assert over_rest(indexes=None).metric_of("vec") is None
     assert over_rest(indexes=[{"fieldName": "vec", "metricType": None}]).metric_of("vec") is None
-    twice = [{"fieldName": "vec", "metricType": each} for each in ("IP", "L2")]
+    twice = [{"fieldName": "vec", "metricType": metric} for metric in ("IP", "L2")]
     assert over_rest(indexes=twice).metric_of("vec") is None
 
 
@@ -337,5 +337,5 @@ def test_rows_whose_ids_the_database_makes_cannot_be_stored_again(makes_ids: boo
         {"name": "id", "type": "Int64", "primaryKey": True, "autoId": makes_ids},
         {"name": "a", "type": "FloatVector(4)"},
     ]
-    said = json.dumps({"code": 0, "data": {"fields": fields}}).encode()
-    assert read_rest_description(said).is_restorable != makes_ids
+    reply = json.dumps({"code": 0, "data": {"fields": fields}}).encode()
+    assert read_rest_description(reply).is_restorable != makes_ids

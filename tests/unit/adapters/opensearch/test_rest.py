@@ -117,8 +117,8 @@ def test_the_total_is_that_of_the_clients_own_neighbours(
     call, _ = talked(Server(hits=()), members)
     reply = ADAPTER.parse_reply(call, answered(total))
     answer = json.loads(ADAPTER.trim(call, reply, [np.arange(3)]))
-    found = answer["hits"]["total"]
-    assert (found if is_plain else found["value"]) == expected
+    hit_count = answer["hits"]["total"]
+    assert (hit_count if is_plain else hit_count["value"]) == expected
 
 
 SEVERAL = ("a,b", "logs-*", "_all")

@@ -45,8 +45,8 @@ def document(text: str = "one text", **more: Any) -> dict[str, Any]:
     return {"text": text, "vec": VECTOR, **more}
 
 
-def lines(*each: Any) -> bytes:
-    return b"".join([json.dumps(line).encode() + b"\n" for line in each])
+def lines(*values: Any) -> bytes:
+    return b"".join([json.dumps(line).encode() + b"\n" for line in values])
 
 
 def needs(**more: Any) -> WriteNeeds:
@@ -158,22 +158,22 @@ MIXED = lines(
 
 
 def items(*pairs: tuple[str, str, int]) -> bytes:
-    each = [{verb: {"_index": "docs-1", "_id": identifier, "status": status}} for verb, identifier, status in pairs]
-    return json.dumps({"took": 3, "errors": False, "items": each}).encode()
+    entries = [{verb: {"_index": "docs-1", "_id": identifier, "status": status}} for verb, identifier, status in pairs]
+    return json.dumps({"took": 3, "errors": False, "items": entries}).encode()
 
 
 def test_the_rest_of_a_batch_is_the_clients_own_bytes_in_their_order() -> None:
-    points, own = parsed(MIXED), MIXED.splitlines(keepends=True)
+    points, sent_lines = parsed(MIXED), MIXED.splitlines(keepends=True)
     assert points.ids == (b'"a"', b'"7"', b'"c"')
     assert OPENSEARCH.without(points, []) == MIXED
-    assert OPENSEARCH.without(points, [1]) == b"".join(own[:3] + own[5:])
-    assert OPENSEARCH.without(points, [0, 1, 2]) == b"".join([own[2], *own[5:7]])
+    assert OPENSEARCH.without(points, [1]) == b"".join(sent_lines[:3] + sent_lines[5:])
+    assert OPENSEARCH.without(points, [0, 1, 2]) == b"".join([sent_lines[2], *sent_lines[5:7]])
     assert OPENSEARCH.does_more(points)
-    assert OPENSEARCH.only(points, [2, 0]) == b"".join(own[:2] + own[7:])
-    assert OPENSEARCH.point(points, 1) == b'{"_id":"7","_source":%s}' % own[4].rstrip(b"\n")
+    assert OPENSEARCH.only(points, [2, 0]) == b"".join(sent_lines[:2] + sent_lines[7:])
+    assert OPENSEARCH.point(points, 1) == b'{"_id":"7","_source":%s}' % sent_lines[4].rstrip(b"\n")
     merged = {2: b'{"_id":"c","_source":{"text":\n"three"}}'}
     assert OPENSEARCH.merged(classified(), points, [1], merged) == b"".join(
-        [*own[:3], *own[5:8], b'{"text":"three"}\n']
+        [*sent_lines[:3], *sent_lines[5:8], b'{"text":"three"}\n']
     )
 
 
@@ -213,7 +213,7 @@ def test_documents_that_are_sent_alone_have_their_own_answer() -> None:
 def test_a_write_of_which_nothing_is_left_is_answered_as_by_each_product() -> None:
     points = parsed(lines({"index": {"_id": "a"}}, document(), {"create": {"_id": "b"}}, document()))
     batch, single = classified(), classified("/docs/_doc/a", "", "PUT")
-    answers = [each.acknowledged(batch, points, "?refresh=wait_for") for each in (OPENSEARCH, ELASTICSEARCH)]
+    answers = [product.acknowledged(batch, points, "?refresh=wait_for") for product in (OPENSEARCH, ELASTICSEARCH)]
     assert [answer.status for answer in answers] == [200, 200]
     assert [list(json.loads(answer.body)) for answer in answers] == [
         ["took", "errors", "items"],
@@ -322,10 +322,10 @@ def test_an_alias_of_several_indices_is_not_described() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "is_held"), [("b", True), (["b", "c"], True), (7, False), ({"x": 1}, False), (True, False)]
+    ("value", "is_stored"), [("b", True), (["b", "c"], True), (7, False), ({"x": 1}, False), (True, False)]
 )
-def test_a_value_is_held_by_its_type(value: object, is_held: bool) -> None:
-    assert SCHEMA.holds("text", value) is is_held
+def test_a_value_is_held_by_its_type(value: object, is_stored: bool) -> None:
+    assert SCHEMA.holds("text", value) is is_stored
     assert SCHEMA.holds("n", 7)
     assert not SCHEMA.holds("n", 7.5)
     assert not SCHEMA.holds("unknown", "b")

@@ -73,7 +73,7 @@ def scored(id: str, score: float = 0.5, **fields: Any) -> Any:  # noqa: A002 - t
     return made
 
 
-def asked(needs: Needs | None = None, **fields: Any) -> Document:
+def document_of(needs: Needs | None = None, **fields: Any) -> Document:
     return grpc.read_request(OPERATION, query(**{"top_k": 3, "vector": [1.0, 0.0], **fields}), needs or Needs())[1]
 
 
@@ -82,7 +82,7 @@ def reply(*records: Any, tail: bytes = b"", **fields: Any) -> bytes:
 
 
 def pool_of(body: bytes, request: Document | None = None, needs: Needs | None = None) -> Pool:
-    return read_reply(request or asked(), needs or Needs(), body)[0]
+    return read_reply(request or document_of(), needs or Needs(), body)[0]
 
 
 def cut(body: bytes, keep: list[int], request: Document) -> bytes:
@@ -142,7 +142,7 @@ def test_sparse_vectors_are_compared_where_there_are_no_dense_ones() -> None:
 
 def test_the_record_that_was_searched_by_stands_alone() -> None:
     body = reply(scored("b", values=[1]), scored("a", values=[1]))
-    assert pool_of(body, asked(vector=[], id="a")).alone == (1,)
+    assert pool_of(body, document_of(vector=[], id="a")).alone == (1,)
     assert pool_of(body).alone == ()
 
 
@@ -151,17 +151,17 @@ def test_values_that_nobody_asked_for_are_taken_out() -> None:
         scored("a", values=[1, 0], metadata={"t": 1}),
         scored("b", values=[1, 0], sparse_values={"indices": [1], "values": [1]}),
     )
-    assert cut(body, [1, 0], asked()) == reply(scored("b"), scored("a", metadata={"t": 1}))
-    wanted = asked(include_values=True)
-    assert read("QueryResponse", cut(body, [1], wanted)).matches == read("QueryResponse", body).matches[1:]
+    assert cut(body, [1, 0], document_of()) == reply(scored("b"), scored("a", metadata={"t": 1}))
+    document = document_of(include_values=True)
+    assert read("QueryResponse", cut(body, [1], document)).matches == read("QueryResponse", body).matches[1:]
 
 
 def test_matches_that_do_not_stand_together_keep_their_places() -> None:
     one, two = reply(scored("a", values=[1])), reply(scored("b", values=[2]))
     body = one + reply(namespace="ns") + two
-    wanted = asked(include_values=True)
-    assert cut(body, [0, 1], wanted) == body
-    assert cut(body, [1], wanted) == two + reply(namespace="ns")
+    document = document_of(include_values=True)
+    assert cut(body, [0, 1], document) == body
+    assert cut(body, [1], document) == two + reply(namespace="ns")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_metadata_that_cannot_be_read_are_left_out_of_the_payloads() -> None:
     assert pool.payloads(range(2)) == (None, b'{"n":1}')
 
 
-ASKING = b"\x20\x01"  # include_values
+WITH_VALUES = b"\x20\x01"  # include_values
 
 
 def parsed(body: bytes, needs: Needs | None = None) -> tuple[Search, Document]:
@@ -243,7 +243,7 @@ def test_required_fields_are_in_the_metadata_or_nowhere() -> None:
     needs = Needs(payload_fields=("tenant",), optional_fields=("text",))
     assert reason_of(parsed, query(top_k=3, vector=[1]), needs) is Reason.PAYLOAD_SELECTOR
     body = query(top_k=3, vector=[1], include_metadata=True)
-    assert widen(parsed(body, needs)[1], [9]) == body + b"\x10\x09" + ASKING
+    assert widen(parsed(body, needs)[1], [9]) == body + b"\x10\x09" + WITH_VALUES
 
 
 def test_no_more_is_asked_for_than_the_client_lets_the_index_look_at_and_a_reply_can_hold() -> None:

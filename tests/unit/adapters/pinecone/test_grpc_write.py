@@ -55,9 +55,9 @@ def test_each_vector_has_a_query_of_its_own() -> None:
     message = written(row("a", values=[1.5, 2]), row("b", values=[3, 4]), row("c", values=[5, 6]), namespace="größe")
     points = parsed(message)
     tenants = ((("t", b'"x"'),), (("t", b"true"), ("u", b"-7")), ())
-    asked = Inquiry(which=(0, 1, 2), tenants=tenants, count=5, vectors=False)
+    inquiry = Inquiry(which=(0, 1, 2), tenants=tenants, count=5, vectors=False)
     write = operation_of(WRITES, RequestHead(method="POST", path=PATH, host=HOST))
-    questions = WRITES.ask(write, points, asked)
+    questions = WRITES.ask(write, points, inquiry)
     assert {question.target for question in questions} == {"/VectorService/Query"}
     made = message_type("QueryRequest")
     shared = {"top_k": 5, "include_metadata": True, "namespace": "größe"}
@@ -67,8 +67,8 @@ def test_each_vector_has_a_query_of_its_own() -> None:
         made(vector=[3, 4], filter=both, **shared),
         made(vector=[5, 6], **shared),
     ]
-    wanted = Inquiry(which=(2,), tenants=((),), count=2, vectors=True)
-    (question,) = WRITES.ask(write, parsed(written(row(), row(), row())), wanted)
+    single = Inquiry(which=(2,), tenants=((),), count=2, vectors=True)
+    (question,) = WRITES.ask(write, parsed(written(row(), row(), row())), single)
     assert read("QueryRequest", question.body) == made(
         vector=[1, 0.5], top_k=2, include_metadata=True, include_values=True
     )
@@ -76,18 +76,18 @@ def test_each_vector_has_a_query_of_its_own() -> None:
 
 def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys() -> None:
     points = parsed(written(row("a"), row("b")))
-    asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
+    inquiry = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
     hits = [
         {"id": "x", "score": 0.5, "values": [1, 2], "metadata": {"text": "t"}},
         {"id": "y", "score": 0.25, "values": [3, 4]},
     ]
     reply = message_type("QueryResponse")(matches=hits, namespace="n", usage={"read_units": 5}).SerializeToString()
-    near = WRITES.neighbours(points, asked, [b"", reply])
+    near = WRITES.neighbours(points, inquiry, [b"", reply])
     assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([1, 1], (b'"x"', b'"y"'), [0.5, 0.25])
     assert near.vectors.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert near.fields == ((b'"t"',), (None,))
     with pytest.raises(MalformedReplyError):
-        WRITES.neighbours(points, asked, [b"", reply[:-3]])
+        WRITES.neighbours(points, inquiry, [b"", reply[:-3]])
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"a": 1.5, "text": "t"}, {"_vecsieve": "old", "b": True}])
@@ -125,9 +125,9 @@ def test_which_vectors_are_stored_is_asked_by_their_ids_a_hundred_at_a_time() ->
     write = operation_of(WRITES, RequestHead(method="POST", path=PATH, host=HOST, message=message))
     ids = [json.dumps(f"ü{n}").encode() for n in range(130)]
     questions = WRITES.ask_stored(write, parsed(message), ids, whole=False)
-    asked = [read("FetchRequest", question.body) for question in questions]
-    assert [(len(each.ids), each.namespace) for each in asked] == [(100, "n"), (30, "n")]
-    assert [one for each in asked for one in each.ids] == [json.loads(identifier) for identifier in ids]
+    requests = [read("FetchRequest", question.body) for question in questions]
+    assert [(len(request.ids), request.namespace) for request in requests] == [(100, "n"), (30, "n")]
+    assert [one for request in requests for one in request.ids] == [json.loads(identifier) for identifier in ids]
     answer = message_type("FetchResponse")(vectors={"ü7": {"id": "ü7", "values": [1]}}, namespace="n")
     stored = WRITES.stored(NOTHING, answer.SerializeToString())
     assert stored == {'"ü7"'.encode(): '{"id":"ü7","values":[1.0]}'.encode()}
@@ -155,8 +155,8 @@ def test_a_merged_vector_may_have_no_metadata(metadata: bytes) -> None:
     message = written(row())
     write = operation_of(WRITES, RequestHead(method="POST", path=PATH, host=HOST, message=message))
     point = b'{"id":"a","values":[2]%s}' % metadata
-    shown = read("UpsertRequest", WRITES.merged(write, parsed(message), (), {0: point}))
-    assert [(vector.id, list(vector.values), dict(vector.metadata)) for vector in shown.vectors] == [("a", [2.0], {})]
+    upsert = read("UpsertRequest", WRITES.merged(write, parsed(message), (), {0: point}))
+    assert [(vector.id, list(vector.values), dict(vector.metadata)) for vector in upsert.vectors] == [("a", [2.0], {})]
 
 
 def test_stored_vectors_are_deleted_by_their_ids_in_the_writes_namespace() -> None:
@@ -165,7 +165,10 @@ def test_stored_vectors_are_deleted_by_their_ids_in_the_writes_namespace() -> No
     victims = {json.dumps(f"ü{n}").encode(): b"{}" for n in range(1001)}
     questions = WRITES.ask_removed(write, parsed(message), victims)
     assert {question.target for question in questions} == {"/VectorService/Delete"}
-    asked = [read("DeleteRequest", question.body) for question in questions]
-    assert [(len(each.ids), each.namespace, each.delete_all) for each in asked] == [(1000, "n", False), (1, "n", False)]
-    assert [one for each in asked for one in each.ids] == [json.loads(victim) for victim in victims]
+    requests = [read("DeleteRequest", question.body) for question in questions]
+    assert [(len(request.ids), request.namespace, request.delete_all) for request in requests] == [
+        (1000, "n", False),
+        (1, "n", False),
+    ]
+    assert [one for request in requests for one in request.ids] == [json.loads(victim) for victim in victims]
     assert WRITES.waits(NOTHING, "")

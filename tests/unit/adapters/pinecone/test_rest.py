@@ -88,8 +88,8 @@ def test_a_document_keeps_its_id_and_score_and_what_the_client_named() -> None:
     bare = reply.replace(b',"title":"t"', b"")
     assert trimmed(b"{%s}" % clause, bare, [0], path=path) == bare.replace(b',"v":[1,0]', b"")
     for selection in (b'["*"]', b'["v"]'):
-        wanted = b'{%s,"include_fields":%s}' % (clause, selection)
-        assert trimmed(wanted, reply, [0], path=path) == reply
+        body = b'{%s,"include_fields":%s}' % (clause, selection)
+        assert trimmed(body, reply, [0], path=path) == reply
 
 
 QUERY = pinecone_rest_request.QUERY_LAYOUT

@@ -64,14 +64,14 @@ def call(path: str = "/records/namespaces/ns/search", needs: Needs = WIDE, **mem
     return ADAPTER.parse_request(operation, json.dumps(sent).encode(), needs)
 
 
-def reply(asked: SearchCall, *, usage: str = '{"read_units":5,"embed_total_tokens":10}', before: str = "") -> Reply:
+def reply(search: SearchCall, *, usage: str = '{"read_units":5,"embed_total_tokens":10}', before: str = "") -> Reply:
     hits = '{"_id":"a","_score":1,"fields":{"text":"x"}},{"_id":"b","_score":0.5,"fields":{"text":"\\ud83d"}}'
     text = f'{{{before}"result":{{"hits":[{hits}]}},"usage":{usage}}}'
-    return ADAPTER.parse_reply(asked, text.encode())
+    return ADAPTER.parse_reply(search, text.encode())
 
 
-def answer(asked: SearchCall, read: Reply) -> bytes:
-    return ADAPTER.trim(asked, read, [np.arange(read.pools[0].size)])
+def answer(search: SearchCall, read: Reply) -> bytes:
+    return ADAPTER.trim(search, read, [np.arange(read.pools[0].size)])
 
 
 def test_ids_and_namespace_are_asked_for_as_a_query_string() -> None:
@@ -92,8 +92,8 @@ def test_a_namespace_is_the_one_of_the_searchs_path_however_that_spells_it(spell
 
 
 def _searched(namespace: str) -> tuple[SearchCall, Reply]:
-    asked = call(f"/records/namespaces/{namespace}/search")
-    return asked, reply(asked)
+    search = call(f"/records/namespaces/{namespace}/search")
+    return search, reply(search)
 
 
 @pytest.mark.parametrize("ids", [(), (b'"a"',)])
@@ -111,21 +111,21 @@ def test_an_id_that_no_request_can_name_is_left_out() -> None:
 )
 def test_requests_stay_below_their_limits_and_ask_for_each_id_once(ids: list[str], repeated: int) -> None:
     """Invariant: every target fits, no more than 1,000 ids each, together all ids in their order, each read back as it was."""
-    wanted = [f"{one}{copy}" for copy in range(repeated) for one in ids]
-    asked = lookups("n%20s", encoded(*wanted), frozenset())
-    assert [one for each in asked for one in each.ids] == list(dict.fromkeys(wanted))
-    for each in asked:
-        assert len(each.target) <= TARGET_BYTES
-        assert 1 <= len(each.ids) <= MOST_IDS
-        assert each.target.isascii()
-        parts = parse_qs(urlsplit(each.target).query, keep_blank_values=True, strict_parsing=True)
-        assert parts == {"ids": list(each.ids), "namespace": ["n s"]}
+    expected = [f"{one}{copy}" for copy in range(repeated) for one in ids]
+    requests = lookups("n%20s", encoded(*expected), frozenset())
+    assert [one for read in requests for one in read.ids] == list(dict.fromkeys(expected))
+    for read in requests:
+        assert len(read.target) <= TARGET_BYTES
+        assert 1 <= len(read.ids) <= MOST_IDS
+        assert read.target.isascii()
+        parts = parse_qs(urlsplit(read.target).query, keep_blank_values=True, strict_parsing=True)
+        assert parts == {"ids": list(read.ids), "namespace": ["n s"]}
 
 
 def test_a_thousand_ids_are_the_most_of_one_request() -> None:
     two_letters = [one + other for one in ascii_letters for other in ascii_letters]
-    asked = lookups("", encoded(*two_letters), frozenset())
-    assert [len(one.ids) for one in asked] == [MOST_IDS, MOST_IDS, 704]
+    requests = lookups("", encoded(*two_letters), frozenset())
+    assert [len(one.ids) for one in requests] == [MOST_IDS, MOST_IDS, 704]
 
 
 def test_dense_values_become_rows_in_the_pools_order() -> None:
@@ -267,8 +267,8 @@ def test_arbitrary_bytes_raise_nothing_but_malformed(garbage: bytes) -> None:
 
 
 def test_only_a_records_search_whose_policy_says_so_is_looked_up() -> None:
-    asked = call()
-    assert ADAPTER.lookups(asked, reply(asked), frozenset()) != ()
+    search = call()
+    assert ADAPTER.lookups(search, reply(search), frozenset()) != ()
     text = call(needs=Needs(optional_fields=("text",)))
     assert ADAPTER.lookups(text, reply(text), frozenset()) == ()
     query = call("/query")
@@ -295,13 +295,13 @@ def test_only_a_records_search_whose_policy_says_so_is_looked_up() -> None:
 def test_what_lookups_cost_is_added_to_a_plain_number_and_to_nothing_else(
     before: str, usage: str, charged: str | None
 ) -> None:
-    asked = call()
-    read = reply(asked, usage=usage, before=before)
-    plain = answer(asked, read)
+    search = call()
+    read = reply(search, usage=usage, before=before)
+    plain = answer(search, read)
     assert plain.count(usage.encode()) == 1
     expected = plain if charged is None else plain.replace(usage.encode(), charged.encode())
-    assert answer(asked, ADAPTER.charged(read, 7)) == expected
-    assert answer(asked, ADAPTER.charged(read, 0)) == plain
+    assert answer(search, ADAPTER.charged(read, 7)) == expected
+    assert answer(search, ADAPTER.charged(read, 0)) == plain
 
 
 def test_a_reply_of_another_adapter_is_a_mistake_of_ours() -> None:

@@ -151,7 +151,7 @@ def read_documents(request: bytes, needs: Needs = TEXT) -> tuple[Search, Documen
 
 
 @pytest.mark.parametrize(
-    ("selection", "shown"),
+    ("selection", "expected"),
     [
         (',"include_fields":["title"]', ',"include_fields":["title","_values"]'),
         (',"include_fields":[]', ',"include_fields":["_values"]'),
@@ -160,9 +160,9 @@ def read_documents(request: bytes, needs: Needs = TEXT) -> tuple[Search, Documen
         (',"include_fields":["_values"]', ',"include_fields":["_values"]'),
     ],
 )
-def test_the_field_of_the_vector_is_asked_for(selection: str, shown: str) -> None:
+def test_the_field_of_the_vector_is_asked_for(selection: str, expected: str) -> None:
     wide = widen(read_documents(body(DENSE, selection))[1], [3])
-    assert wide == body(DENSE, shown)
+    assert wide == body(DENSE, expected)
 
 
 def test_what_a_search_by_vector_asks_for() -> None:

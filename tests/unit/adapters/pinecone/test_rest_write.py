@@ -46,7 +46,7 @@ def test_an_upsert_is_told_by_method_and_path(method: str, path: str, is_read: b
 
 def test_vectors_are_read_with_ids_and_wanted_keys() -> None:
     points = parsed({"vectors": [row("ü", metadata={"text": "größe"}), row("b"), {"id": "s", "sparseValues": {}}]})
-    assert [json.loads(each) for each in points.ids] == ["ü", "b", "s"]
+    assert [json.loads(identifier) for identifier in points.ids] == ["ü", "b", "s"]
     assert points.vectors[:2].tolist() == [[1.0, 0.5]] * 2
     assert [None if field is None else json.loads(field) for (field,) in points.fields] == ["größe", None, None]
 
@@ -68,9 +68,9 @@ def test_what_is_not_read(body: object, reason: Reason) -> None:
 def test_each_vector_has_a_query_of_its_own() -> None:
     points = parsed(b'{"vectors":[{"id":"a","values":[1.50,2]},{"id":"b","values":[3,4]}],"namespace":"n"}')
     tenants = ((("t", b'"x"'),), (("t", b'"y"'), ("u", b"1")))
-    asked = Inquiry(which=(0, 1), tenants=tenants, count=5, vectors=False)
+    inquiry = Inquiry(which=(0, 1), tenants=tenants, count=5, vectors=False)
     write = operation_of(WRITES, HEAD)
-    one, other = WRITES.ask(write, points, asked)
+    one, other = WRITES.ask(write, points, inquiry)
     assert (one.method, one.target) == ("POST", "/query")
     assert json.loads(one.body) == {
         "vector": [1.5, 2],
@@ -85,11 +85,11 @@ def test_each_vector_has_a_query_of_its_own() -> None:
         b'{"matches":[{"id":"x","score":0.5,"metadata":{"text":"t"}},{"id":"y","score":0.25}],"namespace":"n"}',
         b'{"matches":[]}',
     ]
-    near = WRITES.neighbours(points, asked, replies)
+    near = WRITES.neighbours(points, inquiry, replies)
     assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([0, 0], (b'"x"', b'"y"'), [0.5, 0.25])
     assert near.fields == ((b'"t"',), (None,))
     with pytest.raises(MalformedReplyError):
-        WRITES.neighbours(points, asked, [b"{}", b'{"matches":[]}'])
+        WRITES.neighbours(points, inquiry, [b"{}", b'{"matches":[]}'])
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_which_vectors_are_stored_is_asked_by_their_ids_in_urls_of_a_bounded_len
     assert {(question.method, target.path) for question, target in zip(questions, targets, strict=True)} == {
         ("GET", "/vectors/fetch")
     }
-    asked = [parse_qs(target.query) for target in targets]
-    assert [one for each in asked for one in each["ids"]] == [json.loads(identifier) for identifier in ids]
-    assert all(each["namespace"] == ["n&m"] and len(each["ids"]) <= 100 for each in asked)
+    queries = [parse_qs(target.query) for target in targets]
+    assert [one for query in queries for one in query["ids"]] == [json.loads(identifier) for identifier in ids]
+    assert all(query["namespace"] == ["n&m"] and len(query["ids"]) <= 100 for query in queries)
     assert all(len(target.query) < 5000 for target in targets)
 
 
@@ -157,9 +157,9 @@ def test_stored_vectors_are_deleted_by_their_ids_in_the_writes_namespace() -> No
     victims = {json.dumps(f"ü{n}").encode(): b"{}" for n in range(1001)}
     questions = merging().ask_removed(write, parsed({"vectors": [row()], "namespace": "n"}), victims)
     assert {(question.method, question.target) for question in questions} == {("POST", "/vectors/delete")}
-    asked = [json.loads(question.body) for question in questions]
-    assert [(len(each["ids"]), each["namespace"]) for each in asked] == [(1000, "n"), (1, "n")]
-    assert [one for each in asked for one in each["ids"]] == [json.loads(victim) for victim in victims]
+    requests = [json.loads(question.body) for question in questions]
+    assert [(len(request["ids"]), request["namespace"]) for request in requests] == [(1000, "n"), (1, "n")]
+    assert [one for request in requests for one in request["ids"]] == [json.loads(victim) for victim in victims]
     (bare,) = merging().ask_removed(write, parsed({"vectors": [row()]}), {b'"a"': b"{}"})
     assert json.loads(bare.body) == {"ids": ["a"]}
     assert merging().waits(NOTHING, "")

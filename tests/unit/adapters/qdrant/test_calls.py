@@ -158,8 +158,8 @@ def test_everything_else_is_none_of_ours(path: str) -> None:
     "message", [b"", b"\xff", number_field(1, 1), NAMED * 2, length_field(1, b"\xff"), b"\x0a\x09"]
 )
 def test_a_message_that_does_not_tell_its_collection_still_names_the_operation(message: bytes) -> None:
-    found = classify_grpc(head("/qdrant.Points/Search", message))
-    assert found == Operation(backend="qdrant", name="search", collection="")
+    call = classify_grpc(head("/qdrant.Points/Search", message))
+    assert call == Operation(backend="qdrant", name="search", collection="")
 
 
 # What is taken for a call of one message each way is one, by the official client's own description.
@@ -179,9 +179,9 @@ def described() -> dict[str, bool]:
 
 def test_every_method_is_one_of_the_client_and_none_streams() -> None:
     known = described()
-    own = {path for path in UNARY if path.startswith("/qdrant.")}
-    assert own <= known.keys()
-    assert not [path for path in own if known[path]]
+    paths = {path for path in UNARY if path.startswith("/qdrant.")}
+    assert paths <= known.keys()
+    assert not [path for path in paths if known[path]]
 
 
 def test_a_method_that_a_newer_client_has_is_noticed() -> None:

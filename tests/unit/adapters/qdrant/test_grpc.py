@@ -90,8 +90,8 @@ def undeclared(item: Any) -> bytes:
 def test_three_clients_are_recorded_in_every_way_there_is_to_search() -> None:
     assert Counter(call.client for call in CALLS) == {"go": 27, "java": 27, "node": 27}
     for client in ("go", "java", "node"):
-        asked = {METHODS[call.path] for call in CALLS if call.client == client and call.path in METHODS}
-        assert asked == {"query", "query_batch", "search", "search_batch", "recommend", "discover"}
+        methods = {METHODS[call.path] for call in CALLS if call.client == client and call.path in METHODS}
+        assert methods == {"query", "query_batch", "search", "search_batch", "recommend", "discover"}
 
 
 @pytest.mark.parametrize("needs", NEEDS.values(), ids=NEEDS)
@@ -101,11 +101,11 @@ def test_a_search_is_read_and_widened_in_its_declared_fields_alone(call: Foreign
     wide = adapter.widen(search, [FETCH_K] * len(search.searches))
     before, after = (items(call, message) for message in (call.message, wide))
     assert len(after) == len(before) == len(search.searches)
-    for asked, item in zip(before, after, strict=True):
+    for original, item in zip(before, after, strict=True):
         assert item.limit == FETCH_K
         assert not item.offset
         assert item.HasField("with_vectors")
-        assert undeclared(item) == undeclared(asked)
+        assert undeclared(item) == undeclared(original)
     assert search.searches[0].top_k == (10 if call.name.endswith("default limit") else 2)
     assert search.searches[0].offset == (3 if call.name.endswith("offset") else 0)
 
@@ -167,11 +167,11 @@ def trimmed(body: bytes, *keep: int, needs: Needs = NAMED, **members: Any) -> by
     return ADAPTER.trim(call, ADAPTER.parse_reply(call, body), [np.array(keep, dtype=np.intp)])
 
 
-def shown(point: bytes, selector: Any, *, needs: Needs = NAMED, **members: Any) -> bytes:
+def listed(point: bytes, selector: Any, *, needs: Needs = NAMED, **members: Any) -> bytes:
     """What is left of a reply's only point, without its frame."""
     answer = trimmed(field(1, point), 0, needs=needs, with_vectors=selector, **members)
-    (found,) = fields(answer)
-    return answer[found.value : found.end]
+    (analyzed,) = fields(answer)
+    return answer[analyzed.value : analyzed.end]
 
 
 def selecting(*names: str) -> Any:
@@ -209,7 +209,7 @@ def selecting(*names: str) -> Any:
 )  # fmt: skip
 def test_vectors_are_shown_as_the_server_shows_them(vectors: bytes, selector: Any, left: bytes) -> None:
     before, after = ID + payload("x") + SCORE + VERSION, SHARD + LATER
-    assert shown(before + vectors + after, selector) == before + left + after
+    assert listed(before + vectors + after, selector) == before + left + after
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_vectors_are_shown_as_the_server_shows_them(vectors: bytes, selector: An
 def test_payload_that_came_for_us_is_gone(selector: Any, came: bytes, left: bytes) -> None:
     needs = Needs(vector_name="a", optional_fields=("text", "doc"))
     point = ID + came + SCORE + UNNAMED + LATER
-    assert shown(point, None, needs=needs, with_payload=selector) == ID + left + SCORE + LATER
+    assert listed(point, None, needs=needs, with_payload=selector) == ID + left + SCORE + LATER
 
 
 def points(*numbers: int, vectors: bytes = UNNAMED) -> list[bytes]:
@@ -248,8 +248,8 @@ def points(*numbers: int, vectors: bytes = UNNAMED) -> list[bytes]:
 def test_a_point_that_had_nothing_of_ours_is_opaque() -> None:
     """Only what is taken out of is written again; a field that nobody knows may stand before the others."""
     odd = LATER + b"\x1d\x00\x00\x80\x3f" + ID + SCORE
-    wanted = grpc.WithVectorsSelector(enable=True)
-    assert trimmed(field(1, odd) + TIME, 0, with_vectors=wanted) == field(1, odd) + TIME
+    selector = grpc.WithVectorsSelector(enable=True)
+    assert trimmed(field(1, odd) + TIME, 0, with_vectors=selector) == field(1, odd) + TIME
     assert trimmed(field(1, odd + NOTHING), 0) == field(1, ID + SCORE + LATER)
 
 
@@ -258,7 +258,7 @@ def test_what_is_set_twice_in_a_point_is_taken_out_twice_or_stays_twice() -> Non
     payloads = payload("x", "text", "x", "text")
     selector = grpc.WithPayloadSelector(include=grpc.PayloadIncludeSelector(fields=["x"]))
     needs = Needs(vector_name="a", optional_fields=("text",))
-    left = shown(ID + ID + payloads + UNNAMED * 2 + shards, None, needs=needs, with_payload=selector)
+    left = listed(ID + ID + payloads + UNNAMED * 2 + shards, None, needs=needs, with_payload=selector)
     assert left == ID + ID + payload("x", "x") + shards
 
 
@@ -269,7 +269,7 @@ def test_lists_of_a_batch_that_are_not_ours_stay_byte_for_byte() -> None:
     operation = Operation(backend="qdrant", name="query_batch", collection="c")
     call = ADAPTER.parse_request(operation, request, Needs())
     full, bare = points(1, 2), points(1, 2, vectors=b"")
-    lists = [field(1, b"".join(each)) for each in ([LATER, *full], [*full, TIME], bare, bare)]
+    lists = [field(1, b"".join(parts)) for parts in ([LATER, *full], [*full, TIME], bare, bare)]
     body = b"".join(lists) + TIME
     reply = ADAPTER.parse_reply(call, body)
     answer = ADAPTER.trim(call, reply, [np.array([1]), np.array([0, 1])])
@@ -298,36 +298,36 @@ def message(**members: Any) -> Any:
     return pb.QueryPoints(**{"collection_name": "c", "prefetch": [FIRST, SECOND], "query": RRF, **members})
 
 
-def divide(asked: Any, **needs: Any) -> Divided | None:
-    call = ADAPTER.parse_request(QUERY, asked.SerializeToString(), Needs(**needs))
+def divide(content: Any, **needs: Any) -> Divided | None:
+    call = ADAPTER.parse_request(QUERY, content.SerializeToString(), Needs(**needs))
     return ADAPTER.divided(call, ADAPTER.widen(call, [50]))
 
 
-def batch(asked: Any) -> Any:
-    divided = divide(asked)
+def batch(query: Any) -> Any:
+    divided = divide(query)
     assert divided is not None
     assert divided.ending == Ending(new="Batch")
     return pb.QueryBatchPoints.FromString(divided.parts[0].body)
 
 
-def reason(asked: Any, **needs: Any) -> Undivided:
+def reason(query: Any, **needs: Any) -> Undivided:
     with pytest.raises(UndividedError) as refused:
-        divide(asked, **needs)
+        divide(query, **needs)
     return refused.value.reason
 
 
 def test_each_prefetch_becomes_a_search_with_the_selectors_of_the_widened_root() -> None:
-    found = batch(message(with_payload=pb.WithPayloadSelector(enable=True), timeout=4, limit=7))
+    searches = batch(message(with_payload=pb.WithPayloadSelector(enable=True), timeout=4, limit=7))
     selected: dict[str, Any] = {
         "collection_name": "c",
         "with_payload": pb.WithPayloadSelector(enable=True),
         "with_vectors": pb.WithVectorsSelector(include=pb.VectorsSelector(names=["a"])),
     }
-    assert list(found.query_points) == [
+    assert list(searches.query_points) == [
         pb.QueryPoints(query=FIRST.query, using="a", limit=3, score_threshold=0.5, **selected),
         pb.QueryPoints(query=SECOND.query, using="s", **selected),
     ]
-    assert (found.collection_name, found.timeout) == ("c", 4)
+    assert (searches.collection_name, searches.timeout) == ("c", 4)
 
 
 def test_all_members_of_a_prefetch_are_those_of_its_search() -> None:
@@ -335,16 +335,22 @@ def test_all_members_of_a_prefetch_are_those_of_its_search() -> None:
     whole = pb.PrefetchQuery(
         query=near(1.0), using="a", filter=MUST, params=params, score_threshold=0.25, limit=4, lookup_from=lookup
     )
-    (found,) = batch(message(prefetch=[whole])).query_points
-    assert (found.filter, found.params, found.lookup_from, found.score_threshold) == (MUST, params, lookup, 0.25)
+    (search,) = batch(message(prefetch=[whole])).query_points
+    assert (search.filter, search.params, search.lookup_from, search.score_threshold) == (MUST, params, lookup, 0.25)
 
 
 def test_the_fusion_is_read_with_the_widened_limit() -> None:
     query = pb.Query(rrf=pb.Rrf(k=9, weights=[2.0, 0.5]))
     divided = divide(message(query=query, score_threshold=0.25))
     assert divided is not None
-    found = divided.fusion
-    assert (found.method, found.k, found.weights, found.threshold, found.limit) == (Method.RRF, 9, (2.0, 0.5), 0.25, 50)
+    fusion = divided.fusion
+    assert (fusion.method, fusion.k, fusion.weights, fusion.threshold, fusion.limit) == (
+        Method.RRF,
+        9,
+        (2.0, 0.5),
+        0.25,
+        50,
+    )
 
 
 @pytest.mark.parametrize(
@@ -359,12 +365,12 @@ def test_absent_parameters_have_the_servers_defaults(query: Any, method: str) ->
 
 def test_the_roots_filter_is_merged_with_that_of_each_search() -> None:
     other = pb.Filter(must_not=MUST.must)
-    found = batch(message(prefetch=[FIRST, pb.PrefetchQuery(query=near(1.0), filter=other)], filter=MUST))
-    assert [point.filter for point in found.query_points] == [MUST, pb.Filter(must=MUST.must, must_not=MUST.must)]
+    searches = batch(message(prefetch=[FIRST, pb.PrefetchQuery(query=near(1.0), filter=other)], filter=MUST))
+    assert [point.filter for point in searches.query_points] == [MUST, pb.Filter(must=MUST.must, must_not=MUST.must)]
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("query", "expected"),
     [
         (message(prefetch=[pb.PrefetchQuery(query=RRF, prefetch=[FIRST])]), Undivided.NESTED),
         (message(query=pb.Query(formula=pb.Formula())), Undivided.FORMULA),
@@ -390,8 +396,8 @@ def test_the_roots_filter_is_merged_with_that_of_each_search() -> None:
         (message(query=pb.Query(rrf=pb.Rrf(weights=[1.0, float("nan")]))), Undivided.MEMBER),
     ],
 )
-def test_what_the_batch_could_not_answer_exactly_is_not_divided(asked: Any, expected: Undivided) -> None:
-    assert reason(asked) is expected
+def test_what_the_batch_could_not_answer_exactly_is_not_divided(query: Any, expected: Undivided) -> None:
+    assert reason(query) is expected
 
 
 def test_more_lists_than_searches_of_one_request_are_not_divided() -> None:
@@ -401,8 +407,8 @@ def test_more_lists_than_searches_of_one_request_are_not_divided() -> None:
 
 def test_a_text_that_the_server_embeds_stands_for_no_stored_point() -> None:
     text = pb.Query(nearest=pb.VectorInput(document=pb.Document(text="t", model="m")))
-    found = batch(message(prefetch=[FIRST, pb.PrefetchQuery(query=text)]))
-    assert found.query_points[1].query == text
+    searches = batch(message(prefetch=[FIRST, pb.PrefetchQuery(query=text)]))
+    assert searches.query_points[1].query == text
 
 
 @pytest.mark.parametrize("prefetch", [[], [FIRST]])

@@ -54,35 +54,35 @@ def point(number: int, **vectors: list[float]) -> Any:
 
 def pool(parsed: SearchCall, *points: Any) -> Pool:
     body = grpc.QueryResponse(result=points, time=0.1).SerializeToString()
-    (found,) = ADAPTER.parse_reply(parsed, body).pools
-    return found
+    (candidates,) = ADAPTER.parse_reply(parsed, body).pools
+    return candidates
 
 
 def test_a_pool_is_what_the_points_say() -> None:
-    found = pool(one(), point(1, a=[1.0, 0.0]), point(2), point(3, a=[0.0, 1.0]))
-    assert found.ids == (b"1", b"2", b"3")
-    assert found.scores.tolist() == [0.5] * 3
-    assert found.scores.dtype == np.float64
-    np.testing.assert_array_equal(found.vectors, [[1, 0], [np.nan] * 2, [0, 1]])
-    assert (found.unusable, found.vector_name, found.compared_by) == (1, None, "a")
-    assert found.fields == ((), (), ())
+    candidates = pool(one(), point(1, a=[1.0, 0.0]), point(2), point(3, a=[0.0, 1.0]))
+    assert candidates.ids == (b"1", b"2", b"3")
+    assert candidates.scores.tolist() == [0.5] * 3
+    assert candidates.scores.dtype == np.float64
+    np.testing.assert_array_equal(candidates.vectors, [[1, 0], [np.nan] * 2, [0, 1]])
+    assert (candidates.unusable, candidates.vector_name, candidates.compared_by) == (1, None, "a")
+    assert candidates.fields == ((), (), ())
 
 
 def test_a_vector_that_was_found_by_asking_for_all_is_to_be_remembered() -> None:
-    found = pool(sparse(), point(1, a=[1.0, 0.0], b=[1.0]))
-    assert (found.vector_name, found.compared_by) == ("b", "b")
-    found = pool(sparse(), point(1))
-    assert (found.vector_name, found.compared_by, found.unusable) == (None, None, 1)
-    found = pool(sparse(Needs(vector_hint="a")), point(1, a=[1.0, 0.0]))
-    assert (found.vector_name, found.compared_by) == (None, "a")
+    candidates = pool(sparse(), point(1, a=[1.0, 0.0], b=[1.0]))
+    assert (candidates.vector_name, candidates.compared_by) == ("b", "b")
+    candidates = pool(sparse(), point(1))
+    assert (candidates.vector_name, candidates.compared_by, candidates.unusable) == (None, None, 1)
+    candidates = pool(sparse(Needs(vector_hint="a")), point(1, a=[1.0, 0.0]))
+    assert (candidates.vector_name, candidates.compared_by) == (None, "a")
 
 
 def test_each_search_of_a_batch_has_its_own_list() -> None:
     items = [grpc.QueryPoints(query=DENSE, limit=limit) for limit in (2, 1, 3)]
     parsed = call(grpc.QueryBatchPoints(query_points=items), Needs(), name="query_batch")
     lists = [grpc.BatchResult(result=[point(number)]) for number in (1, 2, 3)]
-    found = ADAPTER.parse_reply(parsed, grpc.QueryBatchResponse(result=lists).SerializeToString()).pools
-    assert [each.ids for each in found] == [(b"1",), (b"3",)]
+    pools = ADAPTER.parse_reply(parsed, grpc.QueryBatchResponse(result=lists).SerializeToString()).pools
+    assert [part.ids for part in pools] == [(b"1",), (b"3",)]
     for wrong in (lists[:2], [*lists, lists[0]]):
         with pytest.raises(MalformedReplyError, match=f"{len(wrong)} results, wanted 3"):
             ADAPTER.parse_reply(parsed, grpc.QueryBatchResponse(result=wrong).SerializeToString())
@@ -122,9 +122,9 @@ def answered(adapter: Adapter, talk: Any, operation: str, needs: Needs) -> tuple
 def test_rest_and_grpc_see_the_same_candidates(both: Twins, needs: Needs) -> None:
     """The same points by both interfaces are the same pools, scores within a float of 32 bits."""
     rest = answered(QdrantRest(), both.rest, both.operation, needs)
-    found = answered(ADAPTER, both.grpc, both.operation, needs)
-    assert len(found) == len(rest)
-    for ours, theirs in zip(found, rest, strict=True):
+    answer = answered(ADAPTER, both.grpc, both.operation, needs)
+    assert len(answer) == len(rest)
+    for ours, theirs in zip(answer, rest, strict=True):
         assert ours.ids == theirs.ids
         np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-6)
         np.testing.assert_allclose(ours.vectors, theirs.vectors, rtol=1e-6)
@@ -137,11 +137,11 @@ def test_rest_and_grpc_see_the_same_payload(both: Twins) -> None:
     """What gRPC can say of a payload reads as REST's JSON does."""
     needs = Needs(optional_fields=("text", "doc", "vector", "id"))
     rest = answered(QdrantRest(), both.rest, both.operation, needs)
-    found = answered(ADAPTER, both.grpc, both.operation, needs)
-    for ours, theirs in zip(found, rest, strict=True):
+    answer = answered(ADAPTER, both.grpc, both.operation, needs)
+    for ours, theirs in zip(answer, rest, strict=True):
         for mine, other in zip(ours.fields, theirs.fields, strict=True):
-            said = [(json.loads(raw), json.loads(known or b"")) for raw, known in zip(mine, other, strict=True) if raw]
-            assert [ours_said for ours_said, _ in said] == [theirs_said for _, theirs_said in said]
+            pairs = [(json.loads(raw), json.loads(known or b"")) for raw, known in zip(mine, other, strict=True) if raw]
+            assert [first for first, _ in pairs] == [second for _, second in pairs]
 
 
 # The points of a reply: ids, scores and payload keys, against messages of the official client, and against what no server writes.
@@ -157,7 +157,7 @@ def scored_point(**members: Any) -> Any:
 
 def listed(*messages: Any) -> bytes:
     inside = [message if isinstance(message, bytes) else message.SerializeToString() for message in messages]
-    return b"".join(field(1, each) for each in inside)
+    return b"".join(field(1, item) for item in inside)
 
 
 def pool_of(data: bytes, needs: Needs) -> Pool:
@@ -319,8 +319,8 @@ def output(value: Any, *, is_old: bool = False) -> Any:
         return grpc.VectorOutput(sparse=grpc.SparseVector(values=values, indices=indices))
     if value and isinstance(value[0], list):
         if is_old:
-            return grpc.VectorOutput(data=[number for each in value for number in each], vectors_count=len(value))
-        rows = [grpc.DenseVector(data=each) for each in value]
+            return grpc.VectorOutput(data=[number for vector in value for number in vector], vectors_count=len(value))
+        rows = [grpc.DenseVector(data=vector) for vector in value]
         return grpc.VectorOutput(multi_dense=grpc.MultiDenseVector(vectors=rows))
     return grpc.VectorOutput(data=value) if is_old else grpc.VectorOutput(dense=grpc.DenseVector(data=value))
 
@@ -393,9 +393,9 @@ def test_the_best_vector_to_compare_by(point: dict[str, Any], prefers: str, expe
 
 @both_ways
 def test_sparse_vectors_become_rows_over_the_union_of_their_indices(is_old: bool) -> None:
-    found = compared([{70000: 0.5, 3: 1.0}, None, {5: 2.0}, {3: 1.0}, [1.0]], is_old=is_old)
+    result = compared([{70000: 0.5, 3: 1.0}, None, {5: 2.0}, {3: 1.0}, [1.0]], is_old=is_old)
     none = [np.nan] * 3
-    np.testing.assert_array_equal(found, [[1.0, 0.0, 0.5], none, [0.0, 2.0, 0.0], [1.0, 0.0, 0.0], none])
+    np.testing.assert_array_equal(result, [[1.0, 0.0, 0.5], none, [0.0, 2.0, 0.0], [1.0, 0.0, 0.0], none])
 
 
 def test_a_sparse_vector_with_more_indices_than_values_cannot_be_used() -> None:
@@ -406,8 +406,8 @@ def test_a_sparse_vector_with_more_indices_than_values_cannot_be_used() -> None:
 
 @both_ways
 def test_multivectors_are_not_compared(is_old: bool) -> None:
-    found = compared([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]], [[1.0, np.nan]], [1.0, 2.0], None], is_old=is_old)
-    assert found.shape == (5, 0)
+    result = compared([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]], [[1.0, np.nan]], [1.0, 2.0], None], is_old=is_old)
+    assert result.shape == (5, 0)
 
 
 @pytest.mark.parametrize("vector", [field(102, field(2, b"\xff")), b"\xff"])

@@ -136,9 +136,9 @@ def test_rest_and_grpc_read_the_same_from_the_same_content(both: Twins) -> None:
             with pytest.raises(UnsupportedError, match=verdict.reason.value):
                 parse_request(operation, both.grpc.body, needs)
             continue
-        found = parse_request(operation, both.grpc.body, needs)
-        assert len(found.searches) == len(rest.searches)
-        for ours, theirs in zip(found.searches, rest.searches, strict=True):
+        result = parse_request(operation, both.grpc.body, needs)
+        assert len(result.searches) == len(rest.searches)
+        for ours, theirs in zip(result.searches, rest.searches, strict=True):
             assert (ours.top_k, ours.offset, ours.pages) == (theirs.top_k, theirs.offset, theirs.pages)
             assert (ours.query is None) == (theirs.query is None)
             if ours.query is not None and theirs.query is not None:
@@ -156,7 +156,7 @@ MORE = st.fixed_dictionaries(
         "shard_key_selector": st.just(grpc.ShardKeySelector(shard_keys=[grpc.ShardKey(keyword="k")])),
     },
 )
-BEHIND = st.sampled_from(
+SUFFIXES = st.sampled_from(
     [b"", field(1, b"d"), field(4, field(1, field(2, field(1, bytes(4))))), field(2, bytes(4)), b"\xff"]
 )
 
@@ -164,12 +164,12 @@ BEHIND = st.sampled_from(
 @given(
     vectors=st.lists(NUMBERS, min_size=2, max_size=3),
     members=MORE,
-    behind=BEHIND,
+    suffix=SUFFIXES,
     needs=st.sampled_from([*NEEDS, Needs(vectors=False, values=False, optional_fields=("text",))]),
     name=st.sampled_from(["query", "search"]),
 )
 def test_a_search_reads_the_same_whether_or_not_one_like_it_was_read(
-    vectors: list[list[float]], members: dict[str, Any], behind: bytes, needs: Needs, name: str
+    vectors: list[list[float]], members: dict[str, Any], suffix: bytes, needs: Needs, name: str
 ) -> None:
     """Invariant: what is remembered of a search is what reading it again says, and nothing of another's vector."""
 
@@ -186,11 +186,11 @@ def test_a_search_reads_the_same_whether_or_not_one_like_it_was_read(
         if name == "query":
             nearest = grpc.Query(nearest=grpc.VectorInput(dense=grpc.DenseVector(data=vector)))
             message = grpc.QueryPoints(collection_name="c", query=nearest, **members)
-        body = message.SerializeToString() + behind
+        body = message.SerializeToString() + suffix
         remembered = outcome(body)
         _skeleton.cache_clear()
         assert outcome(body) == remembered
-        if isinstance(remembered, tuple) and not behind:
+        if isinstance(remembered, tuple) and not suffix:
             assert remembered[1] == np.array(vector, "<f4").tobytes() or needs.vector_name == "dense"
 
 
@@ -339,7 +339,7 @@ def excluding(*keys: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("selector", "wanted"),
+    ("selector", "expected"),
     [
         (None, False),
         (grpc.WithVectorsSelector(), False),
@@ -349,8 +349,8 @@ def excluding(*keys: str) -> Any:
         (vectors(["a", "größe"]), ("a", "größe")),
     ],
 )
-def test_the_vectors_a_client_selects(selector: Any, wanted: bool | tuple[str, ...]) -> None:
-    assert read_vectors(search(VECTORS, selector).with_vectors) == wanted
+def test_the_vectors_a_client_selects(selector: Any, expected: bool | tuple[str, ...]) -> None:
+    assert read_vectors(search(VECTORS, selector).with_vectors) == expected
 
 
 @pytest.mark.parametrize(
@@ -389,7 +389,7 @@ def test_what_is_added_and_what_the_client_said_are_merged_to_both(client: Any, 
 
 
 @pytest.mark.parametrize(
-    ("client", "fields_wanted", "optional", "planned", "merged"),
+    ("client", "required", "optional", "planned", "merged"),
     [
         (None, (), (), Payload(), None),
         (None, ("a",), ("b",), Payload(("a", "b"), is_forced=True), including("a", "b")),
@@ -407,13 +407,13 @@ def test_what_is_added_and_what_the_client_said_are_merged_to_both(client: Any, 
     ],
 )
 def test_payload_keys_are_added_to_what_the_client_selects(
-    client: Any, fields_wanted: tuple[str, ...], optional: tuple[str, ...], planned: Payload, merged: Any
+    client: Any, required: tuple[str, ...], optional: tuple[str, ...], planned: Payload, merged: Any
 ) -> None:
     message = search(PAYLOAD, client)
-    plan = read_payload(message, Needs(payload_fields=fields_wanted, optional_fields=optional))
+    plan = read_payload(message, Needs(payload_fields=required, optional_fields=optional))
     assert plan == planned
-    found = wide(message, widen_payload(plan))
-    assert found.with_payload == merged if merged is not None else not found.HasField("with_payload")
+    widened = wide(message, widen_payload(plan))
+    assert widened.with_payload == merged if merged is not None else not widened.HasField("with_payload")
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,9 @@ UUID = "550e8400-e29b-41d4-a716-446655440000"
 
 
 def dense_struct(identifier: int | str, *numbers: float, **payload: Any) -> Any:
-    own = pb.PointId(num=identifier) if isinstance(identifier, int) else pb.PointId(uuid=identifier)
+    settings = pb.PointId(num=identifier) if isinstance(identifier, int) else pb.PointId(uuid=identifier)
     values = {key: pb.Value(string_value=value) for key, value in payload.items()}
-    return pb.PointStruct(id=own, vectors=pb.Vectors(vector=pb.Vector(data=numbers)), payload=values)
+    return pb.PointStruct(id=settings, vectors=pb.Vectors(vector=pb.Vector(data=numbers)), payload=values)
 
 
 def upsert(*points: Any, **more: Any) -> Any:
@@ -74,7 +74,7 @@ def test_points_are_asked_for_by_id_whole_or_not(whole: bool) -> None:
     (question,) = WRITES.ask_stored(UPSERT, points, [b"1", f'"{UUID}"'.encode()], whole=whole)
     assert question.target == "/qdrant.Points/Get"
     request = pb.GetPoints.FromString(question.body)
-    assert [(each.num, each.uuid) for each in request.ids] == [(1, ""), (0, UUID)]
+    assert [(point_id.num, point_id.uuid) for point_id in request.ids] == [(1, ""), (0, UUID)]
     assert (request.with_payload.enable, request.with_vectors.enable) == (whole, whole)
     assert (request.collection_name, request.shard_key_selector) == ("docs", keyed("eu"))
 
@@ -120,12 +120,12 @@ def test_a_removal_names_the_id_and_what_the_payload_had() -> None:
     assert question.target == "/qdrant.Points/Delete"
     assert (request.collection_name, request.wait, request.shard_key_selector) == ("docs", True, keyed("eu"))
     first, second = request.points.filter.should
-    assert [each.num for each in first.filter.must[0].has_id.has_id] == [7]
-    assert [(each.field.key, each.field.match) for each in first.filter.must[1:]] == [
+    assert [entry.num for entry in first.filter.must[0].has_id.has_id] == [7]
+    assert [(entry.field.key, entry.field.match) for entry in first.filter.must[1:]] == [
         ("text", pb.Match(keyword="a")),
         ("n", pb.Match(integer=3)),
     ]
-    assert [each.uuid for each in second.filter.must[0].has_id.has_id] == [UUID]
+    assert [entry.uuid for entry in second.filter.must[0].has_id.has_id] == [UUID]
     assert len(second.filter.must) == 1
 
 
@@ -148,14 +148,14 @@ def bare(*numbers: float, old: bool = False) -> Any:
     return pb.Vectors(vector=vector)
 
 
-def named(**each: Any) -> Any:
-    return pb.Vectors(vectors=pb.NamedVectors(vectors=each))
+def named(**vectors: Any) -> Any:
+    return pb.Vectors(vectors=pb.NamedVectors(vectors=vectors))
 
 
 def struct(identifier: int | str = 1, vectors: Any = None, **payload: str) -> Any:
-    own = pb.PointId(num=identifier) if isinstance(identifier, int) else pb.PointId(uuid=identifier)
+    point_id = pb.PointId(num=identifier) if isinstance(identifier, int) else pb.PointId(uuid=identifier)
     values = {key: pb.Value(string_value=value) for key, value in payload.items()}
-    return pb.PointStruct(id=own, vectors=bare(1.0, 0.5) if vectors is None else vectors, payload=values)
+    return pb.PointStruct(id=point_id, vectors=bare(1.0, 0.5) if vectors is None else vectors, payload=values)
 
 
 def written(*points: Any, **more: Any) -> bytes:
@@ -163,8 +163,8 @@ def written(*points: Any, **more: Any) -> bytes:
     return message
 
 
-def parsed(message: bytes, wanted: WriteNeeds | None = None) -> NewPoints:
-    return WRITES.parse(UPSERT, message, wanted or needs())
+def parsed(message: bytes, requirements: WriteNeeds | None = None) -> NewPoints:
+    return WRITES.parse(UPSERT, message, requirements or needs())
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_neighbours_are_one_batch_query() -> None:
     (question,) = WRITES.ask(UPSERT, parsed(message), inquiry)
     assert question.target == "/qdrant.Points/QueryBatch"
     match = [pb.Match(keyword="acme"), pb.Match(integer=-3), pb.Match(boolean=True)]
-    keys = [pb.FieldCondition(key=key, match=each) for (key, _), each in zip(tenant, match, strict=True)]
+    keys = [pb.FieldCondition(key=key, match=value) for (key, _), value in zip(tenant, match, strict=True)]
     assert pb.QueryBatchPoints.FromString(question.body) == pb.QueryBatchPoints(
         collection_name="docs",
         query_points=[
@@ -304,7 +304,7 @@ def vectors_message(vectors: object) -> bytes:
     return bytes(proto.Vectors(**vectors_fields(vectors)).SerializeToString())
 
 
-def shown(vectors: Any) -> Any:
+def listed(vectors: Any) -> Any:
     return json.loads(vectors_json(proto.Vectors.FromString(vectors.SerializeToString())))
 
 
@@ -312,9 +312,9 @@ def shown(vectors: Any) -> Any:
 def test_a_dense_vector_survives_both_ways(numbers: list[float]) -> None:
     """Each float of 32 bits is the same float after JSON, in the old form and in the new one."""
     for vector in (pb.Vector(data=numbers), pb.Vector(dense=pb.DenseVector(data=numbers))):
-        found = shown(pb.Vectors(vector=vector))
-        assert np.array(found, np.float32).tobytes() == np.array(numbers, np.float32).tobytes()
-    assert list(pb.Vectors.FromString(vectors_message(found)).vector.data) == numbers
+        result = listed(pb.Vectors(vector=vector))
+        assert np.array(result, np.float32).tobytes() == np.array(numbers, np.float32).tobytes()
+    assert list(pb.Vectors.FromString(vectors_message(result)).vector.data) == numbers
 
 
 @pytest.mark.parametrize(
@@ -335,12 +335,12 @@ def test_a_dense_vector_survives_both_ways(numbers: list[float]) -> None:
     ],
 )
 def test_every_kind_of_vector_is_shown_as_over_rest(vector: Any, expected: object) -> None:
-    assert shown(pb.Vectors(vector=vector)) == expected
+    assert listed(pb.Vectors(vector=vector)) == expected
     named = pb.Vectors(vectors=pb.NamedVectors(vectors={"a": vector, "b": pb.Vector(data=[5])}))
-    assert shown(named) == {"a": expected, "b": [5.0]}
+    assert listed(named) == {"a": expected, "b": [5.0]}
     again = pb.Vectors.FromString(vectors_message({"a": expected, "b": [5.0]}))
-    assert shown(again) == {"a": expected, "b": [5.0]}
-    assert shown(pb.Vectors.FromString(vectors_message(expected))) == expected
+    assert listed(again) == {"a": expected, "b": [5.0]}
+    assert listed(pb.Vectors.FromString(vectors_message(expected))) == expected
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_every_kind_of_vector_is_shown_as_over_rest(vector: Any, expected: objec
 )
 def test_what_has_no_exact_form_is_refused(vector: Any) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - any
-        shown(pb.Vectors(vector=vector))
+        listed(pb.Vectors(vector=vector))
 
 
 @given(st.dictionaries(st.text(), VALUE, max_size=4))
@@ -366,5 +366,5 @@ def test_a_payload_survives_both_ways(payload: dict[str, Any]) -> None:
     ("value", "match"), [("größe", {"keyword": "größe"}), (-7, {"integer": -7}), (True, {"boolean": True})]
 )
 def test_a_condition_names_the_key_and_the_value(value: object, match: dict[str, Any]) -> None:
-    (found,) = pb.Filter.FromString(proto.Where(must=[_condition("k", value)]).SerializeToString()).must
-    assert found == pb.Condition(field=pb.FieldCondition(key="k", match=pb.Match(**match)))
+    (condition,) = pb.Filter.FromString(proto.Where(must=[_condition("k", value)]).SerializeToString()).must
+    assert condition == pb.Condition(field=pb.FieldCondition(key="k", match=pb.Match(**match)))

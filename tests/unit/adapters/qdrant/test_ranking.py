@@ -50,11 +50,11 @@ def test_an_order_the_client_chose_is_left_alone(leaves: list[Ranking]) -> None:
         assert reason_of(decided, root, under) is Reason.ORDERING_CHOSEN
 
 
-@pytest.mark.parametrize("wanted", [True, False, (), ("x",)])
+@pytest.mark.parametrize("expected", [True, False, (), ("x",)])
 @pytest.mark.parametrize("kind", [Kind.DENSE, Kind.REFERENCE, Kind.SPARSE, Kind.MULTI])
-def test_the_vector_of_a_policy_comes_before_all_others(kind: Kind, wanted: bool | tuple[str, ...]) -> None:
+def test_the_vector_of_a_policy_comes_before_all_others(kind: Kind, expected: bool | tuple[str, ...]) -> None:
     needs = Needs(vector_name="mine", vector_hint="learned")
-    assert compared(Ranking(kind, "a"), needs, wanted) == "mine"
+    assert compared(Ranking(kind, "a"), needs, expected) == "mine"
 
 
 def test_a_hint_counts_only_where_the_request_does_not_tell() -> None:
@@ -151,8 +151,8 @@ SPARSE = {"indices": [1], "values": [0.5]}
 
 def ranking(body: dict[str, Any], read: Any = of_query) -> Ranking:
     text = json.dumps(body).encode()
-    found: Ranking = read(text, members_of(text, whole(text)), NESTING)
-    return found
+    result: Ranking = read(text, members_of(text, whole(text)), NESTING)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -260,8 +260,8 @@ def test_a_vector_name_of_another_type_is_left_alone(using: object) -> None:
 def test_a_fused_ranking_takes_its_vector_from_the_prefetches(
     root: dict[str, Any], prefetch: object, kind: Kind, name: str
 ) -> None:
-    found = ranking({"query": root, "prefetch": prefetch})
-    assert (found.kind, found.name, found.dense) == (kind, name, None)
+    result = ranking({"query": root, "prefetch": prefetch})
+    assert (result.kind, result.name, result.dense) == (kind, name, None)
 
 
 def test_a_rescoring_root_names_its_own_vector() -> None:
@@ -286,9 +286,9 @@ def test_prefetches_are_followed_as_deep_as_they_may_be() -> None:
 
 def test_the_span_of_a_dense_query_is_its_list() -> None:
     text = b'{"query": {"nearest": [1, 2] }}'
-    found = of_query(text, members_of(text, whole(text)), NESTING)
-    assert found.dense is not None
-    assert text[found.dense[0] : found.dense[1]] == b"[1, 2]"
+    result = of_query(text, members_of(text, whole(text)), NESTING)
+    assert result.dense is not None
+    assert text[result.dense[0] : result.dense[1]] == b"[1, 2]"
 
 
 @pytest.mark.parametrize(
@@ -300,8 +300,8 @@ def test_the_span_of_a_dense_query_is_its_list() -> None:
     ],
 )
 def test_a_legacy_search_names_its_vector_beside_it(vector: object, kind: Kind, name: str) -> None:
-    found = ranking({"vector": vector}, of_search)
-    assert (found.kind, found.name) == (kind, name)
+    result = ranking({"vector": vector}, of_search)
+    assert (result.kind, result.name) == (kind, name)
 
 
 @pytest.mark.parametrize(

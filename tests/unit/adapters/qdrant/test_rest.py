@@ -51,7 +51,7 @@ def test_an_old_server_is_known_by_its_nulls_and_answered_in_its_way(talk: Conve
 
 
 @pytest.mark.parametrize(
-    ("wanted", "sent", "shown"),
+    ("selector", "sent", "expected"),
     [
         (["a"], '{"a":[1],"":[2]}', '{"a":[1]}'),
         (["a"], '{"":[2],"a":[1]}', '{"a":[1]}'),
@@ -67,9 +67,9 @@ def test_an_old_server_is_known_by_its_nulls_and_answered_in_its_way(talk: Conve
         (True, '{"a":[1],"":[2]}', '{"a":[1],"":[2]}'),
     ],
 )
-def test_a_vectors_shape_is_the_one_the_client_would_have_got(wanted: object, sent: str, shown: str) -> None:
+def test_a_vectors_shape_is_the_one_the_client_would_have_got(selector: object, sent: str, expected: str) -> None:
     point = '[{"id":1,"version":0,"score":1.0,"vector":%s}]'
-    assert trimmed({"with_vector": wanted}, point % sent, [0]) == point % shown
+    assert trimmed({"with_vector": selector}, point % sent, [0]) == point % expected
 
 
 def test_the_unnamed_vector_that_is_left_alone_becomes_bare() -> None:
@@ -80,7 +80,7 @@ def test_the_unnamed_vector_that_is_left_alone_becomes_bare() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "shown"),
+    ("sent", "expected"),
     [
         ('{"id":1,"score":1.0,"vector":[1]}', '{"id":1,"score":1.0}'),
         ('{"vector":[1],"id":1,"score":1.0}', '{"id":1,"score":1.0}'),
@@ -92,8 +92,8 @@ def test_the_unnamed_vector_that_is_left_alone_becomes_bare() -> None:
         ('{"id":1,"score":1.0,"vector":null}', '{"id":1,"score":1.0,"vector":null}'),
     ],
 )
-def test_a_vector_nobody_asked_for_is_cut_or_null_as_the_server_does(sent: str, shown: str) -> None:
-    assert trimmed({}, f"[{sent}]", [0]) == f"[{shown}]"
+def test_a_vector_nobody_asked_for_is_cut_or_null_as_the_server_does(sent: str, expected: str) -> None:
+    assert trimmed({}, f"[{sent}]", [0]) == f"[{expected}]"
 
 
 def test_one_null_in_the_reply_tells_for_all_its_points() -> None:
@@ -118,7 +118,7 @@ def test_a_null_payload_with_added_keys_stays_null() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keep", "shown"),
+    ("keep", "expected"),
     [
         ([], "[]"),
         ([0], '[ {"id":1,"score":1}\n]'),
@@ -129,9 +129,9 @@ def test_a_null_payload_with_added_keys_stays_null() -> None:
         ([0, 1, 2], '[ {"id":1,"score":1} , {"id":2,"score":1},\t{"id":3,"score":1}\n]'),
     ],
 )
-def test_a_kept_point_brings_the_separator_that_stood_before_it(keep: list[int], shown: str) -> None:
+def test_a_kept_point_brings_the_separator_that_stood_before_it(keep: list[int], expected: str) -> None:
     sent = '[ {"id":1,"score":1} , {"id":2,"score":1},\t{"id":3,"score":1}\n]'
-    assert trimmed({}, sent, keep) == shown
+    assert trimmed({}, sent, keep) == expected
 
 
 # A lean reply read in one pass is what the reader of any reply makes of it, or is left to that reader.
@@ -140,8 +140,8 @@ LEAN = Needs(vector_name="", vectors=False)
 
 
 def call(name: str = "query", **members: object) -> SearchCall:
-    own = {"query": [1.0, 2.0]} if name == "query" else {"vector": [1.0, 2.0]}
-    body = orjson.dumps({**own, "limit": 3, "with_payload": True, **members})
+    query = {"query": [1.0, 2.0]} if name == "query" else {"vector": [1.0, 2.0]}
+    body = orjson.dumps({**query, "limit": 3, "with_payload": True, **members})
     operation = Operation(backend="qdrant", name=name, collection="c")
     return ADAPTER.parse_request(operation, body, LEAN)
 
@@ -175,18 +175,18 @@ points = st.lists(
 
 
 @given(
-    found=points,
+    results=points,
     name=st.sampled_from(["query", "search"]),
     kept=st.sets(st.integers(0, 4)),
     fields=st.sampled_from([(), ("text",), ("id", "text")]),
 )
 def test_in_one_pass_or_member_by_member_a_reply_says_the_same(
-    found: list[dict[str, Any]], name: str, kept: set[int], fields: tuple[str, ...]
+    results: list[dict[str, Any]], name: str, kept: set[int], fields: tuple[str, ...]
 ) -> None:
     """Invariant: a reply that is read in one pass has the pool and gives the answers of the reader of any reply."""
-    asked, body, needs = call(name), reply(found, name), replace(LEAN, optional_fields=fields)
-    quick = parse_lean(document(asked), needs, body)
-    (slow_pool,), slow = rest_reply.parse_reply(document(asked), needs, body)
+    search, body, needs = call(name), reply(results, name), replace(LEAN, optional_fields=fields)
+    quick = parse_lean(document(search), needs, body)
+    (slow_pool,), slow = rest_reply.parse_reply(document(search), needs, body)
     if quick is None:
         return
     (pool,), made = quick
@@ -197,19 +197,19 @@ def test_in_one_pass_or_member_by_member_a_reply_says_the_same(
     assert pool.payloads(rows) == slow_pool.payloads(rows)
     assert pool.scores.tolist() == slow_pool.scores.tolist()
     assert (pool.unusable, pool.vectors.shape[0]) == (slow_pool.unusable, slow_pool.vectors.shape[0])
-    keep = [np.array([each for each in sorted(kept) if each < len(found)], np.intp)]
-    assert trim(document(asked), made, keep) == trim(document(asked), slow, keep)
+    keep = [np.array([index for index in sorted(kept) if index < len(results)], np.intp)]
+    assert trim(document(search), made, keep) == trim(document(search), slow, keep)
     places = range(len(slow.lists[0].spans))
     assert [made.lists[0].point(at) for at in places] == [slow.lists[0].point(at) for at in places]
 
 
 @pytest.mark.parametrize("name", ["query", "search"])
 def test_what_servers_write_is_read_in_one_pass(name: str) -> None:
-    found: list[dict[str, Any]] = [
+    points: list[dict[str, Any]] = [
         {"id": 1, "version": 7, "score": 0.5, "payload": {"text": "a } b"}},
         {"id": 2, "version": 8, "score": 1},
     ]
-    assert parse_lean(document(call(name)), LEAN, reply(found, name)) is not None
+    assert parse_lean(document(call(name)), LEAN, reply(points, name)) is not None
 
 
 HEAD = b'{"result":{"points":['

@@ -29,8 +29,8 @@ def divide(body: dict[str, Any], **needs: Any) -> Divided | None:
 def items(body: dict[str, Any], **needs: Any) -> list[dict[str, Any]]:
     divided = divide(body, **needs)
     assert divided is not None
-    found: list[dict[str, Any]] = json.loads(divided.parts[0].body)["searches"]
-    return found
+    searches: list[dict[str, Any]] = json.loads(divided.parts[0].body)["searches"]
+    return searches
 
 
 def reason(body: dict[str, Any], **needs: Any) -> Undivided:
@@ -44,23 +44,29 @@ def fusion(**members: Any) -> dict[str, Any]:
 
 
 def test_each_prefetch_becomes_a_search_with_the_selectors_of_the_widened_root() -> None:
-    found = items(fusion(with_payload=["t"], shard_key="k", limit=7))
+    searches = items(fusion(with_payload=["t"], shard_key="k", limit=7))
     added = {"with_payload": ["t"], "shard_key": "k", "with_vector": ["a"]}
-    assert found == [{**FIRST, **added}, {**SECOND, **added}]
+    assert searches == [{**FIRST, **added}, {**SECOND, **added}]
 
 
 def test_the_fusion_is_read_with_the_widened_limit() -> None:
     divided = divide(fusion(query={"rrf": {"k": 9, "weights": [2, 0.5]}}, score_threshold=0.25))
     assert divided is not None
     assert divided.ending == Ending(new="/batch")
-    found = divided.fusion
-    assert (found.method, found.k, found.weights, found.threshold, found.limit) == (Method.RRF, 9, (2.0, 0.5), 0.25, 50)
+    result = divided.fusion
+    assert (result.method, result.k, result.weights, result.threshold, result.limit) == (
+        Method.RRF,
+        9,
+        (2.0, 0.5),
+        0.25,
+        50,
+    )
 
 
 def test_the_roots_filter_holds_for_each_search() -> None:
     other = {"must_not": MUST["must"]}
-    found = items(fusion(prefetch=[FIRST, {**SECOND, "filter": None}, {**FIRST, "filter": other}], filter=MUST))
-    assert [each["filter"] for each in found] == [MUST, MUST, {"must": [MUST, other]}]
+    searches = items(fusion(prefetch=[FIRST, {**SECOND, "filter": None}, {**FIRST, "filter": other}], filter=MUST))
+    assert [search["filter"] for search in searches] == [MUST, MUST, {"must": [MUST, other]}]
 
 
 def test_a_list_knows_its_query_where_it_is_of_the_compared_vector() -> None:

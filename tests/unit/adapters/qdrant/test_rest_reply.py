@@ -74,17 +74,17 @@ def test_the_quick_way_and_the_slow_way_read_the_same(talk: Conversation, fields
     # Invariant: setting vectors aside changes neither the pools nor the trimmed bytes.
     operation = operation_of(ADAPTER, RequestHead(method="POST", path=talk.path))
     try:
-        asked = ADAPTER.parse_request(operation, talk.body, Needs(payload_fields=fields))
+        search = ADAPTER.parse_request(operation, talk.body, Needs(payload_fields=fields))
     except UnsupportedError:
         return
-    body = talk.answer(ADAPTER.widen(asked, [9] * len(asked.searches)))
-    quick = ADAPTER.parse_reply(asked, body)
-    assert isinstance(asked.document, Document)
-    pools, document = rest_reply._read(asked.document, asked.needs, set_aside(body, ()))
+    body = talk.answer(ADAPTER.widen(search, [9] * len(search.searches)))
+    quick = ADAPTER.parse_reply(search, body)
+    assert isinstance(search.document, Document)
+    pools, document = rest_reply._read(search.document, search.needs, set_aside(body, ()))
     for one, other in zip(quick.pools, pools, strict=True):
         assert_same(one, other)
     keep = [np.arange(pool.size)[::-2] for pool in pools]
-    assert ADAPTER.trim(asked, quick, keep) == ADAPTER.trim(asked, Reply(pools=pools, document=document), keep)
+    assert ADAPTER.trim(search, quick, keep) == ADAPTER.trim(search, Reply(pools=pools, document=document), keep)
 
 
 @pytest.mark.parametrize("key", PAYLOAD_KEYS)
@@ -159,13 +159,13 @@ def test_a_batch_of_another_length_is_malformed(lists: str) -> None:
 
 
 def test_scores_vectors_and_fields_are_read_per_candidate() -> None:
-    asked = call(b'{"query":[1,2],"with_payload":true}', needs=Needs(payload_fields=("tenant", "text")))
+    search = call(b'{"query":[1,2],"with_payload":true}', needs=Needs(payload_fields=("tenant", "text")))
     points = [
         POINT % '{"text":"\\ud83d\\ude00","tenant":{"a": [1 ]}}',
         '{"id":2,"version":0,"score":null,"payload":{"tenant":null}}',
         '{"id":3,"version":0,"score":-1e-7,"vector":{}}',
     ]
-    (pool,) = ADAPTER.parse_reply(asked, enveloped(*points)).pools
+    (pool,) = ADAPTER.parse_reply(search, enveloped(*points)).pools
     np.testing.assert_array_equal(pool.scores, [0.5, np.nan, -1e-7])
     assert pool.fields == ((b'{"a": [1 ]}', b'"\\ud83d\\ude00"'), (b"null", None), (None, None))
     assert pool.unusable == 2
@@ -173,11 +173,11 @@ def test_scores_vectors_and_fields_are_read_per_candidate() -> None:
 
 
 def test_what_was_found_by_asking_for_everything_is_told() -> None:
-    asked = call(b'{"query":{"indices":[1],"values":[1]},"using":"s"}')
+    search = call(b'{"query":{"indices":[1],"values":[1]},"using":"s"}')
     both = '{"id":1,"version":0,"score":1,"vector":{"s":{"indices":[1],"values":[1.0]},"d":[3,4]}}'
-    (pool,) = ADAPTER.parse_reply(asked, enveloped(both)).pools
+    (pool,) = ADAPTER.parse_reply(search, enveloped(both)).pools
     assert (pool.vector_name, pool.vectors.tolist()) == ("d", [[3, 4]])
-    (pool,) = ADAPTER.parse_reply(asked, enveloped()).pools
+    (pool,) = ADAPTER.parse_reply(search, enveloped()).pools
     assert (pool.vector_name, pool.size) == (None, 0)
 
 
@@ -189,8 +189,8 @@ def test_a_large_payload_and_the_quick_way_stay_quick() -> None:
 
 
 def fields_of(payload: str, *optional: str, must: tuple[str, ...] = ()) -> tuple[bytes | None, ...]:
-    asked = call(b'{"query":[1,2],"with_payload":true}', needs=Needs(payload_fields=must, optional_fields=optional))
-    (pool,) = ADAPTER.parse_reply(asked, enveloped(POINT % payload)).pools
+    search = call(b'{"query":[1,2],"with_payload":true}', needs=Needs(payload_fields=must, optional_fields=optional))
+    (pool,) = ADAPTER.parse_reply(search, enveloped(POINT % payload)).pools
     return pool.fields[0]
 
 
@@ -211,9 +211,9 @@ def test_a_repeated_key_is_malformed_where_it_decides_about_tenants_only() -> No
 
 
 def test_beside_a_key_that_is_no_text_others_are_read() -> None:
-    asked = call(b'{"query":[1,2],"with_payload":true}', needs=Needs(optional_fields=("a",)))
+    search = call(b'{"query":[1,2],"with_payload":true}', needs=Needs(optional_fields=("a",)))
     body = enveloped((POINT % '{"a":1,"?":2}').encode().replace(b"?", b"\xff"))
-    (pool,) = ADAPTER.parse_reply(asked, body).pools
+    (pool,) = ADAPTER.parse_reply(search, body).pools
     assert pool.fields == ((b"1",),)
 
 
@@ -272,9 +272,9 @@ def test_a_compact_point_is_read() -> None:
 )
 def test_a_point_in_another_order_or_style_is_walked(text: bytes) -> None:
     assert _read_compact(text, (0, len(text))) is None
-    found = one(text)
-    assert found[1:] == [b"1", b"0.5", None, b"[1,2]"]
-    assert found[0] == text[1:-1].strip()
+    point = one(text)
+    assert point[1:] == [b"1", b"0.5", None, b"[1,2]"]
+    assert point[0] == text[1:-1].strip()
 
 
 @pytest.mark.parametrize(
@@ -399,19 +399,19 @@ def test_the_best_vector_to_compare_by(point: dict[str, bytes], prefers: str, ex
 
 @pytest.mark.parametrize("values", [[], [None], [None, b"[]"], [b"null"], [b"[[]]"], [sparse([], [])]])
 def test_a_pool_without_vectors_has_no_columns(values: list[bytes | None]) -> None:
-    found = compare(values)
-    assert found.vectors.shape == (len(values), 0)
-    assert found.unusable == len(values)
+    result = compare(values)
+    assert result.vectors.shape == (len(values), 0)
+    assert result.unusable == len(values)
 
 
 def test_sparse_vectors_become_rows_over_the_union_of_their_indices() -> None:
-    found = compare([sparse([70000, 3], [0.5, 1.0]), None, sparse([5], [2.0]), sparse([3], [1.0])])
-    assert found.vectors[[0, 2, 3]].tolist() == [[1.0, 0.0, 0.5], [0.0, 2.0, 0.0], [1.0, 0.0, 0.0]]
-    assert found.unusable == 1
-    assert found.proven == (False,) * 4
+    result = compare([sparse([70000, 3], [0.5, 1.0]), None, sparse([5], [2.0]), sparse([3], [1.0])])
+    assert result.vectors[[0, 2, 3]].tolist() == [[1.0, 0.0, 0.5], [0.0, 2.0, 0.0], [1.0, 0.0, 0.0]]
+    assert result.unusable == 1
+    assert result.proven == (False,) * 4
 
 
 def test_multivectors_are_not_compared() -> None:
-    found = compare([b"[[1,2],[3,4]]", b"[[5,6]]", b"[[1,2],[3]]", b"[[1,null]]", b"[1,2]", b"[[true,1]]", None])
-    assert found.vectors.shape == (7, 0)
-    assert found.unusable == 7
+    result = compare([b"[[1,2],[3,4]]", b"[[5,6]]", b"[[1,2],[3]]", b"[[1,null]]", b"[1,2]", b"[[true,1]]", None])
+    assert result.vectors.shape == (7, 0)
+    assert result.unusable == 7

@@ -16,8 +16,8 @@ SEARCH = Operation(backend="qdrant", name="search", collection="c")
 
 def pool(adapter: Adapter, request: bytes, reply: bytes) -> Pool:
     call = adapter.parse_request(QUERY, request, Needs())
-    (found,) = adapter.parse_reply(call, reply).pools
-    return found
+    (candidates,) = adapter.parse_reply(call, reply).pools
+    return candidates
 
 
 def rest(*keys: object, compact: bool = True) -> Pool:
@@ -38,15 +38,15 @@ def grpc(*keys: pb.ShardKey | None) -> Pool:
 
 @pytest.mark.parametrize("compact", [True, False])
 def test_equal_ids_and_versions_of_two_shard_keys_differ_over_rest(compact: bool) -> None:
-    found = rest("a", "b", 1, None, compact=compact)
-    assert found.ids == (b"1",) * 4
-    assert found.versions == (b'7 "a"', b'7 "b"', b"7 1", b"7 ")
+    candidates = rest("a", "b", 1, None, compact=compact)
+    assert candidates.ids == (b"1",) * 4
+    assert candidates.versions == (b'7 "a"', b'7 "b"', b"7 1", b"7 ")
     assert rest(None, None, compact=compact).versions == (b"7", b"7")
 
 
 def test_equal_ids_and_versions_of_two_shard_keys_differ_over_grpc() -> None:
-    found = grpc(pb.ShardKey(keyword="a"), pb.ShardKey(keyword="b"), pb.ShardKey(number=1), None)
-    assert len(set(found.versions)) == 4
+    candidates = grpc(pb.ShardKey(keyword="a"), pb.ShardKey(keyword="b"), pb.ShardKey(number=1), None)
+    assert len(set(candidates.versions)) == 4
     assert grpc(None, None).versions == (b"7", b"7")
 
 

@@ -257,7 +257,7 @@ def test_a_vector_that_is_set_aside_changes_nothing_of_what_is_read_and_sent(
     for _ in range(2):  # the second time the rest is known
         (search,), document = parsed("query", raw, needs)
         (read,), as_whole, _, _ = _read_request("query", raw, needs)
-        mine, others = (b"" if each.query is None else each.query.tobytes() for each in (search, read))
+        mine, others = (b"" if part.query is None else part.query.tobytes() for part in (search, read))
         assert mine == others
         assert replace(search, query=None) == replace(read, query=None)
         assert widen(document, [50]) == widen(as_whole, [50])
@@ -364,17 +364,17 @@ def test_a_key_that_reads_like_a_path_is_never_asked_for(selector: str | None) -
 def test_an_optional_key_that_could_not_be_restored_costs_itself_alone(
     selector: str, value: bytes | None, added: tuple[str, ...]
 ) -> None:
-    found, plan = planned(selector, optional=("k", "l"))
-    assert (found, plan.is_forced, plan.added) == (value, False, added)
+    selection, plan = planned(selector, optional=("k", "l"))
+    assert (selection, plan.is_forced, plan.added) == (value, False, added)
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [(None, False), ("null", False), ("false", False), ("true", True), ("[]", ()), ('["", "a"]', ("", "a"))],
 )
-def test_vector_selectors_are_read(text: str | None, wanted: bool | tuple[str, ...]) -> None:
+def test_vector_selectors_are_read(text: str | None, expected: bool | tuple[str, ...]) -> None:
     body = (text or "").encode()
-    assert read_vectors(body, None if text is None else (0, len(body))).selection == wanted
+    assert read_vectors(body, None if text is None else (0, len(body))).selection == expected
 
 
 @pytest.mark.parametrize(

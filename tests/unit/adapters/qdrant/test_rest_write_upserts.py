@@ -27,9 +27,9 @@ def needs(*keys: str, vector_name: str | None = None, most: int = 100) -> WriteN
     return WriteNeeds(vector_name=vector_name, keys=keys or ("text",), most=most)
 
 
-def parsed(body: object, wanted: WriteNeeds | None = None, write: Operation = UPSERT) -> NewPoints:
+def parsed(body: object, requirements: WriteNeeds | None = None, write: Operation = UPSERT) -> NewPoints:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return WRITES.parse(write, raw, wanted or needs())
+    return WRITES.parse(write, raw, requirements or needs())
 
 
 def point(identifier: object = 1, **other: object) -> dict[str, object]:
@@ -162,8 +162,8 @@ def test_a_query_has_the_tenant_the_vectors_name_and_the_shard_key() -> None:
 
 def test_neighbours_below_the_least_score_are_not_asked_for() -> None:
     points = parsed({"points": [point(1), point(2)]})
-    asked = replace(inquiry(0, 1), least=0.7499)
-    searches = json.loads(WRITES.ask(UPSERT, points, asked)[0].body)["searches"]
+    bounded = replace(inquiry(0, 1), least=0.7499)
+    searches = json.loads(WRITES.ask(UPSERT, points, bounded)[0].body)["searches"]
     assert [search["score_threshold"] for search in searches] == [0.7499, 0.7499]
 
 
@@ -216,7 +216,7 @@ def test_a_description_that_does_not_tell_is_no_cosine(body: bytes) -> None:
 
 
 NOTE = b'{"duplicate_of":1}'
-TOLD = {"duplicate_of": 1}
+ANNOTATION = {"duplicate_of": 1}
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_whatever_the_payloads_hold_notes_are_all_that_is_added(
     rows = changed.get("points") or []
     payloads = [row.get("payload") for row in rows] if rows else changed["batch"].get("payloads")
     for row in notes:
-        assert payloads[row].pop("_vecsieve") == TOLD
+        assert payloads[row].pop("_vecsieve") == ANNOTATION
     assert emptied(changed) == emptied(body)
 
 
@@ -325,4 +325,6 @@ def emptied(body: dict[str, Any]) -> dict[str, Any]:
     if "points" in body:
         return {"points": [{**row, "payload": row.get("payload") or {}} for row in body["points"]]}
     batch = body["batch"]
-    return {"batch": {**batch, "payloads": [each or {} for each in batch.get("payloads") or [{}] * len(batch["ids"])]}}
+    return {
+        "batch": {**batch, "payloads": [payload or {} for payload in batch.get("payloads") or [{}] * len(batch["ids"])]}
+    }

@@ -28,10 +28,10 @@ def collection(objects: int, default: int) -> Collection:
 
 
 def test_a_search_without_a_limit_is_asked_about_with_the_least_there_is() -> None:
-    asked = describe(OPERATION, search(collection="Docs", near_text={"query": ["x"]}))
-    assert asked is not None
-    assert (asked.method, asked.target) == ("POST", PATH)
-    request = message_type("SearchRequest").FromString(asked.body)
+    question = describe(OPERATION, search(collection="Docs", near_text={"query": ["x"]}))
+    assert question is not None
+    assert (question.method, question.target) == ("POST", PATH)
+    request = message_type("SearchRequest").FromString(question.body)
     assert (request.collection, request.tenant, request.limit) == ("Docs", "", 0)
     assert request.HasField("properties")
     assert not request.properties.ListFields()
@@ -39,9 +39,9 @@ def test_a_search_without_a_limit_is_asked_about_with_the_least_there_is() -> No
 
 
 def test_the_question_is_about_the_same_tenant() -> None:
-    asked = describe(OPERATION, search(collection="Docs", tenant="t", bm25_search={"query": "x"}))
-    assert asked is not None
-    assert message_type("SearchRequest").FromString(asked.body).tenant == "t"
+    question = describe(OPERATION, search(collection="Docs", tenant="t", bm25_search={"query": "x"}))
+    assert question is not None
+    assert message_type("SearchRequest").FromString(question.body).tenant == "t"
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_a_search_with_a_limit_or_without_a_collection_asks_nothing(message: byt
 
 @pytest.mark.parametrize("default", [10, 25, 40])
 def test_the_list_is_as_long_as_the_servers_default(default: int) -> None:
-    asked = describe(OPERATION, search(collection="Docs"))
-    assert asked is not None
-    assert parse_description(collection(50, default).answer(asked.body)) == default
+    question = describe(OPERATION, search(collection="Docs"))
+    assert question is not None
+    assert parse_description(collection(50, default).answer(question.body)) == default
     assert default_limit(Needs(known=default)) == default
 
 
@@ -196,8 +196,8 @@ def test_properties_have_their_types() -> None:
         {"name": "tags", "dataType": ["text[]"]},
         {"name": "of", "dataType": ["Other", "Another"]},
     ]
-    found = read_schema(described(properties=properties, vectorIndexConfig=COSINE))
-    assert (found.name, found.types) == ("Docs", {"text": "text", "tags": "text[]"})
+    schema = read_schema(described(properties=properties, vectorIndexConfig=COSINE))
+    assert (schema.name, schema.types) == ("Docs", {"text": "text", "tags": "text[]"})
 
 
 @pytest.mark.parametrize(
@@ -220,10 +220,10 @@ def test_vectors_have_their_distances(members: dict[str, Any], distances: dict[s
 @pytest.mark.parametrize(("names", "expected"), [("a", "a"), ("ab", None), ("", "")])
 def test_a_vector_without_a_name_may_be_the_only_named_one(names: str, expected: str | None) -> None:
     config = {name: {"vectorIndexConfig": COSINE} for name in names}
-    found = read_schema(described(**({"vectorConfig": config} if names else {"vectorIndexConfig": COSINE})))
-    assert found.target("") == expected
-    assert found.target("c") is None
-    assert all(found.target(name) == name for name in names)
+    schema = read_schema(described(**({"vectorConfig": config} if names else {"vectorIndexConfig": COSINE})))
+    assert schema.target("") == expected
+    assert schema.target("c") is None
+    assert all(schema.target(name) == name for name in names)
 
 
 @given(st.binary(max_size=40), st.integers(0, 120), st.integers(0, 20))
@@ -231,7 +231,7 @@ def test_a_damaged_description_is_read_or_malformed(junk: bytes, at: int, cut: i
     """Damage raises MalformedReplyError or nothing."""
     whole = described(properties=[{"name": "text", "dataType": ["text"]}], vectorIndexConfig=COSINE)
     try:
-        found = read_schema(whole[:at] + junk + whole[at + cut :])
+        schema = read_schema(whole[:at] + junk + whole[at + cut :])
     except MalformedReplyError:
         return
-    assert found.distances
+    assert schema.distances

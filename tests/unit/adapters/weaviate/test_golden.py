@@ -63,16 +63,16 @@ def test_what_is_not_ours_is_left_alone(label: str) -> None:
 
 @pytest.mark.parametrize("label", OURS)
 def test_a_recorded_search_is_widened_behind_its_own_bytes(label: str) -> None:
-    call, own = parsed(label), message_type("SearchRequest").FromString(request(label))
+    call, original = parsed(label), message_type("SearchRequest").FromString(request(label))
     wide = ADAPTER.widen(call, [50])
     assert wide.startswith(request(label))
     read = message_type("SearchRequest").FromString(wide)
-    assert (call.searches[0].top_k, read.limit, read.metadata.uuid) == (own.limit or 10, 50, True)
+    assert (call.searches[0].top_k, read.limit, read.metadata.uuid) == (original.limit or 10, 50, True)
     assert read.metadata.vector or list(read.metadata.vectors) == ["default"]
-    for message in (own, read):
+    for message in (original, read):
         message.ClearField("limit")
         message.ClearField("metadata")
-    assert read == own
+    assert read == original
 
 
 @pytest.mark.parametrize("label", OURS)
@@ -80,7 +80,7 @@ def test_a_recorded_answer_is_read_and_some_of_it_is_cut_out(label: str) -> None
     call, body = parsed(label), base64.b64decode(RECORDED[label]["response_b64"])
     reply = ADAPTER.parse_reply(call, body)
     results = message_type("SearchReply").FromString(body).results
-    assert [json.loads(each) for each in reply.pools[0].ids] == [result.metadata.id for result in results]
+    assert [json.loads(identifier) for identifier in reply.pools[0].ids] == [result.metadata.id for result in results]
     cut = message_type("SearchReply").FromString(ADAPTER.trim(call, reply, [np.array([0, 2])]))
     assert [result.properties for result in cut.results] == [results[0].properties, results[2].properties]
     assert cut.HasField("generative_grouped_result")

@@ -41,7 +41,7 @@ DOCS = Collection(name="Docs", properties=("text", "owner", "place", "number"))
 NEAR: dict[str, Any] = {"near_vector": {"vector_bytes": packed([1.0, 0.0])}}
 
 
-def asked(needs: Needs | None = None, **way: Any) -> tuple[Document, Any]:
+def requests(needs: Needs | None = None, **way: Any) -> tuple[Document, Any]:
     body = search(collection="Docs", limit=5, metadata=EVERYTHING, **(way or NEAR))
     document = read_request(OPERATION, body, needs or Needs())[1]
     assert isinstance(document, Document)
@@ -49,7 +49,7 @@ def asked(needs: Needs | None = None, **way: Any) -> tuple[Document, Any]:
 
 
 def read(needs: Needs | None = None, hits: tuple[Hit, ...] = HITS, **way: Any) -> tuple[Pool, bytes]:
-    document, request = asked(needs, **way)
+    document, request = requests(needs, **way)
     return read_reply(document, needs or Needs(), DOCS.reply(hits, request).SerializeToString())
 
 
@@ -88,7 +88,7 @@ METADATA = length_field(2, length_field(1, b"x"))
 
 
 def test_what_decides_about_tenants_is_not_guessed_and_what_is_optional_is_absent_where_it_cannot_be_spelled() -> None:
-    document, _ = asked()
+    document, _ = requests()
     odd = message_type("PropertiesResult")()
     odd.non_ref_props.fields["place"].geo_value.SetInParent()
     odd.non_ref_props.fields["text"].text_value = "t"
@@ -100,7 +100,7 @@ def test_what_decides_about_tenants_is_not_guessed_and_what_is_optional_is_absen
 
 
 def test_properties_in_the_form_of_old_servers_are_not_taken_for_none() -> None:
-    document, _ = asked()
+    document, _ = requests()
     old = message_type("PropertiesResult")()
     old.old_properties["owner"] = "o"
     body = with_result(METADATA, length_field(1, old.SerializeToString()))
@@ -126,7 +126,7 @@ def test_properties_in_the_form_of_old_servers_are_not_taken_for_none() -> None:
     ],
 )
 def test_what_is_not_understood_with_certainty_is_malformed(body: bytes) -> None:
-    document, _ = asked()
+    document, _ = requests()
     with pytest.raises(ValueError, match=r"."):
         read_reply(document, Needs(), body)
 
@@ -141,8 +141,8 @@ OBJECTS = [
     for number in range(6)
 ]
 NAMED = [
-    Stored(id=each.id, properties=each.properties, vectors={"a": each.vector or [], "b": [0.0, 1.0]})
-    for each in OBJECTS
+    Stored(id=item.id, properties=item.properties, vectors={"a": item.vector or [], "b": [0.0, 1.0]})
+    for item in OBJECTS
 ]
 PLAIN = Collection(name="Docs", properties=("text", "owner"), objects=OBJECTS)
 WITH_NAMES = Collection(name="Docs", properties=("text", "owner"), named=("a", "b"), objects=NAMED)
@@ -195,12 +195,12 @@ def test_a_value_is_spelled_as_json_says_it(thing: Any) -> None:
     """What a property holds comes back from its JSON."""
     made = value()
     spell(made, thing)
-    found = spelled(made)
-    assert orjson.loads(found) == thing
+    spelling = spelled(made)
+    assert orjson.loads(spelling) == thing
 
 
 @pytest.mark.parametrize(
-    ("made", "wanted"),
+    ("made", "expected"),
     [
         (value(number_value=3.0), b"3"),
         (value(number_value=0.5), b"0.5"),
@@ -225,8 +225,8 @@ def test_a_value_is_spelled_as_json_says_it(thing: Any) -> None:
         ),
     ],
 )
-def test_every_kind_has_one_spelling(made: Any, wanted: bytes) -> None:
-    assert spelled(made) == wanted
+def test_every_kind_has_one_spelling(made: Any, expected: bytes) -> None:
+    assert spelled(made) == expected
 
 
 @pytest.mark.parametrize(
@@ -261,19 +261,19 @@ def test_what_is_nested_too_deeply_is_an_error() -> None:
 def test_arbitrary_bytes_are_spelled_or_refused(raw: bytes) -> None:
     """Whatever the bytes, what comes is JSON or a ValueError."""
     try:
-        found = as_json(raw)
+        text = as_json(raw)
     except ValueError:
         return
-    orjson.loads(found)
+    orjson.loads(text)
 
 
-def compared(*results: dict[str, Any], wanted: str | None = None) -> tuple[str | None, list[list[float]]]:
+def compared(*results: dict[str, Any], target: str | None = None) -> tuple[str | None, list[list[float]]]:
     """The name, and the rows."""
     metadata = [
         proto.Result().metadata.FromString(message_type("MetadataResult")(**result).SerializeToString())
         for result in results
     ]
-    name, rows = compare(metadata, wanted)
+    name, rows = compare(metadata, target)
     assert rows.dtype == np.float32
     return name, rows.tolist()
 
@@ -290,5 +290,5 @@ def test_half_a_number_is_an_error(one: dict[str, Any]) -> None:
 
 
 def test_a_vector_without_a_name_is_the_unnamed_one() -> None:
-    assert compared({"vectors": [single([1.0])]}, wanted="") == ("", [[]])
+    assert compared({"vectors": [single([1.0])]}, target="") == ("", [[]])
     assert compared({"vectors": [single([1.0])]}) == ("", [[1.0]])

@@ -42,10 +42,10 @@ def document(call: tuple[Search, Document]) -> Document:
 def test_a_page_is_read_and_asked_for_from_its_first_rank() -> None:
     body = search(collection="Docs", limit=5, offset=10, metadata=EVERYTHING, **NEAR)
     call = parsed(body)
-    found, _ = call
-    assert (found.top_k, found.offset, found.pages) == (5, 10, True)
-    assert found.query is not None
-    assert found.query.tolist() == [1.0, 2.0]
+    result, _ = call
+    assert (result.top_k, result.offset, result.pages) == (5, 10, True)
+    assert result.query is not None
+    assert result.query.tolist() == [1.0, 2.0]
     wide = message_type("SearchRequest").FromString(widen(document(call), [75]))
     assert (wide.limit, wide.offset) == (75, 0)
     assert widen(document(call), [75]) == body + number_field(30, 75) + number_field(31, 0)
@@ -143,17 +143,17 @@ def ranking(**way: Any) -> Ranking:
     ],
 )
 def test_every_spelling_of_a_vector_is_read(near: dict[str, Any]) -> None:
-    found = ranking(near_vector=near)
-    assert found.query is not None
-    assert found.query.tolist() == VECTOR
-    assert found.query.dtype == np.float32
-    assert found.is_measured
+    result = ranking(near_vector=near)
+    assert result.query is not None
+    assert result.query.tolist() == VECTOR
+    assert result.query.dtype == np.float32
+    assert result.is_measured
 
 
 def test_of_two_spellings_the_one_that_the_server_reads_first_counts() -> None:
-    found = ranking(near_vector={"vectors": [single([1.0])], "vector_bytes": packed([2.0]), "vector": [3.0]})
-    assert found.query is not None
-    assert found.query.tolist() == [1.0]
+    result = ranking(near_vector={"vectors": [single([1.0])], "vector_bytes": packed([2.0]), "vector": [3.0]})
+    assert result.query is not None
+    assert result.query.tolist() == [1.0]
 
 
 @pytest.mark.parametrize("near", [{}, {"vector_for_targets": [{"name": "a"}]}, {"vector_bytes": packed([np.nan])}])
@@ -229,20 +229,20 @@ IDS, DISTANCES = {"id", "id_as_bytes"}, {"distance", "distance_present"}
 def plan(ranking: Ranking = NEAR_RANKING, needs: Needs | None = None, **fields: Any) -> tuple[Additions, Any]:
     """The plan, and the request as the server reads it."""
     body = search(**fields)
-    shown = plan_additions(checked(proto.Search, body), ranking, needs or Needs())
-    return shown, message_type("SearchRequest").FromString(
-        body + proto.Search(**added_fields(shown)).SerializeToString()
+    additions = plan_additions(checked(proto.Search, body), ranking, needs or Needs())
+    return additions, message_type("SearchRequest").FromString(
+        body + proto.Search(**added_fields(additions)).SerializeToString()
     )
 
 
 def test_what_the_client_wants_itself_is_neither_asked_for_nor_hidden() -> None:
-    shown, _ = plan(metadata={"uuid": True, "distance": True, "vector": True})
-    assert (shown.added, shown.hidden) == ({}, frozenset())
+    additions, _ = plan(metadata={"uuid": True, "distance": True, "vector": True})
+    assert (additions.added, additions.hidden) == ({}, frozenset())
 
 
 def test_optional_properties_are_never_asked_for_by_name_because_an_unknown_name_is_refused() -> None:
-    shown, _ = plan(needs=Needs(optional_fields=("doc",)), properties={})
-    assert shown.properties == ()
+    additions, _ = plan(needs=Needs(optional_fields=("doc",)), properties={})
+    assert additions.properties == ()
 
 
 @pytest.mark.parametrize(
@@ -263,10 +263,10 @@ def test_names_are_spelled_as_the_server_keeps_them() -> None:
 
 def test_without_a_need_for_vectors_none_is_asked_for_where_the_name_is_known() -> None:
     lean = Needs(vectors=False)
-    shown, asked = plan(Ranking(way=NEAR_VECTOR, target="a"), lean)
-    assert (list(asked.metadata.vectors), asked.metadata.vector, shown.compared) == ([], False, "a")
-    _, asked = plan(NEAR_RANKING, lean)
-    assert asked.metadata.vector
-    shown, asked = plan(NEAR_RANKING, Needs(vectors=False, vector_hint=""))
-    assert (asked.metadata.vector, asked.metadata.uuid, asked.metadata.distance) == (False, True, True)
-    assert shown.hidden == {*IDS, *DISTANCES}
+    additions, message = plan(Ranking(way=NEAR_VECTOR, target="a"), lean)
+    assert (list(message.metadata.vectors), message.metadata.vector, additions.compared) == ([], False, "a")
+    _, message = plan(NEAR_RANKING, lean)
+    assert message.metadata.vector
+    additions, message = plan(NEAR_RANKING, Needs(vectors=False, vector_hint=""))
+    assert (message.metadata.vector, message.metadata.uuid, message.metadata.distance) == (False, True, True)
+    assert additions.hidden == {*IDS, *DISTANCES}

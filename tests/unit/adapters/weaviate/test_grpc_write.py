@@ -26,8 +26,8 @@ def schema(*, types: dict[str, str] | None = None, names: tuple[str, ...] = ("",
 
 
 def row(identifier: str = "A", *, properties: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    own = {"properties": {"non_ref_properties": properties}} if properties is not None else {}
-    return {"uuid": identifier, "collection": "Docs", "vector_bytes": packed([1, 0.5]), **own, **more}
+    members = {"properties": {"non_ref_properties": properties}} if properties is not None else {}
+    return {"uuid": identifier, "collection": "Docs", "vector_bytes": packed([1, 0.5]), **members, **more}
 
 
 def written(*rows: dict[str, Any], **more: Any) -> bytes:
@@ -103,10 +103,10 @@ def test_the_description_asked_for_is_that_of_the_first_objects_collection() -> 
 
 
 def test_properties_of_other_kinds_stay_beside_a_note() -> None:
-    own = {"text_array_properties": [{"prop_name": "tags", "values": ["a"]}]}
-    message = written(row() | {"properties": own})
+    members = {"text_array_properties": [{"prop_name": "tags", "values": ["a"]}]}
+    message = written(row() | {"properties": members})
     changed = message_type("BatchObjectsRequest").FromString(WRITES.annotated(parsed(message, notes=True), {0: NOTE}))
-    assert [each.prop_name for each in changed.objects[0].properties.text_array_properties] == ["tags"]
+    assert [entry.prop_name for entry in changed.objects[0].properties.text_array_properties] == ["tags"]
     assert changed.objects[0].properties.non_ref_properties["_vecsieve"] == NOTE.decode()
 
 
@@ -167,13 +167,15 @@ TYPED = {
 
 def test_a_merged_object_takes_its_place_and_all_else_is_the_clients() -> None:
     """Invariant: a message that is made of an object alone says the same as the client's."""
-    own = row("A", tenant="x") | {"properties": PROPERTIES}
-    points = parsed(written(own, row("B", tenant="x"), row("C", tenant="x"), consistency_level=1), schema(types=TYPED))
-    shown = WRITES.merged(WRITE, points, {1}, {0: WRITES.point(points, 0)})
-    sent = message_type("BatchObjectsRequest").FromString(shown)
-    assert ([each.uuid for each in sent.objects], sent.consistency_level) == (["a", "C"], 1)
+    original = row("A", tenant="x") | {"properties": PROPERTIES}
+    points = parsed(
+        written(original, row("B", tenant="x"), row("C", tenant="x"), consistency_level=1), schema(types=TYPED)
+    )
+    message = WRITES.merged(WRITE, points, {1}, {0: WRITES.point(points, 0)})
+    sent = message_type("BatchObjectsRequest").FromString(message)
+    assert ([item.uuid for item in sent.objects], sent.consistency_level) == (["a", "C"], 1)
     assert sent.objects[1] == message_type("BatchObject")(**row("C", tenant="x"))
-    again = parsed(shown, schema(types=TYPED))
+    again = parsed(message, schema(types=TYPED))
     assert json.loads(WRITES.point(again, 0)) == json.loads(WRITES.point(points, 0))
     assert list(again.vectors[0]) == list(points.vectors[0])
 

@@ -71,7 +71,7 @@ def test_an_object_is_the_same_however_the_server_writes_its_values(
     assert FORM.same({"properties": stored}, {"properties": sent}) is expected
 
 
-HELD: dict[str, tuple[list[Any], list[Any]]] = {
+VALUE_CASES: dict[str, tuple[list[Any], list[Any]]] = {
     "text": (["", "größe"], [1, None, ["a"], "\ud800"]),
     "i": ([0, -(2**53), 2**53], [0.5, 1.0, True, "1", 2**53 + 1]),
     "n": ([0, 0.5, -1e300], [True, "1", math.inf, math.nan, 2**60]),
@@ -92,9 +92,9 @@ HELD: dict[str, tuple[list[Any], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize("name", VALUE_CASES)
 def test_a_property_holds_values_of_its_type_and_what_the_client_sent_itself(name: str) -> None:
-    good, bad = HELD[name]
+    good, bad = VALUE_CASES[name]
     assert [can_hold(SCHEMA, {"text": "x"}, {"text": "x", name: value}) for value in good] == [True] * len(good)
     assert [can_hold(SCHEMA, {}, {name: value}) for value in bad] == [False] * len(bad)
     assert all(can_hold(SCHEMA, {name: value}, {name: value}) for value in (*good, *bad))
@@ -114,15 +114,17 @@ def test_a_message_has_lists_by_the_types_of_their_properties() -> None:
     point = {"class": "Docs", "id": ID, "tenant": "t", "vector": [1, 0.5], "properties": properties}
     sent = message_type("BatchObject").FromString(object_message(json.dumps(point).encode(), SCHEMA))
     assert (sent.uuid, sent.collection, sent.tenant, sent.vector_bytes) == (ID, "Docs", "t", packed([1, 0.5]))
-    own = sent.properties
-    assert dict(own.non_ref_properties) == {"text": "ü", "n": 1.0}
-    assert [(each.prop_name, each.values_bytes) for each in own.number_array_properties] == [
+    lists = sent.properties
+    assert dict(lists.non_ref_properties) == {"text": "ü", "n": 1.0}
+    assert [(entry.prop_name, entry.values_bytes) for entry in lists.number_array_properties] == [
         ("sizes", b"\0\0\0\0\0\0\xf0?" + b"\0" * 7 + b"@")
     ]
-    assert [(each.prop_name, list(each.values)) for each in own.int_array_properties] == [("counts", [1, -2])]
-    assert [(each.prop_name, list(each.values)) for each in own.boolean_array_properties] == [("flags", [True, False])]
-    assert [(each.prop_name, list(each.values)) for each in own.text_array_properties] == [("tags", ["a"])]
-    assert list(own.empty_list_props) == ["days"]
+    assert [(entry.prop_name, list(entry.values)) for entry in lists.int_array_properties] == [("counts", [1, -2])]
+    assert [(entry.prop_name, list(entry.values)) for entry in lists.boolean_array_properties] == [
+        ("flags", [True, False])
+    ]
+    assert [(entry.prop_name, list(entry.values)) for entry in lists.text_array_properties] == [("tags", ["a"])]
+    assert list(lists.empty_list_props) == ["days"]
 
 
 @pytest.mark.parametrize(

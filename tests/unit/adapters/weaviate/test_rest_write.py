@@ -77,8 +77,8 @@ def test_objects_are_read_with_ids_vectors_and_wanted_keys() -> None:
 def test_a_named_vector_is_read_by_its_name_and_the_only_one_without() -> None:
     named = row(1, vector=None, vectors={"a": [0.123456789] * 30})
     assert parsed(batch(named), schema(names=("a", "b"))).vector_name == "a"
-    assert isinstance((found := parsed(batch(row()), schema(names=("a",)))).document, Document)
-    assert (found.vector_name, found.document.target) == ("", "a")
+    assert isinstance((points := parsed(batch(row()), schema(names=("a",)))).document, Document)
+    assert (points.vector_name, points.document.target) == ("", "a")
     assert reason_of(parsed, batch(row()), schema(names=("a", "b"))) is Reason.UNSUPPORTED_FIELD
     assert reason_of(parsed, batch(row(vectors={"a": [1, 2]})), schema(names=("a", "b"))) is Reason.AMBIGUOUS_FIELD
 
@@ -143,14 +143,14 @@ def test_a_note_is_the_only_change(properties: bytes, expected: bytes) -> None:
 WRITE = Operation(backend="weaviate", name="batch", collection="")
 
 
-def shown(number: int, result: str) -> str:
+def object_text(number: int, result: str) -> str:
     return f'{{"id":"{uuid(number)}","result":{result}}}'
 
 
 def test_the_answer_to_a_batch_has_a_row_for_each_object_of_the_client() -> None:
     points = parsed(batch(row(1), row(2), row(3), row(4), row(5)))
     failed = '{"errors":{"error":[{"message":"no"}]}}'
-    body = f"[{shown(1, '{}')},{shown(3, failed)}]".encode()
+    body = f"[{object_text(1, '{}')},{object_text(3, failed)}]".encode()
     receipt = WRITES.receipt(WRITE, points, {1: None, 3: 0, 4: 2}, body)
     rows = json.loads(receipt.body)
     assert [entry["id"] for entry in rows] == [uuid(number) for number in range(1, 6)]
@@ -166,7 +166,7 @@ def test_the_answer_to_a_batch_has_a_row_for_each_object_of_the_client() -> None
 
 def test_a_write_of_which_nothing_is_left_is_answered_with_its_objects() -> None:
     several = json.loads(WRITES.acknowledged(WRITE, parsed(batch(row(1), row(2))), "").body)
-    assert [each["result"] for each in several] == [{"status": "SUCCESS"}] * 2
+    assert [item["result"] for item in several] == [{"status": "SUCCESS"}] * 2
     one = Operation(backend="weaviate", name="object", collection="")
     points = parsed(json.dumps(row(1)).encode(), path=ONE)
     assert json.loads(WRITES.acknowledged(one, points, "").body) == row(1)
@@ -175,9 +175,12 @@ def test_a_write_of_which_nothing_is_left_is_answered_with_its_objects() -> None
 def test_which_objects_are_stored_is_asked_by_their_ids_in_their_tenant() -> None:
     points = parsed(batch(row(1, tenant="t")))
     questions = WRITES.ask_stored(WRITE, points, [b'"%d"' % number for number in range(40)], whole=False)
-    asked = [one for question in questions for one in read(json.loads(question.body)["query"])]
-    assert (len(questions), [one.arguments["where"]["valueText"] for one in asked]) == (2, [str(n) for n in range(40)])
-    assert {(one.name, one.arguments["tenant"]) for one in asked} == {("Docs", "t")}
+    searches = [one for question in questions for one in read(json.loads(question.body)["query"])]
+    assert (len(questions), [one.arguments["where"]["valueText"] for one in searches]) == (
+        2,
+        [str(n) for n in range(40)],
+    )
+    assert {(one.name, one.arguments["tenant"]) for one in searches} == {("Docs", "t")}
     answer = b'{"data":{"Get":{"a0":[{"_additional":{"id":"A"}}],"a1":[],"a2":null}}}'
     assert dict(WRITES.stored(points, answer)) == {b'"a"': b""}
 
@@ -187,9 +190,9 @@ MERGED = b'{"class":"Docs","id":"b","vector":[9],"properties":{"text":"both"}}'
 
 def test_a_merged_object_takes_its_place_in_a_batch() -> None:
     points = parsed(batch(row(1), row(2), row(3)))
-    shown = WRITES.merged(WRITE, points, {0}, {1: MERGED})
-    assert json.loads(shown) == {"objects": [json.loads(MERGED), row(3)]}
-    assert MERGED in shown
+    message = WRITES.merged(WRITE, points, {0}, {1: MERGED})
+    assert json.loads(message) == {"objects": [json.loads(MERGED), row(3)]}
+    assert MERGED in message
 
 
 def test_a_merged_object_that_came_alone_is_the_whole_write() -> None:
@@ -228,7 +231,7 @@ def points(
     )
 
 
-def asked(*which: int, tenants: Any = None, count: int = 5, vectors: bool = False) -> Inquiry:
+def requests(*which: int, tenants: Any = None, count: int = 5, vectors: bool = False) -> Inquiry:
     return Inquiry(which=which, tenants=tenants or ((),) * len(which), count=count, vectors=vectors)
 
 
@@ -239,27 +242,27 @@ def queries(new: NewPoints, inquiry: Inquiry) -> list[list[weaviate_graphql.Fiel
 
 
 def test_each_object_has_a_search_of_its_own_in_one_query() -> None:
-    ((one, other),) = queries(points(), asked(0, 1))
+    ((one, other),) = queries(points(), requests(0, 1))
     assert (one.alias, one.name, other.alias) == ("a0", "Docs", "a1")
     assert one.arguments == {"limit": 5, "nearVector": {"vector": [0.0, 0.5]}}
     assert other.arguments["nearVector"] == {"vector": [1.0, 0.5]}
-    assert [each.name for each in one.selected] == ["text", "_additional"], (
+    assert [member.name for member in one.selected] == ["text", "_additional"], (
         "properties with parts, and absent ones, are not named"
     )
-    assert [each.name for each in one.selected[-1].selected] == ["id", "distance"]
+    assert [member.name for member in one.selected[-1].selected] == ["id", "distance"]
 
 
 @pytest.mark.parametrize(("target", "expected"), [("", "vector"), ("named", "vectors")])
 def test_the_vector_is_asked_for_by_its_name_and_the_tenant_named(target: str, expected: str) -> None:
-    (only,) = queries(points(1, target=target, tenant='le"ft'), asked(0, vectors=True))[0]
+    (only,) = queries(points(1, target=target, tenant='le"ft'), requests(0, vectors=True))[0]
     assert only.arguments["tenant"] == 'le"ft'
     assert only.arguments["nearVector"].get("targetVectors") == ([target] if target else None)
-    assert [each.name for each in only.selected[-1].selected] == ["id", "distance", expected]
+    assert [member.name for member in only.selected[-1].selected] == ["id", "distance", expected]
 
 
 def test_a_tenants_filter_is_that_of_its_properties_types() -> None:
     tenants = ((("Team", '"ü\\n"'.encode()),), (("n", b"-7"), ("yes", b"true")))
-    ((one, other),) = queries(points(), asked(0, 1, tenants=tenants))
+    ((one, other),) = queries(points(), requests(0, 1, tenants=tenants))
     assert one.arguments["where"] == {"path": ["team"], "operator": "Equal", "valueText": "ü\n"}
     assert other.arguments["where"]["operator"] == "And"
     assert [[*operand.items()][-1] for operand in other.arguments["where"]["operands"]] == [
@@ -267,7 +270,7 @@ def test_a_tenants_filter_is_that_of_its_properties_types() -> None:
         ("valueBoolean", True),
     ]
     with pytest.raises(UnsupportedError):
-        WRITES.ask(WRITE_TO_DOCS, points(), asked(0, tenants=((("gone", b"1"),),)))
+        WRITES.ask(WRITE_TO_DOCS, points(), requests(0, tenants=((("gone", b"1"),),)))
 
 
 def hit(number: int, distance: float | None, **more: Any) -> dict[str, Any]:
@@ -280,9 +283,9 @@ def answer(**rows: Any) -> bytes:
 
 @pytest.mark.parametrize("target", ["", "named"])
 def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys(target: str) -> None:
-    said = {"vectors": {"named": [1, 2]}} if target else {"vector": [1, 2]}
-    bodies = [answer(a1=[hit(1, 0.25, **said), hit(2, None)]), answer(a0=None)]
-    near = WRITES.neighbours(points(target=target), asked(1, 0, vectors=True), bodies)
+    vectors = {"vectors": {"named": [1, 2]}} if target else {"vector": [1, 2]}
+    bodies = [answer(a1=[hit(1, 0.25, **vectors), hit(2, None)]), answer(a0=None)]
+    near = WRITES.neighbours(points(target=target), requests(1, 0, vectors=True), bodies)
     assert (near.of.tolist(), near.ids) == ([1, 1], (b'"a1"', b'"a2"'))
     assert near.scores[0] == 0.75
     assert np.isnan(near.scores[1])
@@ -303,12 +306,12 @@ def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys(target: str
 )
 def test_another_answer_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedReplyError):
-        WRITES.neighbours(points(), asked(0, 1), [body])
+        WRITES.neighbours(points(), requests(0, 1), [body])
 
 
 def test_an_error_is_a_refusal() -> None:
     with pytest.raises(DeclinedError):
-        WRITES.neighbours(points(), asked(0), [b'{"data":{"Get":{"a0":null}},"errors":[{"message":"no"}]}'])
+        WRITES.neighbours(points(), requests(0), [b'{"data":{"Get":{"a0":null}},"errors":[{"message":"no"}]}'])
 
 
 def test_a_collection_is_described_by_its_name() -> None:
@@ -335,13 +338,13 @@ def test_objects_that_the_write_does_not_bring_are_read_themselves_where_they_ar
 @pytest.mark.parametrize("target", ["", "main"])
 def test_an_object_is_read_with_what_can_be_stored_again_and_with_the_time_of_its_last_change(target: str) -> None:
     vectors = b'"vectors":{"main":[0.10,2]}' if target else b'"vector":[0.10,2]'
-    said = b'{"class":"Docs","creationTimeUnix":1,"id":"AB","lastUpdateTimeUnix":7,"properties":{"n":1e2},%s,"vectorWeights":null}'
-    ((identifier, found),) = WRITES.stored(points(target=target, tenant="t"), said % vectors).items()
+    template = b'{"class":"Docs","creationTimeUnix":1,"id":"AB","lastUpdateTimeUnix":7,"properties":{"n":1e2},%s,"vectorWeights":null}'
+    ((identifier, point),) = WRITES.stored(points(target=target, tenant="t"), template % vectors).items()
     assert identifier == b'"ab"'
     expected = b'{"class":"Docs","id":"AB","properties":{"n":1e2},%s,"tenant":"t","lastUpdateTimeUnix":7}'
-    assert found == expected % vectors
+    assert point == expected % vectors
     with pytest.raises(MalformedReplyError):
-        WRITES.stored(points(target=target), said % b'"vectors":{"other":[1]}')
+        WRITES.stored(points(target=target), template % b'"vectors":{"other":[1]}')
 
 
 def test_each_object_is_deleted_by_a_request_of_its_own() -> None:

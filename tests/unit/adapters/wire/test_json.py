@@ -183,9 +183,9 @@ def test_the_members_of_an_object_are_found_with_their_exact_bytes(
 ) -> None:
     # Invariant: decoding each span gives the member; the bytes before a value end in its key and a colon.
     text = around.encode() + dumped(document, style) + around.encode()
-    found = members_of(text, whole(text))
-    assert list(found) == list(document)
-    for key, member in found.items():
+    members = members_of(text, whole(text))
+    assert list(members) == list(document)
+    for key, member in members.items():
         assert text[member.value : member.end] == dumped(document[key], style) or "indent" in style
         assert json.loads(text[member.value : member.end]) == document[key]
         assert json.loads(text[member.key : member.value].rstrip(b" \t\r\n:")) == key
@@ -195,9 +195,9 @@ def test_the_members_of_an_object_are_found_with_their_exact_bytes(
 def test_the_elements_of_an_array_are_found_with_their_exact_bytes(document: list[Any], style: dict[str, Any]) -> None:
     # Invariant: decoding each span gives the element; between spans stand a comma and white space only.
     text = b"  " + dumped(document, style)
-    found = elements(text, whole(text))
-    assert [json.loads(text[start:end]) for start, end in found] == document
-    for (_, end), (start, _) in itertools.pairwise(found):
+    spans = elements(text, whole(text))
+    assert [json.loads(text[start:end]) for start, end in spans] == document
+    for (_, end), (start, _) in itertools.pairwise(spans):
         assert text[end:start].strip() == b","
 
 
@@ -297,8 +297,8 @@ def test_a_lone_surrogate_is_masked_without_moving_a_byte() -> None:
     text = b'{"a":"\\ud800","b":"\\\\ud800","c":"\\uDC00x","d":"\\u00e9"}'
     masked = without_surrogates(text)
     assert len(masked) == len(text)
-    found = members_of(masked, whole(masked))
-    assert [text[member.value : member.end] for member in found.values()] == [
+    members = members_of(masked, whole(masked))
+    assert [text[member.value : member.end] for member in members.values()] == [
         b'"\\ud800"',
         b'"\\\\ud800"',
         b'"\\uDC00x"',

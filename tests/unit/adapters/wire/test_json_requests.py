@@ -53,11 +53,11 @@ def test_a_field_is_spelled_one_way() -> None:
 
 def test_null_is_absent() -> None:
     text = b'{"a":null,"b": 0 }'
-    found = read(text, "a", "b")
-    assert present(text, found, "a") is present(text, found, "c") is present(text, found, None) is None
-    assert present(text, found, "b") == required(text, found, "b") == (15, 16)
-    assert reason_of(partial(required, text, found, "a")) is Reason.AMBIGUOUS_FIELD
-    assert reason_of(partial(required, text, found, None)) is Reason.AMBIGUOUS_FIELD
+    members = read(text, "a", "b")
+    assert present(text, members, "a") is present(text, members, "c") is present(text, members, None) is None
+    assert present(text, members, "b") == required(text, members, "b") == (15, 16)
+    assert reason_of(partial(required, text, members, "a")) is Reason.AMBIGUOUS_FIELD
+    assert reason_of(partial(required, text, members, None)) is Reason.AMBIGUOUS_FIELD
 
 
 @pytest.mark.parametrize(("text", "value"), [(b"0", 0), (b"7", 7), (b"10000", 10_000), (b"999999999", 999_999_999)])

@@ -121,7 +121,7 @@ def test_guesses_are_disjoint_and_ascending(body: bytes, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "found"),
+    ("body", "expected"),
     [
         (b'{"e":[[[1,2],[3]],[[-4]]]}', [b"[1,2]", b"[3]", b"[-4]"]),
         (b'{"e":[[null,[3],null],[],[[4]]]}', [b"[3]", b"[4]"]),
@@ -135,8 +135,8 @@ def test_guesses_are_disjoint_and_ascending(body: bytes, name: str) -> None:
         (b"", []),
     ],
 )
-def test_rows_are_guessed_in_the_first_member_of_the_name_up_to_a_quote(body: bytes, found: list[bytes]) -> None:
-    assert [body[start:end] for start, end in guess_rows(body, "e")] == found
+def test_rows_are_guessed_in_the_first_member_of_the_name_up_to_a_quote(body: bytes, expected: list[bytes]) -> None:
+    assert [body[start:end] for start, end in guess_rows(body, "e")] == expected
 
 
 @given(body=st.binary(max_size=60).map(lambda noise: b'{"e":[[[1,2],[3' + noise))

@@ -94,8 +94,8 @@ def test_what_is_let_through_has_no_more_fields_than_allowed(data: bytes, bound:
     """Of a message the fields are counted that the table leads to, each once."""
 
     def count(inside: bytes) -> int:
-        found = fields(inside)
-        return len(found) + sum(count(inside[each.value : each.end]) for each in found if each.number == 2)
+        spans = fields(inside)
+        return len(spans) + sum(count(inside[span.value : span.end]) for span in spans if span.number == 2)
 
     assert (refusal(data, small(bound)) is None) == (count(data) <= bound)
 
@@ -161,8 +161,8 @@ def result(backend: str, count: int) -> bytes:
         return length_field(1, length_field(1, number_field(1, 7)) + entries_of(count, 2))
     if backend == "pinecone":
         return length_field(2, length_field(1, b"a") + length_field(4, entries_of(count, 1)))
-    own = length_field(11, entries_of(count, 1))
-    return length_field(2, length_field(2, length_field(1, b"a")) + length_field(1, own))
+    payload = length_field(11, entries_of(count, 1))
+    return length_field(2, length_field(2, length_field(1, b"a")) + length_field(1, payload))
 
 
 # Entries of 7 bytes. A reply that protobuf's own parser reads is counted from a megabyte on.
@@ -172,8 +172,8 @@ MOST_ENTRIES = 2**20 // 7
 @pytest.mark.parametrize("backend", REQUESTS)
 @pytest.mark.parametrize(("results", "more"), [(1, 1), (2, 100)])
 def test_the_payloads_of_a_reply_are_read_up_to_a_bound(backend: str, results: int, more: int) -> None:
-    each = MOST_ENTRIES // results - 10
-    whole = result(backend, each) * results
+    share = MOST_ENTRIES // results - 10
+    whole = result(backend, share) * results
     assert replied(backend, *REQUESTS[backend], whole).pools[0].size == results
     with pytest.raises(MalformedReplyError):
         replied(backend, *REQUESTS[backend], whole + result(backend, 10 * results + more))
@@ -204,19 +204,19 @@ def written(pieces: list[tuple[int, int, bytes]]) -> bytes:
 def test_every_field_that_was_written_is_found(pieces: list[tuple[int, int, bytes]]) -> None:
     """Walking a message gives back its fields, in order, and together they are all of its bytes."""
     data = written(pieces)
-    found = fields(data)
-    assert [(each.number, each.wire, data[each.value : each.end]) for each in found] == pieces
-    assert b"".join(data[each.start : each.end] for each in found) == data
+    spans = fields(data)
+    assert [(span.number, span.wire, data[span.value : span.end]) for span in spans] == pieces
+    assert b"".join(data[span.start : span.end] for span in spans) == data
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_fields_or_refused(data: bytes) -> None:
     """Whatever the bytes, the walk ends with fields that cover them all, or with ValueError."""
     try:
-        found = fields(data)
+        spans = fields(data)
     except ValueError:
         return
-    assert b"".join(data[each.start : each.end] for each in found) == data
+    assert b"".join(data[span.start : span.end] for span in spans) == data
 
 
 @given(st.lists(PIECES, min_size=1, max_size=5), st.data())

@@ -41,10 +41,10 @@ def test_a_number_set_to_zero_is_written() -> None:
 
 def test_maps_have_texts_as_keys_and_messages_as_values() -> None:
     payload = {"a": grpc.Value(string_value="größe"), "n": grpc.Value(integer_value=3)}
-    found = parsed(TYPES["Hit"], grpc.ScoredPoint(payload=payload).SerializeToString()).payload
-    assert found.get("a").string_value.decode() == "größe"
-    assert found.get("n").SerializeToString() == payload["n"].SerializeToString()
-    assert found.get("gone") is None
+    entries = parsed(TYPES["Hit"], grpc.ScoredPoint(payload=payload).SerializeToString()).payload
+    assert entries.get("a").string_value.decode() == "größe"
+    assert entries.get("n").SerializeToString() == payload["n"].SerializeToString()
+    assert entries.get("gone") is None
 
 
 def test_an_opaque_message_that_is_set_twice_is_kept_twice() -> None:

@@ -60,9 +60,9 @@ def as_json(data: bytes, schema: Values) -> bytes:
 def test_a_qdrant_payload_reads_as_it_was_stored(payload: dict[str, Any]) -> None:
     """Every key's JSON is the value the official client put there; integers and doubles stay apart."""
     names = [*payload, "no such key"]
-    *found, absent = texts(qdrant_map(payload), names, QDRANT)
+    *spellings, absent = texts(qdrant_map(payload), names, QDRANT)
     assert absent is None
-    assert [spelled(json.loads(raw or b"")) for raw in found] == [spelled(value) for value in payload.values()]
+    assert [spelled(json.loads(raw or b"")) for raw in spellings] == [spelled(value) for value in payload.values()]
 
 
 def spelled(value: Any) -> str:
@@ -73,9 +73,9 @@ def spelled(value: Any) -> str:
 def test_a_google_struct_reads_as_it_was_stored(payload: dict[str, Any]) -> None:
     """Every key's JSON is the value that protobuf's own library put there."""
     names = [*payload, "no such key"]
-    *found, absent = texts(google_map(payload), names, GOOGLE)
+    *spellings, absent = texts(google_map(payload), names, GOOGLE)
     assert absent is None
-    assert [json.loads(raw or b"") for raw in found] == list(payload.values())
+    assert [json.loads(raw or b"") for raw in spellings] == list(payload.values())
 
 
 @given(payload=nested(INTEGERS), seed=st.randoms(use_true_random=False))
@@ -140,7 +140,7 @@ def deep(levels: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (number_field(9, 1), "known kinds"),
         (number_field(3, 1) + number_field(5, 1), "2 known kinds"),
@@ -152,8 +152,8 @@ def deep(levels: int) -> bytes:
         (b"\x22", "Error parsing"),
     ],
 )
-def test_what_cannot_be_spelled_with_certainty_is_refused(data: bytes, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_cannot_be_spelled_with_certainty_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         as_json(data, QDRANT)
 
 
@@ -167,7 +167,7 @@ def test_a_hundred_levels_are_read() -> None:
 def test_any_bytes_are_a_json_text_or_refused(data: bytes, schema: Values) -> None:
     """Whatever the bytes, what comes back is JSON, and what is raised is ValueError."""
     try:
-        found = as_json(data, schema)
+        text = as_json(data, schema)
     except ValueError:
         return
-    json.loads(found)
+    json.loads(text)

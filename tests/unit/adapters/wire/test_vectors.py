@@ -30,9 +30,9 @@ def test_a_row_is_the_numbers_of_its_bytes() -> None:
 
 
 def test_rows_that_cannot_be_used_are_nan_and_the_others_stay() -> None:
-    found = matrix([b"", packed([1.0, 2.0]), None, packed([1.0]), packed([3.0, np.nan]), packed([0.0, 4.0])])
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, [[np.nan] * 2, [1, 2], [np.nan] * 2, [np.nan] * 2, [np.nan] * 2, [0, 4]])
+    result = matrix([b"", packed([1.0, 2.0]), None, packed([1.0]), packed([3.0, np.nan]), packed([0.0, 4.0])])
+    assert result.dtype == np.float32
+    np.testing.assert_array_equal(result, [[np.nan] * 2, [1, 2], [np.nan] * 2, [np.nan] * 2, [np.nan] * 2, [0, 4]])
 
 
 @pytest.mark.parametrize("rows", [[], [None], [b"", None, b""]])
@@ -43,13 +43,13 @@ def test_no_vector_at_all_is_a_matrix_without_columns(rows: list[bytes | None]) 
 @given(st.lists(st.one_of(st.none(), FLOATS.map(packed)), max_size=6))
 def test_every_row_is_its_own_numbers_or_nan(rows: list[bytes | None]) -> None:
     """A row is finite exactly where its numbers are, and as many as the first one's; then it is those numbers."""
-    found = matrix(rows)
+    result = matrix(rows)
     width = next((len(entry) // 4 for entry in rows if entry), 0)
-    assert found.shape == (len(rows), width)
-    for values, each in zip(found, rows, strict=True):
-        own = np.zeros(0, np.float32) if each is None else row(each)
-        usable = len(own) == width and bool(np.isfinite(own).all())
-        np.testing.assert_array_equal(values, own if usable else np.full(width, np.nan))
+    assert result.shape == (len(rows), width)
+    for values, encoded in zip(result, rows, strict=True):
+        expected = np.zeros(0, np.float32) if encoded is None else row(encoded)
+        usable = len(expected) == width and bool(np.isfinite(expected).all())
+        np.testing.assert_array_equal(values, expected if usable else np.full(width, np.nan))
 
 
 def sparse(indices: list[int], values: list[float]) -> SparseRow:
@@ -66,19 +66,19 @@ def sparse(indices: list[int], values: list[float]) -> SparseRow:
 )
 def test_products_of_the_rows_are_those_of_the_sparse_vectors(rows: list[dict[int, float] | None]) -> None:
     """The rows that are there have the inner products of the vectors they stand for; the others are NaN."""
-    found = union_matrix([None if row is None else sparse(list(row), list(row.values())) for row in rows])
-    assert len(found) == len(rows)
+    result = union_matrix([None if row is None else sparse(list(row), list(row.values())) for row in rows])
+    assert len(result) == len(rows)
     there = [row for row in rows if row is not None]
-    matrix = found[[row is not None for row in rows]].astype(np.float64)
+    matrix = result[[row is not None for row in rows]].astype(np.float64)
     expected = [[sum(a[key] * b[key] for key in a.keys() & b.keys()) for b in there] for a in there]
     np.testing.assert_allclose(matrix @ matrix.T, np.reshape(expected, (len(there), len(there))), atol=1e-4)
-    assert np.isnan(found[[row is None for row in rows]]).all()
+    assert np.isnan(result[[row is None for row in rows]]).all()
 
 
 def test_values_beyond_float32_make_their_row_nan() -> None:
-    found = union_matrix([sparse([1], [1e300]), sparse([2, 1], [1.0, 2.0])])
-    assert np.isnan(found[0]).all()
-    assert found[1].tolist() == [2.0, 1.0]
+    result = union_matrix([sparse([1], [1e300]), sparse([2, 1], [1.0, 2.0])])
+    assert np.isnan(result[0]).all()
+    assert result[1].tolist() == [2.0, 1.0]
 
 
 def test_vectors_too_wide_for_a_matrix_have_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:

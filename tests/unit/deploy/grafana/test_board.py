@@ -15,7 +15,7 @@ def placed() -> list[dict[str, Any]]:
 
 
 def test_what_does_not_fit_begins_the_next_line_and_a_row_begins_below() -> None:
-    assert [(each["title"], *each["gridPos"].values()) for each in placed()] == [
+    assert [(panel["title"], *panel["gridPos"].values()) for panel in placed()] == [
         ("first", 0, 0, 24, 1),
         ("A", 0, 1, 10, 8),
         ("A", 10, 1, 10, 8),
@@ -26,7 +26,7 @@ def test_what_does_not_fit_begins_the_next_line_and_a_row_begins_below() -> None
 
 
 def test_every_panel_has_a_number_of_its_own() -> None:
-    assert [each["id"] for each in placed()] == [1, 2, 3, 4, 5, 6]
+    assert [panel["id"] for panel in placed()] == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_number_changes_its_colour_where_there_is_a_limit() -> None:
@@ -42,7 +42,7 @@ def test_each_kind_asks_in_the_format_it_draws() -> None:
         table("T", "T.", "up", hidden=["job"]),
     )
     made = cast(list[dict[str, Any]], board("uid", "title", "words", (Row("r", panels),))["panels"])[1:]
-    assert [(each["type"], each["targets"][0]["format"], each["targets"][0]["instant"]) for each in made] == [
+    assert [(panel["type"], panel["targets"][0]["format"], panel["targets"][0]["instant"]) for panel in made] == [
         ("heatmap", "heatmap", False),
         ("state-timeline", "time_series", False),
         ("table", "table", True),

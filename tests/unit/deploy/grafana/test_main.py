@@ -50,14 +50,14 @@ def test_every_query_asks_for_what_a_scrape_has(board: dict[str, Any]) -> None:
 
 @boards
 def test_variables_and_annotations_ask_for_what_a_scrape_has(board: dict[str, Any]) -> None:
-    asked = [each["expr"] for each in board["annotations"]["list"]]
-    asked += [
-        re.sub(r"^label_values\((.*), \w+\)$", r"\1", each["query"]["query"])
-        for each in board["templating"]["list"]
-        if each["type"] == "query"
+    expressions = [entry["expr"] for entry in board["annotations"]["list"]]
+    expressions += [
+        re.sub(r"^label_values\((.*), \w+\)$", r"\1", entry["query"]["query"])
+        for entry in board["templating"]["list"]
+        if entry["type"] == "query"
     ]
-    assert len(asked) == 5
-    assert [fault for query in asked for fault in unknown(query)] == []
+    assert len(expressions) == 5
+    assert [fault for query in expressions for fault in unknown(query)] == []
 
 
 @boards

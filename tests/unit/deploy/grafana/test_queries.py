@@ -25,7 +25,7 @@ def test_a_rate_is_summed_over_all_but_the_labels_that_stay() -> None:
 
 @needs_promtool
 def test_ratios_means_and_quantiles_have_no_value_at_rest_and_the_right_one_under_load(tmp_path: Path) -> None:
-    asked = {
+    queries = {
         ratio(rate("refetch_total"), rate("pool_exhausted_total")): 0.25,
         mean("candidates"): 4.0,
         quantile(0.5, "candidates"): 3.5,
@@ -45,7 +45,7 @@ def test_ratios_means_and_quantiles_have_no_value_at_rest_and_the_right_one_unde
                     "eval_time": "5m",
                     "exp_samples": [{"labels": "{}", "value": value}] if moves else [],
                 }
-                for query, value in asked.items()
+                for query, value in queries.items()
             ],
         }
 

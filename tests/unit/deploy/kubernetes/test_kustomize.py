@@ -27,9 +27,9 @@ def in_any_order(objects: list[Object]) -> list[str]:
 
     def settled(value: object) -> object:
         if isinstance(value, dict):
-            return {key: settled(each) for key, each in value.items()}
+            return {key: settled(item) for key, item in value.items()}
         if isinstance(value, list):
-            return sorted((settled(each) for each in value), key=lambda each: json.dumps(each, sort_keys=True))
+            return sorted((settled(item) for item in value), key=lambda item: json.dumps(item, sort_keys=True))
         return value
 
     return sorted(json.dumps(settled(stored), sort_keys=True) for stored in objects)

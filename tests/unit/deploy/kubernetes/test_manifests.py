@@ -35,14 +35,14 @@ def faults(objects: list[Object], version: str) -> list[str]:
     """What the schemas of that version do not allow, such as members that they do not have."""
     import kubernetes_validate
 
-    found: list[str] = []
+    problems: list[str] = []
     for stored in objects:
         if stored["kind"] not in CUSTOM:
             try:
                 kubernetes_validate.validate(stored, version, strict=True)
             except kubernetes_validate.ValidationError as error:
-                found.append(f"{stored['kind']}: {error.message}")
-    return found
+                problems.append(f"{stored['kind']}: {error.message}")
+    return problems
 
 
 @overlays
@@ -56,9 +56,9 @@ def test_the_dashboards_config_maps_are_valid_and_hold_whole_dashboards() -> Non
     for version in versions(29):
         assert faults(objects, version) == []
     boards = [manifest for manifest in objects if manifest["kind"] == "ConfigMap"]
-    held = {name: text for board in boards for name, text in board["data"].items()}
-    assert set(held) == {file.name for file in (ROOT / "deploy/grafana").glob("*.json")}
-    assert all(json.loads(text)["uid"] == name.removesuffix(".json") for name, text in held.items())
+    content = {name: text for board in boards for name, text in board["data"].items()}
+    assert set(content) == {file.name for file in (ROOT / "deploy/grafana").glob("*.json")}
+    assert all(json.loads(text)["uid"] == name.removesuffix(".json") for name, text in content.items())
     # `kubectl apply` keeps a copy in an annotation, and all annotations together may have 256 KiB.
     assert all(len(json.dumps(board)) < 200_000 for board in boards)
 
@@ -117,8 +117,8 @@ def test_a_sidecar_that_stops_last_waits_for_nobody_and_one_that_is_stopped_with
 @overlays
 def test_data_ports_are_open_only_where_others_connect_to_them(overlay: str, tmp_path: Path) -> None:
     settings = settings_of(overlay, tmp_path)
-    wanted = "0.0.0.0" if overlay == "service" else "127.0.0.1"
-    assert {str(each).rpartition(":")[0] for each in (settings.listen, settings.grpc.listen)} == {wanted}
+    expected = "0.0.0.0" if overlay == "service" else "127.0.0.1"
+    assert {str(address).rpartition(":")[0] for address in (settings.listen, settings.grpc.listen)} == {expected}
     assert settings.admin.startswith("0.0.0.0:"), "the node asks the pod's address"
 
 
@@ -201,18 +201,18 @@ def test_the_image_is_of_this_version(overlay: str) -> None:
 
 
 def test_the_pod_monitor_finds_every_pod_and_its_port() -> None:
-    (monitor,) = [each for each in build(KUBERNETES / "monitoring") if each["kind"] == "PodMonitor"]
+    (monitor,) = [manifest for manifest in build(KUBERNETES / "monitoring") if manifest["kind"] == "PodMonitor"]
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
-    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    labels = monitor["spec"]["selector"]["matchLabels"].items()
     for overlay in OVERLAYS:
-        assert wanted <= only(overlay, "Deployment")["spec"]["template"]["metadata"]["labels"].items()
+        assert labels <= only(overlay, "Deployment")["spec"]["template"]["metadata"]["labels"].items()
         assert endpoint["port"] in {port["name"] for port in ours(overlay)["ports"]}
 
 
 def test_monitor_and_rules_have_the_label_that_the_operators_prometheus_selects_by() -> None:
-    made = [each for each in build(KUBERNETES / "monitoring") if each["kind"] in CUSTOM]
-    assert {each["kind"] for each in made} == CUSTOM
-    assert {each["metadata"]["labels"]["release"] for each in made} == {"kube-prometheus-stack"}
+    made = [manifest for manifest in build(KUBERNETES / "monitoring") if manifest["kind"] in CUSTOM]
+    assert {manifest["kind"] for manifest in made} == CUSTOM
+    assert {manifest["metadata"]["labels"]["release"] for manifest in made} == {"kube-prometheus-stack"}
 
 
 EXAMPLES = sorted((KUBERNETES / "examples").glob("*.yaml"))
@@ -252,7 +252,7 @@ def test_the_label_workload_is_one_for_all_replica_sets_of_a_deployment(controll
         ["__meta_kubernetes_pod_controller_name"],
         "workload",
     )
-    found = re.fullmatch(relabeling["regex"], controller)
-    assert found is not None
-    assert found[1] == workload
+    match = re.fullmatch(relabeling["regex"], controller)
+    assert match is not None
+    assert match[1] == workload
     assert f"regex: {relabeling['regex']}\n" in (ROOT / "deploy/helm/templates/monitoring.yaml").read_text()

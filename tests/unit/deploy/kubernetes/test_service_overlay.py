@@ -22,9 +22,9 @@ SELECTORS: dict[str, Callable[[Object], Any]] = {
 @pytest.mark.parametrize("kind", SELECTORS)
 def test_every_selector_finds_the_replicas(kind: str) -> None:
     labels = only("service", "Deployment")["spec"]["template"]["metadata"]["labels"]
-    wanted = SELECTORS[kind](only("service", kind)["spec"])
-    assert wanted
-    assert wanted.items() <= labels.items()
+    selector = SELECTORS[kind](only("service", kind)["spec"])
+    assert selector
+    assert selector.items() <= labels.items()
     assert all(
         constraint["labelSelector"]["matchLabels"].items() <= labels.items()
         for constraint in pod("service")["topologySpreadConstraints"]

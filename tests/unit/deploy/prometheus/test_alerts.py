@@ -26,11 +26,11 @@ def judged(tmp_path: Path, stories: tuple[Story, ...], alerts: Path = ALERTS) ->
     """promtool's verdict on the stories: its exit status and its words. Long ones are evaluated every five minutes."""
     files: list[Path] = []
     for every in (1, 5):
-        told = [story for story in stories if (story.minute > 60) == (every == 5)]
+        chosen = [story for story in stories if (story.minute > 60) == (every == 5)]
         made = {
             "rule_files": [str(RECORDING), str(alerts)],
             "evaluation_interval": f"{every}m",
-            "tests": [as_test(story) for story in told],
+            "tests": [as_test(story) for story in chosen],
         }
         files.append(tmp_path / f"stories-{every}.yaml")
         files[-1].write_text(yaml.safe_dump(made), encoding="utf-8")
@@ -41,7 +41,7 @@ def judged(tmp_path: Path, stories: tuple[Story, ...], alerts: Path = ALERTS) ->
 def as_test(story: Story) -> dict[str, object]:
     """The story as promtool reads it."""
     return {
-        "name": f"{story.alert}: {story.told}",
+        "name": f"{story.alert}: {story.messages}",
         "interval": "1m",
         "input_series": [{"series": name, "values": values} for name, values in story.series.items()],
         "promql_expr_test": [
@@ -62,8 +62,8 @@ def test_promtool_takes_the_rules() -> None:
 
 @needs_promtool
 def test_every_story_ends_as_it_must(tmp_path: Path) -> None:
-    status, said = judged(tmp_path, STORIES)
-    assert status == 0, said
+    status, output = judged(tmp_path, STORIES)
+    assert status == 0, output
 
 
 @needs_promtool
@@ -76,12 +76,12 @@ def test_every_story_ends_as_it_must(tmp_path: Path) -> None:
     ],
 )
 def test_another_threshold_would_be_noticed(tmp_path: Path, alert: str, was: str, becomes: str) -> None:
-    before, own = ALERTS.read_text(encoding="utf-8").split(f"alert: {alert}\n")
-    assert was in own
+    before, after = ALERTS.read_text(encoding="utf-8").split(f"alert: {alert}\n")
+    assert was in after
     changed = tmp_path / "changed.yaml"
-    changed.write_text(f"{before}alert: {alert}\n{own.replace(was, becomes, 1)}", encoding="utf-8")
-    status, said = judged(tmp_path, tuple(story for story in STORIES if story.alert == alert), changed)
-    assert status == 1, said
+    changed.write_text(f"{before}alert: {alert}\n{after.replace(was, becomes, 1)}", encoding="utf-8")
+    status, output = judged(tmp_path, tuple(story for story in STORIES if story.alert == alert), changed)
+    assert status == 1, output
 
 
 def idle_series() -> dict[str, str]:
@@ -102,12 +102,12 @@ def idle_series() -> dict[str, str]:
 
 @needs_promtool
 def test_a_proxy_that_nobody_uses_raises_nothing_and_records_no_nan(tmp_path: Path) -> None:
-    asked = ["count(ALERTS) or vector(0)", *(f"count({name} != {name}) or vector(0)" for name in sorted(RECORDED))]
+    queries = ["count(ALERTS) or vector(0)", *(f"count({name} != {name}) or vector(0)" for name in sorted(RECORDED))]
     test = {
         "interval": "2m",
         "input_series": [{"series": name, "values": values} for name, values in idle_series().items()],
         "promql_expr_test": [
-            {"expr": each, "eval_time": "2h", "exp_samples": [{"labels": "{}", "value": 0}]} for each in asked
+            {"expr": query, "eval_time": "2h", "exp_samples": [{"labels": "{}", "value": 0}]} for query in queries
         ],
     }
     file = tmp_path / "idle.yaml"

@@ -35,7 +35,7 @@ FIRST = int(CLOCK * 1000) * 256  # the number of the first search at that time
 
 
 @dataclass(slots=True)
-class Asking:
+class InspectorClient:
     """An inspector to be asked."""
 
     port: int
@@ -63,7 +63,7 @@ class Asking:
 
 
 @asynccontextmanager
-async def asking(**settings: Any) -> AsyncIterator[Asking]:
+async def inspecting(**settings: Any) -> AsyncIterator[InspectorClient]:
     recent = Recent(5, now=lambda: CLOCK)
     pages = Pages(
         is_ready=lambda: True,
@@ -74,16 +74,16 @@ async def asking(**settings: Any) -> AsyncIterator[Asking]:
     server = AdminServer(pages)
     port = await server.start(("127.0.0.1", 0))
     try:
-        yield Asking(port, recent)
+        yield InspectorClient(port, recent)
     finally:
         await server.close()
 
 
 async def test_searches_come_newest_first_and_only_those_that_are_new() -> None:
-    async with asking() as asked:
-        asked.recent.add(seen(collection="one"))
-        asked.recent.add(seen(collection="two"))
-        page = await asked.get("/api/searches")
+    async with inspecting() as api:
+        api.recent.add(seen(collection="one"))
+        api.recent.add(seen(collection="two"))
+        page = await api.get("/api/searches")
         assert [search["collection"] for search in page["searches"]] == ["two", "one"]
         assert page["searches"][1] == {
             "number": FIRST, "at": CLOCK, "collection": "one", "operation": "query", "outcome": "dedup", "added_ms": 1.5,
@@ -91,23 +91,23 @@ async def test_searches_come_newest_first_and_only_those_that_are_new() -> None:
             "proven": 0, "judged": 1, "saved_tokens": 0, "words": None,
         }  # fmt: skip
         assert (page["keep"], page["texts"]) == (5, False)
-        assert (await asked.get(f"/api/searches?since={page['next']}"))["searches"] == []
-        asked.recent.add(seen(collection="three"))
-        fresh = await asked.get(f"/api/searches?since={page['next']}")
+        assert (await api.get(f"/api/searches?since={page['next']}"))["searches"] == []
+        api.recent.add(seen(collection="three"))
+        fresh = await api.get(f"/api/searches?since={page['next']}")
         assert [search["collection"] for search in fresh["searches"]] == ["three"]
 
 
 async def test_a_search_says_of_every_candidate_what_became_of_it() -> None:
-    async with asking(rules=({"collection": "other"}, {"collection": "do*"})) as asked:
-        asked.recent.add(seen())
-        found = await asked.get(f"/api/searches/{FIRST}")
-        assert (found["number"], found["collection"], found["rule_number"]) == (FIRST, "docs", 1)
-        assert [(result["id"], result["rank"], result["score"]) for result in found["kept"]] == [
+    async with inspecting(rules=({"collection": "other"}, {"collection": "do*"})) as api:
+        api.recent.add(seen())
+        search = await api.get(f"/api/searches/{FIRST}")
+        assert (search["number"], search["collection"], search["rule_number"]) == (FIRST, "docs", 1)
+        assert [(result["id"], result["rank"], result["score"]) for result in search["kept"]] == [
             (0, 0, 1.0),
             (2, 2, 0.5),
             (4, 4, 0.0),
         ]
-        first = found["left_out"][0]
+        first = search["left_out"][0]
         assert first["copy"] == {
             "of": 0, "rank": 0, "also": None, "reason": "vectors", "similarity": 0.91, "cut": None,
             "why": "a vector near that of 1 (.91)",
@@ -116,24 +116,24 @@ async def test_a_search_says_of_every_candidate_what_became_of_it() -> None:
 
 
 async def test_an_identifier_that_a_browser_would_round_is_text_until_it_left_the_ring() -> None:
-    async with asking() as asked:
-        asked.recent.add(seen(CHOSEN, b"18446744073709551615", b'"b"', b"9007199254740992", b"4", b"5"))
-        found = await asked.get(f"/api/searches/{FIRST}")
-        assert [result["id"] for result in found["kept"]] == ["18446744073709551615", 9007199254740992, 5]
-        assert found["left_out"][0]["copy"]["of"] == "18446744073709551615"
-        explained = await asked.get("/explain")
+    async with inspecting() as api:
+        api.recent.add(seen(CHOSEN, b"18446744073709551615", b'"b"', b"9007199254740992", b"4", b"5"))
+        search = await api.get(f"/api/searches/{FIRST}")
+        assert [result["id"] for result in search["kept"]] == ["18446744073709551615", 9007199254740992, 5]
+        assert search["left_out"][0]["copy"]["of"] == "18446744073709551615"
+        explained = await api.get("/explain")
         assert explained["records"][0]["kept"][0]["id"] == 18446744073709551615, "the database's own"
         for _ in range(5):
-            asked.recent.add(seen())
-        assert len((await asked.get("/api/searches"))["searches"]) == 5
-        assert (await asked.raw(f"/api/searches/{FIRST}")).status == 404, "it left the ring"
+            api.recent.add(seen())
+        assert len((await api.get("/api/searches"))["searches"]) == 5
+        assert (await api.raw(f"/api/searches/{FIRST}")).status == 404, "it left the ring"
 
 
 async def test_collections_are_counted_by_bucket() -> None:
-    async with asking() as asked:
+    async with inspecting() as api:
         for _ in range(2):
-            asked.recent.add(seen(collection=HOSTILE))
-        page = await asked.get("/api/collections")
+            api.recent.add(seen(collection=HOSTILE))
+        page = await api.get("/api/collections")
         (row,) = page["collections"]
         assert (row["collection"], row["rule"], row["searches"], row["repeats"], row["results"]) == (
             HOSTILE,
@@ -147,8 +147,8 @@ async def test_collections_are_counted_by_bucket() -> None:
 
 
 async def test_cost_is_read_off_the_metrics() -> None:
-    async with asking() as asked:
-        cost = await asked.get("/api/cost")
+    async with inspecting() as api:
+        cost = await api.get("/api/cost")
         assert cost["added_ms"] == {"count": 0, "mean": None, "p50": None, "p95": None, "p99": None}
         assert cost["bytes"] == {"from_database": 0, "to_clients": 0, "widened": 0}
         assert cost["bypassed"] == {}
@@ -162,19 +162,17 @@ async def test_settings_have_no_secret_and_name_the_rule_of_a_collection(tmp_pat
         "tls": {"certificate": "c.pem", "key": "CANARY.pem"},
         "rules": ({"collection": "docs", "policy": {"mode": "shadow"}},),
     }
-    async with asking(**settings) as asked:
-        answer = await asked.raw(
-            "/api/settings?collection=docs", fields={"Authorization": "Bearer s3cr3t-s3cr3t-s3cr3t"}
-        )
+    async with inspecting(**settings) as api:
+        answer = await api.raw("/api/settings?collection=docs", fields={"Authorization": "Bearer s3cr3t-s3cr3t-s3cr3t"})
         assert b"CANARY" not in answer.body
         assert b"s3cr3t" not in answer.body
         page = json.loads(answer.body)
         assert (page["rule"], page["policy"]["mode"]) == (0, "shadow")
         assert page["settings"]["tls"]["key"] == "***"
-    async with asking() as asked:
-        page = await asked.get("/api/settings?collection=" + "%3Cb%3E")
+    async with inspecting() as api:
+        page = await api.get("/api/settings?collection=" + "%3Cb%3E")
         assert (page["rule"], page["policy"]["mode"], page["keep"]) == (None, "on", 50)
-        assert "policy" not in await asked.get("/api/settings")
+        assert "policy" not in await api.get("/api/settings")
 
 
 async def test_doubtful_are_the_drops_without_a_proof_each_pair_once() -> None:
@@ -186,25 +184,25 @@ async def test_doubtful_are_the_drops_without_a_proof_each_pair_once() -> None:
         similarities=[np.nan, 0.97, 0.93, 1.0],
         cuts=[np.nan, 0.9, np.nan, np.nan],
     )
-    async with asking() as asked:
-        asked.recent.add(seen(several, top_k=6))
-        asked.recent.add(seen(several, top_k=6))
-        asked.recent.add(seen(several, top_k=6, collection="other"))
-        found = (await asked.get("/api/doubtful"))["pairs"]
-        shown = [(each["collection"], each["a"]["id"], each["b"]["id"], each["similarity"]) for each in found]
-        assert sorted(shown) == [
+    async with inspecting() as api:
+        api.recent.add(seen(several, top_k=6))
+        api.recent.add(seen(several, top_k=6))
+        api.recent.add(seen(several, top_k=6, collection="other"))
+        pairs = (await api.get("/api/doubtful"))["pairs"]
+        listed = [(pair["collection"], pair["a"]["id"], pair["b"]["id"], pair["similarity"]) for pair in pairs]
+        assert sorted(listed) == [
             ("docs", 0, 1, 0.97),
             ("docs", 0, 2, 0.93),
             ("other", 0, 1, 0.97),
             ("other", 0, 2, 0.93),
         ]
-        assert [(each["reason"], each["why"]) for each in found[1:3]] == [
+        assert [(pair["reason"], pair["why"]) for pair in pairs[1:3]] == [
             ("edited", "an edited copy of 1"),
             ("vectors", "a vector near that of 1 (.97, cut .90)"),
         ], "the largest difference first"
         for _ in range(5):
-            asked.recent.add(seen(selection([0], [0], [Fate.KEPT])))
-        assert len((await asked.get("/api/doubtful"))["pairs"]) == 4, "kept beyond their searches"
+            api.recent.add(seen(selection([0], [0], [Fate.KEPT])))
+        assert len((await api.get("/api/doubtful"))["pairs"]) == 4, "kept beyond their searches"
 
 
 async def test_a_drop_that_no_client_could_have_seen_is_not_asked_about() -> None:
@@ -216,53 +214,53 @@ async def test_a_drop_that_no_client_could_have_seen_is_not_asked_about() -> Non
         links=[0, Link.EQUAL, Link.DISTANCE, 0, Link.DISTANCE],
         similarities=[np.nan, 1.0, 0.93, np.nan, 0.9],
     )
-    async with asking() as asked:
-        asked.recent.add(seen(deep))
-        assert [pair["rank"] for pair in (await asked.get("/api/doubtful"))["pairs"]] == [2]
+    async with inspecting() as api:
+        api.recent.add(seen(deep))
+        assert [pair["rank"] for pair in (await api.get("/api/doubtful"))["pairs"]] == [2]
 
 
 async def test_a_judgement_is_a_line_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "pairs.jsonl"
-    async with asking(explain={"judgements": str(file)}) as asked:
-        asked.recent.add(seen(CHOSEN, b'"a"', b'"b"', b"18446744073709551615", b"4", b"5"))
-        assert (await asked.judge(FIRST, 1)).status == 200
-        assert (await asked.judge(FIRST, 1)).status == 200, "the same verdict twice is one line"
-        assert (await asked.judge(FIRST, 3, False)).status == 200
+    async with inspecting(explain={"judgements": str(file)}) as api:
+        api.recent.add(seen(CHOSEN, b'"a"', b'"b"', b"18446744073709551615", b"4", b"5"))
+        assert (await api.judge(FIRST, 1)).status == 200
+        assert (await api.judge(FIRST, 1)).status == 200, "the same verdict twice is one line"
+        assert (await api.judge(FIRST, 3, False)).status == 200
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         assert lines == [
             {"collection": "docs", "a": "a", "b": "b", "copy": True},
             {"collection": "docs", "a": 18446744073709551615, "b": 4, "copy": False},
         ]
         assert file.stat().st_mode & 0o777 == 0o600
-        page = await asked.get("/api/doubtful")
+        page = await api.get("/api/doubtful")
         assert (page["judgements"], page["pairs"][0]["judged"]) == (str(file), True)
 
 
 async def test_what_cannot_be_judged_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
     """A pair that is not kept; a body of another shape, without a length or too large; and without a file that is named."""
     file = tmp_path / "pairs.jsonl"
-    async with asking(explain={"judgements": str(file)}) as asked:
-        asked.recent.add(seen())
+    async with inspecting(explain={"judgements": str(file)}) as api:
+        api.recent.add(seen())
         for search, rank in ((FIRST, 0), (FIRST, 2), (FIRST, 99), (FIRST + 256, 1)):
-            assert (await asked.judge(search, rank)).status == 404
-        assert (await asked.raw("/api/judgements", "POST", b"[]")).status == 400
-        assert (await asked.raw("/api/judgements", "POST", b" " * 5000)).status == 413
+            assert (await api.judge(search, rank)).status == 404
+        assert (await api.raw("/api/judgements", "POST", b"[]")).status == 400
+        assert (await api.raw("/api/judgements", "POST", b" " * 5000)).status == 413
         chunks = "Transfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\n0\r\n\r\n"
-        answer = await send(asked.port, f"POST /api/judgements HTTP/1.1\r\nHost: localhost\r\n{chunks}")
+        answer = await send(api.port, f"POST /api/judgements HTTP/1.1\r\nHost: localhost\r\n{chunks}")
         assert answer.status == 413
         assert not file.exists()
-    async with asking() as asked:
-        asked.recent.add(seen())
-        answer = await asked.judge(FIRST, 1)
+    async with inspecting() as api:
+        api.recent.add(seen())
+        answer = await api.judge(FIRST, 1)
         assert answer.status == 404
         assert b"explain.judgements" in answer.body
-        assert (await asked.get("/api/doubtful"))["judgements"] is None
+        assert (await api.get("/api/doubtful"))["judgements"] is None
 
 
 async def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    async with asking(explain={"judgements": str(tmp_path / "absent" / "pairs.jsonl")}) as asked:
-        asked.recent.add(seen())
-        answer = await asked.judge(FIRST, 1)
+    async with inspecting(explain={"judgements": str(tmp_path / "absent" / "pairs.jsonl")}) as api:
+        api.recent.add(seen())
+        answer = await api.judge(FIRST, 1)
         assert (answer.status, json.loads(answer.body)) == (
             500,
             {"error": "the file cannot be written: no such file or directory"},
@@ -282,41 +280,41 @@ async def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 )
 async def test_another_site_cannot_judge(tmp_path: Path, fields: dict[str, str], status: int) -> None:
     file = tmp_path / "pairs.jsonl"
-    async with asking(explain={"judgements": str(file)}) as asked:
-        asked.recent.add(seen())
-        assert (await asked.judge(FIRST, 1, **fields)).status == status
+    async with inspecting(explain={"judgements": str(file)}) as api:
+        api.recent.add(seen())
+        assert (await api.judge(FIRST, 1, **fields)).status == status
         assert not file.exists()
-        own = {"Origin": f"http://127.0.0.1:{asked.port}", "Sec_Fetch_Site": "same-origin"}
-        assert (await asked.judge(FIRST, 1, **own)).status == 200
+        headers = {"Origin": f"http://127.0.0.1:{api.port}", "Sec_Fetch_Site": "same-origin"}
+        assert (await api.judge(FIRST, 1, **headers)).status == 200
 
 
 @pytest.mark.parametrize("target", ["/api/searches", "/api/searches/1", "/api/doubtful", "/api/settings", "/explain"])
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::1", "10.0.0.1:9464"])
 async def test_on_loopback_a_request_for_another_host_reads_nothing(target: str, host: str) -> None:
     """A name of another site may be made to lead here: its pages are refused by the name that they use."""
-    async with asking() as asked:
-        answer = await asked.raw(target, fields={"Host": host})
+    async with inspecting() as api:
+        answer = await api.raw(target, fields={"Host": host})
         assert answer.status == 403
         assert b"evil" not in answer.body
 
 
 async def test_elsewhere_any_host_may_read_as_the_port_is_the_clusters_to_close() -> None:
-    async with asking(admin="0.0.0.0:9464") as asked:
-        assert (await asked.raw("/api/searches", fields={"Host": "vecsieve.pods"})).status == 200
+    async with inspecting(admin="0.0.0.0:9464") as api:
+        assert (await api.raw("/api/searches", fields={"Host": "vecsieve.pods"})).status == 200
 
 
 @pytest.mark.parametrize("target", ["/api/searches", "/api/cost", "/explain", "/api/nothing"])
 async def test_where_a_token_is_set_nothing_is_read_without_it(tmp_path: Path, target: str) -> None:
     file = tmp_path / "token"
     file.write_text("0123456789abcdef\n")
-    async with asking(admin="0.0.0.0:9464", explain={"token_file": str(file)}) as asked:
+    async with inspecting(admin="0.0.0.0:9464", explain={"token_file": str(file)}) as api:
         for wrong in ({}, {"Authorization": "Bearer 0123456789abcdeg"}, {"Authorization": "0123456789abcdef"}):
-            answer = await asked.raw(target, fields=wrong)
+            answer = await api.raw(target, fields=wrong)
             assert (answer.status, answer.field("WWW-Authenticate")) == (401, "Bearer")
             assert b"0123456789" not in answer.body
-        right = await asked.raw(target, fields={"Authorization": "Bearer 0123456789abcdef"})
+        right = await api.raw(target, fields={"Authorization": "Bearer 0123456789abcdef"})
         assert right.status == (404 if "nothing" in target else 200)
-        assert (await asked.raw("/")).status == 200, "the page itself holds nothing"
+        assert (await api.raw("/")).status == 200, "the page itself holds nothing"
 
 
 @given(
@@ -336,9 +334,9 @@ def test_any_bytes_are_a_judgement_or_refused(body: bytes) -> None:
 @given(st.text(max_size=60), st.text(max_size=60), st.sampled_from(["GET", "HEAD", "POST", "PUT"]))
 async def test_any_target_is_answered_or_refused(target: str, query: str, method: str) -> None:
     """Invariant: whatever stands behind /api/, the answer is JSON or a refusal with a status of the client's."""
-    asked = InspectorRequest(method=method, path=f"/api/{target}", query=query, field={"Host": "localhost"}.get)
+    inquiry = InspectorRequest(method=method, path=f"/api/{target}", query=query, field={"Host": "localhost"}.get)
     try:
-        assert orjson.loads(await inspector(Recent(1, now=lambda: CLOCK)).answer(asked)) is not None
+        assert orjson.loads(await inspector(Recent(1, now=lambda: CLOCK)).answer(inquiry)) is not None
     except RefusedError as refused:
         assert 400 <= refused.status < 500  # noqa: PT017 - either outcome is right
 
@@ -346,9 +344,9 @@ async def test_any_target_is_answered_or_refused(target: str, query: str, method
 @given(st.text(max_size=40) | st.from_regex(r"\A([a-z]+@)?(localhost|127\.0\.0\.1|\[::1\])[.:@/a-z0-9]*\Z"))
 def test_only_names_of_this_machine_pass_on_loopback(host: str) -> None:
     """Invariant: a Host that passes is localhost, ::1 or 127.x.x.x, with or without a port."""
-    asked = InspectorRequest(method="GET", path="/api/searches", query="", field={"Host": host}.get)
+    inspector_request = InspectorRequest(method="GET", path="/api/searches", query="", field={"Host": host}.get)
     try:
-        inspector(Recent(1, now=lambda: CLOCK)).allow(asked)
+        inspector(Recent(1, now=lambda: CLOCK)).allow(inspector_request)
     except RefusedError as refused:
         assert refused.status == 403  # noqa: PT017 - either outcome is right
     else:
@@ -366,13 +364,13 @@ async def test_doubtful_pairs_are_bounded_however_many_there_are() -> None:
         similarities=[np.nan, *np.linspace(0.9, 1, n - 1)],
         cuts=[np.nan] + [0.9] * (n - 1),
     )
-    async with asking() as asked:
+    async with inspecting() as client:
         for collection in "abcde":
-            asked.recent.add(seen(many, top_k=700, collection=collection))
-        found = (await asked.get("/api/doubtful"))["pairs"]
-        assert len(found) == 200
-        assert max(each["similarity"] for each in found) < 0.91
-        assert {each["collection"] for each in found} == set("abcde")
+            client.recent.add(seen(many, top_k=700, collection=collection))
+        pairs = (await client.get("/api/doubtful"))["pairs"]
+        assert len(pairs) == 200
+        assert max(pair["similarity"] for pair in pairs) < 0.91
+        assert {pair["collection"] for pair in pairs} == set("abcde")
 
 
 @pytest.mark.parametrize(
@@ -380,8 +378,8 @@ async def test_doubtful_pairs_are_bounded_however_many_there_are() -> None:
     ["/", "/static/app.js", "/static/style.css", "/static/vendor/htm-preact.js", "/api/searches", "/api/nothing"],
 )
 async def test_the_page_may_load_nothing_from_elsewhere(target: str) -> None:
-    async with asking() as asked:
-        answer = await asked.raw(target)
+    async with inspecting() as client:
+        answer = await client.raw(target)
         assert answer.status == (404 if "nothing" in target else 200)
         assert answer.field("Content-Security-Policy") == CONTENT_SECURITY_POLICY
         assert (answer.field("X-Content-Type-Options"), answer.field("Referrer-Policy")) == ("nosniff", "no-referrer")
@@ -398,20 +396,20 @@ async def test_the_page_may_load_nothing_from_elsewhere(target: str) -> None:
     ],
 )  # fmt: skip
 async def test_what_is_not_there_has_fixed_words(target: str, method: str, status: int) -> None:
-    async with asking() as asked:
-        answer = await asked.raw(target, method)
+    async with inspecting() as client:
+        answer = await client.raw(target, method)
         assert answer.status == status
         assert set(json.loads(answer.body)) == {"error"}
         assert (answer.field("Allow") is not None) == (status == 405)
 
 
 async def test_texts_are_shown_where_they_were_kept() -> None:
-    async with asking() as asked:
-        asked.recent.add(replace(seen(), texts=("a", HOSTILE, None, "d", "e")))
-        found = await asked.get(f"/api/searches/{FIRST}")
-        assert [result["text"] for result in found["kept"]] == ["a", None, "e"]
-        assert found["left_out"][0]["text"] == HOSTILE
-        (pair,) = (await asked.get("/api/doubtful"))["pairs"]
+    async with inspecting() as client:
+        client.recent.add(replace(seen(), texts=("a", HOSTILE, None, "d", "e")))
+        answer = await client.get(f"/api/searches/{FIRST}")
+        assert [result["text"] for result in answer["kept"]] == ["a", None, "e"]
+        assert answer["left_out"][0]["text"] == HOSTILE
+        (pair,) = (await client.get("/api/doubtful"))["pairs"]
         assert (pair["a"]["text"], pair["b"]["text"]) == ("a", HOSTILE)
 
 
@@ -426,11 +424,11 @@ async def test_reasons_are_in_words_of_the_texts_only_where_texts_may_be_shown(t
     pools._add(Sampled("docs", recent.last, pool))
     recent.add(replace(seen(chosen), scores=pool.bare.scores))
     made = inspector(recent, pools)
-    plain, told = orjson.loads(await made.explain())["records"]
+    plain, worded = orjson.loads(await made.explain())["records"]
     one = InspectorRequest(method="GET", path=f"/api/searches/{FIRST}", query="", field={"Host": "localhost"}.get)
-    assert orjson.loads(await made.answer(one))["kept"] == told["kept"]
+    assert orjson.loads(await made.answer(one))["kept"] == worded["kept"]
     assert plain["left_out"][0]["copy"]["why"] == "an edited copy of 1"
-    assert [each["stays"] for each in plain["kept"]] == [None, None, None]
-    assert told["left_out"][0]["copy"]["why"] == "an edited copy of 1" + (": 'that' left out" if texts else "")
+    assert [result["stays"] for result in plain["kept"]] == [None, None, None]
+    assert worded["left_out"][0]["copy"]["why"] == "an edited copy of 1" + (": 'that' left out" if texts else "")
     stays = "stays: '40 mg' for '20 mg' in 3" if texts else "stays: says something else than 3"
-    assert [each["stays"] for each in told["kept"]] == [None, None, stays]
+    assert [result["stays"] for result in worded["kept"]] == [None, None, stays]

@@ -59,8 +59,8 @@ async def test_all_workers_are_asked_and_their_answers_put_in_one(directory: Pat
         counted = collections_in_one(await ask(Question(Kind.COLLECTIONS)))["collections"]
         assert [(row["collection"], row["searches"]) for row in counted] == [("a", 2), ("b", 1)]
         number = rings[1].newest()[0].number
-        found = [answer["row"] for answer in await ask(Question(Kind.SEARCH, number))]
-        assert [row and row["number"] for row in found] == [None, number]
+        rows_by_worker = [answer["row"] for answer in await ask(Question(Kind.SEARCH, number))]
+        assert [row and row["number"] for row in rows_by_worker] == [None, number]
 
 
 async def test_what_if_is_asked_of_every_worker_and_added_up(directory: Path) -> None:
@@ -75,10 +75,10 @@ async def test_what_if_is_asked_of_every_worker_and_added_up(directory: Path) ->
         answers = await ask_of_workers(directory, 2)(
             Question(Kind.WHATIF, change=Change.of({"preset": "classical", "threshold": "0.2"}))
         )
-        found = all_judged(answers)
-        assert found["total"]["searches"] == 3
-        assert found["total"]["differ"] == 3
-        assert found["bytes"] == 3 * pool.size_bytes
+        judgement = all_judged(answers)
+        assert judgement["total"]["searches"] == 3
+        assert judgement["total"]["differ"] == 3
+        assert judgement["bytes"] == 3 * pool.size_bytes
 
 
 async def test_what_searches_cost_is_added_up_over_the_workers(directory: Path) -> None:

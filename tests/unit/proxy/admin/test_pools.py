@@ -132,22 +132,22 @@ def reworded_pool() -> Candidates:
 def test_every_preset_selects_the_page_that_it_selects_from_the_pool(name: str) -> None:
     for question in range(6):
         pool, policy = demo_pool(question), of_preset(name)
-        held = kept(pool)
-        again = finished(choosing(held.candidates(), top_k=TOP_K, policy=policy, offset=None))
-        own = select(pool, top_k=TOP_K, policy=policy)
-        assert again.keep.tolist() == own.keep.tolist(), question
-        assert again.links.tolist() == own.links.tolist(), question
+        stored = kept(pool)
+        again = finished(choosing(stored.candidates(), top_k=TOP_K, policy=policy, offset=None))
+        selection = select(pool, top_k=TOP_K, policy=policy)
+        assert again.keep.tolist() == selection.keep.tolist(), question
+        assert again.links.tolist() == selection.links.tolist(), question
 
 
 @pytest.mark.parametrize("offset", [0, 8])
 @pytest.mark.parametrize("name", ["default", "vectors"])
 def test_a_page_by_offset_is_a_piece_of_the_same_list(name: str, offset: int) -> None:
     pool, policy = demo_pool(3, 50), of_preset(name)
-    own = finished(paging(pool, top_k=TOP_K, offset=offset, policy=policy, exhausted=True))
-    held = kept(pool, preset=name, offset=offset)
-    assert held.now.keep.tolist() == own.keep.tolist()
-    again = finished(choosing(held.candidates(), top_k=TOP_K, policy=policy, offset=offset))
-    assert again.keep.tolist() == own.keep.tolist()
+    selection = finished(paging(pool, top_k=TOP_K, offset=offset, policy=policy, exhausted=True))
+    stored = kept(pool, preset=name, offset=offset)
+    assert stored.now.keep.tolist() == selection.keep.tolist()
+    again = finished(choosing(stored.candidates(), top_k=TOP_K, policy=policy, offset=offset))
+    assert again.keep.tolist() == selection.keep.tolist()
 
 
 def test_what_was_not_read_stays_unread_and_what_is_missing_stays_missing() -> None:
@@ -167,25 +167,25 @@ def test_vectors_of_any_length_come_back_and_copies_as_copies(length: float, n: 
         np.float32
     )
     pool = Candidates(scores=np.linspace(1, 0, len(vectors)), vectors=vectors, metric=Metric.EUCLIDEAN)
-    found = kept(pool, preset="vectors").candidates().vectors
-    assert np.abs(found[:n] - rows).max() <= np.abs(rows).max() * 1e-3
-    assert np.array_equal(found[:n], found[n : 2 * n])
-    assert np.isnan(found[2 * n :]).all()
+    restored = kept(pool, preset="vectors").candidates().vectors
+    assert np.abs(restored[:n] - rows).max() <= np.abs(rows).max() * 1e-3
+    assert np.array_equal(restored[:n], restored[n : 2 * n])
+    assert np.isnan(restored[2 * n :]).all()
 
 
 def test_a_pool_without_vectors_is_kept_by_its_texts() -> None:
-    held = kept(pool_of("one text", "one text", vectors=np.empty((2, 0), np.float32)))
-    assert not held.has_vectors
-    assert held.now.keep.tolist() == [0]
+    stored = kept(pool_of("one text", "one text", vectors=np.empty((2, 0), np.float32)))
+    assert not stored.has_vectors
+    assert stored.now.keep.tolist() == [0]
     assert kept(pool_of("one text")).has_vectors
 
 
 def test_its_size_counts_texts_vectors_and_names() -> None:
-    held = kept(demo_pool(0))
-    texts = sum(sys.getsizeof(text) for text in held.texts or () if text is not None)
-    assert texts + 40 * 384 * 2 < held.size_bytes < texts + 40 * 384 * 2 + 10_000
+    stored = kept(demo_pool(0))
+    texts = sum(sys.getsizeof(text) for text in stored.texts or () if text is not None)
+    assert texts + 40 * 384 * 2 < stored.size_bytes < texts + 40 * 384 * 2 + 10_000
     named = replace(demo_pool(0).metadata, documents=("d" * 100,) * 40)
-    assert kept(replace(demo_pool(0), metadata=named)).size_bytes > held.size_bytes + 40 * 100
+    assert kept(replace(demo_pool(0), metadata=named)).size_bytes > stored.size_bytes + 40 * 100
 
 
 def test_the_page_counts_its_copies_and_the_results_that_left_in_other_words() -> None:
@@ -199,8 +199,8 @@ def test_the_page_counts_its_copies_and_the_results_that_left_in_other_words() -
 
 
 def test_what_preset_meaning_would_remove_is_counted_and_the_page_is_that_of_the_policy() -> None:
-    held, reworded = finished(taking(reworded_pool(), top_k=3, policy=of_preset("default"), offset=None))
-    assert (held.now.keep.tolist(), held.results, reworded) == ([0, 1, 2], 3, 2)
+    stored, reworded = finished(taking(reworded_pool(), top_k=3, policy=of_preset("default"), offset=None))
+    assert (stored.now.keep.tolist(), stored.results, reworded) == ([0, 1, 2], 3, 2)
 
 
 @pytest.mark.parametrize(

@@ -87,22 +87,24 @@ def test_a_long_word_is_cut() -> None:
 
 def test_equal_texts_name_what_was_passed_over() -> None:
     plain = "Insert item x in list a and keep it sorted."
-    found = reasons(plain, plain, plain.replace("item x", "the item x"), plain.upper(), "An entirely different matter.")
-    assert found[1] == "says the same as 1"
-    assert found[2] == "says the same as 1 but for 'the'"
-    assert found[3] == "says the same as 1 but for its layout"
-    assert set(found) == {1, 2, 3}
+    reason_lines = reasons(
+        plain, plain, plain.replace("item x", "the item x"), plain.upper(), "An entirely different matter."
+    )
+    assert reason_lines[1] == "says the same as 1"
+    assert reason_lines[2] == "says the same as 1 but for 'the'"
+    assert reason_lines[3] == "says the same as 1 but for its layout"
+    assert set(reason_lines) == {1, 2, 3}
 
 
 def test_spellings_are_told_from_each_other() -> None:
-    found = reasons("The colour of the item is set by its owner.", "The color of the item is set by its owner.")
-    assert found == {1: "says the same as 1 but for 'color' for 'colour'"}
+    reason_lines = reasons("The colour of the item is set by its owner.", "The color of the item is set by its owner.")
+    assert reason_lines == {1: "says the same as 1 but for 'color' for 'colour'"}
 
 
 def test_what_several_results_hold_names_them_all() -> None:
-    found = reasons(" ".join(SENTENCES[:3]), " ".join(SENTENCES[1:]), " ".join(SENTENCES), SENTENCES[1])
-    assert found[2] == "all of it is in 1 and 2"
-    assert found[3] == "all of it is in 1"
+    reason_lines = reasons(" ".join(SENTENCES[:3]), " ".join(SENTENCES[1:]), " ".join(SENTENCES), SENTENCES[1])
+    assert reason_lines[2] == "all of it is in 1 and 2"
+    assert reason_lines[3] == "all of it is in 1"
 
 
 def test_an_edited_copy_says_what_was_edited() -> None:
@@ -134,21 +136,21 @@ def test_an_edited_copy_says_what_was_edited() -> None:
     ],
 )
 def test_what_stays_beside_one_like_it_says_why(one: str, other: str, words: str | None) -> None:
-    found = reasons(one, other, "An entirely different matter.")
-    assert set(found) == {1}
-    assert found[1].startswith("stays: ")
-    assert words is None or found[1] == words
+    reason_lines = reasons(one, other, "An entirely different matter.")
+    assert set(reason_lines) == {1}
+    assert reason_lines[1].startswith("stays: ")
+    assert words is None or reason_lines[1] == words
 
 
 def test_an_omission_does_not_look_like_the_end_of_a_sentence() -> None:
-    found = reasons("The shop does not open on Sundays.", "The shop does open on Sundays.")
-    assert found == {1: "stays: 'open' for 'not open' in 1"}
+    reason_lines = reasons("The shop does not open on Sundays.", "The shop does open on Sundays.")
+    assert reason_lines == {1: "stays: 'open' for 'not open' in 1"}
 
 
 def test_without_words_of_texts_the_kinds_are_left() -> None:
-    found = reasons("Take 20 mg of the drug.", "Take 40 mg of the drug.", has_words=False)
-    assert found == {1: "stays: says something else than 1"}
-    assert not any(word in str(found) for word in ("mg", "40", "drug"))
+    reason_lines = reasons("Take 20 mg of the drug.", "Take 40 mg of the drug.", has_words=False)
+    assert reason_lines == {1: "stays: says something else than 1"}
+    assert not any(word in str(reason_lines) for word in ("mg", "40", "drug"))
 
 
 def test_a_policy_that_reads_no_texts_has_no_words() -> None:

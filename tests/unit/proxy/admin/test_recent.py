@@ -92,15 +92,15 @@ def test_every_result_names_whom_it_stands_for_and_why_it_fills_the_page() -> No
 
 
 def test_every_candidate_left_out_has_its_reason() -> None:
-    found = explained(CHOSEN_POOL, *IDS).left_out
-    assert [(each.id, each.rank, each.reason) for each in found] == [
+    left_out = explained(CHOSEN_POOL, *IDS).left_out
+    assert [(candidate.id, candidate.rank, candidate.reason) for candidate in left_out] == [
         ("b", 1, Collapse.EQUAL_TEXT),
         (4, 3, Collapse.JOINED),
         (6, 5, LeftOutBy.CAPPED),
         (7, 6, LeftOutBy.NOT_CHOSEN),
         (8, 7, Collapse.EDITED),
     ]
-    assert found[1].copy == Copy(
+    assert left_out[1].copy == Copy(
         of=18446744073709551615,
         rank=2,
         also=0,
@@ -109,12 +109,12 @@ def test_every_candidate_left_out_has_its_reason() -> None:
         cut=None,
         why="all of it is in 3 and 1",
     )
-    assert [each.copy.why for each in (found[0], found[4]) if each.copy is not None] == [
+    assert [candidate.copy.why for candidate in (left_out[0], left_out[4]) if candidate.copy is not None] == [
         "says the same as 1",
         "an edited copy of 1",
     ]
-    assert [each.copy for each in found[2:4]] == [None, None]
-    assert found[3] == LeftOut(id=7, rank=6, score=0.1429, reason=LeftOutBy.NOT_CHOSEN, copy=None)
+    assert [candidate.copy for candidate in left_out[2:4]] == [None, None]
+    assert left_out[3] == LeftOut(id=7, rank=6, score=0.1429, reason=LeftOutBy.NOT_CHOSEN, copy=None)
 
 
 def test_words_of_the_texts_replace_the_kind_of_a_reason_and_say_why_a_result_stays() -> None:
@@ -153,7 +153,7 @@ def test_a_record_holds_no_payload_no_vector_and_no_query() -> None:
 
 def test_a_record_is_json_with_the_databases_own_identifiers() -> None:
     written = json.loads(orjson.dumps(explained(CHOSEN_POOL, *IDS)))
-    assert [each["id"] for each in written["kept"]] == [1, 18446744073709551615, 5]
+    assert [result["id"] for result in written["kept"]] == [1, 18446744073709551615, 5]
     assert written["left_out"][1]["copy"] == {
         "of": 18446744073709551615, "rank": 2, "also": 0, "reason": "joined", "similarity": 1.0, "cut": None,
         "why": "all of it is in 3 and 1",
@@ -168,8 +168,14 @@ def test_an_identifier_that_is_neither_number_nor_text_is_unknown(raw: bytes) ->
 
 
 def test_an_adapter_that_knows_no_identifiers_is_explained_by_ranks() -> None:
-    found = explained(CHOSEN_POOL).left_out
-    assert [(each.id, each.rank) for each in found] == [(None, 1), (None, 3), (None, 5), (None, 6), (None, 7)]
+    left_out = explained(CHOSEN_POOL).left_out
+    assert [(candidate.id, candidate.rank) for candidate in left_out] == [
+        (None, 1),
+        (None, 3),
+        (None, 5),
+        (None, 6),
+        (None, 7),
+    ]
 
 
 @given(planted(), st.integers(0, 12), st.sampled_from([1, 2]))
@@ -198,11 +204,11 @@ def test_the_record_of_any_selection_accounts_for_every_candidate(
 
 
 def search(size: int = 1) -> Seen:
-    each = list(range(size))
-    return seen(selection(each, each, [Fate.KEPT] * size))
+    places = list(range(size))
+    return seen(selection(places, places, [Fate.KEPT] * size))
 
 
-def shown(recent: Recent) -> list[object]:
+def visible(recent: Recent) -> list[object]:
     return [record.seen.summary()["candidates"] for record in recent.newest()]
 
 
@@ -211,8 +217,8 @@ def test_the_newest_comes_first_with_its_number_and_time() -> None:
     recent = Recent(5, now=lambda: next(times), place=3)
     recent.add(search())
     recent.add(search())
-    found = [(record.number, record.at) for record in recent.newest()]
-    assert found == [(1001234 * PLACES + 3, 1001.234), (1000000 * PLACES + 3, 1000.0)]
+    records = [(record.number, record.at) for record in recent.newest()]
+    assert records == [(1001234 * PLACES + 3, 1001.234), (1000000 * PLACES + 3, 1000.0)]
 
 
 def test_nothing_is_held_where_nothing_is_requested() -> None:
@@ -225,7 +231,7 @@ def test_a_search_larger_than_all_room_is_not_held() -> None:
     recent = Recent(5, now=lambda: 0.0, most_bytes=5000)
     recent.add(search(100))
     recent.add(search())
-    assert shown(recent) == [1]
+    assert visible(recent) == [1]
 
 
 def test_a_smaller_ring_forgets_the_oldest_at_once() -> None:
@@ -233,12 +239,12 @@ def test_a_smaller_ring_forgets_the_oldest_at_once() -> None:
     for size in (1, 2, 3):
         recent.add(search(size))
     recent.resize(2, texts=False)
-    assert shown(recent) == [3, 2]
+    assert visible(recent) == [3, 2]
     recent.resize(0, texts=False)
-    assert shown(recent) == []
+    assert visible(recent) == []
     recent.resize(1, texts=False)
     recent.add(search(4))
-    assert shown(recent) == [4]
+    assert visible(recent) == [4]
 
 
 def test_searches_with_texts_go_at_once_when_texts_are_switched_off() -> None:
@@ -268,10 +274,10 @@ def test_it_holds_the_newest_that_fit(keep: int, most_bytes: int, sizes: list[in
     recent = Recent(keep, now=lambda: 0.0, most_bytes=most_bytes)
     for size in sizes:
         recent.add(search(size))
-    found = shown(recent)
-    assert len(found) <= keep
+    counts = visible(recent)
+    assert len(counts) <= keep
     assert sum(record.seen.size_bytes for record in recent.newest()) <= most_bytes
-    assert found == sizes[::-1][: len(found)]
+    assert counts == sizes[::-1][: len(counts)]
 
 
 @given(st.lists(st.floats(0, 2e9), min_size=1, max_size=20), st.integers(0, PLACES - 1))

@@ -246,15 +246,15 @@ async def rest(reader: asyncio.StreamReader) -> bytes:
 
 
 async def test_connections_beyond_the_bound_are_closed_and_places_come_back(port: int) -> None:
-    held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS)]
+    connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS)]
     await asyncio.sleep(0)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     async with asyncio.timeout(5):
         assert await rest(reader) == b""
     writer.close()
-    for _, each in held:
-        each.close()
-        await each.wait_closed()
+    for _, open_writer in connections:
+        open_writer.close()
+        await open_writer.wait_closed()
     async with asyncio.timeout(5):
         while True:
             try:

@@ -63,14 +63,14 @@ def test_a_full_disk_costs_the_words_alone(tmp_path: Path) -> None:
 async def test_the_log_has_it_once_an_hour(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(verdicts, "EVERY_SECONDS", 0.0)
-    asked = asyncio.Event()
+    requested = asyncio.Event()
 
     async def ask(question: Question) -> list[Answer]:
         if caplog.records:
-            asked.set()
+            requested.set()
         return await knowledge(ROWS).ask(question)
 
     with background(hourly(ask)):
-        await asyncio.wait_for(asked.wait(), 10)
+        await asyncio.wait_for(requested.wait(), 10)
     assert caplog.records[0].getMessage() == verdict_of(ROWS).line
     assert "docs" not in caplog.text

@@ -25,14 +25,14 @@ DEFAULT, VECTORS = of_preset("default"), of_preset("vectors")
 
 
 def sampled(count: int, collection: str = "docs") -> list[Sampled]:
-    each = len(CORPUS.questions)
-    pools = [kept(demo_pool(question)) for question in range(min(count, each))]
-    return [Sampled(collection, 1000 + number, pools[number % each]) for number in range(count)]
+    questions = len(CORPUS.questions)
+    pools = [kept(demo_pool(question)) for question in range(min(count, questions))]
+    return [Sampled(collection, 1000 + number, pools[number % questions]) for number in range(count)]
 
 
 def page(question: int, policy: Policy = DEFAULT) -> list[int]:
-    found: list[int] = select(demo_pool(question), top_k=TOP_K, policy=policy).keep.tolist()
-    return found
+    rows: list[int] = select(demo_pool(question), top_k=TOP_K, policy=policy).keep.tolist()
+    return rows
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_page_by_offset_is_counted_against_the_databases_own_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"certanty": "1"}, "certanty: wanted one of preset, threshold"),
         ({"certainty": "2"}, "certainty: wanted none, a number from 0 to 1"),
@@ -106,36 +106,36 @@ def test_a_page_by_offset_is_counted_against_the_databases_own_page() -> None:
         ({"certainty": "1", "threshold": "1"}, "threshold and certainty: wanted one of them"),
     ],
 )
-def test_a_change_that_makes_no_sense_is_refused_in_words(given: dict[str, str], said: str) -> None:
-    with pytest.raises(ChangeError, match=said):
+def test_a_change_that_makes_no_sense_is_refused_in_words(given: dict[str, str], message: str) -> None:
+    with pytest.raises(ChangeError, match=message):
         Change.of(given)
 
 
 def test_the_same_policy_changes_nothing_and_its_counts_are_those_of_selection() -> None:
-    found = judged(sampled(20), UNCHANGED)
-    (row,) = found["rows"]
-    assert found["examples"] == []
+    judgement = judged(sampled(20), UNCHANGED)
+    (row,) = judgement["rows"]
+    assert judgement["examples"] == []
     assert (row["searches"], row["differ"]) == (20, 0)
     pages = [page(question) for question in range(20)]
-    assert row["changed_now"] == row["changed_then"] == sum(each != list(range(TOP_K)) for each in pages)
-    assert row["dropped_now"] == sum(len(set(range(TOP_K)) - set(each)) for each in pages)
+    assert row["changed_now"] == row["changed_then"] == sum(page_rows != list(range(TOP_K)) for page_rows in pages)
+    assert row["dropped_now"] == sum(len(set(range(TOP_K)) - set(page_rows)) for page_rows in pages)
     assert (row["with_texts"], row["with_vectors"], row["reworded_then"]) == (20, 20, 0)
 
 
 def test_another_policy_is_counted_by_collection_with_the_searches_that_differ_most() -> None:
     pools = [*sampled(20), *sampled(5, "other")]
     change = {"preset": "vectors", "threshold": "0.3"}
-    found = judged(pools, Change.of(change))
-    assert {row["collection"]: row["searches"] for row in found["rows"]} == {"docs": 20, "other": 5}
-    assert 0 < len(found["examples"]) <= sum(row["differ"] for row in found["rows"])
-    sizes = [len(example["gone"]) + len(example["back"]) for example in found["examples"]]
+    judgement = judged(pools, Change.of(change))
+    assert {row["collection"]: row["searches"] for row in judgement["rows"]} == {"docs": 20, "other": 5}
+    assert 0 < len(judgement["examples"]) <= sum(row["differ"] for row in judgement["rows"])
+    sizes = [len(example["gone"]) + len(example["back"]) for example in judgement["examples"]]
     assert sizes == sorted(sizes, reverse=True)
-    first = found["examples"][0]
+    first = judgement["examples"][0]
     then = page(first["number"] - 1000, replace(VECTORS, threshold=Fixed(value=0.3)))
     assert not set(first["gone"]) & set(then)
     assert set(first["back"]) <= set(then)
     assert len(first["why"]) == len(first["gone"]) > 0
-    assert all(each.startswith("a vector near that of ") for each in first["why"])
+    assert all(reason.startswith("a vector near that of ") for reason in first["why"])
     only = judged(pools, Change.of({**change, "collection": "other"}))
     assert [row["collection"] for row in only["rows"]] == ["other"]
 
@@ -153,20 +153,20 @@ def test_the_outcomes_of_processes_are_added_up() -> None:
 def test_as_many_pools_as_are_kept_are_judged_in_a_few_seconds_of_processor_time() -> None:
     pools = sampled(120)
     started = time.thread_time()
-    found = judged(pools, Change.of({"preset": "meaning", "mmr_lambda": "0.7"}))
+    judgement = judged(pools, Change.of({"preset": "meaning", "mmr_lambda": "0.7"}))
     assert time.thread_time() - started < 10.0
-    assert found["rows"][0]["searches"] == 120
+    assert judgement["rows"][0]["searches"] == 120
 
 
-def asked(query: str) -> InspectorRequest:
+def request(query: str) -> InspectorRequest:
     return InspectorRequest(method="GET", path="/api/whatif", query=query, field=lambda _: None)
 
 
 async def test_the_page_answers_and_names_what_is_wrong() -> None:
     made = inspector(Recent(5, now=time.time))
-    assert b'"searches":0' in await made.answer(asked("certainty=0.9"))
+    assert b'"searches":0' in await made.answer(request("certainty=0.9"))
     with pytest.raises(RefusedError, match="threshold: wanted a number from 0 to 2") as caught:
-        await made.answer(asked("threshold=-1"))
+        await made.answer(request("threshold=-1"))
     assert caught.value.status == 400
 
 
@@ -189,9 +189,9 @@ def test_what_was_tried_is_a_rule_for_the_settings(cut: dict[str, str], more: di
             settings = load(file=file, environment={}, flags={})
             (rule,) = settings.rules
             assert (rule.preset, rule.collection) == (preset, more.get("collection", "*"))
-            found = resolved(policy_of(settings.policy, rule), mode=None).selection
+            selection = resolved(policy_of(settings.policy, rule), mode=None).selection
             expected = change.applied()(DEFAULT)
-            assert (found.threshold, found.representative, found.short, found.caps) == (
+            assert (selection.threshold, selection.representative, selection.short, selection.caps) == (
                 expected.threshold,
                 expected.representative,
                 expected.short,

@@ -35,11 +35,11 @@ def chunk(number: int, text: str, **members: object) -> bytes:
 
 
 def events_of(body: str) -> list[Event]:
-    found = []
-    for each in body.split("\n\n")[:-1]:
-        name, data = each.split("\n")
-        found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
-    return found
+    events = []
+    for block in body.split("\n\n")[:-1]:
+        name, data = block.split("\n")
+        events.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return events
 
 
 async def stream(api: Served, *lines: bytes, **options: object) -> list[Event]:
@@ -55,12 +55,12 @@ async def post(api: Served, body: bytes, **head: str) -> httpx.Response:
 
 async def test_kept_chunks_are_events_and_the_last_one_has_the_figures() -> None:
     async with served() as api:
-        found = await stream(api, chunk(1, "alpha one", metadata={"p": 1}), chunk(2, "alpha one"), chunk(3, "beta"))
-        assert found[:2] == [
+        events = await stream(api, chunk(1, "alpha one", metadata={"p": 1}), chunk(2, "alpha one"), chunk(3, "beta"))
+        assert events[:2] == [
             ("chunk", {"id": 1, "text": "alpha one", "score": 0.0, "metadata": {"p": 1}}),
             ("chunk", {"id": 3, "text": "beta", "score": 0.0, "metadata": {}}),
         ]
-        name, done = found[2]
+        name, done = events[2]
         assert (name, done["removed"]) == (
             "done",
             [{"id": 2, "stage": "equal_text", "covered_by": [1], "reason": "says the same as 1"}],
@@ -73,12 +73,12 @@ async def test_a_stream_gives_what_the_same_chunks_give_at_once() -> None:
     chunks = [{"id": n, "text": text, "score": 1 - n / 10, "embedding": [1, n % 3, 0]} for n, text in enumerate(texts)]
     options = {**STABLE, "token_budget": 12, "target_k": 4}
     async with served() as api:
-        found = await stream(api, *map(line, chunks), **options)
+        events = await stream(api, *map(line, chunks), **options)
         whole = (await api.client.post("/v1/optimize", json={"chunks": chunks, **options})).json()
-        for stats in (whole["stats"], found[-1][1]["stats"]):
+        for stats in (whole["stats"], events[-1][1]["stats"]):
             stats.pop("latency_ms")
-        assert [data for name, data in found if name == "chunk"] == whole["chunks"]
-        assert found[-1][1] == {"removed": whole["removed"], "stats": whole["stats"]}
+        assert [data for name, data in events if name == "chunk"] == whole["chunks"]
+        assert events[-1][1] == {"removed": whole["removed"], "stats": whole["stats"]}
 
 
 async def test_events_are_read_while_lines_are_still_written() -> None:
@@ -174,9 +174,9 @@ async def test_a_line_that_cannot_be_used_ends_the_stream_with_a_problem(bad: by
 
 async def test_more_than_five_hundred_chunks_end_the_stream() -> None:
     async with served() as api:
-        found = await stream(api, *(chunk(number, f"w{number}") for number in range(501)), target_k=2)
-        assert [name for name, _ in found] == ["chunk", "chunk", "error"]
-        assert found[-1][1]["wanted"] == "500 at most"
+        events = await stream(api, *(chunk(number, f"w{number}") for number in range(501)), target_k=2)
+        assert [name for name, _ in events] == ["chunk", "chunk", "error"]
+        assert events[-1][1]["wanted"] == "500 at most"
 
 
 @pytest.mark.parametrize(("setting", "size"), [("body", 3000), ("line", 3000)])
@@ -250,8 +250,8 @@ async def test_a_client_that_reads_no_events_is_not_read_from_and_loses_its_conn
         async def written() -> None:
             await client.send(sent)
             for number in range(400):
-                own = chunk(number, f"word{number} " + "x" * 200_000)
-                await client.send(b"%x\r\n%s\r\n" % (len(own), own))
+                chunk_line = chunk(number, f"word{number} " + "x" * 200_000)
+                await client.send(b"%x\r\n%s\r\n" % (len(chunk_line), chunk_line))
 
         with pytest.raises(ConnectionError):
             await asyncio.wait_for(written(), 20)
@@ -281,7 +281,7 @@ def feed_of() -> Feed:
     return Feed(now=lambda: 1.0, dropped=lambda _sink, _count: None)
 
 
-def tell(feed: Feed, number: int, count: int = 1) -> None:
+def emit(feed: Feed, number: int, count: int = 1) -> None:
     feed.emit(EventName.ADDED, "c", [EventPoint(id=Raw(b"%d" % number))] * count)
 
 
@@ -290,9 +290,9 @@ async def test_a_feed_begins_at_once_and_a_silent_one_is_kept_alive(monkeypatch:
     feed = feed_of()
     async with served(routes_of(ApiSettings(), feed=feed)) as api, api.client.stream("GET", "/v1/events") as answer:
         lines = answer.aiter_lines()
-        found = [await anext(lines) for _ in range(4)]
-        assert found == [": listening", "", ": alive", ""]
-        tell(feed, 7)
+        first_lines = [await anext(lines) for _ in range(4)]
+        assert first_lines == [": listening", "", ": alive", ""]
+        emit(feed, 7)
         data = [line async for line in _until(lines, "data: ")]
         assert json.loads(data[-1].removeprefix("data: "))["points"] == [{"id": 7}]
 
@@ -339,7 +339,7 @@ async def test_a_reader_that_does_not_read_loses_events_and_then_its_connection(
             while not feed.readers:
                 await asyncio.sleep(0.01)
             while feed.readers:
-                tell(feed, 1, count=20_000)
+                emit(feed, 1, count=20_000)
                 await asyncio.sleep(0.005)
         assert dropped
         await client.close()
@@ -351,10 +351,10 @@ async def test_who_lost_events_is_told_how_many() -> None:
         lines = answer.aiter_lines()
         assert await anext(lines) == ": listening"
         for number in range(9):
-            tell(feed, number, count=20_000)
-        found = [line async for line in _until(lines, 'data: {"events":')]
-        kept = sum(line == "event: added" for line in found)
-        assert found[-2:] == ["event: dropped", f'data: {{"events":{9 - kept}}}']
+            emit(feed, number, count=20_000)
+        received = [line async for line in _until(lines, 'data: {"events":')]
+        kept = sum(line == "event: added" for line in received)
+        assert received[-2:] == ["event: dropped", f'data: {{"events":{9 - kept}}}']
         assert 0 < kept < 9
 
 

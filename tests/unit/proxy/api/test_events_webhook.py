@@ -52,9 +52,9 @@ async def sending(url: str, folder: Path, *, queue_bytes: int = QUEUE_BYTES) -> 
     registry = CollectorRegistry()
     metrics = Metrics(registry, backend="qdrant")
     feed = Feed(now=lambda: 1.0, dropped=lambda sink, count: metrics.events_dropped_total.labels(sink).inc(count))
-    own = WebhookSettings.model_validate({"url": url, "secret_file": str(folder / "secret")})
+    settings = WebhookSettings.model_validate({"url": url, "secret_file": str(folder / "secret")})
     made = Webhook(
-        own, url, UpstreamSettings(), feed, metrics=metrics, now=lambda: 1_800_000_000.9, queue_bytes=queue_bytes
+        settings, url, UpstreamSettings(), feed, metrics=metrics, now=lambda: 1_800_000_000.9, queue_bytes=queue_bytes
     )
     made.start()
     try:
@@ -132,11 +132,11 @@ async def test_a_silent_receiver_holds_up_no_end_and_what_waits_is_counted(tmp_p
 
 def test_a_secret_that_is_too_short_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"short")
-    own = WebhookSettings(url="http://127.0.0.1:1", secret_file=str(tmp_path / "secret"))
+    settings = WebhookSettings(url="http://127.0.0.1:1", secret_file=str(tmp_path / "secret"))
     feed = Feed(now=lambda: 1.0, dropped=lambda _sink, _count: None)
     metrics = Metrics(CollectorRegistry(), backend="qdrant")
     with pytest.raises(SettingsError, match="secret_file"):
-        Webhook(own, "http://127.0.0.1:1", UpstreamSettings(), feed, metrics=metrics, now=lambda: 1.0)
+        Webhook(settings, "http://127.0.0.1:1", UpstreamSettings(), feed, metrics=metrics, now=lambda: 1.0)
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ def result(identity: str | float, text: str, **members: object) -> Json:
     return {"id": identity, "text": text, **members}
 
 
-def asked(*lists: list[Json] | Json, **members: object) -> Json:
+def fused(*lists: list[Json] | Json, **members: object) -> Json:
     whole = [hits if isinstance(hits, dict) else {"results": hits} for hits in lists]
     answer: Json = json.loads(fuse(json.dumps({"lists": whole, **members}).encode()))
     answer["stats"].pop("latency_ms")
@@ -40,16 +40,16 @@ def refused(body: Json) -> Json:
 
 
 def scores(answer: Json) -> list[tuple[str | int, float]]:
-    return [(each["id"], each["score"]) for each in answer["results"]]
+    return [(hit["id"], hit["score"]) for hit in answer["results"]]
 
 
 def test_ranks_are_fused_with_the_usual_constant() -> None:
-    answer = asked([result(1, RETURNS), result(2, REFUNDS)], [result("a", SHIPPING)])
+    answer = fused([result(1, RETURNS), result(2, REFUNDS)], [result("a", SHIPPING)])
     assert scores(answer) == [(1, 0.016666668), ("a", 0.016666668), (2, 0.016393442)]
 
 
 def test_a_copy_takes_no_rank_from_what_stands_below_it() -> None:
-    answer = asked([result(1, RETURNS), result(9, RETURNS.upper()), result(2, REFUNDS)], k=2)
+    answer = fused([result(1, RETURNS), result(9, RETURNS.upper()), result(2, REFUNDS)], k=2)
     assert scores(answer) == [(1, 0.5), (2, 0.33333334)]
     assert answer["removed"] == [
         {
@@ -63,7 +63,7 @@ def test_a_copy_takes_no_rank_from_what_stands_below_it() -> None:
 
 
 def test_the_same_text_in_two_databases_is_one_result_whatever_its_ids() -> None:
-    answer = asked(
+    answer = fused(
         {"name": "qdrant", "results": [result(1, RETURNS), result(2, REFUNDS)]},
         {"name": "milvus", "results": [result("x", f"  {REFUNDS.lower()} ")]},
         k=2,
@@ -82,7 +82,7 @@ DIFFERING = [result(1, RETURNS, embedding=EAST), result(2, REFUNDS, embedding=EA
 
 
 @pytest.mark.parametrize(
-    ("lists", "options", "wanted", "stages"),
+    ("lists", "options", "expected", "stages"),
     [
         # The same id in two databases is not the same result.
         ([[result(1, RETURNS)], [result(1, REFUNDS)]], {}, [(1, 0.5), (1, 0.5)], []),
@@ -97,17 +97,17 @@ DIFFERING = [result(1, RETURNS, embedding=EAST), result(2, REFUNDS, embedding=EA
     ],
 )
 def test_who_is_compared_with_whom(
-    lists: list[list[Json]], options: Json, wanted: list[tuple[int, float]], stages: list[str]
+    lists: list[list[Json]], options: Json, expected: list[tuple[int, float]], stages: list[str]
 ) -> None:
-    answer = asked(*lists, k=2, **options)
-    assert scores(answer) == wanted
+    answer = fused(*lists, k=2, **options)
+    assert scores(answer) == expected
     assert [removal["stage"] for removal in answer["removed"]] == stages
     assert answer["stats"]["removed_after"] == (len(stages) if len(lists) > 1 else 0)
 
 
 def test_weights_are_those_of_the_lists() -> None:
     lists = [[result("a", RETURNS), result("b", REFUNDS)], [result("b", REFUNDS), result("a", RETURNS)]]
-    answer = asked({"results": lists[0], "weight": 3.0}, {"results": lists[1], "weight": 0.5}, k=7)
+    answer = fused({"results": lists[0], "weight": 3.0}, {"results": lists[1], "weight": 0.5}, k=7)
     expected = rrf([["a", "b"], ["b", "a"]], k=7, weights=[3.0, 0.5])
     assert scores(answer) == [(identity, float(str(score))) for identity, score in expected]
 
@@ -116,14 +116,14 @@ def test_scores_are_fused_by_their_distribution() -> None:
     first = [result("a", RETURNS, score=0.9), result("b", REFUNDS, score=0.5), result("c", SHIPPING, score=0.4)]
     second = [result("b", REFUNDS, score=12), result("c", SHIPPING, score=11)]
     expected = dbsf([(["a", "b", "c"], [0.9, 0.5, 0.4]), (["b", "c"], [12, 11])])
-    assert scores(asked(first, second, method="dbsf")) == [(key, float(str(score))) for key, score in expected]
+    assert scores(fused(first, second, method="dbsf")) == [(key, float(str(score))) for key, score in expected]
 
 
 def test_a_result_that_a_better_one_holds_leaves_and_says_so() -> None:
-    answer = asked([result(1, f"{RETURNS} {REFUNDS}")], [result(2, RETURNS)])
-    assert [each["id"] for each in answer["results"]] == [1]
+    answer = fused([result(1, f"{RETURNS} {REFUNDS}")], [result(2, RETURNS)])
+    assert [hit["id"] for hit in answer["results"]] == [1]
     (removed,) = answer["removed"]
-    assert (removed["stage"], [each["id"] for each in removed["covered_by"]]) == ("contained", [1])
+    assert (removed["stage"], [hit["id"] for hit in removed["covered_by"]]) == ("contained", [1])
     assert removed["reason"] == "all of it is in 1"
 
 
@@ -132,8 +132,8 @@ def test_embeddings_of_different_models_are_not_compared() -> None:
         {"results": [result(number, text, embedding=[1.0, 0.0])], "model": model}
         for number, (text, model) in enumerate([("", "small"), ("", "large")])
     ]
-    assert len(asked(*lists)["results"]) == 2
-    assert len(asked(*({**hits, "model": "small"} for hits in lists))["results"]) == 1
+    assert len(fused(*lists)["results"]) == 2
+    assert len(fused(*({**hits, "model": "small"} for hits in lists))["results"]) == 1
 
 
 def test_several_wordings_of_one_question_count_a_passage_once() -> None:
@@ -141,14 +141,14 @@ def test_several_wordings_of_one_question_count_a_passage_once() -> None:
     lists = [[result(f"{turn}{place}", text + " " * turn) for place, text in enumerate(texts)] for turn, texts in enumerate(
         [(RETURNS, REFUNDS), (RETURNS, SHIPPING), (RETURNS, REFUNDS)]
     )]  # fmt: skip
-    answer = asked(*lists, k=2)
-    assert [each["text"].strip() for each in answer["results"]] == [RETURNS, REFUNDS, SHIPPING]
-    assert [len(each["found_in"]) for each in answer["results"]] == [3, 2, 1]
+    answer = fused(*lists, k=2)
+    assert [entry["text"].strip() for entry in answer["results"]] == [RETURNS, REFUNDS, SHIPPING]
+    assert [len(entry["found_in"]) for entry in answer["results"]] == [3, 2, 1]
 
 
 def test_what_is_beyond_the_target_is_told() -> None:
-    answer = asked([result(1, RETURNS), result(2, REFUNDS), result(3, SHIPPING)], target_k=1)
-    assert [each["id"] for each in answer["results"]] == [1]
+    answer = fused([result(1, RETURNS), result(2, REFUNDS), result(3, SHIPPING)], target_k=1)
+    assert [hit["id"] for hit in answer["results"]] == [1]
     assert [(removal["place"]["id"], removal["stage"], removal["covered_by"]) for removal in answer["removed"]] == [
         (2, "target_k", []),
         (3, "target_k", []),
@@ -165,16 +165,16 @@ LISTS = st.lists(
 @given(drawn=LISTS, method=st.sampled_from(["rrf", "dbsf"]), seed=st.integers(0, 9))
 def test_every_result_is_in_the_answer_once(drawn: Any, method: str, seed: int) -> None:
     """Each result that came is found in a result of the answer, or removed; and the same request has the same answer."""
-    lists = [[result(identity, text, score=score) for identity, text, score in each] for each in drawn]
+    lists = [[result(identity, text, score=score) for identity, text, score in entry] for entry in drawn]
     target = random.Random(seed).randint(1, 40)
-    answer = asked(*lists, method=method, target_k=target)
-    told = [place for each in answer["results"] for place in each["found_in"]]
-    shown = [removal["place"] for removal in answer["removed"]]
-    places = sorted((place["list"], place["rank"]) for place in told + shown)
-    assert places == sorted((number, rank + 1) for number, each in enumerate(lists) for rank in range(len(each)))
-    assert answer == asked(*lists, method=method, target_k=target)
-    assert [each["score"] for each in answer["results"]] == sorted(
-        (each["score"] for each in answer["results"]), reverse=True
+    answer = fused(*lists, method=method, target_k=target)
+    placed = [place for entry in answer["results"] for place in entry["found_in"]]
+    removed_places = [removal["place"] for removal in answer["removed"]]
+    places = sorted((place["list"], place["rank"]) for place in placed + removed_places)
+    assert places == sorted((number, rank + 1) for number, entry in enumerate(lists) for rank in range(len(entry)))
+    assert answer == fused(*lists, method=method, target_k=target)
+    assert [entry["score"] for entry in answer["results"]] == sorted(
+        (entry["score"] for entry in answer["results"]), reverse=True
     )
 
 
@@ -204,17 +204,17 @@ def test_every_result_is_in_the_answer_once(drawn: Any, method: str, seed: int) 
     ],
 )  # fmt: skip
 def test_what_cannot_be_fused_is_a_problem_that_says_where(body: Json, where: str) -> None:
-    found = refused(body)
-    assert found["status"] == 400
-    assert found["where"] == where
+    refusal = refused(body)
+    assert refusal["status"] == 400
+    assert refusal["where"] == where
 
 
 @pytest.mark.parametrize("score", [LARGEST_SCORE, -LARGEST_SCORE])
 def test_the_largest_scores_are_fused(score: float) -> None:
     """The published document allows them: schemathesis found that larger ones overflow."""
     many = [result(number, f"word{number}", score=score * (-1) ** number) for number in range(MOST_CHUNKS)]
-    found = asked(many, method="dbsf", target_k=MOST_CHUNKS)["results"]
-    assert {round(each["score"], 2) for each in found} == {0.33, 0.67}
+    results = fused(many, method="dbsf", target_k=MOST_CHUNKS)["results"]
+    assert {round(hit["score"], 2) for hit in results} == {0.33, 0.67}
 
 
 def test_the_endpoint_answers_over_http_and_is_counted() -> None:
@@ -223,7 +223,7 @@ def test_the_endpoint_answers_over_http_and_is_counted() -> None:
             body = {"lists": [{"results": [result(1, RETURNS)]}]}
             answer = await api.client.post("/v1/fuse", json=body)
             assert answer.status_code == 200
-            assert [each["id"] for each in answer.json()["results"]] == [1]
+            assert [hit["id"] for hit in answer.json()["results"]] == [1]
             described = (await api.client.get("/openapi.json")).json()
             assert described["paths"]["/v1/fuse"]["post"]["operationId"] == "fuse"
             assert 'vecsieve_api_requests_total{route="fuse",status="2xx"} 1.0' in api.exposed()

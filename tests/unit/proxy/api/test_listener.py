@@ -22,8 +22,8 @@ from vecsieve.proxy.telemetry.labels import ApiRoute
 PROBLEM = "application/problem+json"
 
 
-class Said(msgspec.Struct):
-    said: str
+class Word(msgspec.Struct):
+    stated: str
 
 
 def echo(body: bytes) -> bytes:
@@ -35,18 +35,18 @@ def echo(body: bytes) -> bytes:
 
 
 def route(work: object = echo) -> tuple[Route, ...]:
-    made = Route(name=ApiRoute.OPTIMIZE, path="/v1/echo", summary="", description="", work=work, gives=Said, takes=Said)  # type: ignore[arg-type]  # - any work
+    made = Route(name=ApiRoute.OPTIMIZE, path="/v1/echo", summary="", description="", work=work, gives=Word, takes=Word)  # type: ignore[arg-type]  # - any work
     return (made,)
 
 
 def problem(answer: httpx.Response) -> dict[str, object]:
     assert answer.headers["Content-Type"] == PROBLEM
-    found: dict[str, object] = answer.json()
-    assert found["status"] == answer.status_code
-    assert str(found["type"]).startswith("https://") or found["type"] == "about:blank"
-    assert found["title"]
-    assert found["detail"]
-    return found
+    content: dict[str, object] = answer.json()
+    assert content["status"] == answer.status_code
+    assert str(content["type"]).startswith("https://") or content["type"] == "about:blank"
+    assert content["title"]
+    assert content["detail"]
+    return content
 
 
 async def ask(api: Served, body: bytes = b"{}", **fields: str) -> httpx.Response:
@@ -109,8 +109,8 @@ async def test_head_has_the_fields_of_get_and_no_body() -> None:
 async def test_a_problem_says_what_was_seen_wanted_and_where() -> None:
     async with served(route()) as api:
         answer = await ask(api, b"refuse")
-        found = problem(answer)
-        assert (found["where"], found["saw"], found["wanted"]) == ("$.said", "refuse", "a word")
+        content = problem(answer)
+        assert (content["where"], content["saw"], content["wanted"]) == ("$.said", "refuse", "a word")
         assert answer.headers["x-own"] == "1"
 
 
@@ -133,8 +133,8 @@ async def test_a_failure_of_ours_is_a_500_without_a_word_of_it(caplog: pytest.Lo
 )
 async def test_a_body_of_another_form_is_refused_unread(fields: dict[str, str], where: str) -> None:
     async with served(route()) as api:
-        found = problem(await ask(api, b"x", **fields))
-        assert (found["status"], found["where"]) == (415, where)
+        content = problem(await ask(api, b"x", **fields))
+        assert (content["status"], content["where"]) == (415, where)
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -222,8 +222,8 @@ async def test_without_a_token_no_page_of_another_site_may_ask() -> None:
 
 async def test_with_a_token_every_request_needs_it_and_any_host_will_do(tmp_path: Path) -> None:
     async with served(route(), token_file=token_file(tmp_path)) as api:
-        for held in ("", "Bearer wrong", TOKEN):
-            refused = await ask(api, Authorization=held, Host="example.com")
+        for header in ("", "Bearer wrong", TOKEN):
+            refused = await ask(api, Authorization=header, Host="example.com")
             assert problem(refused)["status"] == 401
             assert refused.headers["WWW-Authenticate"] == "Bearer"
         assert (await ask(api, Authorization=f"Bearer {TOKEN}", Host="example.com")).status_code == 200

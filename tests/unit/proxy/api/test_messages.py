@@ -39,7 +39,7 @@ def chunk(text: str = "a text", **members: object) -> dict[str, object]:
     return {"id": "1", "text": text, **members}
 
 
-def asked(**members: object) -> Any:
+def optimized(**members: object) -> Any:
     answer = json.loads(WORK(json.dumps({"chunks": [chunk()], **members}).encode()))
     answer["stats"].pop("latency_ms")
     return answer
@@ -53,16 +53,16 @@ def refused(body: bytes | Mapping[str, object]) -> dict[str, object]:
 
 
 def test_a_request_has_sixteen_fields_with_these_defaults() -> None:
-    found = msgspec.json.decode(b'{"chunks": []}', type=OptimizeRequest)
-    assert set(found.__struct_fields__) == {"chunks", *DEFAULTS}
+    decoded = msgspec.json.decode(b'{"chunks": []}', type=OptimizeRequest)
+    assert set(decoded.__struct_fields__) == {"chunks", *DEFAULTS}
     for name, default in DEFAULTS.items():
-        value = getattr(found, name)
+        value = getattr(decoded, name)
         assert (json.loads(bytes(value)) if isinstance(value, msgspec.Raw) else value) == default, name
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_a_default_that_is_given_changes_nothing(name: str) -> None:
-    assert asked(**{name: DEFAULTS[name]}) == asked()
+    assert optimized(**{name: DEFAULTS[name]}) == optimized()
 
 
 def test_the_answer_has_the_members_of_the_specification() -> None:
@@ -86,7 +86,7 @@ def test_the_figures_add_up() -> None:
     vectors = [[1, 0, 0], None, [1, 0, 0], [0, 1, 0], [0, 0, 1]]
     pairs = zip(texts, vectors, strict=True)
     chunks = [{"id": n, "text": text, "embedding": row} for n, (text, row) in enumerate(pairs)]
-    answer = asked(chunks=chunks, token_budget=50)
+    answer = optimized(chunks=chunks, token_budget=50)
     assert answer["stats"] == {
         "input_count": 5,
         "output_count": 2,
@@ -106,27 +106,27 @@ def test_the_figures_add_up() -> None:
 
 
 def test_metadata_goes_back_byte_for_byte() -> None:
-    own = b'{"big": 12345678901234567890123, "f": 1.10, "same": 1, "same": 2, "z": [], "a": null}'
-    answer = WORK(b'{"chunks": [{"id": 7, "text": "a", "metadata": %s}]}' % own)
-    assert own in answer
+    metadata = b'{"big": 12345678901234567890123, "f": 1.10, "same": 1, "same": 2, "z": [], "a": null}'
+    answer = WORK(b'{"chunks": [{"id": 7, "text": "a", "metadata": %s}]}' % metadata)
+    assert metadata in answer
     assert b'"id":7' in answer
 
 
 @pytest.mark.parametrize("members", [{}, {"metadata": None}])
 def test_metadata_may_be_left_out_or_null(members: dict[str, object]) -> None:
-    (only,) = asked(chunks=[{**chunk(), **members}])["chunks"]
+    (only,) = optimized(chunks=[{**chunk(), **members}])["chunks"]
     assert only["metadata"] == members.get("metadata", {})
 
 
 def test_ids_need_not_differ() -> None:
-    found = asked(chunks=[chunk("one"), chunk("two"), chunk("One.")])
-    assert [each["text"] for each in found["chunks"]] == ["one", "two"]
+    answer = optimized(chunks=[chunk("one"), chunk("two"), chunk("One.")])
+    assert [kept_chunk["text"] for kept_chunk in answer["chunks"]] == ["one", "two"]
 
 
 @pytest.mark.parametrize("count", [0, 1, MOST_CHUNKS])
 def test_up_to_five_hundred_chunks_are_taken(count: int) -> None:
-    found = asked(chunks=[chunk(f"text number{n}") for n in range(count)], target_k=MOST_CHUNKS)
-    assert found["stats"]["output_count"] == count
+    answer = optimized(chunks=[chunk(f"text number{n}") for n in range(count)], target_k=MOST_CHUNKS)
+    assert answer["stats"]["output_count"] == count
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_up_to_five_hundred_chunks_are_taken(count: int) -> None:
     ],
 )
 def test_what_cannot_be_used_is_refused_with_its_place(members: dict[str, object], where: str) -> None:
-    found = refused({"chunks": [chunk()], **members})
-    assert (found["status"], found["where"]) == (400, where)
-    assert found["detail"]
+    refusal = refused({"chunks": [chunk()], **members})
+    assert (refusal["status"], refusal["where"]) == (400, where)
+    assert refusal["detail"]
 
 
 def test_an_embedding_model_is_refused_with_what_to_do_instead() -> None:
@@ -197,14 +197,14 @@ def test_an_embedding_model_is_refused_with_what_to_do_instead() -> None:
     ],
 )
 def test_a_body_that_is_not_this_json_is_refused(body: bytes) -> None:
-    found = refused(body)
-    assert found["status"] == 400
-    assert found["where"]
+    refusal = refused(body)
+    assert refusal["status"] == 400
+    assert refusal["where"]
 
 
 def test_a_number_beyond_float32_makes_its_chunk_one_without_a_vector() -> None:
-    found = asked(chunks=[chunk("", embedding=[1e300, 1]), chunk("", embedding=[1e300, 1])])
-    assert found["stats"]["cluster_count"] == 2
+    answer = optimized(chunks=[chunk("", embedding=[1e300, 1]), chunk("", embedding=[1e300, 1])])
+    assert answer["stats"]["cluster_count"] == 2
 
 
 def test_more_objects_than_may_be_read_in_one_go_are_refused_and_braces_in_texts_are_not() -> None:
@@ -219,6 +219,6 @@ async def test_the_endpoint_answers_over_http() -> None:
     async with served() as api:
         answer = await api.client.post("/v1/optimize", json={"chunks": [chunk("one"), chunk("two")], "target_k": 1})
         assert answer.status_code == 200
-        assert [each["stage"] for each in answer.json()["removed"]] == ["target_k"]
+        assert [removal["stage"] for removal in answer.json()["removed"]] == ["target_k"]
         wrong: httpx.Response = await api.client.post("/v1/optimize", json={"chunks": 1})
         assert (wrong.status_code, wrong.json()["where"]) == (400, "$.chunks")

@@ -22,39 +22,41 @@ AT = {degrees: [float(np.cos(np.radians(degrees))), float(np.sin(np.radians(degr
 
 
 @given(chunks(), wishes())
-def test_every_chunk_is_kept_or_removed_once_and_the_same_again(pool: Chunks, asked: Wishes) -> None:
+def test_every_chunk_is_kept_or_removed_once_and_the_same_again(pool: Chunks, requested: Wishes) -> None:
     """For any chunks and options: kept and removed together are all chunks, at most target_k are kept, and a second run says the
     same.
     """
-    result = optimize(pool, asked, estimated)
+    result = optimize(pool, requested, estimated)
     numbers = [chunk.number for chunk in result.kept] + [removal.number for removal in result.removed]
     assert sorted(numbers) == list(range(len(pool.texts)))
-    assert len(result.kept) <= asked.target_k
-    assert optimize(pool, asked, estimated) == result
+    assert len(result.kept) <= requested.target_k
+    assert optimize(pool, requested, estimated) == result
 
 
 @given(chunks(), wishes(), st.integers(1, 40))
-def test_a_budget_is_never_exceeded_and_skips_only_what_does_not_fit(pool: Chunks, asked: Wishes, budget: int) -> None:
+def test_a_budget_is_never_exceeded_and_skips_only_what_does_not_fit(
+    pool: Chunks, requested: Wishes, budget: int
+) -> None:
     """For any budget: the kept texts fit in, none is cut, and each skipped chunk would not have fitted at its place."""
     # Else a skipped chunk makes room for one beyond the target, and for its copy, because what never fits covers nothing.
-    asked = replace(asked, target_k=len(pool.texts) + 1)
+    requested = replace(requested, target_k=len(pool.texts) + 1)
     budget = max(budget, *map(estimated, pool.texts), 1)
-    plain = optimize(pool, replace(asked, token_budget=None), estimated)
-    result = optimize(pool, replace(asked, token_budget=budget), estimated)
+    plain = optimize(pool, replace(requested, token_budget=None), estimated)
+    result = optimize(pool, replace(requested, token_budget=budget), estimated)
     assert result.output_tokens == sum(estimated(chunk.text) for chunk in result.kept) <= budget
     spent, remaining = 0, list(result.kept)
-    for each in plain.kept:
-        if remaining and remaining[0] == each:
+    for kept_chunk in plain.kept:
+        if remaining and remaining[0] == kept_chunk:
             spent += estimated(remaining.pop(0).text)
         else:
-            assert spent + estimated(each.text) > budget
+            assert spent + estimated(kept_chunk.text) > budget
     assert not remaining
 
 
 @given(chunks(), wishes())
-def test_what_is_removed_is_covered_by_chunks_that_nothing_else_covers(pool: Chunks, asked: Wishes) -> None:
+def test_what_is_removed_is_covered_by_chunks_that_nothing_else_covers(pool: Chunks, requested: Wishes) -> None:
     """For any chunks: what covers a chunk is not covered itself."""
-    result = optimize(pool, asked, estimated)
+    result = optimize(pool, requested, estimated)
     gone = {removal.number for removal in result.removed if removal.repeat is not None}
     for removal in result.removed:
         assert (removal.repeat is None) == (removal.stage in {Stage.TARGET, Stage.BUDGET})
@@ -62,14 +64,16 @@ def test_what_is_removed_is_covered_by_chunks_that_nothing_else_covers(pool: Chu
 
 
 @given(st.lists(TEXTS.filter(str.strip), unique=True, max_size=8), wishes())
-def test_texts_without_a_common_word_and_vectors_that_are_apart_are_all_kept(texts: list[str], asked: Wishes) -> None:
+def test_texts_without_a_common_word_and_vectors_that_are_apart_are_all_kept(
+    texts: list[str], requested: Wishes
+) -> None:
     """For any texts made distinct: nothing is removed but for want of room."""
-    own = [f"{text} only{number}" for number, text in enumerate(texts)]
-    vectors = [list(map(float, row)) for row in np.eye(len(own))]
-    asked = replace(asked, cut=0.3, query_vector=None, token_budget=None)
-    result = optimize(of(*own, vectors=vectors), asked, estimated)
+    distinct = [f"{text} only{number}" for number, text in enumerate(texts)]
+    vectors = [list(map(float, row)) for row in np.eye(len(distinct))]
+    requested = replace(requested, cut=0.3, query_vector=None, token_budget=None)
+    result = optimize(of(*distinct, vectors=vectors), requested, estimated)
     assert {removal.stage for removal in result.removed} <= {Stage.TARGET, Stage.BUDGET}
-    assert result.clusters == len(own)
+    assert result.clusters == len(distinct)
 
 
 # What texts decide
@@ -77,8 +81,8 @@ def test_texts_without_a_common_word_and_vectors_that_are_apart_are_all_kept(tex
 
 @pytest.mark.parametrize("other", ["refund within 30 days.", "Refund  within\n30 days.", "“Refund within 30 days”"])
 def test_case_layout_and_formatting_make_no_other_text(other: str) -> None:
-    found = outcome(of("Refund within 30 days", other))
-    assert [(removal.number, removal.stage, removal.repeat and removal.repeat.of) for removal in found.removed] == [
+    result = outcome(of("Refund within 30 days", other))
+    assert [(removal.number, removal.stage, removal.repeat and removal.repeat.of) for removal in result.removed] == [
         (1, Stage.EQUAL_TEXT, (0,))
     ]
 
@@ -119,8 +123,8 @@ def test_of_equal_texts_the_best_scored_stays_and_of_equal_scores_the_first() ->
 def test_a_sentence_that_a_better_chunk_has_leaves_and_one_that_it_lacks_stays() -> None:
     sentences = "Orders may be returned within thirty days of delivery. Refunds are paid to the card that was charged."
     first = sentences.partition(" Refunds")[0]
-    found = outcome(of(sentences, first))
-    assert [(removal.stage, removal.repeat and removal.repeat.of) for removal in found.removed] == [
+    result = outcome(of(sentences, first))
+    assert [(removal.stage, removal.repeat and removal.repeat.of) for removal in result.removed] == [
         (Stage.CONTAINED, (0,))
     ]
     assert kept(of(first, sentences)) == [0, 1]
@@ -128,13 +132,13 @@ def test_a_sentence_that_a_better_chunk_has_leaves_and_one_that_it_lacks_stays()
 
 def test_a_running_title_is_set_aside() -> None:
     body = "The lamp may be ordered from the depot until noon of any working day, and is paid on delivery, unless the depot asks for a sum before it."
-    found = outcome(of(body, f"Acme handbook, chapter seven    page 3 of 9\n{body}"))
-    assert [removal.stage for removal in found.removed] == [Stage.CONTAINED]
+    result = outcome(of(body, f"Acme handbook, chapter seven    page 3 of 9\n{body}"))
+    assert [removal.stage for removal in result.removed] == [Stage.CONTAINED]
 
 
 def test_tiers_allow_less_and_less() -> None:
-    said = "The depot sends parcels by train and closes at four on working days."
-    american = of(f"{said} Its colour is grey.", f"{said} Its color is gray.")
+    sentence = "The depot sends parcels by train and closes at four on working days."
+    american = of(f"{sentence} Its colour is grey.", f"{sentence} Its color is gray.")
     assert outcome(american).count(Stage.EQUAL_TEXT) == 1
     assert outcome(american, tier=Tier.EXACT).removed == ()
 
@@ -142,8 +146,8 @@ def test_tiers_allow_less_and_less() -> None:
 def test_texts_beyond_the_budget_of_reading_stay_unless_they_are_the_same() -> None:
     long = "word " * 6_000
     texts = [*(f"{number} {long}" for number in range(36)), f"35 {long}", "short", "Short", "short"]
-    found = outcome(of(*texts), target_k=50)
-    assert [(removal.number, removal.stage) for removal in found.removed] == [
+    result = outcome(of(*texts), target_k=50)
+    assert [(removal.number, removal.stage) for removal in result.removed] == [
         (36, Stage.EQUAL_TEXT),
         (39, Stage.EQUAL_TEXT),
     ]
@@ -157,8 +161,8 @@ def test_texts_beyond_the_budget_of_reading_stay_unless_they_are_the_same() -> N
 
 
 def test_vectors_decide_where_a_text_is_missing() -> None:
-    found = outcome(of("a text", "", "another text", vectors=[AT[0], AT[0], AT[90]]))
-    assert [(removal.number, removal.stage, removal.repeat and removal.repeat.of) for removal in found.removed] == [
+    result = outcome(of("a text", "", "another text", vectors=[AT[0], AT[0], AT[90]]))
+    assert [(removal.number, removal.stage, removal.repeat and removal.repeat.of) for removal in result.removed] == [
         (1, Stage.VECTORS, (0,))
     ]
 
@@ -190,7 +194,7 @@ def test_each_linkage_does_what_it_says(linkage: Linkage, clusters: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("strategy", "wanted"),
+    ("strategy", "expected"),
     [
         (Strategy.RANK, 2),
         (Strategy.CENTROID, 1),
@@ -199,14 +203,14 @@ def test_each_linkage_does_what_it_says(linkage: Linkage, clusters: int) -> None
         (Strategy.AUTO, 2),
     ],
 )
-def test_each_strategy_chooses_its_representative(strategy: Strategy, wanted: int) -> None:
+def test_each_strategy_chooses_its_representative(strategy: Strategy, expected: int) -> None:
     pool = of(
         *("alpha", "bravo", "charlie", "delta echo foxtrot golf"),
         scores=[0.1, 0.2, 0.9, 0.3],
         vectors=[AT[0], AT[12], AT[18], AT[20]],
     )
     query = np.array(AT[-30], np.float32)
-    assert kept(pool, representative=strategy, tier=None, cut=0.3, query_vector=query) == [wanted]
+    assert kept(pool, representative=strategy, tier=None, cut=0.3, query_vector=query) == [expected]
 
 
 def test_where_scores_say_nothing_auto_takes_the_centre() -> None:
@@ -221,13 +225,13 @@ def test_without_a_query_vector_the_querys_words_say_who_is_closest() -> None:
     assert kept(pool, representative=Strategy.QUERY_CLOSEST, tier=None, cut=0.15) == [0]
 
 
-@pytest.mark.parametrize(("most", "wanted"), [(1, [3]), (2, [1, 3]), (3, [1, 3, 0]), (9, [1, 3, 0, 2])])
-def test_a_cluster_may_have_several_and_the_representative_is_always_among_them(most: int, wanted: list[int]) -> None:
+@pytest.mark.parametrize(("most", "expected"), [(1, [3]), (2, [1, 3]), (3, [1, 3, 0]), (9, [1, 3, 0, 2])])
+def test_a_cluster_may_have_several_and_the_representative_is_always_among_them(most: int, expected: list[int]) -> None:
     """The representative has the rank of the cluster's best member."""
     pool = of("a", "b", "c", "dd dd", scores=[0.5, 0.9, 0.1, 0.3], vectors=[AT[0]] * 4)
-    found = kept(pool, representative=Strategy.LONGEST, max_per_cluster=most, tier=None)
-    assert set(found) == set(wanted)
-    assert 3 in found
+    numbers = kept(pool, representative=Strategy.LONGEST, max_per_cluster=most, tier=None)
+    assert set(numbers) == set(expected)
+    assert 3 in numbers
 
 
 # MMR
@@ -305,7 +309,7 @@ def test_the_ends_of_the_threshold_are_legal(cut: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("a  b\t\tc", "a b c"),
         ("a   \nb", "a\nb"),
@@ -317,8 +321,8 @@ def test_the_ends_of_the_threshold_are_legal(cut: float) -> None:
         ("", ""),
     ],
 )
-def test_white_space_that_says_nothing_goes_and_indentation_stays(text: str, wanted: str) -> None:
-    assert compressed(text) == wanted
+def test_white_space_that_says_nothing_goes_and_indentation_stays(text: str, expected: str) -> None:
+    assert compressed(text) == expected
 
 
 @given(st.text(alphabet=" \t\n\r\u00a0ab.é"))
@@ -332,10 +336,10 @@ def test_compressing_loses_no_word_and_is_done_after_once(text: str) -> None:
 
 def test_the_budget_skips_a_chunk_that_does_not_fit_and_goes_on() -> None:
     pool = of("a" * 40, "b" * 400, "c" * 40, scores=[0.9, 0.8, 0.7])
-    found = outcome(pool, token_budget=20)
-    assert [each.number for each in found.kept] == [0, 2]
-    assert found.removed == (Removed(1, Stage.BUDGET),)
-    assert (found.input_tokens, found.output_tokens) == (120, 20)
+    result = outcome(pool, token_budget=20)
+    assert [kept_chunk.number for kept_chunk in result.kept] == [0, 2]
+    assert result.removed == (Removed(1, Stage.BUDGET),)
+    assert (result.input_tokens, result.output_tokens) == (120, 20)
 
 
 def test_tokens_are_counted_of_what_is_sent_back() -> None:

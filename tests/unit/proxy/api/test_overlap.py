@@ -19,15 +19,15 @@ def words(*texts: str) -> list[Words]:
 @given(TEXT_LISTS)
 def test_the_coefficients_are_those_of_the_definition(texts: list[str]) -> None:
     """For any texts: the Jaccard coefficients of all pairs are those of their sets of words."""
-    found = words(*texts)
-    for (i, j), value in np.ndenumerate(jaccard(found)):
-        union = found[i] | found[j]
-        assert value == pytest.approx(len(found[i] & found[j]) / len(union) if union else 0.0, abs=1e-6)
+    word_sets = words(*texts)
+    for (i, j), value in np.ndenumerate(jaccard(word_sets)):
+        union = word_sets[i] | word_sets[j]
+        assert value == pytest.approx(len(word_sets[i] & word_sets[j]) / len(union) if union else 0.0, abs=1e-6)
 
 
 def test_words_that_many_texts_have_are_counted_as_those_of_few() -> None:
-    found = jaccard(words(*(f"common words and number{each} alone" for each in range(9))))
-    assert found == pytest.approx(np.where(np.eye(9, dtype=bool), 1.0, 4 / 6), abs=1e-6)
+    coefficients = jaccard(words(*(f"common words and number{number} alone" for number in range(9))))
+    assert coefficients == pytest.approx(np.where(np.eye(9, dtype=bool), 1.0, 4 / 6), abs=1e-6)
 
 
 def test_scripts_without_spaces_share_characters() -> None:

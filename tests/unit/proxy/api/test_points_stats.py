@@ -18,7 +18,7 @@ from vecsieve.proxy.telemetry.labels import CopiesResult, PointResult, WriteTier
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 
-def told(registry: CollectorRegistry, query: bytes = b"") -> dict[str, Any]:
+def statistics_of(registry: CollectorRegistry, query: bytes = b"") -> dict[str, Any]:
     content: dict[str, Any] = json.loads(asyncio.run(Statistics(registry, None).answer(query, None)))
     return content
 
@@ -26,7 +26,7 @@ def told(registry: CollectorRegistry, query: bytes = b"") -> dict[str, Any]:
 def test_statistics_are_the_counters_of_the_gate() -> None:
     registry = CollectorRegistry()
     metrics = Metrics(registry, backend="qdrant")
-    assert set(told(registry).values()) == {0, None}
+    assert set(statistics_of(registry).values()) == {0, None}
     for count, tier in enumerate(WriteTier, 1):
         metrics.write_points_total.labels(tier).inc(count)
     metrics.write_copies_total.inc(5)
@@ -37,7 +37,7 @@ def test_statistics_are_the_counters_of_the_gate() -> None:
     metrics.writes_with_copies_total.labels(CopiesResult.REJECTED).inc(11)
     metrics.write_wait_seconds.observe(0.25)
     metrics.write_wait_seconds.observe(0.75)
-    assert told(registry) == {
+    assert statistics_of(registry) == {
         "totalEntries": None,
         "totalChecks": 10,
         "exact": 1,
@@ -57,10 +57,10 @@ def test_statistics_are_the_counters_of_the_gate() -> None:
 def test_a_backend_without_a_gate_has_none_to_tell() -> None:
     registry = CollectorRegistry()
     Metrics(registry, backend="weaviate")
-    assert told(registry)["totalChecks"] == 0
+    assert statistics_of(registry)["totalChecks"] == 0
 
 
-class Asked:
+class PointCounts:
     """Points of which each collection has one; ``names``: that were asked for."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Asked:
 @pytest.mark.parametrize("name", ["", ".", "..", "%2E%2e"])
 def test_a_name_that_would_be_another_path_is_not_asked_for(name: str) -> None:
     """Servers resolve segments of dots differently."""
-    points = Asked()
+    points = PointCounts()
     registry = CollectorRegistry()
     Metrics(registry, backend="qdrant")
     statistics = Statistics(registry, cast(Points, points))
@@ -91,10 +91,10 @@ def test_any_query_is_answered_or_a_problem(query: bytes) -> None:
     registry = CollectorRegistry()
     Metrics(registry, backend="qdrant")
     with suppress(ProblemError):
-        assert told(registry, query)["totalChecks"] == 0
+        assert statistics_of(registry, query)["totalChecks"] == 0
 
 
 @pytest.mark.parametrize("query", [b"collection=c", b"other=1"])
 def test_a_query_that_cannot_be_answered_is_a_problem(query: bytes) -> None:
     with pytest.raises(ProblemError):
-        told(CollectorRegistry(), query)
+        statistics_of(CollectorRegistry(), query)

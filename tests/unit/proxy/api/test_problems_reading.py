@@ -23,14 +23,14 @@ LONG = json.dumps(NUMBERS)
 def both(monkeypatch: pytest.MonkeyPatch, body: Any) -> list[object]:
     """The message, or the problem, read whole and with arrays set aside."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    found: list[object] = []
+    results: list[object] = []
     for size in (len(raw), len(raw) - 1):
         monkeypatch.setattr(reading, "ASIDE_BYTES", size)
         try:
-            found.append(decoded(OPTIMIZE, raw))
+            results.append(decoded(OPTIMIZE, raw))
         except ProblemError as problem:
-            found.append(problem.body)
-    return found
+            results.append(problem.body)
+    return results
 
 
 def chunk(**members: object) -> dict[str, object]:

@@ -26,8 +26,8 @@ def document(*, needs_token: bool = False) -> dict[str, Any]:
 
 def references(node: object) -> list[str]:
     if isinstance(node, dict):
-        own = [node["$ref"]] if "$ref" in node else []
-        return own + [reference for value in node.values() for reference in references(value)]
+        direct = [node["$ref"]] if "$ref" in node else []
+        return direct + [reference for value in node.values() for reference in references(value)]
     return [reference for value in node for reference in references(value)] if isinstance(node, list) else []
 
 
@@ -47,9 +47,9 @@ def test_a_feed_is_described_by_the_type_of_its_events_and_a_query_by_its_parame
 
 
 def test_every_reference_leads_to_something() -> None:
-    found = document()
-    for reference in references(found):
-        node = found
+    schema = document()
+    for reference in references(schema):
+        node = schema
         for part in reference.removeprefix("#/").split("/"):
             node = node[part]
         assert node

@@ -32,30 +32,30 @@ def ranked(pool: Chunks) -> Chunks:
     return Chunks([pool.texts[i] for i in order], [pool.scores[i] for i in order], [pool.vectors[i] for i in order])
 
 
-def streamed(pool: Chunks, asked: Wishes) -> tuple[Stream, list[Kept | None]]:
-    stream = Stream(asked, estimated)
+def streamed(pool: Chunks, requested: Wishes) -> tuple[Stream, list[Kept | None]]:
+    stream = Stream(requested, estimated)
     return stream, [stream.add(text, vector) for text, vector in zip(pool.texts, pool.vectors, strict=True)]
 
 
 @given(chunks(), wishes(stable=True))
-def test_a_stream_ends_in_what_the_whole_list_gives(pool: Chunks, asked: Wishes) -> None:
+def test_a_stream_ends_in_what_the_whole_list_gives(pool: Chunks, requested: Wishes) -> None:
     """For any chunks in falling order of score and any stable options: the outcome of the stream is that of the list, and what was
     sent on the way is what is kept.
     """
-    stream, sent = streamed(ranked(pool), asked)
-    whole = optimize(ranked(pool), asked, estimated)
-    found = stream.outcome()
-    assert found.kept == whole.kept == tuple(each for each in sent if each is not None)
-    assert found.removed == whole.removed
-    assert found == whole
+    stream, sent = streamed(ranked(pool), requested)
+    whole = optimize(ranked(pool), requested, estimated)
+    outcome = stream.outcome()
+    assert outcome.kept == whole.kept == tuple(chunk for chunk in sent if chunk is not None)
+    assert outcome.removed == whole.removed
+    assert outcome == whole
 
 
 @given(chunks(), chunks(), wishes(stable=True))
-def test_what_comes_later_changes_nothing_of_what_was_sent(pool: Chunks, more: Chunks, asked: Wishes) -> None:
+def test_what_comes_later_changes_nothing_of_what_was_sent(pool: Chunks, more: Chunks, requested: Wishes) -> None:
     """For any chunks with others behind them: the same of them are sent."""
-    _, alone = streamed(pool, asked)
+    _, alone = streamed(pool, requested)
     both = Chunks([*pool.texts, *more.texts], [0.0] * 0, [*pool.vectors, *more.vectors])
-    _, among = streamed(both, asked)
+    _, among = streamed(both, requested)
     assert among[: len(alone)] == alone
 
 
@@ -77,7 +77,7 @@ def test_only_options_that_need_nothing_later_are_stable(changed: dict[str, obje
 def test_a_chunk_behind_target_k_is_told_as_such_and_a_copy_as_a_copy() -> None:
     pool = of("alpha one", "beta two", "gamma three", "Alpha one.")
     stream, sent = streamed(pool, replace(STABLE, target_k=2))
-    assert [each is not None for each in sent] == [True, True, False, False]
+    assert [kept is not None for kept in sent] == [True, True, False, False]
     target, copy = stream.outcome().removed
     assert (target.stage, target.repeat) == (Stage.TARGET, None)
     assert (copy.stage, copy.repeat and copy.repeat.of) == (Stage.EQUAL_TEXT, (0,))
@@ -97,18 +97,18 @@ def test_two_chunks_that_say_all_of_a_third_cover_it_and_differences_are_named()
 def test_a_chunk_larger_than_the_whole_budget_covers_no_other() -> None:
     """It is not in the answer, so it says nothing there."""
     pool = of(f"{HALVES[0]} {HALVES[1]}", HALVES[0])
-    asked = replace(STABLE, token_budget=estimated(HALVES[0]))
-    stream, sent = streamed(pool, asked)
-    assert [each is not None for each in sent] == [False, True]
+    requested = replace(STABLE, token_budget=estimated(HALVES[0]))
+    stream, sent = streamed(pool, requested)
+    assert [kept is not None for kept in sent] == [False, True]
     assert stream.outcome().removed == (Removed(0, Stage.BUDGET),)
-    assert stream.outcome() == optimize(pool, asked, estimated)
+    assert stream.outcome() == optimize(pool, requested, estimated)
 
 
 def test_what_stands_for_a_chunk_without_a_text_stands_for_what_it_says() -> None:
     near = [1.0, 0.0]
     pool = of("", HALVES[0], HALVES[0].upper(), vectors=[near, near, None])
     stream, _ = streamed(pool, STABLE)
-    assert [(each.stage, each.repeat and each.repeat.of) for each in stream.outcome().removed] == [
+    assert [(removal.stage, removal.repeat and removal.repeat.of) for removal in stream.outcome().removed] == [
         (Stage.VECTORS, (0,)),
         (Stage.EQUAL_TEXT, (0,)),
     ]

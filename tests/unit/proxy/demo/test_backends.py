@@ -92,16 +92,16 @@ def test_what_keep_prints_is_a_shells_and_pythons(backend: str) -> None:
 
 def test_the_emulators_key_is_in_its_lines_and_the_invitation_names_the_command() -> None:
     assert PRINTED["pinecone"][0].count(f"-H 'Api-Key: {API_KEY}'") == 2
-    said = invitation(42, "vecsieve demo --backend pinecone")
-    assert "vecsieve demo --backend pinecone --query NUMBER (1 to 42)" in said
-    assert said.endswith("vecsieve demo --backend pinecone --keep")
+    text = invitation(42, "vecsieve demo --backend pinecone")
+    assert "vecsieve demo --backend pinecone --query NUMBER (1 to 42)" in text
+    assert text.endswith("vecsieve demo --backend pinecone --keep")
 
 
 CORPUS = corpus_of([B, A, NEAR_A])
 
 
 @pytest.mark.parametrize(
-    "database", [pytest.param(each, id=each.backend) for each in (QDRANT, PINECONE)] + [pytest.param(CHROMA, marks=NEEDS_CHROMA, id="chroma")]
+    "database", [pytest.param(item, id=item.backend) for item in (QDRANT, PINECONE)] + [pytest.param(CHROMA, marks=NEEDS_CHROMA, id="chroma")]
 )  # fmt: skip
 def test_the_database_and_the_proxy_before_it_hold_one_corpus(database: Database) -> None:
     steps: list[int] = []

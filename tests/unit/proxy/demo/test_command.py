@@ -52,8 +52,8 @@ def test_an_unknown_backend_ends_with_code_2_and_those_there_are(capsys: pytest.
 
 
 def test_the_help_names_every_backend_of_the_demo_and_the_default_is_one() -> None:
-    said = next(line for line in getsource(Arguments).splitlines() if "The database: qdrant" in line)
-    assert all(name in said for name in command.DATABASES)
+    help_line = next(line for line in getsource(Arguments).splitlines() if "The database: qdrant" in line)
+    assert all(name in help_line for name in command.DATABASES)
     assert DEFAULT_BACKEND in command.DATABASES
 
 
@@ -120,10 +120,10 @@ def test_keep_says_where_the_inspector_is_and_open_starts_a_browser_on_it(
     monkeypatch.setattr(threading.Event, "wait", lambda _: None)
     monkeypatch.setattr(webbrowser, "open", opens)
     assert run(Arguments(query=None, keep=True, browse=browse)) == 0
-    said = capsys.readouterr().out
-    assert "Results that were left out, and why: http://a:1/" in said
+    output = capsys.readouterr().out
+    assert "Results that were left out, and why: http://a:1/" in output
     assert opened == (["http://a:1/"] if browse else [])
-    assert ("No browser could be started" in said) is (browse and not starts)
+    assert ("No browser could be started" in output) is (browse and not starts)
 
 
 # The course of the demo, over a store in memory and the proxy's own selection.
@@ -189,7 +189,7 @@ def console() -> Console:
     return Console(file=io.StringIO(), width=120)
 
 
-def said(to: Console) -> str:
+def printed(to: Console) -> str:
     stream = to.file
     assert isinstance(stream, io.StringIO)
     return stream.getvalue()
@@ -206,17 +206,17 @@ def stage_of(corpus: Corpus, proxied: type[Exact]) -> Stage:
     )
 
 
-def told(stage: Stage, choice: Choice) -> str:
+def presented(stage: Stage, choice: Choice) -> str:
     to = console()
     present(stage, choice, to)
-    return said(to)
+    return printed(to)
 
 
 @cache
 def stage_after(proxied: type[Exact], choice: Choice) -> tuple[str, Stage]:
     """What is told once and looked at by several tests, and who was asked for it."""
     stage = stage_of(load_corpus(), proxied)
-    return told(stage, choice), stage
+    return presented(stage, choice), stage
 
 
 def story(proxied: type[Exact], choice: Choice) -> str:
@@ -229,7 +229,7 @@ def test_the_corpus_is_written_into_the_engine_and_not_through_the_proxy(corpus:
     assert isinstance(stage.direct, Exact)
     assert isinstance(stage.proxied, Exact)
     assert (stage.direct.written, stage.proxied.written) == (len(corpus.chunks), 0)
-    assert f"{len(corpus.chunks)}/{len(corpus.chunks)}" in said(to)
+    assert f"{len(corpus.chunks)}/{len(corpus.chunks)}" in printed(to)
 
 
 def test_the_story_names_the_question_shows_both_lists_the_cost_and_all_questions() -> None:
@@ -293,12 +293,12 @@ def test_a_proxy_that_says_how_many_it_chose_from_is_explained_by_as_many(
         return compare(corpus, pool, direct=direct, proxied=proxied)
 
     monkeypatch.setattr(command, "compare", seen)
-    told(stage_of(corpus, Telling), Choice(index=0))
+    presented(stage_of(corpus, Telling), Choice(index=0))
     assert {pool.size for pool in pools} == {40}
     pools.clear()
-    told(stage_of(corpus, Distinct), Choice(index=0))
+    presented(stage_of(corpus, Distinct), Choice(index=0))
     assert {pool.size for pool in pools} == {None}
 
 
 def test_the_story_is_the_same_every_time(corpus: Corpus) -> None:
-    assert told(stage_of(corpus, Distinct), Choice(index=35)) == story(Distinct, Choice(index=35))
+    assert presented(stage_of(corpus, Distinct), Choice(index=35)) == story(Distinct, Choice(index=35))

@@ -81,20 +81,20 @@ def test_every_note_is_said_with_its_sign_in_words_that_fit(note: Note, width: i
 
 def test_what_came_in_and_stays_beside_one_like_it_says_both() -> None:
     proxied = dataclasses.replace(side(None, None), notes=((), (CAME_IN, DOSE)))
-    shown = table(FOUR, side(None, None), proxied)
-    assert "+ came in, was number 9" in shown
-    assert "! stays: '40 mg' for '20 mg' in 1" in shown
+    rendered = table(FOUR, side(None, None), proxied)
+    assert "+ came in, was number 9" in rendered
+    assert "! stays: '40 mg' for '20 mg' in 1" in rendered
 
 
 def test_the_headings_say_how_many_results_repeat_and_how_many_changed_places() -> None:
-    shown = table(FOUR, side(None, None, None, repeats=2), side(None, None, None, first_text=1))
+    rendered = table(FOUR, side(None, None, None, repeats=2), side(None, None, None, first_text=1))
     for words in (
         "Asked directly",
         "Asked through VecSieve",
         "2 of 3 repeat a result above, 1 left out",
         "no repeats, 1 came in",
     ):
-        assert words in shown
+        assert words in rendered
     equal = table(FOUR, side(None, None), side(None, None))
     assert "left out" not in equal
     assert "came in" not in equal
@@ -103,14 +103,14 @@ def test_the_headings_say_how_many_results_repeat_and_how_many_changed_places() 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     corpus = corpus_of([A, B], texts=["word " * 100, "x" * 500])
-    shown = table(corpus, side(None, PASSED_OVER), side(CAME_IN, None), width=width)
-    assert max(len(line) for line in shown.splitlines()) <= width
+    rendered = table(corpus, side(None, PASSED_OVER), side(CAME_IN, None), width=width)
+    assert max(len(line) for line in rendered.splitlines()) <= width
 
 
 def test_lists_of_different_length_stand_side_by_side() -> None:
-    shown = table(FOUR, side(None, None, None, None), side(None))
-    assert shown.count("module.name0") == 2
-    assert shown.count("module.name3") == 1
+    rendered = table(FOUR, side(None, None, None, None), side(None))
+    assert rendered.count("module.name0") == 2
+    assert rendered.count("module.name3") == 1
 
 
 def test_a_docstring_is_named_by_its_object_and_an_excerpt_by_its_page_and_title() -> None:
@@ -122,9 +122,9 @@ def test_a_docstring_is_named_by_its_object_and_an_excerpt_by_its_page_and_title
         questions=corpus.questions,
         question_vectors=corpus.question_vectors,
     )
-    shown = table(mixed, side(None, None), side(None))
-    assert "heapq.merge (docstring)" in shown
-    assert "heapq.html: heapq.merge" in shown
+    rendered = table(mixed, side(None, None), side(None))
+    assert "heapq.merge (docstring)" in rendered
+    assert "heapq.html: heapq.merge" in rendered
 
 
 def test_text_that_looks_like_markup_is_shown_as_it_stands() -> None:

@@ -114,8 +114,8 @@ def test_a_repeat_by_vector_that_selection_does_not_see_says_how_far_it_lies() -
 
 
 def test_a_repeat_by_wording_alone_says_its_share() -> None:
-    told = "a b c d e f g h i j"  # eight runs, of which the other text has five of its eight
-    corpus = corpus_of([A, B], texts=[told, "a b c d e f g x y z"])
+    text = "a b c d e f g h i j"  # eight runs, of which the other text has five of its eight
+    corpus = corpus_of([A, B], texts=[text, "a b c d e f g x y z"])
     alike = only(judged(corpus, answer(0, 1), (0, 1), (0, 1)).direct.notes[1])
     assert (alike.sign, alike.words) == (Sign.ALIKE, "62% of its words are in 1")
 
@@ -205,18 +205,22 @@ def vectors_of(*rows: tuple[float, ...]) -> Vectors:
 
 
 def vector_repeats(vectors: Vectors, threshold: float) -> int:
-    found = repeats(vectors, [""] * len(vectors), threshold)
-    assert all(repeat.by_wording is None for repeat in found)
-    assert [repeat.is_repeat for repeat in found] == [repeat.by_vector is not None for repeat in found]
-    return sum(repeat.is_repeat for repeat in found)
+    repeats_by_vector = repeats(vectors, [""] * len(vectors), threshold)
+    assert all(repeat.by_wording is None for repeat in repeats_by_vector)
+    assert [repeat.is_repeat for repeat in repeats_by_vector] == [
+        repeat.by_vector is not None for repeat in repeats_by_vector
+    ]
+    return sum(repeat.is_repeat for repeat in repeats_by_vector)
 
 
 def wording_repeats(texts: Sequence[str]) -> int:
     far_apart = np.eye(len(texts), dtype=np.float32)
-    found = repeats(far_apart, texts, 0.5)
-    assert all(repeat.by_vector is None for repeat in found)
-    assert [repeat.is_repeat for repeat in found] == [repeat.by_wording is not None for repeat in found]
-    return sum(repeat.is_repeat for repeat in found)
+    repeats_by_wording = repeats(far_apart, texts, 0.5)
+    assert all(repeat.by_vector is None for repeat in repeats_by_wording)
+    assert [repeat.is_repeat for repeat in repeats_by_wording] == [
+        repeat.by_wording is not None for repeat in repeats_by_wording
+    ]
+    return sum(repeat.is_repeat for repeat in repeats_by_wording)
 
 
 def test_the_nearest_result_above_is_named_with_its_distance_and_of_equals_the_higher() -> None:
@@ -267,21 +271,21 @@ def test_the_first_result_is_never_a_repeat_by_wording(texts: list[str]) -> None
 def test_the_text_named_is_the_first_of_those_that_hold_most(texts: list[str]) -> None:
     """The share lies in [0, 1], is that of the named text, and no earlier text holds more, nor as much further up."""
     runs = [{tuple(text.split()[at : at + 3]) for at in range(len(text.split()) - 2)} for text in texts]
-    for row, told in enumerate(most_shared_earlier(texts)):
-        if told is None:
+    for row, shared_most in enumerate(most_shared_earlier(texts)):
+        if shared_most is None:
             assert row == 0 or not runs[row]
             continue
         shared = [len(runs[row] & earlier) for earlier in runs[:row]]
-        assert told.place == shared.index(max(shared))
-        assert told.share == shared[told.place] / len(runs[row])
+        assert shared_most.place == shared.index(max(shared))
+        assert shared_most.share == shared[shared_most.place] / len(runs[row])
 
 
 def test_a_result_may_repeat_one_by_vector_and_another_by_wording() -> None:
-    found = repeats(vectors_of(A, B, NEAR_A), ["one text here", SENTENCE, SENTENCE], 0.1)[2]
-    assert found.by_vector is not None
-    assert found.by_wording is not None
-    assert (found.by_vector.place, found.by_wording.place) == (0, 1)
-    assert found.by_wording.share >= WORDING_SHARE
+    repeat = repeats(vectors_of(A, B, NEAR_A), ["one text here", SENTENCE, SENTENCE], 0.1)[2]
+    assert repeat.by_vector is not None
+    assert repeat.by_wording is not None
+    assert (repeat.by_vector.place, repeat.by_wording.place) == (0, 1)
+    assert repeat.by_wording.share >= WORDING_SHARE
 
 
 def test_nearness_is_a_fifth_of_the_typical_distance_within_bounds() -> None:
@@ -296,8 +300,8 @@ def test_nearness_is_a_fifth_of_the_typical_distance_within_bounds() -> None:
 def side(*rows: int, notes: tuple[Note, ...] = (), **counts: int) -> Side:
     """``notes``: of the last results, one each."""
     known = {"by_vector": 0, "by_wording": 0, "by_either": 0, "say_more": 0} | counts
-    told = ((),) * (len(rows) - len(notes)) + tuple((note,) for note in notes)
-    return Side(rows=rows, texts=tuple(map(str, rows)), notes=told, counts=Counts(results=len(rows), **known))
+    notes_by_row = ((),) * (len(rows) - len(notes)) + tuple((note,) for note in notes)
+    return Side(rows=rows, texts=tuple(map(str, rows)), notes=notes_by_row, counts=Counts(results=len(rows), **known))
 
 
 def compared(direct: Side, proxied: Side) -> Comparison:
@@ -356,17 +360,20 @@ def test_doubtful_are_those_of_the_direct_answers_that_left_without_a_proof(link
 def test_the_least_similar_pair_stands_first_and_equals_in_the_order_of_the_corpus() -> None:
     sure, close = copy(Link.DISTANCE, similarity=0.99), copy(Link.EDITED, similarity=0.81)
     lower = copy(Link.DISTANCE, similarity=0.755, place=1)
-    told = [compared(side(9, 8, notes=(sure,)), side(9)), compared(side(7, 4, 6, 5, notes=(close, lower)), side(7))]
-    told.append(compared(side(7, 3, notes=(close,)), side(7)))
-    assert pairs_of(told) == [(5, 4), (3, 7), (6, 7), (8, 9)]
+    comparisons = [
+        compared(side(9, 8, notes=(sure,)), side(9)),
+        compared(side(7, 4, 6, 5, notes=(close, lower)), side(7)),
+    ]
+    comparisons.append(compared(side(7, 3, notes=(close,)), side(7)))
+    assert pairs_of(comparisons) == [(5, 4), (3, 7), (6, 7), (8, 9)]
 
 
 def test_a_pair_that_several_questions_have_stands_once_with_its_smallest_similarity() -> None:
     sure, close = copy(Link.DISTANCE, similarity=0.95), copy(Link.DISTANCE, similarity=0.9)
     for notes in ((sure, close), (close, sure)):
-        told = [compared(side(1, 2, notes=(note,)), side(1)) for note in notes]
-        assert summarise(told).doubtful == (Doubtful(row=2, above=1, note=close),)
-        assert summarise(told).left_out == {Link.DISTANCE: 2}
+        comparisons = [compared(side(1, 2, notes=(note,)), side(1)) for note in notes]
+        assert summarise(comparisons).doubtful == (Doubtful(row=2, above=1, note=close),)
+        assert summarise(comparisons).left_out == {Link.DISTANCE: 2}
 
 
 def test_repeats_that_say_more_are_counted_in_the_proxys_answers() -> None:

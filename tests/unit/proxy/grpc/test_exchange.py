@@ -24,7 +24,7 @@ from vecsieve.proxy.telemetry.spans import Code
 
 INITIAL, TRAILING = (("date", "now"),), (("t-bin", b"\0"),)
 SUCCESS = Outcome(message=b"upstream's", initial=INITIAL, trailing=TRAILING)
-OWN = Outcome(message=b"to the client's own message")
+UNCHANGED = Outcome(message=b"to the client's own message")
 
 
 METHOD = "/a.Service/Search"
@@ -40,7 +40,7 @@ class Scripted(GrpcExchange):
     ) -> Outcome:
         if message == self.message:
             assert (path, seconds, is_search) == (METHOD, 1.0, False)
-            return replace(OWN, trailing=(("kind", kind.value),))
+            return replace(UNCHANGED, trailing=(("kind", kind.value),))
         assert seconds == 2.0
         assert (path, message, kind) in {
             (METHOD, b"widened", AttemptKind.OVERFETCH),
@@ -87,11 +87,11 @@ async def test_a_success_gives_its_message_and_its_metadata_stands_around_ours()
     assert (answer.is_success, answer.body_bytes) == (True, 4)
 
 
-@pytest.mark.parametrize("is_told", [False, True])
-async def test_a_plain_answer_has_nothing_to_report_and_the_report_can_be_turned_off(is_told: bool) -> None:
-    made = exchange(report_header=is_told)
+@pytest.mark.parametrize("is_reported", [False, True])
+async def test_a_plain_answer_has_nothing_to_report_and_the_report_can_be_turned_off(is_reported: bool) -> None:
+    made = exchange(report_header=is_reported)
     await made.send(b"widened", seconds=2.0, fits=lambda _: True)
-    report = REPORT._replace(figures=()) if is_told else REPORT
+    report = REPORT._replace(figures=()) if is_reported else REPORT
     assert made.answer(b"ours", report) == replace(SUCCESS, message=b"ours")
 
 
@@ -165,4 +165,4 @@ async def test_a_question_brings_a_message_or_is_lost_or_refused() -> None:
 
 @pytest.mark.parametrize("kind", [AttemptKind.ORIGINAL, AttemptKind.REPLAY])
 async def test_the_original_is_the_clients_own_message_and_upstreams_own_answer(kind: AttemptKind) -> None:
-    assert await exchange().original(kind) == replace(OWN, trailing=(("kind", kind.value),))
+    assert await exchange().original(kind) == replace(UNCHANGED, trailing=(("kind", kind.value),))

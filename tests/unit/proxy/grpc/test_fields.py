@@ -23,8 +23,8 @@ BLOCKS = st.lists(st.lists(st.tuples(NAMES, VALUES, st.booleans()), min_size=1, 
 
 def encoded(encoder: Encoder, fields: list[tuple[bytes, bytes, bool]], *, huffman: bool) -> bytes:
     made = [(NeverIndexedHeaderTuple if never else HeaderTuple)(name, value) for name, value, never in fields]
-    found: bytes = encoder.encode(made, huffman=huffman)
-    return found
+    block: bytes = encoder.encode(made, huffman=huffman)
+    return block
 
 
 def pieces(data: bytes, cuts: list[int]) -> list[tuple[int, int]]:
@@ -82,13 +82,13 @@ def test_the_paths_of_calls_are_followed(path: str, wire: str, huffman: bool, st
 
 
 @given(
-    before=PATHS, byte=st.integers(128, 255), behind=PATHS, wire=WIRES, huffman=st.booleans(), step=st.integers(1, 90)
+    before=PATHS, byte=st.integers(128, 255), after=PATHS, wire=WIRES, huffman=st.booleans(), step=st.integers(1, 90)
 )
 def test_a_path_that_is_not_ascii_is_none(
-    before: str, byte: int, behind: str, wire: str, huffman: bool, step: int
+    before: str, byte: int, after: str, wire: str, huffman: bool, step: int
 ) -> None:
     """Invariant: no such path reaches the core, however it is written and cut into pieces."""
-    path = before.encode() + bytes([byte]) + behind.encode()
+    path = before.encode() + bytes([byte]) + after.encode()
     assert is_lost_by(path_block(path, wire, huffman=huffman), step)
 
 
@@ -106,8 +106,8 @@ def test_a_value_may_be_any_bytes() -> None:
 def test_any_bytes_in_any_pieces_count_the_same(data: bytes, cuts: list[int]) -> None:
     """Invariant: bytes that are no HPACK raise nothing, and count the same in one piece and in several."""
     whole, parts = Fields(), Fields()
-    for each in (whole, parts):
-        each.begin(0, len(data), is_first=True)
+    for fields in (whole, parts):
+        fields.begin(0, len(data), is_first=True)
     whole.follow(data, 0, len(data))
     for start, stop in pieces(data, cuts):
         parts.follow(data, start, stop)

@@ -16,7 +16,7 @@ from vecsieve.proxy.grpc import splice
 from vecsieve.proxy.grpc.frames import EMPTY_FRAMES, FRAMES, Allowance, Calls, Frames
 from vecsieve.proxy.grpc.messages import Buffer
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 CALM = 11  # ENHANCE_YOUR_CALM
 HTTP2 = [flood for flood in FLOODS if flood.is_http2]
 
@@ -39,7 +39,7 @@ async def flooded(port: int, flood: Flood) -> tuple[bytes, int]:
             while data := await reader.read(65536):
                 heard += data
 
-    hearing = asyncio.create_task(hear())
+    observer = asyncio.create_task(hear())
     with contextlib.suppress(ConnectionError):
         writer.write(flood.beginning)
         for block in flood.more():
@@ -47,16 +47,16 @@ async def flooded(port: int, flood: Flood) -> tuple[bytes, int]:
             await writer.drain()
             sent += len(block)
             await asyncio.sleep(0)
-            if hearing.done():
+            if observer.done():
                 break
-    await asyncio.wait_for(hearing, PATIENCE)
+    await asyncio.wait_for(observer, TIMEOUT)
     writer.transport.abort()
     return heard, sent
 
 
 @pytest.mark.parametrize("flood", HTTP2, ids=lambda flood: flood.name)
 async def test_a_flood_is_cut_with_http2s_goodbye_and_counted(flood: Flood) -> None:
-    async with asyncio.timeout(PATIENCE), both_servers(calls=looked_at()) as both:
+    async with asyncio.timeout(TIMEOUT), both_servers(calls=looked_at()) as both:
         heard, sent = await flooded(both.port, flood)
         goodbyes = [payload for kind, _, payload in frames_of(heard) if kind == GOAWAY_TYPE]
         assert goodbyes, "cut without a word"
@@ -74,17 +74,17 @@ async def test_no_turn_of_the_loop_follows_more_frames_of_a_client_than_its_shar
     begun, follow = [0], Frames.follow
 
     def counted(self: Frames, data: Buffer, **bounds: int) -> int:
-        told = self._on_frame
+        on_frame = self._on_frame
 
-        def tell(*said: int) -> int:
+        def count(*values: int) -> int:
             begun[-1] += bool(bounds)  # without a bound it is the server who speaks
-            return told(*said)
+            return on_frame(*values)
 
-        self._on_frame = tell
+        self._on_frame = count
         try:
             return follow(self, data, **bounds)
         finally:
-            self._on_frame = told
+            self._on_frame = on_frame
 
     async def turns() -> None:
         while True:
@@ -92,7 +92,7 @@ async def test_no_turn_of_the_loop_follows_more_frames_of_a_client_than_its_shar
             begun.append(0)
 
     monkeypatch.setattr(Frames, "follow", counted)
-    async with asyncio.timeout(PATIENCE), both_servers(calls=looked_at()) as both:
+    async with asyncio.timeout(TIMEOUT), both_servers(calls=looked_at()) as both:
         turning = asyncio.create_task(turns())
         await flooded(both.port, flood)
         turning.cancel()
@@ -105,7 +105,7 @@ async def test_a_call_that_ends_the_cores_server_ends_only_its_connection(field:
     """grpc.aio's server decodes the path in its main loop, and ends with the first that is not UTF-8; a call with such a name gets no answer (1.85)."""
     head = b"\x83\x86" + field + b"\x00\x02te\x08trailers\x00\x0ccontent-type\x10application/grpc"
     wire = BEGUN + frame(HEADERS, END_HEADERS, 1, head) + frame(DATA, END_STREAM, 1, bytes(5))
-    async with asyncio.timeout(PATIENCE), both_servers() as both:
+    async with asyncio.timeout(TIMEOUT), both_servers() as both:
         reader, writer = await asyncio.open_connection("127.0.0.1", both.port)
         writer.write(wire)
         goodbyes = [payload for kind, _, payload in frames_of(await reader.read()) if kind == GOAWAY_TYPE]
@@ -134,9 +134,9 @@ async def watched(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[int, l
 async def test_thousands_of_small_calls_on_one_connection_are_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
     async with watched(monkeypatch) as (port, least):
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=ALONE) as channel:
-            asking: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
+            method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
             for _ in range(20):
-                answers = await asyncio.gather(*(asking(b"x", timeout=PATIENCE) for _ in range(250)))
+                answers = await asyncio.gather(*(method(b"x", timeout=TIMEOUT) for _ in range(250)))
                 assert answers == [b"x"] * 250
         assert least[0] > 0.8 * FRAMES
 
@@ -150,9 +150,9 @@ async def test_a_client_that_pings_as_often_as_it_can_is_no_flood(monkeypatch: p
     ]
     async with watched(monkeypatch) as (port, least):
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=pinging) as channel:
-            asking: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
+            method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
             for _ in range(20):
-                assert await asking(b"x" * 100_000, timeout=PATIENCE) == b"x" * 100_000
+                assert await method(b"x" * 100_000, timeout=TIMEOUT) == b"x" * 100_000
                 await asyncio.sleep(0.03)
         assert least[0] > 0.9 * FRAMES
 
@@ -160,9 +160,9 @@ async def test_a_client_that_pings_as_often_as_it_can_is_no_flood(monkeypatch: p
 async def test_calls_that_are_cancelled_now_and_then_are_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
     async with watched(monkeypatch) as (port, least):
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=ALONE) as channel:
-            asking: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
+            method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
             for _ in range(500):
-                loser, winner = asking(b"x", timeout=PATIENCE), asking(b"y", timeout=PATIENCE)
-                assert await winner == b"y"
+                loser, best = method(b"x", timeout=TIMEOUT), method(b"y", timeout=TIMEOUT)
+                assert await best == b"y"
                 loser.cancel()
         assert least[0] > 0.8 * FRAMES

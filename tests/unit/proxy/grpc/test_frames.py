@@ -45,9 +45,9 @@ from vecsieve.proxy.grpc.splice import Splice
 from vecsieve.proxy.http.connections import Connections
 
 
-def noted(told: list[tuple[int, ...]]) -> Description:
+def noted(noted_frames: list[tuple[int, ...]]) -> Description:
     def note(*frame: int) -> int:
-        told.append(frame)
+        noted_frames.append(frame)
         return 0
 
     return note
@@ -80,11 +80,11 @@ def test_before_the_first_frame_and_within_a_block_of_fields_there_is_no_room() 
 @given(WIRES, st.lists(st.integers(0, 10**6), max_size=30), st.binary(min_size=PREFACE_BYTES, max_size=PREFACE_BYTES))
 def test_every_frame_behind_the_preface_is_told_once_and_in_order(wire: bytes, cuts: list[int], preface: bytes) -> None:
     """Invariant: however the bytes are cut, the frames told are those on the wire."""
-    told: list[tuple[int, ...]] = []
-    frames = Frames(noted(told), left=PREFACE_BYTES)
+    noted_frames: list[tuple[int, ...]] = []
+    frames = Frames(noted(noted_frames), left=PREFACE_BYTES)
     for piece in pieces(preface + wire, cuts):
         frames.follow(piece)
-    assert told == [(kind, flags, 1, len(payload)) for kind, flags, payload in frames_of(wire)]
+    assert noted_frames == [(kind, flags, 1, len(payload)) for kind, flags, payload in frames_of(wire)]
 
 
 @given(WIRES, st.lists(st.integers(0, 10**6), max_size=30), st.integers(1, 4))
@@ -92,39 +92,39 @@ def test_no_more_frames_are_begun_than_asked_for_and_none_is_lost_between(
     wire: bytes, cuts: list[int], most: int
 ) -> None:
     """Invariant: each call begins at most so many frames, stops only where one has ended, and told together they are the wire's."""
-    told: list[tuple[int, ...]] = []
-    frames = Frames(noted(told))
+    noted_frames: list[tuple[int, ...]] = []
+    frames = Frames(noted(noted_frames))
     for piece in pieces(wire, cuts):
         left = memoryview(piece)
         while left:
-            before = len(told)
+            before = len(noted_frames)
             at = frames.follow(left, most=most)
             assert at > 0
-            assert len(told) - before <= most
-            assert at == len(left) or len(told) - before == most
+            assert len(noted_frames) - before <= most
+            assert at == len(left) or len(noted_frames) - before == most
             left = left[at:]
-    assert told == [(kind, flags, 1, len(payload)) for kind, flags, payload in frames_of(wire)]
+    assert noted_frames == [(kind, flags, 1, len(payload)) for kind, flags, payload in frames_of(wire)]
 
 
 def test_the_reserved_bit_is_no_part_of_a_stream() -> None:
-    told: list[tuple[int, ...]] = []
-    frames = Frames(noted(told))
+    noted_frames: list[tuple[int, ...]] = []
+    frames = Frames(noted(noted_frames))
     frames.follow(frame(DATA, END_STREAM, b"", 0x8000_0007))
-    assert told[0][2] == 7
+    assert noted_frames[0][2] == 7
 
 
-ASKED = END_HEADERS
+REQUEST_FLAGS = END_HEADERS
 
 
-def asked(streams: OpenStreams, *numbers: int) -> None:
+def begin_calls(streams: OpenStreams, *numbers: int) -> None:
     for number in numbers:
-        streams.client_frame(HEADERS, ASKED, number, 0)
+        streams.client_frame(HEADERS, REQUEST_FLAGS, number, 0)
 
 
 def test_a_call_is_open_from_its_fields_to_the_servers_last_frame() -> None:
     calls = Calls()
     streams = OpenStreams(calls, float)
-    asked(streams, 1, 3)
+    begin_calls(streams, 1, 3)
     streams.client_frame(DATA, END_STREAM, 1, 0)
     streams.server_frame(HEADERS, END_HEADERS, 1, 0)
     streams.server_frame(DATA, 0, 1, 0)
@@ -138,7 +138,7 @@ def test_a_call_is_open_from_its_fields_to_the_servers_last_frame() -> None:
 def test_either_side_may_break_a_call_off_and_then_it_is_over_once() -> None:
     calls = Calls()
     streams = OpenStreams(calls, float)
-    asked(streams, 1, 3)
+    begin_calls(streams, 1, 3)
     streams.client_frame(RST_STREAM, 0, 1, 0)
     streams.server_frame(RST_STREAM, 0, 1, 0)
     streams.server_frame(RST_STREAM, 0, 3, 0)
@@ -149,17 +149,17 @@ def test_either_side_may_break_a_call_off_and_then_it_is_over_once() -> None:
 def test_trailers_of_a_client_are_no_second_call() -> None:
     calls = Calls()
     streams = OpenStreams(calls, float)
-    asked(streams, 1, 1)
+    begin_calls(streams, 1, 1)
     streams.server_frame(HEADERS, END_STREAM, 1, 0)
-    asked(streams, 1)
+    begin_calls(streams, 1)
     assert calls.open == 0
 
 
 def test_with_a_connection_its_calls_are_gone_and_others_stay() -> None:
     calls = Calls()
     one, other = OpenStreams(calls, float), OpenStreams(calls, float)
-    asked(one, 1, 3, 5)
-    asked(other, 1)
+    begin_calls(one, 1, 3, 5)
+    begin_calls(other, 1)
     one.end()
     one.end()
     assert calls.open == 1
@@ -167,7 +167,7 @@ def test_with_a_connection_its_calls_are_gone_and_others_stay() -> None:
 
 def test_what_is_taken_does_not_wait_and_nobody_waits_less_than_not_at_all() -> None:
     calls = Calls()
-    asked(OpenStreams(calls, float), 1, 3, 5)
+    begin_calls(OpenStreams(calls, float), 1, 3, 5)
     calls.taken = 1
     assert calls.waiting() == 2
     calls.taken = 4  # the server has answered before its frames passed here
@@ -185,9 +185,9 @@ async def test_a_splice_counts_what_passes_and_forgets_it_with_its_client() -> N
             assert connections.enter(made)
             made.begin(PREFACE)
 
-    async def counted(wanted: int) -> None:
+    async def counted(expected: int) -> None:
         async with asyncio.timeout(5):
-            while calls.open != wanted:
+            while calls.open != expected:
                 await asyncio.sleep(0.005)
 
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -207,17 +207,17 @@ async def test_a_splice_counts_what_passes_and_forgets_it_with_its_client() -> N
 
 
 KINDS = st.sampled_from([DATA, HEADERS, RST_STREAM, SETTINGS])
-SAID = st.tuples(st.booleans(), KINDS, st.integers(0, 255), st.integers(0, 9))
+FRAMES_SENT = st.tuples(st.booleans(), KINDS, st.integers(0, 255), st.integers(0, 9))
 
 
-@given(st.lists(SAID, max_size=60))
+@given(st.lists(FRAMES_SENT, max_size=60))
 def test_whatever_is_said_the_count_is_of_calls_that_were_asked_and_ends_with_the_connection(
-    said: list[tuple[bool, int, int, int]],
+    exchanged: list[tuple[bool, int, int, int]],
 ) -> None:
     """Invariant: between none and as many as have asked, and none at the end."""
     calls, new = Calls(), 0
     streams = OpenStreams(calls, float)
-    for by_client, kind, flags, stream in said:
+    for by_client, kind, flags, stream in exchanged:
         new += by_client and kind == HEADERS
         (streams.client_frame if by_client else streams.server_frame)(kind, flags, stream, 0)
         assert 0 <= calls.open <= new
@@ -228,11 +228,11 @@ def test_whatever_is_said_the_count_is_of_calls_that_were_asked_and_ends_with_th
 def test_the_last_call_of_a_turn_is_the_one_that_finds_others_waiting() -> None:
     calls = Calls()
     one, other = OpenStreams(calls, float), OpenStreams(calls, float)
-    costs = [one.client_frame(HEADERS, ASKED, 2 * number + 1, 20) for number in range(MOST_WAITING + 1)]
+    costs = [one.client_frame(HEADERS, REQUEST_FLAGS, 2 * number + 1, 20) for number in range(MOST_WAITING + 1)]
     assert not any(costs[: MOST_WAITING - 1])
     assert all(cost > 10**9 for cost in costs[MOST_WAITING - 1 :])
     assert one.is_paused
-    assert other.client_frame(HEADERS, ASKED, 1, 20) == 0, "who has none open is not held up by others"
+    assert other.client_frame(HEADERS, REQUEST_FLAGS, 1, 20) == 0, "who has none open is not held up by others"
     assert not other.is_paused
     calls.taken = MOST_WAITING
     assert not one.is_paused
@@ -242,18 +242,18 @@ def test_from_some_resets_on_each_is_waited_behind() -> None:
     streams = OpenStreams(Calls(), float)
     for number in range(HASTY_RESETS + 1):
         assert not streams.is_resting
-        asked(streams, 2 * number + 1)
+        begin_calls(streams, 2 * number + 1)
         cost = streams.client_frame(RST_STREAM, 0, 2 * number + 1, 4)
     assert streams.is_resting
     assert cost > 10**9
 
 
-@given(st.lists(SAID, max_size=60))
-def test_heads_are_held_until_their_messages_end(said: list[tuple[bool, int, int, int]]) -> None:
+@given(st.lists(FRAMES_SENT, max_size=60))
+def test_heads_are_held_until_their_messages_end(exchanged: list[tuple[bool, int, int, int]]) -> None:
     """Invariant: a head is held for open calls alone, all of them are counted once the frames have been followed, and none at the end."""
     calls = Calls()
     streams = OpenStreams(calls, float)
-    for by_client, kind, flags, stream in said:
+    for by_client, kind, flags, stream in exchanged:
         if not by_client:
             streams.server_frame(kind, flags, stream, 0)
             continue
@@ -291,7 +291,7 @@ def test_one_call_alone_may_have_a_head_above_the_bound() -> None:
 def read(streams: OpenStreams, number: int) -> list[int]:
     """A call without a message arrives; the calls to reset."""
     streams.client_read()
-    asked(streams, number)
+    begin_calls(streams, number)
     return streams.refused()[1]
 
 
@@ -314,24 +314,24 @@ async def test_calls_without_messages_are_reset_in_the_core_and_for_their_client
 @given(WIRES, st.lists(st.integers(0, 10**6), max_size=30), st.integers(0, 30))
 def test_a_goodbye_is_one_more_frame_between_whole_ones_and_never_first(wire: bytes, cuts: list[int], due: int) -> None:
     """Invariant: without the goodbye the frames are the server's, in order; it stands in no block of fields and not at the start."""
-    ends, sent, is_said = Frames(nobody), b"", False
+    ends, sent, is_sent = Frames(nobody), b"", False
     for number, piece in enumerate(pieces(wire, cuts)):
-        if number >= due and not is_said and ends.is_between:
-            sent, is_said = sent + GOAWAY, True
+        if number >= due and not is_sent and ends.is_between:
+            sent, is_sent = sent + GOAWAY, True
         ends.follow(piece)
         place = ends.place
-        if number >= due and not is_said and place is not None:
-            sent, is_said = sent + piece[:place] + GOAWAY + piece[place:], True
+        if number >= due and not is_sent and place is not None:
+            sent, is_sent = sent + piece[:place] + GOAWAY + piece[place:], True
         else:
             sent += piece
     frames = frames_of(sent)
     assert [frame for frame in frames if frame[0] != GOAWAY_TYPE] == frames_of(wire)
     kinds = [frame[0] for frame in frames]
-    if is_said:
+    if is_sent:
         at = kinds.index(GOAWAY_TYPE)
         assert at > 0
         assert not (frames[at - 1][0] in {HEADERS, PUSH_PROMISE, CONTINUATION} and not frames[at - 1][1] & END_HEADERS)
-    assert is_said or due > 0
+    assert is_sent or due > 0
 
 
 def test_the_goodbye_is_what_rfc_9113_calls_one_that_refuses_nothing() -> None:

@@ -44,7 +44,7 @@ class Peer:
     def allowance(self) -> Allowance:
         return self.streams.allowance
 
-    def said(self, kind: int, *, flags: int = 0, stream: int = 1, length: int = 0) -> None:
+    def stated(self, kind: int, *, flags: int = 0, stream: int = 1, length: int = 0) -> None:
         self.streams.client_frame(kind, flags, stream, length)
 
     def answered(self, stream: int) -> None:
@@ -65,9 +65,9 @@ def test_every_kind_of_frame_without_content_is_spent_after_as_many() -> None:
     for kind, length in kinds():
         peer = Peer()
         for _ in range(FRAMES):
-            peer.said(kind, length=length)
+            peer.stated(kind, length=length)
         assert not peer.allowance.is_spent, kind
-        peer.said(kind, length=length)
+        peer.stated(kind, length=length)
         assert peer.allowance.is_spent, kind
 
 
@@ -75,16 +75,16 @@ def test_every_kind_of_frame_without_content_is_spent_after_as_many() -> None:
 def test_a_few_frames_that_are_empty_where_content_belongs_are_enough(kind: int) -> None:
     peer = Peer()
     for _ in range(FRAMES // EMPTY_FRAMES):
-        peer.said(kind)
+        peer.stated(kind)
     assert not peer.allowance.is_spent
-    peer.said(kind)
+    peer.stated(kind)
     assert peer.allowance.is_spent
 
 
 def test_the_empty_end_of_a_stream_is_a_frame_like_others() -> None:
     peer = Peer()
     for _ in range(FRAMES):
-        peer.said(DATA, flags=END_STREAM)
+        peer.stated(DATA, flags=END_STREAM)
     assert not peer.allowance.is_spent
 
 
@@ -93,7 +93,7 @@ def test_what_a_second_brings_may_be_sent_in_it_for_ever() -> None:
     for _ in range(3600):
         peer.passes(1.0)
         for _ in range(FRAMES_A_SECOND):
-            peer.said(PING, length=8)
+            peer.stated(PING, length=8)
     assert peer.allowance.frames >= FRAMES - FRAMES_A_SECOND
 
 
@@ -102,39 +102,39 @@ def test_streams_of_a_head_alone_are_dearer_than_frames() -> None:
     opened = 0
     while not peer.allowance.is_spent:
         opened += 1
-        peer.said(HEADERS, flags=END_HEADERS, stream=2 * opened + 1, length=40)
+        peer.stated(HEADERS, flags=END_HEADERS, stream=2 * opened + 1, length=40)
     assert opened == FRAMES // CALL_FRAMES + 1
 
 
 def test_calls_reset_as_they_are_opened_are_spent_after_as_many() -> None:
     peer = Peer()
     for number in range(RESETS):
-        peer.said(HEADERS, flags=END_HEADERS, stream=2 * number + 1, length=40)
-        peer.said(DATA, length=50_000)
-        peer.said(RST_STREAM, stream=2 * number + 1, length=4)
+        peer.stated(HEADERS, flags=END_HEADERS, stream=2 * number + 1, length=40)
+        peer.stated(DATA, length=50_000)
+        peer.stated(RST_STREAM, stream=2 * number + 1, length=4)
     assert not peer.allowance.is_spent
-    peer.said(HEADERS, flags=END_HEADERS, stream=9_999_999, length=40)
-    peer.said(RST_STREAM, stream=9_999_999, length=4)
+    peer.stated(HEADERS, flags=END_HEADERS, stream=9_999_999, length=40)
+    peer.stated(RST_STREAM, stream=9_999_999, length=4)
     assert peer.allowance.is_spent
 
 
 def test_a_client_may_break_off_half_of_its_calls_for_ever() -> None:
     peer = Peer()
     for number in range(0, 20 * RESETS, 2):
-        peer.said(HEADERS, flags=END_HEADERS, stream=2 * number + 1, length=40)
-        peer.said(HEADERS, flags=END_HEADERS, stream=2 * number + 3, length=40)
+        peer.stated(HEADERS, flags=END_HEADERS, stream=2 * number + 1, length=40)
+        peer.stated(HEADERS, flags=END_HEADERS, stream=2 * number + 3, length=40)
         peer.answered(2 * number + 1)
-        peer.said(RST_STREAM, stream=2 * number + 3, length=4)
+        peer.stated(RST_STREAM, stream=2 * number + 3, length=4)
     assert not peer.allowance.is_spent
 
 
 def test_a_client_that_gives_up_on_a_database_that_hangs_is_not_cut() -> None:
     peer = Peer()
     for number in range(1_000 * 60):  # a minute of 1,000 searches a second, each given up after 0.2 s
-        peer.said(HEADERS, flags=END_HEADERS, stream=2 * number + 1, length=40)
-        peer.said(DATA, flags=END_STREAM, stream=2 * number + 1, length=3100)
+        peer.stated(HEADERS, flags=END_HEADERS, stream=2 * number + 1, length=40)
+        peer.stated(DATA, flags=END_STREAM, stream=2 * number + 1, length=3100)
         if number >= 200:
-            peer.said(RST_STREAM, stream=2 * (number - 200) + 1, length=4)
+            peer.stated(RST_STREAM, stream=2 * (number - 200) + 1, length=4)
         peer.passes(0.001)
     assert not peer.allowance.is_spent
     assert SHORT_SECONDS < 0.2
@@ -145,10 +145,10 @@ def test_a_ping_and_two_window_updates_for_each_small_call_are_earned_by_it() ->
     peer = Peer()
     for number in range(100_000):
         stream = 2 * number + 1
-        peer.said(HEADERS, flags=END_HEADERS, stream=stream, length=12)
-        peer.said(DATA, flags=END_STREAM, stream=stream, length=5)
+        peer.stated(HEADERS, flags=END_HEADERS, stream=stream, length=12)
+        peer.stated(DATA, flags=END_STREAM, stream=stream, length=5)
         for kind, length in ((PING, 8), (WINDOW_UPDATE, 4), (WINDOW_UPDATE, 4)):
-            peer.said(kind, length=length)
+            peer.stated(kind, length=length)
         peer.answered(stream)
         peer.streams.client_read()
     assert peer.allowance.frames == FRAMES
@@ -156,9 +156,9 @@ def test_a_ping_and_two_window_updates_for_each_small_call_are_earned_by_it() ->
 
 def test_a_stream_of_messages_of_two_bytes_costs_nothing() -> None:
     peer = Peer()
-    peer.said(HEADERS, flags=END_HEADERS, length=40)
+    peer.stated(HEADERS, flags=END_HEADERS, length=40)
     for _ in range(1_000_000):
-        peer.said(DATA, length=7)
+        peer.stated(DATA, length=7)
     assert peer.allowance.frames == FRAMES - CALL_FRAMES
 
 
@@ -166,14 +166,14 @@ def test_what_the_server_asks_for_may_be_acknowledged() -> None:
     peer = Peer()
     for _ in range(3 * FRAMES):
         peer.streams.server_frame(PING, 0, 0, 8)
-        peer.said(PING, flags=1, stream=0, length=8)
+        peer.stated(PING, flags=1, stream=0, length=8)
     assert not peer.allowance.is_spent
 
 
 def test_the_servers_own_acknowledgements_earn_nothing() -> None:
     peer = Peer()
     for _ in range(FRAMES + 1):
-        peer.said(PING, stream=0, length=8)
+        peer.stated(PING, stream=0, length=8)
         peer.streams.server_frame(PING, 1, 0, 8)
     assert peer.allowance.is_spent
 
@@ -196,11 +196,11 @@ SPOKEN = st.tuples(
 
 
 @given(st.lists(SPOKEN, max_size=200), st.floats(0, 1e6))
-def test_nothing_is_saved_up_beyond_the_allowance(said: list[tuple[int, int, int]], seconds: float) -> None:
+def test_nothing_is_saved_up_beyond_the_allowance(sent: list[tuple[int, int, int]], seconds: float) -> None:
     """Invariant: after whatever was said and however long, there is no more to spend than at the beginning."""
     peer = Peer()
-    for kind, stream, length in said:
-        peer.said(kind, stream=stream, length=length)
+    for kind, stream, length in sent:
+        peer.stated(kind, stream=stream, length=length)
         peer.answered(stream)
     peer.passes(seconds)
     assert peer.allowance.frames <= FRAMES

@@ -134,11 +134,11 @@ def test_each_of_many_messages_in_one_frame_costs_as_much_as_a_frame() -> None:
     assert Messages(unlimited()).follow(1, 3000 * empty, 0, 3000 * len(empty)) == 3000
 
 
-async def asked(channel: grpc.aio.Channel, message: bytes) -> int:
+async def length_of_answer(channel: grpc.aio.Channel, message: bytes) -> int:
     """The length of the answer; minus the code where there is none."""
-    asking: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
+    method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
     try:
-        return len(await asking(message, timeout=30, compression=grpc.Compression.Gzip))
+        return len(await method(message, timeout=30, compression=grpc.Compression.Gzip))
     except grpc.aio.AioRpcError as error:
         return -int(error.code().value[0])
 
@@ -162,7 +162,7 @@ async def test_a_bomb_is_exhausted_before_the_server_has_it_and_other_calls_of_t
     async with asyncio.timeout(60), both_servers(echo=echo, calls=calls) as both:
         async with grpc.aio.insecure_channel(both.address, options=ALONE) as channel:
             for _ in range(3):
-                bomb, plain = asked(channel, bytes(48 * MIB)), asked(channel, b"x" * 100_000)
+                bomb, plain = length_of_answer(channel, bytes(48 * MIB)), length_of_answer(channel, b"x" * 100_000)
                 assert [*await asyncio.gather(bomb, plain)] == [EXHAUSTED, 100_000]
             await released(both)
         assert max(sizes) == 100_000
@@ -174,7 +174,7 @@ async def test_who_sends_one_bomb_after_the_other_is_cut() -> None:
     async with asyncio.timeout(60), both_servers(calls=Calls(Inflated(MIB, MIB))) as both:
         async with grpc.aio.insecure_channel(both.address, options=ALONE) as channel:
             for _ in range(200):
-                await asked(channel, bytes(2 * MIB))
+                await length_of_answer(channel, bytes(2 * MIB))
                 if both.heard.rejected:
                     break
         assert both.heard.rejected[:1] == ["flood"]
@@ -186,7 +186,7 @@ async def test_messages_that_shrink_as_vectors_do_pass_whole_and_are_forgotten_w
     content = random.Random(1).randbytes(MIB) * 3 + bytes(MIB)
     async with asyncio.timeout(60), both_servers(calls=calls) as both:
         async with grpc.aio.insecure_channel(both.address, options=ALONE) as channel:
-            answers = await asyncio.gather(*(asked(channel, content) for _ in range(5)))
+            answers = await asyncio.gather(*(length_of_answer(channel, content) for _ in range(5)))
         assert answers == [len(content)] * 5
         await released(both)
         assert both.heard.answered == []
@@ -207,7 +207,7 @@ def test_of_unfinished_messages_what_has_come_is_held(pieces: list[tuple[int, in
         messages.follow(stream, data + b"x" * content, 0, len(data) + content)
         left[stream] -= content
         come[stream] += content
-        assert unfinished.total == sum(come[each] for each in come if left[each])
+        assert unfinished.total == sum(come[stream_number] for stream_number in come if left[stream_number])
     messages.close()
     assert unfinished.total == 0
     assert not messages.refused

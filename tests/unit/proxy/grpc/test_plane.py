@@ -112,8 +112,8 @@ async def test_a_client_that_goes_away_is_counted_without_a_status(method: str) 
         before(database.address) as proxy,
         grpc.aio.insecure_channel(at(proxy)) as channel,
     ):
-        asking: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
-        call = asking(b"message")
+        rpc: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
+        call = rpc(b"message")
         arrived = await database.next_call()
         assert proxy.process.in_flight == 1
         call.cancel()
@@ -142,11 +142,11 @@ async def test_a_fault_of_ours_on_the_way_of_a_stream_is_told_as_ours(
 
 async def test_many_searches_on_one_connection_keep_their_answers_apart() -> None:
     async with in_front() as (database, proxy), grpc.aio.insecure_channel(at(proxy)) as channel:
-        asked = [1 + number % 4 for number in range(40)]
+        limits = [1 + number % 4 for number in range(40)]
         seen = await asyncio.gather(
-            *(ask_on(channel, "unary_unary", (search(limit),), method=QUERY) for limit in asked)
+            *(ask_on(channel, "unary_unary", (search(limit),), method=QUERY) for limit in limits)
         )
-        assert [len(ids(each)) for each in seen] == asked
+        assert [len(ids(answer)) for answer in seen] == limits
         assert proxy.process.in_flight == proxy.process.searches_in_flight == 0
         # A burst on an unknown collection is widened as far as originals could join: the rest goes plain.
         outcomes = [
@@ -168,11 +168,11 @@ async def test_a_call_with_two_messages_where_one_is_due_is_answered_by_the_firs
 
 
 @pytest.mark.parametrize(
-    ("size", "wanted"), [(LARGE_MESSAGE_BYTES - 1, []), (LARGE_MESSAGE_BYTES, [LARGE_MESSAGE_BYTES])]
+    ("size", "expected"), [(LARGE_MESSAGE_BYTES - 1, []), (LARGE_MESSAGE_BYTES, [LARGE_MESSAGE_BYTES])]
 )
 @pytest.mark.parametrize("method", [QUERY, UPSERT])
 async def test_what_the_core_held_of_a_large_answer_is_given_back(
-    method: str, size: int, wanted: list[int], monkeypatch: pytest.MonkeyPatch
+    method: str, size: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     freed: list[int] = []
 
@@ -189,7 +189,7 @@ async def test_what_the_core_held_of_a_large_answer_is_given_back(
     async with grpc_upstream(Query=answer, Upsert=answer) as database, before(database.address, mode="off") as proxy:
         seen = await ask(at(proxy), "unary_unary", (question,), method=method)
         assert seen.code is grpc.StatusCode.OK
-    assert [each for each in freed if each] == wanted
+    assert [size_bytes for size_bytes in freed if size_bytes] == expected
 
 
 @pytest.mark.parametrize("mode", ["on", "off"])

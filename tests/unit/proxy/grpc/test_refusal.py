@@ -13,12 +13,12 @@ def frame(kind: int, stream: int = 0, content: bytes = b"", flags: int = 0x4) ->
 
 def answers(data: bytes) -> list[tuple[int, int, int]]:
     """Kind, flags and stream of each frame."""
-    found = []
+    frames = []
     while data:
         length = int.from_bytes(data[:3], "big")
-        found.append((data[3], data[4], int.from_bytes(data[5:9], "big")))
+        frames.append((data[3], data[4], int.from_bytes(data[5:9], "big")))
         data = data[9 + length :]
-    return found
+    return frames
 
 
 def test_every_call_is_answered_on_its_stream_however_the_bytes_arrive() -> None:
@@ -32,5 +32,7 @@ def test_every_call_is_answered_on_its_stream_however_the_bytes_arrive() -> None
 def test_a_flood_is_answered_no_longer() -> None:
     answer = refusing("no")()
     answer(PREFACE)
-    said = [answers(answer(frame(HEADERS, 1 + 2 * call) + frame(SETTINGS, flags=0))) for call in range(10 * MOST_CALLS)]
-    assert sum(map(len, said)) == MOST_CALLS
+    replies = [
+        answers(answer(frame(HEADERS, 1 + 2 * call) + frame(SETTINGS, flags=0))) for call in range(10 * MOST_CALLS)
+    ]
+    assert sum(map(len, replies)) == MOST_CALLS

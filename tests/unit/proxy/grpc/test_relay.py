@@ -40,8 +40,8 @@ async def test_a_slow_reader_gets_every_answer_before_the_status() -> None:
         bare_grpc_relay(upstream.address) as way,
         grpc.aio.insecure_channel(way.address) as channel,
     ):
-        asking: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream("/test.Service/method")
-        call = asking(b"question")
+        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream("/test.Service/method")
+        call = method(b"question")
         for number in range(500):
             if number % 50 == 0:
                 await asyncio.sleep(0.02)
@@ -87,8 +87,8 @@ async def test_clients_that_leave_in_the_middle_leave_no_task_behind(caplog: pyt
             await context.write(b"f" * 10_000)
 
     async def leave(channel: grpc.aio.Channel) -> None:
-        asking: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream("/test.Service/method")
-        call = asking(b"question")
+        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream("/test.Service/method")
+        call = method(b"question")
         await call.read()
         call.cancel()
 
@@ -115,29 +115,29 @@ async def test_a_refusal_in_the_middle_of_a_stream_keeps_its_status() -> None:
 
     async with grpc_upstream(method=refuse) as upstream, bare_grpc_relay(upstream.address) as way:
         seen = {await ask_in_a_thread(way.address, "stream_unary", (b"u" * 2**17,) * 60) for _ in range(30)}
-    assert [(each.code, each.details, each.trailing) for each in seen] == [
+    assert [(reply.code, reply.details, reply.trailing) for reply in seen] == [
         (grpc.StatusCode.RESOURCE_EXHAUSTED, "enough", (("t", "1"),))
     ]
 
 
 async def test_an_end_that_is_meant_is_let_through() -> None:
-    held = asyncio.create_task(hold_end())
-    done, _ = await asyncio.wait({held}, timeout=5)
-    assert done == {held}
-    assert held.exception() is None
+    end = asyncio.create_task(hold_end())
+    done, _ = await asyncio.wait({end}, timeout=5)
+    assert done == {end}
+    assert end.exception() is None
 
 
 async def test_a_cancellation_that_follows_finds_the_end_still_held() -> None:
-    held = asyncio.create_task(hold_end())
+    end = asyncio.create_task(hold_end())
     await asyncio.sleep(0)
-    held.cancel()
+    end.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await held
+        await end
 
 
 async def test_a_cancellation_that_is_on_its_way_when_the_time_is_over_comes_first() -> None:
     """A loop that was busy all the while finds the timer and grpcio's news in the same turn; the news has further to go."""
-    held = asyncio.create_task(hold_end())
+    end = asyncio.create_task(hold_end())
     await asyncio.sleep(0)
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -147,16 +147,16 @@ async def test_a_cancellation_that_is_on_its_way_when_the_time_is_over_comes_fir
         await news
         for _ in range(2):
             await asyncio.sleep(0)
-        held.cancel()
+        end.cancel()
 
-    hearing = asyncio.create_task(hear())
+    observer = asyncio.create_task(hear())
     await asyncio.sleep(0)
     while loop.time() < began + 0.1:
         pass
     news.set_result(None)
-    await hearing
+    await observer
     with pytest.raises(asyncio.CancelledError):
-        await held
+        await end
 
 
 async def outcome(
@@ -185,7 +185,7 @@ async def test_an_answer_has_its_message_and_both_metadata() -> None:
         assert await outcome(way.handler, metadata=(("te", "x"), ("x-vecsieve-mode", "on"), ("k", "v"))) == Outcome(
             message=b"answer", initial=(("i", "1"), ("i", "2")), trailing=(("t-bin", b"\0"),)
         )
-    assert upstream.calls[0].own_metadata() == (("k", "v"),)
+    assert upstream.calls[0].plain_metadata() == (("k", "v"),)
 
 
 async def test_a_status_is_a_failure_in_the_databases_words() -> None:

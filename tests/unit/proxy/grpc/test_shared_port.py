@@ -257,7 +257,7 @@ async def test_neither_crowding_nor_draining_ends_it_but_closing_does() -> None:
         assert scene.wire.end == "aborted"
 
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
 @pytest.fixture(scope="module")
@@ -290,7 +290,7 @@ class Port:
         self.connections = SharedConnections(ledger)
 
     async def emptied(self) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while len(self.connections):
                 await asyncio.sleep(0.005)
 
@@ -311,11 +311,11 @@ async def test_after_it_the_next_protocol_has_the_transport_and_the_place_is_fre
         trust = ssl.create_default_context(cafile=files.authority)
         reader, writer = await asyncio.open_connection("localhost", port.number, ssl=trust)
         writer.write(b"hello")
-        assert await asyncio.wait_for(reader.readexactly(5), PATIENCE) == b"hello"
+        assert await asyncio.wait_for(reader.readexactly(5), TIMEOUT) == b"hello"
         (echo,) = port.echoes
         assert (echo.guests_seen, len(port.connections)) == (0, 0)
-        own = echo.transport.get_extra_info("socket")
-        assert own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+        client_socket = echo.transport.get_extra_info("socket")
+        assert client_socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
         writer.close()
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             await writer.wait_closed()
@@ -326,7 +326,7 @@ async def test_one_that_says_nothing_is_let_go_at_the_deadline(files: Certificat
     async with secured_port(files, seconds=0.1) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port.number)
         with contextlib.suppress(ConnectionError):
-            assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
+            assert await asyncio.wait_for(reader.read(), TIMEOUT) == b""
         await port.emptied()
         assert port.heard.rejected == ["silent"]
         writer.close()
@@ -338,7 +338,7 @@ async def test_plaintext_is_refused_and_counted_nowhere(files: Certificates) -> 
         reader, writer = await asyncio.open_connection("127.0.0.1", port.number)
         writer.write(b"GET / HTTP/1.1\r\n\r\n")
         with contextlib.suppress(ConnectionError):
-            assert not (await asyncio.wait_for(reader.read(), PATIENCE)).startswith(b"HTTP")
+            assert not (await asyncio.wait_for(reader.read(), TIMEOUT)).startswith(b"HTTP")
         await port.emptied()
         assert port.heard.rejected == []
         writer.close()
@@ -349,7 +349,7 @@ async def test_at_the_limit_no_handshake_is_begun(files: Certificates) -> None:
     async with secured_port(files, limit=0) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port.number)
         with contextlib.suppress(ConnectionError):
-            assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
+            assert await asyncio.wait_for(reader.read(), TIMEOUT) == b""
         assert (port.heard.rejected, port.echoes) == (["limit"], [])
         writer.close()
 
@@ -359,14 +359,14 @@ async def test_at_the_limit_no_handshake_is_begun(files: Certificates) -> None:
 async def test_one_that_is_cut_at_any_moment_leaves_no_socket_open(files: Certificates, turns: int) -> None:
     async with secured_port(files) as port:
         with socket.create_connection(("127.0.0.1", port.number)) as client:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while not len(port.connections):
                     await asyncio.sleep(0)
             for _ in range(turns):
                 await asyncio.sleep(0)
             await port.connections.close(grace_seconds=0)
             await asyncio.sleep(0.01)
-            client.settimeout(PATIENCE)
+            client.settimeout(TIMEOUT)
             with contextlib.suppress(ConnectionError):
                 assert client.recv(1) == b"", "still open on the other side"
         assert len(port.connections) == 0

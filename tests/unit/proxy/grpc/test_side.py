@@ -49,12 +49,12 @@ async def sides() -> AsyncIterator[Made]:
             self.words = f"{origin.authority} {host}".encode()
 
         def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:
-            async def tell(_: bytes, __: object) -> bytes:
+            async def emit(_: bytes, __: object) -> bytes:
                 made.begun.set()
                 await made.go_on.wait()
                 return self.words
 
-            return grpc.unary_unary_rpc_method_handler(tell)
+            return grpc.unary_unary_rpc_method_handler(emit)
 
     made = Made(GrpcSide(Description, channels, Calls(), server_options(5.0)))
     try:
@@ -76,7 +76,7 @@ async def test_a_door_without_grpc_leads_nowhere_and_opens_nothing() -> None:
 
 
 async def test_doors_that_lead_to_one_place_share_its_server_and_others_have_their_own() -> None:
-    doors = (
+    listeners = (
         DataPort("127.0.0.1", 1, None, DATABASE),
         DataPort("127.0.0.1", 2, None, DATABASE, is_for_grpc=True),
         DataPort("127.0.0.1", 3, INDEX, INDEX),
@@ -84,7 +84,7 @@ async def test_doors_that_lead_to_one_place_share_its_server_and_others_have_the
     )
     async with sides() as made:
         made.go_on.set()
-        one, same, index, other = [await made.side.inner_socket(door) for door in doors]
+        one, same, index, other = [await made.side.inner_socket(listener) for listener in listeners]
         assert one is same
         assert made.leading == [(DATABASE, ""), (INDEX, "docs.example"), (DATABASE, "docs.example")]
         words: list[bytes] = []
@@ -136,11 +136,11 @@ async def test_closing_twice_is_closing_once() -> None:
 @pytest.mark.parametrize("count", [0, 3])
 async def test_a_side_that_nobody_called_ends_as_well(count: int) -> None:
     async with sides() as made:
-        doors = [DataPort("127.0.0.1", number, None, Origin("http", f"db{number}:6334")) for number in range(count)]
-        behind = [await made.side.inner_socket(door) for door in doors]
+        listeners = [DataPort("127.0.0.1", number, None, Origin("http", f"db{number}:6334")) for number in range(count)]
+        inner_sockets = [await made.side.inner_socket(listener) for listener in listeners]
         async with asyncio.timeout(10):
             await made.side.close(grace_seconds=1)
-        for inner in behind:
+        for inner in inner_sockets:
             await refuses(inner)
 
 
@@ -164,12 +164,12 @@ async def listening(
 async def test_a_connection_is_replaced_at_its_age(age_seconds: float | None, is_replaced: bool) -> None:
     peers = list[str]()
 
-    async def tells(call: Arrived, context: Context) -> None:
+    async def note_peer(call: Arrived, context: Context) -> None:
         peers.append(context.peer())
         await echo(call, context)
 
     async with (
-        listening(tells, age_seconds=age_seconds) as (_, handler),
+        listening(note_peer, age_seconds=age_seconds) as (_, handler),
         grpc.aio.insecure_channel(f"127.0.0.1:{handler.port}") as channel,
     ):
         for _ in range(6):
@@ -197,11 +197,11 @@ async def test_calls_that_wait_for_a_busy_loop_are_answered_however_many() -> No
             return codes
 
         is_sent = threading.Event()
-        asking = asyncio.create_task(asyncio.to_thread(ask_all))
+        calling_all = asyncio.create_task(asyncio.to_thread(ask_all))
         await asyncio.sleep(0)
         is_sent.wait(60.0)  # the loop stands still meanwhile, on purpose
         time.sleep(1.0)
-        assert Counter(await asking) == {grpc.StatusCode.OK: count}
+        assert Counter(await calling_all) == {grpc.StatusCode.OK: count}
 
 
 async def test_a_silent_connection_is_closed_when_the_handshakes_time_is_over() -> None:
@@ -226,12 +226,12 @@ async def test_an_idle_client_that_pings_is_not_sent_away() -> None:
     ]
     peers = []
 
-    async def tell(arrived: Arrived, context: Context) -> None:
+    async def note_peer(arrived: Arrived, context: Context) -> None:
         peers.append(context.peer())
         await echo(arrived, context)
 
     async with (
-        listening(tell) as (_, handler),
+        listening(note_peer) as (_, handler),
         grpc.aio.insecure_channel(f"127.0.0.1:{handler.port}", options=pinging) as channel,
     ):
         await ask_on(channel, "unary_unary")

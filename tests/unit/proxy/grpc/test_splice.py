@@ -131,12 +131,12 @@ async def test_a_half_closed_server_still_hears_the_client(both: Spliced) -> Non
 @of_a_splice
 async def test_what_comes_in_one_read_is_carried_over_many_turns_whole_and_in_order(both: Spliced) -> None:
     """Slowly taken, as well: who takes too slowly holds up what is left of a read too."""
-    said = b"".join(frame(0, 0, bytes((number % 251,)) * 5) for number in range(40_000))
-    both.client[1].write(said)
+    frames = b"".join(frame(0, 0, bytes((number % 251,)) * 5) for number in range(40_000))
+    both.client[1].write(frames)
     got = b""
-    while len(got) < len(said):
+    while len(got) < len(frames):
         got += await asyncio.wait_for(both.server[0].read(20_000), WAIT_SECONDS)
-    assert got == said
+    assert got == frames
 
 
 # Ends, resets and stalls: who is told, who is cut, and what is still to be sent.
@@ -383,7 +383,7 @@ async def test_the_server_never_hears_of_a_connection_that_begins_with_a_flood()
         heard.append(await reader.read(1))
 
     connections, inner = ledger(), InnerSocket(Calls())
-    fields = next(each for each in FLOODS if each.name == "fields that name a small entry")
+    fields = next(attack for attack in FLOODS if attack.name == "fields that name a small entry")
     async with serving_at(inner.path, serve), listening(lambda: DataPort(connections, inner)) as port:
         reader, writer = await asyncio.open_connection(*port.sockets[0].getsockname())
         writer.write(fields.beginning + next(fields.more())[:20_000])
@@ -453,9 +453,9 @@ async def test_who_is_cut_in_the_middle_of_a_frame_of_the_servers_gets_its_end_a
 async def test_who_is_cut_before_the_server_said_anything_hears_settings_first(both: Spliced) -> None:
     both.client[1].write(PINGS)
     heard = await asyncio.wait_for(both.client[0].read(), WAIT_SECONDS)
-    (settings, *_), (goaway, _, said) = frames_of(heard)
+    (settings, *_), (goaway, _, payload) = frames_of(heard)
     assert (settings, goaway) == (4, GOAWAY_TYPE)
-    assert int.from_bytes(said[4:8]) == 11, "ENHANCE_YOUR_CALM"
+    assert int.from_bytes(payload[4:8]) == 11, "ENHANCE_YOUR_CALM"
     await both.is_over()
 
 

@@ -53,8 +53,8 @@ BROKEN = Outcome(code=Code.UNAVAILABLE, details="Socket closed", kind=FailureKin
 
 
 def counts(registry: CollectorRegistry, name: str, kinds: type[LocalError | UpstreamError]) -> dict[str, float]:
-    found = {kind.value: value(registry, name, backend="qdrant", kind=kind.value) for kind in kinds}
-    return {kind: count for kind, count in found.items() if count}
+    counted = {kind.value: value(registry, name, backend="qdrant", kind=kind.value) for kind in kinds}
+    return {kind: count for kind, count in counted.items() if count}
 
 
 @pytest.mark.parametrize(
@@ -206,8 +206,10 @@ def test_what_passes_keeps_its_order_and_its_values(pairs: list[tuple[str, str |
 @given(PAIRS)
 def test_upstream_gets_everything_else_but_our_own_keys(pairs: list[tuple[str, str | bytes]]) -> None:
     """Nothing is lost on the way up but the hop's keys and x-vecsieve-*: what cannot be sent is refused, not dropped."""
-    wanted = [pair for pair in pairs if pair[0] not in {"te", "user-agent", "grpc-timeout", "host", "x-vecsieve-mode"}]
-    assert list(for_upstream(pairs)) == wanted
+    expected = [
+        pair for pair in pairs if pair[0] not in {"te", "user-agent", "grpc-timeout", "host", "x-vecsieve-mode"}
+    ]
+    assert list(for_upstream(pairs)) == expected
 
 
 @given(PAIRS)
@@ -251,10 +253,10 @@ def test_a_traceparent_is_replaced_where_it_stands_or_comes_last(
     pairs: list[tuple[str, str | bytes]], place: int
 ) -> None:
     """Every other pair stays as it is and where it is; without one to set, the very metadata."""
-    before, behind = tuple(pairs[:place]), tuple(pairs[place:])
-    old = (*before, ("traceparent", "00-a-b-01"), *behind)
-    assert traced(old, NEW) == (*before, ("traceparent", NEW), *behind)
-    assert traced((*before, *behind), NEW) == (*before, *behind, ("traceparent", NEW))
+    before, after = tuple(pairs[:place]), tuple(pairs[place:])
+    old = (*before, ("traceparent", "00-a-b-01"), *after)
+    assert traced(old, NEW) == (*before, ("traceparent", NEW), *after)
+    assert traced((*before, *after), NEW) == (*before, *after, ("traceparent", NEW))
 
 
 def test_every_traceparent_of_a_call_is_found() -> None:

@@ -42,22 +42,22 @@ def named(host: str, port: int) -> Origin:
 async def test_a_connection_is_used_when_those_before_it_have_calls_enough() -> None:
     peers: list[str] = []
 
-    async def tell(arrived: Arrived, context: Context) -> None:
+    async def note_peer(arrived: Arrived, context: Context) -> None:
         peers.append(context.peer())
         await echo(arrived, context)
 
-    async with grpc_upstream(method=tell) as upstream, channels(connections=3) as through:
+    async with grpc_upstream(method=note_peer) as upstream, channels(connections=3) as through:
         origin = Origin.of(f"http://{upstream.address}")
         for _ in range(3):
             await call(through, origin)
         assert len(set(peers)) == 1, "one call at a time is one connection's"
         with ExitStack() as busy:
             most = CALLS_BEFORE_NEXT
-            held = [busy.enter_context(through.lease(origin, is_search=False)) for _ in range(3 * most + 3)]
-            first, second, third = held[0], held[most], held[2 * most]
-            assert held == [first] * most + [second] * most + [third] * most + [first, second, third]
+            leases = [busy.enter_context(through.lease(origin, is_search=False)) for _ in range(3 * most + 3)]
+            first, second, third = leases[0], leases[most], leases[2 * most]
+            assert leases == [first] * most + [second] * most + [third] * most + [first, second, third]
         with through.lease(origin, is_search=False) as again:
-            assert again is held[0]
+            assert again is leases[0]
 
 
 async def test_searches_and_other_calls_have_connections_of_their_own() -> None:
@@ -147,8 +147,8 @@ async def test_connections_are_counted_once_they_stand() -> None:
             await ask_on(channel, "unary_unary", method="/x/Echo")
             assert channels.connected == 1
         with ExitStack() as busy:
-            held = [busy.enter_context(channels.lease(origin, is_search=False)) for _ in range(CALLS_BEFORE_NEXT + 1)]
-            await ask_on(held[-1], "unary_unary", method="/x/Echo")
+            leases = [busy.enter_context(channels.lease(origin, is_search=False)) for _ in range(CALLS_BEFORE_NEXT + 1)]
+            await ask_on(leases[-1], "unary_unary", method="/x/Echo")
         assert channels.connected == 2
         await channels.close()
         assert channels.connected == 0
@@ -157,7 +157,7 @@ async def test_connections_are_counted_once_they_stand() -> None:
 async def test_connections_are_replaced_at_their_age_and_no_call_is_lost() -> None:
     peers, begun, under_way = list[str](), asyncio.Event(), asyncio.Event()
 
-    async def tell(arrived: Arrived, context: Context) -> None:
+    async def note_peer(arrived: Arrived, context: Context) -> None:
         peers.append(context.peer())
         if len(peers) == 1:
             begun.set()
@@ -165,7 +165,7 @@ async def test_connections_are_replaced_at_their_age_and_no_call_is_lost() -> No
         await echo(arrived, context)
 
     settings = SETTINGS.model_copy(update={"pool_age_seconds": 0.1})
-    async with grpc_upstream(method=tell) as upstream:
+    async with grpc_upstream(method=note_peer) as upstream:
         through, origin = Channels(settings, connections=2), Origin.of(f"http://{upstream.address}")
         slow = asyncio.create_task(call(through, origin))
         await begun.wait()
@@ -181,7 +181,7 @@ async def test_connections_are_replaced_at_their_age_and_no_call_is_lost() -> No
 async def test_old_connections_stay_while_new_ones_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     peers = list[str]()
 
-    async def tell(arrived: Arrived, context: Context) -> None:
+    async def note_peer(arrived: Arrived, context: Context) -> None:
         peers.append(context.peer())
         await echo(arrived, context)
 
@@ -189,7 +189,7 @@ async def test_old_connections_stay_while_new_ones_cannot_be_made(monkeypatch: p
         await asyncio.Event().wait()
 
     settings = SETTINGS.model_copy(update={"pool_age_seconds": 0.05, "connect_timeout_seconds": 0.1})
-    async with grpc_upstream(method=tell) as upstream:
+    async with grpc_upstream(method=note_peer) as upstream:
         through, origin = Channels(settings, connections=1), Origin.of(f"http://{upstream.address}")
         await call(through, origin)
         monkeypatch.setattr("grpc.aio._channel.Channel.channel_ready", never)
@@ -215,10 +215,10 @@ def test_the_file_and_the_folder_that_openssl_is_told_of_are_believed(
     (folder / "11111111.0").mkdir()
     monkeypatch.setenv("SSL_CERT_FILE", str(authority))
     monkeypatch.setenv("SSL_CERT_DIR", str(folder))
-    found = system_roots()
-    assert found is not None
-    assert found.decode().strip() == authority.read_text().strip()
-    ssl.create_default_context(cadata=found.decode())
+    roots = system_roots()
+    assert roots is not None
+    assert roots.decode().strip() == authority.read_text().strip()
+    ssl.create_default_context(cadata=roots.decode())
 
 
 def test_the_folder_alone_is_enough(authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,9 +226,9 @@ def test_the_folder_alone_is_enough(authority: Path, tmp_path: Path, monkeypatch
     authority = tmp_path / "0a0b0c0d.0"
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
     monkeypatch.setenv("SSL_CERT_DIR", f"{tmp_path}/absent:{tmp_path}")
-    found = system_roots()
-    assert found is not None
-    assert authority.read_text().strip() in found.decode()
+    roots = system_roots()
+    assert roots is not None
+    assert authority.read_text().strip() in roots.decode()
 
 
 def test_nothing_found_is_none(authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,11 +243,11 @@ def test_what_this_machine_believes_is_read_whole() -> None:
     places = ssl.get_default_verify_paths()
     if places.cafile is None:
         pytest.skip("this machine has no file of certificates for OpenSSL")
-    found = system_roots()
-    assert found is not None
+    roots = system_roots()
+    assert roots is not None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cafile=places.cafile)
-    wanted = {ssl.DER_cert_to_PEM_cert(der) for der in context.get_ca_certs(binary_form=True)}
+    expected = {ssl.DER_cert_to_PEM_cert(der) for der in context.get_ca_certs(binary_form=True)}
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(cadata=found.decode())
-    assert wanted <= {ssl.DER_cert_to_PEM_cert(der) for der in context.get_ca_certs(binary_form=True)}
+    context.load_verify_locations(cadata=roots.decode())
+    assert expected <= {ssl.DER_cert_to_PEM_cert(der) for der in context.get_ca_certs(binary_form=True)}

@@ -71,7 +71,7 @@ class Wire(asyncio.Transport):
         return self.is_ended
 
 
-def asked(wire: Wire, method: str, version: HttpVersion) -> web.BaseRequest:
+def request_of(wire: Wire, method: str, version: HttpVersion) -> web.BaseRequest:
     protocol = Mock(transport=wire, must_close=False, _paused=False)
     writer = StreamWriter(protocol, asyncio.get_running_loop())
     return make_mocked_request(method, "/", version=version, transport=wire, protocol=protocol, writer=writer)
@@ -88,15 +88,19 @@ FRAMINGS = {"length": ("content-length", "{}"), "chunks": ("Transfer-Encoding", 
 async def test_a_whole_answer_is_one_write_of_the_bytes_that_aiohttps_writer_would_send(
     version: HttpVersion, framing: str, status: int, method: str, body: bytes
 ) -> None:
-    own = FRAMINGS[framing]
-    headers = [("X-A", "1"), ("x-a", "caf\u00e9"), *([] if own is None else [(own[0], own[1].format(len(body)))])]
+    framing_field = FRAMINGS[framing]
+    headers = [
+        ("X-A", "1"),
+        ("x-a", "caf\u00e9"),
+        *([] if framing_field is None else [(framing_field[0], framing_field[1].format(len(body)))]),
+    ]
     streamed, whole = Wire(), Wire()
-    response, request = RawResponse(status, "Fine", headers), asked(streamed, method, version)
+    response, request = RawResponse(status, "Fine", headers), request_of(streamed, method, version)
     await response.prepare(request)
     if not must_be_empty_body(method, status):
         await response.put(body)
     await response.write_eof()
-    at_once, request = RawResponse(status, "Fine", headers), asked(whole, method, version)
+    at_once, request = RawResponse(status, "Fine", headers), request_of(whole, method, version)
     at_once.send_whole(request, body)
     assert whole.writes == [b"".join(streamed.writes)]
     assert (at_once.keep_alive, at_once.body_bytes) == (response.keep_alive, response.body_bytes)
@@ -109,7 +113,7 @@ async def test_a_whole_answer_for_a_client_that_is_gone_is_not_written() -> None
     wire = Wire()
     wire.is_ended = True
     with pytest.raises(ConnectionError):
-        RawResponse(200, "OK", [("Content-Length", "2")]).send_whole(asked(wire, "GET", HttpVersion11), b"ok")
+        RawResponse(200, "OK", [("Content-Length", "2")]).send_whole(request_of(wire, "GET", HttpVersion11), b"ok")
     assert wire.writes == []
 
 

@@ -34,7 +34,7 @@ def opened(ledger: Connections, *idle: bool) -> list[Line]:
 
 def connected(ledger: Connections, *idle: bool) -> list[Line]:
     """Connections on which nothing has come."""
-    lines = [Line(idle=each) for each in idle]
+    lines = [Line(idle=idle_line) for idle_line in idle]
     assert all(ledger.admit(line) for line in lines)
     return lines
 

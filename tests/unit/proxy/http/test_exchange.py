@@ -63,14 +63,14 @@ async def test_it_goes_where_the_search_went_with_the_searchs_fields_but_for_tho
         (b"Content-Type", b"application/json"), (b"Content-Length", b"44"), (b"Content-Encoding", b"gzip"),
         (b"Transfer-Encoding", b"chunked"), (b"Content-MD5", b"x"), (b"Expect", b"100-continue"),
     ]  # fmt: skip
-    own = [(b"Api-Key", b"k"), (b"X-Version", b"1"), (b"X-Version", b"1"), (b"Accept-Encoding", b"gzip, br")]
+    fields_sent = [(b"Api-Key", b"k"), (b"X-Version", b"1"), (b"X-Version", b"1"), (b"Accept-Encoding", b"gzip, br")]
     async with FaultyUpstream(answering(reply(b"found"))) as database:
-        assert await sent(upstream, database, [own[0], *of_a_body, *own[1:]]) == b"found"
+        assert await sent(upstream, database, [fields_sent[0], *of_a_body, *fields_sent[1:]]) == b"found"
         (request,) = database.requests
     assert request.line == b"GET /vectors/fetch?ids=a%20b&namespace=n%2Fs HTTP/1.1"
     assert request.body == b""
     fields = [(name, value) for name, value in request.headers if name.lower() != b"host"]
-    assert fields == [*own[:3], (b"Accept-Encoding", b"identity")]
+    assert fields == [*fields_sent[:3], (b"Accept-Encoding", b"identity")]
 
 
 @pytest.mark.parametrize("status", [b"204 No Content", b"200 OK"])

@@ -168,8 +168,8 @@ PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 @given(LISTS, st.integers(0, 12), st.sampled_from([b"traceparent", b"Traceparent", b"TRACEPARENT"]))
 def test_a_traceparent_is_replaced_where_it_stands(raw: list[tuple[bytes, bytes]], place: int, name: bytes) -> None:
     """Every other line stays as it is and where it is, and so do the place and the case of this one."""
-    before, behind = raw[:place], raw[place:]
-    assert traced([*before, (name, b"00-a-b-01"), *behind], PARENT) == [*before, (name, PARENT.encode()), *behind]
+    before, after = raw[:place], raw[place:]
+    assert traced([*before, (name, b"00-a-b-01"), *after], PARENT) == [*before, (name, PARENT.encode()), *after]
 
 
 @given(LISTS)

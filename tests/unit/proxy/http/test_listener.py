@@ -65,16 +65,16 @@ async def test_a_wrong_name_is_an_error_of_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("max_field_size", 1_000_000, "limit of a header field"),
         ("auto_decompress", True, "request bodies are decompressed"),
     ],
 )
-async def test_a_setting_that_is_not_in_force_refuses_the_start(name: str, value: object, said: str) -> None:
+async def test_a_setting_that_is_not_in_force_refuses_the_start(name: str, value: object, message: str) -> None:
     built = server()
     built._settings[name] = value  # type: ignore[assignment]  # - a wrong value on purpose
-    with pytest.raises(IncompatibleLibraryError, match=said):
+    with pytest.raises(IncompatibleLibraryError, match=message):
         await listen(built, LIMITS, DataPort("127.0.0.1", 0))
 
 
@@ -168,8 +168,8 @@ LARGE = 2 * 1024 * 1024
 
 def somaxconn() -> int:
     """The kernel's bound of a queue; 0 where it does not say."""
-    told = Path("/proc/sys/net/core/somaxconn")
-    return int(told.read_text(encoding="ascii")) if told.exists() else 0
+    limit_file = Path("/proc/sys/net/core/somaxconn")
+    return int(limit_file.read_text(encoding="ascii")) if limit_file.exists() else 0
 
 
 class Greeting(asyncio.Protocol):
@@ -266,8 +266,8 @@ async def test_all_ports_together_hold_no_more_descriptors_without_a_place_than_
     arrivals, made = Arrivals(3), list[Greeting]()
     ports = [Accepting(await bound(HOST, 0), lambda: Greeting(made), arrivals) for _ in range(2)]
     with ExitStack() as clients:
-        for each in ports * 4:
-            clients.enter_context(socket.create_connection((HOST, each.port)))
+        for bound_port in ports * 4:
+            clients.enter_context(socket.create_connection((HOST, bound_port.port)))
         for port in ports:
             port._accept(port._sockets[0])
         taken = len(arrivals.opening)
@@ -346,9 +346,9 @@ async def test_closed_while_it_pauses_it_does_not_come_back() -> None:
 
 async def test_a_host_name_is_bound_wherever_it_leads() -> None:
     sockets = await bound("localhost", 0)
-    assert {each.getsockname()[0] for each in sockets} <= {"127.0.0.1", "::1"}
-    for each in sockets:
-        each.close()
+    assert {bound_socket.getsockname()[0] for bound_socket in sockets} <= {"127.0.0.1", "::1"}
+    for bound_socket in sockets:
+        bound_socket.close()
 
 
 async def test_a_taken_port_is_an_error() -> None:

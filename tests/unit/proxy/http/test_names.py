@@ -21,9 +21,9 @@ async def test_addresses_take_turns_and_are_asked_for_once_in_their_time() -> No
     addresses = Addresses(names, seconds=60.0, timeout_seconds=5.0)
     firsts = [(await addresses.of("db", 80))[0][4] for _ in range(4)]
     assert firsts == [("10.0.0.1", 80), ("10.0.0.2", 80)] * 2
-    assert names.asked == 1
+    assert names.requested == 1
     await addresses.of("db", 81)
-    assert names.asked == 2
+    assert names.requested == 2
     await addresses.close()
 
 
@@ -47,7 +47,7 @@ async def test_those_who_ask_at_once_share_one_question_and_none_takes_it_away()
     await asyncio.sleep(0)
     names.may_answer.set()
     assert (await staying)[0][4] == ("10.0.0.1", 80)
-    assert names.asked == 1
+    assert names.requested == 1
     await addresses.close()
 
 
@@ -58,7 +58,7 @@ async def test_a_name_without_an_address_is_a_failure_of_the_name_and_asked_for_
         for _ in range(2):
             with pytest.raises(OSError, match="no"):
                 await addresses.of(name, 80)
-    assert names.asked == 4
+    assert names.requested == 4
     await addresses.close()
 
 
@@ -67,7 +67,7 @@ async def test_an_address_needs_no_name_server(host: str, expected: tuple[object
     names = Names("10.0.0.1")
     addresses = Addresses(names, seconds=60.0, timeout_seconds=5.0)
     assert (await addresses.of(host, 80))[0][4] == expected
-    assert names.asked == 0
+    assert names.requested == 0
     await addresses.close()
 
 
@@ -120,9 +120,9 @@ def test_every_other_address_and_what_is_none_is_not(text: str) -> None:
 def test_an_address_inside_another_counts_as_itself(address: ipaddress.IPv4Address) -> None:
     """Invariant: an IPv4 address is as public mapped, behind NAT64 and in 6to4 as it is bare."""
     mapped = ipaddress.IPv6Address(0xFFFF << 32 | int(address))
-    behind = ipaddress.IPv6Address(0x64FF9B << 96 | int(address))
+    translated = ipaddress.IPv6Address(0x64FF9B << 96 | int(address))
     tunnelled = ipaddress.IPv6Address(0x2002 << 112 | int(address) << 80)
-    assert {is_public(str(each)) for each in (mapped, behind, tunnelled)} == {is_public(str(address))}
+    assert {is_public(str(form)) for form in (mapped, translated, tunnelled)} == {is_public(str(address))}
 
 
 class Scripted(AbstractResolver):
@@ -135,9 +135,10 @@ class Scripted(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        found = self.answers.pop(0)
+        addresses = self.answers.pop(0)
         return [
-            ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=0) for address in found
+            ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=0)
+            for address in addresses
         ]
 
     async def close(self) -> None:
@@ -164,7 +165,7 @@ async def test_a_name_that_answers_differently_the_second_time_is_looked_at_the_
 
 async def test_a_name_from_the_settings_may_lead_anywhere() -> None:
     resolver = checking(Scripted(["10.0.0.1"]), lambda name: name == "mine.example.com")
-    assert [each[4] for each in await resolver.of("mine.example.com", 443)] == [("10.0.0.1", 443)]
+    assert [entry[4] for entry in await resolver.of("mine.example.com", 443)] == [("10.0.0.1", 443)]
 
 
 async def test_the_warning_names_no_host(caplog: pytest.LogCaptureFixture) -> None:

@@ -41,16 +41,16 @@ def test_one_that_is_alone_is_not_cut_however_much_it_holds() -> None:
 @given(st.lists(st.integers(min_value=1, max_value=500), max_size=40))
 def test_what_slow_clients_hold_stays_within_the_limit_while_more_than_one_is_left(sizes: list[int]) -> None:
     """Invariant: with all clients slow, the total exceeds the limit by what one of them holds at most."""
-    backlog, held = Backlog(1000), dict(enumerate(sizes))
+    backlog, holdings = Backlog(1000), dict(enumerate(sizes))
 
     def cut(holder: int) -> None:
-        backlog.changed(-held.pop(holder))
+        backlog.changed(-holdings.pop(holder))
 
     for holder, size in enumerate(sizes):
         backlog.changed(size)
         backlog.lend(holder, Loan(None, lambda: 0.0, partial(cut, holder)))
-        assert backlog.total_bytes == sum(held[each] for each in held if each <= holder)
-        assert backlog.total_bytes <= 1000 or len([each for each in held if each <= holder]) == 1
+        assert backlog.total_bytes == sum(holdings[number] for number in holdings if number <= holder)
+        assert backlog.total_bytes <= 1000 or len([number for number in holdings if number <= holder]) == 1
 
 
 @given(st.lists(st.integers(min_value=1, max_value=2 * TURN_BYTES), min_size=1, max_size=12))
@@ -73,9 +73,9 @@ def test_a_turn_of_the_loop_sends_a_bounded_part_of_large_answers(sizes: list[in
     asyncio.run(play())
     for turn in passed:
         assert sum(sizes[number] for number, _ in turn) <= 2 * (TURN_BYTES + max(sizes))
-    flat = [each for turn in passed for each in turn]
+    flat = [written for turn in passed for written in turn]
     assert sorted(flat) == [(number, piece) for number in range(len(sizes)) for piece in range(3)]
-    assert [each for each in flat if each[1] == 0] == [(number, 0) for number in range(len(sizes))], "by turns"
+    assert [written for written in flat if written[1] == 0] == [(number, 0) for number in range(len(sizes))], "by turns"
 
 
 async def test_an_answer_alone_never_waits_and_one_that_leaves_the_queue_is_not_waited_for() -> None:

@@ -216,10 +216,10 @@ async def test_the_bound_of_all_hosts_holds_for_each_and_room_at_one_serves_anot
         FaultyUpstream(answering(OK)) as other,
         pool(most=2) as connections,
     ):
-        held = [await connections.connection(at(one)) for _ in range(2)]
+        connected = [await connections.connection(at(one)) for _ in range(2)]
         waiting = asyncio.create_task(connections.connection(at(other)))
         await until(Census(busy=2, idle=0, waiting=1, opened=2), connections)
-        held[0].abort()
+        connected[0].abort()
         await waiting
         assert connections.census() == Census(busy=2, idle=0, waiting=0, opened=3)
 
@@ -230,12 +230,12 @@ async def test_idle_connections_of_one_host_make_room_for_another() -> None:
         FaultyUpstream(answering(OK)) as other,
         pool(most=2) as connections,
     ):
-        held = [await connections.connection(at(one)) for _ in range(2)]
-        for connection in held:
+        connected = [await connections.connection(at(one)) for _ in range(2)]
+        for connection in connected:
             await ask(connection)
         await connections.connection(at(other))
         assert connections.census() == Census(busy=1, idle=1, waiting=0, opened=3)
-        assert not held[0].is_open, "the one that had idled longest"
+        assert not connected[0].is_open, "the one that had idled longest"
 
 
 async def test_a_host_that_cannot_be_reached_holds_no_room() -> None:
@@ -283,8 +283,8 @@ async def test_requests_that_come_together_end_one_slow_clients_answer_each() ->
 
     async with FaultyUpstream(answering(OK)) as upstream, pool(pool_connections=8) as connections:
         busy = [await connections.connection(at(upstream)) for _ in range(8)]
-        for each in busy:
-            each.owner.lend(each, lambda: 0.0, partial(end, each))
+        for client in busy:
+            client.owner.lend(client, lambda: 0.0, partial(end, client))
         await asyncio.gather(*(connections.connection(at(upstream)) for _ in range(3)))
         assert cut == busy[:3]
         await connections.connection(at(upstream))
@@ -327,22 +327,22 @@ def test_each_is_called_in_once_and_slower_ones_first(speeds: list[float]) -> No
 @given(st.lists(st.floats(min_value=0.001, max_value=1e9), min_size=1, max_size=5 * LOOKED_AT))
 def test_of_many_clients_a_bounded_number_is_compared_and_all_in_turn(speeds: list[float]) -> None:
     """Invariant: each call asks LOOKED_AT clients at most, ends the slowest of them, and all have been asked after two rounds."""
-    asked: list[int] = []
+    compared: list[int] = []
     ended: list[int] = []
     loans = Loans()
 
     def speed_of(holder: int) -> float:
-        asked.append(holder)
+        compared.append(holder)
         return speeds[holder]
 
     for holder in range(len(speeds)):
         loans.add(holder, Loan(None, partial(speed_of, holder), partial(ended.append, holder)))
     seen: set[int] = set()
     for call in range(1, len(speeds) + 1):
-        asked.clear()
+        compared.clear()
         assert loans.call_in()
-        assert len(asked) <= LOOKED_AT
-        assert speeds[ended[-1]] == min(speeds[each] for each in asked)
-        seen.update(asked)
+        assert len(compared) <= LOOKED_AT
+        assert speeds[ended[-1]] == min(speeds[number] for number in compared)
+        seen.update(compared)
         assert len(seen) >= min(len(speeds), call * (LOOKED_AT - 1))
     assert sorted(ended) == list(range(len(speeds)))

@@ -26,7 +26,7 @@ from vecsieve.proxy.http.protocol import (
 )
 
 HEAD = b"PUT /collections/c/points HTTP/1.1\r\nHost: db\r\nTransfer-Encoding: chunked\r\n\r\n"
-PATIENCE = 20.0
+TIMEOUT = 20.0
 
 
 class Body:
@@ -74,14 +74,14 @@ async def flooded(port: int, piece: bytes, *, most: int = 64 * 2**20) -> tuple[b
     """What a client hears that sends this for ever, and how much it could send."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(HEAD)
-    sent, hearing = 0, asyncio.create_task(reader.readuntil(b"\r\n\r\n"))
+    sent, observer = 0, asyncio.create_task(reader.readuntil(b"\r\n\r\n"))
     with contextlib.suppress(ConnectionError):
-        while not hearing.done() and sent < most:
+        while not observer.done() and sent < most:
             writer.write(piece * (65536 // len(piece)))
             await writer.drain()
             sent += 65536
             await asyncio.sleep(0)
-    heard = await asyncio.wait_for(hearing, PATIENCE)
+    heard = await asyncio.wait_for(observer, TIMEOUT)
     writer.transport.abort()
     return heard, sent
 
@@ -89,7 +89,7 @@ async def flooded(port: int, piece: bytes, *, most: int = 64 * 2**20) -> tuple[b
 @pytest.mark.parametrize("piece", [b"1\r\nx\r\n", b"0001;name=value\r\nx\r\n"])
 async def test_a_flood_of_chunks_is_answered_400_cut_and_counted(piece: bytes) -> None:
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(TIMEOUT),
         FaultyUpstream(answering(reply())) as upstream,
         bare_relay(upstream.url) as relay,
     ):
@@ -124,7 +124,7 @@ async def test_a_turn_of_the_loop_takes_little_framing(
             turns.append(0)
 
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(TIMEOUT),
         FaultyUpstream(answering(reply())) as upstream,
         bare_relay(upstream.url) as relay,
     ):
@@ -154,7 +154,7 @@ async def test_a_body_in_chunks_arrives_whole_however_it_was_fed(largest: int) -
         at += size
         if at >= len(content) or len(parts) == 60_000:
             break
-    wanted = b"".join(parts)
+    expected = b"".join(parts)
     async with (
         asyncio.timeout(60),
         FaultyUpstream(answering(reply(b"done"))) as upstream,
@@ -163,7 +163,7 @@ async def test_a_body_in_chunks_arrives_whole_however_it_was_fed(largest: int) -
         client = await RawClient.connect(relay.port)
         await client.send(HEAD + chunked(iter(parts)))
         assert (await client.reply()).status == 200
-        assert upstream.requests[0].content == wanted
+        assert upstream.requests[0].content == expected
         assert relay.heard.rejected == []
         await client.close()
 
@@ -172,7 +172,7 @@ async def test_a_json_encoder_that_sends_a_chunk_a_token_is_no_flood() -> None:
     vectors = [[number / 7 for number in range(1536)] for _ in range(8)]
     parts = [part.encode() for part in json.JSONEncoder().iterencode({"points": vectors})]
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(TIMEOUT),
         FaultyUpstream(answering(reply())) as upstream,
         bare_relay(upstream.url) as relay,
     ):
@@ -236,8 +236,8 @@ async def test_however_it_is_cut_no_trailer_is_handed_on_and_no_clean_body_punis
     whole = TRAILER_HEAD + b"3\r\nabc\r\n0\r\n" + b"".join(line + b"\r\n" for line in trailers) + b"\r\n"
     edges = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
     fed = Fed()
-    told = [fed.feed(whole[start:end]) for start, end in pairwise(edges)]
-    assert any(each is not None for each in told) == bool(trailers)
+    results = [fed.feed(whole[start:end]) for start, end in pairwise(edges)]
+    assert any(result is not None for result in results) == bool(trailers)
     if not trailers:
         messages, _, _ = fed.parser.feed_data(NEXT)
         assert fed.watch.following(NEXT, messages) is None

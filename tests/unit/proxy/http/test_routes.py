@@ -42,11 +42,11 @@ class Counting:
     """Counts what the adapter is asked."""
 
     def __init__(self) -> None:
-        self.asked: list[RequestHead] = []
+        self.requested: list[RequestHead] = []
         self._adapter = QDRANT.rest.adapter()
 
     def classify(self, head: RequestHead) -> Operation | None:
-        self.asked.append(head)
+        self.requested.append(head)
         return self._adapter.classify(head)
 
     def __getattr__(self, name: str) -> object:
@@ -66,7 +66,7 @@ def test_a_head_that_was_read_before_is_not_read_again() -> None:
     read, counting = heads()
     first = read.read("POST", SEARCH, JSON, None)
     assert read.read("POST", SEARCH, dict(JSON), None) is first
-    assert len(counting.asked) == 1
+    assert len(counting.requested) == 1
     assert first.search == Operation(backend="qdrant", name="query", collection="a b")
     assert (first.collection, first.target.raw) == ("a b", SEARCH)
 
@@ -80,7 +80,7 @@ def test_every_part_of_a_head_that_decides_is_looked_at(method: str, target: str
     first = read.read("POST", SEARCH, JSON, None)
     other = read.read(method, target, fields, None)
     assert other.search != first.search
-    assert len(counting.asked) == 2
+    assert len(counting.requested) == 2
 
 
 def test_a_target_with_a_query_string_which_may_hold_a_key_is_not_kept() -> None:
@@ -88,15 +88,15 @@ def test_a_target_with_a_query_string_which_may_hold_a_key_is_not_kept() -> None
     for target in (SEARCH + "?api-key=secret", SEARCH + "/" + "x" * REMEMBERED_CHARACTERS):
         for _ in range(2):
             read.read("POST", target, JSON, None)
-    assert len(counting.asked) == 4
+    assert len(counting.requested) == 4
     assert not read._known
 
 
 @pytest.mark.parametrize(("length", "is_search"), [(LONGEST_NAME, True), (LONGEST_NAME + 1, False)])
 def test_a_search_of_a_collection_that_cannot_exist_is_passed_through(length: int, is_search: bool) -> None:
     read, _ = heads()
-    found = read.read("POST", f"/collections/{'x' * length}/points/query", JSON, None)
-    assert (found.search is not None) == is_search
+    head_read = read.read("POST", f"/collections/{'x' * length}/points/query", JSON, None)
+    assert (head_read.search is not None) == is_search
 
 
 def test_heads_are_not_kept_without_bound() -> None:
@@ -108,11 +108,11 @@ def test_heads_are_not_kept_without_bound() -> None:
 
 def test_what_is_no_path_or_lies_elsewhere_is_none_of_ours() -> None:
     read, _ = heads()
-    found = read.read("OPTIONS", "*", {}, None)
-    assert (found.target, found.is_routed, found.trouble) == (Target("*", "*"), False, None)
+    head_read = read.read("OPTIONS", "*", {}, None)
+    assert (head_read.target, head_read.is_routed, head_read.trouble) == (Target("*", "*"), False, None)
     elsewhere, _ = heads(OneUpstream("/db", None))
-    found = elsewhere.read("GET", "/other", {}, None)
-    assert (found.target, found.is_routed, found.trouble) == (Target("/other", "/other"), False, None)
+    head_read = elsewhere.read("GET", "/other", {}, None)
+    assert (head_read.target, head_read.is_routed, head_read.trouble) == (Target("/other", "/other"), False, None)
 
 
 def test_where_a_target_may_lead_elsewhere_it_is_read_each_time() -> None:
@@ -122,7 +122,7 @@ def test_where_a_target_may_lead_elsewhere_it_is_read_each_time() -> None:
     read, counting = heads(Moving("", None))
     for _ in range(3):
         read.read("POST", SEARCH, JSON, None)
-    assert len(counting.asked) == 3
+    assert len(counting.requested) == 3
 
 
 @pytest.mark.parametrize(
@@ -146,10 +146,10 @@ def test_a_path_of_the_upstream_stands_in_the_place_of_the_clients_prefix(
     assert target is not None
     route = one.find(target, None)
     assert isinstance(route, tuple)
-    found, matched = route
+    sent_to, matched = route
     assert matched == path
-    assert found.raw == replacement + path + ("?x" if sent == "/vs?x" else sent[len(target.path) :])
-    assert found.sibling("/x") == f"{replacement}/x"
+    assert sent_to.raw == replacement + path + ("?x" if sent == "/vs?x" else sent[len(target.path) :])
+    assert sent_to.sibling("/x") == f"{replacement}/x"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_signed_searches_are_warned_of_once(caplog: pytest.LogCaptureFixture) ->
 def test_the_adapter_is_given_the_query_string() -> None:
     read, counting = heads()
     read.read("POST", f"{SEARCH}?a=%20b?c", JSON, None)
-    assert [(head.path, head.query) for head in counting.asked] == [(SEARCH, "a=%20b?c")]
+    assert [(head.path, head.query) for head in counting.requested] == [(SEARCH, "a=%20b?c")]
 
 
 # The routes of Pinecone put together: what is matched, and where its answers lead.
@@ -194,8 +194,8 @@ INDEX = "docs-abc123.svc.aped-4627-b74a.pinecone.io"
 HOST: RawHeaders = ((b"Host", b"127.0.0.1:6343"),)
 
 
-def routes(**own: object) -> IndexRoutes:
-    return routes_of(Settings.model_validate({"backend": "pinecone", "pinecone": own}))
+def routes(**settings: object) -> IndexRoutes:
+    return routes_of(Settings.model_validate({"backend": "pinecone", "pinecone": settings}))
 
 
 def routes_of(settings: Settings) -> IndexRoutes:
@@ -204,11 +204,11 @@ def routes_of(settings: Settings) -> IndexRoutes:
 
 
 def changed(
-    own: IndexRoutes, headers: RawHeaders, body: bytes, method: str = "GET", path: str = "/indexes/docs"
+    index_routes: IndexRoutes, headers: RawHeaders, body: bytes, method: str = "GET", path: str = "/indexes/docs"
 ) -> bytes:
     target = read_target(path)
     assert target is not None
-    editing = own.editing(method, headers, target)
+    editing = index_routes.editing(method, headers, target)
     return body if editing is None else editing.change(body)
 
 
@@ -237,20 +237,26 @@ def test_what_stands_before_an_indexs_own_path_is_not_matched_and_goes_on() -> N
     raw = f"/_i/{INDEX}/gateway/docs//query?a"
     route = routes().find(Target(raw, raw.partition("?")[0]), None)
     assert isinstance(route, tuple)
-    found, matched = route
-    assert found == Target("/gateway/docs//query?a", "/gateway/docs//query", Origin("https", INDEX), "/gateway/docs")
+    sent_to, matched = route
+    assert sent_to == Target("/gateway/docs//query?a", "/gateway/docs//query", Origin("https", INDEX), "/gateway/docs")
     assert matched == "/query"
-    assert found.sibling("/vectors/fetch?ids=a") == "/gateway/docs/vectors/fetch?ids=a"
+    assert sent_to.sibling("/vectors/fetch?ids=a") == "/gateway/docs/vectors/fetch?ids=a"
 
 
 def test_a_target_is_found_at_its_index_behind_its_port_and_at_the_control_plane() -> None:
-    own, behind = routes(), Origin("https", "fixed.svc.x.pinecone.io")
-    assert own.find(Target("/query", "/query"), behind) == (Target("/query", "/query", behind), "/query")
-    assert own.find(Target("/query", "/query"), None) is Trouble.NO_INDEX
+    index_routes, port_index = routes(), Origin("https", "fixed.svc.x.pinecone.io")
+    assert index_routes.find(Target("/query", "/query"), port_index) == (
+        Target("/query", "/query", port_index),
+        "/query",
+    )
+    assert index_routes.find(Target("/query", "/query"), None) is Trouble.NO_INDEX
     named = f"/_i/{INDEX}/query"
-    for index in (behind, None):
-        assert own.find(Target(named, named), index) == (Target("/query", "/query", Origin("https", INDEX)), "/query")
-        assert own.find(Target("/indexes", "/indexes"), index) == (Target("/indexes", "/indexes"), "/indexes")
+    for index in (port_index, None):
+        assert index_routes.find(Target(named, named), index) == (
+            Target("/query", "/query", Origin("https", INDEX)),
+            "/query",
+        )
+        assert index_routes.find(Target("/indexes", "/indexes"), index) == (Target("/indexes", "/indexes"), "/indexes")
 
 
 @pytest.mark.parametrize(
@@ -295,9 +301,9 @@ def test_an_index_that_has_such_a_path_is_not_the_control_plane() -> None:
 
 
 def test_a_public_url_beats_the_host_the_client_used() -> None:
-    own = routes(public_url="https://vs.example.com/pc/")
-    assert changed(own, HOST, described(INDEX)) == described(f"https://vs.example.com/pc/_i/{INDEX}")
-    assert changed(own, (), described(INDEX)) == described(f"https://vs.example.com/pc/_i/{INDEX}")
+    index_routes = routes(public_url="https://vs.example.com/pc/")
+    assert changed(index_routes, HOST, described(INDEX)) == described(f"https://vs.example.com/pc/_i/{INDEX}")
+    assert changed(index_routes, (), described(INDEX)) == described(f"https://vs.example.com/pc/_i/{INDEX}")
 
 
 def test_a_host_that_would_be_refused_here_stays_so_that_the_client_still_works() -> None:
@@ -308,27 +314,27 @@ PORTS = {8101: INDEX, 8102: "http://127.0.0.1:5082"}
 
 
 @pytest.mark.parametrize(
-    ("form", "told"), [("port_url", "http://127.0.0.1:8101"), ("port_authority", "127.0.0.1:8101")]
+    ("form", "expected"), [("port_url", "http://127.0.0.1:8101"), ("port_authority", "127.0.0.1:8101")]
 )
 @pytest.mark.parametrize("written", [INDEX, f"https://{INDEX}", f"{INDEX}:443", f"https://{INDEX}/", INDEX.upper()])
-def test_an_index_with_a_port_of_its_own_is_told_of_by_that_port(form: str, told: str, written: str) -> None:
-    own = routes(index_ports=PORTS, public_form=form)
-    assert changed(own, HOST, described(written)) == described(told)
+def test_an_index_with_a_port_of_its_own_is_told_of_by_that_port(form: str, expected: str, written: str) -> None:
+    index_routes = routes(index_ports=PORTS, public_form=form)
+    assert changed(index_routes, HOST, described(written)) == described(expected)
 
 
 @pytest.mark.parametrize("form", ["port_url", "port_authority"])
 def test_an_index_without_a_port_is_told_of_by_path(form: str) -> None:
-    own, other = routes(index_ports=PORTS, public_form=form), INDEX.replace("docs", "other")
-    assert changed(own, HOST, described(other)) == described(f"http://127.0.0.1:6343/_i/{other}")
+    index_routes, other = routes(index_ports=PORTS, public_form=form), INDEX.replace("docs", "other")
+    assert changed(index_routes, HOST, described(other)) == described(f"http://127.0.0.1:6343/_i/{other}")
     deeper = f"https://{INDEX}/deeper"
-    assert changed(own, HOST, described(deeper)) == described(f"http://127.0.0.1:6343/_i/{INDEX}/deeper")
-    assert changed(own, HOST, described("idx.elsewhere.example")) == described("idx.elsewhere.example")
+    assert changed(index_routes, HOST, described(deeper)) == described(f"http://127.0.0.1:6343/_i/{INDEX}/deeper")
+    assert changed(index_routes, HOST, described("idx.elsewhere.example")) == described("idx.elsewhere.example")
 
 
 def test_a_plain_index_that_the_settings_name_is_told_of_by_its_port_as_it_is_written() -> None:
-    own = routes(index_ports=PORTS, public_form="port_url")
-    assert changed(own, HOST, described("http://127.0.0.1:5082")) == described("http://127.0.0.1:8102")
-    assert changed(own, HOST, described("https://127.0.0.1:5082")) == described("https://127.0.0.1:5082")
+    index_routes = routes(index_ports=PORTS, public_form="port_url")
+    assert changed(index_routes, HOST, described("http://127.0.0.1:5082")) == described("http://127.0.0.1:8102")
+    assert changed(index_routes, HOST, described("https://127.0.0.1:5082")) == described("https://127.0.0.1:5082")
 
 
 @pytest.mark.parametrize(
@@ -347,11 +353,11 @@ def test_another_port_of_our_url_keeps_scheme_and_host(base: str, url: str) -> N
 
 
 def test_the_port_is_added_to_the_public_host_and_to_a_gateways_scheme() -> None:
-    own = routes(index_ports=PORTS, public_form="port_url", public_url="https://vs.example.com/pc")
-    assert changed(own, HOST, described(INDEX)) == described("https://vs.example.com:8101")
-    own = routes(index_ports=PORTS, public_form="port_url")
-    behind_tls = ((b"Host", b"vs.local"), (b"X-Forwarded-Proto", b"https"))
-    assert changed(own, behind_tls, described(INDEX)) == described("https://vs.local:8101")
+    index_routes = routes(index_ports=PORTS, public_form="port_url", public_url="https://vs.example.com/pc")
+    assert changed(index_routes, HOST, described(INDEX)) == described("https://vs.example.com:8101")
+    index_routes = routes(index_ports=PORTS, public_form="port_url")
+    tls_headers = ((b"Host", b"vs.local"), (b"X-Forwarded-Proto", b"https"))
+    assert changed(index_routes, tls_headers, described(INDEX)) == described("https://vs.local:8101")
 
 
 @pytest.mark.parametrize(
@@ -399,8 +405,8 @@ def test_without_a_host_or_with_two_there_is_no_url_of_ours() -> None:
     ("form", "docs"), [("path", f"https://vs.local:6343/_i/{INDEX}"), ("port_url", "https://vs.local:8101")]
 )
 def test_ports_of_ours_that_speak_tls_are_told_of_with_https(form: str, docs: str, forwarded: RawHeaders) -> None:
-    own = {"index_ports": {8101: INDEX} if form != "path" else {}, "public_form": form}
+    settings = {"index_ports": {8101: INDEX} if form != "path" else {}, "public_form": form}
     tls = {"certificate": "leaf.pem", "key": "leaf.key"}
-    served = routes_of(Settings.model_validate({"backend": "pinecone", "pinecone": own, "tls": tls}))
+    served = routes_of(Settings.model_validate({"backend": "pinecone", "pinecone": settings, "tls": tls}))
     headers = ((b"Host", b"vs.local:6343"), *forwarded)
     assert changed(served, headers, described(INDEX)) == described(docs)

@@ -149,33 +149,33 @@ paths = st.from_regex(r"/(_i|query|indexes|[a-z%/.?@:]{0,6})?[\x21-\x7e]{0,25}",
 @given(paths, st.sampled_from([None, FIXED]))
 def test_whatever_the_path_it_goes_to_a_host_that_was_agreed_on(raw: str, index: Origin | None) -> None:
     """Invariant: a target goes out with an agreed origin and as a tail of what came in, or not at all."""
-    found = routed(raw, index)
-    if isinstance(found, Target):
-        assert found.origin in {None, index, NAMED}
-        assert raw.endswith(found.raw) or found.raw == "/" + raw[-len(found.raw) + 1 :]
-        assert read_target(found.raw) is not None
+    target = routed(raw, index)
+    if isinstance(target, Target):
+        assert target.origin in {None, index, NAMED}
+        assert raw.endswith(target.raw) or target.raw == "/" + raw[-len(target.raw) + 1 :]
+        assert read_target(target.raw) is not None
     else:
-        assert found in {Trouble.HOST_REFUSED, Trouble.NO_INDEX, Trouble.WRONG_PATH}
+        assert target in {Trouble.HOST_REFUSED, Trouble.NO_INDEX, Trouble.WRONG_PATH}
 
 
 @given(st.text(alphabet="abAB01.-_:%@[]/\\?#", max_size=30), paths)
 def test_no_host_is_asked_for_but_the_one_segment(host: str, rest: str) -> None:
     """Invariant: what is judged as a host is exactly the segment behind /_i/, undecoded."""
-    asked: list[str] = []
+    judged: list[str] = []
 
     def judge(text: str) -> Origin | None:
-        asked.append(text)
+        judged.append(text)
         return NAMED
 
     target = read_target(f"/_i/{host}{rest}")
     assert target is not None
-    found = route(target, None, judge, RULES)
+    result = route(target, None, judge, RULES)
     segment = target.path.split("/")[2]
-    assert asked == ([segment] if segment else [])
+    assert judged == ([segment] if segment else [])
     if segment:
-        assert isinstance(found, Target)
+        assert isinstance(result, Target)
         rest = target.raw[len(f"/_i/{segment}") :]
-        assert found.raw == (rest if rest.startswith("/") else f"/{rest}")
+        assert result.raw == (rest if rest.startswith("/") else f"/{rest}")
 
 
 # Which hosts may be named, how they are reached, and what a plain control plane may add.
@@ -186,8 +186,8 @@ INDEX = "docs-abc123.svc.aped-4627-b74a.pinecone.io"
 PRIVATE = "docs-abc123.svc.private.aped-4627-b74a.pinecone.io"
 
 
-def hosts(control_plane: Origin = PUBLIC, **own: object) -> IndexHosts:
-    return IndexHosts(PineconeSettings.model_validate(own), control_plane)
+def hosts(control_plane: Origin = PUBLIC, **settings: object) -> IndexHosts:
+    return IndexHosts(PineconeSettings.model_validate(settings), control_plane)
 
 
 @pytest.mark.parametrize("text", [INDEX, f"{INDEX}:443", INDEX.upper(), PRIVATE])
@@ -208,37 +208,37 @@ def test_every_other_host_is_refused(text: str) -> None:
 
 
 def test_a_port_or_a_name_may_be_configured() -> None:
-    own = hosts(allowed_hosts=("*.example.com:8443", "pinned.example.org"))
-    assert own.origin("a.example.com:8443") == Origin("https", "a.example.com:8443")
-    assert own.origin("pinned.example.org") == Origin("https", "pinned.example.org")
-    assert own.origin("a.example.com") is None
-    assert own.origin(INDEX) is None
+    index_hosts = hosts(allowed_hosts=("*.example.com:8443", "pinned.example.org"))
+    assert index_hosts.origin("a.example.com:8443") == Origin("https", "a.example.com:8443")
+    assert index_hosts.origin("pinned.example.org") == Origin("https", "pinned.example.org")
+    assert index_hosts.origin("a.example.com") is None
+    assert index_hosts.origin(INDEX) is None
 
 
 def test_what_the_settings_name_themselves_is_reached_as_they_say() -> None:
-    own = hosts(PLAIN, index_host="http://127.0.0.1:5081")
-    assert own.origin("127.0.0.1:5080") == PLAIN
-    assert own.origin("127.0.0.1:5081") == Origin("http", "127.0.0.1:5081")
-    assert own.origin("127.0.0.1:5082") is None
+    index_hosts = hosts(PLAIN, index_host="http://127.0.0.1:5081")
+    assert index_hosts.origin("127.0.0.1:5080") == PLAIN
+    assert index_hosts.origin("127.0.0.1:5081") == Origin("http", "127.0.0.1:5081")
+    assert index_hosts.origin("127.0.0.1:5082") is None
 
 
 def test_what_stands_behind_a_port_is_named_in_the_settings_as_well() -> None:
-    own = hosts(index_ports={8101: "http://127.0.0.1:5081", 8102: "https://index.corp"})
-    assert own.origin("127.0.0.1:5081") == Origin("http", "127.0.0.1:5081")
-    assert own.origin("index.corp") == Origin("https", "index.corp")
-    assert all(own.may_be_private(name) for name in ("127.0.0.1", "index.corp"))
-    assert own.path_of("http://127.0.0.1:5081") == "127.0.0.1:5081"
-    assert own.path_of("http://index.corp") is None
+    index_hosts = hosts(index_ports={8101: "http://127.0.0.1:5081", 8102: "https://index.corp"})
+    assert index_hosts.origin("127.0.0.1:5081") == Origin("http", "127.0.0.1:5081")
+    assert index_hosts.origin("index.corp") == Origin("https", "index.corp")
+    assert all(index_hosts.may_be_private(name) for name in ("127.0.0.1", "index.corp"))
+    assert index_hosts.path_of("http://127.0.0.1:5081") == "127.0.0.1:5081"
+    assert index_hosts.path_of("http://index.corp") is None
 
 
 def test_only_hosts_written_in_full_by_somebody_trusted_may_be_private() -> None:
-    own = hosts(
+    index_hosts = hosts(
         Origin.of("https://control.corp"),
         index_host="https://index.corp",
         allowed_hosts=("*.svc.*.pinecone.io", PRIVATE),
     )
-    assert all(own.may_be_private(name) for name in ("control.corp", "index.corp", PRIVATE))
-    assert not any(own.may_be_private(name) for name in (INDEX, "corp", "evil.example"))
+    assert all(index_hosts.may_be_private(name) for name in ("control.corp", "index.corp", PRIVATE))
+    assert not any(index_hosts.may_be_private(name) for name in (INDEX, "corp", "evil.example"))
 
 
 @pytest.mark.parametrize("written", [INDEX, f"https://{INDEX}", f"{INDEX}:443", PRIVATE])
@@ -263,9 +263,9 @@ def test_a_host_of_the_service_becomes_a_path(written: str) -> None:
     ],
 )
 def test_a_host_that_would_be_refused_keeps_its_name_and_teaches_nothing(written: str) -> None:
-    own = hosts()
-    assert own.path_of(written) is None
-    assert own.origin("127.0.0.1:5081") is None
+    index_hosts = hosts()
+    assert index_hosts.path_of(written) is None
+    assert index_hosts.origin("127.0.0.1:5081") is None
 
 
 @pytest.mark.parametrize(
@@ -281,41 +281,41 @@ def test_a_host_that_would_be_refused_keeps_its_name_and_teaches_nothing(written
     ],
 )
 def test_a_plain_control_plane_is_believed(written: str, path: str, origin: Origin) -> None:
-    own = hosts(PLAIN)
+    index_hosts = hosts(PLAIN)
     host = path.partition("/")[0]
     if host != INDEX:
-        assert own.origin(host) is None
-    assert own.path_of(written) == path
-    assert own.origin(host) == origin
-    assert own.may_be_private(origin.host) is (host != INDEX)
+        assert index_hosts.origin(host) is None
+    assert index_hosts.path_of(written) == path
+    assert index_hosts.origin(host) == origin
+    assert index_hosts.may_be_private(origin.host) is (host != INDEX)
 
 
 def test_what_it_did_not_name_stays_refused() -> None:
-    own = hosts(PLAIN)
-    own.path_of("http://127.0.0.1:5081")
-    assert own.origin("127.0.0.1:5082") is None
-    assert own.origin("127.0.0.1") is None
+    index_hosts = hosts(PLAIN)
+    index_hosts.path_of("http://127.0.0.1:5081")
+    assert index_hosts.origin("127.0.0.1:5082") is None
+    assert index_hosts.origin("127.0.0.1") is None
 
 
 def test_no_more_hosts_are_remembered_than_there_is_room_for_and_the_used_ones_stay() -> None:
-    own = hosts(PLAIN)
-    own.path_of("http://first.test:1")
+    index_hosts = hosts(PLAIN)
+    index_hosts.path_of("http://first.test:1")
     for number in range(MOST_NAMED):
-        assert own.origin("first.test:1") is not None
-        own.path_of(f"http://h{number}.test:1")
-    assert own.origin("first.test:1") is not None
-    assert own.origin("h0.test:1") is None
-    assert own.origin(f"h{MOST_NAMED - 1}.test:1") is not None
+        assert index_hosts.origin("first.test:1") is not None
+        index_hosts.path_of(f"http://h{number}.test:1")
+    assert index_hosts.origin("first.test:1") is not None
+    assert index_hosts.origin("h0.test:1") is None
+    assert index_hosts.origin(f"h{MOST_NAMED - 1}.test:1") is not None
 
 
 @given(st.text(alphabet="aZ0.-:/@[]%\\?# " + "\u00e9", max_size=24), st.sampled_from([PUBLIC, PLAIN]))
 def test_whatever_is_written_a_path_leads_back_to_it(written: str, control_plane: Origin) -> None:
     """Invariant: a host that became a path may be named, and its path holds nothing but a host and plain segments."""
-    own = hosts(control_plane)
-    path = own.path_of(written)
+    index_hosts = hosts(control_plane)
+    path = index_hosts.path_of(written)
     if path is not None:
         host, _, rest = path.partition("/")
-        assert own.origin(host) is not None
+        assert index_hosts.origin(host) is not None
         assert not set(path) & set('@[]\\?# "')
         assert written.lower().endswith(f"{host}{path[len(host) :]}".lower())
         assert ":" not in rest

@@ -31,9 +31,9 @@ def shaken(
     certificate, key = served or (files.leaf, files.key)
     server = server_context(certificate, key, with_grpc=with_grpc).wrap_bio(up, down, server_side=True)
     side = client.wrap_bio(down, up, server_hostname="localhost")
-    for each in (side, server) * 2 + (side,):
+    for peer in (side, server) * 2 + (side,):
         try:
-            each.do_handshake()
+            peer.do_handshake()
         except ssl.SSLWantReadError:
             continue
     return side
@@ -65,7 +65,7 @@ def test_tls_1_2_is_the_oldest(files: Certificates) -> None:
     assert server_context(files.leaf, files.key, with_grpc=True).minimum_version is ssl.TLSVersion.TLSv1_2
 
 
-def said(certificate: Path, key: Path) -> str:
+def refusal(certificate: Path, key: Path) -> str:
     with pytest.raises(SettingsError) as refused:
         server_context(certificate, key, with_grpc=True)
     (problem,) = refused.value.problems
@@ -74,29 +74,29 @@ def said(certificate: Path, key: Path) -> str:
 
 def test_a_missing_file_is_named(files: Certificates, tmp_path: Path) -> None:
     absent = tmp_path / "absent.pem"
-    wanted = "tls.certificate: wanted a readable PEM file with the certificate, its issuers after it; saw "
-    assert said(absent, files.key) == f"{wanted}{absent}: No such file or directory"
-    assert said(files.leaf, absent).startswith(
+    expected = "tls.certificate: wanted a readable PEM file with the certificate, its issuers after it; saw "
+    assert refusal(absent, files.key) == f"{expected}{absent}: No such file or directory"
+    assert refusal(files.leaf, absent).startswith(
         "tls.key: wanted a readable PEM file with the certificate's private key; "
     )
-    assert "Is a directory" in said(tmp_path, files.key)
+    assert "Is a directory" in refusal(tmp_path, files.key)
 
 
 def test_files_that_were_exchanged_are_told_by_what_is_not_in_them(files: Certificates) -> None:
-    assert "no line '-----BEGIN CERTIFICATE-----'" in said(files.key, files.leaf)
-    assert said(files.leaf, files.leaf).startswith("tls.key: ")
+    assert "no line '-----BEGIN CERTIFICATE-----'" in refusal(files.key, files.leaf)
+    assert refusal(files.leaf, files.leaf).startswith("tls.key: ")
 
 
 def test_the_key_of_another_certificate_is_said_to_be_that(files: Certificates, tmp_path: Path) -> None:
     other = make_certificates(tmp_path)
-    assert said(files.leaf, other.key) == (
+    assert refusal(files.leaf, other.key) == (
         f"tls.key: wanted the key of {files.leaf}; saw {other.key}: the key of another certificate"
     )
 
 
 def test_a_key_under_a_passphrase_is_refused_and_nobody_is_asked(files: Certificates, tmp_path: Path) -> None:
     locked = with_passphrase(files.key, tmp_path / "locked.key")
-    assert "a key without one, since nobody can type it" in said(files.leaf, locked)
+    assert "a key without one, since nobody can type it" in refusal(files.leaf, locked)
 
 
 def test_a_file_that_goes_while_it_is_read_is_named(files: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_a_file_that_goes_while_it_is_read_is_named(files: Certificates, monkeyp
         raise FileNotFoundError(2, "No such file or directory")
 
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", gone)
-    assert said(files.leaf, files.key).endswith(f"saw {files.key} or {files.leaf}: No such file or directory")
+    assert refusal(files.leaf, files.key).endswith(f"saw {files.key} or {files.leaf}: No such file or directory")
 
 
 @pytest.mark.parametrize("damaged", ["leaf", "key"])
@@ -113,7 +113,7 @@ def test_damaged_pem_is_a_sentence_that_shows_nothing_of_it(files: Certificates,
     lines[1] = "c2VjcmV0" + lines[1][8:]
     broken = tmp_path / "broken.pem"
     broken.write_text("\n".join(lines))
-    text = said(broken, files.key) if damaged == "leaf" else said(files.leaf, broken)
+    text = refusal(broken, files.key) if damaged == "leaf" else refusal(files.leaf, broken)
     assert text.startswith("tls.certificate: " if damaged == "leaf" else "tls.key: ")
     assert not any(line in text for line in lines)
 

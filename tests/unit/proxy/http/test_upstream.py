@@ -89,7 +89,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789
 
 
 @pytest.mark.parametrize(
-    ("answer", "pause_seconds", "asked", "received"),
+    ("answer", "pause_seconds", "announced", "received"),
     [
         (reply(b"0123456789"), 0.0, [10], 10),
         (reply(b"0123456789"), 0.1, [10], 0),
@@ -102,7 +102,7 @@ async def test_whether_a_body_may_be_held_is_asked_when_it_is_announced_and_as_i
     upstream: Upstream,
     answer: bytes,
     pause_seconds: float,
-    asked: list[int],
+    announced: list[int],
     received: int,
 ) -> None:
     async def script(talk: Talk) -> None:
@@ -125,7 +125,7 @@ async def test_whether_a_body_may_be_held_is_asked_when_it_is_announced_and_as_i
     async with sending(upstream, method="GET", raw_target="/", headers=[], body=None) as got:
         with pytest.raises(LostReplyError) as dropped:
             await got.read_bounded(100, fits=fits)
-    assert heard == asked
+    assert heard == announced
     assert (dropped.value.reason, dropped.value.received_bytes) == (FailOpen.OVERLOAD, received)
 
 
@@ -230,14 +230,14 @@ async def test_requests_beyond_the_pool_are_seen_to_wait() -> None:
 
     async with FaultyUpstream(hesitates) as database:
         upstream = Upstream(UpstreamSettings(url=database.url, pool_connections=1))
-        asking = [asyncio.create_task(ask(upstream)) for _ in range(3)]
+        requests = [asyncio.create_task(ask(upstream)) for _ in range(3)]
         for _ in range(200):
             if upstream.census() == Census(busy=1, idle=0, waiting=2, opened=1):
                 break
             await asyncio.sleep(0.01)
         seen = upstream.census()
         may_answer.set()
-        await asyncio.gather(*asking)
+        await asyncio.gather(*requests)
         left = upstream.census()
         await upstream.close()
     assert seen == Census(busy=1, idle=0, waiting=2, opened=1)
@@ -254,7 +254,7 @@ async def test_a_write_that_waits_for_a_connection_goes_with_its_client() -> Non
 
     async with FaultyUpstream(hesitates) as database:
         upstream, writes = Upstream(UpstreamSettings(url=database.url, pool_connections=1)), Owner()
-        asking = [
+        requests = [
             asyncio.create_task(
                 upstream.open(
                     method="DELETE",
@@ -271,10 +271,10 @@ async def test_a_write_that_waits_for_a_connection_goes_with_its_client() -> Non
         async with asyncio.timeout(30):
             while upstream.census() != Census(busy=1, idle=0, waiting=1, opened=1) or not database.requests:
                 await asyncio.sleep(0.01)
-        asking[1].cancel()
+        requests[1].cancel()
         may_answer.set()
-        await (await asking[0]).close()
-        await asyncio.gather(*asking, return_exceptions=True)
+        await (await requests[0]).close()
+        await asyncio.gather(*requests, return_exceptions=True)
         assert len(writes) == 0
         assert [request.line for request in database.requests] == [b"DELETE /0 HTTP/1.1"]
         await upstream.close()

@@ -49,12 +49,12 @@ async def test_any_split_of_its_bytes_gives_the_same_reply(
     fields: list[tuple[bytes, bytes]], body: bytes, framing: str, interim: bool, places: list[int], size: int
 ) -> None:
     """Invariant: status, reason, fields and body are those that were sent, however the bytes are cut on their way."""
-    own = {
+    framing_fields = {
         "length": [(b"Content-Length", b"%d" % len(body))],
         "chunks": [(b"Transfer-Encoding", b"chunked")],
         "end": [],
     }[framing]
-    lines = b"".join(b"%s: %s\r\n" % pair for pair in [*fields, *own])
+    lines = b"".join(b"%s: %s\r\n" % pair for pair in [*fields, *framing_fields])
     sent = (b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" if interim else b"") + b"HTTP/1.1 299 Fine\r\n" + lines
     sent += b"\r\n" + (chunked(body, size) if framing == "chunks" else body)
     line = Line()
@@ -62,7 +62,7 @@ async def test_any_split_of_its_bytes_gives_the_same_reply(
     line.hear(*cut_at(sent, places))
     if framing == "end":
         line.end()
-    assert await outcome(exchange) == (299, "Fine", (*fields, *own), body)
+    assert await outcome(exchange) == (299, "Fine", (*fields, *framing_fields), body)
     assert (line.owner.freed_ones, line.owner.gone_ones) == ((0, 1) if framing == "end" else (1, 0))
 
 
@@ -279,16 +279,16 @@ async def test_nothing_is_read_while_enough_is_unread_and_all_of_it_arrives() ->
     assert not line.wire.is_paused
 
 
-@pytest.mark.parametrize("behind", [0, 1, UNREAD_BYTES])
-async def test_a_connection_whose_last_reply_was_large_reads_the_next_one(behind: int) -> None:
+@pytest.mark.parametrize("remaining", [0, 1, UNREAD_BYTES])
+async def test_a_connection_whose_last_reply_was_large_reads_the_next_one(remaining: int) -> None:
     line, size = Line(), 4 * UNREAD_BYTES
     exchange = line.ask()
-    line.hear(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size, bytes(size - behind))
+    line.hear(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size, bytes(size - remaining))
     assert line.wire.is_paused
-    if behind:
-        assert len(await exchange.read()) == size - behind
-        line.hear(bytes(behind))
-    assert len(await body_of(exchange)) == behind or size
+    if remaining:
+        assert len(await exchange.read()) == size - remaining
+        line.hear(bytes(remaining))
+    assert len(await body_of(exchange)) == remaining or size
     assert line.owner.freed_ones == 1
     assert not line.wire.is_paused, "the next reply would wait for ever"
 

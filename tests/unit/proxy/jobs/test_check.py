@@ -115,8 +115,8 @@ def test_a_database_that_drips_its_answer_is_given_up_too(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_locked_database_says_where_a_key_goes(backend: str, status: int) -> None:
     with database(lambda _: (status, b"")) as url:
-        said = fails(url, backend=backend)
-    assert f"requires a key (status {status}). Set the variable {WIRES[backend].variable}" in said
+        message = fails(url, backend=backend)
+    assert f"requires a key (status {status}). Set the variable {WIRES[backend].variable}" in message
 
 
 def test_a_refused_key_is_named_by_its_variable_and_not_shown() -> None:
@@ -142,13 +142,13 @@ def test_the_key_is_sent_as_the_backend_takes_it(backend: str) -> None:
         seen.append((request.path, request.headers.get(name)))
         return 200, b'{"result": {"collections": []}, "code": 0}'
 
-    said: list[str] = []
+    output: list[str] = []
     with database(reply) as url:
         settings = Settings.model_validate({"backend": backend, "upstream": {"url": url}})
-        asyncio.run(connect(settings, {WIRES[backend].variable: KEY}, None, said.append))
+        asyncio.run(connect(settings, {WIRES[backend].variable: KEY}, None, output.append))
     assert seen == [(WIRES[backend].listing[1], form.format(KEY))]
-    assert [line.split()[0] for line in said] == ["reach", "credentials", "search"]
-    assert "not tried" in said[2]
+    assert [line.split()[0] for line in output] == ["reach", "credentials", "search"]
+    assert "not tried" in output[2]
 
 
 @pytest.mark.parametrize(
@@ -167,10 +167,10 @@ def test_an_answer_of_something_else_is_quoted(answer: tuple[int, bytes], words:
 
 @pytest.mark.parametrize("content", [b"[]", b'{"result": 5}', b'{"result": {"collections": [7, {}]}}', b"null"])
 def test_an_odd_list_of_collections_is_no_crash(content: bytes) -> None:
-    said: list[str] = []
+    output: list[str] = []
     with database(lambda _: (200, content)) as url:
-        asyncio.run(connect(Settings.model_validate({"upstream": {"url": url}}), {}, None, said.append))
-    assert said[-1].endswith("there is no collection with a dense vector")
+        asyncio.run(connect(Settings.model_validate({"upstream": {"url": url}}), {}, None, output.append))
+    assert output[-1].endswith("there is no collection with a dense vector")
 
 
 def test_a_healthy_database_answers_a_search_in_the_command(tmp_path: Path) -> None:
@@ -196,9 +196,9 @@ def test_the_flags_of_serve_name_the_database_to_check() -> None:
     done = command_line("check", "--upstream", "http://127.0.0.1:9", "--connect")
     assert done.returncode == 1
     assert done.stderr.startswith("VecSieve cannot reach the database at 127.0.0.1:9: connection refused")
-    shown = command_line("check", "--backend", "chroma", "--upstream", "http://db:8000", "--show")
-    assert "backend: chroma" in shown.stdout
-    assert "url: http://db:8000" in shown.stdout
+    printed = command_line("check", "--backend", "chroma", "--upstream", "http://db:8000", "--show")
+    assert "backend: chroma" in printed.stdout
+    assert "url: http://db:8000" in printed.stdout
 
 
 def searched(backend: str, url: str, key: str | None = None) -> str:
@@ -207,10 +207,10 @@ def searched(backend: str, url: str, key: str | None = None) -> str:
 
 
 def lines_of(backend: str, url: str, key: str | None = None) -> list[str]:
-    said: list[str] = []
+    output: list[str] = []
     settings = Settings.model_validate({"backend": backend, "upstream": {"url": url}})
-    asyncio.run(connect(settings, {} if key is None else {WIRES[backend].variable: key}, None, said.append))
-    return said
+    asyncio.run(connect(settings, {} if key is None else {WIRES[backend].variable: key}, None, output.append))
+    return output
 
 
 PASSAGE = "The valve of the pump is closed before the cover is opened, and the pressure is read twice, part {}."
@@ -245,10 +245,10 @@ def test_it_says_where_the_texts_are_by_their_keys_and_shows_no_value(
         return 200, json.dumps({"result": {"points": points}}).encode()
 
     with database(reply) as url:
-        said = lines_of("qdrant", url)[-1]
-    assert said.startswith("texts        ")
-    assert words in said
-    assert "secret" not in said
+        line = lines_of("qdrant", url)[-1]
+    assert line.startswith("texts        ")
+    assert words in line
+    assert "secret" not in line
 
 
 @chroma_server.NEEDS_CHROMA
@@ -279,7 +279,7 @@ MILVUS: dict[str, dict[str, Any]] = {
 }
 
 
-def asked_of(request: BaseHTTPRequestHandler) -> dict[str, Any]:
+def content_of(request: BaseHTTPRequestHandler) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
     return content
 
@@ -288,7 +288,7 @@ def test_milvus_is_searched_by_a_stored_vector_of_its_first_dense_field() -> Non
     seen: list[tuple[str, dict[str, Any]]] = []
 
     def reply(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
-        path, body = request.path.removeprefix("/v2/vectordb/"), asked_of(request)
+        path, body = request.path.removeprefix("/v2/vectordb/"), content_of(request)
         seen.append((path, body))
         answer = MILVUS[path]
         if body.get("collectionName") == "sparse":
@@ -332,7 +332,7 @@ def test_search_engines_are_searched_by_a_stored_vector_of_the_first_index_that_
         if request.command == "GET":
             assert request.headers["Authorization"] in {"Basic x", "ApiKey Basic x"}
             return 200, json.dumps(mappings).encode()
-        seen.append((request.path, asked_of(request)))
+        seen.append((request.path, content_of(request)))
         hit = {"_source": {"text": PASSAGE}, "fields": {"v": [0.5, 1.0]}}
         hits = [] if request.path == "/empty/_search" else [hit]
         return 200, json.dumps({"hits": {"hits": hits}}).encode()
@@ -369,16 +369,16 @@ def test_weaviate_is_searched_where_no_tenant_must_be_known(tenants: bool) -> No
     def reply(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
         if request.path == "/v1/schema":
             return 200, json.dumps(schema).encode()
-        queries.append(asked_of(request)["query"])
+        queries.append(content_of(request)["query"])
         return 200, json.dumps({"data": {"Get": {"Docs": [row]}}}).encode()
 
     with database(reply) as url:
-        said = searched("weaviate", url)
+        output = searched("weaviate", url)
     if tenants:
-        assert said.endswith("there is no collection with a dense vector")
+        assert output.endswith("there is no collection with a dense vector")
         assert queries == []
     else:
-        assert said.startswith('search       collection "Docs" answered in ')
+        assert output.startswith('search       collection "Docs" answered in ')
         assert "nearVector: {vector: [0.5, 0.25]}" in queries[-2]
 
 
@@ -457,9 +457,14 @@ def test_a_journal_whose_folder_does_not_exist_is_no_journal(tmp_path: Path, fol
     assert not journal.exists()
 
 
-@pytest.mark.parametrize(("least", "is_told"), [(0.0, True), (60.0, False)])
+@pytest.mark.parametrize(("least", "is_reported"), [(0.0, True), (60.0, False)])
 def test_what_is_slow_to_read_is_told_in_a_line_each(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, least: float, *, is_told: bool
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    least: float,
+    *,
+    is_reported: bool,
 ) -> None:
     monkeypatch.setattr(check, "SLOW_SECONDS", least)
     monkeypatch.chdir(tmp_path)
@@ -470,8 +475,8 @@ def test_what_is_slow_to_read_is_told_in_a_line_each(
     given: dict[str, Any] = dict.fromkeys(("backend", "upstream", "api_key_env"))
     assert check.run(check.Arguments(config=settings, **given)) == 0
     lines = re.sub(r"took \d+\.\d s", "took 1.0 s", capsys.readouterr().err).splitlines()
-    told = [
+    expected = [
         "slow         the settings took 1.0 s to read, 3 rules",
         "slow         the profiles in profiles took 1.0 s to read",
     ]
-    assert lines == (told if is_told else [])
+    assert lines == (expected if is_reported else [])

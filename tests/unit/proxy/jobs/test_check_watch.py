@@ -23,14 +23,14 @@ def watched(*statuses: object) -> list[str]:
     return lines
 
 
-def said(decision: str, sentence: str) -> dict[str, object]:
+def status_of(decision: str, sentence: str) -> dict[str, object]:
     figures = {"decision": decision}
     return {"mode": "shadow", "verdict": {"sentence": sentence, "details": [["bytes", "36 kB"]], "figures": figures}}
 
 
 def test_it_waits_until_the_verdict_decides() -> None:
-    waiting = said("not enough yet", "Not enough yet: 3 of 20.")
-    assert watched({"mode": "shadow", "verdict": None}, waiting, waiting, said("no-go", "No-go: nothing.")) == [
+    waiting = status_of("not enough yet", "Not enough yet: 3 of 20.")
+    assert watched({"mode": "shadow", "verdict": None}, waiting, waiting, status_of("no-go", "No-go: nothing.")) == [
         "verdict      Not enough yet: no search is measured.",
         "verdict      Not enough yet: 3 of 20.",
         "verdict      No-go: nothing.",
@@ -40,7 +40,7 @@ def test_it_waits_until_the_verdict_decides() -> None:
 
 def test_a_long_sentence_is_printed_whole() -> None:
     sentence = f"Go: mode on would change {'72 % of pages, ' * 20}and it adds 8.0 ms."
-    assert watched(said("go", sentence))[0] == f"verdict      {sentence}"
+    assert watched(status_of("go", sentence))[0] == f"verdict      {sentence}"
 
 
 @pytest.mark.parametrize("mode", ["on", "off"])

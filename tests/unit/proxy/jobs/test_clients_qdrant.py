@@ -25,9 +25,9 @@ def late() -> dict[str, Any]:
 
 
 def test_the_unnamed_vector_is_chosen_without_a_word() -> None:
-    found = shape_of(dense(), requested=None, collection="docs", points=9)
-    assert (found.vector_name, found.dimension, found.distance) == ("", 4, "Dot")
-    assert shape_of(dense(), requested="", collection="docs", points=9) == found
+    shape = shape_of(dense(), requested=None, collection="docs", points=9)
+    assert (shape.vector_name, shape.dimension, shape.distance) == ("", 4, "Dot")
+    assert shape_of(dense(), requested="", collection="docs", points=9) == shape
 
 
 def test_the_only_dense_one_is_chosen_beside_multivectors() -> None:
@@ -41,7 +41,7 @@ def test_of_several_the_unnamed_one_is_the_default_and_any_can_be_asked_for() ->
 
 
 @pytest.mark.parametrize(
-    ("vectors", "wanted", "said"),
+    ("vectors", "requested", "message"),
     [
         (None, None, "only sparse vectors"),
         ({}, None, "only sparse vectors"),
@@ -52,10 +52,10 @@ def test_of_several_the_unnamed_one_is_the_default_and_any_can_be_asked_for() ->
         (dense(), "c", "no dense vector 'c'; it has: \"\" (unnamed)"),
     ],
 )
-def test_what_cannot_be_read_is_told(vectors: dict[str, Any] | None, wanted: str | None, said: str) -> None:
+def test_what_cannot_be_read_is_told(vectors: dict[str, Any] | None, requested: str | None, message: str) -> None:
     with pytest.raises(SourceError) as caught:
-        shape_of(vectors, requested=wanted, collection="docs", points=9)
-    assert said in str(caught.value)
+        shape_of(vectors, requested=requested, collection="docs", points=9)
+    assert message in str(caught.value)
 
 
 # What the database answered, in words an operator can act on; keys never among them.
@@ -81,7 +81,7 @@ def server(answers: Answers) -> Iterator[str]:
         yield url
 
 
-def said(answers: Answers) -> str:
+def message_of(answers: Answers) -> str:
     with server(answers) as url, pytest.raises(SourceError) as caught:
         Qdrant(Access(url=url, collection="dosc", api_key=KEY, timeout_seconds=5)).shape()
     text = str(caught.value)
@@ -94,23 +94,23 @@ def said(answers: Answers) -> str:
 
 def test_an_unknown_collection_names_those_there_are() -> None:
     gone = {"/collections/dosc": (404, b"")}
-    assert said({**gone, "/collections": (200, NAMES)}) == "URL has no collection 'dosc'; it has: docs, news"
+    assert message_of({**gone, "/collections": (200, NAMES)}) == "URL has no collection 'dosc'; it has: docs, news"
     for listed in ((404, b""), (403, b""), (200, b"[]"), (200, b"{")):
-        assert "none that this key may see" in said({**gone, "/collections": listed})
+        assert "none that this key may see" in message_of({**gone, "/collections": listed})
 
 
 def test_a_collection_that_is_listed_is_not_said_to_be_missing() -> None:
     """As where a path is not served: by a proxy in between, or an older version."""
     names = b'{"result":{"collections":[{"name":"dosc"}]}}'
     gone = (404, b'{"status":{"error":"Not found: no such path"}}')
-    assert said({"/collections/dosc": gone, "/collections": (200, names)}) == (
+    assert message_of({"/collections/dosc": gone, "/collections": (200, names)}) == (
         "URL answered with status 404: Not found: no such path"
     )
 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refusal_says_where_a_key_goes(status: int) -> None:
-    text = said({"/collections/dosc": (status, b'{"status":{"error":"write access is required"}}')})
+    text = message_of({"/collections/dosc": (status, b'{"status":{"error":"write access is required"}}')})
     assert f"refused a request for collection 'dosc' (status {status}: write access is required)" in text
     assert "may read it, and write to it for --apply" in text, "a key for reading alone is refused, too"
     assert "--api-key-env" in text
@@ -125,7 +125,7 @@ def test_a_refusal_says_where_a_key_goes(status: int) -> None:
     ],
 )
 def test_other_answers_are_quoted_in_the_databases_own_words(status: int, content: bytes, words: str) -> None:
-    text = said({"/collections/dosc": (status, content)})
+    text = message_of({"/collections/dosc": (status, content)})
     assert text.startswith(f"URL answered with status {status}: ")
     assert words == "..." or text.endswith(words)
 
@@ -139,7 +139,7 @@ def test_other_answers_are_quoted_in_the_databases_own_words(status: int, conten
     ],
 )
 def test_an_answer_that_is_none_of_qdrants_is_quoted(answers: Answers, seen: str) -> None:
-    text = said(answers)
+    text = message_of(answers)
     assert text.startswith("URL does not answer as expected: ")
     assert seen in text
     assert text.endswith("(--backend says which database it is.)")
@@ -158,7 +158,7 @@ def test_what_cannot_be_reached_is_named_with_the_reason(url: str, why: str) -> 
 
 def test_a_database_that_wants_less_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vecsieve.proxy.jobs.rest.sleep", lambda _: None)
-    assert "--rate" in said({"/collections/dosc": (429, b"")})
+    assert "--rate" in message_of({"/collections/dosc": (429, b"")})
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_hostile_words_stay_words_in_every_place() -> None:
     plain, hostile = read(HARMLESS), read(page_with(*HOSTILE))
     assert hostile.tags == plain.tags
     assert {name for name, _ in hostile.attributes} == {name for name, _ in plain.attributes}
-    assert all(each in hostile.text for each in HOSTILE)
+    assert all(attack in hostile.text for attack in HOSTILE)
     assert b"\\ud800" in as_html(page_with("\ud800", "x"))
 
 
@@ -141,8 +141,8 @@ def test_no_line_is_wider_than_the_terminal_and_markup_is_text(width: int) -> No
 def test_a_terminal_shows_the_first_columns_with_shades() -> None:
     out = io.StringIO()
     wide = Figures(caption="", heads=("name", *"abcdefgh"), rows=[("row", *"12345678")], shares=[(0.5,) * 8])
-    shown = replace(HARMLESS, sections=[Section(title="", tables=[wide])])
-    Console(file=out, width=120, color_system=None).print(in_terminal(shown))
+    page = replace(HARMLESS, sections=[Section(title="", tables=[wide])])
+    Console(file=out, width=120, color_system=None).print(in_terminal(page))
     assert "the first 6 of 8 columns" in out.getvalue()
     assert "7" not in out.getvalue()
 
@@ -182,7 +182,7 @@ def themes() -> list[dict[str, str]]:
 
 def luminance(colour: str) -> float:
     """WCAG's relative luminance of #rgb or #rrggbb."""
-    digits = colour[1:] if len(colour) == 7 else "".join(2 * each for each in colour[1:])
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
     channels = [int(digits[at : at + 2], 16) / 255.0 for at in (0, 2, 4)]
     linear = [channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4 for channel in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -40,12 +40,12 @@ def test_objects_are_stored_found_read_and_deleted(server: Weaviate) -> None:
     points = WeaviatePoints(access(server.url))
     points.put(b"", [whole(ID)])
     points.put('"ü"'.encode(), [whole(OTHER, tenant="ü")])
-    keys = [json.dumps(each).encode() for each in (ID, OTHER)]
+    keys = [json.dumps(identifier).encode() for identifier in (ID, OTHER)]
     assert points.present(b"", keys) == {keys[0]}
     assert points.present('"ü"'.encode(), keys) == {keys[1]}
-    (found,) = points.whole([ID, OTHER])
-    assert (found.id, json.loads(found.body)) == (ID, json.loads(whole(ID)))
-    points.delete([found, found])
+    (point,) = points.whole([ID, OTHER])
+    assert (point.id, json.loads(point.body)) == (ID, json.loads(whole(ID)))
+    points.delete([point, point])
     assert points.present(b"", keys) == frozenset()
     points.close()
 
@@ -60,7 +60,7 @@ def test_a_database_that_refuses_an_object_or_does_not_answer_is_told(server: We
 
 
 def test_only_undo_knows_weaviate() -> None:
-    wanted = SourceOptions(url="http://127.0.0.1:9", collection="Docs", backend="weaviate")
-    assert isinstance(points_opened(wanted, {}), WeaviatePoints)
+    options = SourceOptions(url="http://127.0.0.1:9", collection="Docs", backend="weaviate")
+    assert isinstance(points_opened(options, {}), WeaviatePoints)
     with pytest.raises(SettingsError, match=r"wanted qdrant, .*; saw 'weaviate'"):
-        opened(wanted, {})
+        opened(options, {})

@@ -24,12 +24,12 @@ def sent(monkeypatch: pytest.MonkeyPatch, refusals: Sequence[tuple[int, str]]) -
     monkeypatch.setattr(rest, "_exchanged", exchanged)
     monkeypatch.setattr(rest, "sleep", waits.append)
     url = "http://127.0.0.1:1"
-    asked = Rest(Access(url=url, collection="c"), url, {})
+    client = Rest(Access(url=url, collection="c"), url, {})
     if len(refusals) > len(FIRST_WAITS) or {status for status, _ in refusals} - {429, 503}:
         with pytest.raises(SourceError):
-            asked.sent("GET", "/")
+            client.sent("GET", "/")
     else:
-        assert asked.sent("GET", "/") == b"an answer"
+        assert client.sent("GET", "/") == b"an answer"
     return waits, len(left)
 
 

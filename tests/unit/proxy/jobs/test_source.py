@@ -56,8 +56,8 @@ def test_a_way_that_leads_nowhere_holds_nothing(field: str) -> None:
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4), st.lists(st.text(max_size=8), max_size=4))
 def test_any_payload_has_a_text_or_none(payload: Mapping[str, object], fields: list[str]) -> None:
     """Whatever the payload and the fields, what comes back is a string with something in it, or None."""
-    found = text_of(payload, fields)
-    assert found is None or found.strip()
+    text = text_of(payload, fields)
+    assert text is None or text.strip()
 
 
 # Requests go out evenly spread, never faster than asked, and without waiting where there is no limit.

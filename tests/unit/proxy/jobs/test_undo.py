@@ -59,8 +59,8 @@ def test_a_vector_is_the_same_but_for_rounding_and_what_the_database_makes_of_it
 # `vecsieve undo` and writes that reads do not show yet: it stores over none of them, and the gate hears of what it stores itself.
 
 NOW = 5.0
-OWN, UNITED = b'{"id":1,"payload":{"n":1}}', b'{"id":1,"payload":{"n":2}}'
-POINT = LeftOut(collection="docs", partition=b"", id=b"1", survivor=b"9", tier="exact", similarity=1.0, point=OWN)
+ORIGINAL, UNITED = b'{"id":1,"payload":{"n":1}}', b'{"id":1,"payload":{"n":2}}'
+POINT = LeftOut(collection="docs", partition=b"", id=b"1", survivor=b"9", tier="exact", similarity=1.0, point=ORIGINAL)
 
 
 class Stored(Points):
@@ -75,8 +75,8 @@ class Stored(Points):
     def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
         self.points |= {json.dumps(json.loads(body)["id"]).encode(): body for body in bodies}
 
-    def stored(self, partition: bytes, each: Any) -> bytes | None:
-        return self.points.get(json.dumps(each).encode())
+    def stored(self, partition: bytes, point: Any) -> bytes | None:
+        return self.points.get(json.dumps(point).encode())
 
     def whole(self, ids: Sequence[Any]) -> list[Whole]:
         raise AssertionError
@@ -125,7 +125,7 @@ def test_nothing_is_stored_over_a_write_that_waits_in_the_database(
         " 0 were stored; 0 have an id that is stored now, and were not changed; 1 were written less than ten minutes ago, "
         "which reads may not show: repeat the command later"
     )
-    assert undone(after=UNSEEN_SECONDS + 1) == {b"1": OWN}
+    assert undone(after=UNSEEN_SECONDS + 1) == {b"1": ORIGINAL}
     assert " ".join(capsys.readouterr().out.split()).endswith(
         " 1 were stored; 0 have an id that is stored now, and were not changed"
     )
@@ -153,7 +153,7 @@ def test_a_point_that_was_changed_and_then_removed_gets_its_own_content_in_one_r
     with closing(Book(path)) as book:
         book.enter([replace(POINT, kind=Kind.CHANGED, became=UNITED)], State.DONE, at=1.0)
         book.enter([replace(POINT, kind=Kind.REMOVED, point=UNITED)], State.DONE, at=2.0)
-    assert undone() == {b"1": OWN}
+    assert undone() == {b"1": ORIGINAL}
 
 
 @pytest.mark.parametrize(("reads", "puts"), [(True, 9), (False, 1)])
@@ -176,7 +176,7 @@ def test_only_a_database_that_answers_is_asked_for_smaller_batches(path: Path, r
             return Refusing()
 
     with closing(Book(path)) as book:
-        book.enter([replace(POINT, id=b"%d" % each, point=b"%d" % each) for each in range(5)], State.DONE, at=1.0)
+        book.enter([replace(POINT, id=b"%d" % number, point=b"%d" % number) for number in range(5)], State.DONE, at=1.0)
     assert undo.run(Arguments(journal=path, url="http://x", apply=True), steady=lambda: NOW) == 1
     assert len(sizes) == puts
 
@@ -199,10 +199,10 @@ def test_what_a_proxy_is_removing_is_not_stored_meanwhile(path: Path, undone: Ru
 def test_what_a_killed_proxy_was_removing_is_stored_again_at_once(path: Path, undone: Run) -> None:
     """It may be gone, and nobody is there any more who would delete what is stored now."""
     being_removed(path)
-    assert undone() == {b"1": OWN}
+    assert undone() == {b"1": ORIGINAL}
 
 
 def test_a_proxy_that_starts_removes_nothing_of_the_one_before_it(path: Path, undone: Run) -> None:
     being_removed(path)
     with locked(path):
-        assert undone() == {b"1": OWN}
+        assert undone() == {b"1": ORIGINAL}

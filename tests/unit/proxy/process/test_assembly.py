@@ -44,15 +44,15 @@ class Doorkeeper:
     in_flight = 0
 
 
-class Held:
+class Holders:
     """Levels whose holders are told what to hold."""
 
     def __init__(self) -> None:
         self.registry, self.census, self.shared = CollectorRegistry(), Census(0, 0, 0, 0), 0
         metrics = Metrics(self.registry, backend="qdrant")
         self.recorder = RequestRecorder(metrics, log=lambda _: None, clock=ManualClock(0.0))
-        self.door = Doorkeeper()
-        admission = cast(Admission, self.door)
+        self.gate = Doorkeeper()
+        admission = cast(Admission, self.gate)
         self.feed = Feed(now=lambda: 0.0, dropped=lambda _sink, _count: None)
         self.board = Board(2)
         self.canary = Canary(self.board, metrics, Members.of(CanarySettings(share=0.5)), now=lambda: 0.0)
@@ -69,59 +69,59 @@ class Held:
             self.canary,
         )
 
-    def shown(self, name: str, **labels: str) -> float:
+    def reading(self, name: str, **labels: str) -> float:
         self.levels.look()
         return value(self.registry, name, **labels)
 
 
 @pytest.fixture
-def held() -> Held:
-    return Held()
+def holders() -> Holders:
+    return Holders()
 
 
-def test_a_canary_that_another_worker_stopped_is_shown_as_stopped(held: Held) -> None:
-    assert held.shown("canary_state", state="on") == 1
-    held.board.stop_canary(list(CanaryState).index(CanaryState.ERRORS), now_ms=0)
-    assert held.canary.is_stopped
-    assert [held.shown("canary_state", state=state) for state in ("on", "errors")] == [0, 1]
+def test_a_canary_that_another_worker_stopped_is_shown_as_stopped(holders: Holders) -> None:
+    assert holders.reading("canary_state", state="on") == 1
+    holders.board.stop_canary(list(CanaryState).index(CanaryState.ERRORS), now_ms=0)
+    assert holders.canary.is_stopped
+    assert [holders.reading("canary_state", state=state) for state in ("on", "errors")] == [0, 1]
 
 
-def test_connections_to_the_database_are_shown_by_what_they_do(held: Held) -> None:
-    held.census, held.shared = Census(busy=3, idle=2, waiting=1, opened=9), 4
-    shown = {state: held.shown("upstream_connections", state=state) for state in ("busy", "idle", "shared")}
-    assert shown == {"busy": 3, "idle": 2, "shared": 4}
-    assert held.shown("requests_waiting", wait="connection") == 1
-    held.census, held.shared = Census(0, 0, 0, 9), 0
-    assert [held.shown("upstream_connections", state=state) for state in shown] == [0, 0, 0]
+def test_connections_to_the_database_are_shown_by_what_they_do(holders: Holders) -> None:
+    holders.census, holders.shared = Census(busy=3, idle=2, waiting=1, opened=9), 4
+    connections = {state: holders.reading("upstream_connections", state=state) for state in ("busy", "idle", "shared")}
+    assert connections == {"busy": 3, "idle": 2, "shared": 4}
+    assert holders.reading("requests_waiting", wait="connection") == 1
+    holders.census, holders.shared = Census(0, 0, 0, 9), 0
+    assert [holders.reading("upstream_connections", state=state) for state in connections] == [0, 0, 0]
 
 
-def test_opened_connections_are_counted_once_however_often_one_looks(held: Held) -> None:
-    held.census = Census(busy=0, idle=0, waiting=0, opened=2)
-    assert [held.shown("upstream_connections_opened_total") for _ in range(3)] == [2, 2, 2]
-    held.census = Census(busy=0, idle=0, waiting=0, opened=5)
-    assert held.shown("upstream_connections_opened_total") == 5
+def test_opened_connections_are_counted_once_however_often_one_looks(holders: Holders) -> None:
+    holders.census = Census(busy=0, idle=0, waiting=0, opened=2)
+    assert [holders.reading("upstream_connections_opened_total") for _ in range(3)] == [2, 2, 2]
+    holders.census = Census(busy=0, idle=0, waiting=0, opened=5)
+    assert holders.reading("upstream_connections_opened_total") == 5
 
 
-def test_what_is_in_flight_is_shown_as_it_is_now(held: Held) -> None:
-    records = [held.recorder.begin() for _ in range(3)]
-    held.recorder.searches_in_flight, held.bytes_in_flight.total, held.clients = 2, 700, 5
-    assert [held.shown("in_flight", kind=kind) for kind in ("requests", "searches")] == [3, 2]
-    assert held.shown("selection_bytes_in_flight") == 700
-    assert held.shown("connections", side="client") == 5
+def test_what_is_in_flight_is_shown_as_it_is_now(holders: Holders) -> None:
+    records = [holders.recorder.begin() for _ in range(3)]
+    holders.recorder.searches_in_flight, holders.bytes_in_flight.total, holders.clients = 2, 700, 5
+    assert [holders.reading("in_flight", kind=kind) for kind in ("requests", "searches")] == [3, 2]
+    assert holders.reading("selection_bytes_in_flight") == 700
+    assert holders.reading("connections", side="client") == 5
     for record in records:
-        held.recorder.end(record, ENDED)
-    assert held.shown("in_flight", kind="requests") == 0
+        holders.recorder.end(record, ENDED)
+    assert holders.reading("in_flight", kind="requests") == 0
 
 
-def test_who_has_come_and_is_not_inside_waits(held: Held) -> None:
-    records = [held.recorder.begin() for _ in range(3)]
-    held.door.in_flight = 1
-    assert held.shown("requests_waiting", wait="admission") == 2
-    held.door.in_flight = 3
-    assert held.shown("requests_waiting", wait="admission") == 0
+def test_who_has_come_and_is_not_inside_waits(holders: Holders) -> None:
+    records = [holders.recorder.begin() for _ in range(3)]
+    holders.gate.in_flight = 1
+    assert holders.reading("requests_waiting", wait="admission") == 2
+    holders.gate.in_flight = 3
+    assert holders.reading("requests_waiting", wait="admission") == 0
     for record in records:
-        held.recorder.end(record, ENDED)
-    assert held.shown("requests_waiting", wait="admission") == 0, "the last ones are still inside for a moment"
+        holders.recorder.end(record, ENDED)
+    assert holders.reading("requests_waiting", wait="admission") == 0, "the last ones are still inside for a moment"
 
 
 async def test_a_data_plane_over_http_shows_its_pool_and_its_limit() -> None:
@@ -143,21 +143,21 @@ async def test_a_data_plane_over_grpc_shows_its_shared_connections() -> None:
         assert proxy.count("upstream_connections", state="busy") == 0
 
 
-def test_pools_that_were_closed_hold_nothing_and_take_nothing_back(held: Held) -> None:
+def test_pools_that_were_closed_hold_nothing_and_take_nothing_back(holders: Holders) -> None:
     """A look between the end of the pools and that of the process: it ended with status 1 where a collector was silent."""
-    held.census = Census(1, 2, 0, 3)
-    held.levels.look()
-    held.census = Census(0, 0, 0, 0)
-    assert held.shown("upstream_connections_opened_total") == 3
-    assert held.shown("upstream_connections", state="idle") == 0
+    holders.census = Census(1, 2, 0, 3)
+    holders.levels.look()
+    holders.census = Census(0, 0, 0, 0)
+    assert holders.reading("upstream_connections_opened_total") == 3
+    assert holders.reading("upstream_connections", state="idle") == 0
 
 
-def test_readers_of_the_feed_are_shown_while_they_read(held: Held) -> None:
-    reader = held.feed.reader()
+def test_readers_of_the_feed_are_shown_while_they_read(holders: Holders) -> None:
+    reader = holders.feed.reader()
     assert reader is not None
-    assert held.shown("event_readers") == 1
-    held.feed.leave(reader)
-    assert held.shown("event_readers") == 0
+    assert holders.reading("event_readers") == 1
+    holders.feed.leave(reader)
+    assert holders.reading("event_readers") == 0
 
 
 async def test_a_reload_of_what_is_measured_begins_the_verdict_again_and_no_other() -> None:

@@ -18,13 +18,13 @@ GRPC = Settings.model_validate({"grpc": {"upstream": "127.0.0.1:6334"}})
 PLAIN = Settings()
 
 
-def given_to(settings: Settings, limit: int, held: int = 20) -> Budget:
-    return budget(settings, data_ports_of(settings), in_use=held, limit=limit, hard=limit)
+def given_to(settings: Settings, limit: int, in_use: int = 20) -> Budget:
+    return budget(settings, data_ports_of(settings), in_use=in_use, limit=limit, hard=limit)
 
 
-def used_by(given_: Budget, *, each: int) -> int:
+def used_by(given_: Budget, *, per_connection: int) -> int:
     """What clients and pools take at most."""
-    return each * given_.connections + 2 * arriving_at_most(given_.connections) + 2 * given_.pool_total
+    return per_connection * given_.connections + 2 * arriving_at_most(given_.connections) + 2 * given_.pool_total
 
 
 def test_the_api_takes_descriptors_of_its_own_for_its_connections_and_its_port() -> None:
@@ -34,14 +34,14 @@ def test_the_api_takes_descriptors_of_its_own_for_its_connections_and_its_port()
 
 
 @given(st.integers(256, 100_000), st.integers(1, 10_000), st.integers(1, 10_000), st.integers(5, 60))
-def test_whatever_is_asked_for_fits(limit: int, connections: int, pool: int, held: int) -> None:
+def test_whatever_is_asked_for_fits(limit: int, connections: int, pool: int, in_use: int) -> None:
     """For any limit from 256: clients, pools, what is open and the admin port's share never exceed the limit together."""
-    asked = {"limits": {"connections": connections}, "upstream": {"pool_connections": pool}}
-    settings = Settings.model_validate(asked)
-    got = given_to(settings, limit, held)
+    requested = {"limits": {"connections": connections}, "upstream": {"pool_connections": pool}}
+    settings = Settings.model_validate(requested)
+    got = given_to(settings, limit, in_use)
     assert 1 <= got.connections <= connections
     assert 1 <= got.pool_connections <= pool
-    assert used_by(got, each=1) + held + min(ADMIN, limit // 16) <= limit
+    assert used_by(got, per_connection=1) + in_use + min(ADMIN, limit // 16) <= limit
 
 
 @given(st.integers(64, 100_000))
@@ -73,7 +73,7 @@ def test_of_1024_descriptors_clients_get_what_the_pools_and_the_admin_port_leave
 
 def test_a_client_of_grpc_costs_three() -> None:
     got = given_to(GRPC, 1024)
-    assert used_by(got, each=3) < 1024
+    assert used_by(got, per_connection=3) < 1024
     assert got.connections < given_to(PLAIN, 1024).connections / 2
 
 
@@ -87,7 +87,7 @@ def test_hosts_that_requests_name_share_one_bound() -> None:
 
 @pytest.mark.parametrize("limit", [1, 16, 40])
 def test_a_limit_that_is_too_small_for_anything_still_leaves_one_of_each(limit: int) -> None:
-    got = given_to(PLAIN, limit, held=30)
+    got = given_to(PLAIN, limit, in_use=30)
     assert (got.connections, got.pool_connections, got.pool_total) == (1, 1, 1)
 
 

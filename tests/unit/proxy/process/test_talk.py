@@ -129,19 +129,19 @@ def test_shadow_does_not_deny_what_it_measured_before_a_reload(registry: Collect
 @pytest.mark.parametrize(("mode", "words"), [("on", "x-vecsieve"), ("shadow", "Ctrl-C"), ("off", "--mode shadow")])
 def test_the_banner_says_what_runs_and_what_to_do_next(mode: str, words: str) -> None:
     settings = Settings.model_validate({"mode": mode, "upstream": {"url": "http://db:6333"}})
-    said = "\n".join(
+    output = "\n".join(
         banner(settings, version="1.2", admin="http://a:1", resident_bytes=80 << 20, limit_bytes=512 << 20)
     )
-    assert said.startswith(f"VecSieve 1.2, mode {mode}, backend qdrant\n")
+    assert output.startswith(f"VecSieve 1.2, mode {mode}, backend qdrant\n")
     for part in ("http://db:6333", "80 MiB, limit 512 MiB", "http://a:1/ ", "every collection", words):
-        assert part in said
+        assert part in output
 
 
 def test_the_banner_of_a_canary_does_not_say_that_every_answer_is_the_databases_own() -> None:
     settings = Settings.model_validate({"policy": {"mode": "shadow"}, "canary": {"share": 0.1}})
-    said = "\n".join(banner(settings, version="1.2", admin="http://a:1", resident_bytes=0, limit_bytes=None))
-    assert said.startswith("VecSieve 1.2, mode shadow with a canary, backend qdrant\n")
-    assert "Answers of the canary" in said
+    output = "\n".join(banner(settings, version="1.2", admin="http://a:1", resident_bytes=0, limit_bytes=None))
+    assert output.startswith("VecSieve 1.2, mode shadow with a canary, backend qdrant\n")
+    assert "Answers of the canary" in output
 
 
 def test_the_policy_is_told_by_its_rules() -> None:

@@ -216,13 +216,13 @@ class Crewed:
         self.clock = ManualClock(1000.0)
         self.board = Board(3)
         self.processes = Numbers()
-        self.said: list[tuple[str, int, int]] = []
+        self.stated: list[tuple[str, int, int]] = []
         self.supervisor = Supervisor(
             self.board,
             self.processes,
             drain_seconds=25.0,
             clock=self.clock,
-            say=lambda what, place, detail: self.said.append((what, place, detail)),
+            say=lambda what, place, detail: self.stated.append((what, place, detail)),
         )
         self.supervisor.start()
         if ready:
@@ -240,167 +240,167 @@ class Crewed:
 
 
 @pytest.fixture
-def crew() -> Crewed:
+def workers() -> Crewed:
     return Crewed()
 
 
-def test_every_place_is_filled_at_the_start(crew: Crewed) -> None:
-    assert crew.processes.started == [0, 1, 2]
-    assert crew.supervisor.pids == [100, 101, 102]
-    assert [crew.board.pid(place) for place in range(3)] == [100, 101, 102]
-    assert [crew.board.restarts(place) for place in range(3)] == [0, 0, 0]
+def test_every_place_is_filled_at_the_start(workers: Crewed) -> None:
+    assert workers.processes.started == [0, 1, 2]
+    assert workers.supervisor.pids == [100, 101, 102]
+    assert [workers.board.pid(place) for place in range(3)] == [100, 101, 102]
+    assert [workers.board.restarts(place) for place in range(3)] == [0, 0, 0]
 
 
-def test_a_worker_that_dies_after_a_long_life_is_back_at_the_next_tick(crew: Crewed) -> None:
-    crew.live(60)
-    crew.supervisor.exited(100, -KILL)
-    assert (crew.board.phase(0), crew.processes.cleaned) == (Phase.EMPTY, [0])
-    crew.supervisor.tick()
-    assert crew.processes.started == [0, 1, 2, 0]
-    assert (crew.board.phase(0), crew.board.pid(0), crew.board.restarts(0)) == (Phase.STARTING, 103, 1)
-    assert crew.said == [("process ended", 0, -KILL)]
-    assert crew.supervisor.exit_code == 0
+def test_a_worker_that_dies_after_a_long_life_is_back_at_the_next_tick(workers: Crewed) -> None:
+    workers.live(60)
+    workers.supervisor.exited(100, -KILL)
+    assert (workers.board.phase(0), workers.processes.cleaned) == (Phase.EMPTY, [0])
+    workers.supervisor.tick()
+    assert workers.processes.started == [0, 1, 2, 0]
+    assert (workers.board.phase(0), workers.board.pid(0), workers.board.restarts(0)) == (Phase.STARTING, 103, 1)
+    assert workers.stated == [("process ended", 0, -KILL)]
+    assert workers.supervisor.exit_code == 0
 
 
-def test_a_worker_that_keeps_dying_waits_longer_each_time_up_to_half_a_minute(crew: Crewed) -> None:
+def test_a_worker_that_keeps_dying_waits_longer_each_time_up_to_half_a_minute(workers: Crewed) -> None:
     waits = []
     for _ in range(9):
-        pid = crew.board.pid(0)
-        crew.supervisor.exited(pid, 1)
-        died = crew.clock.now
-        while crew.board.pid(0) == pid:
-            crew.live(0.5)
-        waits.append(crew.clock.now - died)
+        pid = workers.board.pid(0)
+        workers.supervisor.exited(pid, 1)
+        died = workers.clock.now
+        while workers.board.pid(0) == pid:
+            workers.live(0.5)
+        waits.append(workers.clock.now - died)
     assert waits == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
 
 
-def test_a_long_life_forgives_the_short_ones(crew: Crewed) -> None:
+def test_a_long_life_forgives_the_short_ones(workers: Crewed) -> None:
     for _ in range(3):
-        crew.supervisor.exited(crew.board.pid(0), 1)
-        crew.live(5)
-    crew.live(20)
-    crew.supervisor.exited(crew.board.pid(0), 1)
-    crew.supervisor.tick()
-    assert crew.board.phase(0) is Phase.STARTING
+        workers.supervisor.exited(workers.board.pid(0), 1)
+        workers.live(5)
+    workers.live(20)
+    workers.supervisor.exited(workers.board.pid(0), 1)
+    workers.supervisor.tick()
+    assert workers.board.phase(0) is Phase.STARTING
 
 
-def test_the_admin_process_is_restarted_like_a_worker(crew: Crewed) -> None:
-    crew.live(60)
-    crew.supervisor.exited(102, 1)
-    crew.supervisor.tick()
-    assert crew.processes.started[-1] == 2
+def test_the_admin_process_is_restarted_like_a_worker(workers: Crewed) -> None:
+    workers.live(60)
+    workers.supervisor.exited(102, 1)
+    workers.supervisor.tick()
+    assert workers.processes.started[-1] == 2
 
 
 def test_a_crew_whose_first_worker_cannot_start_ends_with_its_code() -> None:
-    crew = Crewed(ready=False)
-    crew.board.set_phase(2, Phase.READY)  # the admin process being up says nothing
-    crew.supervisor.tick()
-    crew.supervisor.exited(100, 2)
-    assert (101, TERM) in crew.processes.sent
-    crew.supervisor.exited(101, -TERM)
-    crew.supervisor.tick()
-    crew.supervisor.exited(102, 0)
-    assert (crew.supervisor.is_finished, crew.supervisor.exit_code) == (True, 2)
-    assert crew.processes.started == [0, 1, 2]
+    processes = Crewed(ready=False)
+    processes.board.set_phase(2, Phase.READY)  # the admin process being up says nothing
+    processes.supervisor.tick()
+    processes.supervisor.exited(100, 2)
+    assert (101, TERM) in processes.processes.sent
+    processes.supervisor.exited(101, -TERM)
+    processes.supervisor.tick()
+    processes.supervisor.exited(102, 0)
+    assert (processes.supervisor.is_finished, processes.supervisor.exit_code) == (True, 2)
+    assert processes.processes.started == [0, 1, 2]
 
 
 def test_a_first_worker_killed_by_a_signal_ends_with_code_one() -> None:
-    crew = Crewed(ready=False)
-    crew.supervisor.exited(100, -signal.SIGSEGV)
-    assert crew.supervisor.exit_code == 1
+    processes = Crewed(ready=False)
+    processes.supervisor.exited(100, -signal.SIGSEGV)
+    assert processes.supervisor.exit_code == 1
 
 
 def test_a_worker_that_became_ready_and_died_between_two_ticks_counts_as_ready() -> None:
-    crew = Crewed(ready=False)
-    crew.board.set_phase(0, Phase.READY)
-    crew.supervisor.exited(100, 1)
-    assert crew.supervisor.exit_code == 0
-    crew.live(1)
-    assert crew.processes.started == [0, 1, 2, 0]
+    processes = Crewed(ready=False)
+    processes.board.set_phase(0, Phase.READY)
+    processes.supervisor.exited(100, 1)
+    assert processes.supervisor.exit_code == 0
+    processes.live(1)
+    assert processes.processes.started == [0, 1, 2, 0]
 
 
-def test_stopping_tells_the_workers_and_closes_the_socket_but_leaves_the_admin_process(crew: Crewed) -> None:
-    crew.supervisor.stop()
-    assert crew.processes.sent == [(100, TERM), (101, TERM)]
-    assert crew.board.is_draining
-    assert not crew.processes.is_accepting
-    crew.supervisor.tick()
-    assert crew.processes.sent == [(100, TERM), (101, TERM)]
+def test_stopping_tells_the_workers_and_closes_the_socket_but_leaves_the_admin_process(workers: Crewed) -> None:
+    workers.supervisor.stop()
+    assert workers.processes.sent == [(100, TERM), (101, TERM)]
+    assert workers.board.is_draining
+    assert not workers.processes.is_accepting
+    workers.supervisor.tick()
+    assert workers.processes.sent == [(100, TERM), (101, TERM)]
 
 
-def test_the_admin_process_is_told_to_end_after_the_last_worker(crew: Crewed) -> None:
-    crew.supervisor.stop()
-    crew.supervisor.exited(100, 0)
-    crew.supervisor.tick()
-    assert (102, TERM) not in crew.processes.sent
-    crew.supervisor.exited(101, 0)
-    crew.supervisor.tick()
-    assert crew.processes.sent[-1] == (102, TERM)
-    assert not crew.supervisor.is_finished
-    crew.supervisor.exited(102, 0)
-    assert (crew.supervisor.is_finished, crew.supervisor.exit_code) == (True, 0)
+def test_the_admin_process_is_told_to_end_after_the_last_worker(workers: Crewed) -> None:
+    workers.supervisor.stop()
+    workers.supervisor.exited(100, 0)
+    workers.supervisor.tick()
+    assert (102, TERM) not in workers.processes.sent
+    workers.supervisor.exited(101, 0)
+    workers.supervisor.tick()
+    assert workers.processes.sent[-1] == (102, TERM)
+    assert not workers.supervisor.is_finished
+    workers.supervisor.exited(102, 0)
+    assert (workers.supervisor.is_finished, workers.supervisor.exit_code) == (True, 0)
 
 
-def test_nobody_is_replaced_while_draining(crew: Crewed) -> None:
-    crew.supervisor.stop()
-    crew.supervisor.exited(100, -KILL)
-    crew.live(20)
-    assert crew.processes.started == [0, 1, 2]
-    assert crew.said == []
+def test_nobody_is_replaced_while_draining(workers: Crewed) -> None:
+    workers.supervisor.stop()
+    workers.supervisor.exited(100, -KILL)
+    workers.live(20)
+    assert workers.processes.started == [0, 1, 2]
+    assert workers.stated == []
 
 
-def test_workers_that_do_not_end_in_time_are_killed(crew: Crewed) -> None:
-    crew.supervisor.stop()
-    crew.live(25.0 + GRACE_SECONDS - 0.5)
-    assert (100, KILL) not in crew.processes.sent
-    crew.live(0.5)
-    assert {(100, KILL), (101, KILL)} <= set(crew.processes.sent)
+def test_workers_that_do_not_end_in_time_are_killed(workers: Crewed) -> None:
+    workers.supervisor.stop()
+    workers.live(25.0 + GRACE_SECONDS - 0.5)
+    assert (100, KILL) not in workers.processes.sent
+    workers.live(0.5)
+    assert {(100, KILL), (101, KILL)} <= set(workers.processes.sent)
 
 
-def test_a_second_stop_goes_on_to_the_workers_and_leaves_them_a_second(crew: Crewed) -> None:
-    crew.supervisor.stop()
-    crew.live(2)
-    crew.supervisor.stop()
-    assert crew.processes.sent == [(100, TERM), (101, TERM)] * 2
-    crew.live(0.5)
-    assert (100, KILL) not in crew.processes.sent
-    crew.live(0.5)
-    assert (100, KILL) in crew.processes.sent
+def test_a_second_stop_goes_on_to_the_workers_and_leaves_them_a_second(workers: Crewed) -> None:
+    workers.supervisor.stop()
+    workers.live(2)
+    workers.supervisor.stop()
+    assert workers.processes.sent == [(100, TERM), (101, TERM)] * 2
+    workers.live(0.5)
+    assert (100, KILL) not in workers.processes.sent
+    workers.live(0.5)
+    assert (100, KILL) in workers.processes.sent
 
 
-def test_new_settings_are_asked_of_every_process(crew: Crewed) -> None:
+def test_new_settings_are_asked_of_every_process(workers: Crewed) -> None:
     """Also of the admin process: the status names the settings."""
-    crew.supervisor.reload()
-    assert crew.processes.sent == [(100, HUP), (101, HUP), (102, HUP)]
+    workers.supervisor.reload()
+    assert workers.processes.sent == [(100, HUP), (101, HUP), (102, HUP)]
 
 
-def test_a_process_whose_loop_stands_still_for_a_minute_is_killed(crew: Crewed) -> None:
-    crew.clock.advance(STUCK_SECONDS)
+def test_a_process_whose_loop_stands_still_for_a_minute_is_killed(workers: Crewed) -> None:
+    workers.clock.advance(STUCK_SECONDS)
     for place in (0, 2):
-        crew.board.beat(place, int(crew.clock.now * 1000))
-    crew.supervisor.tick()
-    assert crew.processes.sent == []
-    crew.clock.advance(0.5)
-    crew.supervisor.tick()
-    assert crew.processes.sent == [(101, KILL)]
-    assert crew.said == [("process is stuck", 1, 101)]
+        workers.board.beat(place, int(workers.clock.now * 1000))
+    workers.supervisor.tick()
+    assert workers.processes.sent == []
+    workers.clock.advance(0.5)
+    workers.supervisor.tick()
+    assert workers.processes.sent == [(101, KILL)]
+    assert workers.stated == [("process is stuck", 1, 101)]
 
 
-def test_an_exit_of_a_stranger_changes_nothing(crew: Crewed) -> None:
-    crew.supervisor.exited(4711, 1)
-    assert crew.supervisor.pids == [100, 101, 102]
+def test_an_exit_of_a_stranger_changes_nothing(workers: Crewed) -> None:
+    workers.supervisor.exited(4711, 1)
+    assert workers.supervisor.pids == [100, 101, 102]
 
 
-def test_a_machine_without_room_for_a_process_is_asked_again_later(crew: Crewed) -> None:
-    crew.live(60)
-    crew.processes.is_machine_full = True
-    crew.supervisor.exited(100, -KILL)
-    crew.supervisor.tick()
-    assert crew.said[-1] == ("process could not be started", 0, errno.EAGAIN)
-    assert crew.board.phase(0) is Phase.EMPTY
-    crew.processes.is_machine_full = False
-    crew.live(0.5)
-    assert crew.board.phase(0) is Phase.STARTING
+def test_a_machine_without_room_for_a_process_is_asked_again_later(workers: Crewed) -> None:
+    workers.live(60)
+    workers.processes.is_machine_full = True
+    workers.supervisor.exited(100, -KILL)
+    workers.supervisor.tick()
+    assert workers.stated[-1] == ("process could not be started", 0, errno.EAGAIN)
+    assert workers.board.phase(0) is Phase.EMPTY
+    workers.processes.is_machine_full = False
+    workers.live(0.5)
+    assert workers.board.phase(0) is Phase.STARTING
 
 
 EVENTS = st.sampled_from(["tick", "wait", "stop", "reload", "die0", "die1", "die2", "ready", "full", "room"])
@@ -409,29 +409,29 @@ EVENTS = st.sampled_from(["tick", "wait", "stop", "reload", "die0", "die1", "die
 @given(st.lists(EVENTS, max_size=60))
 def test_whatever_happens_a_stopped_crew_ends_and_no_place_holds_two(events: list[str]) -> None:
     """Invariant: at most one process a place; after stop, killing whoever is told to end finishes the crew."""
-    crew = Crewed(ready=False)
+    processes = Crewed(ready=False)
     for event in events:
         match event:
             case "tick":
-                crew.supervisor.tick()
+                processes.supervisor.tick()
             case "wait":
-                crew.live(1)
+                processes.live(1)
             case "stop":
-                crew.supervisor.stop()
+                processes.supervisor.stop()
             case "reload":
-                crew.supervisor.reload()
+                processes.supervisor.reload()
             case "ready":
-                crew.board.set_phase(0, Phase.READY)
+                processes.board.set_phase(0, Phase.READY)
             case "full" | "room":
-                crew.processes.is_machine_full = event == "full"
+                processes.processes.is_machine_full = event == "full"
             case _:
-                crew.supervisor.exited(crew.board.pid(int(event[-1])), 1)
-        pids = crew.supervisor.pids
+                processes.supervisor.exited(processes.board.pid(int(event[-1])), 1)
+        pids = processes.supervisor.pids
         assert len(pids) == len(set(pids)) <= 3
-    crew.supervisor.stop()
+    processes.supervisor.stop()
     for _ in range(4):
-        for pid in crew.supervisor.pids:
-            if (pid, TERM) in crew.processes.sent or (pid, KILL) in crew.processes.sent:
-                crew.supervisor.exited(pid, -TERM)
-        crew.supervisor.tick()
-    assert crew.supervisor.is_finished
+        for pid in processes.supervisor.pids:
+            if (pid, TERM) in processes.processes.sent or (pid, KILL) in processes.processes.sent:
+                processes.supervisor.exited(pid, -TERM)
+        processes.supervisor.tick()
+    assert processes.supervisor.is_finished

@@ -13,25 +13,25 @@ INDEX_FLAG = "--index-port PORT=HOST"
 PORTS = {8102: "http://127.0.0.1:5081", 8101: "docs-abc123.svc.aped-4627-b74a.pinecone.io"}
 
 
-def doors(**settings: object) -> tuple[DataPort, ...]:
+def listeners(**settings: object) -> tuple[DataPort, ...]:
     return data_ports_of(Settings.model_validate({"backend": "pinecone", **settings}))
 
 
 def test_there_is_one_main_port_and_nothing_behind_it() -> None:
-    assert doors() == (DataPort("127.0.0.1", 6343),)
-    assert doors(backend="qdrant", listen="[::1]:1") == (DataPort("::1", 1),)
+    assert listeners() == (DataPort("127.0.0.1", 6343),)
+    assert listeners(backend="qdrant", listen="[::1]:1") == (DataPort("::1", 1),)
 
 
 def test_the_fixed_index_is_behind_the_main_port() -> None:
-    own = {"index_host": "https://docs.example.com:8443"}
+    pinecone = {"index_host": "https://docs.example.com:8443"}
     index = Origin("https", "docs.example.com:8443")
-    assert doors(pinecone=own) == (DataPort("127.0.0.1", 6343, index, index),)
+    assert listeners(pinecone=pinecone) == (DataPort("127.0.0.1", 6343, index, index),)
 
 
 @pytest.mark.parametrize(("listen", "host"), [("127.0.0.2:6343", "127.0.0.2"), ("[::]:6343", "::")])
 def test_each_index_has_its_port_on_the_same_interface_in_the_order_of_the_numbers(listen: str, host: str) -> None:
     first, second = Origin("https", "docs-abc123.svc.aped-4627-b74a.pinecone.io"), Origin("http", "127.0.0.1:5081")
-    assert doors(listen=listen, pinecone={"index_ports": PORTS}) == (
+    assert listeners(listen=listen, pinecone={"index_ports": PORTS}) == (
         DataPort(host, 6343),
         DataPort(host, 8101, first, first, flag=INDEX_FLAG),
         DataPort(host, 8102, second, second, flag=INDEX_FLAG),
@@ -39,19 +39,19 @@ def test_each_index_has_its_port_on_the_same_interface_in_the_order_of_the_numbe
 
 
 def test_what_only_pinecone_has_opens_nothing_for_another_backend() -> None:
-    own = {"index_ports": PORTS, "index_host": "docs.example.com"}
-    assert doors(backend="qdrant", pinecone=own) == (DataPort("127.0.0.1", 6343),)
+    pinecone = {"index_ports": PORTS, "index_host": "docs.example.com"}
+    assert listeners(backend="qdrant", pinecone=pinecone) == (DataPort("127.0.0.1", 6343),)
 
 
 def test_milvus_speaks_grpc_where_it_speaks_http() -> None:
-    [door] = doors(backend="milvus", upstream={"url": "http://10.0.0.1:19530"})
-    assert door.grpc == Origin("http", "10.0.0.1:19530")
+    [listener] = listeners(backend="milvus", upstream={"url": "http://10.0.0.1:19530"})
+    assert listener.grpc == Origin("http", "10.0.0.1:19530")
     apart = {"upstream": "10.0.0.1:19531", "listen": "127.0.0.1:6344"}
-    assert {door.grpc for door in doors(backend="milvus", grpc=apart)} == {Origin("http", "10.0.0.1:19531")}
+    assert {listener.grpc for listener in listeners(backend="milvus", grpc=apart)} == {Origin("http", "10.0.0.1:19531")}
 
 
 def test_weaviate_has_a_port_for_each_of_its_protocols() -> None:
-    main, apart = doors(backend="weaviate")
+    main, apart = listeners(backend="weaviate")
     assert (main.port, main.is_for_grpc, apart.is_for_grpc) == (6343, False, True)
     assert apart.port != main.port
     assert main.grpc == apart.grpc == Origin("http", "127.0.0.1:50051")
@@ -60,25 +60,25 @@ def test_weaviate_has_a_port_for_each_of_its_protocols() -> None:
 def test_grpc_is_spoken_on_the_main_port_and_on_one_of_its_own_that_is_told_of_last() -> None:
     database = Origin("https", "db.example:6334")
     settings: dict[str, object] = {"backend": "qdrant", "grpc": {"upstream": "https://db.example:6334"}}
-    assert doors(**settings) == (DataPort("127.0.0.1", 6343, None, database),)
+    assert listeners(**settings) == (DataPort("127.0.0.1", 6343, None, database),)
     apart = {"upstream": "https://db.example:6334", "listen": "[::1]:6344"}
-    assert doors(**{**settings, "grpc": apart}) == (
+    assert listeners(**{**settings, "grpc": apart}) == (
         DataPort("127.0.0.1", 6343, None, database),
         DataPort("::1", 6344, None, database, is_for_grpc=True, flag="--grpc-listen HOST:PORT"),
     )
 
 
 def test_grpc_without_tls_is_meant_where_no_scheme_is_written() -> None:
-    assert doors(backend="qdrant", grpc={"upstream": "127.0.0.1:6334"})[0].grpc == Origin("http", "127.0.0.1:6334")
+    assert listeners(backend="qdrant", grpc={"upstream": "127.0.0.1:6334"})[0].grpc == Origin("http", "127.0.0.1:6334")
 
 
 def test_a_fixed_index_may_answer_grpc_elsewhere_and_index_ports_lead_to_their_own() -> None:
-    own = {"index_host": "docs.example.com", "index_ports": PORTS}
+    pinecone = {"index_host": "docs.example.com", "index_ports": PORTS}
     fixed, elsewhere = Origin("https", "docs.example.com"), Origin("http", "127.0.0.1:5082")
-    main, *others, apart = doors(pinecone=own, grpc={"upstream": "127.0.0.1:5082", "listen": "127.0.0.1:6344"})
+    main, *others, apart = listeners(pinecone=pinecone, grpc={"upstream": "127.0.0.1:5082", "listen": "127.0.0.1:6344"})
     assert (main.index, main.grpc) == (fixed, elsewhere)
     assert (apart.index, apart.grpc, apart.is_for_grpc) == (fixed, elsewhere, True)
-    assert all(door.grpc == door.index != elsewhere for door in others)
+    assert all(listener.grpc == listener.index != elsewhere for listener in others)
 
 
 @pytest.mark.parametrize(

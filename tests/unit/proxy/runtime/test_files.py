@@ -133,8 +133,8 @@ def console(*, terminal: bool) -> tuple[Console, io.StringIO]:
 
 
 def test_a_terminal_sees_how_far_it_is() -> None:
-    shown, out = console(terminal=True)
-    with progress_bar("reading", 40, console=shown) as advance:
+    progress, out = console(terminal=True)
+    with progress_bar("reading", 40, console=progress) as advance:
         advance(10)
         advance(30)
     assert "reading" in out.getvalue()
@@ -143,15 +143,15 @@ def test_a_terminal_sees_how_far_it_is() -> None:
 
 @pytest.mark.parametrize("total", [40, None])
 def test_a_file_or_a_pipe_sees_nothing(total: int | None) -> None:
-    shown, out = console(terminal=False)
-    with progress_bar("reading", total, console=shown) as advance:
+    progress, out = console(terminal=False)
+    with progress_bar("reading", total, console=progress) as advance:
         advance(10)
     assert out.getvalue().strip() == ""
 
 
 def test_an_interruption_passes_through_and_gives_the_cursor_back() -> None:
-    shown, out = console(terminal=True)
-    with pytest.raises(KeyboardInterrupt), progress_bar("reading", 40, console=shown):
+    progress, out = console(terminal=True)
+    with pytest.raises(KeyboardInterrupt), progress_bar("reading", 40, console=progress):
         raise KeyboardInterrupt
     assert out.getvalue().rfind("\x1b[?25h") > out.getvalue().rfind("\x1b[?25l")
 
@@ -169,11 +169,11 @@ def test_a_watched_file_has_changed_once_it_rests(tmp_path: Path) -> None:
     watched = Watched(path, clock)
 
     def looks(seconds: int) -> list[bool]:
-        found = []
+        checks = []
         for _ in range(4 * seconds):
             clock.now += 0.25
-            found.append(watched.has_changed())
-        return [each for each in found if each]
+            checks.append(watched.has_changed())
+        return [has_changed for has_changed in checks if has_changed]
 
     assert looks(3) == []
     path.write_text("ab")

@@ -312,7 +312,7 @@ async def test_lag_is_measured_ten_times_a_second() -> None:
     await time.advance(1.05)
     await lag.close()
     assert seen == pytest.approx([0.0] * 10)
-    assert time.asked == [PERIOD_SECONDS] * 11
+    assert time.requested == [PERIOD_SECONDS] * 11
 
 
 async def test_a_late_waking_is_seen_with_its_length() -> None:

@@ -36,19 +36,19 @@ from vecsieve.proxy.runtime.memory import (
 )
 
 MIB = 1024 * 1024
-ASKED = [(-3, MMAP_THRESHOLD_BYTES), (-1, TRIM_THRESHOLD_BYTES), (-8, ARENAS)]
+MALLOC_OPTIONS = [(-3, MMAP_THRESHOLD_BYTES), (-1, TRIM_THRESHOLD_BYTES), (-8, ARENAS)]
 
 
 @pytest.mark.parametrize("taken", [1, 0])
 def test_both_thresholds_are_raised_and_threads_share_an_arena_whatever_was_refused_before(taken: int) -> None:
-    asked: list[tuple[int, int]] = []
+    requests: list[tuple[int, int]] = []
 
     def mallopt(parameter: int, value: int) -> int:
-        asked.append((parameter, value))
+        requests.append((parameter, value))
         return taken
 
     keep_freed_blocks(mallopt)
-    assert asked == ASKED
+    assert requests == MALLOC_OPTIONS
 
 
 def test_without_glibc_there_is_no_mallopt_and_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_without_glibc_there_is_no_mallopt_and_nothing_to_do(monkeypatch: pytest
 def test_this_glibc_takes_all() -> None:
     mallopt = glibc_mallopt()
     assert mallopt is not None
-    assert [mallopt(parameter, value) for parameter, value in ASKED] == [1, 1, 1]
+    assert [mallopt(parameter, value) for parameter, value in MALLOC_OPTIONS] == [1, 1, 1]
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
@@ -93,12 +93,12 @@ out = library.fdopen(1, b"w")
 library.malloc_info(0, ctypes.c_void_p(out))
 library.fflush(ctypes.c_void_p(out))
 """
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return said.stdout.count("<heap nr=")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return done.stdout.count("<heap nr=")
 
 
 @pytest.mark.parametrize(
-    ("resident", "wanted"),
+    ("resident", "expected"),
     [
         (0, Pressure.NONE),
         (799, Pressure.NONE),
@@ -108,9 +108,9 @@ library.fflush(ctypes.c_void_p(out))
         (2000, Pressure.CRITICAL),
     ],
 )
-def test_pressure_begins_at_80_and_92_percent(resident: int, wanted: Pressure) -> None:
+def test_pressure_begins_at_80_and_92_percent(resident: int, expected: Pressure) -> None:
     guard = MemoryGuard(1000, resident_bytes=lambda: resident, clock=ManualClock())
-    assert guard.pressure() is wanted
+    assert guard.pressure() is expected
 
 
 def test_memory_is_read_at_most_every_100_ms() -> None:
@@ -161,7 +161,7 @@ def machine(root: Path, *, membership: str | None, limits: dict[str, str]) -> Pa
 
 
 @pytest.mark.parametrize(
-    ("membership", "limits", "wanted"),
+    ("membership", "limits", "expected"),
     [
         ("0::/\n", {"memory.max": "402653184\n"}, 384 * MIB),
         ("0::/\n", {"memory.max": "max\n"}, None),
@@ -178,9 +178,9 @@ def machine(root: Path, *, membership: str | None, limits: dict[str, str]) -> Pa
     ],
 )
 def test_the_smallest_limit_above_the_process_holds(
-    tmp_path: Path, membership: str | None, limits: dict[str, str], wanted: int | None
+    tmp_path: Path, membership: str | None, limits: dict[str, str], expected: int | None
 ) -> None:
-    assert cgroup_limit_bytes(root=machine(tmp_path, membership=membership, limits=limits)) == wanted
+    assert cgroup_limit_bytes(root=machine(tmp_path, membership=membership, limits=limits)) == expected
 
 
 def test_workers_share_the_limit_equally(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ async def test_what_was_let_go_of_is_given_back_once_a_while_after_it_was_worth_
 
 def test_without_glibc_nothing_is_planned() -> None:
     planned: list[object] = []
-    loop = SimpleNamespace(call_later=lambda *each: planned.append(each))
+    loop = SimpleNamespace(call_later=lambda *args: planned.append(args))
     Trimming(cast(asyncio.AbstractEventLoop, loop), None).freed(10 * TRIM_WORTH_BYTES)
     assert planned == []
 
@@ -234,45 +234,45 @@ def test_this_process_can_be_trimmed() -> None:
 @contextmanager
 def collections_of_all() -> Iterator[list[int]]:
     """A list of what each walk over all objects found; the collector's thresholds are as they were afterwards."""
-    found: list[int] = []
+    collections: list[int] = []
 
-    def note(phase: str, said: dict[str, int]) -> None:
-        if phase == "stop" and said["generation"] == 2:
-            found.append(said["collected"])
+    def note(phase: str, details: dict[str, int]) -> None:
+        if phase == "stop" and details["generation"] == 2:
+            collections.append(details["collected"])
 
     before = gc.get_threshold()
     try:
         collect_seldom()
         gc.callbacks.append(note)
-        yield found
+        yield collections
     finally:
         gc.callbacks.remove(note)
         gc.set_threshold(*before)
 
 
 def test_a_crowd_of_connections_brings_no_walk_over_all_objects() -> None:
-    with collections_of_all() as found:
+    with collections_of_all() as collections:
         crowd = [[{"number": [number]} for _ in range(15)] for number in range(4096)]  # 30 objects each, as measured
         assert len(crowd) == 4096
-        assert found == []
+        assert collections == []
 
 
 def test_cyclic_garbage_is_collected_while_it_is_young() -> None:
-    with collections_of_all() as found:
+    with collections_of_all() as collections:
         before = len(gc.get_objects())
         for _ in range(100_000):
             cycle: list[object] = []
             cycle.append(cycle)
         del cycle
-        assert found == []
+        assert collections == []
         assert len(gc.get_objects()) - before < 20_000, "two young generations"
 
 
 def test_garbage_that_was_not_young_is_collected_in_the_end() -> None:
-    with collections_of_all() as found:
+    with collections_of_all() as collections:
         young, middle, old = gc.get_threshold()  # Python 3.13 begins with 2,000 where 3.11 and 3.12 have 700
         for _ in range(3 * young * middle * old // 100_000):
             kept: list[list[object]] = [[] for _ in range(50_000)]
-            for each in kept:
-                each.append(each)
-        assert sum(found) > 0
+            for cycle in kept:
+                cycle.append(cycle)
+        assert sum(collections) > 0

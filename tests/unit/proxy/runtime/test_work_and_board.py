@@ -117,16 +117,16 @@ async def test_nothing_that_was_found_or_read_is_kept_until_garbage_is_collected
             raise ValueError("not to be read")
         return large
 
-    async def asked() -> None:
+    async def search() -> None:
         with contextlib.suppress(ValueError):
             await work.run(read)
 
     seen: list[weakref.ref[Large]] = []
     gc.disable()
     try:
-        await asked()
+        await search()
         await work.run(lambda: None)
-        assert [each() for each in seen] == [None]
+        assert [reference() for reference in seen] == [None]
     finally:
         gc.enable()
 
@@ -169,10 +169,10 @@ async def test_who_is_cancelled_is_let_go_at_once_and_what_waited_never_begins(w
     running = asyncio.ensure_future(work.run(first))
     waiting = asyncio.ensure_future(work.run(lambda: seen.append("second")))
     await asyncio.to_thread(begun.wait, 10)
-    for each in (running, waiting):
-        each.cancel()
+    for task in (running, waiting):
+        task.cancel()
     ended = await asyncio.wait_for(asyncio.gather(running, waiting, return_exceptions=True), 1)
-    assert [type(each) for each in ended] == [asyncio.CancelledError] * 2
+    assert [type(task) for task in ended] == [asyncio.CancelledError] * 2
     go_on.set()
     assert await work.run(lambda: "third") == "third"
     assert seen == ["first"]
@@ -199,13 +199,13 @@ async def test_steps_are_taken_to_their_end_with_a_turn_of_the_loop_between(
             yield
         return "found"
 
-    async def beside() -> None:
+    async def others() -> None:
         seen.append("beside")
 
-    turn = asyncio.ensure_future(beside())
+    turn = asyncio.ensure_future(others())
     assert await work.finished(stepping(), is_long=is_long) == "found"
     await turn
-    assert [each for each in seen if each != "beside"] == ["a", "b"]
+    assert [entry for entry in seen if entry != "beside"] == ["a", "b"]
     assert seen.index("beside") in {0, 1}
 
 

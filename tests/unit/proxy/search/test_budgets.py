@@ -189,10 +189,10 @@ MINUTE = SLOT_SECONDS * SLOTS
 
 def has(budget: ReadBudget, reads: int = 1, *, is_repeat: bool = False) -> bool:
     """Whether so many reads can be held."""
-    held = budget.hold(OPERATION, reads, is_repeat=is_repeat)
-    if held is not None:
-        held.release()
-    return held is not None
+    hold = budget.hold(OPERATION, reads, is_repeat=is_repeat)
+    if hold is not None:
+        hold.release()
+    return hold is not None
 
 
 @pytest.fixture
@@ -270,23 +270,23 @@ def test_a_repeated_request_may_reserve_reads_beyond_the_budget_for_what_memory_
     assert taken(budget) == FREE
     assert not has(budget)
     assert budget.hold(OPERATION) is None
-    held = [budget.hold(OPERATION, is_repeat=True) for _ in range(REPEATED)]
-    assert all(each is not None and each.is_beyond for each in held)
+    reservations = [budget.hold(OPERATION, is_repeat=True) for _ in range(REPEATED)]
+    assert all(reservation is not None and reservation.is_beyond for reservation in reservations)
     assert not has(budget, is_repeat=True)
     assert budget.hold(OPERATION, is_repeat=True) is None
-    budget.grant(OPERATION, ReadKind.RECALL, 1, reserved=held[0], is_paged=False)
+    budget.grant(OPERATION, ReadKind.RECALL, 1, reserved=reservations[0], is_paged=False)
     assert value(registry, "own_reads_total", kind="recall") == 1
     assert not has(budget, is_repeat=True), "it was spent"
-    assert held[1] is not None
-    held[1].release()
+    assert reservations[1] is not None
+    reservations[1].release()
     assert has(budget, is_repeat=True)
 
 
 def test_what_is_reserved_beyond_the_budget_grows_no_pool(budget: ReadBudget) -> None:
     assert taken(budget) == FREE
-    held = budget.hold(OPERATION, is_repeat=True)
+    reservation = budget.hold(OPERATION, is_repeat=True)
     with pytest.raises(RejectedReplyError):
-        budget.grant(OPERATION, ReadKind.GROW, 1, reserved=held, is_paged=False)
+        budget.grant(OPERATION, ReadKind.GROW, 1, reserved=reservation, is_paged=False)
 
 
 def test_after_a_refusal_no_request_exceeds_the_budget(budget: ReadBudget, clock: ManualClock) -> None:

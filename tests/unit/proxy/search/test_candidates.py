@@ -46,9 +46,9 @@ def known(looked_at: Fields, *payloads: dict[str, Any]) -> Metadata:
 
 def tenants(*rows: tuple[bytes | None, ...]) -> list[int]:
     keys = tuple(f"t{place}" for place in range(len(rows[0])))
-    found = from_pool(raw_pool(rows), SEARCH, tenant_keys=keys, fields=NOTHING).tenants
-    assert found is not None
-    return [int(number) for number in found]
+    result = from_pool(raw_pool(rows), SEARCH, tenant_keys=keys, fields=NOTHING).tenants
+    assert result is not None
+    return [int(number) for number in result]
 
 
 def test_equal_tenant_values_get_equal_numbers_and_different_ones_differ() -> None:
@@ -80,19 +80,19 @@ def test_the_keys_are_the_tenants_and_then_what_else_is_read_once_each() -> None
 
 
 def test_a_tenant_key_may_also_be_the_source() -> None:
-    found = candidates([{"tenant": "a"}, {"tenant": "b"}], fields(source=("tenant",)), tenant_keys=("tenant",))
-    assert found.tenants is not None
-    assert found.metadata.sources == ("a", "b")
+    result = candidates([{"tenant": "a"}, {"tenant": "b"}], fields(source=("tenant",)), tenant_keys=("tenant",))
+    assert result.tenants is not None
+    assert result.metadata.sources == ("a", "b")
 
 
 def test_the_first_text_that_is_not_blank_counts_with_its_length_in_characters() -> None:
     payloads: list[dict[str, Any]] = [
         {"body": "été"}, {"text": "abcd", "body": "x"}, {"text": 12, "body": "ab"}, {}, {"text": " \n", "body": "z"},
     ]  # fmt: skip
-    found = candidates(payloads, TEXT)
-    assert raw(found.metadata) == ("été", "abcd", "ab", None, "z")
-    assert found.text_lengths is not None
-    assert found.text_lengths.tolist() == [3, 4, 2, -1, 1]
+    result = candidates(payloads, TEXT)
+    assert raw(result.metadata) == ("été", "abcd", "ab", None, "z")
+    assert result.text_lengths is not None
+    assert result.text_lengths.tolist() == [3, 4, 2, -1, 1]
 
 
 def test_a_lone_surrogate_is_passed_over_for_the_next_field() -> None:
@@ -102,8 +102,8 @@ def test_a_lone_surrogate_is_passed_over_for_the_next_field() -> None:
 
 @pytest.mark.parametrize("payload", [{}, {"text": None}, {"text": ["a"]}, {"text": ""}])
 def test_what_nobody_has_is_none(payload: dict[str, Any]) -> None:
-    found = candidates([payload, payload], fields(text=("text",), document=("text",), updated=("text",)))
-    assert (found.metadata.texts, found.text_lengths, found.metadata.recency) == (None, None, None)
+    result = candidates([payload, payload], fields(text=("text",), document=("text",), updated=("text",)))
+    assert (result.metadata.texts, result.text_lengths, result.metadata.recency) == (None, None, None)
 
 
 def test_nothing_is_looked_at_unless_a_field_says_so() -> None:
@@ -118,10 +118,10 @@ def test_an_adapter_without_fields_gives_candidates_without_metadata() -> None:
 
 def test_scores_vectors_and_query_pass_as_they_are() -> None:
     source = raw_pool([(), ()])
-    found = from_pool(source, SEARCH, tenant_keys=(), fields=NOTHING)
-    assert found.scores is source.scores
-    assert found.vectors is source.vectors
-    assert found.query is SEARCH.query
+    result = from_pool(source, SEARCH, tenant_keys=(), fields=NOTHING)
+    assert result.scores is source.scores
+    assert result.vectors is source.vectors
+    assert result.query is SEARCH.query
 
 
 def test_names_are_strings_numbers_and_booleans() -> None:
@@ -134,20 +134,20 @@ def test_names_are_strings_numbers_and_booleans() -> None:
 def test_dotted_paths_reach_into_objects() -> None:
     # LangChain keeps {"page_content": .., "metadata": {..}}.
     looked_at = fields(text=("page_content",), document=("metadata.doc",), source=("metadata.origin.name", "source"))
-    found = known(
+    result = known(
         looked_at,
         {"page_content": "a", "metadata": {"doc": 1, "origin": {"name": "wiki"}}},
         {"page_content": "b", "metadata": {"origin": "none"}, "source": "s"},
         {"metadata": "no object"},
     )
-    assert raw(found) == ("a", "b", None)
-    assert found.documents == ("1", None, None)
-    assert found.sources == ("wiki", "s", None)
+    assert raw(result) == ("a", "b", None)
+    assert result.documents == ("1", None, None)
+    assert result.sources == ("wiki", "s", None)
 
 
 def spans(looked_at: Fields, *payloads: dict[str, Any]) -> list[list[float]] | None:
-    found = known(looked_at, *payloads).spans
-    return None if found is None else [[-1.0 if np.isnan(end) else end for end in row] for row in found.tolist()]
+    result = known(looked_at, *payloads).spans
+    return None if result is None else [[-1.0 if np.isnan(end) else end for end in row] for row in result.tolist()]
 
 
 SPANNED = fields(span_start=("start",), span_end=("end",), chunk_index=("index",))
@@ -199,9 +199,9 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-def assert_whole(found: Candidates, n: int) -> None:
+def assert_whole(result: Candidates, n: int) -> None:
     """Every member has one entry for each candidate, of the promised kind. Candidates itself has checked the lengths."""
-    has = found.metadata
+    has = result.metadata
     texts = None if has.texts is None else [None if text is None else text.raw for text in has.texts]
     for values in (texts, has.documents, has.sources):
         assert values is None or all(value is None or (isinstance(value, str) and value.strip()) for value in values)
@@ -215,10 +215,10 @@ def assert_whole(found: Candidates, n: int) -> None:
 @given(st.lists(st.dictionaries(st.sampled_from(EVERYTHING.heads), JSON), max_size=6))
 def test_any_payload_is_read_without_complaint(payloads: list[dict[str, Any]]) -> None:
     """Invariant: whatever JSON stands in the payload, every member is whole, and reading it again gives the same."""
-    found = candidates(payloads, EVERYTHING)
-    assert_whole(found, len(payloads))
+    result = candidates(payloads, EVERYTHING)
+    assert_whole(result, len(payloads))
     again = candidates(payloads, EVERYTHING).metadata
-    assert repr(again) == repr(found.metadata)
+    assert repr(again) == repr(result.metadata)
 
 
 @given(
@@ -287,22 +287,22 @@ def test_the_searches_of_a_call_share_what_is_decoded() -> None:
 
 
 def test_the_length_of_a_text_that_is_not_read_is_unknown() -> None:
-    found = candidates([{"text": "a" * TEXT_BYTES}, {"text": "b"}], TEXT).text_lengths
-    assert found is not None
-    assert found.tolist() == [-1, 1]
+    lengths = candidates([{"text": "a" * TEXT_BYTES}, {"text": "b"}], TEXT).text_lengths
+    assert lengths is not None
+    assert lengths.tolist() == [-1, 1]
 
 
 @given(st.lists(hostile_text(), min_size=1, max_size=5))
 def test_hostile_texts_are_read_whole_or_not_at_all(texts: list[str]) -> None:
     """Invariant: each text is the payload's own or unknown; nothing raises."""
-    found = raw(candidates([{"text": text} for text in texts], TEXT).metadata) or (None,) * len(texts)
-    assert all(each is None or each == text for each, text in zip(found, texts, strict=True))
+    texts_read = raw(candidates([{"text": text} for text in texts], TEXT).metadata) or (None,) * len(texts)
+    assert all(result is None or result == text for result, text in zip(texts_read, texts, strict=True))
 
 
 def newest_first(*values: object) -> list[int]:
     """The places of the known values, the newest first."""
-    found = recency([moment(json.dumps(value).encode()) for value in values])
-    return [] if found is None else [int(place) for place in np.argsort(-found) if not np.isnan(found[place])]
+    ages = recency([moment(json.dumps(value).encode()) for value in values])
+    return [] if ages is None else [int(place) for place in np.argsort(-ages) if not np.isnan(ages[place])]
 
 
 def test_larger_numbers_are_newer() -> None:
@@ -367,16 +367,16 @@ def test_where_all_are_unknown_there_is_no_order() -> None:
 @given(st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=4), min_size=1, max_size=8))
 def test_the_order_of_releases_is_that_of_their_numbers(parts: list[list[int]]) -> None:
     """Invariant: two releases compare as their numbers do, one after the other, whatever else is in the pool."""
-    found = recency([moment(json.dumps(".".join(map(str, part))).encode()) for part in parts])
+    ages = recency([moment(json.dumps(".".join(map(str, part))).encode()) for part in parts])
     padded = [tuple(part + [0] * (4 - len(part))) for part in parts]
-    assert found is not None
-    for first, one in zip(found, padded, strict=True):
-        for second, other in zip(found, padded, strict=True):
+    assert ages is not None
+    for first, one in zip(ages, padded, strict=True):
+        for second, other in zip(ages, padded, strict=True):
             assert (first < second, first == second) == (one < other, one == other)
 
 
 @given(st.binary(max_size=30) | st.text(max_size=20).map(lambda text: json.dumps(text).encode()))
 def test_any_bytes_are_a_moment_or_none(raw: bytes) -> None:
     """Invariant: nothing raises, and a moment is one of three kinds with a finite value."""
-    found = moment(raw)
-    assert found is None or found[0] is Kind.RELEASE or np.isfinite(found[1])
+    result = moment(raw)
+    assert result is None or result[0] is Kind.RELEASE or np.isfinite(result[1])

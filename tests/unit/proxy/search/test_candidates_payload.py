@@ -90,10 +90,10 @@ def test_a_path_means_what_it_means_in_python(values: list[Any], keys: list[str]
             value = value.get(key) if isinstance(value, dict) else None
         return value
 
-    found = Columns(("p",), [(json.dumps(value).encode(),) for value in values]).present((".".join(["p", *keys]),))
+    columns = Columns(("p",), [(json.dumps(value).encode(),) for value in values]).present((".".join(["p", *keys]),))
     expected = [indexed(value) for value in values]
-    assert found == [] if expected.count(None) == len(expected) else True
-    for column in found:
+    assert columns == [] if expected.count(None) == len(expected) else True
+    for column in columns:
         assert [None if raw is None else json.loads(raw) for raw in column] == expected
 
 
@@ -171,8 +171,8 @@ def test_what_holds_something_is_filled(raw: bytes) -> None:
 @given(st.binary(max_size=24) | st.sampled_from([b'"\xff"', b"9" * 5000, b"1e-999"]))
 def test_any_bytes_are_read_or_unknown(raw: bytes) -> None:
     """Invariant: nothing raises; a number is finite, a string is not blank, and no bytes are both."""
-    found, text = number(raw), string(raw)
-    assert found is None or (math.isfinite(found) and text is None)
+    value, text = number(raw), string(raw)
+    assert value is None or (math.isfinite(value) and text is None)
     assert text is None or text.strip()
     assert is_filled(raw) in {True, False}
 

@@ -73,15 +73,15 @@ def test_every_failure_has_a_trouble(cause: FailureKind | ClientFault) -> None:
 
 @pytest.mark.parametrize("kind", FailureKind)
 def test_every_failed_exchange_has_a_cause_that_names_the_database(kind: FailureKind) -> None:
-    said = cause_of(kind, "db:6333")
-    assert "the database at db:6333" in said
-    assert not said.endswith((":", ": "))
-    assert ("cannot reach" in said) == (trouble_of(kind) is Trouble.NO_UPSTREAM)
+    cause = cause_of(kind, "db:6333")
+    assert "the database at db:6333" in cause
+    assert not cause.endswith((":", ": "))
+    assert ("cannot reach" in cause) == (trouble_of(kind) is Trouble.NO_UPSTREAM)
 
 
 def test_a_cause_has_the_systems_own_words_where_their_number_is_known() -> None:
-    said = cause_of(FailureKind.CONNECT, "db:6333", number=errno.ECONNREFUSED)
-    assert said == "VecSieve cannot reach the database at db:6333: connection refused"
+    cause = cause_of(FailureKind.CONNECT, "db:6333", number=errno.ECONNREFUSED)
+    assert cause == "VecSieve cannot reach the database at db:6333: connection refused"
     # Numbers of a resolver are negative and have words of their own.
     assert cause_of(FailureKind.DNS, "db:1", number=-2).endswith(": the name is unknown (DNS)")
 
@@ -98,9 +98,9 @@ def test_a_cause_has_the_systems_own_words_where_their_number_is_known() -> None
 def test_a_failed_handshake_is_told_in_fixed_words(reason: str, words: str) -> None:
     error = ssl.SSLError(1, f"[SSL] {reason} c4nary (_ssl.c:1)")
     error.reason = reason
-    said = words_of_tls(error)
-    assert said.endswith(words)
-    assert "c4nary" not in said
+    cause = words_of_tls(error)
+    assert cause.endswith(words)
+    assert "c4nary" not in cause
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_failed_handshake_is_told_in_fixed_words(reason: str, words: str) -> N
 def test_a_certificate_that_is_refused_is_told_by_its_fault(code: int, words: str) -> None:
     error = ssl.SSLCertVerificationError(1, "certificate verify failed: c4nary")
     error.verify_code = code
-    said = words_of_tls(error)
-    assert words in said
-    assert said.startswith("its certificate ")
-    assert "c4nary" not in said
+    cause = words_of_tls(error)
+    assert words in cause
+    assert cause.startswith("its certificate ")
+    assert "c4nary" not in cause

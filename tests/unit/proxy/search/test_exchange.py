@@ -145,17 +145,17 @@ DOCS = Operation(backend="milvus", name="search", collection="default/docs")
 
 
 @dataclass
-class Asking:
+class AnsweringExchange:
     """An exchange that answers its questions itself."""
 
     answer: bytes | Exception = field(default_factory=description)
     operation: Operation = DOCS
     plain: bytes = request("vec", 1, [], 3, None)
     client_timeout_seconds: float | None = None
-    asked: list[tuple[Question, float]] = field(default_factory=list)
+    requested: list[tuple[Question, float]] = field(default_factory=list)
 
     async def ask(self, question: Question, *, seconds: float) -> bytes:
-        self.asked.append((question, seconds))
+        self.requested.append((question, seconds))
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -169,7 +169,7 @@ class Time:
         return self.now
 
 
-def knowing(clock: Time, adapter: Adapter | None = None) -> CollectionInfo:
+def information(clock: Time, adapter: Adapter | None = None) -> CollectionInfo:
     metrics = Metrics(CollectorRegistry(), backend="milvus")
     return CollectionInfo(
         MilvusGrpc() if adapter is None else adapter,
@@ -180,14 +180,14 @@ def knowing(clock: Time, adapter: Adapter | None = None) -> CollectionInfo:
 
 
 async def test_it_is_asked_once_and_again_after_a_minute() -> None:
-    clock, exchange = Time(), Asking()
-    held = knowing(clock)
+    clock, exchange = Time(), AnsweringExchange()
+    info = information(clock)
     for _ in range(3):
-        assert await held.of(exchange) == Schema(vectors=frozenset({"vec"}), scalars=frozenset())
-    assert len(exchange.asked) == 1
+        assert await info.of(exchange) == Schema(vectors=frozenset({"vec"}), scalars=frozenset())
+    assert len(exchange.requested) == 1
     clock.now = KNOWN_SECONDS
-    assert await held.of(exchange) is not None
-    assert len(exchange.asked) == 2
+    assert await info.of(exchange) is not None
+    assert len(exchange.requested) == 2
 
 
 @pytest.mark.parametrize(
@@ -200,53 +200,55 @@ async def test_it_is_asked_once_and_again_after_a_minute() -> None:
     ids=["lost", "refused", "malformed"],
 )
 async def test_a_failure_is_nothing_known_and_is_not_repeated_within_the_minute(failure: bytes | Exception) -> None:
-    held, exchange = knowing(Time()), Asking(answer=failure)
-    assert await held.of(exchange) is None
-    assert await held.of(exchange) is None
-    assert len(exchange.asked) == 1
+    info, exchange = information(Time()), AnsweringExchange(answer=failure)
+    assert await info.of(exchange) is None
+    assert await info.of(exchange) is None
+    assert len(exchange.requested) == 1
 
 
 async def test_a_description_that_takes_long_to_read_is_not_read() -> None:
     message = message_type("DescribeCollectionResponse")(collectionID=1)
     for number in range(20):
         message.schema.fields.add(name=f"{number}" + "x" * (DESCRIPTION_BYTES // 20), data_type=101)
-    exchange = Asking(answer=message.SerializeToString())
-    assert await knowing(Time()).of(exchange) is None
+    exchange = AnsweringExchange(answer=message.SerializeToString())
+    assert await information(Time()).of(exchange) is None
 
 
 async def test_names_of_any_length_are_not_remembered() -> None:
     """Over REST, a client's body has the names of database and collection: a thousand of 64 kB took 64 MB."""
-    held = Expiring[tuple[str, str], Description](entries=LEARNED_ENTRIES, clock=Time())
-    info = CollectionInfo(MilvusRest(), Metrics(CollectorRegistry(), backend="milvus"), Time(), held)
+    learned_schemas = Expiring[tuple[str, str], Description](entries=LEARNED_ENTRIES, clock=Time())
+    info = CollectionInfo(MilvusRest(), Metrics(CollectorRegistry(), backend="milvus"), Time(), learned_schemas)
     for length in (10, QUESTION_BYTES):
         operation = Operation(backend="milvus", name="search", collection="", partition="2")
-        exchange = Asking(operation=operation, plain=b'{"collectionName":"%s"}' % (b"x" * length), answer=b"{}")
+        exchange = AnsweringExchange(
+            operation=operation, plain=b'{"collectionName":"%s"}' % (b"x" * length), answer=b"{}"
+        )
         assert await info.of(exchange) is None
-        assert len(exchange.asked) == (length < QUESTION_BYTES)
-    assert len(held) == 1
+        assert len(exchange.requested) == (length < QUESTION_BYTES)
+    assert len(learned_schemas) == 1
 
 
 async def test_collections_and_databases_are_told_apart() -> None:
-    held = knowing(Time())
-    one = Asking()
-    other = Asking(operation=Operation(backend="milvus", name="search", collection="own/docs"))
-    await held.of(one)
-    await held.of(other)
-    assert len(other.asked) == 1
+    info = information(Time())
+    one = AnsweringExchange()
+    other = AnsweringExchange(operation=Operation(backend="milvus", name="search", collection="own/docs"))
+    await info.of(one)
+    await info.of(other)
+    assert len(other.requested) == 1
 
 
 async def test_it_takes_half_a_second_at_most_and_a_quarter_of_the_clients_time() -> None:
-    patient, hasty = Asking(), Asking(client_timeout_seconds=0.4)
-    await knowing(Time()).of(patient)
-    await knowing(Time()).of(hasty)
-    assert [exchange.asked[0][1] for exchange in (patient, hasty)] == [ASK_SECONDS, pytest.approx(0.1)]
+    patient, hasty = AnsweringExchange(), AnsweringExchange(client_timeout_seconds=0.4)
+    await information(Time()).of(patient)
+    await information(Time()).of(hasty)
+    assert [exchange.requested[0][1] for exchange in (patient, hasty)] == [ASK_SECONDS, pytest.approx(0.1)]
 
 
 async def test_nobody_is_asked_where_the_adapter_no_question_or_the_transport_cannot() -> None:
-    exchange = Asking()
-    assert await knowing(Time(), QdrantGrpc()).of(exchange) is None
-    assert await knowing(Time()).of(Asking(plain=b"")) is None
-    assert exchange.asked == []
+    exchange = AnsweringExchange()
+    assert await information(Time(), QdrantGrpc()).of(exchange) is None
+    assert await information(Time()).of(AnsweringExchange(plain=b"")) is None
+    assert exchange.requested == []
 
 
 LOOKUP = Lookup(method="GET", target="/vectors/fetch?ids=a", ids=("a",))

@@ -75,7 +75,7 @@ async def test_the_first_searches_of_a_collection_are_measured_and_then_every_so
 ) -> None:
     watched = shadow(CollectorRegistry())
     await past_the_first(watched)
-    assert [watched.is_due(sample, "c") for _ in due] == [bool(each) for each in due]
+    assert [watched.is_due(sample, "c") for _ in due] == [bool(expected) for expected in due]
     assert watched.is_due(sample, "another")
 
 
@@ -132,12 +132,12 @@ async def test_no_more_than_the_limit_are_measured_at_once_and_one_is_made_up_fo
     async def waits() -> None:
         await go_on.wait()
 
-    watched, found = shadow(CollectorRegistry(), limit=2), []
+    watched, due = shadow(CollectorRegistry(), limit=2), []
     for _ in range(4):
-        found.append(watched.is_due(1.0, "c"))
-        if found[-1]:
+        due.append(watched.is_due(1.0, "c"))
+        if due[-1]:
             start(watched, waits)
-    assert (found, watched.running) == ([True, True, False, False], 2)
+    assert (due, watched.running) == ([True, True, False, False], 2)
     go_on.set()
     await settle()
     assert [watched.is_due(0.25, "c") for _ in range(4)] == [True, False, False, False]

@@ -86,7 +86,7 @@ def test_a_number_the_client_named_is_used_as_it_is_and_does_not_grow() -> None:
 
 
 def test_where_it_is_known_how_many_will_do_a_pool_grows_to_that_step() -> None:
-    assert [grown_fetch_k(50, policy=policy(), cap=None, needed=wanted) for wanted in (40, 71, 190, 999)] == [
+    assert [grown_fetch_k(50, policy=policy(), cap=None, needed=needed) for needed in (40, 71, 190, 999)] == [
         50,
         80,
         200,
@@ -94,7 +94,7 @@ def test_where_it_is_known_how_many_will_do_a_pool_grows_to_that_step() -> None:
     ]
     assert grown_fetch_k(50, policy=policy(), cap=70, needed=71) == 70
     assert grown_fetch_k(33, policy=policy(exact=33), cap=None, needed=71) == 33
-    assert [grown_page_fetch_k(50, policy=policy(), cap=None, needed=wanted) for wanted in (40, 71, 9999)] == [
+    assert [grown_page_fetch_k(50, policy=policy(), cap=None, needed=needed) for needed in (40, 71, 9999)] == [
         50,
         100,
         1000,
@@ -144,19 +144,19 @@ def test_a_paged_pool_grows_fourfold_to_the_page_cap_and_stops() -> None:
 
 
 def test_the_steps_are_those_of_the_measurements_and_go_on_by_decades() -> None:
-    steps = sorted({bucket(wanted) for wanted in range(21, 2001)})
+    steps = sorted({bucket(count) for count in range(21, 2001)})
     assert steps == [24, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256, 320, 400, 512, 640, 800, 1000, 1280, 1600, 2000]
     assert bucket(8001) == 10_000
     assert bucket(10**7 - 1) == 10**7
 
 
-@given(wanted=st.integers(1, 10**9))
-def test_a_step_holds_what_is_requested_with_little_waste(wanted: int) -> None:
+@given(needed=st.integers(1, 10**9))
+def test_a_step_holds_what_is_requested_with_little_waste(needed: int) -> None:
     """Invariant: bucket(w) is the smallest step >= w, and steps lie at most a third apart from five on."""
-    step = bucket(wanted)
-    assert step >= wanted
+    step = bucket(needed)
+    assert step >= needed
     assert bucket(step) == step
-    assert wanted < 5 or step <= wanted * 4 / 3
+    assert needed < 5 or step <= needed * 4 / 3
 
 
 @given(
@@ -208,20 +208,20 @@ CLEAN = [sentence(number) for number in range(60)]
 
 
 class Upstream:
-    """A ranking of texts; None is a point without one. ``asked``: limits and whether vectors were requested. ``key``: of the texts.
+    """A ranking of texts; None is a point without one. ``requested``: limits and whether vectors were requested. ``key``: of the texts.
     ``ties``: equal texts have equal scores.
     """
 
     def __init__(self, texts: Sequence[str | None], reads: int = 9, *, key: str = "text", ties: bool = False) -> None:
         self.texts, self.reads, self.key, self.ties = texts, reads, key, ties
-        self.asked: list[tuple[int, bool]] = []
+        self.requested: list[tuple[int, bool]] = []
 
     async def fetch(self, body: bytes) -> bytes:
-        if len(self.asked) == self.reads:
+        if len(self.requested) == self.reads:
             raise RejectedReplyError(FailOpen.BUDGET)
         content = json.loads(body)
         has_vectors = bool(content.get("with_vector"))
-        self.asked.append((content["limit"], has_vectors))
+        self.requested.append((content["limit"], has_vectors))
         points: list[dict[str, object]] = [
             {
                 "id": rank,
@@ -269,12 +269,12 @@ def answered(
 
 
 def test_pages_without_copies_are_the_clients_own_request_once_that_is_known() -> None:
-    depths, found = Depths(), []
+    depths, requests = Depths(), []
     for _ in range(LEAST + 1):
         upstream = Upstream(CLEAN)
         assert answered(upstream, depths) == [0, 1, 2, 3]
-        found += upstream.asked
-    assert found == [(PLANNED, False)] * LEAST + [(TOP_K, False)]
+        requests += upstream.requested
+    assert requests == [(PLANNED, False)] * LEAST + [(TOP_K, False)]
 
 
 def test_a_page_that_needs_more_than_the_last_ones_did_has_a_second_read() -> None:
@@ -283,10 +283,10 @@ def test_a_page_that_needs_more_than_the_last_ones_did_has_a_second_read() -> No
         answered(Upstream(CLEAN), depths)
     flooded = Upstream([CLEAN[0]] * 9 + CLEAN[1:])
     assert answered(flooded, depths) == [0, 9, 10, 11]
-    assert flooded.asked == [(TOP_K, False), (PLANNED, False)]
+    assert flooded.requested == [(TOP_K, False), (PLANNED, False)]
     again = Upstream([CLEAN[0]] * 9 + CLEAN[1:])
     assert answered(again, depths) == [0, 9, 10, 11]
-    assert [limit for limit, _ in again.asked] == [16], "the next one asks for as many at once"
+    assert [limit for limit, _ in again.requested] == [16], "the next one asks for as many at once"
 
 
 def test_without_a_budget_for_the_second_read_the_page_is_that_of_the_first() -> None:
@@ -299,7 +299,7 @@ def test_without_a_budget_for_the_second_read_the_page_is_that_of_the_first() ->
 def test_the_first_result_without_a_text_brings_the_vectors_once_and_for_all() -> None:
     texts, upstream = CollectionTexts(), Upstream([*CLEAN[:3], None, *CLEAN[3:]])
     assert answered(upstream, texts=texts) == [0, 1, 2, 3]
-    assert upstream.asked == [(PLANNED, False), (PLANNED, True)]
+    assert upstream.requested == [(PLANNED, False), (PLANNED, True)]
     explicit = Policies(Settings.model_validate({"policy": {"text_fields": ("text",)}})).resolve("qdrant", "c")
     assert not texts.plan(explicit.with_texts(()), "c").is_by_texts
 
@@ -343,7 +343,7 @@ def test_what_other_points_taught_removes_nothing_that_the_vectors_do_not_confir
         answered(Upstream(subjects, reads=1, key="kind"), texts=texts, policy=policy)
     upstream = Upstream(subjects, key="kind")
     assert answered(upstream, texts=texts, policy=policy) == [0, 1, 2, 3]
-    assert upstream.asked == [(PLANNED, False), (PLANNED, True)]
+    assert upstream.requested == [(PLANNED, False), (PLANNED, True)]
     assert texts.applied(Policies(Settings()).resolve("qdrant", "c"), "c").learned is None
 
 
@@ -351,4 +351,4 @@ def test_copies_of_a_text_under_any_key_need_no_vectors() -> None:
     texts, policy = taught("kind")
     upstream = Upstream([CLEAN[rank // 2] for rank in range(60)], key="kind", ties=True)
     assert answered(upstream, texts=texts, policy=policy) == [0, 2, 4, 6]
-    assert upstream.asked == [(PLANNED, False)]
+    assert upstream.requested == [(PLANNED, False)]

@@ -35,18 +35,18 @@ def policy(**members: object) -> ResolvedPolicy:
 
 
 def prepared(
-    depths: Depths, asked: SearchCall, chosen: ResolvedPolicy, *, cap: int | None = None, room: int = PLENTY
+    depths: Depths, search_call: SearchCall, chosen: ResolvedPolicy, *, cap: int | None = None, room: int = PLENTY
 ) -> Run:
-    sizes = plan(asked, chosen, cap)
+    sizes = plan(search_call, chosen, cap)
     assert sizes is not None
-    first = depths.first(asked, sizes, chosen, cap=cap, room=room)
-    return Run(call=asked, policy=chosen, plan=sizes, watch=Stopwatch(lambda: 0.0, 0.0), first=first)
+    first = depths.first(search_call, sizes, chosen, cap=cap, room=room)
+    return Run(call=search_call, policy=chosen, plan=sizes, watch=Stopwatch(lambda: 0.0, 0.0), first=first)
 
 
 def answered(
     depths: Depths,
     families: Sequence[int],
-    asked: SearchCall = PAGE,
+    search_call: SearchCall = PAGE,
     chosen: ResolvedPolicy | None = None,
     *,
     reads: int = 9,
@@ -56,17 +56,17 @@ def answered(
     """One call from plan to lesson: the sizes that were requested, the families that came back. ``reads``: the budget allows so many."""
 
     async def run() -> tuple[list[list[int]], list[list[int]]]:
-        attempt = prepared(depths, asked, chosen or policy(), cap=cap, room=room)
-        upstream = ToyUpstream(*[ranking(families)] * len(asked.searches))
+        attempt = prepared(depths, search_call, chosen or policy(), cap=cap, room=room)
+        upstream = ToyUpstream(*[ranking(families)] * len(search_call.searches))
 
         async def fetch(body: bytes, **_: int) -> bytes:
-            if len(upstream.asked) == reads:
+            if len(upstream.requested) == reads:
                 raise RejectedReplyError(FailOpen.BUDGET)
             return await upstream.fetch(body)
 
         answer = await attempt.improve(Searcher(ToyAdapter()), fetch, cap=cap)
         depths.learn(attempt.selected, cap=cap)
-        return upstream.asked, families_of(answer)
+        return upstream.requested, families_of(answer)
 
     return asyncio.run(run())
 
@@ -116,17 +116,17 @@ def test_pages_by_offset_use_and_teach_the_same_depth_in_whole_blocks() -> None:
     depths = Depths()
     assert answered(depths, FLOODED)[0] == [[50], [200]]
     for offset in range(0, 100, 10):
-        asked, pages = answered(depths, FLOODED, call((10, offset)), reads=1)
+        requests, pages = answered(depths, FLOODED, call((10, offset)), reads=1)
         assert pages == [CLEAN[offset : offset + 10]]
-        assert [size % 50 for size in asked[0]] == [0]
+        assert [size % 50 for size in requests[0]] == [0]
 
 
 def test_a_batch_is_asked_for_what_each_of_its_searches_needs() -> None:
     depths, both = Depths(), call((10, None), (4, 8))
     assert answered(depths, FLOODED, both)[1] == [CLEAN[:10], CLEAN[8:12]]
-    asked, pages = answered(depths, FLOODED, both, reads=1)
+    requests, pages = answered(depths, FLOODED, both, reads=1)
     assert pages == [CLEAN[:10], CLEAN[8:12]]
-    assert asked == [[128, 150]]
+    assert requests == [[128, 150]]
 
 
 async def test_a_search_that_is_sent_unchanged_teaches_nothing() -> None:
@@ -161,8 +161,8 @@ def test_a_diversifier_chooses_from_the_plan_where_that_is_enough(diversifier: d
     plain = answered(depths, CLEAN, chosen=chosen)
     assert plain[0] == [[50]]
     answered(depths, FLOODED, chosen=chosen)
-    asked, page = answered(depths, CLEAN, chosen=chosen)
-    assert asked[0][0] > 50
+    requests, page = answered(depths, CLEAN, chosen=chosen)
+    assert requests[0][0] > 50
     assert page == plain[1]
 
 
@@ -241,10 +241,10 @@ def pool_set(planned: Planned, size: int) -> PoolSet:
 def fed(depths: Depths, chosen: ResolvedPolicy, calls: Sequence[tuple[int, int | None, int]], cap: int | None) -> None:
     """Calls whose pages take so many candidates, if so many are requested; nothing grows."""
     for top_k, offset, copies in calls:
-        asked = call((top_k, offset))
-        if plan(asked, chosen, cap) is None:
+        search_call = call((top_k, offset))
+        if plan(search_call, chosen, cap) is None:
             continue
-        attempt = prepared(depths, asked, chosen, cap=cap)
+        attempt = prepared(depths, search_call, chosen, cap=cap)
         depth, (size,), first = (offset or 0) + top_k + copies, attempt.planned.plan, attempt.planned.first
         assert size is not None
         if first:
@@ -261,18 +261,18 @@ def test_depth_is_bounded_and_never_below_what_was_asked(
     calls: list[tuple[int, int | None, int]], top_k: int, offset: int | None, cap: int | None
 ) -> None:
     """Invariant: window <= plan <= depth <= the caps, after any history; the same history gives the same depth."""
-    chosen, asked, found = policy(), call((top_k, offset)), []
-    if (planned := plan(asked, chosen, cap)) is None:
+    chosen, search_call, depths_used = policy(), call((top_k, offset)), []
+    if (planned := plan(search_call, chosen, cap)) is None:
         return
     for _ in range(2):
         fed(depths := Depths(), chosen, calls, cap)
-        found.append(prepared(depths, asked, chosen, cap=cap).planned.first or planned)
-    ((size,), (first,)) = found[0], planned
+        depths_used.append(prepared(depths, search_call, chosen, cap=cap).planned.first or planned)
+    ((size,), (first,)) = depths_used[0], planned
     most = chosen.fetch.cap if offset is None else chosen.fetch.page_cap
     assert first is not None
     assert size is not None
     assert top_k + (offset or 0) <= first <= size <= max(first, min(most, cap or most))
-    assert found[0] == found[1]
+    assert depths_used[0] == depths_used[1]
 
 
 @given(calls=CALLS, top_k=st.integers(1, 60), offset=st.none() | st.integers(0, 60))
@@ -280,10 +280,10 @@ def test_after_as_many_calls_without_copies_as_are_remembered_the_plan_is_back(
     calls: list[tuple[int, int | None, int]], top_k: int, offset: int | None
 ) -> None:
     """Invariant: whatever was learnt is forgotten after RECENT calls whose plan was enough."""
-    depths, chosen, asked = Depths(), policy(), call((top_k, offset))
+    depths, chosen, search_call = Depths(), policy(), call((top_k, offset))
     fed(depths, chosen, calls, None)
     fed(depths, chosen, [(10, None, 0)] * RECENT, None)
-    assert prepared(depths, asked, chosen).planned.first == ()
+    assert prepared(depths, search_call, chosen).planned.first == ()
 
 
 @given(
@@ -296,9 +296,9 @@ def test_a_deeper_first_request_changes_no_answer_and_saves_the_second(
     families: list[int], top_k: int, offset: int | None
 ) -> None:
     """Invariant: the answer of a pool that was fetched at once is that of the pool that grew, with one read."""
-    depths, asked = Depths(), call((top_k, offset))
-    answer = answered(depths, families, asked)[1]
+    depths, search_call = Depths(), call((top_k, offset))
+    answer = answered(depths, families, search_call)[1]
     for _ in range(2):
-        at_once, same = answered(depths, families, asked)
+        at_once, same = answered(depths, families, search_call)
         assert same == answer
         assert len(at_once) == 1

@@ -169,23 +169,23 @@ class May:
 
     def __init__(self, *answers: bool) -> None:
         self.answers = list(answers)
-        self.asked: list[bool] = []
+        self.requested: list[bool] = []
 
     def __call__(self, *, is_last: bool) -> bool:
-        self.asked.append(is_last)
+        self.requested.append(is_last)
         return self.answers.pop(0)
 
 
-class Climb:
+class Steps:
     """What is raced against."""
 
     def __init__(self) -> None:
-        self.found: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self.outcome: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self.is_cancelled = False
 
     async def __call__(self) -> str | None:
         try:
-            return await self.found
+            return await self.outcome
         except asyncio.CancelledError:
             self.is_cancelled = True
             raise
@@ -193,9 +193,9 @@ class Climb:
 
 async def started(
     send: Callable[[Gate], Awaitable[str]], may: May, *, fired: bool = True
-) -> tuple[Race[str], Timers, Climb, asyncio.Task[str | None]]:
+) -> tuple[Race[str], Timers, Steps, asyncio.Task[str | None]]:
     """A race under way. ``fired``: the moment to send the original has come."""
-    timers, widened = Timers(), Climb()
+    timers, widened = Timers(), Steps()
     race = Race(send, may, timers, 0.5, 2.5)
     running = asyncio.create_task(race.run(widened))
     await settle()
@@ -208,10 +208,10 @@ async def started(
 async def test_what_climbs_in_time_is_the_answer_and_nothing_is_sent() -> None:
     original, may = Original(), May()
     race, timers, widened, running = await started(original.send, may, fired=False)
-    widened.found.set_result("climbed")
+    widened.outcome.set_result("climbed")
     assert await running == "climbed"
     await race.drop()
-    assert (timers.waiting, may.asked, race.is_sent) == ([], [], False)
+    assert (timers.waiting, may.requested, race.is_sent) == ([], [], False)
 
 
 async def test_the_original_is_first_when_the_head_of_its_success_is_here() -> None:
@@ -231,7 +231,7 @@ async def test_the_original_is_first_when_the_head_of_its_success_is_here() -> N
 async def test_what_climbs_first_cancels_the_original_before_anything_of_it_goes_out() -> None:
     original = Original()
     race, _, widened, running = await started(original.send, May(True))
-    widened.found.set_result("climbed")
+    widened.outcome.set_result("climbed")
     assert await running == "climbed"
     await race.drop()
     assert (original.is_cancelled, original.passed, race.is_first) == (True, False, False)
@@ -244,7 +244,7 @@ async def test_a_failure_of_the_original_waits_until_it_is_known_whether_it_is_n
     original.head.set()
     await settle()
     assert not original.passed
-    widened.found.set_result(climbed)
+    widened.outcome.set_result(climbed)
     assert await running == climbed
     if climbed is None:
         original.end.set()
@@ -284,14 +284,14 @@ async def test_where_it_may_not_be_sent_it_is_asked_once_more_at_the_last_moment
     assert not race.is_sent
     assert timers.fire() == 2.0
     assert race.is_sent
-    assert may.asked == [False, True]
-    widened.found.set_result("climbed")
+    assert may.requested == [False, True]
+    widened.outcome.set_result("climbed")
     assert await running == "climbed"
     await race.drop()
 
 
 async def test_a_client_that_goes_away_ends_both() -> None:
-    timers, widened, original = Timers(), Climb(), Original()
+    timers, widened, original = Timers(), Steps(), Original()
     race = Race(original.send, May(True), timers, 0.5, 2.5)
 
     async def handled() -> None:
@@ -315,7 +315,7 @@ async def test_an_original_that_broke_says_so_to_whoever_asks_for_it_alone() -> 
         raise KeyError
 
     race, _, widened, running = await started(breaks, May(True))
-    widened.found.set_result(None)
+    widened.outcome.set_result(None)
     assert await running is None
     with pytest.raises(KeyError):
         await race.answer()
@@ -326,9 +326,9 @@ async def test_both_at_once_is_one_answer() -> None:
     original = Original()
     race, _, widened, running = await started(original.send, May(True))
     original.head.set()
-    widened.found.set_result("climbed")
-    found = await running
-    assert race.is_first or found == "climbed"
+    widened.outcome.set_result("climbed")
+    outcome = await running
+    assert race.is_first or outcome == "climbed"
     original.end.set()
     await race.drop()
 

@@ -53,8 +53,8 @@ def resolve(collection: str = "docs", **settings: object) -> ResolvedPolicy:
 
 def test_a_policy_knows_the_name_of_its_rule_or_that_it_has_none() -> None:
     rules = ({"collection": "docs-*", "name": "manuals"}, {"collection": "x"})
-    found = [resolve(collection, rules=rules).rule for collection in ("docs-eu", "x", "y")]
-    assert found == ["manuals", RuleLabel.UNNAMED, RuleLabel.DEFAULT]
+    labels = [resolve(collection, rules=rules).rule for collection in ("docs-eu", "x", "y")]
+    assert labels == ["manuals", RuleLabel.UNNAMED, RuleLabel.DEFAULT]
     overridden = parse([("x-vecsieve-certainty", "0.9")], (), resolve("docs-eu", rules=rules))
     assert overridden.rule == "manuals"
 
@@ -93,9 +93,9 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
 
 
 def test_classical_reaches_selection_number_for_number() -> None:
-    found = resolve(rules=({"preset": "classical"},))
-    assert found.fetch == FetchSettings(factor=1.0, floor=50)
-    assert found.selection == Policy(
+    resolved = resolve(rules=({"preset": "classical"},))
+    assert resolved.fetch == FetchSettings(factor=1.0, floor=50)
+    assert resolved.selection == Policy(
         texts=None,
         rewordings=None,
         linkage=Linkage.AVERAGE,
@@ -169,7 +169,7 @@ def test_the_settings_mode_beats_every_policys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "wanted"),
+    ("policy", "expected"),
     [
         ({"texts": "none"}, ()),
         ({"texts": "none", "representative": "longest"}, ("t",)),
@@ -202,8 +202,8 @@ def test_the_settings_mode_beats_every_policys() -> None:
         ),
     ],
 )
-def test_only_what_a_policy_looks_at_is_fetched(policy: dict[str, object], wanted: tuple[str, ...]) -> None:
-    assert resolve(policy={"text_fields": ("t",), **policy}).with_texts(()).fields.heads == wanted
+def test_only_what_a_policy_looks_at_is_fetched(policy: dict[str, object], expected: tuple[str, ...]) -> None:
+    assert resolve(policy={"text_fields": ("t",), **policy}).with_texts(()).fields.heads == expected
 
 
 def test_a_determinantal_point_process_takes_the_place_of_mmr() -> None:

@@ -55,12 +55,12 @@ def test_every_header_value_follows_the_grammar_and_reads_back(
     pool: int, clusters: int, returned: int, collapsed: int, total: float, upstream: float
 ) -> None:
     """Invariant: five members in order, each the report's own number, nothing but digits behind the signs."""
-    each = FIGURES._replace(candidates=pool, clusters=clusters, returned=returned, collapsed=collapsed)
-    value = header_value(timed(report_of(each), total, upstream))
-    found = re.fullmatch(r"pool=(\d+);clusters=(\d+);returned=(\d+);collapsed=(\d+);added_ms=(\d+\.\d)", value)
-    assert found is not None
-    assert [int(number) for number in found.groups()[:4]] == [pool, clusters, returned, collapsed]
-    assert float(found[5]) == pytest.approx(max(0.0, total - upstream) * 1000, abs=0.051)
+    counts = FIGURES._replace(candidates=pool, clusters=clusters, returned=returned, collapsed=collapsed)
+    value = header_value(timed(report_of(counts), total, upstream))
+    match = re.fullmatch(r"pool=(\d+);clusters=(\d+);returned=(\d+);collapsed=(\d+);added_ms=(\d+\.\d)", value)
+    assert match is not None
+    assert [int(number) for number in match.groups()[:4]] == [pool, clusters, returned, collapsed]
+    assert float(match[5]) == pytest.approx(max(0.0, total - upstream) * 1000, abs=0.051)
 
 
 @given(COUNTS, st.sampled_from(VectorFetchOutcome))
@@ -124,8 +124,8 @@ def numbers(chosen: Selection, scores: list[float], *, pages: bool = False) -> F
 
 
 def test_candidates_clusters_and_fates_are_counted() -> None:
-    found = searched([0.9, 0.8, 0.7, 0.6, 0.5], keep=[0, 3], representative=[0, 0, 0, 3, 4])
-    assert (found.candidates, found.clusters, found.returned, found.collapsed, found.filled, found.unusable) == (
+    counts = searched([0.9, 0.8, 0.7, 0.6, 0.5], keep=[0, 3], representative=[0, 0, 0, 3, 4])
+    assert (counts.candidates, counts.clusters, counts.returned, counts.collapsed, counts.filled, counts.unusable) == (
         5,
         3,
         2,
@@ -133,7 +133,7 @@ def test_candidates_clusters_and_fates_are_counted() -> None:
         0,
         1,
     )
-    assert not found.exhausted
+    assert not counts.exhausted
 
 
 def test_the_collapsed_are_counted_by_reason() -> None:
@@ -143,9 +143,9 @@ def test_the_collapsed_are_counted_by_reason() -> None:
         fates=[Fate.KEPT, *[Fate.COLLAPSED] * 3, Fate.CAPPED, Fate.KEPT, Fate.NOT_CHOSEN],
         links=[0, Link.EQUAL, Link.JOINED, Link.JOINED, Link.CONTAINED, 0, 0],
     )
-    found = numbers(chosen, [0.9] * 7)
-    assert (found.collapsed, found.capped) == (3, 1)
-    assert found.collapsed_by == ((Collapse.EQUAL_TEXT, 1), (Collapse.JOINED, 2)), (
+    counts = numbers(chosen, [0.9] * 7)
+    assert (counts.collapsed, counts.capped) == (3, 1)
+    assert counts.collapsed_by == ((Collapse.EQUAL_TEXT, 1), (Collapse.JOINED, 2)), (
         "who was not collapsed is not counted"
     )
 
@@ -153,14 +153,14 @@ def test_the_collapsed_are_counted_by_reason() -> None:
 @given(planted(), st.integers(0, 10))
 def test_the_reasons_add_up_to_the_collapsed(vectors: FloatMatrix, top_k: int) -> None:
     """Invariant: whatever was selected, every collapsed candidate has exactly one reason."""
-    found = numbers(select(pool(vectors), top_k=top_k, policy=CLASSICAL), [0.5] * len(vectors))
-    assert sum(count for _, count in found.collapsed_by) == found.collapsed
-    assert found.capped == 0
+    counts = numbers(select(pool(vectors), top_k=top_k, policy=CLASSICAL), [0.5] * len(vectors))
+    assert sum(count for _, count in counts.collapsed_by) == counts.collapsed
+    assert counts.capped == 0
 
 
 def test_a_pool_with_fewer_clusters_than_wanted_is_exhausted_and_its_fills_are_counted() -> None:
-    found = searched([0.9, 0.8, 0.7], keep=[0, 1, 2], representative=[0, 0, 0])
-    assert (found.exhausted, found.filled, found.collapsed) == (True, 2, 0)
+    counts = searched([0.9, 0.8, 0.7], keep=[0, 1, 2], representative=[0, 0, 0])
+    assert (counts.exhausted, counts.filled, counts.collapsed) == (True, 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -178,8 +178,8 @@ def test_score_loss_is_the_share_by_which_the_mean_moved(scores: list[float], lo
 
 
 def test_an_empty_pool_has_figures_too() -> None:
-    found = searched([], keep=[], representative=[])
-    assert (found.candidates, found.returned, found.score_loss) == (0, 0, 0.0)
+    counts = searched([], keep=[], representative=[])
+    assert (counts.candidates, counts.returned, counts.score_loss) == (0, 0, 0.0)
 
 
 # Clients that ask are told which results stand for which others: by REST and gRPC, in ASCII, bounded, and nobody else.
@@ -189,18 +189,18 @@ IN_PAYLOADS = b"x-vecsieve-collapsed: payload\r\n"
 BY_VECTORS = {"texts": "none"}
 
 
-def told(head: bytes) -> dict[str, Any] | None:
+def collapsed_in(head: bytes) -> dict[str, Any] | None:
     fields = [line.split(b": ", 1) for line in head.split(b"\r\n") if line.lower().startswith(b"x-vecsieve-collapsed:")]
     return json.loads(fields[0][1]) if fields else None
 
 
 async def test_a_client_that_asks_gets_the_ids_behind_each_result() -> None:
     async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
-        asked = (await raw_exchange(proxy.port, request(search(), headers=ASK))).split(b"\r\n\r\n", 1)
+        response = (await raw_exchange(proxy.port, request(search(), headers=ASK))).split(b"\r\n\r\n", 1)
         plain = (await raw_exchange(proxy.port, request(search()))).split(b"\r\n\r\n", 1)
-        assert told(asked[0]) == {"collapsed": [[[0, [1]], [2, [6]], [3, [4]]]], "omitted": 0}
-        assert told(plain[0]) is None
-        assert asked[1] == plain[1]
+        assert collapsed_in(response[0]) == {"collapsed": [[[0, [1]], [2, [6]], [3, [4]]]], "omitted": 0}
+        assert collapsed_in(plain[0]) is None
+        assert response[1] == plain[1]
         assert not any(b"collapsed" in name.lower() for received in upstream.requests for name, _ in received.headers)
 
 
@@ -216,24 +216,24 @@ def with_payloads(received: Received) -> bytes:
 async def test_a_client_that_wants_it_in_payloads_finds_it_there_and_in_no_header() -> None:
     async with FaultyUpstream(answering(with_payloads)) as upstream, running(upstream.url, policy=BY_VECTORS) as proxy:
         body = search(extra={"with_payload": True})
-        head, asked = (await raw_exchange(proxy.port, request(body, headers=IN_PAYLOADS))).split(b"\r\n\r\n", 1)
+        head, content = (await raw_exchange(proxy.port, request(body, headers=IN_PAYLOADS))).split(b"\r\n\r\n", 1)
         plain = (await raw_exchange(proxy.port, request(body))).split(b"\r\n\r\n", 1)[1]
-        points = json.loads(asked)["result"]["points"]
+        points = json.loads(content)["result"]["points"]
         assert [point["payload"].pop("_vecsieve") for point in points] == [
             {"collapsed_ids": [1], "collapsed_sources": []},
             {"collapsed_ids": [6], "collapsed_sources": []},
             {"collapsed_ids": [4], "collapsed_sources": []},
         ]
         assert points == json.loads(plain)["result"]["points"]
-        assert told(head) is None
+        assert collapsed_in(head) is None
         assert b"_vecsieve" not in plain
 
 
 async def test_a_result_without_a_payload_gets_none() -> None:
     async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
-        asked = (await raw_exchange(proxy.port, request(search(), headers=IN_PAYLOADS))).split(b"\r\n\r\n", 1)
+        response = (await raw_exchange(proxy.port, request(search(), headers=IN_PAYLOADS))).split(b"\r\n\r\n", 1)
         plain = (await raw_exchange(proxy.port, request(search()))).split(b"\r\n\r\n", 1)
-        assert asked[1] == plain[1]
+        assert response[1] == plain[1]
 
 
 async def test_over_grpc_too_a_result_without_a_payload_gets_none() -> None:
@@ -269,13 +269,13 @@ async def test_over_grpc_it_is_a_member_of_the_metadata() -> None:
 async def test_where_the_answer_is_the_databases_own_nothing_is_added(headers: bytes) -> None:
     async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
         answer = await raw_exchange(proxy.port, request(search(), headers=headers))
-        assert told(answer.split(b"\r\n\r\n", 1)[0]) is None
+        assert collapsed_in(answer.split(b"\r\n\r\n", 1)[0]) is None
 
 
 async def test_without_the_report_header_who_asks_is_still_told() -> None:
     async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url, report_header=False) as proxy:
         head = (await raw_exchange(proxy.port, request(search(), headers=ASK))).split(b"\r\n\r\n", 1)[0]
-        assert told(head) is not None
+        assert collapsed_in(head) is not None
         assert b"x-vecsieve: " not in head
 
 
@@ -313,4 +313,4 @@ def test_any_ids_make_a_bounded_ascii_value_that_reads_back(ids: list[int | str]
     assert copies + content["omitted"] == searches * (n // 2)
     for pairs in content["collapsed"]:
         for kept, gone in pairs:
-            assert [ids.index(each) for each in gone] == [ids.index(kept) + 1]
+            assert [ids.index(gone_id) for gone_id in gone] == [ids.index(kept) + 1]

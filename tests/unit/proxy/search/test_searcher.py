@@ -36,11 +36,11 @@ def policy(**members: object) -> ResolvedPolicy:
     return Policies(settings).resolve("qdrant", "c")
 
 
-def attempt_of(asked: SearchCall, chosen: ResolvedPolicy, cap: int | None = None) -> Run:
-    planned = plan(asked, chosen, cap)
+def attempt_of(search_call: SearchCall, chosen: ResolvedPolicy, cap: int | None = None) -> Run:
+    planned = plan(search_call, chosen, cap)
     assert planned is not None
     ticks: Iterator[int] = itertools.count()
-    return Run(call=asked, policy=chosen, plan=planned, watch=Stopwatch(lambda: float(next(ticks)), 0.0))
+    return Run(call=search_call, policy=chosen, plan=planned, watch=Stopwatch(lambda: float(next(ticks)), 0.0))
 
 
 COPIES = [0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
@@ -51,7 +51,7 @@ async def test_copies_are_replaced_by_what_comes_behind_them() -> None:
     attempt = attempt_of(call((4, None)), policy())
     answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     assert families_of(answer) == [[0, 1, 2, 3]]
-    assert upstream.asked == [[24]]
+    assert upstream.requested == [[24]]
 
 
 async def test_a_clean_pool_comes_back_as_its_first_top_k() -> None:
@@ -67,8 +67,8 @@ async def test_too_few_representatives_grow_the_pool_once_and_are_then_filled_up
     attempt = attempt_of(call((4, None)), policy())
     answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     assert families_of(answer) == [[0, 0, 0, 0]]
-    assert len(upstream.asked) == 2
-    assert upstream.asked[1][0] > upstream.asked[0][0]
+    assert len(upstream.requested) == 2
+    assert upstream.requested[1][0] > upstream.requested[0][0]
     assert attempt.rounds == 2
 
 
@@ -84,7 +84,7 @@ async def test_an_exhausted_pool_is_not_asked_for_more() -> None:
     attempt = attempt_of(call((4, None)), policy())
     answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     assert families_of(answer) == [[0, 0, 0, 1]]
-    assert len(upstream.asked) == 1
+    assert len(upstream.requested) == 1
 
 
 @pytest.mark.parametrize(("short", "expected"), [("fill", [0, 0, 0, 0]), ("allow", [0])])
@@ -93,7 +93,7 @@ async def test_a_policy_may_fill_or_allow_a_short_page_without_growing(short: st
     attempt = attempt_of(call((4, None)), policy(short=short))
     answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     assert families_of(answer) == [expected]
-    assert len(upstream.asked) == 1
+    assert len(upstream.requested) == 1
 
 
 async def test_when_growing_fails_the_smaller_pool_stands() -> None:
@@ -126,7 +126,7 @@ async def test_a_page_deeper_than_the_flood_keeps_growing_until_it_is_full() -> 
     attempt = attempt_of(call((10, 50)), policy())
     answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     assert families_of(answer) == [list(range(50, 60))]
-    assert all(size % 50 == 0 for sizes in upstream.asked for size in sizes)
+    assert all(size % 50 == 0 for sizes in upstream.requested for size in sizes)
 
 
 async def test_each_search_of_a_batch_is_chosen_on_its_own() -> None:
@@ -138,28 +138,28 @@ async def test_each_search_of_a_batch_is_chosen_on_its_own() -> None:
 
 async def test_a_search_that_cannot_be_widened_keeps_the_backends_own_page_beside_one_that_can() -> None:
     upstream = ToyUpstream(ranking([0] * 200 + list(range(1, 100))), ranking(COPIES))
-    asked = call((256, None), (3, None))
-    attempt = attempt_of(asked, policy())
+    search_call = call((256, None), (3, None))
+    attempt = attempt_of(search_call, policy())
     answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     first, second = families_of(answer)
     assert first == [0] * 200 + list(range(1, 57))
     assert second == [0, 1, 2]
-    assert upstream.asked == [[[0, 256], 24]], "and its request as it was"
+    assert upstream.requested == [[[0, 256], 24]], "and its request as it was"
 
 
 async def test_a_page_too_deep_to_widen_is_not_fetched_from_rank_0_beside_one_that_is_widened() -> None:
     upstream = ToyUpstream(ranking([family % 100 for family in range(5_000)]), ranking([0] * 40 + [1, 2]))
     searcher = Searcher(ToyAdapter())
     attempt = attempt_of(call((10, 4_000), (3, None)), policy())
-    own = list(range(10))
-    assert families_of(await attempt.improve(searcher, upstream.fetch)) == [own, [0, 1, 2]]
-    assert upstream.asked == [[[4_000, 4_010], 24], [[4_000, 4_010], 100]]
-    assert families_of(attempt.plain(searcher)) == [own, [0, 0, 0]]
+    plain_page = list(range(10))
+    assert families_of(await attempt.improve(searcher, upstream.fetch)) == [plain_page, [0, 1, 2]]
+    assert upstream.requested == [[[4_000, 4_010], 24], [[4_000, 4_010], 100]]
+    assert families_of(attempt.plain(searcher)) == [plain_page, [0, 0, 0]]
 
 
-@pytest.mark.parametrize("asked", [call((256, None)), call((10, 5000)), call((10, 1000))])
-def test_a_window_beyond_the_caps_is_not_planned(asked: SearchCall) -> None:
-    assert plan(asked, policy(), None) is None
+@pytest.mark.parametrize("search_call", [call((256, None)), call((10, 5000)), call((10, 1000))])
+def test_a_window_beyond_the_caps_is_not_planned(search_call: SearchCall) -> None:
+    assert plan(search_call, policy(), None) is None
 
 
 def test_a_learned_cap_bounds_the_plan_and_forbids_it_where_nothing_is_left_to_gain() -> None:
@@ -213,17 +213,17 @@ def test_the_vector_a_policy_names_is_kept_apart_from_the_one_learned_from_repli
 
 
 def test_tenant_keys_must_come_along_and_whatever_else_the_policy_reads_may() -> None:
-    wanted = policy(tenant_keys=("t",), text_fields=("m.text", "t", "body"))
-    needs = needs_of(wanted.with_texts(("page_content",)), None)
+    settings = policy(tenant_keys=("t",), text_fields=("m.text", "t", "body"))
+    needs = needs_of(settings.with_texts(("page_content",)), None)
     assert (needs.payload_fields, needs.optional_fields) == (
         ("t",),
         ("m", "body", "page_content"),
     )
 
 
-@pytest.mark.parametrize("asked", [call((4, None)), call((4, 0))])
+@pytest.mark.parametrize("search_call", [call((4, None)), call((4, 0))])
 async def test_a_small_collection_that_cannot_fill_the_page_is_selected_from_once(
-    asked: SearchCall, monkeypatch: pytest.MonkeyPatch
+    search_call: SearchCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = itertools.count()
     for name in ("selecting", "paging"):
@@ -234,7 +234,7 @@ async def test_a_small_collection_that_cannot_fill_the_page_is_selected_from_onc
             return kernel(*given, **named)
 
         monkeypatch.setattr(search_searcher, name, counting)
-    attempt = attempt_of(asked, policy())
+    attempt = attempt_of(search_call, policy())
     answer = await attempt.improve(Searcher(ToyAdapter()), ToyUpstream(ranking([0, 0, 0, 1])).fetch)
     assert families_of(answer) == [[0, 0, 0, 1]]
     assert next(runs) == 1
@@ -294,8 +294,8 @@ async def test_large_pools_are_compared_beside_the_loop_and_lists_in_steps_on_it
 
     step = runtime._end
     monkeypatch.setattr(runtime, "_end", noting)
-    asked = call((4, 0 if pages else None))
-    answer = await attempt_of(asked, policy()).improve(Searcher(ToyAdapter()), ToyUpstream(ranking(COPIES)).fetch)
+    search_call = call((4, 0 if pages else None))
+    answer = await attempt_of(search_call, policy()).improve(Searcher(ToyAdapter()), ToyUpstream(ranking(COPIES)).fetch)
     assert families_of(answer) == [[0, 1, 2, 3]]
     assert (threads == {threading.get_ident()}) is (pages or not is_long)
 
@@ -322,11 +322,11 @@ async def test_who_goes_away_while_a_large_reply_is_read_waits_for_nothing(monke
 
     monkeypatch.setattr(sources, "TURN_BYTES", 10)
     attempt = attempt_of(call((4, None)), policy())
-    asking = asyncio.ensure_future(attempt.improve(Searcher(Slow()), ToyUpstream(ranking(COPIES)).fetch))
+    improving = asyncio.ensure_future(attempt.improve(Searcher(Slow()), ToyUpstream(ranking(COPIES)).fetch))
     await asyncio.to_thread(begun.wait, 10)
-    asking.cancel()
+    improving.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(asking, 20)
+        await asyncio.wait_for(improving, 20)
     go_on.set()
     assert attempt.reply is None
 

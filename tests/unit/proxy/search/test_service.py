@@ -10,7 +10,16 @@ from dataclasses import dataclass, replace
 import pytest
 
 from support.backends.toy_backend import OPERATION, OUT_OF_QUOTA, TOO_MANY, ToyAdapter, ToyDialect, families_of
-from support.backends.toy_exchange import OWN, SERVER_ERROR, ToyExchange, answered, prepared, refused, shadowed, toys
+from support.backends.toy_exchange import (
+    SERVER_ERROR,
+    UPSTREAM_ANSWER,
+    ToyExchange,
+    answered,
+    prepared,
+    refused,
+    shadowed,
+    toys,
+)
 from support.process.clocks import ManualClock
 from support.process.manual_time import settle
 from support.process.turning import Turning, calm
@@ -79,7 +88,7 @@ async def test_what_leaves_nothing_to_answer_from_sends_the_original_once(name: 
     fault, reason = FALLS[name]
     around, exchange = toys(), ToyExchange(answering=lambda _: fault)
     answer, report = await answered(around, exchange)
-    assert answer is OWN
+    assert answer is UPSTREAM_ANSWER
     assert (report.outcome, report.fail_open) == (Outcome.FAIL_OPEN, reason)
     assert len(exchange.sent) == 1
     assert exchange.originals == [AttemptKind.REPLAY]
@@ -93,7 +102,7 @@ async def test_what_fails_before_anything_was_sent_is_no_retry(monkeypatch: pyte
     monkeypatch.setattr(ToyAdapter, "widen", breaks)
     around, exchange = toys(), ToyExchange()
     answer, report = await answered(around, exchange)
-    assert answer is OWN
+    assert answer is UPSTREAM_ANSWER
     assert report.fail_open is FailOpen.INTERNAL
     assert (exchange.sent, exchange.originals) == ([], [AttemptKind.ORIGINAL])
     assert [around.count("retries_total", backend="qdrant", reason=reason) for reason in Retry] == [0] * len(Retry)
@@ -125,7 +134,7 @@ async def test_an_open_breaker_sends_the_original_and_nothing_else() -> None:
         await answered(around, ToyExchange(answering=lambda _: refused(SERVER_ERROR)))
     exchange = ToyExchange()
     answer, report = await answered(around, exchange)
-    assert answer is OWN
+    assert answer is UPSTREAM_ANSWER
     assert report.fail_open is FailOpen.BREAKER
     assert (exchange.sent, exchange.originals) == ([], [AttemptKind.ORIGINAL])
     assert around.count("upstream_errors_total", backend="qdrant", kind="5xx") == CONSECUTIVE
@@ -158,7 +167,7 @@ async def test_a_refusal_without_a_reason_halves_the_next_pool_where_the_origina
     around, exchange = toys(), ToyExchange(answering=lambda _: refused())
     await answered(around, exchange)
     assert around.services.governor.learned.cap(OPERATION) == 12
-    await answered(around, replace(exchange, own=replace(OWN, is_success=False)))
+    await answered(around, replace(exchange, specific=replace(UPSTREAM_ANSWER, is_success=False)))
     assert around.services.governor.learned.cap(OPERATION) == 12, "what the client did wrong teaches nothing"
 
 
@@ -241,7 +250,7 @@ async def test_a_late_widened_request_is_joined_by_the_original_and_the_first_an
     await settle()
     assert around.timers.fire() == 0.5
     answer, report = await task
-    assert (answer, exchange.originals) == (OWN, [AttemptKind.HEDGE])
+    assert (answer, exchange.originals) == (UPSTREAM_ANSWER, [AttemptKind.HEDGE])
     assert (report.outcome, report.fail_open, report.hedged) == (Outcome.FAIL_OPEN, FailOpen.OVERFETCH_TIMEOUT, True)
     assert around.services.governor.bytes_in_flight.total == 0
     assert around.services.governor.breaker.state is BreakerState.CLOSED
@@ -249,7 +258,7 @@ async def test_a_late_widened_request_is_joined_by_the_original_and_the_first_an
 
 
 async def test_while_the_pace_is_unknown_no_more_searches_are_widened_than_can_be_hedged() -> None:
-    around, exchanges = toys(own_reads_share=0.0), [Silent() for _ in range(9)]
+    around, exchanges = toys(extra_reads_share=0.0), [Silent() for _ in range(9)]
     tasks = [
         asyncio.create_task(around.service.best_answer(exchange, prepared(around, exchange))) for exchange in exchanges
     ]
@@ -259,14 +268,14 @@ async def test_while_the_pace_is_unknown_no_more_searches_are_widened_than_can_b
     assert [(await task)[1].fail_open for task in tasks[room:]] == [FailOpen.SLOW] * (9 - room)
     for _ in range(room):
         around.timers.fire()
-    assert [(await task)[0] for task in tasks] == [OWN] * 9
+    assert [(await task)[0] for task in tasks] == [UPSTREAM_ANSWER] * 9
     late = Silent()
     assert (await answered(around, late))[1].fail_open is FailOpen.SLOW
     assert late.sent == []
 
 
 async def test_without_room_in_the_budget_the_original_waits_for_the_last_moment_and_the_breaker_hears_of_it() -> None:
-    around = toys(own_reads_share=0.0)
+    around = toys(extra_reads_share=0.0)
     await answered(around, ToyExchange())
     around.services.governor.reads.spend(OPERATION, ReadKind.GROW)
     exchange = Silent()
@@ -277,7 +286,7 @@ async def test_without_room_in_the_budget_the_original_waits_for_the_last_moment
     assert exchange.originals == []
     around.clock.advance(1.0)
     around.timers.fire()
-    assert (await task)[0] is OWN
+    assert (await task)[0] is UPSTREAM_ANSWER
     assert exchange.originals == [AttemptKind.HEDGE]
 
 
@@ -311,8 +320,8 @@ def made(*, resident: Callable[[], int] = lambda: 0, most: int = 2, turns: Turns
     """``resident``: how many of 100 bytes are held."""
     guard = MemoryGuard(100, resident_bytes=resident, clock=ManualClock())
     turns = calm() if turns is None else turns
-    found = toys(limits=LimitSettings(searches_in_flight=most), memory=guard, turns=turns)
-    return Made(found.services, found.service)
+    toys_made = toys(limits=LimitSettings(searches_in_flight=most), memory=guard, turns=turns)
+    return Made(toys_made.services, toys_made.service)
 
 
 async def test_a_search_is_improved_and_reported() -> None:
@@ -328,7 +337,7 @@ async def test_a_search_is_improved_and_reported() -> None:
 async def test_in_shadow_the_answer_is_upstreams_own_and_the_measurement_follows_it() -> None:
     there, exchange = made(), shadowed(ToyExchange())
     record = there.record()
-    assert await there.service.search(exchange, record, sample=1.0) is OWN
+    assert await there.service.search(exchange, record, sample=1.0) is UPSTREAM_ANSWER
     assert (record.outcome, record.report) == (Outcome.SHADOW, None)
     assert (exchange.originals, exchange.sent) == ([AttemptKind.ORIGINAL], [])
     await settle()
@@ -338,7 +347,7 @@ async def test_in_shadow_the_answer_is_upstreams_own_and_the_measurement_follows
 async def test_in_shadow_what_is_not_sampled_is_bypassed() -> None:
     there, exchange = made(), shadowed(ToyExchange())
     record = there.record()
-    assert await there.service.search(exchange, record, sample=0.0) is OWN
+    assert await there.service.search(exchange, record, sample=0.0) is UPSTREAM_ANSWER
     assert (record.outcome, record.bypass) == (Outcome.BYPASS, Bypass.SHADOW_NOT_SAMPLED)
     await settle()
     assert exchange.sent == []
@@ -351,7 +360,7 @@ async def test_what_the_adapter_does_not_support_is_bypassed(monkeypatch: pytest
     monkeypatch.setattr(ToyAdapter, "parse_request", unsupported)
     there, exchange = made(), ToyExchange()
     record = there.record()
-    assert await there.service.search(exchange, record, sample=1.0) is OWN
+    assert await there.service.search(exchange, record, sample=1.0) is UPSTREAM_ANSWER
     assert (record.outcome, record.bypass) == (Outcome.BYPASS, Reason.ORDERING_CHOSEN)
     assert exchange.originals == [AttemptKind.ORIGINAL]
 
@@ -359,7 +368,7 @@ async def test_what_the_adapter_does_not_support_is_bypassed(monkeypatch: pytest
 async def test_a_fault_of_ours_while_preparing_is_the_plain_answer() -> None:
     there, exchange = made(), ToyExchange(plain=b"no JSON")
     record = there.record()
-    assert await there.service.search(exchange, record, sample=1.0) is OWN
+    assert await there.service.search(exchange, record, sample=1.0) is UPSTREAM_ANSWER
     assert (record.outcome, record.fail_open) == (Outcome.FAIL_OPEN, FailOpen.INTERNAL)
     assert exchange.originals == [AttemptKind.ORIGINAL]
 
@@ -416,7 +425,7 @@ async def test_after_a_refusal_a_search_goes_as_the_client_wrote_it_and_nothing_
     there, exchange = made(), ToyExchange()
     there.service.status_received("c", 429)
     record = there.record()
-    assert await there.service.search(exchange, record, sample=1.0) is OWN
+    assert await there.service.search(exchange, record, sample=1.0) is UPSTREAM_ANSWER
     assert (record.outcome, record.bypass) == (Outcome.BYPASS, Bypass.QUOTA)
     assert (exchange.sent, exchange.originals) == ([], [AttemptKind.ORIGINAL])
 
@@ -441,6 +450,6 @@ async def test_a_measurement_is_withheld_while_the_share_comes_back() -> None:
     there, exchange = made(), shadowed(ToyExchange())
     there.service.status_received("", 429)
     record = there.record()
-    assert await there.service.search(exchange, record, sample=1.0) is OWN
+    assert await there.service.search(exchange, record, sample=1.0) is UPSTREAM_ANSWER
     await settle()
     assert (record.bypass, exchange.sent) == (Bypass.QUOTA, [])

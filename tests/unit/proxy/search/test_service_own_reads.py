@@ -8,7 +8,7 @@ import json
 import pytest
 
 from support.backends.toy_backend import OPERATION, OUT_OF_QUOTA, TOO_MANY, ToyUpstream, families_of, ranking
-from support.backends.toy_exchange import OWN, ToyAnswer, ToyExchange, answered, prepared, refused, toys
+from support.backends.toy_exchange import UPSTREAM_ANSWER, ToyAnswer, ToyExchange, answered, prepared, refused, toys
 from support.process.manual_time import settle
 from vecsieve.proxy.search.budgets import FREE, OVERDRAFT
 from vecsieve.proxy.search.errors import LostReplyError
@@ -50,14 +50,16 @@ async def test_while_as_many_are_asked_again_as_may_be_new_searches_go_as_the_cl
             return await ToyExchange.original(self, kind, gate)
 
     failing = [Slow(answering=lambda _: LostReplyError(FailOpen.OVERFETCH_RESET)) for _ in range(3)]
-    replayed = [asyncio.create_task(made.service.best_answer(each, prepared(made, each))) for each in failing]
+    replayed = [
+        asyncio.create_task(made.service.best_answer(exchange, prepared(made, exchange))) for exchange in failing
+    ]
     await settle()
     fresh = ToyExchange()
     answer, report = await made.service.best_answer(fresh, prepared(made, fresh))
-    assert (answer, report.fail_open) == (OWN, FailOpen.BREAKER)
+    assert (answer, report.fail_open) == (UPSTREAM_ANSWER, FailOpen.BREAKER)
     assert (fresh.sent, fresh.originals) == ([], [AttemptKind.ORIGINAL])
     answered.set()
-    assert [each for each, _ in await asyncio.gather(*replayed)] == [OWN] * 3
+    assert [exchange for exchange, _ in await asyncio.gather(*replayed)] == [UPSTREAM_ANSWER] * 3
     again = ToyExchange()
     _, report = await made.service.best_answer(again, prepared(made, again))
     assert report.outcome is Outcome.DEDUP
@@ -67,7 +69,7 @@ HUNGRY = json.dumps([[[1.0, *[0.0] * 129, 1.0]] * 24]).encode()  # copies of one
 
 
 async def test_a_pool_is_grown_within_the_budget_alone_and_the_first_answer_stands() -> None:
-    around = toys(own_reads_share=0.0)
+    around = toys(extra_reads_share=0.0)
     assert around.services.governor.reads.take(OPERATION, ReadKind.GROW, FREE)
     sent = []
     for _ in range(3):
@@ -81,7 +83,7 @@ async def test_a_pool_is_grown_within_the_budget_alone_and_the_first_answer_stan
 
 
 async def test_a_batch_grows_at_the_price_of_all_its_searches() -> None:
-    around = toys(own_reads_share=0.0)
+    around = toys(extra_reads_share=0.0)
     lists = json.loads(HUNGRY) * 2
     exchange = ToyExchange(plain=b'[{"k": 4}, {"k": 4}]', answering=lambda _: json.dumps(lists).encode())
     await answered(around, exchange)
@@ -108,7 +110,7 @@ async def test_a_growing_pool_that_is_refused_is_the_last_read_of_ours_for_a_whi
 
 
 async def test_searches_whose_widened_requests_keep_failing_go_as_the_client_wrote_them() -> None:
-    around = toys(own_reads_share=0.0)
+    around = toys(extra_reads_share=0.0)
     exchanges = [ToyExchange(answering=lambda _: refused(words=b"no vector")) for _ in range(10)]
     reports = [(await answered(around, exchange))[1] for exchange in exchanges]
     widened = FREE + OVERDRAFT + 1
@@ -118,22 +120,22 @@ async def test_searches_whose_widened_requests_keep_failing_go_as_the_client_wro
 
 
 async def test_a_collection_whose_page_wanted_more_is_asked_for_what_it_took_from_the_next_search_on() -> None:
-    around = toys(own_reads_share=0.0)
+    around = toys(extra_reads_share=0.0)
     grown = ToyUpstream(ranking([family for family in range(12) for _ in range(8)]))
-    sent, found = [], []
+    sent, pages = [], []
     for _ in range(8):
         exchange = ToyExchange(upstream=grown)
         answer, _report = await answered(around, exchange)
         sent.append([json.loads(body) for body, _ in exchange.sent])
-        found.append(families_of(answer.body)[0])
+        pages.append(families_of(answer.body)[0])
     assert sent[0] == [[24], [100]], "the first is grown within the budget"
     assert sent[1:] == [[[32]]] * 7, "then one read is enough"
-    assert found == [[0, 1, 2, 3]] * 8, "for the answer of a pool that was grown"
+    assert pages == [[0, 1, 2, 3]] * 8, "for the answer of a pool that was grown"
     assert around.count("own_reads_total", kind="grow") == 1
 
 
 async def test_a_page_read_by_its_offset_is_always_whole_and_the_next_one_costs_no_second_read() -> None:
-    around = toys(own_reads_share=0.0)
+    around = toys(extra_reads_share=0.0)
     ranked = [family for family in range(60) for _ in range(16)]
     sent, pages = [], []
     for offset in range(0, 24, 4):
@@ -149,7 +151,7 @@ async def test_a_page_read_by_its_offset_is_always_whole_and_the_next_one_costs_
 
 
 async def test_after_a_refusal_not_even_a_page_read_by_its_offset_goes_over_the_budget() -> None:
-    around = toys(own_reads_share=0.0)
+    around = toys(extra_reads_share=0.0)
     around.services.governor.attempt_timeout.of(OPERATION).late.append(False)
     around.services.governor.reads.refused("")
     exchange = ToyExchange(plain=b'[{"k": 4, "offset": 0}]', answering=lambda _: HUNGRY)
@@ -158,7 +160,7 @@ async def test_after_a_refusal_not_even_a_page_read_by_its_offset_goes_over_the_
 
 
 async def test_a_timely_answer_gives_the_reserved_read_to_a_growing_pool() -> None:
-    around, exchange = toys(own_reads_share=0.0), ToyExchange(answering=lambda _: HUNGRY)
+    around, exchange = toys(extra_reads_share=0.0), ToyExchange(answering=lambda _: HUNGRY)
     await answered(around, exchange)
     assert len(exchange.sent) == 2
     assert around.count("own_reads_total", kind="hedge") == 0

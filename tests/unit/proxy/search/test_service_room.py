@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from support.backends.toy_backend import COPIES, OPERATION, ToyUpstream, families_of, ranking
-from support.backends.toy_exchange import OWN, ToyExchange, answered, policy, prepared, refused, toys
+from support.backends.toy_exchange import UPSTREAM_ANSWER, ToyExchange, answered, policy, prepared, refused, toys
 from support.process.manual_time import settle
 from vecsieve.adapters.contract import Reason
 from vecsieve.adapters.fusions import SAME, Ending
@@ -30,7 +30,7 @@ def test_a_window_that_leaves_no_room_is_left_alone() -> None:
 
 
 async def test_where_the_replies_of_others_fill_the_room_a_search_passes_through_and_is_never_kept_waiting() -> None:
-    made, arrived = toys(held_bytes=20_000), asyncio.Event()
+    made, arrived = toys(buffered_bytes=20_000), asyncio.Event()
 
     class Slow(ToyExchange):
         async def send(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes:
@@ -41,19 +41,19 @@ async def test_where_the_replies_of_others_fill_the_room_a_search_passes_through
     first = asyncio.create_task(made.service.best_answer(slow, prepared(made, slow)))
     await settle()
     answer, report = await made.service.best_answer(fresh, prepared(made, fresh))
-    assert (answer, report.fail_open, fresh.sent) == (OWN, FailOpen.OVERLOAD, [])
+    assert (answer, report.fail_open, fresh.sent) == (UPSTREAM_ANSWER, FailOpen.OVERLOAD, [])
     arrived.set()
     assert (await first)[1].outcome is Outcome.DEDUP
     assert made.services.governor.bytes_in_flight.total == 0
 
 
 async def test_a_reply_that_turns_out_not_to_fit_is_dropped_and_the_original_sent() -> None:
-    made = toys(held_bytes=420_000)
+    made = toys(buffered_bytes=420_000)
     exchange = ToyExchange(answering=lambda _: bytes(500_000))
     other = made.services.governor.bytes_in_flight.hold((1,), CANDIDATE_BYTES)
     assert other is not None
     answer, report = await made.service.best_answer(exchange, prepared(made, exchange))
-    assert (answer, report.fail_open, exchange.originals) == (OWN, FailOpen.OVERLOAD, [AttemptKind.REPLAY])
+    assert (answer, report.fail_open, exchange.originals) == (UPSTREAM_ANSWER, FailOpen.OVERLOAD, [AttemptKind.REPLAY])
     assert made.services.governor.breaker.state is BreakerState.CLOSED
     other.release()
     assert made.services.governor.bytes_in_flight.total == 0
@@ -134,11 +134,11 @@ async def test_a_batch_leaves_the_loop_to_others_between_its_searches() -> None:
 
     exchange = ToyExchange(plain=b'[{"k": 4}, {"k": 4}, {"k": 4}]', upstream=ToyUpstream(*[ranking(COPIES)] * 3))
     attempt = prepared(around, exchange)
-    beside = asyncio.ensure_future(others())
+    meanwhile = asyncio.ensure_future(others())
     await asyncio.sleep(0)
     before = turns
     answer, _ = await around.service.best_answer(exchange, attempt)
-    beside.cancel()
+    meanwhile.cancel()
     assert families_of(answer.body) == [[0, 1, 2, 3]] * 3
     assert turns - before >= 2
 
@@ -155,9 +155,9 @@ async def test_a_list_read_page_by_page_leaves_the_loop_to_others_between_its_bl
     rows = ranking([rank // 20 for rank in range(400)])
     exchange = ToyExchange(plain=b'[{"k": 8, "offset": 0}]', upstream=ToyUpstream(rows))
     attempt = prepared(around, exchange)
-    beside = asyncio.ensure_future(others())
+    meanwhile = asyncio.ensure_future(others())
     await asyncio.sleep(0)
     answer, _ = await around.service.best_answer(exchange, attempt)
-    beside.cancel()
+    meanwhile.cancel()
     assert families_of(answer.body) == [list(range(8))]
     assert turns > 200 // 50

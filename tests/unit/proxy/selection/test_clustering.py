@@ -215,11 +215,11 @@ def test_of_leaders_that_a_rounding_error_tells_apart_the_better_ranked_is_follo
     distance, cuts, split = distances(n, seed) + jitter + jitter.T, [0.4] * n, min(split, n)
     before = lead(distance[:split, :split], cuts)
     leaders = leading(before)
-    behind = lead(distance[split:, split:], cuts, distance[split:, leaders])
-    heads = [*before.tolist(), *(leaders[-1 - head] if head < 0 else split + head for head in behind.tolist())]
+    after = lead(distance[split:, split:], cuts, distance[split:, leaders])
+    heads = [*before.tolist(), *(leaders[-1 - head] if head < 0 else split + head for head in after.tolist())]
     assert heads == lead(distance, cuts).tolist()
-    for candidate in [each for each in range(n) if heads[each] != each]:
-        choices = [each for each in range(candidate) if heads[each] == each]
+    for candidate in [place for place in range(n) if heads[place] != place]:
+        choices = [place for place in range(candidate) if heads[place] == place]
         apart = distance[candidate, choices]
         assert heads[candidate] == choices[int((apart <= apart.min() + np.float32(NOISE)).argmax())]
 

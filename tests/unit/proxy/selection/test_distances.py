@@ -36,16 +36,16 @@ def cloud(n: int, dimensions: int, *, mean: float = 0.0, seed: int = 0) -> Float
 def test_any_pool_has_relative_distances(rows: FloatMatrix, metric: Metric) -> None:
     """Distances are symmetric, at least 0, zero on the diagonal of the usable, and infinite exactly where a side is unusable."""
     measured = relative_distances(rows, metric, chance=CHANCE)
-    found = measured.inside(0, len(rows))
+    distances = measured.inside(0, len(rows))
     usable: npt.NDArray[np.bool_] = np.logical_and(np.isfinite(rows).all(axis=1), rows.any(axis=1))
-    assert found.usable.tolist() == usable.tolist()
-    finite = found.distance[np.ix_(usable, usable)]
+    assert distances.usable.tolist() == usable.tolist()
+    finite = distances.distance[np.ix_(usable, usable)]
     assert (finite >= 0.0).all()
     assert (finite <= FARTHEST).all()
     assert np.array_equal(finite, finite.T)
-    assert not found.distance.diagonal()[usable].any()
+    assert not distances.distance.diagonal()[usable].any()
     apart = ~(usable[:, None] & usable[None, :]) & ~np.eye(len(rows), dtype=bool)
-    assert np.isinf(found.distance[apart]).all()
+    assert np.isinf(distances.distance[apart]).all()
 
 
 @pytest.mark.parametrize("dimensions", [3, FEW_DIMENSIONS + 1, 384])
@@ -53,9 +53,9 @@ def test_any_pool_has_relative_distances(rows: FloatMatrix, metric: Metric) -> N
 def test_positions_are_squared_distances_over_their_median(dimensions: int, metric: Metric) -> None:
     rows = cloud(20, dimensions)
     squares = ((rows[:, None] - rows[None, :]).astype(np.float64) ** 2).sum(axis=2)
-    wanted = squares / np.median(squares[np.triu_indices(20, 1)])
+    expected = squares / np.median(squares[np.triu_indices(20, 1)])
     assert np.allclose(
-        relative_distances(rows, metric, chance=CHANCE).inside(0, 20).distance, wanted, rtol=1e-3, atol=1e-3
+        relative_distances(rows, metric, chance=CHANCE).inside(0, 20).distance, expected, rtol=1e-3, atol=1e-3
     )
 
 
@@ -84,9 +84,9 @@ def test_far_from_the_origin_distances_keep_their_digits(mean: float) -> None:
     rows = cloud(30, 64, mean=mean)
     exact = rows.astype(np.float64)
     squares = ((exact[:, None] - exact[None, :]) ** 2).sum(axis=2)
-    wanted = squares / np.median(squares[np.triu_indices(30, 1)])
+    expected = squares / np.median(squares[np.triu_indices(30, 1)])
     assert np.allclose(
-        relative_distances(rows, Metric.EUCLIDEAN, chance=CHANCE).inside(0, 30).distance, wanted, rtol=1e-4
+        relative_distances(rows, Metric.EUCLIDEAN, chance=CHANCE).inside(0, 30).distance, expected, rtol=1e-4
     )
 
 
@@ -206,9 +206,9 @@ def test_vectors_alone_must_be_nearer_than_by_chance_in_the_pool_and_in_both_nei
     rows: FloatMatrix, columns: FloatMatrix, largest: float
 ) -> None:
     """Invariant: a bound is at most the pool's and at most that of the smaller neighbourhood, unless the two are nearly equal."""
-    found = bare_bounds(rows, columns, largest)
-    assert found.shape == (5, 3)
-    for (row, column), bound in np.ndenumerate(found):
+    bounds = bare_bounds(rows, columns, largest)
+    assert bounds.shape == (5, 3)
+    for (row, column), bound in np.ndenumerate(bounds):
         near = min(rows[row], columns[column])
         expected = largest if math.isinf(largest) or math.isinf(near) else min(largest, max(FLAT, largest * near))
         assert bound == pytest.approx(expected)

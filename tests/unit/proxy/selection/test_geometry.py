@@ -146,6 +146,6 @@ def test_rescaling_is_exact(rows: FloatMatrix) -> None:
 def test_pairs_are_the_entries_above_the_diagonal_as_a_copy_whether_remembered_or_not(m: int) -> None:
     square = np.arange(m * m, dtype=np.float32).reshape(m, m)
     for layout in (square, np.asfortranarray(square)):
-        found = pairs(layout)
-        assert found.tolist() == [float(square[i, j]) for i in range(m) for j in range(i + 1, m)]
-        assert not np.shares_memory(found, layout)
+        result = pairs(layout)
+        assert result.tolist() == [float(square[i, j]) for i in range(m) for j in range(i + 1, m)]
+        assert not np.shares_memory(result, layout)

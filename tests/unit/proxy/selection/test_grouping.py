@@ -60,7 +60,7 @@ def test_vectors_decide_pairs_of_which_one_has_no_text() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Statements:
     """The statements of each candidate of a pool."""
 
     of: Sequence[set[str]]
@@ -74,8 +74,8 @@ class Said:
 
 
 def test_nearly_equal_vectors_merge_only_if_the_lower_ranked_says_nothing_more() -> None:
-    said = Said(({"up"}, {"down"}, {"up"}, set(), {"down", "late"}))
-    same = replace(pool(angles(0, 0, 0, 0, 0)), statements=said)
+    statements = Statements(({"up"}, {"down"}, {"up"}, set(), {"down", "late"}))
+    same = replace(pool(angles(0, 0, 0, 0, 0)), statements=statements)
     assert grouped(same, DEFAULT).labels.tolist() == [0, 1, 0, 0, 2]
     longest = replace(DEFAULT, representative=Strategy.LONGEST)
     assert grouped(same, longest).labels.tolist() == [0, 1, 0, 2, 3]
@@ -154,19 +154,19 @@ def test_members_by_text_are_no_distance_apart_for_a_diversifier() -> None:
 
 
 def test_a_pool_taken_apart_has_nothing_linked() -> None:
-    found = alone(grouped(with_texts(pool(angles(0, 90, 180)), LONG, OTHER, LONG), DEFAULT))
-    assert found.labels.tolist() == [0, 1, 2]
-    assert not found.links.any()
-    assert np.isnan(found.similarities).all()
-    assert not found.proven.any()
+    groups = alone(grouped(with_texts(pool(angles(0, 90, 180)), LONG, OTHER, LONG), DEFAULT))
+    assert groups.labels.tolist() == [0, 1, 2]
+    assert not groups.links.any()
+    assert np.isnan(groups.similarities).all()
+    assert not groups.proven.any()
 
 
 def test_the_cut_is_read_at_the_scale_that_is_given() -> None:
     candidates = pool(angles(0, 20, 90, 180))  # 0.06
     assert finished(group(candidates, SCALED_MMR, None)).distinct == 3
     assert finished(group(candidates, SCALED_MMR, 0.1)).distinct == 4
-    found = finished(group(candidates, SCALED_MMR, None))
-    assert found.cut_at(2) == pytest.approx(0.2 * found.measured.typical * found.measured.display_unit)
+    groups = finished(group(candidates, SCALED_MMR, None))
+    assert groups.cut_at(2) == pytest.approx(0.2 * groups.measured.typical * groups.measured.display_unit)
 
 
 def test_the_similarity_to_the_head_is_shown_beside_what_was_needed() -> None:
@@ -200,8 +200,8 @@ RELATIVE = Relative(factor=0.2, minimum=0.02, maximum=0.3)
 def test_the_median_is_the_sorted_middle_of_the_first_fifty_usable(rows: FloatMatrix) -> None:
     # Invariant: equal to sorting all pairs of the first 50 usable candidates.
     geometry = measure(rows, magnitude=False)
-    wanted = median(geometry.distance.astype(np.float64).tolist(), geometry.usable.tolist())
-    assert median_distance(geometry) == pytest.approx(wanted, abs=1e-7)
+    expected = median(geometry.distance.astype(np.float64).tolist(), geometry.usable.tolist())
+    assert median_distance(geometry) == pytest.approx(expected, abs=1e-7)
 
 
 def test_candidates_behind_the_fiftieth_do_not_change_the_scale() -> None:
@@ -253,7 +253,7 @@ def test_other_cuts_are_the_same_everywhere() -> None:
 
 def test_the_calibrated_rule_allows_more_doubt_down_the_page_whatever_the_pool() -> None:
     rule = Certain(first=0.85, last=0.4)
-    found = cuts(rule, 1.0, 10)
-    assert found[1:] == pytest.approx([0.15, 0.2784, 0.3586, 0.427, 0.4888, 0.5461, 0.6, 0.6, 0.6], abs=1e-4)
-    assert cuts(rule, 0.2, 10, largest=0.1, unit=0.05) == found
+    thresholds = cuts(rule, 1.0, 10)
+    assert thresholds[1:] == pytest.approx([0.15, 0.2784, 0.3586, 0.427, 0.4888, 0.5461, 0.6, 0.6, 0.6], abs=1e-4)
+    assert cuts(rule, 0.2, 10, largest=0.1, unit=0.05) == thresholds
     assert cuts(Certain(first=1.0, last=1.0), 1.0, 4) == [0.0] * 4

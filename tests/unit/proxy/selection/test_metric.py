@@ -20,22 +20,22 @@ from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector
 
 def scored(kind: str, query: FloatMatrix, rows: FloatMatrix) -> FloatVector:
     """Scores as a backend writes them."""
-    asked, each = query.astype(np.float64), rows.astype(np.float64)
-    cosine = each @ asked / np.linalg.norm(each, axis=1) / np.linalg.norm(asked)
-    apart = each - asked
-    found: dict[str, FloatVector] = {
+    query_vector, row_vectors = query.astype(np.float64), rows.astype(np.float64)
+    cosine = row_vectors @ query_vector / np.linalg.norm(row_vectors, axis=1) / np.linalg.norm(query_vector)
+    apart = row_vectors - query_vector
+    scores: dict[str, FloatVector] = {
         "cosine": cosine,
         "1 - cosine": 1.0 - cosine,
         "certainty": (1.0 + cosine) / 2.0,
-        "dot": each @ asked,
-        "negative dot": -(each @ asked),
-        "1 - dot": 1.0 - each @ asked,
+        "dot": row_vectors @ query_vector,
+        "negative dot": -(row_vectors @ query_vector),
+        "1 - dot": 1.0 - row_vectors @ query_vector,
         "euclid": np.linalg.norm(apart, axis=1),
         "squared euclid": (apart**2).sum(axis=1),
         "negative squared euclid": -(apart**2).sum(axis=1),
         "manhattan": np.abs(apart).sum(axis=1),
     }
-    return found[kind].astype(np.float32).astype(np.float64)
+    return scores[kind].astype(np.float32).astype(np.float64)
 
 
 KINDS = {

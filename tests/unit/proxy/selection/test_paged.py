@@ -220,10 +220,10 @@ def test_a_negative_page_is_refused(top_k: int, offset: int) -> None:
         page(pool(angles(0)), top_k=top_k, offset=offset, policy=VECTORS, exhausted=True)
 
 
-def copies(n: int, each: int) -> FloatMatrix:
+def copies(n: int, times: int) -> FloatMatrix:
     """(n, 512): unrelated rows, each of them so often."""
     rng = np.random.default_rng(7)
-    return np.repeat(rng.normal(size=(-(-n // each), 512)).astype(np.float32), each, axis=0)[:n]
+    return np.repeat(rng.normal(size=(-(-n // times), 512)).astype(np.float32), times, axis=0)[:n]
 
 
 def test_a_list_is_decided_block_by_block_and_comes_to_the_same_as_at_once() -> None:
@@ -233,11 +233,13 @@ def test_a_list_is_decided_block_by_block_and_comes_to_the_same_as_at_once() -> 
         try:
             next(walk)
         except StopIteration as finished:
-            found: Selection = finished.value
+            selection: Selection = finished.value
             break
         steps += 1
     assert steps == 1000 // BLOCK
-    assert found.keep.tolist() == page(candidates, top_k=10, offset=20, policy=VECTORS, exhausted=True).keep.tolist()
+    assert (
+        selection.keep.tolist() == page(candidates, top_k=10, offset=20, policy=VECTORS, exhausted=True).keep.tolist()
+    )
 
 
 @pytest.mark.parametrize("offset", [0, 60])

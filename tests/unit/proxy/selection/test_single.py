@@ -335,8 +335,8 @@ def steps_of(steps: Steps[Selection]) -> tuple[int, Selection]:
         try:
             next(steps)
         except StopIteration as end:
-            found: Selection = end.value
-            return taken, found
+            selection: Selection = end.value
+            return taken, selection
         taken += 1
 
 
@@ -345,9 +345,9 @@ def test_a_pool_of_long_texts_is_selected_in_steps_and_one_of_usual_texts_in_one
     """Invariant: where others had their turns changes nothing."""
     for texts, least, most in ((tuple("word " * 6_000 + end for end in "abcd"), 3, 50), (("a few words",) * 4, 1, 1)):
         candidates = replace(pool(angles(0, 1, 2, 3)), metadata=Metadata(texts=as_texts(texts)))
-        taken, found = steps_of(selecting(candidates, top_k=3, policy=DEFAULT, whole=whole))
+        taken, selection = steps_of(selecting(candidates, top_k=3, policy=DEFAULT, whole=whole))
         assert least <= taken <= most
-        assert found.keep.tolist() == select(candidates, top_k=3, policy=DEFAULT).keep.tolist()
+        assert selection.keep.tolist() == select(candidates, top_k=3, policy=DEFAULT).keep.tolist()
 
 
 def test_candidates_behind_a_full_page_are_judged_only_if_the_whole_is_asked_for() -> None:

@@ -20,8 +20,8 @@ def order(*indices: int) -> Indices:
 
 
 def lists(outcome: tuple[Indices, Indices]) -> tuple[list[int], list[int]]:
-    kept, held = outcome
-    return kept.tolist(), held.tolist()
+    kept, reserve = outcome
+    return kept.tolist(), reserve.tolist()
 
 
 NAMES = st.lists(st.sampled_from([None, "a", "b", "c"]), min_size=0, max_size=12)
@@ -35,17 +35,17 @@ def test_the_page_is_as_full_and_as_early_as_the_caps_allow(
     # Invariant: walking the order, everything the caps let through is kept until the page is full, and nothing else.
     sources = data.draw(st.lists(st.sampled_from([None, "x", "y"]), min_size=len(documents), max_size=len(documents)))
     walk = data.draw(st.permutations(range(len(documents))))
-    kept, held = lists(capped(order(*walk), documents, sources, limits(document=most, source=of_source), count))
+    kept, reserve = lists(capped(order(*walk), documents, sources, limits(document=most, source=of_source), count))
     expected: list[int] = []
-    expected_held: list[int] = []
+    expected_reserve: list[int] = []
     for index in walk:
         if len(expected) == count:
             break
         same_document = sum(documents[i] == documents[index] for i in expected if documents[index] is not None)
         same_source = sum(sources[i] == sources[index] for i in expected if sources[index] is not None)
         full = (most is not None and same_document >= most) or (of_source is not None and same_source >= of_source)
-        (expected_held if full else expected).append(index)
-    assert (kept, held) == (expected, expected_held)
+        (expected_reserve if full else expected).append(index)
+    assert (kept, reserve) == (expected, expected_reserve)
 
 
 def test_no_cap_is_the_first_of_the_order() -> None:

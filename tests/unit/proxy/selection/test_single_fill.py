@@ -55,8 +55,8 @@ def pages(draw: st.DrawFn) -> tuple[Grouped, list[int], list[int]]:
         for place, link in enumerate(links)
     ]
     shares = [np.nan if link is N else draw(st.sampled_from([0.2, 0.5, 0.5, 0.9, 1.0])) for link in links]
-    held = draw(st.sets(st.sampled_from(stands))) - {0}
-    return grouped(heads, links, shares), [head for head in stands if head not in held], sorted(held)
+    reserve = draw(st.sets(st.sampled_from(stands))) - {0}
+    return grouped(heads, links, shares), [head for head in stands if head not in reserve], sorted(reserve)
 
 
 @given(pages(), st.integers(-1, 14), st.booleans())
@@ -64,13 +64,13 @@ def test_fills_are_those_of_the_plain_rule(
     drawn: tuple[Grouped, list[int], list[int]], count: int, repeats: bool
 ) -> None:
     # Invariant: the least covered of what is doubtful, ties by rank; then what caps held back; then, if asked for, proven copies.
-    found, kept, held = drawn
-    links, shares = found.links.tolist(), found.similarities.tolist()
-    left = [place for place in range(len(links)) if place not in kept and place not in held]
+    groups, kept, reserve = drawn
+    links, shares = groups.links.tolist(), groups.similarities.tolist()
+    left = [place for place in range(len(links)) if place not in kept and place not in reserve]
     doubtful = sorted((place for place in left if links[place] not in PROVEN), key=lambda place: (shares[place], place))
     proven = [place for place in left if links[place] in PROVEN]
-    expected = [*doubtful, *held, *(proven if repeats else [])][: max(count, 0)]
-    assert fill(found, order(*kept), count, reserve=order(*held), repeats=repeats).tolist() == sorted(expected)
+    expected = [*doubtful, *reserve, *(proven if repeats else [])][: max(count, 0)]
+    assert fill(groups, order(*kept), count, reserve=order(*reserve), repeats=repeats).tolist() == sorted(expected)
 
 
 @given(pages(), st.integers(0, 14))
@@ -78,9 +78,9 @@ def test_a_proven_copy_never_fills_unless_a_policy_repeats(
     drawn: tuple[Grouped, list[int], list[int]], count: int
 ) -> None:
     # Invariant: without repeats no fill is proven, whatever is left, and the page stays short.
-    found, kept, held = drawn
-    filled = fill(found, order(*kept), count, reserve=order(*held))
-    assert not found.proven[filled].any()
+    groups, kept, reserve = drawn
+    filled = fill(groups, order(*kept), count, reserve=order(*reserve))
+    assert not groups.proven[filled].any()
 
 
 @pytest.mark.parametrize("link", PROVEN)

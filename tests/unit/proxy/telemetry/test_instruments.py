@@ -177,8 +177,8 @@ def test_a_scrape_is_what_the_librarys_own_instruments_would_show(
         if not series or isinstance(spec, WorkerGaugeSpec):
             continue
         values = series[place % len(series)]
-        found = getattr(metrics, spec.name)
-        one = found if spec.labels in ((), (BACKEND,)) else found.labels(*values[BACKEND in spec.labels :])
+        instrument = getattr(metrics, spec.name)
+        one = instrument if spec.labels in ((), (BACKEND,)) else instrument.labels(*values[BACKEND in spec.labels :])
         library.record(spec, values, amount)
         expected = product(*(label.values_for(BACKENDS[backend]) for label in spec.labels))
         are_all_expected = are_all_expected and values in expected and not isinstance(spec, HistogramSpec)
@@ -186,12 +186,12 @@ def test_a_scrape_is_what_the_librarys_own_instruments_would_show(
             one.observe(amount)
         else:
             one.inc(amount)
-    shown, wanted = generate_latest(ours), generate_latest(theirs)
+    scraped, reference = generate_latest(ours), generate_latest(theirs)
     if are_all_expected:
-        assert shown == wanted
+        assert scraped == reference
     # The library shows a histogram's series, and those that were not expected, in the order in which they were first recorded.
-    assert sorted(shown.splitlines()) == sorted(wanted.splitlines())
-    opened = [sorted(open_metrics(each).splitlines()) for each in (ours, theirs)]  # type: ignore[no-untyped-call]  # - half typed
+    assert sorted(scraped.splitlines()) == sorted(reference.splitlines())
+    opened = [sorted(open_metrics(collector_registry).splitlines()) for collector_registry in (ours, theirs)]  # type: ignore[no-untyped-call]  # - half typed
     assert opened[0] == opened[1]
 
 

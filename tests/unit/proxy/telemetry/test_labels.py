@@ -16,7 +16,7 @@ SETS = [value for value in vars(labels).values() if isinstance(value, type) and 
 
 
 @pytest.mark.parametrize(
-    ("status", "wanted"),
+    ("status", "expected"),
     [
         (100, "1xx"),
         (200, "2xx"),
@@ -31,12 +31,12 @@ SETS = [value for value in vars(labels).values() if isinstance(value, type) and 
         (None, "none"),
     ],
 )
-def test_a_status_falls_into_its_class(status: int | None, wanted: str) -> None:
-    assert CODE_CLASSES.get((status or 0) // 100, CodeClass.NONE).value == wanted
+def test_a_status_falls_into_its_class(status: int | None, expected: str) -> None:
+    assert CODE_CLASSES.get((status or 0) // 100, CodeClass.NONE).value == expected
 
 
 @pytest.mark.parametrize(
-    ("link", "wanted"),
+    ("link", "expected"),
     [
         (Link.NONE, "vectors"),  # by way of other members of the cluster
         (Link.EQUAL, "equal_text"),
@@ -47,12 +47,12 @@ def test_a_status_falls_into_its_class(status: int | None, wanted: str) -> None:
         (Link.DISTANCE, "vectors"),
     ],
 )
-def test_every_link_is_of_a_kind(link: Link, wanted: str) -> None:
-    assert COLLAPSE_OF[link].value == wanted
+def test_every_link_is_of_a_kind(link: Link, expected: str) -> None:
+    assert COLLAPSE_OF[link].value == expected
 
 
 @pytest.mark.parametrize(
-    ("reason", "wanted"),
+    ("reason", "expected"),
     [
         (FailOpen.OVERFETCH_STATUS, "refused"),
         (FailOpen.NOT_FOUND_VECTOR, "refused"),
@@ -63,8 +63,8 @@ def test_every_link_is_of_a_kind(link: Link, wanted: str) -> None:
         (FailOpen.INTERNAL, "unusable"),
     ],
 )
-def test_why_a_search_was_asked_again_follows_from_why_it_fell(reason: FailOpen, wanted: str) -> None:
-    assert Retry.of(reason) == wanted
+def test_why_a_search_was_asked_again_follows_from_why_it_fell(reason: FailOpen, expected: str) -> None:
+    assert Retry.of(reason) == expected
 
 
 def test_the_two_sources_of_bypass_reasons_never_mean_two_things_by_one_word() -> None:

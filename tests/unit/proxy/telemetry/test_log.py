@@ -111,9 +111,9 @@ def test_every_trouble_is_logged_as_a_warning_though_no_success_is(trouble: Acce
 
 def test_a_success_of_the_proxys_own_is_a_success() -> None:
     """A feed that repeats itself has its copies left out, write by write."""
-    own = changed(origin=Origin.PROXY)
-    assert not logged(own, own, share=0.0)
-    assert [line["level"] for line in logged(own, share=1.0)] == ["info"]
+    success = changed(origin=Origin.PROXY)
+    assert not logged(success, success, share=0.0)
+    assert [line["level"] for line in logged(success, share=1.0)] == ["info"]
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 422, 429, 499])
@@ -128,9 +128,9 @@ def test_the_reason_of_a_fail_open_is_in_the_line() -> None:
     assert line["reason"] == "malformed"
 
 
-@pytest.mark.parametrize(("share", "wanted"), [(0.0, 0), (0.01, 10), (0.25, 250), (0.5, 500), (1.0, 1000)])
-def test_the_share_of_successes_is_kept_exactly(share: float, wanted: int) -> None:
-    assert abs(len(logged(*[ACCESS] * 1000, share=share)) - wanted) <= 1
+@pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (0.01, 10), (0.25, 250), (0.5, 500), (1.0, 1000)])
+def test_the_share_of_successes_is_kept_exactly(share: float, expected: int) -> None:
+    assert abs(len(logged(*[ACCESS] * 1000, share=share)) - expected) <= 1
 
 
 @given(st.text(max_size=100))

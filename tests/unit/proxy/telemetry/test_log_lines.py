@@ -30,8 +30,8 @@ def test_any_fields_become_one_bounded_line_of_ascii_json(fields: dict[str, Fiel
     assert all(32 <= byte < 127 for byte in line[:-1])
     read = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     if "truncated" not in read:
-        wanted = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}
-        assert read == wanted
+        expected = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}
+        assert read == expected
 
 
 def test_a_long_line_keeps_its_first_fields_and_says_that_it_was_cut() -> None:
@@ -68,9 +68,9 @@ def record(name: str, message: str, *arguments: object, error: BaseException | N
 
 
 def test_our_own_words_and_fields_are_printed() -> None:
-    own = record("vecsieve.workers", "worker %d ended", 3)
-    own.fields = {"worker": 3, "code": 1}
-    line = json.loads(JsonLines().format(own))
+    entry = record("vecsieve.workers", "worker %d ended", 3)
+    entry.fields = {"worker": 3, "code": 1}
+    line = json.loads(JsonLines().format(entry))
     assert line.pop("ts").endswith("Z")
     assert line == {
         "level": "warning",
@@ -103,6 +103,6 @@ def test_of_a_foreign_record_only_place_and_class_remain(name: str, monkeypatch:
 
 @pytest.mark.parametrize("name", ["vecsieve", "vecsieve.http"])
 def test_our_own_records_pass_as_they_are(name: str) -> None:
-    own = record(name, "said")
-    assert ForeignWithheld().filter(own)
-    assert own.getMessage() == "said"
+    entry = record(name, "said")
+    assert ForeignWithheld().filter(entry)
+    assert entry.getMessage() == "said"

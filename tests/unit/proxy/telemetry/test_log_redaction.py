@@ -24,7 +24,7 @@ def test_the_guard_is_installed_once() -> None:
     guard_foreign_loggers()
     guard_foreign_loggers()
     for name in FOREIGN:
-        assert sum(isinstance(each, Withhold) for each in logging.getLogger(name).filters) == 1
+        assert sum(isinstance(installed, Withhold) for installed in logging.getLogger(name).filters) == 1
 
 
 def test_our_own_records_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:

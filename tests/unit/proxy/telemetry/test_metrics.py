@@ -69,8 +69,10 @@ def exercise(metrics: Metrics) -> None:
             getattr(metrics, spec.name).set(*("w0" for _ in spec.labels))
             continue
         for values in product(*(label.values_for(BACKENDS[metrics.backend]) for label in spec.labels)):
-            found: Instrument = getattr(metrics, spec.name)
-            series = found if spec.labels in ((), (BACKEND,)) else found.labels(*values[BACKEND in spec.labels :])
+            instrument: Instrument = getattr(metrics, spec.name)
+            series = (
+                instrument if spec.labels in ((), (BACKEND,)) else instrument.labels(*values[BACKEND in spec.labels :])
+            )
             if isinstance(series, Histogram):
                 series.observe(0.01)
             else:
@@ -130,12 +132,12 @@ def test_our_lint_sees_what_it_is_there_for() -> None:
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_promtool_finds_no_fault(metrics: Metrics, registry: CollectorRegistry) -> None:
     exercise(metrics)
-    own = b"".join(
+    scraped = b"".join(
         line
         for line in generate_latest(registry).splitlines(keepends=True)
         if b" vecsieve_" in line or line[:9] == b"vecsieve_"
     )
-    done = subprocess.run(["promtool", "check", "metrics"], input=own, capture_output=True, check=False, timeout=30)
+    done = subprocess.run(["promtool", "check", "metrics"], input=scraped, capture_output=True, check=False, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
@@ -154,9 +156,9 @@ def test_every_label_value_comes_from_a_closed_set(metrics: Metrics, registry: C
     for spec in Metrics.declared():
         for label in spec.labels:
             closed.setdefault(label.name, set()).update(label.values or {"w0"})
-    found = scrape(registry).label_values("vecsieve_")
-    found.pop("le")
-    assert all(values <= closed[name] for name, values in found.items())
+    values_by_label = scrape(registry).label_values("vecsieve_")
+    values_by_label.pop("le")
+    assert all(values <= closed[name] for name, values in values_by_label.items())
 
 
 def test_every_reason_is_there_at_zero_before_anything_happened(metrics: Metrics, registry: CollectorRegistry) -> None:
@@ -205,9 +207,9 @@ def test_searches_are_counted_by_rule_and_a_name_that_came_by_a_reload_is_other(
         for name in ("searches", "candidates", "candidates_collapsed", "results_filled")
         for rule in ("tickets", "manuals", "other", "default")
     }
-    each = {"searches": 1, "candidates": 50, "candidates_collapsed": 12, "results_filled": 1}
+    figures = {"searches": 1, "candidates": 50, "candidates_collapsed": 12, "results_filled": 1}
     times = {"tickets": 2, "manuals": 0, "other": 1, "default": 1}
-    assert counted == {(name, rule): value * count for name, value in each.items() for rule, count in times.items()}
+    assert counted == {(name, rule): value * count for name, value in figures.items() for rule, count in times.items()}
 
 
 def test_sixteen_named_rules_are_64_series_more() -> None:
@@ -222,7 +224,7 @@ def test_a_search_counts_once_with_all_its_figures(metrics: Metrics, registry: C
     samples = scrape(registry)
     backend = {"backend": "qdrant"}
     assert samples.value("vecsieve_searches_total", {**backend, "outcome": "dedup"}) == 1
-    wanted = {
+    expected = {
         "candidates_sum": 50,
         "clusters_sum": 31,
         "results_returned_sum": 8,
@@ -236,9 +238,10 @@ def test_a_search_counts_once_with_all_its_figures(metrics: Metrics, registry: C
         "refetch_total": 1,
         "overfetch_bytes_total": 70_000,
     }
-    assert {name: samples.value(f"vecsieve_{name}", backend) for name in wanted} == pytest.approx(wanted)
+    assert {name: samples.value(f"vecsieve_{name}", backend) for name in expected} == pytest.approx(expected)
     left_out = {
-        each: samples.value("vecsieve_results_left_out_total", {**backend, "reason": each}) for each in LeftOutBy
+        left_out_by: samples.value("vecsieve_results_left_out_total", {**backend, "reason": left_out_by})
+        for left_out_by in LeftOutBy
     }
     assert left_out == {LeftOutBy.CAP: 4, LeftOutBy.BUDGET: 7, LeftOutBy.SHOWN: 6}
     reasons = {
@@ -334,8 +337,11 @@ def test_the_breaker_is_in_exactly_one_state(
 ) -> None:
     metrics.breaker_is(state)
     samples = scrape(registry)
-    shown = {each: samples.value("vecsieve_breaker_state", {"state": each}) for each in BreakerState}
-    assert shown == {each: float(each is state) for each in BreakerState}
+    states = {
+        breaker_state: samples.value("vecsieve_breaker_state", {"state": breaker_state})
+        for breaker_state in BreakerState
+    }
+    assert states == {breaker_state: float(breaker_state is state) for breaker_state in BreakerState}
 
 
 def test_the_breaker_starts_closed(metrics: Metrics, registry: CollectorRegistry) -> None:

@@ -134,8 +134,8 @@ async def test_spans_that_the_collector_refuses_are_counted_and_told_once(caplog
     handover.emit(REQUEST)  # all the others may have been refused by now
     await handover.close()
     assert 256 <= sum(dropped) <= 600
-    said = [record.message for record in caplog.records]
-    assert said == ["the collector accepts no spans: they are dropped", "the collector accepts spans again"]
+    messages = [record.message for record in caplog.records]
+    assert messages == ["the collector accepts no spans: they are dropped", "the collector accepts spans again"]
 
 
 async def test_an_exporter_that_raises_loses_its_spans_and_nothing_else() -> None:

@@ -81,8 +81,8 @@ def leg_of(trace: Trace, kind: AttemptKind, method: str, origin: Origin | None) 
 
 
 def only(spans: Sequence[Span], kind: Kind) -> Span:
-    (found,) = [span for span in spans if span.kind is kind]
-    return found
+    (match,) = [span for span in spans if span.kind is kind]
+    return match
 
 
 def test_a_request_of_a_recorded_trace_is_recorded_below_its_parent() -> None:
@@ -122,15 +122,15 @@ def test_a_broken_traceparent_is_no_parent_and_stays_as_it_is(parents: list[str]
 def test_the_database_is_told_of_the_leg_and_not_of_the_request() -> None:
     recorder = Recorder()
     trace = recorder.begin(SAMPLED)
-    told = []
+    parents = []
     for kind in (AttemptKind.OVERFETCH, AttemptKind.REPLAY):
         with leg_of(trace, kind, "POST", None) as leg:
-            told.append(parent_of([leg.traceparent or ""]))
+            parents.append(parent_of([leg.traceparent or ""]))
     trace.end(**FINE)
     *legs, request = recorder.kept.spans
     assert [span.name for span in legs] == ["POST overfetch", "POST replay"]
     assert [span.ids.parent_id for span in legs] == [request.ids.span_id] * 2
-    assert [(each.trace_id, each.span_id) for each in told if each] == [
+    assert [(parent.trace_id, parent.span_id) for parent in parents if parent] == [
         (span.ids.trace_id, span.ids.span_id) for span in legs
     ]
     assert len({span.ids.span_id for span in recorder.kept.spans}) == 3
@@ -323,8 +323,8 @@ def test_a_method_is_known_by_its_exact_name_or_is_other(name: str) -> None:
 @given(st.none() | st.integers())
 def test_a_status_has_three_digits_or_is_none(status: int | None) -> None:
     """For any number: itself when it is a status, else None."""
-    found = known_status(status)
-    assert found is None or (found == status and len(str(found)) == 3)
+    result = known_status(status)
+    assert result is None or (result == status and len(str(result)) == 3)
 
 
 @given(st.integers())

@@ -101,8 +101,8 @@ def test_anything_else_is_no_trace(values: list[str]) -> None:
 @example([f"00-{TRACE}-{PARENT}-01"])
 def test_what_comes_out_is_32_digits_of_what_went_in(values: list[str]) -> None:
     """For any fields: None, or 32 hexadecimal digits that stand in the only field."""
-    found = sampled_trace_id(values)
-    assert found is None or (re.fullmatch(r"[0-9a-f]{32}", found) and len(values) == 1 and found in values[0])
+    result = sampled_trace_id(values)
+    assert result is None or (re.fullmatch(r"[0-9a-f]{32}", result) and len(values) == 1 and result in values[0])
 
 
 def test_a_parent_is_read_whether_its_trace_is_recorded_or_not() -> None:

@@ -107,7 +107,7 @@ ROWS = st.lists(
 @given(ROWS.map(lambda rows: [row._replace(proven=min(row.proven, row.results)) for row in rows]))
 def test_every_estimate_is_within_its_interval(rows: list[Measured]) -> None:
     verdict = verdict_of(rows)
-    for each in (
+    for estimate in (
         verdict.changed,
         verdict.proven,
         verdict.tokens,
@@ -115,7 +115,7 @@ def test_every_estimate_is_within_its_interval(rows: list[Measured]) -> None:
         verdict.warm_ms,
         verdict.cold_ms,
     ):
-        assert each is None or each.low - 1e-6 <= each.value <= each.high + 1e-6
+        assert estimate is None or estimate.low - 1e-6 <= estimate.value <= estimate.high + 1e-6
     assert verdict.line.startswith(verdict.sentence)
 
 

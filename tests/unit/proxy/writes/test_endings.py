@@ -39,12 +39,12 @@ VICTIMS = {REMOVED.id: b"{}"}
 class Exchange:
     """A database that does not answer before ``goes``."""
 
-    asked: asyncio.Event
+    requested: asyncio.Event
     goes: asyncio.Event
     operation: Any = SAMPLE.write
 
     async def ask(self, _: Question, *, seconds: float) -> bytes:
-        self.asked.set()
+        self.requested.set()
         await self.goes.wait()
         return b""
 
@@ -97,8 +97,8 @@ async def test_a_removal_whose_row_comes_late_is_no_longer_under_way(
     monkeypatch.setattr(Book, "removing", slow)
     monkeypatch.setattr(loop, "WAIT_SECONDS", 0.05)
     await settling(journal, Owner(), failed).settle(change, cast("Any", exchange), POLICY, is_success=True)
-    assert not exchange.asked.is_set()
-    assert [type(each) for each in failed] == [TimeoutError, TimeoutError]
+    assert not exchange.requested.is_set()
+    assert [type(error) for error in failed] == [TimeoutError, TimeoutError]
     monkeypatch.setattr(loop, "WAIT_SECONDS", 5.0)
     await journal.close()
     assert under_way(path) == 0
@@ -112,7 +112,7 @@ async def test_a_removal_goes_on_without_its_client_and_ends_with_the_process(pa
     before = asyncio.all_tasks()
     work = settling(journal, owner, []).settle(change, cast("Any", exchange), POLICY, is_success=True)
     client = asyncio.create_task(work)
-    await exchange.asked.wait()
+    await exchange.requested.wait()
     for _ in range(times):
         client.cancel()
         await asyncio.sleep(0)
@@ -179,9 +179,9 @@ async def test_a_note_that_is_late_comes_before_the_next_question(path: Path, mo
 
     monkeypatch.setattr(loop, "WAIT_SECONDS", 0.05)
     monkeypatch.setattr(Journal, "_opened", slow)
-    for each in (b"1", b"2"):  # the second has not been begun when its time is over
+    for identifier in (b"1", b"2"):  # the second has not been begun when its time is over
         with pytest.raises(TimeoutError):
-            await journal.note("Docs", b"", [each])
+            await journal.note("Docs", b"", [identifier])
     monkeypatch.undo()
     assert await journal.unseen("Docs", b"", [b"1", b"2"]) == {b"1", b"2"}
     await journal.close()

@@ -39,11 +39,11 @@ def feed(counted: Counted | None = None) -> Feed:
 
 
 async def test_an_event_has_ids_tier_similarity_and_collection() -> None:
-    told = feed()
-    reader = told.reader()
+    event_feed = feed()
+    reader = event_feed.reader()
     assert reader is not None
     copy = EventPoint(id=Raw(b"7"), duplicate_of=Raw(b'"a-b"'), tier=WriteTier.EXACT, similarity=0.9931)
-    told.emit(EventName.DUPLICATE_FOUND, "articles", [copy, EventPoint(id=Raw(b"8"))])
+    event_feed.emit(EventName.DUPLICATE_FOUND, "articles", [copy, EventPoint(id=Raw(b"8"))])
     taken = await reader.take()
     assert taken is not None
     ((name, data),) = taken.events
@@ -57,49 +57,49 @@ async def test_an_event_has_ids_tier_similarity_and_collection() -> None:
 
 
 async def test_nothing_is_heard_without_listeners_and_readers_are_bounded() -> None:
-    told = feed()
-    assert not told.is_heard
-    readers = [told.reader() for _ in range(MOST_READERS)]
-    assert told.reader() is None
-    assert told.readers == MOST_READERS
+    event_feed = feed()
+    assert not event_feed.is_heard
+    readers = [event_feed.reader() for _ in range(MOST_READERS)]
+    assert event_feed.reader() is None
+    assert event_feed.readers == MOST_READERS
     assert readers[0] is not None
-    told.leave(readers[0])
-    assert told.reader() is not None
-    told.listener(EventSink.WEBHOOK, 9)
-    assert told.readers == MOST_READERS
+    event_feed.leave(readers[0])
+    assert event_feed.reader() is not None
+    event_feed.listener(EventSink.WEBHOOK, 9)
+    assert event_feed.readers == MOST_READERS
 
 
 async def test_when_the_process_ends_readers_get_what_waits_and_then_the_end_and_none_is_new() -> None:
-    told = feed()
-    reader, webhook = told.reader(), told.listener(EventSink.WEBHOOK, READER_BYTES)
+    event_feed = feed()
+    reader, webhook = event_feed.reader(), event_feed.listener(EventSink.WEBHOOK, READER_BYTES)
     assert reader is not None
-    told.emit(EventName.ADDED, "c", [EventPoint(id=Raw(b"1"))])
-    told.hang_up()
+    event_feed.emit(EventName.ADDED, "c", [EventPoint(id=Raw(b"1"))])
+    event_feed.hang_up()
     taken = await reader.take()
     assert taken is not None
     assert len(taken.events) == 1
     assert await reader.take() is None
-    assert told.reader() is None
-    told.emit(EventName.ADDED, "c", [EventPoint(id=Raw(b"2"))])
+    assert event_feed.reader() is None
+    event_feed.emit(EventName.ADDED, "c", [EventPoint(id=Raw(b"2"))])
     heard = await webhook.take()
     assert heard is not None
     assert len(heard.events) == 2
 
 
 async def test_one_who_waits_is_woken_by_an_event_and_by_the_end_and_gets_nothing_after_its_time() -> None:
-    told = feed()
-    reader = told.reader()
+    event_feed = feed()
+    reader = event_feed.reader()
     assert reader is not None
     assert await reader.take(seconds=0.0) == ([], 0)
     waiting = asyncio.create_task(reader.take())
     await asyncio.sleep(0)
-    told.emit(EventName.ADDED, "c", [EventPoint(id=Raw(b"1"))])
+    event_feed.emit(EventName.ADDED, "c", [EventPoint(id=Raw(b"1"))])
     taken = await waiting
     assert taken is not None
     assert len(taken.events) == 1
     waiting = asyncio.create_task(reader.take())
     await asyncio.sleep(0)
-    told.hang_up()
+    event_feed.hang_up()
     assert await waiting is None
 
 
@@ -118,29 +118,29 @@ def test_every_event_is_taken_in_order_or_counted_and_no_more_bytes_wait_than_ma
         listener = Listener(EventSink.READER, most, counted)
         put: list[EncodedEvent] = []
         taken: list[EncodedEvent] = []
-        told = 0
+        dropped = 0
 
         async def take() -> int:
-            found = await listener.take(most_bytes=at_once, seconds=0.0)
-            assert found is not None
-            assert len(found.events) <= 1 or sum(len(event.data) for event in found.events) <= at_once
-            taken.extend(found.events)
-            return found.dropped
+            batch = await listener.take(most_bytes=at_once, seconds=0.0)
+            assert batch is not None
+            assert len(batch.events) <= 1 or sum(len(event.data) for event in batch.events) <= at_once
+            taken.extend(batch.events)
+            return batch.dropped
 
         for number, size in enumerate(sizes):
             if size is None:
-                told += await take()
+                dropped += await take()
                 continue
             before = counted.dropped[EventSink.READER]
-            listener.put(each := EncodedEvent(EventName.ADDED, bytes([number]) * size))
+            listener.put(encoded := EncodedEvent(EventName.ADDED, bytes([number]) * size))
             if counted.dropped[EventSink.READER] == before:
-                put.append(each)
-            assert sum(len(each.data) for each in put[len(taken) :]) <= most
+                put.append(encoded)
+            assert sum(len(encoded.data) for encoded in put[len(taken) :]) <= most
         for _ in sizes:
-            told += await take()
-        assert told == counted.dropped[EventSink.READER]
+            dropped += await take()
+        assert dropped == counted.dropped[EventSink.READER]
         assert taken == put
-        assert len(put) + told == sum(size is not None for size in sizes)
+        assert len(put) + dropped == sum(size is not None for size in sizes)
 
     asyncio.run(run())
 

@@ -28,19 +28,19 @@ def removal() -> Removal:
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("receipt", "expected"),
     [
         (None, VICTIMS),
         (Receipt(body=b""), VICTIMS),
         (Receipt(body=b"", failed=frozenset({0})), {b'"y"': b"{}"}),
     ],
 )
-def test_a_point_stays_where_its_survivor_was_not_taken(told: Receipt | None, expected: dict[bytes, bytes]) -> None:
+def test_a_point_stays_where_its_survivor_was_not_taken(receipt: Receipt | None, expected: dict[bytes, bytes]) -> None:
     made = removal()
     rows = [row(b'"x"', made.points.ids[0]), row(b'"y"', b'"other"'), row(b'"z"', b'"w"', Kind.LEFT_OUT)]
-    found = made.after(told, rows)
-    assert found is not None
-    assert found.victims == expected
+    result = made.after(receipt, rows)
+    assert result is not None
+    assert result.victims == expected
 
 
 def test_nothing_is_removed_where_no_survivor_was_taken() -> None:

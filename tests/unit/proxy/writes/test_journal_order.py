@@ -200,14 +200,14 @@ def test_a_point_that_was_deleted_while_it_was_removed_is_in_doubt(path: Path, b
 
 
 def test_a_restored_point_supersedes_older_contents_alone(path: Path, book: Book) -> None:
-    for at, each in ((3.0, ONE), (2.0, LATER), (1.0, replace(ONE, point=b"last"))):
-        book.enter([each], State.DONE, at=at)
+    for at, row in ((3.0, ONE), (2.0, LATER), (1.0, replace(ONE, point=b"last"))):
+        book.enter([row], State.DONE, at=at)
     book.undone([2])
     assert states(path) == {b"one": "superseded", b"later": "undone", b"last": "done"}
 
 
 @pytest.mark.parametrize(
-    ("noted", "found"),
+    ("noted", "unseen"),
     [
         (("docs", b"", [b"1"]), {b"1"}),
         (("docs", ANY, [b"1"]), {b"1"}),
@@ -219,10 +219,10 @@ def test_a_restored_point_supersedes_older_contents_alone(path: Path, book: Book
     ],
 )
 def test_after_what_could_not_be_parsed_all_ids_of_its_place_may_be_unseen(
-    book: Book, noted: tuple[str, bytes, list[bytes]], found: set[bytes]
+    book: Book, noted: tuple[str, bytes, list[bytes]], unseen: set[bytes]
 ) -> None:
     book.note(*noted, at=5.0)
-    assert book.unseen("docs", b"", [b"1", b"2"], at=6.0) == found
+    assert book.unseen("docs", b"", [b"1", b"2"], at=6.0) == unseen
     assert book.unseen("docs", b"", [b"1", b"2"], at=6.0 + UNSEEN_SECONDS) == frozenset()
     assert book.unseen("docs", b"", [], at=6.0) == frozenset()
 
@@ -269,14 +269,14 @@ def test_a_deletion_of_another_place_is_no_doubt_and_one_of_long_ago_stays_one(p
     docs = REMOVED.collection
     for steady in (1.0 + UNSEEN_SECONDS, 0.5):
         book.enter([REMOVED], State.DONE, at=1.0)
-        for number, each in enumerate(
+        for number, row in enumerate(
             [
                 Deletion(collection="another"),
                 Deletion(collection=docs, ids=(b"77",)),
                 Deletion(collection=docs, partition=b"other"),
             ]
         ):
-            book.deletions_begun(number, [each], at=1.0)
+            book.deletions_begun(number, [row], at=1.0)
         assert len(book.heads()) == 1
         several = [Deletion(collection=docs, ids=tuple(b"%d" % number for number in range(2 * MOST_IDS)))]
         book.deletions_begun(NUMBER, several, at=1.0)

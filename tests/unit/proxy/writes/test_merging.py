@@ -101,7 +101,7 @@ def test_a_merged_payload_has_all_keys_and_merging_again_changes_nothing(
     assert united(both, other, TEXTS) == both
     for key in one.keys() & other.keys():
         if isinstance(one[key], list) and isinstance(other[key], list):
-            assert all(each in both[key] for each in (*one[key], *other[key]))  # type: ignore[operator]  # - a list
+            assert all(value in both[key] for value in (*one[key], *other[key]))  # type: ignore[operator]  # - a list
 
 
 def copy(identifier: int, row: int | None, payload: dict[str, Any], vector: tuple[float, ...] = (1.0, 2.0)) -> Copy:
@@ -109,8 +109,8 @@ def copy(identifier: int, row: int | None, payload: dict[str, Any], vector: tupl
     return Copy(b"%d" % identifier, row, json.dumps(point).encode())
 
 
-def told(found: Settled) -> tuple[bytes, list[bytes]]:
-    return found.survivor.id, [other.id for other in found.others]
+def ids_of(result: Settled) -> tuple[bytes, list[bytes]]:
+    return result.survivor.id, [other.id for other in result.others]
 
 
 @pytest.mark.parametrize(
@@ -128,20 +128,20 @@ def test_of_a_family_one_stays(merge: str, survivor: bytes, gone: list[bytes]) -
         copy(2, 0, {"text": "two   words"}),
         copy(3, 1, {"text": "two  words"}),
     ]
-    assert told(settled(family, settings(merge), TEXTS)) == (survivor, gone)
+    assert ids_of(settled(family, settings(merge), TEXTS)) == (survivor, gone)
 
 
 def test_a_merged_point_has_the_vector_of_the_text_it_keeps() -> None:
     stored = copy(9, None, {"text": "two   words", "n": 1}, (5.0, 6.0))
-    found = settled([stored, copy(2, 0, {"text": "two words", "n": 0})], settings("merge"), TEXTS)
-    assert json.loads(found.survivor.point) == {
+    result = settled([stored, copy(2, 0, {"text": "two words", "n": 0})], settings("merge"), TEXTS)
+    assert json.loads(result.survivor.point) == {
         "id": 2,
         "vector": [5.0, 6.0],
         "payload": {"text": "two   words", "n": 1},
     }
-    assert found.sent == copy(2, 0, {"text": "two words", "n": 0}).point
-    own = settled([stored, copy(2, 0, {"text": "two      words"})], settings("merge"), TEXTS)
-    assert json.loads(own.survivor.point)["vector"] == [1.0, 2.0]
+    assert result.sent == copy(2, 0, {"text": "two words", "n": 0}).point
+    respaced = settled([stored, copy(2, 0, {"text": "two      words"})], settings("merge"), TEXTS)
+    assert json.loads(respaced.survivor.point)["vector"] == [1.0, 2.0]
 
 
 PART, WHOLE = "The river rises in the spring.", "The river rises in the spring. The road is closed."
@@ -156,27 +156,27 @@ def test_the_survivor_says_all_that_goes_whatever_the_policy_chooses(merge: str)
         copy(3, 1, {"text": f" {WHOLE} ", "timestamp": 5}),
         copy(4, 2, {"text": "Another text altogether, longer than all.", "timestamp": 10}),
     ]
-    found = settled(family, settings(merge), TEXTS)
-    assert found.survivor.payload()["text"].strip() == WHOLE  # type: ignore[attr-defined]  # - a text
-    assert {other.id for other in found.others} == {b"9", b"2", b"3"} - {found.survivor.id}
+    result = settled(family, settings(merge), TEXTS)
+    assert result.survivor.payload()["text"].strip() == WHOLE  # type: ignore[attr-defined]  # - a text
+    assert {other.id for other in result.others} == {b"9", b"2", b"3"} - {result.survivor.id}
 
 
 def test_a_payload_that_a_custom_policy_makes_is_the_users_word_and_its_choice_of_a_shorter_text_is_not() -> None:
-    own = settings("custom", custom=f"{__name__}:chosen")
+    custom = settings("custom", custom=f"{__name__}:chosen")
     family = [copy(9, None, {"text": WHOLE}), copy(2, 0, {"text": PART, "choose": "incoming"})]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WriteSettings, "custom_policy", lambda _: chosen)
-        assert told(settled(family, own, TEXTS)) == (b"9", [b"2"])
+        assert ids_of(settled(family, custom, TEXTS)) == (b"9", [b"2"])
         summary = [family[0], copy(2, 0, {"text": PART, "choose": {"text": "Closed in spring."}})]
-        assert told(settled(summary, own, TEXTS)) == (b"2", [b"9"])
+        assert ids_of(settled(summary, custom, TEXTS)) == (b"2", [b"9"])
 
 
 def test_what_is_left_out_of_a_family_is_what_the_client_sent() -> None:
     """Also where it had been merged with the one before."""
     first = copy(2, 0, {"tags": ["b"]})
-    found = settled([copy(9, None, {"tags": ["a"]}), first, copy(3, 1, {"tags": ["c"]})], settings("merge"), TEXTS)
-    assert found.survivor.payload() == {"tags": ["a", "b", "c"]}
-    assert [other.point for other in found.others] == [copy(9, None, {"tags": ["a"]}).point, first.point]
+    result = settled([copy(9, None, {"tags": ["a"]}), first, copy(3, 1, {"tags": ["c"]})], settings("merge"), TEXTS)
+    assert result.survivor.payload() == {"tags": ["a", "b", "c"]}
+    assert [other.point for other in result.others] == [copy(9, None, {"tags": ["a"]}).point, first.point]
 
 
 def chosen(stored: dict[str, Any], incoming: dict[str, Any]) -> object:
@@ -189,20 +189,20 @@ def chosen(stored: dict[str, Any], incoming: dict[str, Any]) -> object:
     [("stored", b"9", {"a": 1}), ("incoming", b"2", {"choose": "incoming"}), ({"x": 1}, b"2", {"x": 1})],
 )
 def test_a_custom_policy_chooses_or_makes_a_payload(choose: object, survivor: bytes, payload: dict[str, Any]) -> None:
-    own = settings("custom", custom=f"{__name__}:chosen")
+    custom = settings("custom", custom=f"{__name__}:chosen")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WriteSettings, "custom_policy", lambda _: chosen)
-        found = settled([copy(9, None, {"a": 1}), copy(2, 0, {"choose": choose})], own, TEXTS)
-    assert (found.survivor.id, found.survivor.payload()) == (survivor, payload)
+        result = settled([copy(9, None, {"a": 1}), copy(2, 0, {"choose": choose})], custom, TEXTS)
+    assert (result.survivor.id, result.survivor.payload()) == (survivor, payload)
 
 
 @pytest.mark.parametrize("choose", [None, "other", 7, ["a"], {1: 2}])
 def test_a_custom_policy_that_returns_anything_else_is_an_error(choose: object) -> None:
-    own = settings("custom", custom="builtins:print")
+    custom = settings("custom", custom="builtins:print")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WriteSettings, "custom_policy", lambda _: lambda *_: choose)
         with pytest.raises(CustomPolicyError):
-            settled([copy(9, None, {"a": 1}), copy(2, 0, {})], own, TEXTS)
+            settled([copy(9, None, {"a": 1}), copy(2, 0, {})], custom, TEXTS)
 
 
 def test_a_custom_policy_is_the_function_of_that_name() -> None:

@@ -32,33 +32,33 @@ def point(identifier: int, text: str = SAME, **facts: Any) -> dict[str, Any]:
     return {"id": identifier, "vector": [1, identifier], "payload": {"text": text, **facts}}
 
 
-def written(*each: dict[str, Any]) -> NewPoints:
-    body = json.dumps({"points": each}).encode()
+def written(*points: dict[str, Any]) -> NewPoints:
+    body = json.dumps({"points": points}).encode()
     return WRITES.parse(UPSERT, body, WriteNeeds(vector_name=None, keys=("text",), most=100))
 
 
-def told(*each: tuple[dict[str, Any], int | None]) -> Judged:
+def judged_points(*copies: tuple[dict[str, Any], int | None]) -> Judged:
     """Points, and of which stored or earlier one each is a copy; of copies of one point the later ones repeat the earlier ones, too."""
     verdicts: list[Verdict] = []
-    for row, (_, of) in enumerate(each):
-        earlier = [b"%d" % made["id"] for made, other in each[:row] if other == of]
+    for row, (_, of) in enumerate(copies):
+        earlier = [b"%d" % made["id"] for made, other in copies[:row] if other == of]
         same = dict.fromkeys([] if of is None else [b"%d" % of, *earlier])
         verdicts.append(Verdict(WriteTier.EXACT, 0.99, b"%d" % of, holders=tuple(same)) if of is not None else UNIQUE)
-    return Judged(written(*(made for made, _ in each)), verdicts, ("text",))
+    return Judged(written(*(made for made, _ in copies)), verdicts, ("text",))
 
 
-def judged(*each: tuple[int, int | None]) -> Judged:
+def judged(*copies: tuple[int, int | None]) -> Judged:
     """Points of the same text by their ids, and of which each is a copy."""
-    return told(*((point(identifier), of) for identifier, of in each))
+    return judged_points(*((point(identifier), of) for identifier, of in copies))
 
 
 def known(write: Judged, *stored: dict[str, Any], is_merging: bool = True) -> Known:
     """What the gate asks for of these stored points."""
-    found = {b"%d" % each["id"]: json.dumps(each).encode() for each in stored}
-    own, holders = write.candidate_ids(is_merging=is_merging), write.stored_holders()
+    contents = {b"%d" % item["id"]: json.dumps(item).encode() for item in stored}
+    candidates, holders = write.candidate_ids(is_merging=is_merging), write.stored_holders()
     return Known(
-        updates={each: found[each] for each in own if each in found},
-        holders={holder: found[holder] for holder in holders if holder in found},
+        updates={item: contents[item] for item in candidates if item in contents},
+        holders={holder: contents[holder] for holder in holders if holder in contents},
     )
 
 
@@ -83,7 +83,7 @@ def skipped(write: Judged, known: Known, **more: Any) -> Plan:
 
 
 def sent(plan: Plan) -> list[int] | None:
-    return None if plan.body is None else [each["id"] for each in json.loads(plan.body)["points"]]
+    return None if plan.body is None else [row["id"] for row in json.loads(plan.body)["points"]]
 
 
 def noted(plan: Plan) -> list[tuple[str, bytes, bytes]]:
@@ -115,7 +115,7 @@ def test_a_point_whose_original_is_gone_is_stored_and_the_next_is_its_copy() -> 
 
 
 @pytest.mark.parametrize(
-    ("own", "other", "ignore", "goes"),
+    ("payload", "other", "ignore", "goes"),
     [
         ({"file": "a"}, {"file": "a"}, (), True),
         ({"file": "a"}, {"file": "b"}, (), False),
@@ -132,29 +132,31 @@ def test_a_point_whose_original_is_gone_is_stored_and_the_next_is_its_copy() -> 
 )
 @pytest.mark.parametrize("text", [SAME, f"Some words more. {SAME.capitalize()}."])
 def test_equal_texts_with_other_facts_are_two_facts(
-    own: dict[str, Any], other: dict[str, Any], ignore: tuple[str, ...], text: str, goes: bool
+    payload: dict[str, Any], other: dict[str, Any], ignore: tuple[str, ...], text: str, goes: bool
 ) -> None:
-    write = told((point(2, SAME, **own), 9))
-    found = known(write, point(9, text, **other))
-    assert bool(skipped(write, found, ignore=ignore).rows) == goes
-    within = told((point(1, text, **other), None), (point(2, SAME, **own), 1))
+    write = judged_points((point(2, SAME, **payload), 9))
+    known_points = known(write, point(9, text, **other))
+    assert bool(skipped(write, known_points, ignore=ignore).rows) == goes
+    within = judged_points((point(1, text, **other), None), (point(2, SAME, **payload), 1))
     assert sent(skipped(within, known(within), ignore=ignore)) == ([1] if goes else None)
 
 
 def test_of_several_points_that_hold_a_text_the_one_with_its_facts_stands_for_it() -> None:
-    write = told((point(2, file="a"), 9), (point(3, file="b"), 9), (point(4, file="b"), 9), (point(5, file="a"), 9))
+    write = judged_points(
+        (point(2, file="a"), 9), (point(3, file="b"), 9), (point(4, file="b"), 9), (point(5, file="a"), 9)
+    )
     plan = skipped(write, known(write, point(9, file="c")))
     assert noted(plan) == [("left_out", b"4", b"3"), ("left_out", b"5", b"2")]
     assert plan.left_out == {2: 1, 3: 0}
 
 
 def test_where_all_fields_may_differ_payloads_are_not_compared() -> None:
-    write = told((point(2, SAME, file="a"), 9))
+    write = judged_points((point(2, SAME, file="a"), 9))
     assert noted(skipped(write, known(write, point(9, SAME, file="b")), ignore=("*",))) == [("left_out", b"2", b"9")]
 
 
 def test_an_original_that_says_something_else_by_now_leaves_nothing_out() -> None:
-    write = told((point(2, SAME), 9))
+    write = judged_points((point(2, SAME), 9))
     assert not skipped(write, known(write, point(9, "quite another text by now"))).rows
 
 
@@ -189,19 +191,19 @@ def test_of_each_family_one_stays(merge: str, rows: list[Any], body: list[int], 
 
 def test_a_point_that_is_merged_goes_out_changed_and_its_own_form_is_in_the_journal() -> None:
     write = judged((2, 9))
-    held = {"id": 9, "vector": [5, 6], "payload": {"text": SAME, "tags": ["x"]}}
-    plan = planned(write, known(write, held), "merge")
+    earlier = {"id": 9, "vector": [5, 6], "payload": {"text": SAME, "tags": ["x"]}}
+    plan = planned(write, known(write, earlier), "merge")
     assert plan.body is not None
-    (shown,) = json.loads(plan.body)["points"]
-    assert shown == {"id": 2, "vector": [1, 2], "payload": {"tags": ["x"], "text": SAME}}
+    (sent_point,) = json.loads(plan.body)["points"]
+    assert sent_point == {"id": 2, "vector": [1, 2], "payload": {"tags": ["x"], "text": SAME}}
     removed, changed = plan.rows
-    assert (removed.kind, json.loads(removed.point)) == (Kind.REMOVED, held)
+    assert (removed.kind, json.loads(removed.point)) == (Kind.REMOVED, earlier)
     assert (changed.kind, json.loads(changed.point)) == (Kind.CHANGED, point(2))
-    assert json.loads(changed.became or b"") == shown
+    assert json.loads(changed.became or b"") == sent_point
 
 
 @pytest.mark.parametrize(
-    ("merge", "own", "other", "merges"),
+    ("merge", "payload", "other", "merges"),
     [
         ("keep-newest", {"timestamp": 1}, {"timestamp": 2}, True),
         ("keep-newest", {"file": "a"}, {"file": "b"}, False),
@@ -214,18 +216,18 @@ def test_a_point_that_is_merged_goes_out_changed_and_its_own_form_is_in_the_jour
     ],
 )
 def test_what_a_policy_decides_by_or_unites_may_differ_and_nothing_else(
-    merge: str, own: dict[str, Any], other: dict[str, Any], merges: bool
+    merge: str, payload: dict[str, Any], other: dict[str, Any], merges: bool
 ) -> None:
-    write = told((point(2, **own), 9))
-    found = known(write, point(9, **other))
-    assert bool(planned(write, found, merge).rows) == merges
-    assert planned(write, found, merge, ignore=("file", "price")).rows
+    write = judged_points((point(2, **payload), 9))
+    known_points = known(write, point(9, **other))
+    assert bool(planned(write, known_points, merge).rows) == merges
+    assert planned(write, known_points, merge, ignore=("file", "price")).rows
 
 
 @pytest.mark.parametrize("merge", ["keep-newest", "keep-oldest", "keep-longest", "merge"])
 def test_a_text_that_holds_another_stays_whatever_the_policy_says(merge: str) -> None:
     whole = f"Some words more. {SAME.capitalize()}."
-    write = told((point(2, f"{SAME}{' ' * 40}"), 9))
+    write = judged_points((point(2, f"{SAME}{' ' * 40}"), 9))
     plan = planned(write, known(write, point(9, whole)), merge)
     assert (noted(plan), plan.removed) == ([("left_out", b"2", b"9")], {})
 
@@ -277,12 +279,12 @@ def test_where_the_original_is_gone_one_of_its_copies_is_stored() -> None:
     st.booleans(),
 )
 def test_every_point_is_sent_or_in_the_journal_with_a_survivor_that_stays(
-    each: list[tuple[int, int | None]], there: set[int], merge: str, waits: bool
+    copies: list[tuple[int, int | None]], there: set[int], merge: str, waits: bool
 ) -> None:
     """No point is lost, none is both, and each survivor is sent or stays stored."""
-    write = judged(*each)
+    write = judged(*copies)
     plan = planned(write, stored(write, *there), merge, waits=waits)
-    ids = [identifier for identifier, _ in each]
+    ids = [identifier for identifier, _ in copies]
     out = [int(row.id) for row in plan.rows if row.kind is Kind.LEFT_OUT]
     body = ids if not plan.rows else sent(plan) or []
     assert sorted([*body, *out]) == sorted(ids)
@@ -310,11 +312,11 @@ class Typed(QdrantRestWrites):
 
 def test_copies_whose_merged_point_the_collection_cannot_hold_are_stored_as_they_came() -> None:
     """The families beside it are merged."""
-    write = told((point(2, tags=["x"]), 9), (point(3), 8))
-    found = known(write, point(9, tags=["y"]), point(8, tags=["z"]))
-    plan = merged(Typed(), UPSERT, write, found, policy(merge="merge"), waits=True)
+    write = judged_points((point(2, tags=["x"]), 9), (point(3), 8))
+    known_points = known(write, point(9, tags=["y"]), point(8, tags=["z"]))
+    plan = merged(Typed(), UPSERT, write, known_points, policy(merge="merge"), waits=True)
     assert (plan.unheld, sent(plan), set(plan.removed)) == (1, [2, 3], {b"8"})
-    write = told((point(2, tags=["x"]), 9))
+    write = judged_points((point(2, tags=["x"]), 9))
     alone = merged(Typed(), UPSERT, write, known(write, point(9, tags=["y"])), policy(merge="merge"), waits=True)
     assert (alone.unheld, alone.rows, alone.body) == (1, (), None)
 
@@ -322,6 +324,6 @@ def test_copies_whose_merged_point_the_collection_cannot_hold_are_stored_as_they
 @pytest.mark.parametrize("team", ["x", "y"])
 def test_a_stored_point_that_has_another_tenant_by_now_is_no_original(team: str) -> None:
     """The search that found it may show an earlier content, whatever fields may differ."""
-    write = told((point(1, team="x"), 2))
+    write = judged_points((point(1, team="x"), 2))
     plan = skipped(write, known(write, point(2, team=team)), ignore=("*",), tenants=("team",))
     assert bool(plan.rows) is (team == "x")

@@ -99,17 +99,17 @@ async def test_all_deletions_of_a_write_have_one_deadline(
     await settling(journal, clock, late)._removed(removal(), ROWS, exchange, POLICY)
     assert len(exchange.sent) == sent
     assert clock.now <= SECONDS
-    assert [type(each) for each in late] == ([] if sent == len(VICTIMS) else [TimeoutError])
+    assert [type(error) for error in late] == ([] if sent == len(VICTIMS) else [TimeoutError])
     assert journal.ended == VICTIMS.keys(), "one that fails is under way no longer, or undo would leave it"
 
 
 async def test_a_removal_ends_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else its points would count as under way, and `undo` would leave them for ten minutes."""
-    asked, answered, journal = asyncio.Event(), asyncio.Event(), Rows()
+    requested, answered, journal = asyncio.Event(), asyncio.Event(), Rows()
 
     class Slow(Exchange):
         async def ask(self, _: Question, *, seconds: float) -> bytes:
-            asked.set()
+            requested.set()
             await answered.wait()
             return await super().ask(_, seconds=seconds)
 
@@ -121,7 +121,7 @@ async def test_a_removal_ends_when_its_client_leaves(monkeypatch: pytest.MonkeyP
     exchange: Any = Slow(clock, 0.0)
     change = Change(removal=removal(), left_out=tuple(ROWS))
     client = asyncio.create_task(settling(journal, clock, []).settle(change, exchange, POLICY, is_success=True))
-    await asked.wait()
+    await requested.wait()
     client.cancel()
     answered.set()
     with pytest.raises(asyncio.CancelledError):
@@ -142,4 +142,4 @@ async def test_where_the_second_look_fails_copies_of_stored_points_are_stored(mo
     failed, unused = list[Exception](), cast("Any", None)
     late = await settling(Rows(), ManualClock(), failed)._late(change, None, unused, POLICY)
     assert late == [(stored, 0)]
-    assert [type(each) for each in failed] == [LostReplyError]
+    assert [type(error) for error in failed] == [LostReplyError]

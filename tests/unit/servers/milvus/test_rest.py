@@ -27,31 +27,31 @@ def both() -> Iterator[tuple[str, str]]:
             yield engine, url
 
 
-def post(url: str, path: str, asked: dict[str, Any], **headers: str) -> Any:
-    answer = exchange(url, "POST", f"/v2/vectordb/{path}", json.dumps(asked).encode(), headers)
+def post(url: str, path: str, body: dict[str, Any], **headers: str) -> Any:
+    answer = exchange(url, "POST", f"/v2/vectordb/{path}", json.dumps(body).encode(), headers)
     return json.loads(answer.body) if answer.status == 200 else answer.status
 
 
 @pytest.mark.parametrize("number", range(6))
 def test_a_hybrid_search_is_the_engines(both: tuple[str, str], number: int) -> None:
     engine, url = both
-    asked = request(number)
-    expected = [(str(hit["id"]), hit["distance"]) for hit in ask(engine, "clean", asked)]
-    rows = ask_over_rest(url, "clean", asked)
+    body = request(number)
+    expected = [(str(hit["id"]), hit["distance"]) for hit in ask(engine, "clean", body)]
+    rows = ask_over_rest(url, "clean", body)
     assert [row["id"] for row in rows] == [identity for identity, _ in expected]
     assert [row["distance"] for row in rows] == pytest.approx([score for _, score in expected], rel=1e-7)
 
 
 def test_a_search_tells_its_rows_and_counts_them(both: tuple[str, str]) -> None:
     vector = request(0).parts[0][1]
-    asked = {"collectionName": "clean", "data": [vector], "annsField": "text", "limit": 3, "outputFields": ["family"]}
-    found = post(both[1], "entities/search", asked)
-    assert (found["code"], found["topks"], len(found["data"])) == (0, [3], 3)
-    assert list(found["data"][0]) == ["distance", "family", "id"]
-    assert isinstance(found["data"][0]["id"], str)
-    numbers = post(both[1], "entities/search", asked, **{INT64: "true"})
-    assert [row["id"] for row in numbers["data"]] == [int(row["id"]) for row in found["data"]]
-    nothing = post(both[1], "entities/search", {**asked, "filter": "family < 0"})
+    body = {"collectionName": "clean", "data": [vector], "annsField": "text", "limit": 3, "outputFields": ["family"]}
+    reply = post(both[1], "entities/search", body)
+    assert (reply["code"], reply["topks"], len(reply["data"])) == (0, [3], 3)
+    assert list(reply["data"][0]) == ["distance", "family", "id"]
+    assert isinstance(reply["data"][0]["id"], str)
+    numbers = post(both[1], "entities/search", body, **{INT64: "true"})
+    assert [row["id"] for row in numbers["data"]] == [int(row["id"]) for row in reply["data"]]
+    nothing = post(both[1], "entities/search", {**body, "filter": "family < 0"})
     assert nothing == {"code": 0, "cost": 0, "data": []}
 
 
@@ -62,7 +62,7 @@ def test_the_description_names_fields_and_metrics(both: tuple[str, str]) -> None
 
 
 def test_errors_have_a_code_and_other_paths_are_not_served(both: tuple[str, str]) -> None:
-    asked = {"collectionName": "clean", "search": [], "rerank": {"strategy": "none"}, "limit": 3}
-    assert "rank type" in post(both[1], "entities/hybrid_search", asked)["message"]
+    body = {"collectionName": "clean", "search": [], "rerank": {"strategy": "none"}, "limit": 3}
+    assert "rank type" in post(both[1], "entities/hybrid_search", body)["message"]
     assert post(both[1], "entities/search", {"collectionName": "no", "data": [[1]], "limit": 3})["code"] != 0
     assert post(both[1], "entities/query", {}) == 404

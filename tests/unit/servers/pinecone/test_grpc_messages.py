@@ -29,10 +29,10 @@ def test_every_field_is_as_the_public_description_has_it() -> None:
 
 def declared(line: str) -> tuple[str, str, str] | None:
     """A field of the description as the table has it."""
-    found = re.search(r"(?:(optional|repeated)\s+)?(map<string,\s*(\w+)>|[\w.]+)\s+(\w+)\s*=\s*(\d+)", line)
-    if found is None:
+    match = re.search(r"(?:(optional|repeated)\s+)?(map<string,\s*(\w+)>|[\w.]+)\s+(\w+)\s*=\s*(\d+)", line)
+    if match is None:
         return None
-    label, kind, of_map, name, number = found.groups()
+    label, kind, of_map, name, number = match.groups()
     kind = f"{{{of_map}}}" if of_map else kind.removeprefix("google.protobuf.")
     if label == "repeated":
         kind += "*"

@@ -47,9 +47,9 @@ def test_the_files_are_written_and_nothing_else(tmp_path: Path, capsys: pytest.C
     assert json.loads(json_file.read_bytes())["about"]["points"] == 50
     assert html.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert sorted(tmp_path.iterdir()) == [html, json_file]
-    said = capsys.readouterr().out
-    assert "50 points" in said
-    assert f"written: {html}" in said.replace("\n", "")
+    output = capsys.readouterr().out
+    assert "50 points" in output
+    assert f"written: {html}" in output.replace("\n", "")
 
 
 @pytest.mark.usefixtures("source")

@@ -52,7 +52,7 @@ def test_an_edited_copy_is_a_repeat_that_a_sweep_leaves() -> None:
     gathered = gathered_of([LONG, LONG.replace("van and", "van &", 1)])
     groups = grouped(gathered)
     assert repeats(gathered, groups) == Repeats(points=1, equal=0, contained=0, edited=1, vectors=0)
-    assert sorted(name_of(each) for each in groups.evidence.tolist()) == ["edited", "none"]
+    assert sorted(name_of(place) for place in groups.evidence.tolist()) == ["edited", "none"]
 
 
 def test_texts_that_differ_are_no_repeats_however_near_their_vectors() -> None:
@@ -112,15 +112,15 @@ def test_the_table_is_the_one_counted_by_hand(points: list[tuple[str | None, int
     """Each cell counts the row's points with another point of the column's source in their family."""
     named = [name for name, _ in points]
     families = [number for _, number in points]
-    found = of(named, [families.index(number) for number in families])
-    if found is None:
+    table = of(named, [families.index(number) for number in families])
+    if table is None:
         assert not any(named)
         return
-    shown = {row.name for row in found.rows}
-    group = [NO_SOURCE if name is None else name if name in shown else OTHERS for name in named]
-    assert sum(row.points for row in found.rows) == len(points)
-    assert found.distinct == len(set(named) - {None})
-    for row in found.rows:
+    table_names = {row.name for row in table.rows}
+    group = [NO_SOURCE if name is None else name if name in table_names else OTHERS for name in named]
+    assert sum(row.points for row in table.rows) == len(points)
+    assert table.distinct == len(set(named) - {None})
+    for row in table.rows:
         mine = [at for at, name in enumerate(group) if name == row.name]
         assert row.points == len(mine)
         copies = {
@@ -128,20 +128,20 @@ def test_the_table_is_the_one_counted_by_hand(points: list[tuple[str | None, int
             for at in mine
         }
         assert row.repeated == sum(bool(copy) for copy in copies.values())
-        for column, copied in zip(found.rows, row.copied, strict=True):
+        for column, copied in zip(table.rows, row.copied, strict=True):
             assert copied == sum(column.name in copy for copy in copies.values())
 
 
 def test_the_largest_sources_have_rows_and_the_rest_is_one() -> None:
     named: list[str | None] = [f"s{number:02}" for number in range(MOST_SOURCES + 3) for _ in range(number + 1)]
-    found = of([*named, None], list(range(len(named) + 1)))
-    assert found is not None
-    assert [row.name for row in found.rows] == [
+    table = of([*named, None], list(range(len(named) + 1)))
+    assert table is not None
+    assert [row.name for row in table.rows] == [
         *(f"s{number:02}" for number in range(MOST_SOURCES + 2, 2, -1)),
         OTHERS,
         NO_SOURCE,
     ]
-    assert [row.points for row in found.rows[-2:]] == [1 + 2 + 3, 1]
+    assert [row.points for row in table.rows[-2:]] == [1 + 2 + 3, 1]
 
 
 def test_a_collection_that_names_no_source_has_no_table() -> None:
@@ -150,9 +150,9 @@ def test_a_collection_that_names_no_source_has_no_table() -> None:
 
 def test_a_samples_copies_without_a_source_are_not_taken_for_another_sources() -> None:
     gathered = gathered_of([None] * 4, planted(2, 2), sources=["a", None, "b", None], examined=[0, 2])
-    found = sources(gathered, np.array([0, 0, 2, 2], np.intp))
-    assert found is not None
-    assert [(row.name, row.points, row.repeated, row.copied) for row in found.rows] == [
+    table = sources(gathered, np.array([0, 0, 2, 2], np.intp))
+    assert table is not None
+    assert [(row.name, row.points, row.repeated, row.copied) for row in table.rows] == [
         ("a", 1, 0, (0, 0)),
         ("b", 1, 0, (0, 0)),
     ]

@@ -15,15 +15,15 @@ from vecsieve.proxy.jobs.pages import as_html, in_terminal
 from vecsieve.proxy.jobs.source import Point
 
 
-def shown(found: Report) -> str:
+def terminal_text(analyzed: Report) -> str:
     out = io.StringIO()
-    Console(file=out, width=120, highlight=False, color_system=None).print(in_terminal(page(found)))
+    Console(file=out, width=120, highlight=False, color_system=None).print(in_terminal(page(analyzed)))
     return out.getvalue()
 
 
 def test_the_figures_are_in_both() -> None:
-    for text in (shown(report()), as_html(page(report())).decode()):
-        for each in (
+    for text in (terminal_text(report()), as_html(page(report())).decode()):
+        for figure in (
             "50 points",
             "24 (48 %)",
             "contained in one other",
@@ -31,7 +31,7 @@ def test_the_figures_are_in_both() -> None:
             "wiki",
             "as the page of the day",
         ):
-            assert each in text, each
+            assert figure in text, figure
 
 
 def test_the_same_report_is_the_same_page() -> None:
@@ -56,8 +56,8 @@ def test_a_collection_without_repeats_or_sources_has_a_page_too(points: list[Poi
 
 def test_sources_of_which_none_repeats_are_no_table() -> None:
     """As where each small source has a copy of another: they are one row together."""
-    each = [Point(id=one.id, vector=one.vector, payload={"text": "same", "source": f"{one.id}"}) for one in planted()]
-    assert "Repeats between sources" in [section.title for section in page(report(each[:4])).sections]
+    points = [Point(id=one.id, vector=one.vector, payload={"text": "same", "source": f"{one.id}"}) for one in planted()]
+    assert "Repeats between sources" in [section.title for section in page(report(points[:4])).sections]
     assert "Repeats between sources" not in [section.title for section in page(report(of_large_sources())).sections]
 
 
@@ -75,11 +75,11 @@ def of_large_sources() -> list[Point]:
 
 def test_no_control_sign_of_the_collection_reaches_the_terminal() -> None:
     payload = {"text": "\x1b]0;owned\x07\x1b[2J", "source": "a\x1b[31m"}
-    text = shown(report([Point(id=point.id, vector=point.vector, payload=payload) for point in planted()]))
+    text = terminal_text(report([Point(id=point.id, vector=point.vector, payload=payload) for point in planted()]))
     assert "owned" in text
     assert {"\x1b", "\x07"}.isdisjoint(text)
 
 
-@pytest.mark.parametrize(("smallest", "largest", "said"), [(2, 2, "2"), (6, 10, "6-10"), (101, None, "over 100")])
-def test_sizes_are_said_shortly(smallest: int, largest: int | None, said: str) -> None:
-    assert size_text(smallest, largest) == said
+@pytest.mark.parametrize(("smallest", "largest", "label"), [(2, 2, "2"), (6, 10, "6-10"), (101, None, "over 100")])
+def test_sizes_are_said_shortly(smallest: int, largest: int | None, label: str) -> None:
+    assert size_text(smallest, largest) == label

@@ -30,26 +30,26 @@ def family(number: int) -> str:
 
 
 def test_three_repeats_of_each_leave_a_third_of_a_page() -> None:
-    found = saving([made(*(family(place // 3) for place in range(36))), made(*map(family, range(40)))])
+    estimate = saving([made(*(family(place // 3) for place in range(36))), made(*map(family, range(40)))])
     # The first 8 of 12 families of three: three, three and two of a family.
-    assert (found.searches, found.results, found.repeats, found.filled) == (2, 16, 5, 16)
-    assert found.by_repeats == (1, 0, 0, 0, 0, 1, 0, 0)
+    assert (estimate.searches, estimate.results, estimate.repeats, estimate.filled) == (2, 16, 5, 16)
+    assert estimate.by_repeats == (1, 0, 0, 0, 0, 1, 0, 0)
 
 
 def test_equal_texts_with_other_notes_are_no_repeats() -> None:
     notes = ["This holds for ships.", "This holds for trains.", "This holds for trains."]
-    found = saving([made(family(1), family(1), family(1), more=notes)])
-    assert (found.results, found.repeats, found.filled) == (3, 1, 2)
+    estimate = saving([made(family(1), family(1), family(1), more=notes)])
+    assert (estimate.results, estimate.repeats, estimate.filled) == (3, 1, 2)
 
 
 def test_too_few_families_leave_a_page_that_cannot_be_filled() -> None:
-    found = saving([made(*(family(place // 10) for place in range(30)))])
-    assert (found.results, found.repeats, found.filled) == (8, 7, 3)
+    estimate = saving([made(*(family(place // 10) for place in range(30)))])
+    assert (estimate.results, estimate.repeats, estimate.filled) == (8, 7, 3)
 
 
 def test_a_pool_smaller_than_a_page_is_counted_as_it_is() -> None:
-    found = saving([made(family(1), family(1), family(1))])
-    assert (found.results, found.repeats, found.filled) == (3, 2, 1)
+    estimate = saving([made(family(1), family(1), family(1))])
+    assert (estimate.results, estimate.repeats, estimate.filled) == (3, 2, 1)
 
 
 def test_without_texts_only_nearly_equal_vectors_are_repeats() -> None:
@@ -61,10 +61,10 @@ def test_without_texts_only_nearly_equal_vectors_are_repeats() -> None:
 @given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=50), max_size=4))
 def test_the_count_by_repeats_adds_up(pools: list[list[int]]) -> None:
     """Every search is counted once, and repeats and distinct results are the results."""
-    found = saving([made(*map(family, reading)) for reading in pools])
-    assert sum(found.by_repeats) == found.searches == len(pools)
-    assert 0 <= found.repeats <= found.results - found.searches
-    assert found.results - found.repeats <= found.filled <= found.results <= TOP_K * found.searches
+    estimate = saving([made(*map(family, reading)) for reading in pools])
+    assert sum(estimate.by_repeats) == estimate.searches == len(pools)
+    assert 0 <= estimate.repeats <= estimate.results - estimate.searches
+    assert estimate.results - estimate.repeats <= estimate.filled <= estimate.results <= TOP_K * estimate.searches
 
 
 def test_vectors_are_nearly_equal_within_a_share_of_the_pools_median() -> None:
@@ -104,14 +104,14 @@ def points(size: int, step: int, *, documents: int = 3, chunks: int = 8) -> list
     ],
 )
 def test_neighbours_tell_the_overlap(size: int, step: int, share: float, is_large: bool) -> None:
-    found = overlap(points(size, step))
-    assert found is not None
-    assert (found.share, found.pairs, found.is_large) == (share, 21, is_large)
+    measured = overlap(points(size, step))
+    assert measured is not None
+    assert (measured.share, measured.pairs, measured.is_large) == (share, 21, is_large)
 
 
 def test_a_point_that_came_twice_counts_once_and_gaps_do_not_count() -> None:
     every = points(100, 80)
-    twice, with_gaps = overlap(every + every), overlap([each for each in every if each.id % 4])
+    twice, with_gaps = overlap(every + every), overlap([point for point in every if point.id % 4])
     assert twice == overlap(every)
     assert with_gaps is not None
     assert with_gaps.share == 0.2

@@ -31,7 +31,7 @@ from vecsieve.proxy.jobs.source import Point, SourceError, Vectors
 
 FIELDS = FieldNames(text=("text",), source=("source", "metadata.source"))
 CUT = 1e-4
-SAID = "Orders may be returned within thirty days of delivery."
+SENTENCE = "Orders may be returned within thirty days of delivery."
 
 Whole = Callable[..., Gathered]
 
@@ -50,7 +50,7 @@ def sampled(source: SearchedSource, count: int, limit: int | None = None) -> Gat
     return gathered_sample(source, numbered(count), spread(count, limit), FIELDS, CUT)
 
 
-def held_of(gathered: Gathered) -> dict[tuple[int, int], int]:
+def evidence_by_pair(gathered: Gathered) -> dict[tuple[int, int], int]:
     pairs, evidence = gathered.coverings.pairs.tolist(), gathered.coverings.evidence.tolist()
     return {(one, other): number for (one, other), number in zip(pairs, evidence, strict=True)}
 
@@ -59,7 +59,7 @@ def texts(count: int) -> list[dict[str, object]]:
     """Families of three: a text, the same with a sentence more, and the text again."""
     return [
         {
-            "text": f"Rule {place // 3}: {SAID.lower()}" + f" Clause {place // 3} has more." * (place % 3 == 1),
+            "text": f"Rule {place // 3}: {SENTENCE.lower()}" + f" Clause {place // 3} has more." * (place % 3 == 1),
             "source": f"s{place % 2}",
         }
         for place in range(count)
@@ -67,15 +67,15 @@ def texts(count: int) -> list[dict[str, object]]:
 
 
 def test_searches_and_hashes_know_the_same_of_a_small_collection(whole: Whole) -> None:
-    held = points(families(6, 3), texts(18))
-    held[7] = Point(id=7, vector=None, payload=held[7].payload)
-    held[9] = Point(id=9, vector=held[9].vector, payload={})
-    held[11] = Point(id=11, vector=None, payload={})
-    one, other = whole(SearchedSource(held), 18), sampled(SearchedSource(held), 18)
+    stored = points(families(6, 3), texts(18))
+    stored[7] = Point(id=7, vector=None, payload=stored[7].payload)
+    stored[9] = Point(id=9, vector=stored[9].vector, payload={})
+    stored[11] = Point(id=11, vector=None, payload={})
+    one, other = whole(SearchedSource(stored), 18), sampled(SearchedSource(stored), 18)
     # What only hashes know: a point without a vector is found by its text.
-    without = {pair: found for pair, found in held_of(one).items() if 7 not in pair}
-    assert without == held_of(other)
-    assert len(held_of(one)) > len(without)
+    without = {pair: evidence for pair, evidence in evidence_by_pair(one).items() if 7 not in pair}
+    assert without == evidence_by_pair(other)
+    assert len(evidence_by_pair(one)) > len(without)
     for name in ("examined", "keys", "known", "sources", "source_names", "vectors"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
     assert one.known[[7, 9, 11]].tolist() == [Known.TEXT, Known.VECTOR, Known.NOTHING]
@@ -88,13 +88,15 @@ def test_a_whole_collection_is_read_once_and_not_searched(whole: Whole) -> None:
     assert gathered.whole
     assert gathered.vectors.all()
     assert not gathered.full.any()
-    assert len(held_of(gathered)) == 100 * 4  # both ways of the equal ones, and each of them by the longer text
+    assert (
+        len(evidence_by_pair(gathered)) == 100 * 4
+    )  # both ways of the equal ones, and each of them by the longer text
 
 
 @pytest.mark.parametrize("by_searches", [False, True])
 def test_points_without_a_vector_are_noted_all_the_same(whole: Whole, *, by_searches: bool) -> None:
-    held = [Point(id=place, vector=None, payload={"text": "same", "source": "a"}) for place in range(3)]
-    source = SearchedSource(held)
+    stored = [Point(id=place, vector=None, payload={"text": "same", "source": "a"}) for place in range(3)]
+    source = SearchedSource(stored)
     gathered = (sampled if by_searches else whole)(source, 3)
     assert not gathered.vectors.any()
     assert gathered.known.tolist() == [Known.TEXT] * 3
@@ -104,16 +106,16 @@ def test_points_without_a_vector_are_noted_all_the_same(whole: Whole, *, by_sear
 
 @pytest.mark.parametrize("by_searches", [False, True])
 def test_a_point_that_is_gone_is_in_no_pair(whole: Whole, *, by_searches: bool) -> None:
-    held = points(families(1, 4), [{"text": SAID}] * 4)
-    gathered = (sampled if by_searches else whole)(SearchedSource([held[0], held[1], held[3]]), 4)
+    stored = points(families(1, 4), [{"text": SENTENCE}] * 4)
+    gathered = (sampled if by_searches else whole)(SearchedSource([stored[0], stored[1], stored[3]]), 4)
     assert gathered.known.tolist() == [Known.TEXT, Known.TEXT, Known.UNSEEN, Known.TEXT]
     assert gathered.vectors.tolist() == [True, True, False, True]
     assert 2 not in np.unique(gathered.coverings.pairs)
 
 
 def test_a_point_written_since_is_in_no_pair() -> None:
-    held = points(families(1, 5), [{"text": SAID}] * 5)
-    assert sampled(SearchedSource(held), 3).coverings.pairs.max() == 2
+    stored = points(families(1, 5), [{"text": SENTENCE}] * 5)
+    assert sampled(SearchedSource(stored), 3).coverings.pairs.max() == 2
 
 
 def test_vectors_without_direction_repeat_nothing(whole: Whole) -> None:
@@ -123,8 +125,8 @@ def test_vectors_without_direction_repeat_nothing(whole: Whole) -> None:
 
 
 def test_a_sample_compares_as_many_neighbours_of_each_point_as_it_asked_for() -> None:
-    held = points(np.tile(families(1, 1), (60, 1)), [{"text": SAID}] * 60)  # a list of 21 among 60 equal ones
-    gathered = sampled(SearchedSource(held), 60, limit=1)
+    stored = points(np.tile(families(1, 1), (60, 1)), [{"text": SENTENCE}] * 60)  # a list of 21 among 60 equal ones
+    gathered = sampled(SearchedSource(stored), 60, limit=1)
     assert len(np.unique(gathered.coverings.pairs)) == NEIGHBOURS + 1
     assert gathered.full.tolist() == [True]
     assert not sampled(SearchedSource(points(families(3, 1))), 3).full.any()
@@ -139,9 +141,9 @@ def test_a_page_that_fails_is_read_again_and_nothing_before_it(whole: Whole) -> 
 
 
 def test_a_sample_knows_its_neighbours_that_are_not_in_it() -> None:
-    held = points(families(10, 2))
-    assert sampled(SearchedSource(held), 20, limit=10).known.all()
-    source = SearchedSource(held)
+    stored = points(families(10, 2))
+    assert sampled(SearchedSource(stored), 20, limit=10).known.all()
+    source = SearchedSource(stored)
     sampled(source, 20)
     assert source.calls == ["read", "neighbours"] * 2
 

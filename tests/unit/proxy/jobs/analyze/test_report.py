@@ -39,9 +39,9 @@ def at(tree: object, way: str) -> object:
 def test_the_keys_are_these_and_in_this_order() -> None:
     tree = json.loads(as_json(report()))
     for way, keys in KEYS.items():
-        found = at(tree, way)
-        assert isinstance(found, dict)
-        assert list(found) == keys.split(), way
+        member = at(tree, way)
+        assert isinstance(member, dict)
+        assert list(member) == keys.split(), way
     assert tree["format"] == 2
 
 
@@ -69,7 +69,7 @@ def test_numbers_beyond_53_bits_and_uuids_stay_what_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "whole", "said"),
+    ("part", "whole", "written"),
     [
         (0, 0, "-"),
         (0, 9, "0 %"),
@@ -80,8 +80,8 @@ def test_numbers_beyond_53_bits_and_uuids_stay_what_they_are() -> None:
         (5, 5, "100 %"),
     ],
 )
-def test_a_share_never_rounds_some_to_none_or_to_all(part: int, whole: int, said: str) -> None:
-    assert percent(part, whole) == said
+def test_a_share_never_rounds_some_to_none_or_to_all(part: int, whole: int, written: str) -> None:
+    assert percent(part, whole) == written
 
 
 @given(st.integers(1, 10**9), st.data())
@@ -124,12 +124,12 @@ def test_the_source_that_stands_in_another_is_named_with_both_shares() -> None:
         {"text": f"This is rule {place // 2}.", "source": "whole" if place % 2 == 0 else "part"}
         for place in range(2 * FEW)
     ]
-    held = points(families(FEW, 2), payloads)
-    held += [
+    stored = points(families(FEW, 2), payloads)
+    stored += [
         Point(id=1000 + place, vector=vector, payload={"text": f"own {place}", "source": "whole"})
         for place, vector in enumerate(families(FEW, 1, seed=11))
     ]
-    assert "100 % of part is repeated in whole (50 % in the other direction)." in conclusions(report(held))
+    assert "100 % of part is repeated in whole (50 % in the other direction)." in conclusions(report(stored))
 
 
 def test_a_source_of_few_points_is_not_judged() -> None:
@@ -166,7 +166,7 @@ def test_each_caution_says_what_is_missing_and_what_would_help() -> None:
     assert sampled[0].startswith("A sample of 10 of 50 points")
     assert "--limit" in sampled[0]
     crowd = cautions(report(points(families(1, 40), [{"text": "The same words."}] * 40), limit=40))
-    assert [each for each in crowd if each.startswith("40 points are repeated by all of the 20 neighbours")]
+    assert [caution for caution in crowd if caution.startswith("40 points are repeated by all of the 20 neighbours")]
     bare = [Point(id=point.id, vector=None, payload=point.payload) for point in planted()]
     assert cautions(report(bare))[0].startswith("50 points have no vector of this name")
 
@@ -182,6 +182,6 @@ def test_the_overlap_of_chunks_is_told_and_much_of_it_warned_of(step: int, share
         )
         for place, point in enumerate(points(families(40, 1)))
     ]
-    (said,) = [sentence for sentence in conclusions(report(chunks)) if "Neighbouring chunks" in sentence]
-    assert said.startswith(f"Neighbouring chunks share {share} of the shorter one (39 pairs).")
-    assert ("A smaller overlap" in said) is is_much
+    (overlap,) = [sentence for sentence in conclusions(report(chunks)) if "Neighbouring chunks" in sentence]
+    assert overlap.startswith(f"Neighbouring chunks share {share} of the shorter one (39 pairs).")
+    assert ("A smaller overlap" in overlap) is is_much

@@ -14,6 +14,6 @@ def test_every_size_falls_into_one_range() -> None:
 
 def test_families_are_counted_by_size_and_those_of_one_not_at_all() -> None:
     gathered = gathered_of([f"This is text number {place // 4} of seven." for place in range(28)] + ["alone"])
-    found = families_of(gathered, grouped(gathered), [])
-    assert (found.count, found.largest, found.saturated) == (7, 4, 0)
-    assert [(size.smallest, size.families, size.points) for size in found.sizes if size.families] == [(4, 7, 28)]
+    families = families_of(gathered, grouped(gathered), [])
+    assert (families.count, families.largest, families.saturated) == (7, 4, 0)
+    assert [(size.smallest, size.families, size.points) for size in families.sizes if size.families] == [(4, 7, 28)]

@@ -68,12 +68,12 @@ def test_json_is_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"), [("docs.yaml", "ends in .json"), ("nowhere/docs.json", "directory that exists")]
+    ("name", "expected"), [("docs.yaml", "ends in .json"), ("nowhere/docs.json", "directory that exists")]
 )
 def test_where_nothing_could_be_written_nothing_is_read(
-    source: Closable, tmp_path: Path, name: str, wanted: str
+    source: Closable, tmp_path: Path, name: str, expected: str
 ) -> None:
-    with pytest.raises(SettingsError, match=f"--out: wanted .*{wanted}"):
+    with pytest.raises(SettingsError, match=f"--out: wanted .*{expected}"):
         run(replace(ARGUMENTS, out=tmp_path / name))
     assert source.requests == 0
 
@@ -139,12 +139,12 @@ def test_the_report_names_collection_sample_cut_and_density() -> None:
 
 
 def test_pairs_on_both_sides_of_the_cut_are_shown_with_their_texts() -> None:
-    found = calibration(copies=6, noise=NEAR_CUT)
-    output = printed(found)
-    assert len(found.pairs) == 10
+    result = calibration(copies=6, noise=NEAR_CUT)
+    output = printed(result)
+    assert len(result.pairs) == 10
     assert output.count("merged") == 5
     assert output.count("kept apart") == 5
-    for pair in found.pairs:
+    for pair in result.pairs:
         assert f"{pair.distance:.4f}" in output
         assert all(text is not None and text in output for text in pair.texts)
 
@@ -161,8 +161,8 @@ def test_what_becomes_of_a_page_is_told_for_each_choice() -> None:
 
 
 def test_a_missing_text_is_told_with_the_option_that_helps() -> None:
-    found = calibration(copies=6, noise=NEAR_CUT, payloads=[{}] * 240)
-    assert "--text-field" in printed(found, width=200)
+    result = calibration(copies=6, noise=NEAR_CUT, payloads=[{}] * 240)
+    assert "--text-field" in printed(result, width=200)
 
 
 @pytest.mark.parametrize("collection", ["docs", "it's", "a: b", "#1", "x" * 60])
@@ -183,9 +183,9 @@ def test_a_written_profile_is_told_with_the_settings_that_load_it(tmp_path: Path
 @given(st.text(max_size=200))
 def test_whatever_a_payload_holds_no_control_character_is_printed(text: str) -> None:
     """Texts keep their length and lose what a terminal would obey."""
-    shown = printable(text)
-    assert len(shown) == len(text)
-    assert shown.isprintable()
+    cleaned = printable(text)
+    assert len(cleaned) == len(text)
+    assert cleaned.isprintable()
 
 
 def test_markup_in_texts_and_names_is_shown_as_it_is() -> None:

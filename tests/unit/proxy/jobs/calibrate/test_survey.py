@@ -44,8 +44,8 @@ from vecsieve.proxy.selection.geometry import NOISE, measure, median_distance
 from vecsieve.proxy.selection.values import Metric
 
 
-def surveyed(source: MemorySource, *, wanted: int = 2000) -> Survey:
-    return survey(source, Sample.of(listed_ids(source, "docs"), wanted), fields=("text",))
+def surveyed(source: MemorySource, *, count: int = 2000) -> Survey:
+    return survey(source, Sample.of(listed_ids(source, "docs"), count), fields=("text",))
 
 
 def test_nearest_neighbours_are_the_other_members_of_the_family() -> None:
@@ -71,14 +71,14 @@ def test_at_most_two_hundred_pools_are_drawn() -> None:
 
 
 def test_points_without_a_usable_vector_are_counted_and_left_out() -> None:
-    held = points(families(40, 1))
-    held[3] = Point(id=3, vector=None, payload={})
-    held[5] = Point(id=5, vector=np.zeros(48, np.float32), payload={})
-    held[7] = Point(id=7, vector=np.full(48, np.nan, np.float32), payload={})
-    seen = surveyed(MemorySource(held))
+    stored = points(families(40, 1))
+    stored[3] = Point(id=3, vector=None, payload={})
+    stored[5] = Point(id=5, vector=np.zeros(48, np.float32), payload={})
+    stored[7] = Point(id=7, vector=np.full(48, np.nan, np.float32), payload={})
+    seen = surveyed(MemorySource(stored))
     assert seen.unusable == 3
     assert len(seen.nearest) == 37
-    assert not {3, 5, 7} & {each for pool in seen.pools for each in pool.ids}
+    assert not {3, 5, 7} & {identifier for pool in seen.pools for identifier in pool.ids}
 
 
 def test_too_few_points_are_refused_with_both_numbers() -> None:
@@ -100,7 +100,7 @@ def test_where_length_carries_meaning_it_counts() -> None:
 
 
 def test_the_same_collection_is_seen_the_same_twice() -> None:
-    one, other = (surveyed(MemorySource(points(families(40, 2))), wanted=30) for _ in range(2))
+    one, other = (surveyed(MemorySource(points(families(40, 2))), count=30) for _ in range(2))
     assert one.nearest.tobytes() == other.nearest.tobytes()
     assert one.medians.tobytes() == other.medians.tobytes()
     assert one.unrelated == other.unrelated
@@ -135,24 +135,24 @@ def test_an_excerpt_is_bounded_and_on_one_line(text: str | None) -> None:
 
 
 @given(st.integers(1, 400), st.integers(1, 60), st.integers(1, 90))
-def test_a_sample_is_as_large_as_asked_ascending_and_evenly_spread(count: int, wanted: int, page: int) -> None:
+def test_a_sample_is_as_large_as_asked_ascending_and_evenly_spread(count: int, expected: int, page: int) -> None:
     """Whatever the sizes of collection, sample and pages: ids ascend, are as many as wanted, and no gap is twice another."""
     source = MemorySource(points(np.ones((count, 2), np.float32)), page_limit=page)
     heard: list[int] = []
 
     @contextmanager
-    def hearing(_title: str, _total: int | None) -> Iterator[Advance]:
+    def observer(_title: str, _total: int | None) -> Iterator[Advance]:
         yield heard.append
 
-    with patch("vecsieve.proxy.jobs.pairs.reading.progress_bar", hearing):
-        sample = Sample.of(listed_ids(source, "docs"), wanted)
-    ids = [each for each in sample.ids if isinstance(each, int)]
+    with patch("vecsieve.proxy.jobs.pairs.reading.progress_bar", observer):
+        sample = Sample.of(listed_ids(source, "docs"), expected)
+    ids = [identifier for identifier in sample.ids if isinstance(identifier, int)]
     assert (sample.listed, sum(heard), max(heard)) == (count, count, min(page, count))
-    assert len(ids) == min(count, wanted)
+    assert len(ids) == min(count, expected)
     gaps = [later - earlier for earlier, later in itertools.pairwise(ids)]
     assert all(gap > 0 for gap in gaps)
     assert ids[0] == 0
-    assert max([*gaps, count - ids[-1]]) <= -(-count // wanted)
+    assert max([*gaps, count - ids[-1]]) <= -(-count // expected)
 
 
 def test_a_collection_without_points_is_told() -> None:
@@ -183,9 +183,9 @@ def test_the_rule_is_clipped(median: float, cut: float) -> None:
 
 def test_three_copies_of_everything_are_seen_by_every_policy() -> None:
     proposal = proposed(seen(families(40, 3)))
-    for each in (proposal.median_effect, proposal.typical_effect, proposal.cut_effect):
-        assert each.pages == 1.0
-        assert 0.5 < each.copies < 0.7
+    for item in (proposal.median_effect, proposal.typical_effect, proposal.cut_effect):
+        assert item.pages == 1.0
+        assert 0.5 < item.copies < 0.7
 
 
 def test_without_copies_nothing_is_merged() -> None:
@@ -235,7 +235,7 @@ def pool(distances: list[float], first: int = 0) -> Pool:
 
 
 def test_five_pairs_on_either_side_nearest_first() -> None:
-    made = pool([each / 1000 for each in range(20, 200, 2)])
+    made = pool([thousandth / 1000 for thousandth in range(20, 200, 2)])
     pairs = borderline([made], 0.1)
     distances = [pair.distance for pair in pairs]
     assert len(pairs) == 10
@@ -263,7 +263,7 @@ def test_a_big_family_does_not_fill_the_list() -> None:
         cosine_median=0.095,
         median=0.095,
     )
-    ids = [each for pair in borderline([crowd], 0.1) for each in pair.ids]
+    ids = [identifier for pair in borderline([crowd], 0.1) for identifier in pair.ids]
     assert len(ids) == 10
     assert len(set(ids)) == 10
 
@@ -299,10 +299,10 @@ def test_short_and_missing_texts_are_shown_as_they_are() -> None:
 @given(st.text(max_size=900), st.text(max_size=900))
 def test_what_is_shown_is_bounded_and_part_of_the_text(one: str, other: str) -> None:
     """Each side shows a stretch of its own text, of bounded length."""
-    for text, shown in zip((one, other), differing(one, other), strict=True):
-        assert shown is not None
-        assert len(shown) <= EXCERPT_CHARACTERS + 2
-        assert shown.removeprefix("… ") in text
+    for text, part in zip((one, other), differing(one, other), strict=True):
+        assert part is not None
+        assert len(part) <= EXCERPT_CHARACTERS + 2
+        assert part.removeprefix("… ") in text
 
 
 # What selection does to sampled pools: copies counted as the proxy would collapse them.
@@ -348,22 +348,22 @@ def test_without_pools_there_is_no_effect() -> None:
 @given(st.integers(2, 20), st.integers(1, 3), st.floats(0.0, 2.0))
 def test_shares_are_shares(families_count: int, copies: int, cut: float) -> None:
     """Whatever the pool and the cut, both numbers lie in [0, 1], and one of a page's results is always itself."""
-    found = effect([measured_pool(families(families_count, copies))], metric=Metric.COSINE, cut=cut)
-    assert 0.0 <= found.copies <= (PAGE - 1) / PAGE
-    assert found.pages in {0.0, 1.0}
-    assert (found.pages > 0) is (found.copies > 0)
+    result = effect([measured_pool(families(families_count, copies))], metric=Metric.COSINE, cut=cut)
+    assert 0.0 <= result.copies <= (PAGE - 1) / PAGE
+    assert result.pages in {0.0, 1.0}
+    assert (result.pages > 0) is (result.copies > 0)
 
 
 # What a calibration found, as a profile and as plain values.
 
 
 def test_the_profile_says_what_was_seen() -> None:
-    found = calibration(copies=3)
-    profile = profile_of(found)
+    result = calibration(copies=3)
+    profile = profile_of(result)
     assert (profile.collection, profile.vector_name, profile.dimension) == ("docs", "", 48)
     assert profile.distance == "Cosine"
     assert profile.sample == 120
-    assert profile.pools == len(found.survey.pools)
+    assert profile.pools == len(result.survey.pools)
     assert profile.created_by.startswith("vecsieve ")
     medians = profile.pool_median
     assert 0.5 < medians.percentile_1 <= medians.percentile_50 <= medians.percentile_99 < 1.2
@@ -380,12 +380,12 @@ def test_the_same_collection_gives_the_same_bytes() -> None:
 
 
 def test_plain_values_are_json_and_hold_the_profile_the_density_and_the_pairs() -> None:
-    found = calibration(copies=3, noise=0.05)
-    read = json.loads(orjson.dumps(as_json(found)))
-    assert read["profile"] == profile_of(found).model_dump()
+    result = calibration(copies=3, noise=0.05)
+    read = json.loads(orjson.dumps(as_json(result)))
+    assert read["profile"] == profile_of(result).model_dump()
     assert read["points"] == 120
     assert {entry["distance"] for entry in read["density"]} >= {0.0, 0.1, 0.3}
-    assert len(read["borderline"]) == len(found.pairs) > 0
+    assert len(read["borderline"]) == len(result.pairs) > 0
     assert set(read["borderline"][0]) == {"ids", "texts", "distance", "merged"}
-    assert read["cut"] == found.proposal.cut
+    assert read["cut"] == result.proposal.cut
     assert 0.0 <= read["nearest_neighbour_distance"]["percentile_50"] < 0.3

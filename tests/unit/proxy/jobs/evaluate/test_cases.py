@@ -104,17 +104,17 @@ def test_a_copy_that_leaves_is_no_loss_and_nothing_is_wrong_either_way(tmp_path:
 def test_vectors_beside_the_file_are_used(tmp_path: Path) -> None:
     path = file(tmp_path / "a", {"texts": [RED, BLUE], "first_vector": 1, "query_vector": 0}, fillers=2)
     np.save(path.parent / "vectors.npy", np.array([[1, 0, 0], [0, 2, 0], [0, 0, 3]], np.float32))
-    found = read_cases(path)
-    assert found.cases[0].query.tolist() == [1, 0, 0]
-    assert found.cases[0].vectors.tolist() == [[0, 1, 0], [0, 0, 1]]
-    assert found.filler_vectors.shape == (2, 3)
+    cases = read_cases(path)
+    assert cases.cases[0].query.tolist() == [1, 0, 0]
+    assert cases.cases[0].vectors.tolist() == [[0, 1, 0], [0, 0, 1]]
+    assert cases.filler_vectors.shape == (2, 3)
 
 
 def test_without_vectors_the_texts_of_a_case_are_near_and_fillers_are_not(tmp_path: Path) -> None:
-    found = read_cases(file(tmp_path / "a", {"texts": [RED, BLUE]}, fillers=3))
-    (only,) = found.cases
+    cases = read_cases(file(tmp_path / "a", {"texts": [RED, BLUE]}, fillers=3))
+    (only,) = cases.cases
     assert float(only.vectors[0] @ only.vectors[1]) > 0.8
-    assert np.abs(found.filler_vectors @ only.query).max() < 0.6
+    assert np.abs(cases.filler_vectors @ only.query).max() < 0.6
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_the_command_fails_if_a_result_is_lost_and_names_it(tmp_path: Path) -> N
     assert done.returncode == 0
     content = json.loads((tmp_path / "found.json").read_bytes())
     assert content["passed"] is True
-    assert [each["name"] for each in content["policies"]["own"]] == ["gate", ""]
+    assert [policy_case["name"] for policy_case in content["policies"]["own"]] == ["gate", ""]
 
 
 def test_the_command_takes_cases_alone(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def arguments(tmp_path: Path) -> Arguments:
     )
 
 
-def told(arguments: Arguments) -> str:
+def refusal(arguments: Arguments) -> str:
     with pytest.raises(SettingsError) as caught:
         run(arguments)
     return str(caught.value)
@@ -100,7 +100,7 @@ def test_two_runs_say_the_same_but_for_the_times(arguments: Arguments, tmp_path:
 def test_what_cannot_be_used_is_told_before_anything_is_done(
     arguments: Arguments, capsys: pytest.CaptureFixture[str], change: dict[str, object], expected: str
 ) -> None:
-    assert expected in told(replace(arguments, **change))  # type: ignore[arg-type]  # - each case changes a member of its own kind
+    assert expected in refusal(replace(arguments, **change))  # type: ignore[arg-type]  # - each case changes a member of its own kind
     assert capsys.readouterr().out == ""
 
 
@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_written_is_told(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files, "write_whole", full)
-    assert told(replace(arguments, json=tmp_path / "out.json")) == (
+    assert refusal(replace(arguments, json=tmp_path / "out.json")) == (
         f"--json: wanted to write {tmp_path / 'out.json'}; saw no space left on device"
     )
 

@@ -30,7 +30,7 @@ from vecsieve.proxy.jobs.evaluate.wording import Wordings
 SECOND = 1.0 / math.log2(3)
 
 
-def found(*rows: int, dropped: tuple[int, ...] = ()) -> TrialOutcome:
+def trial_outcome(*rows: int, dropped: tuple[int, ...] = ()) -> TrialOutcome:
     return TrialOutcome(rows=rows, added_seconds=0.002, dropped=dropped)
 
 
@@ -43,7 +43,7 @@ def judged(folder: Path, query: int, plain: TrialOutcome, answer: TrialOutcome) 
 
 
 def test_the_plain_answer_by_hand(tmp_path: Path) -> None:
-    plain = judged(tmp_path, 0, found(A, COPY, B), found(A, COPY, B))
+    plain = judged(tmp_path, 0, trial_outcome(A, COPY, B), trial_outcome(A, COPY, B))
     assert (plain.returned, plain.redundancy, plain.collapsed) == pytest.approx((3.0, 1 / 3, 0.0))
     assert (plain.documents, plain.recall) == pytest.approx((2 / 3, 0.5))
     assert plain.ndcg == pytest.approx((1.0 + SECOND) / (1.5 + SECOND))
@@ -55,24 +55,33 @@ def test_the_plain_answer_by_hand(tmp_path: Path) -> None:
 
 
 def test_a_distinct_answer_by_hand(tmp_path: Path) -> None:
-    own = judged(tmp_path, 0, found(A, COPY, B), found(A, B, C))
-    assert (own.redundancy, own.collapsed, own.documents, own.recall) == pytest.approx((0.0, 1.0, 2 / 3, 1.0))
-    assert own.ndcg == pytest.approx(1.5 / (1.5 + SECOND))
-    assert own.alpha_ndcg == pytest.approx(1.75 / (2.125 + 0.5 * SECOND))
-    assert (own.perfect, own.group_ndcg) == pytest.approx((1.0, 0.75))
-    assert (own.hit, own.retained, own.kept, own.lost) == (1.0, 1.0, 1, 0)
+    judgement = judged(tmp_path, 0, trial_outcome(A, COPY, B), trial_outcome(A, B, C))
+    assert (judgement.redundancy, judgement.collapsed, judgement.documents, judgement.recall) == pytest.approx(
+        (0.0, 1.0, 2 / 3, 1.0)
+    )
+    assert judgement.ndcg == pytest.approx(1.5 / (1.5 + SECOND))
+    assert judgement.alpha_ndcg == pytest.approx(1.75 / (2.125 + 0.5 * SECOND))
+    assert (judgement.perfect, judgement.group_ndcg) == pytest.approx((1.0, 0.75))
+    assert (judgement.hit, judgement.retained, judgement.kept, judgement.lost) == (1.0, 1.0, 1, 0)
 
 
 def test_an_answer_that_was_lost_is_counted(tmp_path: Path) -> None:
-    own = judged(tmp_path, 0, found(A, COPY, B), found(B, D))
-    assert (own.returned, own.hit, own.retained, own.kept, own.lost, own.recall) == (2, 0.0, 0.0, 0, 1, 0.0)
+    judgement = judged(tmp_path, 0, trial_outcome(A, COPY, B), trial_outcome(B, D))
+    assert (
+        judgement.returned,
+        judgement.hit,
+        judgement.retained,
+        judgement.kept,
+        judgement.lost,
+        judgement.recall,
+    ) == (2, 0.0, 0.0, 0, 1, 0.0)
 
 
 def test_an_answer_that_was_never_there_cannot_be_retained(tmp_path: Path) -> None:
-    own = judged(tmp_path, 1, found(A, B), found(D, B))
-    assert (own.hit, own.kept, own.lost) == (1.0, 0, 0)
-    assert math.isnan(own.retained)
-    assert math.isnan(own.collapsed)
+    judgement = judged(tmp_path, 1, trial_outcome(A, B), trial_outcome(D, B))
+    assert (judgement.hit, judgement.kept, judgement.lost) == (1.0, 0, 0)
+    assert math.isnan(judgement.retained)
+    assert math.isnan(judgement.collapsed)
 
 
 @pytest.mark.parametrize(
@@ -94,25 +103,25 @@ def test_an_item_is_dropped_wrongly_if_fewer_than_half_of_its_labels_stand(
     on_page: tuple[int, int],
     walked: tuple[int, int],
 ) -> None:
-    own = judged(tmp_path, 0, found(A, COPY, B), found(*answer, dropped=dropped))
-    assert (own.dropped, own.wrong_label) == on_page
-    assert (own.walked, own.walked_wrong_label) == walked
+    judgement = judged(tmp_path, 0, trial_outcome(A, COPY, B), trial_outcome(*answer, dropped=dropped))
+    assert (judgement.dropped, judgement.wrong_label) == on_page
+    assert (judgement.walked, judgement.walked_wrong_label) == walked
 
 
 def test_an_item_without_labels_is_never_dropped_wrongly_by_label(tmp_path: Path) -> None:
     corpus = [*CORPUS[:D], {**CORPUS[D], "atoms": []}]
     queries: list[dict[str, object]] = [QUERIES[0], {"qid": "q1", "text": "?", "subtopics": {"y": ["b"]}}]
     labelled = read_set(labelled_folder(tmp_path / "tiny", corpus=corpus, queries=queries))
-    own = judge(labelled, 0, found(A, D)).judged(found(A, dropped=(D,)))
-    assert (own.dropped, own.wrong_label, own.wrong_text) == (1, 0, 1)
+    judgement = judge(labelled, 0, trial_outcome(A, D)).judged(trial_outcome(A, dropped=(D,)))
+    assert (judgement.dropped, judgement.wrong_label, judgement.wrong_text) == (1, 0, 1)
 
 
 def test_an_item_is_dropped_wrongly_by_text_if_the_answer_lacks_its_words(tmp_path: Path) -> None:
     """`a2` says "Alpha"; `a` says "alpha", and `c`, which has the same label, "gamma"."""
-    own = judged(tmp_path, 0, found(A, COPY, B), found(A, B, dropped=(COPY,)))
-    assert (own.wrong_label, own.wrong_text, own.walked_wrong_text) == (0, 0, 0)
-    own = judged(tmp_path / "other", 0, found(A, COPY, B), found(C, B, dropped=(COPY,)))
-    assert (own.wrong_label, own.wrong_text, own.walked_wrong_text) == (0, 1, 1)
+    judgement = judged(tmp_path, 0, trial_outcome(A, COPY, B), trial_outcome(A, B, dropped=(COPY,)))
+    assert (judgement.wrong_label, judgement.wrong_text, judgement.walked_wrong_text) == (0, 0, 0)
+    judgement = judged(tmp_path / "other", 0, trial_outcome(A, COPY, B), trial_outcome(C, B, dropped=(COPY,)))
+    assert (judgement.wrong_label, judgement.wrong_text, judgement.walked_wrong_text) == (0, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -126,9 +135,9 @@ def test_an_item_is_dropped_wrongly_by_text_if_the_answer_lacks_its_words(tmp_pa
     ],
 )
 def test_a_strict_repeat_has_no_label_of_its_own(tmp_path: Path, rows: tuple[int, ...], old: int, strict: int) -> None:
-    own = judged(tmp_path, 0, found(A), found(*rows))
-    assert own.redundancy * max(len(rows), 1) == pytest.approx(old)
-    assert own.strict == strict
+    judgement = judged(tmp_path, 0, trial_outcome(A), trial_outcome(*rows))
+    assert judgement.redundancy * max(len(rows), 1) == pytest.approx(old)
+    assert judgement.strict == strict
 
 
 # Alpha-nDCG against hand-worked lists, and against the ideal found by trying everything.
@@ -199,23 +208,23 @@ def test_the_order_of_subtopics_and_rows_does_not_matter(subtopics: dict[str, fr
 
 def outcome(labelled: LabelledSet, *given: str, every: int = 1) -> tuple[SetOutcome, int]:
     done: list[int] = []
-    found = evaluated(
+    evaluation = evaluated(
         labelled, contenders(given=given), top_k=3, every=every, clock=time.perf_counter, advance=done.append
     )
-    return found, sum(done)
+    return evaluation, sum(done)
 
 
 def test_a_set_worked_out_by_hand(tmp_path: Path) -> None:
-    found, done = outcome(read_set(labelled_folder(tmp_path / "tiny")), f"own={BY_VECTORS}")
-    assert (found.name, found.queries, done) == ("tiny", 2, 2)
-    assert list(found.by_contender) == [PLAIN, "own"]
-    plain, own = found.by_contender[PLAIN], found.by_contender["own"]
+    evaluation, done = outcome(read_set(labelled_folder(tmp_path / "tiny")), f"own={BY_VECTORS}")
+    assert (evaluation.name, evaluation.queries, done) == ("tiny", 2, 2)
+    assert list(evaluation.by_contender) == [PLAIN, "own"]
+    plain, contender = evaluation.by_contender[PLAIN], evaluation.by_contender["own"]
     assert plain.redundancy.tolist() == [pytest.approx(1 / 3), 0.0]
     assert plain.recall.tolist() == [0.5, 1.0]
-    assert own.redundancy.tolist() == [0.0, 0.0]
-    assert own.recall.tolist() == [1.0, 1.0]
-    assert own.retained.tolist() == [1.0, 1.0]
-    assert own.returned.tolist() == [3.0, 3.0]
+    assert contender.redundancy.tolist() == [0.0, 0.0]
+    assert contender.recall.tolist() == [1.0, 1.0]
+    assert contender.retained.tolist() == [1.0, 1.0]
+    assert contender.returned.tolist() == [3.0, 3.0]
 
 
 def test_every_so_many_queries_are_asked(tmp_path: Path) -> None:
@@ -229,9 +238,9 @@ def test_every_so_many_queries_are_asked(tmp_path: Path) -> None:
 
 
 def test_only_contenders_take_time(tmp_path: Path) -> None:
-    found, _ = outcome(read_set(labelled_folder(tmp_path / "tiny")), f"own={BY_VECTORS}")
-    assert found.by_contender[PLAIN].added_seconds.tolist() == [0.0, 0.0]
-    assert (found.by_contender["own"].added_seconds > 0.0).all()
+    evaluation, _ = outcome(read_set(labelled_folder(tmp_path / "tiny")), f"own={BY_VECTORS}")
+    assert evaluation.by_contender[PLAIN].added_seconds.tolist() == [0.0, 0.0]
+    assert (evaluation.by_contender["own"].added_seconds > 0.0).all()
 
 
 def test_the_same_data_gives_the_same_answers_twice(tmp_path: Path) -> None:
@@ -244,9 +253,9 @@ def test_the_same_data_gives_the_same_answers_twice(tmp_path: Path) -> None:
 def test_tenants_are_read_from_the_set_s_own_payload(tmp_path: Path) -> None:
     labelled = read_set(labelled_folder(tmp_path / "tiny", corpus=CORPUS))
     apart = BY_VECTORS.replace("{linkage", "{tenant_keys: [source], linkage")
-    found, _ = outcome(labelled, f"own={BY_VECTORS}", f"apart={apart}")
-    assert found.by_contender["own"].redundancy[0] == 0.0
-    assert found.by_contender["apart"].redundancy[0] == pytest.approx(1 / 3)  # the copy is from another source
+    evaluation, _ = outcome(labelled, f"own={BY_VECTORS}", f"apart={apart}")
+    assert evaluation.by_contender["own"].redundancy[0] == 0.0
+    assert evaluation.by_contender["apart"].redundancy[0] == pytest.approx(1 / 3)  # the copy is from another source
 
 
 # Redundancy, subtopics met and nDCG, against hand-worked lists and plain definitions.
@@ -275,13 +284,13 @@ def test_an_item_is_redundant_when_less_than_half_of_it_is_new(atoms: list[list[
 @given(ATOMS)
 def test_a_list_after_itself_is_redundant_but_for_what_says_nothing(atoms: list[list[str]]) -> None:
     """Invariant: every item of a repeated list that has atoms is redundant the second time, and no other is added."""
-    assert redundant(atoms + atoms) == redundant(atoms) + sum(bool(said) for said in atoms)
+    assert redundant(atoms + atoms) == redundant(atoms) + sum(bool(atom) for atom in atoms)
 
 
 @given(ATOMS)
 def test_the_first_item_that_says_something_is_never_redundant(atoms: list[list[str]]) -> None:
     """Invariant: redundant items are fewer than items with atoms, where there are any."""
-    speaking = sum(bool(said) for said in atoms)
+    speaking = sum(bool(atom) for atom in atoms)
     assert redundant(atoms) <= max(speaking - 1, 0)
 
 

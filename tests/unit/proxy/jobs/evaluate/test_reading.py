@@ -133,7 +133,7 @@ NOBODY, NONE = "the id nobody, which no item has", "no relevant id"
 
 
 @pytest.mark.parametrize(
-    ("name", "line", "wanted", "seen"),
+    ("name", "line", "expected", "seen"),
     [
         ("corpus", "", ITEM, "an empty line"),
         ("corpus", "[]", ITEM, "Expected `object`, got `array`"),
@@ -150,13 +150,13 @@ NOBODY, NONE = "the id nobody, which no item has", "no relevant id"
         ("queries", '{"subtopics": {"x": ["a"]}, "rel": []}', NEEDS, NONE),
     ],
 )
-def test_a_wrong_line_is_told_with_its_number(tmp_path: Path, name: str, line: str, wanted: str, seen: str) -> None:
+def test_a_wrong_line_is_told_with_its_number(tmp_path: Path, name: str, line: str, expected: str, seen: str) -> None:
     folder = labelled_folder(tmp_path / "tiny")
     path = folder / f"{name}.jsonl"
     lines = path.read_text().splitlines()
     lines[1] = line
     path.write_text("\n".join(lines))
-    assert problems(folder) == [f"{path}, line 2: wanted {wanted}; saw {seen}"]
+    assert problems(folder) == [f"{path}, line 2: wanted {expected}; saw {seen}"]
 
 
 def test_every_wrong_line_is_told_up_to_twenty(tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def test_a_missing_or_an_empty_file_is_told(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("extra", ["missing", "../tiny", "", ".."])
 def test_a_sibling_that_is_none_is_told(tmp_path: Path, extra: str) -> None:
     folder = labelled_folder(tmp_path / "tiny", extra=extra)
-    wanted = "the name of a folder beside tiny, with corpus.jsonl"
-    assert problems(folder) == [f"{folder / 'meta.json'}: wanted {wanted}; saw extra_corpus {extra!r}"]
+    expected = "the name of a folder beside tiny, with corpus.jsonl"
+    assert problems(folder) == [f"{folder / 'meta.json'}: wanted {expected}; saw extra_corpus {extra!r}"]
 
 
 def test_a_damaged_meta_file_is_told(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_every_set_of_a_folder_is_found_in_order_of_names(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted", "message"),
+    ("name", "required", "message"),
     [
         ("missing", (), "wanted a folder of labelled sets, each with queries.jsonl; saw no such folder"),
         ("pairs", (), "wanted folders that hold corpus.jsonl, queries.jsonl and their embeddings; saw no set in it"),
@@ -228,12 +228,12 @@ def test_every_set_of_a_folder_is_found_in_order_of_names(tmp_path: Path) -> Non
     ],
 )
 def test_a_folder_without_what_was_wanted_is_told(
-    tmp_path: Path, name: str, wanted: tuple[str, ...], message: str
+    tmp_path: Path, name: str, required: tuple[str, ...], message: str
 ) -> None:
     labelled_folder(tmp_path / "ant")
     (tmp_path / "pairs").mkdir()
     with pytest.raises(SettingsError) as caught:
-        set_folders(tmp_path / name, wanted)
+        set_folders(tmp_path / name, required)
     assert str(caught.value).endswith(message)
 
 
@@ -309,32 +309,32 @@ def test_a_file_that_would_run_code_is_not_unpickled(tmp_path: Path) -> None:
 
 
 def test_every_item_has_exactly_one_other_of_its_label_from_the_other_source() -> None:
-    found = sample_set()
-    sides = sorted((item.atoms, item.payload["source"]) for item in found.items)
+    sample = sample_set()
+    sides = sorted((item.atoms, item.payload["source"]) for item in sample.items)
     assert sides[::2] == [(atoms, b'"docs"') for atoms, _ in sides[::2]]
     assert sides[1::2] == [(atoms, b'"docstring"') for atoms, _ in sides[::2]]
-    assert len(found.items) >= 200
+    assert len(sample.items) >= 200
 
 
 def test_every_need_of_a_query_is_satisfied_by_both_items_of_one_label() -> None:
-    found = sample_set()
-    assert len(found.queries) >= 20
-    for query in found.queries:
+    sample = sample_set()
+    assert len(sample.queries) >= 20
+    for query in sample.queries:
         assert len(query.subtopics) >= FEWEST_NEEDS
         for title, rows in query.subtopics.items():
-            assert {found.items[row].atoms for row in rows} == {(title,)}
+            assert {sample.items[row].atoms for row in rows} == {(title,)}
             assert len(rows) == 2
         assert query.relevant == frozenset().union(*query.subtopics.values())
 
 
 def test_vectors_are_of_length_one_and_the_same_each_time() -> None:
-    found, again = sample_set(), sample_set()
-    assert found.vectors.shape == (len(found.items), 384)
-    assert found.query_vectors.shape == (len(found.queries), 384)
-    for matrix in (found.vectors, found.query_vectors):
+    sample, again = sample_set(), sample_set()
+    assert sample.vectors.shape == (len(sample.items), 384)
+    assert sample.query_vectors.shape == (len(sample.queries), 384)
+    for matrix in (sample.vectors, sample.query_vectors):
         assert np.allclose(np.linalg.norm(matrix, axis=1), 1.0, atol=1e-4)
-    assert np.array_equal(found.query_vectors, again.query_vectors)
-    assert found.queries == again.queries
+    assert np.array_equal(sample.query_vectors, again.query_vectors)
+    assert sample.queries == again.queries
 
 
 def test_evaluate_without_arguments_prints_the_table_and_says_what_it_is_of(tmp_path: Path) -> None:

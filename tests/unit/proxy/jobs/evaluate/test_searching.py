@@ -54,14 +54,14 @@ class Recorder(Upstream):
 
     def __init__(self, labelled: LabelledSet, query: int) -> None:
         super().__init__(Points(labelled), dict(neighbours(labelled, every=1))[query])
-        self.asked: list[dict[str, Any]] = []
-        self.said: list[dict[str, Any]] = []
+        self.requested: list[dict[str, Any]] = []
+        self.stated: list[dict[str, Any]] = []
 
     async def answer(self, body: bytes) -> bytes:
-        said = await super().answer(body)
-        self.asked.append(json.loads(body))
-        self.said.append(json.loads(said))
-        return said
+        reply = await super().answer(body)
+        self.requested.append(json.loads(body))
+        self.stated.append(json.loads(reply))
+        return reply
 
 
 def ticking(step: float = 1.0) -> Callable[[], float]:
@@ -92,35 +92,35 @@ def searched(
 def test_a_policy_that_reads_texts_gets_them_through_the_adapter(tmp_path: Path) -> None:
     # `a` and `b` say the same word for word and stand far apart: nothing but the text can tell.
     corpus = [CORPUS[A], {**CORPUS[COPY], "text": "other"}, {**CORPUS[B], "text": "ALPHA"}, *CORPUS[C:]]
-    found, upstream = searched(tmp_path, policy(BY_TEXT), corpus=corpus, vectors=DISTINCT)
-    assert found.rows == (A, COPY, C)
-    assert "text" in upstream.asked[0]["with_payload"]
-    assert {"text": "alpha"}.items() <= upstream.said[0]["result"]["points"][0]["payload"].items()
+    outcome, upstream = searched(tmp_path, policy(BY_TEXT), corpus=corpus, vectors=DISTINCT)
+    assert outcome.rows == (A, COPY, C)
+    assert "text" in upstream.requested[0]["with_payload"]
+    assert {"text": "alpha"}.items() <= upstream.stated[0]["result"]["points"][0]["payload"].items()
 
 
 @pytest.mark.parametrize("chosen", [BY_TEXT, BY_VECTORS])
 def test_what_was_left_out_as_a_copy_is_known(tmp_path: Path, chosen: str) -> None:
-    found, _ = searched(tmp_path, policy(chosen))
-    assert (found.rows, found.dropped) == ((A, B, C), (COPY,))
+    outcome, _ = searched(tmp_path, policy(chosen))
+    assert (outcome.rows, outcome.dropped) == ((A, B, C), (COPY,))
 
 
 def test_copies_below_the_page_are_no_drops_of_it(tmp_path: Path) -> None:
     vectors = [VECTORS[A], VECTORS[B], VECTORS[C], VECTORS[D], VECTORS[D]]
-    found, _ = searched(tmp_path, policy(BY_VECTORS), vectors=vectors)
-    assert (found.rows, found.dropped) == ((0, 1, 2), ())
+    outcome, _ = searched(tmp_path, policy(BY_VECTORS), vectors=vectors)
+    assert (outcome.rows, outcome.dropped) == ((0, 1, 2), ())
 
 
 def test_a_page_that_is_short_reaches_the_whole_pool(tmp_path: Path) -> None:
     vectors = [VECTORS[A], VECTORS[B], VECTORS[C], VECTORS[D], VECTORS[D]]
     chosen = policy(BY_VECTORS.replace("short: fill", "short: allow"))
-    found, _ = searched(tmp_path, chosen, vectors=vectors, top_k=5)
-    assert (found.rows, found.dropped) == ((0, 1, 2, 3), (4,))
+    outcome, _ = searched(tmp_path, chosen, vectors=vectors, top_k=5)
+    assert (outcome.rows, outcome.dropped) == ((0, 1, 2, 3), (4,))
 
 
 def test_the_pool_is_what_the_policy_fetches_or_exactly_what_was_said(tmp_path: Path) -> None:
-    assert searched(tmp_path / "a", policy(BY_VECTORS))[1].asked[0]["limit"] == 24
-    assert searched(tmp_path / "b", policy(BY_VECTORS, pool=4))[1].asked[0]["limit"] == 4
-    assert searched(tmp_path / "c", policy(BY_VECTORS, pool=777))[1].asked[0]["limit"] == 777
+    assert searched(tmp_path / "a", policy(BY_VECTORS))[1].requested[0]["limit"] == 24
+    assert searched(tmp_path / "b", policy(BY_VECTORS, pool=4))[1].requested[0]["limit"] == 4
+    assert searched(tmp_path / "c", policy(BY_VECTORS, pool=777))[1].requested[0]["limit"] == 777
 
 
 def test_a_policy_that_grows_its_pool_is_answered_again(tmp_path: Path) -> None:
@@ -128,9 +128,9 @@ def test_a_policy_that_grows_its_pool_is_answered_again(tmp_path: Path) -> None:
     corpus = [{**CORPUS[0], "id": str(row), "atoms": ["x"]} for row in range(9)]
     vectors = [[1.0, 0.0, 0.0]] * 8 + [[0.0, 1.0, 0.0]]
     queries = [{"subtopics": {"x": ["0"]}}] * 2
-    found, upstream = searched(tmp_path, policy(growing), corpus=corpus, vectors=vectors, queries=queries, top_k=2)
-    assert [asked["limit"] for asked in upstream.asked] == [4, 16]
-    assert found.rows == (0, 8)
+    outcome, upstream = searched(tmp_path, policy(growing), corpus=corpus, vectors=vectors, queries=queries, top_k=2)
+    assert [request["limit"] for request in upstream.requested] == [4, 16]
+    assert outcome.rows == (0, 8)
 
 
 def test_a_closed_list_is_all_that_can_come_back(tmp_path: Path) -> None:
@@ -142,52 +142,52 @@ def test_a_closed_list_is_all_that_can_come_back(tmp_path: Path) -> None:
 
 def test_what_the_proxy_would_not_widen_is_answered_plainly(tmp_path: Path) -> None:
     capped = policy(BY_VECTORS.replace("short: fill", "short: fill, fetch: {floor: 2, cap: 2}"))
-    found, upstream = searched(tmp_path, capped)
-    assert found == TrialOutcome(rows=(A, COPY, B), added_seconds=0.0)
-    assert upstream.asked[0]["limit"] == 3
+    outcome, upstream = searched(tmp_path, capped)
+    assert outcome == TrialOutcome(rows=(A, COPY, B), added_seconds=0.0)
+    assert upstream.requested[0]["limit"] == 3
 
 
 def test_items_without_a_direction_are_answered_plainly(tmp_path: Path) -> None:
     # An empty pool of vectors: upstream's own order stands.
-    found, _ = searched(tmp_path, policy(BY_VECTORS), vectors=[[0.0, 0.0, 0.0]] * 5)
-    assert found.rows == (A, COPY, B)
+    outcome, _ = searched(tmp_path, policy(BY_VECTORS), vectors=[[0.0, 0.0, 0.0]] * 5)
+    assert outcome.rows == (A, COPY, B)
 
 
 def test_the_plain_answer_is_the_ranking_s_head(tmp_path: Path) -> None:
     labelled = read_set(labelled_folder(tmp_path / "tiny"))
     upstream = Recorder(labelled, 1)
-    found = asyncio.run(Trial(top_k=2, clock=ticking()).plain(labelled.query_vectors[1], upstream))
-    assert found == TrialOutcome(rows=(D, B), added_seconds=0.0)
-    assert (upstream.asked[0]["limit"], upstream.asked[0]["with_payload"]) == (2, False)
+    outcome = asyncio.run(Trial(top_k=2, clock=ticking()).plain(labelled.query_vectors[1], upstream))
+    assert outcome == TrialOutcome(rows=(D, B), added_seconds=0.0)
+    assert (upstream.requested[0]["limit"], upstream.requested[0]["with_payload"]) == (2, False)
 
 
 @pytest.mark.parametrize("step", [1.0, 0.25])
 def test_time_is_that_of_all_but_the_database(tmp_path: Path, step: float) -> None:
     labelled = read_set(labelled_folder(tmp_path / "tiny"))
     trial = Trial(top_k=3, clock=ticking(step))
-    found = asyncio.run(trial.search(policy(BY_VECTORS), labelled.query_vectors[0], Recorder(labelled, 0)))
-    assert found.added_seconds >= 3 * step  # three laps of choosing alone
-    assert found.added_seconds % step == 0.0
+    outcome = asyncio.run(trial.search(policy(BY_VECTORS), labelled.query_vectors[0], Recorder(labelled, 0)))
+    assert outcome.added_seconds >= 3 * step  # three laps of choosing alone
+    assert outcome.added_seconds % step == 0.0
 
 
 # Exact neighbours: the order of a full sort by similarity and row, however few are asked for.
 
 
 def test_ties_are_broken_by_row(tmp_path: Path) -> None:
-    found = dict(neighbours(read_set(labelled_folder(tmp_path / "tiny")), every=1))
-    assert found[0].first(5).tolist() == [A, COPY, B, C, D]
-    assert found[1].first(5).tolist() == [D, B, A, COPY, C]
+    nearest = dict(neighbours(read_set(labelled_folder(tmp_path / "tiny")), every=1))
+    assert nearest[0].first(5).tolist() == [A, COPY, B, C, D]
+    assert nearest[1].first(5).tolist() == [D, B, A, COPY, C]
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=40), st.integers(0, 45), st.booleans())
 def test_the_first_few_are_the_head_of_a_full_sort(values: list[int], count: int, closed: bool) -> None:
     """Invariant: first(n) is the first n of sorted(rows, by falling similarity, then row), ties included."""
     rows = list(range(0, len(values), 2)) if closed else list(range(len(values)))
-    found = Neighbours(
+    nearest = Neighbours(
         similarities=np.array(values, np.float32) / np.float32(3.0),
         candidates=np.array(rows, np.intp) if closed else None,
     )
-    assert found.first(count).tolist() == sorted(rows, key=lambda row: (-values[row], row))[:count]
+    assert nearest.first(count).tolist() == sorted(rows, key=lambda row: (-values[row], row))[:count]
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 7, 100])
@@ -244,7 +244,7 @@ def upstream(tmp_path: Path) -> Upstream:
     return Upstream(Points(labelled), dict(neighbours(labelled, every=1))[0])
 
 
-def asked(upstream: Upstream, **members: object) -> list[dict[str, Any]]:
+def points_of(upstream: Upstream, **members: object) -> list[dict[str, Any]]:
     body = json.dumps({"query": [1.0, 0.0, 0.0], **members}).encode()
     points: list[dict[str, Any]] = json.loads(asyncio.run(upstream.answer(body)))["result"]["points"]
     return points
@@ -266,7 +266,7 @@ def ids(points: list[dict[str, Any]]) -> list[int]:
     ],
 )
 def test_a_window_is_cut_from_the_ranking(upstream: Upstream, members: dict[str, object], expected: list[int]) -> None:
-    assert ids(asked(upstream, **members)) == expected
+    assert ids(points_of(upstream, **members)) == expected
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_a_window_is_cut_from_the_ranking(upstream: Upstream, members: dict[str,
 def test_a_point_has_the_fields_that_were_asked_for_and_never_its_labels(
     upstream: Upstream, selector: object, expected: list[str] | None
 ) -> None:
-    bare, whole = (asked(upstream, limit=1, with_payload=selector, with_vector=way)[0] for way in (False, [""]))
+    bare, whole = (points_of(upstream, limit=1, with_payload=selector, with_vector=way)[0] for way in (False, [""]))
     assert (sorted(bare["payload"]) if "payload" in bare else None) == expected
     assert whole.pop("vector") == [1.0, 0.0, 0.0]
     assert whole == bare
@@ -287,17 +287,17 @@ def test_a_point_has_the_fields_that_were_asked_for_and_never_its_labels(
 )
 def test_what_it_does_not_do_is_refused_loudly(upstream: Upstream, members: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"with_vector|with_payload|unknown field|limit"):
-        asked(upstream, **members)
+        points_of(upstream, **members)
 
 
 # Which policies are compared, and that what cannot be one is told where the user wrote it.
 
 
-def names(found: tuple[Contender, ...]) -> list[str]:
-    return [each.name for each in found]
+def names(compared: tuple[Contender, ...]) -> list[str]:
+    return [contender.name for contender in compared]
 
 
-def told(*given: str, config: Path | None = None) -> str:
+def refusal(*given: str, config: Path | None = None) -> str:
     with pytest.raises(SettingsError) as caught:
         contenders(given=given, config=config)
     return str(caught.value)
@@ -307,11 +307,16 @@ PRESETS = ["exact", "meaning", "vectors", "classical"]
 
 
 def test_the_usual_ones_are_the_presets() -> None:
-    found = contenders()
-    assert names(found) == ["default", *PRESETS]
-    default, exact, meaning, vectors, classical = (each.policy.selection for each in found)
+    compared = contenders()
+    assert names(compared) == ["default", *PRESETS]
+    default, exact, meaning, vectors, classical = (contender.policy.selection for contender in compared)
     assert default == resolved(PolicySettings(), mode=None).selection
-    assert [each.texts for each in (default, exact, meaning, vectors)] == [Tier.EDITED, Tier.EXACT, Tier.EDITED, None]
+    assert [contender.texts for contender in (default, exact, meaning, vectors)] == [
+        Tier.EDITED,
+        Tier.EXACT,
+        Tier.EDITED,
+        None,
+    ]
     assert (default.rewordings, meaning.rewordings is None) == (None, False)
     assert (classical.threshold, classical.when) == (Fixed(value=0.15), When.ALWAYS)
     assert isinstance(classical.diversifier, Mmr)
@@ -320,22 +325,22 @@ def test_the_usual_ones_are_the_presets() -> None:
 def test_a_configured_policy_is_compared_with_the_default_and_each_preset_over_it(tmp_path: Path) -> None:
     config = tmp_path / "settings.yaml"
     config.write_text("policy: {threshold: {fixed: 0.07}, when: always, caps: {per_document: 3}}\n")
-    found = contenders(config=config)
-    assert names(found) == ["default", "configured", *PRESETS]
-    default, configured, exact, meaning, *_ = (each.policy.selection for each in found)
+    compared = contenders(config=config)
+    assert names(compared) == ["default", "configured", *PRESETS]
+    default, configured, exact, meaning, *_ = (contender.policy.selection for contender in compared)
     assert (default.threshold, default.caps.per_document) == (None, None)
     assert (configured.threshold, configured.caps.per_document) == (Fixed(value=0.07), 3)
-    assert [each.policy.selection.caps.per_document for each in found[1:]] == [3] * 5
+    assert [contender.policy.selection.caps.per_document for contender in compared[1:]] == [3] * 5
     assert (exact.threshold, exact.texts, meaning.texts) == (None, Tier.EXACT, Tier.EDITED)
 
 
 def test_given_policies_are_laid_on_the_base_in_their_order(tmp_path: Path) -> None:
     config = tmp_path / "settings.yaml"
     config.write_text("policy: {short: allow, when: always}\n")
-    found = contenders(given=["old=classical", "now={}", "b = {when: redundant}"], config=config)
-    assert names(found) == ["old", "now", "b"]
-    assert [each.policy.selection.short for each in found] == [Short.FILL, Short.ALLOW, Short.ALLOW]
-    assert [each.policy.selection.when for each in found] == [When.ALWAYS, When.ALWAYS, When.REDUNDANT]
+    compared = contenders(given=["old=classical", "now={}", "b = {when: redundant}"], config=config)
+    assert names(compared) == ["old", "now", "b"]
+    assert [contender.policy.selection.short for contender in compared] == [Short.FILL, Short.ALLOW, Short.ALLOW]
+    assert [contender.policy.selection.when for contender in compared] == [When.ALWAYS, When.ALWAYS, When.REDUNDANT]
 
 
 def test_a_pool_is_exact_beyond_the_policy_s_own_bounds() -> None:
@@ -346,7 +351,7 @@ def test_a_pool_is_exact_beyond_the_policy_s_own_bounds() -> None:
 
 @pytest.mark.parametrize("given_", ["", "classical", "=classical", " ={}"])
 def test_what_has_no_name_is_told(given_: str) -> None:
-    assert told(given_).startswith("--policy: wanted NAME=VALUE")
+    assert refusal(given_).startswith("--policy: wanted NAME=VALUE")
 
 
 @pytest.mark.parametrize(
@@ -366,12 +371,12 @@ def test_what_has_no_name_is_told(given_: str) -> None:
     ],
 )
 def test_what_is_no_policy_is_told_in_the_user_s_own_place(given_: str, expected: str) -> None:
-    assert expected in told(given_)
-    assert "rules" not in told(given_)
+    assert expected in refusal(given_)
+    assert "rules" not in refusal(given_)
 
 
 def test_every_fault_of_a_policy_is_told() -> None:
-    assert told("a={when: sometimes, linkage: tight}").count("--policy a, ") == 2
+    assert refusal("a={when: sometimes, linkage: tight}").count("--policy a, ") == 2
 
 
 @pytest.mark.parametrize(
@@ -382,13 +387,13 @@ def test_every_fault_of_a_policy_is_told() -> None:
     ],
 )
 def test_two_of_one_name_are_told(given_: tuple[str, ...], expected: str) -> None:
-    assert told(*given_) == expected
+    assert refusal(*given_) == expected
 
 
 def test_a_settings_file_that_is_wrong_is_told_as_ever(tmp_path: Path) -> None:
     config = tmp_path / "settings.yaml"
     config.write_text("policy: {when: sometimes}\n")
-    assert told(config=config).startswith(f"{config}:1: policy.when: wanted ")
+    assert refusal(config=config).startswith(f"{config}:1: policy.when: wanted ")
 
 
 def test_the_environment_has_no_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -403,9 +408,9 @@ def test_the_environment_has_no_say(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_any_text_is_a_policy_or_told(text: str) -> None:
     """Invariant: a contender of that name, or a SettingsError of printable lines."""
     try:
-        found = names(contenders(given=[f"own={text}"]))
+        labels = names(contenders(given=[f"own={text}"]))
     except SettingsError as error:
-        found = ["own"]
+        labels = ["own"]
         lines = str(error).split("\n")
         assert all(line.isprintable() for line in lines), lines
-    assert found == ["own"]
+    assert labels == ["own"]

@@ -44,13 +44,13 @@ def three_sets(draws: int = 0) -> Summary:
 
 
 def test_reduction_is_the_mean_over_the_sets_that_are_redundant() -> None:
-    found = three_sets()
-    assert [None if each.reduction is None else each.reduction.value for each in found.sets] == [
+    summed = three_sets()
+    assert [None if figure.reduction is None else figure.reduction.value for figure in summed.sets] == [
         0.5,
         pytest.approx(0.75),
         None,
     ]
-    reduction = found.headlines[Repeats.COPIES].reduction
+    reduction = summed.headlines[Repeats.COPIES].reduction
     assert reduction is not None
     assert reduction.value == pytest.approx((0.5 + 0.75) / 2)
 
@@ -72,9 +72,9 @@ def test_items_and_times_count_sets_and_queries() -> None:
 
 def test_the_plain_answer_is_held_against_itself() -> None:
     sets = [outcome("half", of(redundancy=[0.5, 0.5]), own=of(redundancy=[0.0, 0.0]))]
-    found = summarised(sets, draws=10, seed=0)
-    assert list(found) == [PLAIN, "own"]
-    line = found[PLAIN].headlines[Repeats.COPIES]
+    summed = summarised(sets, draws=10, seed=0)
+    assert list(summed) == [PLAIN, "own"]
+    line = summed[PLAIN].headlines[Repeats.COPIES]
     assert line.reduction is not None
     assert (line.reduction.value, line.gain_mean.value) == (0.0, 0.0)
     assert (line.reduction.low, line.reduction.high) == (0.0, 0.0)
@@ -83,14 +83,14 @@ def test_the_plain_answer_is_held_against_itself() -> None:
 def test_what_no_query_has_is_absent_and_stays_out_of_the_means() -> None:
     never = of(retained=[NAN], redundancy=[0.0], collapsed=[NAN], kept=[0.0])
     sets = [outcome("never", never, own=never), outcome("there", of(retained=[1.0]), own=of(retained=[1.0]))]
-    found = summarised(sets, draws=0, seed=0)["own"]
-    line = found.headlines[Repeats.COPIES]
+    summed = summarised(sets, draws=0, seed=0)["own"]
+    line = summed.headlines[Repeats.COPIES]
     assert line.reduction is None
     assert line.retention_worst is not None
     assert line.retention_worst.name == "there"
-    assert math.isnan(found.sets[0].retention.value)
-    assert math.isnan(found.sets[0].collapsed)
-    assert math.isnan(found.sets[0].retained_subtopics)
+    assert math.isnan(summed.sets[0].retention.value)
+    assert math.isnan(summed.sets[0].collapsed)
+    assert math.isnan(summed.sets[0].retained_subtopics)
     alone = summarised(sets[:1], draws=5, seed=0)["own"].headlines[Repeats.COPIES]
     assert alone.retention_worst is None
 
@@ -119,8 +119,8 @@ def dropping(name: str, dropped: list[float], wrong: list[float], **more: list[f
 
 def test_wrong_drops_are_a_share_of_the_drops_and_not_of_the_queries() -> None:
     more = {"wrong_text": [20.0, 0.0, 0.0], "walked": [99.0, 101.0, 0.0], "walked_wrong_text": [30.0, 10.0, 0.0]}
-    found = summarised([dropping("one", [99.0, 1.0, 0.0], [9.0, 1.0, 0.0], **more)], draws=0, seed=0)["own"]
-    page, walked = found.sets[0].page, found.sets[0].walked
+    summed = summarised([dropping("one", [99.0, 1.0, 0.0], [9.0, 1.0, 0.0], **more)], draws=0, seed=0)["own"]
+    page, walked = summed.sets[0].page, summed.sets[0].walked
     assert (page.drops, page.by_label, page.by_text) == (100, 10, 20)
     assert (page.label_share, page.text_share) == (bare(0.10), bare(0.20))
     assert (walked.drops, walked.by_label, walked.by_text, walked.text_share) == (200, 0, 40, bare(0.20))
@@ -133,29 +133,29 @@ def test_wrong_drops_of_a_kind_are_a_share_of_all_its_drops() -> None:
 
 
 def test_the_plain_answer_drops_nothing() -> None:
-    found = summarised([dropping("one", [200.0], [2.0])], draws=5, seed=0)[PLAIN]
-    assert found.sets[0].page.drops == 0
-    assert found.sets[0].page.label_share is None
-    assert found.headlines[Repeats.COPIES].page.text_share is None
+    summed = summarised([dropping("one", [200.0], [2.0])], draws=5, seed=0)[PLAIN]
+    assert summed.sets[0].page.drops == 0
+    assert summed.sets[0].page.label_share is None
+    assert summed.headlines[Repeats.COPIES].page.text_share is None
 
 
 def test_the_interval_of_wrong_drops_holds_the_value_and_lies_within_what_queries_say() -> None:
     sets = [dropping("one", [6.0, 4.0] * 20, [0.0, 4.0, 3.0, 0.0] * 10)]
-    found = summarised(sets, draws=400, seed=0)["own"]
-    wrong = found.headlines[Repeats.COPIES].page.label_share
+    summed = summarised(sets, draws=400, seed=0)["own"]
+    wrong = summed.headlines[Repeats.COPIES].page.label_share
     assert wrong is not None
     assert wrong.low is not None
     assert wrong.high is not None
     assert wrong.value == pytest.approx(0.35)
     assert 0.0 < wrong.low < wrong.value < wrong.high < 1.0
-    assert found.sets[0].page.label_share == wrong
+    assert summed.sets[0].page.label_share == wrong
 
 
 # Strict repeats: counts over all queries, and the mean over the sets that have enough of them.
 
 
-def repeating(name: str, plain: list[float], own: list[float]) -> SetOutcome:
-    return outcome(name, of(strict=plain), own=of(strict=own))
+def repeating(name: str, plain: list[float], policy_figures: list[float]) -> SetOutcome:
+    return outcome(name, of(strict=plain), own=of(strict=policy_figures))
 
 
 def test_the_strict_cut_is_a_share_of_the_repeats_and_not_of_the_queries() -> None:
@@ -182,9 +182,9 @@ def test_sets_of_copies_of_meanings_and_without_repeats_have_headlines_of_their_
         outcome("b", of(recall=[0.5]), own=of(recall=[0.25]), repeats=Repeats.NONE),
         outcome("c", of(recall=[0.5, 0.5]), own=of(recall=[0.5, 0.5])),
     ]
-    found = summarised(sets, draws=0, seed=0)["own"].headlines
-    assert list(found) == [Repeats.COPIES, Repeats.MEANINGS, Repeats.NONE]
-    assert [(each.sets, each.queries, each.gain_mean.value) for each in found.values()] == [
+    headlines = summarised(sets, draws=0, seed=0)["own"].headlines
+    assert list(headlines) == [Repeats.COPIES, Repeats.MEANINGS, Repeats.NONE]
+    assert [(headline.sets, headline.queries, headline.gain_mean.value) for headline in headlines.values()] == [
         (1, 2, 0.0),
         (1, 1, 0.5),
         (1, 1, -0.25),
@@ -196,9 +196,9 @@ def test_sets_of_copies_of_meanings_and_without_repeats_have_headlines_of_their_
 SHARES = st.floats(0.0, 1.0)
 
 
-def shares(own: list[float], plain: list[float], *, draws: int = 50) -> list[float]:
+def shares(policy_figures: list[float], plain: list[float], *, draws: int = 50) -> list[float]:
     """The value and the interval of the share of answers that are kept."""
-    outcomes = [outcome("a", of(retained=plain, recall=[0.5] * len(plain)), own=of(retained=own))]
+    outcomes = [outcome("a", of(retained=plain, recall=[0.5] * len(plain)), own=of(retained=policy_figures))]
     kept = summarised(outcomes, draws=draws, seed=0)["own"].sets[0].retention
     return [kept.value, kept.value if kept.low is None else kept.low, kept.value if kept.high is None else kept.high]
 
@@ -211,10 +211,10 @@ def test_queries_without_an_answer_to_keep_do_not_count_for_retention() -> None:
 
 
 def test_draws_depend_on_the_seed_and_the_set_and_on_nothing_else() -> None:
-    own, plain = of(recall=np.linspace(0.0, 1.0, 30).tolist()), of(recall=[0.5] * 30)
+    policy_outcome, plain = of(recall=np.linspace(0.0, 1.0, 30).tolist()), of(recall=[0.5] * 30)
 
     def gains(name: str, seed: int) -> bytes:
-        return resampled(name, own, plain, draws=20, seed=seed)["recall"].tobytes()
+        return resampled(name, policy_outcome, plain, draws=20, seed=seed)["recall"].tobytes()
 
     assert gains("a", 0) == gains("a", 0)
     assert gains("a", 0) != gains("a", 1)
@@ -230,29 +230,29 @@ def test_every_policy_meets_the_same_draws() -> None:
 
 
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    own, plain = of(recall=np.linspace(0.0, 1.0, 30).tolist()), of(recall=[0.5] * 30)
-    whole = resampled("a", own, plain, draws=25, seed=0)["recall"]
+    policy_outcome, plain = of(recall=np.linspace(0.0, 1.0, 30).tolist()), of(recall=[0.5] * 30)
+    whole = resampled("a", policy_outcome, plain, draws=25, seed=0)["recall"]
     monkeypatch.setattr(summary, "CELLS", 100)
-    np.testing.assert_allclose(resampled("a", own, plain, draws=25, seed=0)["recall"], whole, rtol=1e-12)
+    np.testing.assert_allclose(resampled("a", policy_outcome, plain, draws=25, seed=0)["recall"], whole, rtol=1e-12)
 
 
 def test_the_interval_of_a_mean_is_as_wide_as_its_standard_error_says() -> None:
     values = np.random.default_rng(7).normal(0.5, 0.1, 400)
-    found = estimate(
+    interval = estimate(
         resampled("a", of(recall=values.tolist()), of(recall=[0.0] * 400), draws=4000, seed=0)["recall"] / 400
     )
-    assert found.low is not None
-    assert found.high is not None
+    assert interval.low is not None
+    assert interval.high is not None
     expected = 1.96 * values.std() / math.sqrt(400)
-    assert (found.high - found.low) / 2.0 == pytest.approx(expected, rel=0.1)
-    assert (found.high + found.low) / 2.0 == pytest.approx(values.mean(), abs=0.1 * expected)
+    assert (interval.high - interval.low) / 2.0 == pytest.approx(expected, rel=0.1)
+    assert (interval.high + interval.low) / 2.0 == pytest.approx(values.mean(), abs=0.1 * expected)
 
 
 @given(st.lists(SHARES, min_size=2, max_size=30).map(np.array))
 def test_an_interval_lies_within_what_was_drawn(values: npt.NDArray[np.float64]) -> None:
     """Invariant: lowest draw ≤ low ≤ high ≤ highest draw; the sample's own value is not one of the draws."""
-    found = estimate(values)
-    assert found.value == values[0]
-    assert found.low is not None
-    assert found.high is not None
-    assert values[1:].min() <= found.low <= found.high <= values[1:].max()
+    interval = estimate(values)
+    assert interval.value == values[0]
+    assert interval.low is not None
+    assert interval.high is not None
+    assert values[1:].min() <= interval.low <= interval.high <= values[1:].max()

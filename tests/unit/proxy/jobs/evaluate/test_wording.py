@@ -16,7 +16,7 @@ def missing(text: str, *page: str) -> list[str]:
     ]
 
 
-SAID = [
+VERBATIM = [
     ("The pump runs at night.", "the Pump runs at night"),
     ("The pump runs.", "At noon the pump runs, too."),
     ("A pump runs at the gate", "Pump runs at gate"),
@@ -37,7 +37,7 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("text", "page"), SAID)
+@pytest.mark.parametrize(("text", "page"), VERBATIM)
 def test_these_differences_are_none(text: str, page: str) -> None:
     assert missing(text, page) == []
 
@@ -78,10 +78,10 @@ def test_a_word_more_is_missing_and_a_word_fewer_is_said() -> None:
 
 
 def test_a_text_may_stand_in_two_that_overlap_or_follow_one_another() -> None:
-    said = "one two three four five six seven eight nine ten"
-    assert missing(said, "zero one two three four five six seven", "three four five six seven eight nine ten") == []
-    assert missing(said, "zero one two three four five", "six seven eight nine ten eleven") == []
-    assert missing(said, "zero one two three four five and", "six seven eight nine ten eleven")
+    text = "one two three four five six seven eight nine ten"
+    assert missing(text, "zero one two three four five six seven", "three four five six seven eight nine ten") == []
+    assert missing(text, "zero one two three four five", "six seven eight nine ten eleven") == []
+    assert missing(text, "zero one two three four five and", "six seven eight nine ten eleven")
 
 
 def test_pieces_of_records_do_not_make_another_record() -> None:
@@ -131,5 +131,5 @@ def test_every_text_says_itself_wherever_it_stands(text: str, other: str) -> Non
 @given(st.lists(st.sampled_from("abcdefgh"), min_size=RUN, max_size=40), st.integers(0, 40), st.integers(0, 40))
 def test_every_part_of_a_text_is_said_by_it(letters: list[str], start: int, end: int) -> None:
     """Invariant: a stretch of a text's words misses nothing on a page with the text."""
-    said = [f"w{letter}" for letter in letters]
-    assert missing(" ".join(said[start:end]), " ".join(said)) == []
+    text_words = [f"w{letter}" for letter in letters]
+    assert missing(" ".join(text_words[start:end]), " ".join(text_words)) == []

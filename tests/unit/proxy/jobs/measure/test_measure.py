@@ -57,7 +57,7 @@ def test_a_database_with_copies_is_a_go_and_one_page_says_so(tmp_path: Path) -> 
     content = json.loads(figures.read_text())
     assert content["verdict"]["decision"] == "go"
     assert (content["verdict"]["pages"], content["searches"], content["turns"]) == (48, 24, 2)
-    assert [(each["way"], each["searches"], each["failed"]) for each in content["waited"]] == [
+    assert [(row["way"], row["searches"], row["failed"]) for row in content["waited"]] == [
         ("plain", 48, 0),
         ("shadow", 48, 0),
         ("on", 48, 0),
@@ -113,7 +113,7 @@ def test_the_size_of_an_answer_is_that_on_the_wire_as_the_verdict_has_it(tmp_pat
     with in_a_thread(Database) as url:
         more = ("--through", url, "--turns", "1", "--json", str(figures))
         assert run(file, tmp_path / "page.html", url, *more).returncode == 0
-    assert [each["size"] for each in json.loads(figures.read_text())["waited"]] == [len(packed)] * 2
+    assert [item["size"] for item in json.loads(figures.read_text())["waited"]] == [len(packed)] * 2
 
 
 def test_another_file_does_not_continue_a_run_and_a_cut_line_is_measured_again(tmp_path: Path) -> None:
@@ -155,8 +155,8 @@ def test_what_is_no_search_is_an_error_that_names_its_line(tmp_path: Path, line:
 def test_with_a_path_a_line_is_the_body(tmp_path: Path) -> None:
     file = tmp_path / "bodies.jsonl"
     file.write_text('{"query": [1.0]}\n\n {"query": [2.0]}\n')
-    found = read_queries(file, "qdrant", target=f"{PATH}?timeout=3")
-    assert found == (
+    queries = read_queries(file, "qdrant", target=f"{PATH}?timeout=3")
+    assert queries == (
         Query(1, f"{PATH}?timeout=3", b'{"query": [1.0]}'),
         Query(3, f"{PATH}?timeout=3", b'{"query": [2.0]}'),
     )
@@ -194,33 +194,33 @@ def entry(line: int, *, on: int = 200, seconds: float = 0.01) -> Entry:
 
 
 def test_an_answer_that_the_proxy_alone_failed_is_counted_and_not_timed() -> None:
-    found = outcome(
+    measured = outcome(
         [*(entry(line) for line in range(30)), entry(30, on=502, seconds=9.0)], version="1", backend="qdrant"
     )
-    plain, _, on = found.waited
+    plain, _, on = measured.waited
     assert (on.searches, on.failed, plain.failed, on.size) == (30, 1, 0, 90.0)
     assert on.more is not None
     assert on.more.value == pytest.approx(10.0)
     assert on.slow is not None
     assert on.slow.high == pytest.approx(20.0)
-    assert found.verdict is not None
-    assert found.verdict.warm_ms is not None
-    assert found.verdict.warm_ms.value == pytest.approx(10.0)  # of the client, not the 4 ms of mode shadow
-    assert [name for name, _ in found.verdicts] == ["faq", "<docs>"]
-    html = as_html(page_of(found)).decode()
+    assert measured.verdict is not None
+    assert measured.verdict.warm_ms is not None
+    assert measured.verdict.warm_ms.value == pytest.approx(10.0)  # of the client, not the 4 ms of mode shadow
+    assert [name for name, _ in measured.verdicts] == ["faq", "<docs>"]
+    html = as_html(page_of(measured)).decode()
     assert "&lt;docs&gt;" in html
     assert "<docs>" not in html
-    said = as_text(found)
-    assert said.startswith("Go: mode on would change 100 %")
-    ways, *rows = said.splitlines()[2:]
-    assert ways.split() == ["way", *(waited.way for waited in found.waited)]
+    report = as_text(measured)
+    assert report.startswith("Go: mode on would change 100 %")
+    ways, *rows = report.splitlines()[2:]
+    assert ways.split() == ["way", *(waited.way for waited in measured.waited)]
     assert {row[ways.index("plain") - 2 : ways.index("plain")] for row in rows} == {"  "}
     assert max(map(len, rows)) <= 80, "in a terminal of 80 columns it wrapped"
 
 
 def test_few_searches_decide_nothing() -> None:
-    found = outcome([entry(1)], version="1", backend="qdrant")
-    assert found.verdict is not None
-    assert found.verdict.decision == "not enough yet"
-    assert found.waited[0].median is None
-    assert "too few to say" in as_html(page_of(found)).decode()
+    measured = outcome([entry(1)], version="1", backend="qdrant")
+    assert measured.verdict is not None
+    assert measured.verdict.decision == "not enough yet"
+    assert measured.waited[0].median is None
+    assert "too few to say" in as_html(page_of(measured)).decode()

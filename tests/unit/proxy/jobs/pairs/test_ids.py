@@ -19,11 +19,11 @@ any_ids = st.lists(any_id, unique=True, max_size=40)
 @given(any_ids, st.integers(1, 7))
 def test_every_id_has_a_place_and_comes_back_from_it(ids: list[PointId], page: int) -> None:
     """places is the inverse of at, for numbers to 2^64 and UUIDs alike."""
-    held = Ids([ids[start : start + page] for start in range(0, len(ids), page)])
-    assert len(held) == len(ids)
-    places = held.places(ids).tolist()
+    listing = Ids([ids[start : start + page] for start in range(0, len(ids), page)])
+    assert len(listing) == len(ids)
+    places = listing.places(ids).tolist()
     assert sorted(places) == list(range(len(ids)))
-    assert held.at(places) == ids
+    assert listing.at(places) == ids
 
 
 @given(any_ids, st.randoms(use_true_random=False))
@@ -49,8 +49,8 @@ def test_numbers_stand_before_texts_each_ascending() -> None:
 
 
 def test_an_id_that_was_not_listed_is_nowhere() -> None:
-    held = Ids([[3, 7]])
-    assert held.places([5, 7, 9, str(UUID(int=1))]).tolist() == [NOWHERE, 1, NOWHERE, NOWHERE]
+    listing = Ids([[3, 7]])
+    assert listing.places([5, 7, 9, str(UUID(int=1))]).tolist() == [NOWHERE, 1, NOWHERE, NOWHERE]
     assert Ids([]).places([1, "x"]).tolist() == [NOWHERE, NOWHERE]
 
 

@@ -22,22 +22,22 @@ def groups() -> list[tuple[int, int]]:
     """(hash, place), of groups on both sides of every border; equal places under several hashes."""
     draw = np.random.default_rng(6)
     sizes = (1, 2, 3, GROUP - 1, GROUP, GROUP + 1, 2 * GROUP + NEAREST)
-    found = []
+    rows = []
     for number, size in enumerate(sizes):
         for place in draw.choice(100, size, replace=False).tolist():
-            found.append((2**64 - 1 - number, place))
-    draw.shuffle(found)
-    return [(int(hash_), int(place)) for hash_, place in found]
+            rows.append((2**64 - 1 - number, place))
+    draw.shuffle(rows)
+    return [(int(hash_), int(place)) for hash_, place in rows]
 
 
-def wanted(rows: list[tuple[int, int]]) -> set[tuple[int, int]]:
-    found: set[tuple[int, int]] = set()
+def expected_pairs(rows: list[tuple[int, int]]) -> set[tuple[int, int]]:
+    pairs: set[tuple[int, int]] = set()
     for hash_ in {row for row, _ in rows}:
         places = sorted(place for row, place in rows if row == hash_)
         for (at, one), (then, other) in combinations(enumerate(places), 2):
             if len(places) <= GROUP or at == 0 or then - at <= NEAREST:
-                found.add((one, other))
-    return found
+                pairs.add((one, other))
+    return pairs
 
 
 def test_of_a_group_as_many_pairs_are_found_as_its_family_needs() -> None:
@@ -45,9 +45,9 @@ def test_of_a_group_as_many_pairs_are_found_as_its_family_needs() -> None:
     with duckdb.connect() as database:
         database.execute("CREATE TABLE bands (band UTINYINT, hash UBIGINT, place BIGINT)")
         database.executemany("INSERT INTO bands VALUES (3, ?, ?)", rows)
-        found = database.execute(BY_DUCKDB, [3, 4]).fetchall()
-    assert len(found) == len(set(found))
-    assert set(found) == wanted(rows)
+        pairs = database.execute(BY_DUCKDB, [3, 4]).fetchall()
+    assert len(pairs) == len(set(pairs))
+    assert set(pairs) == expected_pairs(rows)
 
 
 def filled(folder: Path, rows: list[tuple[int, int]]) -> Store:
@@ -84,22 +84,22 @@ def test_another_engine_gets_all_hashes_in_slices_of_which_no_two_share_one(
     seen: list[list[tuple[int, int]]] = []
 
     def join(bands: Path, pairs: Path) -> None:
-        for each in sorted(bands.iterdir()):
-            query = f"SELECT hash, place, of_text FROM read_parquet('{each}/*.parquet')"
+        for part in sorted(bands.iterdir()):
+            query = f"SELECT hash, place, of_text FROM read_parquet('{part}/*.parquet')"
             seen.append([(hash_, place) for hash_, place, _ in duckdb.sql(query).fetchall()])
         pairs.mkdir()
 
     with filled(tmp_path, groups()) as store:
         store.pair_up(join)
     assert len(seen) <= folders
-    assert sorted(row for each in seen for row in each) == sorted(groups())
-    hashes = [{hash_ for hash_, _ in each} for each in seen]
+    assert sorted(row for part in seen for row in part) == sorted(groups())
+    hashes = [{hash_ for hash_, _ in part} for part in seen]
     assert sum(map(len, hashes)) == len(set.union(*hashes))
 
 
 @NEEDS_DAFT
 def test_daft_finds_the_pairs_that_duckdb_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, of_text = [], []
+    pair_lists, of_text = [], []
     daft = by_daft(on_ray="SWEEP_ON_RAY" in os.environ)  # once a process
     for name, join, size in (("duckdb", None, 10_000), ("daft", daft, 10_000), ("daft in slices", daft, 60)):
         monkeypatch.setattr("vecsieve.proxy.jobs.pairs.store.SLICE", size)
@@ -109,10 +109,10 @@ def test_daft_finds_the_pairs_that_duckdb_finds(tmp_path: Path, monkeypatch: pyt
         (folder / "pairs" / "old.parquet").write_bytes(b"of a run that was killed")
         with filled(folder, groups()) as store:
             store.pair_up(join)
-            (each,) = store.candidates(store.stored())
-            found.append(each.pairs.tolist())
-            of_text.append(each.of_text.tolist())
-        assert {each.name for each in folder.iterdir()} <= {
+            (entry,) = store.candidates(store.stored())
+            pair_lists.append(entry.pairs.tolist())
+            of_text.append(entry.of_text.tolist())
+        assert {entry.name for entry in folder.iterdir()} <= {
             "points.duckdb",
             "vectors.f32",
             "texts.utf8",
@@ -121,7 +121,7 @@ def test_daft_finds_the_pairs_that_duckdb_finds(tmp_path: Path, monkeypatch: pyt
             "facts.i64",
             "temporary",
         }
-    assert found[0] == found[1] == found[2]
+    assert pair_lists[0] == pair_lists[1] == pair_lists[2]
     assert of_text[0] == of_text[1] == of_text[2]
     assert len(set(of_text[0])) == 2
-    assert set(map(tuple, found[0])) == wanted(groups())
+    assert set(map(tuple, pair_lists[0])) == expected_pairs(groups())

@@ -43,11 +43,11 @@ def test_candidates_come_with_their_vectors_and_texts(tmp_path: Path) -> None:
     with Store(tmp_path, 2, OF) as store:
         store.add(page(0, [[1], [2], [1]], texts=["one", None, None]))
         store.pair_up()
-        (found,) = store.candidates(store.stored())
-        assert found.pairs.tolist() == [[0, 2]]
-        assert found.rows.tolist() == [[0, 1]]
-        assert found.vectors.tolist() == [[0.0, 1.0], [4.0, 5.0]]
-        assert found.texts == ["one", None]
+        (candidates,) = store.candidates(store.stored())
+        assert candidates.pairs.tolist() == [[0, 2]]
+        assert candidates.rows.tolist() == [[0, 1]]
+        assert candidates.vectors.tolist() == [[0.0, 1.0], [4.0, 5.0]]
+        assert candidates.texts == ["one", None]
         assert store.texts([0, 1]) == {0: "one", 1: None}
 
 
@@ -56,9 +56,9 @@ def test_candidates_say_whether_a_band_of_their_texts_is_shared(tmp_path: Path) 
     with Store(tmp_path, 2, OF) as store:
         store.add(page(0, [[*text, vector], [*other, vector], [*text, vector]]))
         store.pair_up()
-        (found,) = store.candidates(store.stored())
-    assert found.pairs.tolist() == [[0, 1], [0, 2], [1, 2]]
-    assert found.of_text.tolist() == [False, True, False]
+        (candidates,) = store.candidates(store.stored())
+    assert candidates.pairs.tolist() == [[0, 1], [0, 2], [1, 2]]
+    assert candidates.of_text.tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("joined", [1, 8, 10_000])
@@ -73,17 +73,17 @@ def test_however_many_bands_are_joined_together_the_pairs_are_the_same(
     with Store(tmp_path, 2, OF) as store:
         store.add(page(0, bands.tolist()))
         store.pair_up()
-        (found,) = store.candidates(store.stored())
-    assert found.pairs.tolist() == [[0, 3], [1, 2], [1, 3]]
-    assert found.of_text.tolist() == [False, True, False]
+        (candidates,) = store.candidates(store.stored())
+    assert candidates.pairs.tolist() == [[0, 3], [1, 2], [1, 3]]
+    assert candidates.of_text.tolist() == [False, True, False]
 
 
 def test_of_a_large_group_each_point_meets_the_first_and_the_ones_before_it(tmp_path: Path) -> None:
     count = GROUP + 10
     with Store(tmp_path, 2, OF) as store:
         store.add(page(0, [[9]] * count))
-        found = pairs_of(store)
-    assert found == [
+        pairs = pairs_of(store)
+    assert pairs == [
         [one, two] for one in range(count) for two in range(one + 1, count) if not one or two - one <= NEAREST
     ]
 
@@ -97,8 +97,8 @@ def test_a_page_whose_vectors_alone_were_written_is_read_again(tmp_path: Path) -
         assert store.done == 2
         store.add(page(2, [[1]]))
         store.pair_up()
-        (found,) = store.candidates(store.stored())
-        assert found.vectors.tolist() == [[0.0, 1.0], [2.0, 3.0]]
+        (candidates,) = store.candidates(store.stored())
+        assert candidates.vectors.tolist() == [[0.0, 1.0], [2.0, 3.0]]
 
 
 def test_texts_of_any_length_are_those_that_were_added_and_what_a_kill_left_behind_them_is_cut_off(
@@ -126,9 +126,11 @@ def test_all_pairs_come_in_order_however_many_are_read_together(
     with Store(tmp_path, 2, OF) as store:
         store.add(page(0, [[5]] * 9))
         store.pair_up()
-        each = [found.pairs.tolist() for found in store.candidates(store.stored())]
-    assert [len(pairs) for pairs in each] == [4] * 9
-    assert [pair for pairs in each for pair in pairs] == [[one, two] for one in range(9) for two in range(one + 1, 9)]
+        batches = [candidates.pairs.tolist() for candidates in store.candidates(store.stored())]
+    assert [len(pairs) for pairs in batches] == [4] * 9
+    assert [pair for pairs in batches for pair in pairs] == [
+        [one, two] for one in range(9) for two in range(one + 1, 9)
+    ]
 
 
 def test_a_page_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class Ends:
                 raise KeyboardInterrupt
 
 
-class Held(Points):
+class Database(Points):
     """A database in memory. ``deleted``: every id that was, each time."""
 
     form = PLAIN
@@ -49,7 +49,7 @@ class Held(Points):
 
     def whole(self, ids: Sequence[PointId]) -> list[Whole]:
         self.ends.step()
-        return [_whole(self.there[each]) for each in reversed(ids) if each in self.there]
+        return [_whole(self.there[identifier]) for identifier in reversed(ids) if identifier in self.there]
 
     def delete(self, points: Sequence[Whole]) -> None:
         self.ends.step()
@@ -81,19 +81,19 @@ def planted() -> list[Point]:
 @contextmanager
 def swept(work: Path, there: Sequence[Point]) -> Iterator[Store]:
     source = MemorySource(there)
-    with opened_store(source, asked(work)) as store:
-        sweep(source, asked(work), store, is_decided=True)
+    with opened_store(source, options(work)) as store:
+        sweep(source, options(work), store, is_decided=True)
         yield store
 
 
-def asked(work: Path) -> SweepOptions:
+def options(work: Path) -> SweepOptions:
     return SweepOptions(url="", collection="c", keep=Keep.FIRST, text_field="text", work=work)
 
 
-def applied(work: Path, held: Held) -> Mapping[str, int]:
-    there = sorted(held.there.values(), key=lambda each: each.id)
+def applied(work: Path, database: Database) -> Mapping[str, int]:
+    there = sorted(database.there.values(), key=lambda point: point.id)
     with swept(work / "work", there) as store, closing(Book(work / "journal.db")) as book:
-        by = Deletion(points=held, survivors=Survivors(book, "c"), now=lambda: 1.0)
+        by = Deletion(points=database, survivors=Survivors(book, "c"), now=lambda: 1.0)
         return delete(store, by)
 
 
@@ -110,14 +110,14 @@ def outcomes(**counts: int) -> dict[str, int]:
 
 
 def test_what_could_go_goes_and_is_in_the_journal_with_its_survivor(tmp_path: Path) -> None:
-    held = Held(planted(), Ends())
-    assert applied(tmp_path, held) == outcomes(deleted=len(COPIED))
-    assert sorted(held.there) == list(range(0, FAMILIES * COPIES, COPIES))
+    database = Database(planted(), Ends())
+    assert applied(tmp_path, database) == outcomes(deleted=len(COPIED))
+    assert sorted(database.there) == list(range(0, FAMILIES * COPIES, COPIES))
     assert journalled(tmp_path) == {
         b"%d" % place: (b"%d" % (place - place % COPIES), "equal", b"whole %d" % place) for place in COPIED
     }
-    assert applied(tmp_path, held) == outcomes(deleted=len(COPIED)), "a run that is through does nothing more"
-    assert held.deleted == COPIED
+    assert applied(tmp_path, database) == outcomes(deleted=len(COPIED)), "a run that is through does nothing more"
+    assert database.deleted == COPIED
 
 
 @pytest.mark.parametrize("at", range(13))
@@ -126,7 +126,7 @@ def test_a_run_that_was_ended_at_any_step_is_ended_by_the_next(
 ) -> None:
     monkeypatch.setattr(applying, "BATCH", 3)
     ends = Ends(at)
-    held = Held(planted(), ends)
+    database = Database(planted(), ends)
     progressed = Store.progressed
 
     def ending(store: Store, counts: Mapping[str, int]) -> None:
@@ -137,40 +137,40 @@ def test_a_run_that_was_ended_at_any_step_is_ended_by_the_next(
     monkeypatch.setattr(Store, "progressed", ending)
     if at < 12:  # three batches of four steps
         with pytest.raises(KeyboardInterrupt):
-            applied(tmp_path, held)
-        assert set(map(key_of, held.deleted)) <= journalled(tmp_path).keys(), "deleted before it was written down"
+            applied(tmp_path, database)
+        assert set(map(key_of, database.deleted)) <= journalled(tmp_path).keys(), "deleted before it was written down"
     ends.left = None
-    assert applied(tmp_path, held) == outcomes(deleted=len(COPIED))
-    assert sorted(held.deleted) == COPIED, "each once"
+    assert applied(tmp_path, database) == outcomes(deleted=len(COPIED))
+    assert sorted(database.deleted) == COPIED, "each once"
     assert len(journalled(tmp_path)) == len(COPIED)
 
 
 def test_a_run_that_was_killed_after_its_first_deletion_can_be_looked_at_without_deleting(tmp_path: Path) -> None:
-    held = Held(planted(), Ends(2))  # read, about to delete, deleted
+    database = Database(planted(), Ends(2))  # read, about to delete, deleted
     with pytest.raises(KeyboardInterrupt):
-        applied(tmp_path, held)
-    assert held.deleted
-    asked_again = MemorySource(sorted(held.there.values(), key=lambda each: each.id))
-    with opened_store(asked_again, asked(tmp_path / "work")) as store:
-        assert sweep(asked_again, asked(tmp_path / "work"), store).redundant == len(COPIED)
+        applied(tmp_path, database)
+    assert database.deleted
+    source = MemorySource(sorted(database.there.values(), key=lambda point: point.id))
+    with opened_store(source, options(tmp_path / "work")) as store:
+        assert sweep(source, options(tmp_path / "work"), store).redundant == len(COPIED)
 
 
-def changed(held: Held, place: int) -> None:
-    held.there[place] = Point(id=place, vector=held.there[place].vector, payload={"text": "rewritten"})
+def changed(database: Database, place: int) -> None:
+    database.there[place] = Point(id=place, vector=database.there[place].vector, payload={"text": "rewritten"})
 
 
-def nudged(held: Held, place: int) -> None:
-    vector = held.there[place].vector
+def nudged(database: Database, place: int) -> None:
+    vector = database.there[place].vector
     assert vector is not None
-    held.there[place] = Point(id=place, vector=vector + np.float32(1e-6), payload=held.there[place].payload)
+    database.there[place] = Point(id=place, vector=vector + np.float32(1e-6), payload=database.there[place].payload)
 
 
-def removed(held: Held, place: int) -> None:
-    del held.there[place]
+def removed(database: Database, place: int) -> None:
+    del database.there[place]
 
 
 @pytest.mark.parametrize(
-    ("by", "place", "wanted", "kept"),
+    ("by", "place", "expected", "kept"),
     [
         (changed, 1, {"deleted": len(COPIED) - 1, "changed": 1}, {1}),
         (nudged, 1, {"deleted": len(COPIED) - 1, "changed": 1}, {1}),
@@ -180,11 +180,11 @@ def removed(held: Held, place: int) -> None:
     ],
 )
 def test_what_has_changed_since_it_was_compared_stays(
-    tmp_path: Path, by: Callable[[Held, int], None], place: int, wanted: Any, kept: set[int]
+    tmp_path: Path, by: Callable[[Database, int], None], place: int, expected: Any, kept: set[int]
 ) -> None:
-    held = Held(planted(), Ends())
+    database = Database(planted(), Ends())
     with swept(tmp_path / "work", planted()):
-        by(held, place)
-    assert applied(tmp_path, held) == outcomes(**wanted)
-    assert kept <= held.there.keys()
-    assert len(journalled(tmp_path)) == wanted["deleted"] == len(held.deleted)
+        by(database, place)
+    assert applied(tmp_path, database) == outcomes(**expected)
+    assert kept <= database.there.keys()
+    assert len(journalled(tmp_path)) == expected["deleted"] == len(database.deleted)

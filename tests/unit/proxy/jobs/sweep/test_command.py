@@ -68,10 +68,10 @@ def test_a_report_after_a_deletion_is_that_of_the_collection_now(
 
     with monkeypatch.context() as instead:
         instead.setattr(command, "_apply", deleted)
-        said = shell.says(ignore_metadata=True, apply=True, journal=tmp_path / "docs.db")
-        assert "5 were deleted" in said
-    assert "5 could be removed" in (said := shell.says(ignore_metadata=True))
-    assert "Nothing was deleted." in said
+        output = shell.says(ignore_metadata=True, apply=True, journal=tmp_path / "docs.db")
+        assert "5 were deleted" in output
+    assert "5 could be removed" in (output := shell.says(ignore_metadata=True))
+    assert "Nothing was deleted." in output
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])

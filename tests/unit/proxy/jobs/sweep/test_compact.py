@@ -25,7 +25,7 @@ PAYLOADS = st.dictionaries(st.sampled_from(["a", "b", "c"]), VALUES)
 
 
 @pytest.mark.parametrize(
-    ("own", "other", "wanted"),
+    ("payload", "other", "expected"),
     [
         ({"tags": ["x", "y"]}, {"tags": ["z", "y"]}, {"tags": ["x", "y", "z"]}),
         ({"seen": 2}, {"seen": 7.5}, {"seen": 7.5}),
@@ -36,19 +36,19 @@ PAYLOADS = st.dictionaries(st.sampled_from(["a", "b", "c"]), VALUES)
         ({"done": False, "gap": None}, {"done": True, "gap": 1}, {"done": False, "gap": None}),
     ],
 )
-def test_a_payload_takes_what_it_lacks(own: dict[str, object], other: dict[str, object], wanted: object) -> None:
-    assert with_what_it_lacks(own, other) == wanted
+def test_a_payload_takes_what_it_lacks(payload: dict[str, object], other: dict[str, object], expected: object) -> None:
+    assert with_what_it_lacks(payload, other) == expected
 
 
 @given(PAYLOADS, PAYLOADS, PAYLOADS)
 def test_doing_it_twice_changes_nothing_more(
-    own: dict[str, object], one: dict[str, object], other: dict[str, object]
+    payload: dict[str, object], one: dict[str, object], other: dict[str, object]
 ) -> None:
     """Invariant: uniting is idempotent over a family, loses no member, and keeps own values that are neither arrays nor numbers."""
-    once = with_what_it_lacks(with_what_it_lacks(own, one), other)
+    once = with_what_it_lacks(with_what_it_lacks(payload, one), other)
     assert with_what_it_lacks(with_what_it_lacks(once, one), other) == once
-    assert once.keys() == own.keys() | one.keys() | other.keys()
-    assert all(once[name] == value for name, value in own.items() if isinstance(value, str | bool | None))
+    assert once.keys() == payload.keys() | one.keys() | other.keys()
+    assert all(once[name] == value for name, value in payload.items() if isinstance(value, str | bool | None))
 
 
 def whole(number: int, payload: object, mark: int = 1) -> Whole:
@@ -56,13 +56,13 @@ def whole(number: int, payload: object, mark: int = 1) -> Whole:
     return Whole(id=number, key=key_of(number), partition=b"", body=body, mark=mark)
 
 
-def going(number: int) -> Removal:
+def removed(number: int) -> Removal:
     return Removal(id=number, survivor=1, evidence="equal", similarity=None, mark=1, survivor_mark=1)
 
 
 def changes(by: United, survivor: Whole, *members: Whole) -> Sequence[LeftOut]:
-    held = {point.id: point for point in (survivor, *members)}
-    return by.changes([(going(int(member.key)), member) for member in members], held)
+    points = {point.id: point for point in (survivor, *members)}
+    return by.changes([(removed(int(member.key)), member) for member in members], points)
 
 
 def test_a_survivor_that_lacks_nothing_is_not_stored_anew(tmp_path: Path) -> None:

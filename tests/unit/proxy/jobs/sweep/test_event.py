@@ -43,7 +43,7 @@ def secret(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def repeating(said: bytes, *, pause: float = 0.0) -> Iterator[str]:
+def repeating(piece: bytes, *, pause: float = 0.0) -> Iterator[str]:
     """The URL of a receiver that says this for ever."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -51,7 +51,7 @@ def repeating(said: bytes, *, pause: float = 0.0) -> Iterator[str]:
             connection, _ = listening.accept()
             with connection, suppress(OSError):
                 while True:
-                    connection.sendall(said)
+                    connection.sendall(piece)
                     time.sleep(pause)
 
         thread = Thread(target=serve)
@@ -61,14 +61,14 @@ def repeating(said: bytes, *, pause: float = 0.0) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("said", "pause"),
+    ("piece", "pause"),
     [(b"HTTP/1.1 100 Continue\r\n\r\n", 0.001), (b"H", 0.1)],
 )
 def test_a_receiver_without_an_end_is_given_up_in_time(
-    secret: Path, monkeypatch: pytest.MonkeyPatch, said: bytes, pause: float
+    secret: Path, monkeypatch: pytest.MonkeyPatch, piece: bytes, pause: float
 ) -> None:
     monkeypatch.setattr(event, "SECONDS", 0.5)
-    with repeating(said, pause=pause) as url:
+    with repeating(piece, pause=pause) as url:
         started = time.monotonic()
         assert Receiver(url, secret).send(DONE) is not None
         assert time.monotonic() - started < 5

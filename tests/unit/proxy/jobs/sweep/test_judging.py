@@ -35,7 +35,7 @@ def verdict(
     of_text: bool = True,
 ) -> tuple[Evidence, tuple[bool, bool]]:
     """Why, and whether the first holds the second, and the second the first."""
-    found = judged(
+    judgement = judged(
         np.array([[0, 1]]),
         np.array(vectors, np.float32),
         np.array([has_vector, True]),
@@ -43,8 +43,8 @@ def verdict(
         np.array([of_text]),
         magnitude=magnitude,
     )
-    one, other = found.holds[0].tolist()
-    return Evidence(int(found.evidence[0])), (one, other)
+    one, other = judgement.holds[0].tolist()
+    return Evidence(int(judgement.evidence[0])), (one, other)
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,15 @@ def test_what_goes_is_compared_once_more() -> None:
 
 
 def heads(
-    held: list[tuple[int, int]], rank: list[float], sizes: list[int] | None = None, strength: list[float] | None = None
+    coverings: list[tuple[int, int]],
+    rank: list[float],
+    sizes: list[int] | None = None,
+    strength: list[float] | None = None,
 ) -> list[int]:
     order = Order(sizes=np.array(sizes or [0] * len(rank), np.intp), rank=np.array(rank))
-    strong = np.array(strength or [1.0] * len(held), np.float32)
-    found: list[int] = heads_of(np.array(held, np.intp).reshape(-1, 2), strong, order).tolist()
-    return found
+    strong = np.array(strength or [1.0] * len(coverings), np.float32)
+    leaders: list[int] = heads_of(np.array(coverings, np.intp).reshape(-1, 2), strong, order).tolist()
+    return leaders
 
 
 def both(*pairs: tuple[int, int]) -> list[tuple[int, int]]:
@@ -139,15 +142,15 @@ def test_every_member_is_held_by_its_leader_which_stays_and_holds_no_leader_that
     """Invariant: each member has a leader that holds it and stays; a leader that another leader holds is not shorter, nor of lower rank."""
     n = data.draw(st.integers(1, 12))
     every = [(one, other) for one in range(n) for other in range(n) if one != other]
-    held = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
+    coverings = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
     rank = data.draw(st.lists(st.integers(0, 3).map(float), min_size=n, max_size=n))
     sizes = data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
-    found = heads(held, rank, sizes)
-    for point, head in enumerate(found):
-        assert found[head] == head
-        assert point == head or (point, head) in held
-    for member, holder in held:
-        if found[member] == member and found[holder] == holder:
+    leaders = heads(coverings, rank, sizes)
+    for point, head in enumerate(leaders):
+        assert leaders[head] == head
+        assert point == head or (point, head) in coverings
+    for member, holder in coverings:
+        if leaders[member] == member and leaders[holder] == holder:
             assert (sizes[member], rank[member]) >= (sizes[holder], rank[holder])
 
 
@@ -164,16 +167,16 @@ def test_pairs_are_as_far_apart_as_in_the_matrix(seed: int, magnitude: bool, sca
     vectors = (np.random.default_rng(seed).normal(size=(9, 5)) * scale).astype(np.float32)
     rows = all_pairs(9)
     far = distances(similarities(vectors, rows, np.ones(9, np.bool_), magnitude=magnitude))
-    wanted = measure(vectors, magnitude=magnitude).distance[rows[:, 0], rows[:, 1]]
-    assert far == pytest.approx(wanted, abs=5e-5)
+    expected = measure(vectors, magnitude=magnitude).distance[rows[:, 0], rows[:, 1]]
+    assert far == pytest.approx(expected, abs=5e-5)
 
 
 def test_without_a_vector_or_a_direction_points_are_infinitely_far_apart() -> None:
     vectors = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0], [np.nan, 1.0]], np.float32)
     has_vector = np.array([True, False, True, True])
-    found = similarities(vectors, all_pairs(4), has_vector, magnitude=False)
-    assert np.isnan(found).all()
-    assert np.isinf(distances(found)).all()
+    apart = similarities(vectors, all_pairs(4), has_vector, magnitude=False)
+    assert np.isnan(apart).all()
+    assert np.isinf(distances(apart)).all()
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def report(**changed: object) -> Report:
 
 def test_the_page_has_the_figures_of_the_report() -> None:
     page = as_html(page_of(report())).decode()
-    for said in (
+    for text in (
         "12,345",
         "1,511",
         "1,200",
@@ -66,7 +66,7 @@ def test_the_page_has_the_figures_of_the_report() -> None:
         "0.9876",
         "grüße",
     ):
-        assert said in page
+        assert text in page
 
 
 def test_what_is_the_collections_own_is_text_and_nothing_else() -> None:

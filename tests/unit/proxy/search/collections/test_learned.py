@@ -116,7 +116,7 @@ def test_the_parts_of_a_collection_are_forgotten_with_it(learned: Learned) -> No
     for collection in ("Articles", "Articles/tenant", "Articles2"):
         learned.compared(on(collection), "text")
     learned.forget("Articles")
-    assert [learned.hint(on(each)) for each in ("Articles", "Articles/tenant", "Articles2")] == [None, None, "text"]
+    assert [learned.hint(on(name)) for name in ("Articles", "Articles/tenant", "Articles2")] == [None, None, "text"]
 
 
 def test_a_contradiction_unlearns_what_the_collection_is_like_and_keeps_its_limit(
@@ -154,17 +154,17 @@ def test_the_least_recently_used_collection_leaves_first(learned: Learned) -> No
 def test_any_history_reads_as_a_plain_dictionary_with_expiry(history: list[tuple[str, int, int]]) -> None:
     """Invariant: never more than the bound, never an expired value, and what is held is what was last put."""
     clock = ManualClock()
-    held = Expiring[str, int](entries=4, clock=clock)
+    expiring = Expiring[str, int](entries=4, clock=clock)
     last: dict[str, tuple[int, float]] = {}
     for key, value, wait in history:
         clock.advance(wait)
-        held.put(key, value, seconds=7)
+        expiring.put(key, value, seconds=7)
         last[key] = (value, clock.now + 7)
-        assert len(held) <= 4
-        assert held.get(key) == value
-        for each, (put, expires) in last.items():
-            found = held.get(each)
-            assert found is None or (found == put and clock.now < expires)
+        assert len(expiring) <= 4
+        assert expiring.get(key) == value
+        for name, (put, expires) in last.items():
+            cached = expiring.get(name)
+            assert cached is None or (cached == put and clock.now < expires)
 
 
 DATABASE = "/api/v2/tenants/t/databases/d"

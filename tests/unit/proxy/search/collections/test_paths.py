@@ -101,20 +101,20 @@ LAYOUTS: dict[str, tuple[Callable[[int], Any], tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
 def test_a_pool_alone_shows_where_its_texts_are(layout: tuple[Callable[[int], Any], tuple[str, ...]]) -> None:
-    make, wanted = layout
-    assert read(make).paths == wanted
+    make, expected = layout
+    assert read(make).paths == expected
 
 
 def test_equal_values_under_clearly_different_vectors_are_no_text() -> None:
-    found = read(lambda n: {"content": prose(n % 3, 40), "passage": prose(n)})
-    assert found.paths == ("passage",)
-    assert found.against == {"content"}
+    discovered = read(lambda n: {"content": prose(n % 3, 40), "passage": prose(n)})
+    assert discovered.paths == ("passage",)
+    assert discovered.against == {"content"}
     assert read(lambda n: {"content": prose(n % 3, 40)}).paths == ()
 
 
 def test_equal_values_under_equal_vectors_are_copies_of_a_text() -> None:
-    found = read(lambda n: {"text": prose(n % 8)}, vectors=vectors_of(SIZE, groups=8))
-    assert (found.paths, found.against) == (("text",), frozenset())
+    discovered = read(lambda n: {"text": prose(n % 8)}, vectors=vectors_of(SIZE, groups=8))
+    assert (discovered.paths, discovered.against) == (("text",), frozenset())
     assert read(lambda _: {"text": prose(0)}, vectors=vectors_of(SIZE, groups=1)).paths == ("text",)
 
 
@@ -137,8 +137,8 @@ def test_without_vectors_equal_values_with_different_scores_are_no_text() -> Non
 
 
 def test_with_two_layouts_each_point_has_its_own_path() -> None:
-    found = read(lambda n: {"text": prose(n)} if n % 3 else {"page_content": prose(n)})
-    assert found.paths == ("text", "page_content")
+    discovered = read(lambda n: {"text": prose(n)} if n % 3 else {"page_content": prose(n)})
+    assert discovered.paths == ("text", "page_content")
 
 
 def test_a_pool_without_whole_payloads_is_read_by_its_fields() -> None:
@@ -162,12 +162,12 @@ def test_any_payload_is_read_within_bounds(payloads: list[Any], *, has_vectors: 
     draw = np.random.default_rng(seed)
     vectors = draw.normal(size=(len(payloads), 4 if has_vectors else 0)).astype(np.float32)
     pool = pool_of(payloads, vectors)
-    found = read_pool(pool, ())
-    assert found == read_pool(pool, ())
-    assert set(found.paths) <= set(found.keys)
-    assert not found.against & set(found.paths)
-    assert len(found.keys) <= MOST_PATHS
-    assert found.size <= len(payloads)
+    discovered = read_pool(pool, ())
+    assert discovered == read_pool(pool, ())
+    assert set(discovered.paths) <= set(discovered.keys)
+    assert not discovered.against & set(discovered.paths)
+    assert len(discovered.keys) <= MOST_PATHS
+    assert discovered.size <= len(payloads)
 
 
 @given(raws=st.lists(st.binary(max_size=40) | st.none(), max_size=6))
@@ -197,8 +197,8 @@ def test_large_payloads_cost_no_more_than_the_bounds(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("vecsieve.proxy.search.collections.statements.orjson.loads", counted)
     text = prose(0, 20_000)
-    found = read(lambda n: {"text": f"{text} {n}", "inner": json.dumps({"a": text})}, size=500)
-    assert found.size <= MOST_ROWS
+    discovered = read(lambda n: {"text": f"{text} {n}", "inner": json.dumps({"a": text})}, size=500)
+    assert discovered.size <= MOST_ROWS
     assert sum(taken) <= 2 * paths.POOL_BYTES
     wide = {f"key{n}": {f"in{m}": "some words here" for m in range(50)} for n in range(200)}
     assert len(read(lambda _: wide, size=3).keys) <= MOST_PATHS

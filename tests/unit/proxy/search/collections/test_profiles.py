@@ -43,8 +43,8 @@ def refusal(tree: object) -> str:
 
 
 def similarity(profiles: Profiles, collection: str, vector_name: str) -> float | None:
-    found = profiles.profile(collection, vector_name)
-    return None if found is None else found.mean_unrelated_similarity
+    known_profile = profiles.profile(collection, vector_name)
+    return None if known_profile is None else known_profile.mean_unrelated_similarity
 
 
 def put(directory: Path, name: str, made: Profile) -> None:
@@ -73,7 +73,7 @@ def test_any_bytes_are_a_profile_or_a_clear_refusal(content: bytes) -> None:
 
 
 def test_every_wrong_field_is_told_by_name() -> None:
-    said = refusal(
+    refused = refusal(
         {
             **MEMBERS,
             "version": 1,
@@ -83,10 +83,10 @@ def test_every_wrong_field_is_told_by_name() -> None:
             "vector": "",
         }
     )
-    assert len(said.splitlines()) == 7
+    assert len(refused.splitlines()) == 7
     for place in ("version", "pools", "dimension", "vector", "pool_median.percentile_50"):
-        assert f"docs.json: {place}: wanted " in said
-    assert "pool_median.percentile_9: wanted a known key (did you mean percentile_99?)" in said
+        assert f"docs.json: {place}: wanted " in refused
+    assert "pool_median.percentile_9: wanted a known key (did you mean percentile_99?)" in refused
 
 
 @pytest.mark.parametrize("tree", [[], "text", 3, None])
@@ -394,6 +394,6 @@ def test_no_event_is_said_twice_in_a_row(pools: list[tuple[int, float]]) -> None
     """Whatever the pools, an event always differs from the one before it."""
     drift = Drift()
     events = [drift.observe(profile(), dimension=dimension, median=median, size=40) for dimension, median in pools]
-    said = [event for event in events if event is not None]
-    assert all(one is not other for one, other in pairwise(said))
-    assert not said or said[0] is not Event.RECOVERED
+    emitted = [event for event in events if event is not None]
+    assert all(one is not other for one, other in pairwise(emitted))
+    assert not emitted or emitted[0] is not Event.RECOVERED

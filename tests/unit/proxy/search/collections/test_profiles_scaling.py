@@ -23,8 +23,8 @@ from vecsieve.proxy.selection.policy import Fixed, Relative
 
 
 def loaded(folder: Path, *given: Profile) -> Profiles:
-    for number, each in enumerate(given):
-        (folder / f"{number}.json").write_bytes(encoded(each))
+    for number, given_profile in enumerate(given):
+        (folder / f"{number}.json").write_bytes(encoded(given_profile))
     profiles = Profiles(folder)
     profiles.reload_if_changed()
     return profiles
@@ -41,14 +41,14 @@ def taught(scales: Scales, median: float, pools: int = ENOUGH_POOLS) -> Scales:
 
 
 def test_without_profile_and_learning_the_pool_speaks_for_itself() -> None:
-    found = Scaling(None, None, nobody).of("docs", "", DEFAULT, dimension=384)
-    assert found is None
+    distance = Scaling(None, None, nobody).of("docs", "", DEFAULT, dimension=384)
+    assert distance is None
 
 
 def test_a_measured_profile_gives_the_typical_distance(tmp_path: Path) -> None:
     scaling = Scaling(loaded(tmp_path, profile()), None, nobody)
-    found = scaling.of("docs", "", DEFAULT, dimension=384)
-    assert found == 0.4
+    distance = scaling.of("docs", "", DEFAULT, dimension=384)
+    assert distance == 0.4
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_a_measured_profile_gives_the_typical_distance(tmp_path: Path) -> None:
 def test_a_profile_counts_for_its_collection_vector_and_dimension_alone(
     tmp_path: Path, collection: str, vector: str | None, dimension: int
 ) -> None:
-    found = Scaling(loaded(tmp_path, profile()), None, nobody).of(collection, vector, DEFAULT, dimension=dimension)
-    assert found is None
+    distance = Scaling(loaded(tmp_path, profile()), None, nobody).of(collection, vector, DEFAULT, dimension=dimension)
+    assert distance is None
 
 
 def test_a_fixed_threshold_stays_as_the_operator_wrote_it(tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_a_fixed_threshold_stays_as_the_operator_wrote_it(tmp_path: Path) -> Non
 def test_what_traffic_taught_counts_where_there_is_no_profile(tmp_path: Path) -> None:
     relative = replace(DEFAULT, threshold=Relative(factor=0.2, minimum=0.02, maximum=0.3))
     scaling = Scaling(None, taught(Scales(), 0.5), nobody)
-    found = scaling.of("docs", "", relative, dimension=384)
-    assert found == 0.5
+    distance = scaling.of("docs", "", relative, dimension=384)
+    assert distance == 0.5
     both = Scaling(loaded(tmp_path, profile()), taught(Scales(), 0.5), nobody)
     assert both.of("docs", "", relative, dimension=384) == 0.4
 
@@ -87,15 +87,19 @@ def test_every_pool_teaches() -> None:
 
 
 def test_a_profile_that_the_pools_have_left_is_told_once_and_does_not_count(tmp_path: Path) -> None:
-    told: list[tuple[str, Event]] = []
-    scaling = Scaling(loaded(tmp_path, profile()), None, lambda each, event: told.append((each.collection, event)))
+    events: list[tuple[str, Event]] = []
+    scaling = Scaling(
+        loaded(tmp_path, profile()),
+        None,
+        lambda collection_profile, event: events.append((collection_profile.collection, event)),
+    )
     for _ in range(2 * WINDOW):
         scaling.observe("docs", "", dimension=384, median=0.05, size=40)
-    assert told == [("docs", Event.MEDIANS)]
+    assert events == [("docs", Event.MEDIANS)]
     assert scaling.of("docs", "", DEFAULT, dimension=384) is None
     for _ in range(2 * WINDOW):
         scaling.observe("docs", "", dimension=384, median=0.4, size=40)
-    assert told == [("docs", Event.MEDIANS), ("docs", Event.RECOVERED)]
+    assert events == [("docs", Event.MEDIANS), ("docs", Event.RECOVERED)]
     assert scaling.of("docs", "", DEFAULT, dimension=384) == 0.4
 
 

@@ -44,8 +44,8 @@ def statements(*payloads: bytes | None) -> PoolStatements:
 def adds(one: object, other: object) -> bool:
     """Whether the first payload says something that the second one does not."""
     both = statements(orjson.dumps(one), orjson.dumps(other))
-    (found,) = both.differ(np.array([0]), np.array([1])).tolist()
-    return bool(found)
+    (differs,) = both.differ(np.array([0]), np.array([1])).tolist()
+    return bool(differs)
 
 
 @pytest.mark.parametrize(
@@ -332,8 +332,8 @@ JSON = st.recursive(
 @given(value=st.dictionaries(st.text(), JSON))
 def test_every_value_is_read_once_and_those_with_a_path_first(value: dict[str, Any]) -> None:
     """Invariant: the strings and booleans are all there once, those of spelled objects, too; a named one is found by its path."""
-    found, _ = leaves(value, 1 << 20)
-    read = sorted(str(leaf.value) for leaf in found if isinstance(leaf.value, bool | str))
+    read_leaves, _ = leaves(value, 1 << 20)
+    read = sorted(str(leaf.value) for leaf in read_leaves if isinstance(leaf.value, bool | str))
 
     def values(inside: object) -> list[str]:
         if isinstance(inside, dict):
@@ -349,7 +349,7 @@ def test_every_value_is_read_once_and_those_with_a_path_first(value: dict[str, A
 
     assert read == sorted(values(value))
     named, _ = leaves(value, 1 << 20, named_only=True)
-    assert found[: len(named)] == named
+    assert read_leaves[: len(named)] == named
     for leaf in named:
         at: Any = value
         for key in leaf.path.split("."):

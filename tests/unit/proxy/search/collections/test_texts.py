@@ -36,8 +36,8 @@ def reading(*paths: str, against: tuple[str, ...] = ()) -> Reading:
 
 def learned(*readings: Reading) -> CollectionTexts:
     texts = CollectionTexts()
-    for each in readings:
-        texts.learn("c", each, is_look=False)
+    for pool_reading in readings:
+        texts.learn("c", pool_reading, is_look=False)
     return texts
 
 
@@ -48,18 +48,18 @@ def standing(texts: CollectionTexts) -> TextsKnown:
 
 def test_the_first_pool_with_a_text_settles_a_collection_and_its_policy_reads_nothing_else() -> None:
     texts = learned(reading("passage"))
-    found = texts.applied(policy(), "c").fields
-    assert (found.text, found.guesses) == (("passage",), ())
+    fields = texts.applied(policy(), "c").fields
+    assert (fields.text, fields.guesses) == (("passage",), ())
     assert policy().fields.guesses == KNOWN_TEXTS
     assert texts.applied(policy(), "other").fields.guesses == KNOWN_TEXTS
     assert texts.plan(policy(), "c").seen == ("passage",)
 
 
 def test_a_setting_comes_first_and_what_is_known_is_added() -> None:
-    own = policy(text_fields=("body_md", "text"))
-    assert own.fields.text == ("body_md", "text")
-    assert own.fields.guesses == tuple(name for name in KNOWN_TEXTS if name != "text")
-    assert learned(reading("passage")).applied(own, "c").fields.text == ("body_md", "text", "passage")
+    configured = policy(text_fields=("body_md", "text"))
+    assert configured.fields.text == ("body_md", "text")
+    assert configured.fields.guesses == tuple(name for name in KNOWN_TEXTS if name != "text")
+    assert learned(reading("passage")).applied(configured, "c").fields.text == ("body_md", "text", "passage")
 
 
 @pytest.mark.parametrize("members", [{"texts": "none"}, {"text_fields": ()}], ids=str)
@@ -191,13 +191,13 @@ def pool(*payloads: dict[str, str], fields: tuple[tuple[bytes | None, ...], ...]
 
 def test_the_fields_of_a_reply_follow_the_policy_and_new_ones_come_from_the_payloads() -> None:
     needs = Needs(payload_fields=("tenant",), optional_fields=("text", "source"))
-    own = policy(tenant_keys=("tenant",), metadata={"source": ("source",)}, keep_sources=("a",))
+    configured = policy(tenant_keys=("tenant",), metadata={"source": ("source",)}, keep_sources=("a",))
     had = ((b'"t"', None, b'"T"'), (b'"t"', None, None))
     before = pool({"passage": "one", "source": "T"}, {"passage": "two"}, fields=had)
-    (after,) = with_fields(Reply(pools=(before,), document=None), needs, own.with_texts(("passage",))).pools
+    (after,) = with_fields(Reply(pools=(before,), document=None), needs, configured.with_texts(("passage",))).pools
     assert after.fields == ((b'"t"', b'"one"', b'"T"'), (b'"t"', b'"two"', None))
     empty = Pool(scores=np.zeros(0), vectors=np.zeros((0, 0), np.float32))
-    assert with_fields(Reply(pools=(empty,), document=None), needs, own.with_texts(())).pools[0].fields == ()
+    assert with_fields(Reply(pools=(empty,), document=None), needs, configured.with_texts(())).pools[0].fields == ()
 
 
 def test_of_a_batch_no_pool_s_text_is_what_another_one_disproves() -> None:
@@ -205,6 +205,6 @@ def test_of_a_batch_no_pool_s_text_is_what_another_one_disproves() -> None:
     lines = [" ".join(np.random.default_rng(n).choice(words, 20)) for n in range(12)]
     one = pool(*({"content": line, "passage": f"{line} {line}"} for line in lines))
     other = pool(*({"content": lines[n % 2], "passage": line} for n, line in enumerate(lines)))
-    found = read_pools((one, other), Needs())
-    assert found.against == {"content"}
-    assert found.paths == ("passage",)
+    readings = read_pools((one, other), Needs())
+    assert readings.against == {"content"}
+    assert readings.paths == ("passage",)

@@ -114,7 +114,9 @@ class Watched:
 
     @property
     def state(self) -> CanaryState:
-        return next(each for each in CanaryState if value(self.registry, "canary_state", state=each.value))
+        return next(
+            candidate for candidate in CanaryState if value(self.registry, "canary_state", state=candidate.value)
+        )
 
 
 GOOD = timed(REPORT._replace(searches=1), 0.011, 0.010)

@@ -49,8 +49,8 @@ def test_a_key_is_never_taken_for_an_address() -> None:
 
 
 def test_every_credential_divides_and_other_fields_do_not() -> None:
-    own = credentials_digest(b"s", [("api-key", "k")])
-    assert own == credentials_digest(b"s", [("API-KEY", "k"), ("accept", "*/*")])
+    digest = credentials_digest(b"s", [("api-key", "k")])
+    assert digest == credentials_digest(b"s", [("API-KEY", "k"), ("accept", "*/*")])
     others = [[("api-key", "l")], [], [("api-key", "k"), ("x-forwarded-user", "u")], [("api-keyk", "")]]
-    assert own not in {credentials_digest(b"s", other) for other in others}
-    assert own != credentials_digest(b"t", [("api-key", "k")])
+    assert digest not in {credentials_digest(b"s", other) for other in others}
+    assert digest != credentials_digest(b"t", [("api-key", "k")])

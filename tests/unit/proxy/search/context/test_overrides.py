@@ -150,7 +150,7 @@ def test_no_other_header_is(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "wanted"),
+    ("header", "expected"),
     [
         ("mode", "one of on, shadow, off"),
         ("distance-threshold", "a number from 0 to 2"),
@@ -185,8 +185,8 @@ def test_no_other_header_is(name: str) -> None:
         "9" * 5000,
     ],
 )
-def test_a_bad_value_is_refused_and_not_repeated(header: str, wanted: str, value: str) -> None:
-    assert refusal((f"x-vecsieve-{header}", value)) == f"x-vecsieve-{header}: wanted {wanted}"
+def test_a_bad_value_is_refused_and_not_repeated(header: str, expected: str, value: str) -> None:
+    assert refusal((f"x-vecsieve-{header}", value)) == f"x-vecsieve-{header}: wanted {expected}"
 
 
 @pytest.mark.parametrize("value", ["0", "1.0", "+1", "1e1"])
@@ -206,7 +206,7 @@ def test_an_unknown_header_of_the_prefix_is_refused_without_repeating_its_name()
 
 @pytest.mark.parametrize("name", list(OverrideName))
 def test_a_forbidden_header_is_refused_whatever_it_says(name: OverrideName) -> None:
-    header = next(header for header, each in HEADERS.items() if each is name)
+    header = next(header for header, override in HEADERS.items() if override is name)
     assert refusal((header, "hunter2"), forbidden=(name.value,)) == f"{header}: not allowed by the settings"
 
 
@@ -225,10 +225,10 @@ def test_a_certainty_goes_for_every_place_whatever_the_policy_cuts_by() -> None:
 
 
 def test_who_asks_for_the_order_of_mmr_gets_mmr() -> None:
-    asked, default = ("x-vecsieve-order", "mmr"), mmr_of(MmrSettings())
-    assert given_headers(asked).selection.diversifier == default
-    assert given_headers(asked, dpp=0.4).selection.diversifier == Dpp(diversity=0.4)
-    made = given_headers(asked, ("x-vecsieve-mmr-lambda", "0.5")).selection
+    order_header, default = ("x-vecsieve-order", "mmr"), mmr_of(MmrSettings())
+    assert given_headers(order_header).selection.diversifier == default
+    assert given_headers(order_header, dpp=0.4).selection.diversifier == Dpp(diversity=0.4)
+    made = given_headers(order_header, ("x-vecsieve-mmr-lambda", "0.5")).selection
     assert (made.order, made.diversifier) == (Order.MMR, replace(default, weight=0.5))
     assert given_headers(("x-vecsieve-order", "backend")).selection.diversifier is None
 

@@ -41,13 +41,13 @@ def page(representative: Sequence[int], top_k: int) -> Selection:
 
 
 def stale(n: int, *rows: int) -> np.ndarray:
-    found = np.zeros(n, np.bool_)
-    found[list(rows)] = True
-    return found
+    flags = np.zeros(n, np.bool_)
+    flags[list(rows)] = True
+    return flags
 
 
 @pytest.mark.parametrize(
-    ("representative", "shown", "keep"),
+    ("representative", "repeated", "keep"),
     [
         ([0, 1, 2, 3, 4, 5], [1], [0, 2, 3]),
         ([0, 1, 2, 3, 4, 5], [5], [0, 1, 2]),
@@ -60,16 +60,16 @@ def stale(n: int, *rows: int) -> np.ndarray:
     ids=["one", "beyond the page", "all of it", "too few new", "nothing new", "a copy of a result", "before copies"],
 )
 def test_what_was_shown_makes_room_for_what_is_new(
-    representative: list[int], shown: list[int], keep: list[int]
+    representative: list[int], repeated: list[int], keep: list[int]
 ) -> None:
-    found = renewed(page(representative, 3), stale(len(representative), *shown), 3, DEFAULT)
-    assert found.keep.tolist() == keep
+    renewal = renewed(page(representative, 3), stale(len(representative), *repeated), 3, DEFAULT)
+    assert renewal.keep.tolist() == keep
 
 
 def test_a_result_that_made_room_says_why_it_is_gone() -> None:
     whole = page([0, 1, 2, 3, 4], 3)
-    found = renewed(whole, stale(5, 1), 3, DEFAULT)
-    assert found.fates.tolist() == [K, Fate.EARLIER, K, K, N]
+    renewal = renewed(whole, stale(5, 1), 3, DEFAULT)
+    assert renewal.fates.tolist() == [K, Fate.EARLIER, K, K, N]
     assert whole.fates.tolist() == [K, K, K, N, N], "the selection that was given is not changed"
 
 
@@ -90,8 +90,8 @@ def test_a_page_keeps_its_length_and_repeats_no_candidate(families: list[int], t
     representative = [first.setdefault(family, row) for row, family in enumerate(families)]
     rows = data.draw(st.sets(st.integers(0, len(families) - 1)))
     whole = page(representative, top_k)
-    found = renewed(whole, stale(len(families), *rows), top_k, DEFAULT)
-    keep = found.keep.tolist()
+    renewal = renewed(whole, stale(len(families), *rows), top_k, DEFAULT)
+    keep = renewal.keep.tolist()
     assert len(keep) == len(set(keep)) == len(whole.keep)
     old = {representative[row] for row in rows}
     is_old = [representative[row] in old for row in keep if representative[row] == row]
@@ -100,15 +100,15 @@ def test_a_page_keeps_its_length_and_repeats_no_candidate(families: list[int], t
     assert len([row for row in keep if row in new]) == min(len(new), len(whole.keep)), (
         "no new one was left out for less"
     )
-    assert {int(fate) for fate in found.fates[keep]} <= {K, F}
-    if found is not whole:
-        assert found.wanting == top_k - len([row for row in keep if row in new]), (
+    assert {int(fate) for fate in renewal.fates[keep]} <= {K, F}
+    if renewal is not whole:
+        assert renewal.wanting == top_k - len([row for row in keep if row in new]), (
             "a larger pool may have more that is new"
         )
 
 
 @pytest.mark.parametrize(
-    ("shown", "held", "keep"),
+    ("repeated", "retained", "keep"),
     [
         ([0], [0], [1, 2, 0]),
         ([0, 1], [0], [2, 3, 0]),
@@ -118,14 +118,14 @@ def test_a_page_keeps_its_length_and_repeats_no_candidate(families: list[int], t
     ],
     ids=["the best", "one of two", "two of three", "nothing is new", "the whole page"],
 )
-def test_what_is_held_stays_behind_what_is_new(shown: list[int], held: list[int], keep: list[int]) -> None:
-    found = renewed(page(range(6), 3), stale(6, *shown), 3, DEFAULT, retained=np.array(held, np.intp))
-    assert found.keep.tolist() == keep
-    new = len(set(keep) - set(shown))
-    assert found.wanting == 3 - len(held) - new
+def test_what_is_held_stays_behind_what_is_new(repeated: list[int], retained: list[int], keep: list[int]) -> None:
+    renewal = renewed(page(range(6), 3), stale(6, *repeated), 3, DEFAULT, retained=np.array(retained, np.intp))
+    assert renewal.keep.tolist() == keep
+    new = len(set(keep) - set(repeated))
+    assert renewal.wanting == 3 - len(retained) - new
 
 
-def held(
+def retained_of(
     given: Sequence[int],
     scores: Sequence[float],
     *,
@@ -135,43 +135,43 @@ def held(
 ) -> list[int]:
     n = len(scores)
     whole = page(range(n), 3) if of is None else of
-    found = retained_results(whole, stale(n, *given), stale(n, *repeated), np.array(scores), top_k=3, most=most)
-    return [int(row) for row in found]
+    result = retained_results(whole, stale(n, *given), stale(n, *repeated), np.array(scores), top_k=3, most=most)
+    return [int(row) for row in result]
 
 
 FALLING = [1.0, 0.9, 0.4, 0.3, 0.2, 0.1]
 
 
 def test_results_near_the_best_are_held() -> None:
-    assert held([0, 1, 2], FALLING) == [0, 1]
-    assert held([1, 2], FALLING) == [1], "the third is nearer to what would be new"
-    assert held([0, 1, 2], [1.0, 0.3, 0.3, 0.3, 0.2, 0.0]) == [0]
-    assert held([5], FALLING) == [], "it is not on the page"
+    assert retained_of([0, 1, 2], FALLING) == [0, 1]
+    assert retained_of([1, 2], FALLING) == [1], "the third is nearer to what would be new"
+    assert retained_of([0, 1, 2], [1.0, 0.3, 0.3, 0.3, 0.2, 0.0]) == [0]
+    assert retained_of([5], FALLING) == [], "it is not on the page"
 
 
 def test_distances_fall_where_scores_rise() -> None:
-    assert held([0, 1, 2], [-score for score in FALLING]) == [0, 1]
+    assert retained_of([0, 1, 2], [-score for score in FALLING]) == [0, 1]
 
 
 def test_no_more_are_held_than_the_policy_says() -> None:
-    assert held([0, 1, 2], FALLING, most=1) == [0]
-    assert held([0, 1, 2], FALLING, most=0) == []
+    assert retained_of([0, 1, 2], FALLING, most=1) == [0]
+    assert retained_of([0, 1, 2], FALLING, most=0) == []
 
 
 def test_what_an_earlier_list_of_the_request_shows_is_not_held() -> None:
-    assert held([0, 1], FALLING, repeated=[0]) == [1]
+    assert retained_of([0, 1], FALLING, repeated=[0]) == [1]
 
 
 def test_a_copy_is_not_held_and_its_cluster_is_by_its_representative() -> None:
     whole = page([0, 0, 2, 3, 4, 5], 3)
-    assert held([1], FALLING, of=whole) == [0]
+    assert retained_of([1], FALLING, of=whole) == [0]
     filled = page([0, 0, 0], 3)
-    assert held([1], [1.0, 1.0, 0.5], of=filled) == [0]
+    assert retained_of([1], [1.0, 1.0, 0.5], of=filled) == [0]
 
 
 @pytest.mark.parametrize("scores", [[1.0] * 6, [float("nan")] * 6], ids=["equal", "none"])
 def test_without_scores_that_differ_ranks_decide(scores: list[float]) -> None:
-    assert held([0, 1, 2], scores) == [0, 1]
+    assert retained_of([0, 1, 2], scores) == [0, 1]
 
 
 @given(st.integers(1, 12), st.integers(1, 5), st.data())
@@ -214,11 +214,11 @@ def policy(**members: object) -> ResolvedPolicy:
 
 async def lists(chosen: ResolvedPolicy, *rankings: Sequence[int], top_k: int = 4) -> list[list[int]]:
     upstream = ToyUpstream(*map(ranking, rankings))
-    asked = call(*[(top_k, None)] * len(rankings))
-    planned = plan(asked, chosen, None)
+    search = call(*[(top_k, None)] * len(rankings))
+    planned = plan(search, chosen, None)
     assert planned is not None
     ticks: Iterator[int] = itertools.count()
-    attempt = Run(call=asked, policy=chosen, plan=planned, watch=Stopwatch(lambda: float(next(ticks)), 0.0))
+    attempt = Run(call=search, policy=chosen, plan=planned, watch=Stopwatch(lambda: float(next(ticks)), 0.0))
     return families_of(await attempt.improve(Searcher(ToyAdapter()), upstream.fetch))
 
 
@@ -245,11 +245,11 @@ async def test_without_the_header_each_list_is_chosen_alone() -> None:
 
 
 async def test_a_list_whose_pool_was_shown_asks_for_deeper_ranks() -> None:
-    found = await lists(policy(), *[range(130)] * 12, top_k=10)
-    assert sorted(itertools.chain.from_iterable(found)) == list(range(120)), "a first pool has fifty candidates"
+    pages = await lists(policy(), *[range(130)] * 12, top_k=10)
+    assert sorted(itertools.chain.from_iterable(pages)) == list(range(120)), "a first pool has fifty candidates"
 
 
 async def test_a_list_that_may_not_grow_fills_from_its_own_pool() -> None:
-    found = await lists(policy(fetch={"cap": 50}), *[range(130)] * 12, top_k=10)
-    assert [len(set(page)) for page in found] == [10] * 12
-    assert sorted(itertools.chain.from_iterable(found[:5])) == list(range(50))
+    pages = await lists(policy(fetch={"cap": 50}), *[range(130)] * 12, top_k=10)
+    assert [len(set(page)) for page in pages] == [10] * 12
+    assert sorted(itertools.chain.from_iterable(pages[:5])) == list(range(50))

@@ -60,11 +60,11 @@ async def filled(store: Store) -> Given:
 
 
 async def test_a_session_in_memory_knows_the_turn_of_each_result() -> None:
-    found = await filled(in_process())
-    assert found == Given(2, {A: 1, B: 2, C: 2})
-    assert found.since(None) == {A, B, C}
-    assert found.since(1) == {B, C}
-    assert found.since(2) == {A, B, C}
+    turns = await filled(in_process())
+    assert turns == Given(2, {A: 1, B: 2, C: 2})
+    assert turns.since(None) == {A, B, C}
+    assert turns.since(1) == {B, C}
+    assert turns.since(2) == {A, B, C}
 
 
 @NEEDS_REDIS
@@ -99,7 +99,7 @@ async def test_what_others_wrote_into_redis_costs_neither_an_answer_nor_its_time
     await store.add(KEY, [A], 1, seconds=60.0)
     with Redis.from_url(url) as other:
         (name,) = other.keys("*:turn")
-        other.zadd(name.removesuffix(b":turn"), {str(each): 0 for each in range(1000)})
+        other.zadd(name.removesuffix(b":turn"), {str(member): 0 for member in range(1000)})
         assert (await store.given(KEY)).turns == {A: 1, b"999": 0}, "no more than were asked for"
         for foreign in (b"x", b"1.5", b"\xff", b"9" * 5000):
             other.set(name, foreign)
@@ -156,24 +156,24 @@ def test_without_a_session_nothing_is_identified() -> None:
 
 def question(seconds: float = 1.0) -> ResolvedPolicy:
     chosen = policy()
-    asked = replace(chosen, session=chosen.session.model_copy(update={"question_seconds": seconds, "keeps": 0.0}))
-    return of_question(asked, Client.of([("api-key", "k")], "10.0.0.1"))
+    timed = replace(chosen, session=chosen.session.model_copy(update={"question_seconds": seconds, "keeps": 0.0}))
+    return of_question(timed, Client.of([("api-key", "k")], "10.0.0.1"))
 
 
 def test_a_question_is_of_one_client_and_none_where_no_setting_knows_questions_or_a_session_is_named() -> None:
     plain = policy()
     client = Client.of([("api-key", "k")], "10.0.0.1")
     assert of_question(plain, client) is plain
-    asked = replace(plain, session=plain.session.model_copy(update={"question_seconds": 1.0}))
-    header = replace(asked, session_key=KEY)
+    timed = replace(plain, session=plain.session.model_copy(update={"question_seconds": 1.0}))
+    header = replace(timed, session_key=KEY)
     assert of_question(header, client) is header
     unknown = Client.of([("user-agent", "grpc-python/1.66")], None)
-    assert of_question(asked, unknown) is asked, "who sent it is unknown: it may be anybody"
+    assert of_question(timed, unknown) is timed, "who sent it is unknown: it may be anybody"
     clients = [client, Client.of([("api-key", "l")], "10.0.0.1"), Client.of([("api-key", "k")], "10.0.0.2")]
     clients.append(Client.of([("api-key", "k"), ("x-forwarded-user", "u")], "10.0.0.1"))
-    assert len({of_question(asked, client).session_key for client in clients}) == len(clients)
-    assert of_question(asked, client).session_key == question().session_key
-    assert of_question(asked, client).demotes
+    assert len({of_question(timed, client).session_key for client in clients}) == len(clients)
+    assert of_question(timed, client).session_key == question().session_key
+    assert of_question(timed, client).demotes
 
 
 async def test_a_question_ends_for_each_result_after_its_time_however_busy_its_client_is() -> None:
@@ -192,8 +192,8 @@ async def test_a_question_ends_for_each_result_after_its_time_however_busy_its_c
         answering=DATABASE.holding(texts),
     )
     for _ in range(5):
-        found = await service.search(exchange, made.services.recorder.begin(), sample=0.0)
-        pages.append([point["id"] for point in json.loads(found.body)["result"]["points"]])
+        answer = await service.search(exchange, made.services.recorder.begin(), sample=0.0)
+        pages.append([point["id"] for point in json.loads(answer.body)["result"]["points"]])
         clock.now += 0.6
         seconds[0] += 0.6
     # The page after 0.6 s has two results of the first one again, behind the new one: that does not hold them back any longer.
@@ -204,10 +204,10 @@ class Failing:
     """A store that fails, and counts how often it is asked."""
 
     def __init__(self, error: type[Exception]) -> None:
-        self.error, self.asked = error, 0
+        self.error, self.requested = error, 0
 
     async def given(self, key: bytes) -> Given:
-        self.asked += 1
+        self.requested += 1
         raise self.error
 
     async def add(self, key: bytes, digests: Collection[bytes], turn: int, *, seconds: float) -> None:
@@ -225,10 +225,10 @@ async def test_a_store_that_fails_costs_the_session_and_is_left_alone_for_a_mome
     plain = await answer_of(made, policy())
     for _ in range(3):
         assert await answer_of(made, named()) == plain
-    assert (store.asked, len(failures)) == (1, 1)
+    assert (store.requested, len(failures)) == (1, 1)
     clock.now += 1.0
     assert await answer_of(made, named()) == plain
-    assert store.asked == 2
+    assert store.requested == 2
     await sessions.close()
 
 
@@ -295,8 +295,8 @@ async def test_a_reply_without_an_end_is_bounded_in_bytes_long_before_its_time(s
 async def answer_of(made: object, chosen: ResolvedPolicy) -> bytes:
     exchange = ToyExchange(policy=chosen)
     record = made.services.recorder.begin()  # type: ignore[attr-defined]  # - Toys
-    found = await made.service.search(exchange, record, sample=0.0)  # type: ignore[attr-defined]  # - Toys
-    return bytes(found.body)
+    answer = await made.service.search(exchange, record, sample=0.0)  # type: ignore[attr-defined]  # - Toys
+    return bytes(answer.body)
 
 
 def test_a_password_file_that_cannot_be_read_is_a_problem_of_the_settings(tmp_path: Path) -> None:

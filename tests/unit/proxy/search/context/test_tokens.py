@@ -32,15 +32,15 @@ def test_what_a_budget_pays_for_fits_and_one_more_would_not(costs: list[int], to
 
 
 def test_texts_behind_a_spent_budget_are_not_counted() -> None:
-    asked: list[int] = []
+    counted: list[int] = []
 
     def costs() -> object:
         for place in range(100):
-            asked.append(place)
+            counted.append(place)
             yield 10
 
     assert affordable(costs(), 25) == 2  # type: ignore[arg-type]  # - a generator of numbers
-    assert asked == [0, 1, 2]
+    assert counted == [0, 1, 2]
 
 
 def test_free_texts_fit_any_budget() -> None:
@@ -106,8 +106,8 @@ def test_a_vocabulary_that_cannot_be_loaded_is_said_so(monkeypatch: pytest.Monke
 
 def test_a_tokenizer_without_its_library_is_a_contradiction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vecsieve.config.contradictions.find_spec", lambda _name: None)
-    found = list(of_settings(Settings.model_validate({"api": {"tokenizer": "o200k_base"}})))
-    assert [each.finding.expected for each in found] == [
+    contradictions = list(of_settings(Settings.model_validate({"api": {"tokenizer": "o200k_base"}})))
+    assert [contradiction.finding.expected for contradiction in contradictions] == [
         "none: tiktoken is not installed; it comes with the extra tokens: in a checkout, pip install -e '.[tokens]'"
     ]
 

@@ -76,7 +76,7 @@ def test_equal_payloads_that_are_read_otherwise_are_other_pages(is_by_texts: boo
     """Two rules may differ in nothing but the path of the text within one payload key."""
     other = Policies(Settings()).resolve("qdrant", "c").with_texts(("text.body",))
     assert other.selection == POLICY.selection
-    keys = [page_key(pools(each, is_by_texts=is_by_texts), SEARCH, POOL, KNOWN, 1.0) for each in (POLICY, other)]
+    keys = [page_key(pools(variant, is_by_texts=is_by_texts), SEARCH, POOL, KNOWN, 1.0) for variant in (POLICY, other)]
     assert keys[0] is not None
     assert keys[0] != keys[1]
 

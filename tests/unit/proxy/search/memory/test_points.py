@@ -46,12 +46,12 @@ class Collection:
         self.dimension = dimension
         self.is_versioned = is_versioned
 
-    def asked(self, which: list[int], query: Matrix | None = None) -> tuple[Points, Matrix]:
+    def requested(self, which: list[int], query: Matrix | None = None) -> tuple[Points, Matrix]:
         """The reply to a search that found these points."""
         query = self.rng.standard_normal(self.dimension).astype(np.float32) if query is None else query
         rows = self.vectors[which]
         scores = (rows @ query) / (np.linalg.norm(rows, axis=1) * np.linalg.norm(query))
-        names = [b"%d@%d" % (each, self.versions[each]) for each in which]
+        names = [b"%d@%d" % (point_id, self.versions[point_id]) for point_id in which]
         return Points(names, query, scores.astype(np.float64), self.is_versioned), rows
 
     def key(self) -> Key:
@@ -60,9 +60,9 @@ class Collection:
 
 def taught(memory: FeatureMemory, made: Collection, which: list[int], *, times: int = 1) -> Matrix:
     for _ in range(times):
-        points, rows = made.asked(which)
-        found = memory.learn("c", made.key(), points, rows).rows
-    return found
+        points, rows = made.requested(which)
+        recalled = memory.learn("c", made.key(), points, rows).rows
+    return recalled
 
 
 @given(
@@ -77,7 +77,7 @@ def test_what_was_learnt_is_recalled_as_it_was_returned(which: list[int], dimens
     made = Collection(dimension=dimension, mean=mean)
     returned = taught(memory, made, which)
     back = which[::-1]
-    recalled = memory.recall("c", made.key(), made.asked(back)[0])
+    recalled = memory.recall("c", made.key(), made.requested(back)[0])
     assert recalled is not None
     assert recalled.rows.tobytes() == np.ascontiguousarray(returned[::-1]).tobytes()
 
@@ -94,15 +94,15 @@ def test_rows_are_as_near_to_the_vectors_as_their_differences_need(memory: Featu
 def test_a_pool_with_an_unknown_point_is_unknown(memory: FeatureMemory) -> None:
     made = Collection()
     taught(memory, made, [0, 1, 2])
-    assert memory.recall("c", KEY, made.asked([1, 7, 2])[0]) is None
-    assert memory.recall("c", KEY, made.asked([1, 2])[0]) is not None
+    assert memory.recall("c", KEY, made.requested([1, 7, 2])[0]) is None
+    assert memory.recall("c", KEY, made.requested([1, 2])[0]) is not None
 
 
 def test_a_new_version_is_a_new_point(memory: FeatureMemory) -> None:
     made = Collection()
     taught(memory, made, [0, 1])
     made.versions[1] = 2
-    assert memory.recall("c", KEY, made.asked([0, 1])[0]) is None
+    assert memory.recall("c", KEY, made.requested([0, 1])[0]) is None
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_new_version_is_a_new_point(memory: FeatureMemory) -> None:
 def test_points_of_another_table_are_not_these(memory: FeatureMemory, key: Key) -> None:
     made = Collection()
     taught(memory, made, [0, 1])
-    assert memory.recall("c", key, made.asked([0, 1])[0]) is None
+    assert memory.recall("c", key, made.requested([0, 1])[0]) is None
 
 
 def test_a_score_that_does_not_fit_forgets_the_collection_for_a_while(
@@ -122,32 +122,32 @@ def test_a_score_that_does_not_fit_forgets_the_collection_for_a_while(
     made = Collection()
     taught(memory, made, [0, 1, 2])
     made.vectors[1] = made.rng.standard_normal(DIMENSION)  # the same id and version: the collection was recreated
-    assert memory.recall("c", KEY, made.asked([0, 1, 2])[0]) is None
+    assert memory.recall("c", KEY, made.requested([0, 1, 2])[0]) is None
     assert memory.score_failures == 1
     taught(memory, made, [0, 1, 2])
     assert memory.points == 0
     clock.advance(QUIET_SECONDS)
     taught(memory, made, [0, 1, 2])
-    assert memory.recall("c", KEY, made.asked([0, 1, 2])[0]) is not None
+    assert memory.recall("c", KEY, made.requested([0, 1, 2])[0]) is not None
 
 
 @pytest.mark.parametrize("mean", [100.0, 1000.0])
 def test_scores_that_are_all_but_equal_prove_nothing(memory: FeatureMemory, clock: ManualClock, mean: float) -> None:
     made = Collection(mean=mean, is_versioned=False)
     question = made.rng.standard_normal(DIMENSION).astype(np.float32) + np.float32(mean)
-    points, rows = made.asked(list(range(50)), question)
+    points, rows = made.requested(list(range(50)), question)
     memory.learn("c", KEY, points, rows)
     made.vectors[1] = made.rng.standard_normal(DIMENSION) + mean  # the same id: it was written anew
-    assert memory.recall("c", KEY, made.asked(list(range(50)), question)[0]) is None
+    assert memory.recall("c", KEY, made.requested(list(range(50)), question)[0]) is None
 
 
 def test_scores_prove_rows_from_the_first_pool_whose_scores_differ(memory: FeatureMemory) -> None:
     made = Collection(is_versioned=False)
     made.vectors[1:30] = made.vectors[0]
-    copies, rows = made.asked(list(range(30)))
+    copies, rows = made.requested(list(range(30)))
     memory.learn("c", KEY, copies, rows)
     assert memory.recall("c", KEY, copies) is None
-    memory.learn("c", KEY, *made.asked(list(range(25, 60))))
+    memory.learn("c", KEY, *made.requested(list(range(25, 60))))
     assert memory.recall("c", KEY, copies) is not None
 
 
@@ -156,12 +156,12 @@ def test_a_vector_that_comes_otherwise_than_it_is_known_forgets_the_collection(m
     taught(memory, made, [0, 1, 2])
     made.vectors[1] *= -1.0
     taught(memory, made, [1, 3])
-    assert memory.recall("c", KEY, made.asked([0, 2])[0]) is None
+    assert memory.recall("c", KEY, made.requested([0, 2])[0]) is None
 
 
 def test_without_a_plain_score_versions_and_the_time_limit_hold(memory: FeatureMemory, clock: ManualClock) -> None:
     made = Collection()
-    points, rows = made.asked([0, 1, 2])
+    points, rows = made.requested([0, 1, 2])
     fused = points._replace(scores=np.array([0.5, 0.33, 0.25]))
     memory.learn("c", KEY, fused, rows)
     assert memory.recall("c", KEY, fused) is not None
@@ -171,7 +171,7 @@ def test_without_a_plain_score_versions_and_the_time_limit_hold(memory: FeatureM
 
 def test_learning_says_until_when_its_points_can_be_recalled(memory: FeatureMemory, clock: ManualClock) -> None:
     made = Collection()
-    points, rows = made.asked([0, 1])
+    points, rows = made.requested([0, 1])
     fused = points._replace(scores=points.scores * 2.0)
     assert memory.learn("c", KEY, points, rows).until == float("inf")
     assert memory.learn("d", KEY, fused, rows).until == clock.now + TTL_SECONDS
@@ -182,7 +182,7 @@ def test_learning_says_until_when_its_points_can_be_recalled(memory: FeatureMemo
 
 def test_a_point_that_a_pool_has_twice_is_kept_once(memory: FeatureMemory) -> None:
     made = Collection()
-    points, rows = made.asked([0, 1, 0, 2])
+    points, rows = made.requested([0, 1, 0, 2])
     memory.learn("c", KEY, points, rows)
     assert memory.points == 3
     once = memory.stored_bytes
@@ -196,13 +196,13 @@ def test_a_point_that_a_pool_has_twice_is_kept_once(memory: FeatureMemory) -> No
 
 def test_without_versions_and_a_plain_score_nothing_is_recalled(memory: FeatureMemory) -> None:
     made = Collection(is_versioned=False)
-    points, rows = made.asked([0, 1, 2])
+    points, rows = made.requested([0, 1, 2])
     fused = points._replace(scores=np.array([0.5, 0.33, 0.25]))
     memory.learn("c", KEY, fused, rows)
     assert memory.recall("c", KEY, fused) is None
     plain = FeatureMemory(4 << 20, ttl_seconds=TTL_SECONDS, clock=ManualClock())
     plain.learn("c", KEY, points, rows)
-    assert plain.recall("c", KEY, made.asked([2, 0])[0]) is not None
+    assert plain.recall("c", KEY, made.requested([2, 0])[0]) is not None
 
 
 def test_equal_rows_have_one_identity_and_a_row_that_is_stored_anew_has_another(memory: FeatureMemory) -> None:
@@ -210,7 +210,7 @@ def test_equal_rows_have_one_identity_and_a_row_that_is_stored_anew_has_another(
     made = Collection(is_versioned=False)
 
     def identity(which: list[int]) -> bytes:
-        recalled = memory.recall("c", KEY, made.asked(which)[0])
+        recalled = memory.recall("c", KEY, made.requested(which)[0])
         assert recalled is not None
         return recalled.identity
 
@@ -227,13 +227,13 @@ def test_equal_rows_have_one_identity_and_a_row_that_is_stored_anew_has_another(
 
 def test_a_point_without_a_usable_vector_is_never_known(memory: FeatureMemory) -> None:
     made = Collection()
-    points, rows = made.asked([0, 1, 2, 3])
+    points, rows = made.requested([0, 1, 2, 3])
     rows = rows.copy()
     rows[1], rows[2] = np.nan, 0.0
-    found = memory.learn("c", KEY, points, rows)
-    assert np.isnan(found.rows[1]).all()
-    assert not found.rows[2].any()
-    assert found.until is None
+    learned = memory.learn("c", KEY, points, rows)
+    assert np.isnan(learned.rows[1]).all()
+    assert not learned.rows[2].any()
+    assert learned.until is None
     assert memory.recall("c", KEY, points) is None
 
 
@@ -243,14 +243,14 @@ def test_a_collection_is_promising_when_most_of_its_last_pools_were_known(memory
     taught(memory, made, list(range(10)), times=WINDOW + 1)
     assert memory.is_promising("c")
     for _ in range(3):
-        memory.recall("c", KEY, made.asked([40, 41])[0])
+        memory.recall("c", KEY, made.requested([40, 41])[0])
     assert not memory.is_promising("c")
 
 
 def test_points_that_are_too_old_count_as_unknown(memory: FeatureMemory, clock: ManualClock) -> None:
     """Otherwise each search of a collection would be sent twice once its points are too old."""
     made = Collection()
-    points, rows = made.asked([0, 1, 2])
+    points, rows = made.requested([0, 1, 2])
     fused = points._replace(scores=np.array([0.5, 0.33, 0.25]))
     for _ in range(WINDOW + 1):
         memory.learn("c", KEY, fused, rows)
@@ -271,8 +271,8 @@ def test_what_is_forgotten_is_not_recalled_and_its_room_is_free_again(
     made = Collection()
     taught(memory, made, list(range(50)))
     memory.forget(collection)
-    assert memory.recall("c", KEY, made.asked([0])[0]) is None
-    memory.learn("d", KEY, *made.asked([0]))
+    assert memory.recall("c", KEY, made.requested([0])[0]) is None
+    memory.learn("d", KEY, *made.requested([0]))
     assert memory.points == (0 if collection is None else 1), (
         "after a change to any collection none is stored for a while"
     )
@@ -281,11 +281,11 @@ def test_what_is_forgotten_is_not_recalled_and_its_room_is_free_again(
 def test_a_part_of_a_collection_is_forgotten_with_it(memory: FeatureMemory) -> None:
     made = Collection()
     for name in ("c/tenant", "cd"):
-        points, rows = made.asked([0])
+        points, rows = made.requested([0])
         memory.learn(name, KEY, points, rows)
     memory.forget("c")
-    assert memory.recall("c/tenant", KEY, made.asked([0])[0]) is None
-    assert memory.recall("cd", KEY, made.asked([0])[0]) is not None
+    assert memory.recall("c/tenant", KEY, made.requested([0])[0]) is None
+    assert memory.recall("cd", KEY, made.requested([0])[0]) is not None
 
 
 def test_memory_stays_below_its_bound_and_the_longest_unused_goes_first(clock: ManualClock) -> None:
@@ -297,8 +297,8 @@ def test_memory_stays_below_its_bound_and_the_longest_unused_goes_first(clock: M
         assert memory.stored_bytes <= limit
         assert memory.points <= 60
     assert memory.evicted > 300
-    assert memory.recall("c", KEY, made.asked([399, 398])[0]) is not None
-    assert memory.recall("c", KEY, made.asked([0, 1])[0]) is None
+    assert memory.recall("c", KEY, made.requested([399, 398])[0]) is not None
+    assert memory.recall("c", KEY, made.requested([0, 1])[0]) is None
 
 
 def test_a_pool_larger_than_the_memory_leaves_every_name_with_its_own_row(clock: ManualClock) -> None:
@@ -307,8 +307,8 @@ def test_a_pool_larger_than_the_memory_leaves_every_name_with_its_own_row(clock:
     made = Collection(400)
     for start in range(0, 300, 25):
         returned = taught(memory, made, list(range(start, start + 100)))
-        for place, each in enumerate(range(start, start + 100)):
-            recalled = memory.recall("c", KEY, made.asked([each])[0])
+        for place, number in enumerate(range(start, start + 100)):
+            recalled = memory.recall("c", KEY, made.requested([number])[0])
             if recalled is not None:
                 assert recalled.rows.tobytes() == returned[place].tobytes()
         assert memory.score_failures == 0
@@ -320,7 +320,7 @@ def test_points_of_one_dimension_do_not_keep_those_of_another_out(clock: ManualC
     for start in range(0, 400, 10):
         taught(memory, many, list(range(start, start + 10)))
     taught(memory, few, list(range(10)))
-    assert memory.recall("c", few.key(), few.asked(list(range(10)))[0]) is not None
+    assert memory.recall("c", few.key(), few.requested(list(range(10)))[0]) is not None
 
 
 def test_a_bound_below_one_point_remembers_nothing(clock: ManualClock) -> None:
@@ -333,10 +333,10 @@ def test_a_bound_below_one_point_remembers_nothing(clock: ManualClock) -> None:
 def test_only_so_many_collections_are_known(memory: FeatureMemory) -> None:
     made = Collection()
     for number in range(COLLECTIONS + 1):
-        points, rows = made.asked([0])
+        points, rows = made.requested([0])
         memory.learn(f"c{number}", KEY, points, rows)
-    assert memory.recall("c0", KEY, made.asked([0])[0]) is None
-    assert memory.recall(f"c{COLLECTIONS}", KEY, made.asked([0])[0]) is not None
+    assert memory.recall("c0", KEY, made.requested([0])[0]) is None
+    assert memory.recall(f"c{COLLECTIONS}", KEY, made.requested([0])[0]) is not None
 
 
 # Which scores prove the rows that memory has, where vectors were written anew under the same ids and no versions tell.
@@ -347,7 +347,7 @@ def steps(count: int, rng: np.random.Generator) -> Matrix:
     return (rng.random((count, DIMENSION)) < 0.1).astype(np.float32)
 
 
-def asked_by_products(rows: Matrix, query: Matrix) -> Points:
+def reply_by_products(rows: Matrix, query: Matrix) -> Points:
     return Points(
         [b"%d" % row for row in range(len(rows))], query, (rows @ query).astype(np.float64), is_versioned=False
     )
@@ -357,13 +357,13 @@ def test_scores_that_come_in_steps_prove_nothing(memory: FeatureMemory, clock: M
     """Without versions, a point that was written anew often has the score that it had."""
     rng = np.random.default_rng(0)
     rows, query = steps(40, rng), steps(1, rng)[0]
-    asked = asked_by_products(rows, query)
-    assert memory.learn("c", KEY, asked, rows).until is None
-    assert memory.recall("c", KEY, asked) is None
+    reply = reply_by_products(rows, query)
+    assert memory.learn("c", KEY, reply, rows).until is None
+    assert memory.recall("c", KEY, reply) is None
     for _ in range(WINDOW):
-        memory.learn("c", KEY, asked, rows)
+        memory.learn("c", KEY, reply, rows)
     assert not memory.is_promising("c"), "a search without vectors would be sent twice each time"
-    versioned = asked._replace(is_versioned=True)
+    versioned = reply._replace(is_versioned=True)
     memory.learn("v", KEY, versioned, rows)
     assert memory.recall("v", KEY, versioned) is not None
     clock.advance(TTL_SECONDS + 1)
@@ -379,12 +379,12 @@ def test_a_far_candidate_does_not_hide_a_vector_that_changed(memory: FeatureMemo
     rows[-1] += np.float32(far)
     query = rng.standard_normal(DIMENSION).astype(np.float32)
 
-    def asked(which: list[int]) -> Points:
+    def reply(which: list[int]) -> Points:
         apart = np.linalg.norm(rows[which].astype(np.float64) - query, axis=1)
-        return Points([b"%d" % each for each in which], query, apart, is_versioned=False)
+        return Points([b"%d" % number for number in which], query, apart, is_versioned=False)
 
     near, mixed = list(range(50)), [*range(20), 59]
-    memory.learn("c", KEY, asked(near), rows[near])
-    memory.learn("c", KEY, asked(mixed), rows[mixed])
+    memory.learn("c", KEY, reply(near), rows[near])
+    memory.learn("c", KEY, reply(mixed), rows[mixed])
     rows[place] = np.random.default_rng(place).standard_normal(DIMENSION)
-    assert memory.recall("c", KEY, asked(mixed)) is None
+    assert memory.recall("c", KEY, reply(mixed)) is None

@@ -56,7 +56,7 @@ def pool(which: list[int], *, is_fused: bool = False, has_vectors: bool = True) 
     return Pool(
         scores=scores.astype(np.float64),
         vectors=rows if has_vectors else np.empty((len(which), 0), np.float32),
-        ids=tuple([b"%d" % each for each in which]),
+        ids=tuple([b"%d" % number for number in which]),
         versions=(b"1",) * len(which),
         unusable=0 if has_vectors else len(which),
     )

@@ -28,8 +28,8 @@ def filled(made: Shelf, count: int, *, start: int = 0) -> dict[bytes, int]:
 
 def counted(made: Shelf) -> tuple[int, int]:
     """Points and bytes by a look at each slot."""
-    held = [slot for slot, owner in enumerate(made.owners) if owner is not None]
-    return len(held), sum([made.row_bytes + len(made.names[slot]) for slot in held])
+    used = [slot for slot, owner in enumerate(made.owners) if owner is not None]
+    return len(used), sum([made.row_bytes + len(made.names[slot]) for slot in used])
 
 
 @given(steps=st.lists(st.sampled_from(["take", "drop", "evict"]), max_size=40), seed=st.integers(0, 9))
@@ -80,10 +80,10 @@ def test_a_row_that_is_zero_or_not_finite_has_no_scale_and_changes_no_other(bad:
     values, scales = packed(rows)
     spoilt = rows.copy()
     spoilt[2] = bad
-    found, their_scales = packed(spoilt)
+    quantized, their_scales = packed(spoilt)
     assert their_scales[2] == 0.0
-    assert not found[2].any()
-    assert (np.delete(found, 2, axis=0) == np.delete(values, 2, axis=0)).all()
+    assert not quantized[2].any()
+    assert (np.delete(quantized, 2, axis=0) == np.delete(values, 2, axis=0)).all()
     assert (np.delete(their_scales, 2) == np.delete(scales, 2)).all()
 
 

@@ -46,7 +46,7 @@ def policy(integrated: str = "fetch", **members: Any) -> ResolvedPolicy:
 class Upstream:
     """Records in rank order, each of a family; a lookup brings the vectors of their families.
 
-    ``asked``: the ids of each lookup. ``fails``: what the lookups end in, from number ``after`` on. ``gone``: ids that have
+    ``requested``: the ids of each lookup. ``fails``: what the lookups end in, from number ``after`` on. ``gone``: ids that have
     no record any more.
     """
 
@@ -65,7 +65,7 @@ class Upstream:
             Stored(id=f'"r{rank}"', score=f"{0.9 - rank / 1000:.3f}", fields=(("text", text(rank, family)),))
             for rank, family in enumerate(families)
         ))  # fmt: skip
-        self.asked: list[tuple[str, ...]] = []
+        self.requested: list[tuple[str, ...]] = []
         self.searched = 0
         self.fails, self.after, self.gone = fails, after, gone
 
@@ -75,13 +75,13 @@ class Upstream:
 
     async def look(self, lookup: Lookup) -> bytes:
         assert parse_qs(urlsplit(lookup.target).query)["ids"] == list(lookup.ids)
-        self.asked.append(lookup.ids)
-        if self.fails is VectorFetchOutcome.MALFORMED and len(self.asked) > self.after:
+        self.requested.append(lookup.ids)
+        if self.fails is VectorFetchOutcome.MALFORMED and len(self.requested) > self.after:
             return b'{"vectors":'
-        if self.fails is not None and len(self.asked) > self.after:
+        if self.fails is not None and len(self.requested) > self.after:
             raise LookupFailedError(self.fails)
-        found = {one: {"values": self.vectors[one]} for one in lookup.ids if one not in self.gone}
-        return json.dumps({"vectors": found, "usage": {"readUnits": 3}}).encode()
+        fetched = {one: {"values": self.vectors[one]} for one in lookup.ids if one not in self.gone}
+        return json.dumps({"vectors": fetched, "usage": {"readUnits": 3}}).encode()
 
 
 async def answered(
@@ -103,14 +103,14 @@ BY_VECTORS: dict[str, Any] = {"texts": "none", "threshold": {"fixed": 0.1}}
 COPIES = [0, 0, 1, 1, 2, 2, 3, 3]
 FIRSTS = ["r0", "r1", "r2"]
 DISTINCT = ["r0", "r2", "r4"]
-OWN_UNITS = 5  # what the model of the service charges for a search
+SEARCH_UNITS = 5  # what the model of the service charges for a search
 
 
 async def test_vectors_that_are_looked_up_show_the_copies_and_are_charged() -> None:
     upstream = Upstream(COPIES)
     ids, units, attempt = await answered(upstream, **BY_VECTORS)
-    assert (ids, units) == (DISTINCT, OWN_UNITS + 3)
-    assert upstream.asked == [tuple(f"r{rank}" for rank in range(len(COPIES)))]
+    assert (ids, units) == (DISTINCT, SEARCH_UNITS + 3)
+    assert upstream.requested == [tuple(f"r{rank}" for rank in range(len(COPIES)))]
     assert attempt.lookups is not None
     assert (attempt.lookups.outcome, attempt.lookups.read_units) == (VectorFetchOutcome.FOUND, 3)
     assert attempt.lookups.fetched_bytes > 0
@@ -133,12 +133,12 @@ async def test_a_transport_that_cannot_look_up_leaves_it_to_the_texts() -> None:
     assert attempt.lookups is None
 
 
-@pytest.mark.parametrize("failure", [each for each in VectorFetchOutcome if each is not VectorFetchOutcome.FOUND])
+@pytest.mark.parametrize("failure", [item for item in VectorFetchOutcome if item is not VectorFetchOutcome.FOUND])
 async def test_when_a_lookup_fails_the_texts_decide_and_nobody_is_charged(failure: VectorFetchOutcome) -> None:
     upstream = Upstream(COPIES, fails=failure)
     ids, units, attempt = await answered(upstream)
-    assert (ids, units) == (FIRSTS, OWN_UNITS)
-    assert (len(upstream.asked), upstream.searched) == (1, 1)
+    assert (ids, units) == (FIRSTS, SEARCH_UNITS)
+    assert (len(upstream.requested), upstream.searched) == (1, 1)
     assert attempt.lookups is not None
     assert (attempt.lookups.outcome, attempt.lookups.read_units) == (failure, 0)
 
@@ -154,7 +154,7 @@ async def test_records_that_are_gone_by_then_stand_for_themselves() -> None:
 async def test_a_reply_with_nothing_to_compare_is_not_looked_up(size: int) -> None:
     upstream = Upstream(COPIES[:size])
     ids, units, attempt = await answered(upstream)
-    assert (len(ids), units, upstream.asked) == (size, OWN_UNITS, [])
+    assert (len(ids), units, upstream.requested) == (size, SEARCH_UNITS, [])
     assert attempt.lookups is not None
     assert attempt.lookups.outcome is None
 
@@ -166,15 +166,15 @@ async def test_a_grown_pool_asks_only_for_what_is_new_and_charges_both() -> None
     upstream = Upstream(FLOOD)
     ids, units, _ = await answered(upstream, **BY_VECTORS)
     assert ids == ["r0", "r24", "r25"]
-    assert [len(asked) for asked in upstream.asked] == [FLOOR, 3]
-    assert units == OWN_UNITS + 6
+    assert [len(lookup_ids) for lookup_ids in upstream.requested] == [FLOOR, 3]
+    assert units == SEARCH_UNITS + 6
 
 
 async def test_when_only_the_grown_pool_cannot_be_looked_up_the_smaller_one_stands() -> None:
     upstream = Upstream(FLOOD, fails=VectorFetchOutcome.TIMEOUT, after=1)
     ids, units, attempt = await answered(upstream, **BY_VECTORS)
     assert ids == FIRSTS  # filled up with copies
-    assert units == OWN_UNITS + 3
+    assert units == SEARCH_UNITS + 3
     assert attempt.rounds == 1
     assert attempt.lookups is not None
     assert attempt.lookups.outcome is VectorFetchOutcome.TIMEOUT
@@ -191,8 +191,8 @@ async def test_what_earlier_requests_of_a_failed_lookup_cost_is_charged() -> Non
     upstream.fails, upstream.after = VectorFetchOutcome.STATUS, 1
     ids, units, attempt = await answered(upstream, top_k=10)
     assert len(ids) == 10
-    assert len(upstream.asked) == 2  # two were sent, one was answered
-    assert units == OWN_UNITS + 3
+    assert len(upstream.requested) == 2  # two were sent, one was answered
+    assert units == SEARCH_UNITS + 3
     assert attempt.reply is not None
     assert attempt.reply.pools[0].unusable == attempt.reply.pools[0].size
 
@@ -204,7 +204,7 @@ async def test_once_failed_it_is_not_tried_again_in_the_same_call() -> None:
         Stored(id=f'"r{rank}"', score="0.5", fields=(("text", same),)) for rank in range(60)
     ))  # fmt: skip
     _, _, attempt = await answered(upstream)
-    assert (attempt.rounds, upstream.searched, len(upstream.asked)) == (2, 2, 1)
+    assert (attempt.rounds, upstream.searched, len(upstream.requested)) == (2, 2, 1)
 
 
 async def test_when_our_own_part_of_it_breaks_the_plain_answer_stands() -> None:

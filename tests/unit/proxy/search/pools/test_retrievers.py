@@ -49,7 +49,7 @@ class Database:
         self.sent.append((body, ending))
         if isinstance(self._answer, Exception):
             raise self._answer
-        return self._answer or json.dumps({"result": [{"points": _points(each)} for each in self._lists]}).encode()
+        return self._answer or json.dumps({"result": [{"points": _points(points)} for points in self._lists]}).encode()
 
 
 def _points(listed: list[tuple[int, str]]) -> list[dict[str, Any]]:
@@ -261,16 +261,16 @@ LISTS = {
 
 
 def hybrid_rig() -> Rig:
-    asked = message_type("HybridSearchRequest")(collection_name="c")
+    hybrid = message_type("HybridSearchRequest")(collection_name="c")
     for field in LISTS:
-        part = asked.requests.add(nq=1, placeholder_group=group(101, [np.ones(8, "<f4").tobytes()]))
+        part = hybrid.requests.add(nq=1, placeholder_group=group(101, [np.ones(8, "<f4").tobytes()]))
         pairs(part.search_params, topk=10, anns_field=field)
-    asked.output_fields.extend(["text"])
-    pairs(asked.rank_params, strategy="rrf", params='{"k":60}', limit=4)
+    hybrid.output_fields.extend(["text"])
+    pairs(hybrid.rank_params, strategy="rrf", params='{"k":60}', limit=4)
     adapter = MilvusGrpc()
     known = adapter.parse_description(LISTS["vec"].schema.SerializeToString())
     return Rig(
-        asked.SerializeToString(), adapter, Operation(backend="milvus", name="hybrid_search", collection="c"), known
+        hybrid.SerializeToString(), adapter, Operation(backend="milvus", name="hybrid_search", collection="c"), known
     )
 
 
@@ -281,9 +281,9 @@ def ranked_rows(raw: bytes) -> list[tuple[int, float]]:
 
 def test_lists_that_are_requests_each_are_asked_for_at_once_and_their_copies_come_last() -> None:
     rig, milvus = hybrid_rig(), Milvus(LISTS)
-    found = ranked_rows(rig.fetch(milvus))
-    assert [number for number, _ in found] == [1, 3, 2, 9]
-    assert [score for _, score in found] == pytest.approx([1 / 61, 1 / 61, 1 / 62, 1 / 62])
+    rows = ranked_rows(rig.fetch(milvus))
+    assert [number for number, _ in rows] == [1, 3, 2, 9]
+    assert [score for _, score in rows] == pytest.approx([1 / 61, 1 / 61, 1 / 62, 1 / 62])
     assert (sorted(milvus.sent), milvus.most) == (["half", "vec"], 2)
     assert rig.counted()["divided"] == 1
 

@@ -27,11 +27,11 @@ def pool(size: int, *, blind: frozenset[int] = frozenset(), alone: tuple[int, ..
 @given(size=st.integers(0, 12), count=st.integers(1, 14), blind=st.frozensets(st.integers(0, 11)))
 def test_the_first_of_a_pool_are_a_pool_of_their_own(size: int, count: int, blind: frozenset[int]) -> None:
     """Invariant: the same as if no more had come."""
-    cut, wanted = first(pool(size, blind=blind), count), pool(min(size, count), blind=blind)
-    assert np.array_equal(cut.scores, wanted.scores)
-    assert np.array_equal(cut.vectors, wanted.vectors, equal_nan=True)
-    assert (cut.fields, cut.ids, cut.unusable) == (wanted.fields, wanted.ids, wanted.unusable)
-    assert cut.compared_by == wanted.compared_by
+    cut, expected = first(pool(size, blind=blind), count), pool(min(size, count), blind=blind)
+    assert np.array_equal(cut.scores, expected.scores)
+    assert np.array_equal(cut.vectors, expected.vectors, equal_nan=True)
+    assert (cut.fields, cut.ids, cut.unusable) == (expected.fields, expected.ids, expected.unusable)
+    assert cut.compared_by == expected.compared_by
 
 
 def test_who_stands_alone_still_does_as_far_as_they_are_there() -> None:
@@ -46,7 +46,7 @@ def test_candidates_without_vectors_are_all_unusable() -> None:
 def test_each_pool_is_as_long_as_was_asked_for_it_and_one_that_was_sent_as_it_came_stays() -> None:
     reply = Reply(pools=(pool(8), pool(8), pool(3)), document="d")
     cut = truncate_pools(reply, (4, 0, 4))
-    assert [each.size for each in cut.pools] == [4, 8, 3]
+    assert [cut_pool.size for cut_pool in cut.pools] == [4, 8, 3]
     assert cut.document == "d"
     assert truncate_pools(reply, (8, 8, 8)) is reply
 

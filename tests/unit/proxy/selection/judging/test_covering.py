@@ -153,9 +153,9 @@ def test_a_long_text_that_ends_its_sentence_is_not_cut() -> None:
 
 
 def test_what_somebody_else_said_does_not_hold_what_the_result_says_itself() -> None:
-    said = "The invoice of the second quarter was paid in full on the first day of the month."
-    mail = f"I see it differently, and so does my lawyer.\n\nOn Monday Bo Cole wrote:\n> {said}"
-    assert not leaves(mail, said)
+    sentence = "The invoice of the second quarter was paid in full on the first day of the month."
+    mail = f"I see it differently, and so does my lawyer.\n\nOn Monday Bo Cole wrote:\n> {sentence}"
+    assert not leaves(mail, sentence)
 
 
 def test_a_run_is_evidence_from_six_tokens_on_or_as_a_whole_sentence() -> None:
@@ -202,12 +202,12 @@ def test_what_leaves_is_said(texts: list[list[str]], data: st.DataObject) -> Non
         return
     candidate = plain(known[-1], exact=tier is Tier.EXACT)
     kept = [plain(text, exact=tier is Tier.EXACT).tokens for text in known[:-1]]
-    said = [False] * len(candidate.tokens)
-    spans = [(start, start + RUN) for start in range(len(said) - RUN + 1)] + short_sentences(candidate)
+    covered = [False] * len(candidate.tokens)
+    spans = [(start, start + RUN) for start in range(len(covered) - RUN + 1)] + short_sentences(candidate)
     for start, end in spans:
         if any(stands_in(candidate.tokens[start:end], tokens) for tokens in kept):
-            said[start:end] = [True] * (end - start)
-    assert all(said) or candidate.tokens in kept
+            covered[start:end] = [True] * (end - start)
+    assert all(covered) or candidate.tokens in kept
     if tier is Tier.EXACT:
         assert any(stands_in(candidate.tokens, tokens) for tokens in kept)
 

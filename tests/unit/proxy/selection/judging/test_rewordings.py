@@ -86,7 +86,7 @@ def near(*texts: str) -> Candidates:
     return pool(rows, metadata=Metadata(texts=as_texts([*texts, *filler])))
 
 
-ASKS = (
+QUESTIONS = (
     "How can I get a new card?",
     "What do I need to do when my card is lost and has to be replaced?",
     "Where do they give me another card for the broken card of mine",
@@ -94,8 +94,8 @@ ASKS = (
 
 
 def test_a_rewording_leaves_under_the_preset_alone() -> None:
-    assert select(near(*ASKS), top_k=5, policy=VECTORS).links[1] == Link.NONE
-    selection = select(near(*ASKS), top_k=5, policy=replace(MEANING, rewordings=1.0))
+    assert select(near(*QUESTIONS), top_k=5, policy=VECTORS).links[1] == Link.NONE
+    selection = select(near(*QUESTIONS), top_k=5, policy=replace(MEANING, rewordings=1.0))
     assert selection.links[1] == Link.REWORDED
     assert selection.representative[1] == 0
     assert 0.0 <= selection.similarities[1] <= 1.0
@@ -107,11 +107,11 @@ def test_a_denial_keeps_a_sentence_whatever_the_doubt() -> None:
 
 
 def test_a_rewording_needs_a_third_that_says_the_same() -> None:
-    assert select(near(*ASKS[:2]), top_k=5, policy=replace(MEANING, rewordings=1.0)).links[1] == Link.NONE
+    assert select(near(*QUESTIONS[:2]), top_k=5, policy=replace(MEANING, rewordings=1.0)).links[1] == Link.NONE
 
 
 def test_a_rewording_fills_a_short_page() -> None:
-    whole = near(*ASKS)
+    whole = near(*QUESTIONS)
     texts = (whole.metadata.texts or ())[:12]
     few = replace(whole, scores=whole.scores[:12], vectors=whole.vectors[:12], metadata=Metadata(texts=texts))
     selection = select(few, top_k=12, policy=replace(MEANING, rewordings=1.0))
@@ -123,9 +123,9 @@ def test_a_rewording_fills_a_short_page() -> None:
 @pytest.mark.parametrize("top_k", [1, 2, 3, 7])
 def test_a_page_is_the_beginning_of_a_longer_one(top_k: int) -> None:
     policy = replace(MEANING, rewordings=1.0)
-    longer = select(near(*ASKS), top_k=20, policy=policy)
+    longer = select(near(*QUESTIONS), top_k=20, policy=policy)
     assert 1 not in longer.keep
-    assert select(near(*ASKS), top_k=top_k, policy=policy).keep.tolist() == longer.keep[:top_k].tolist()
+    assert select(near(*QUESTIONS), top_k=top_k, policy=policy).keep.tolist() == longer.keep[:top_k].tolist()
 
 
 def test_texts_that_are_no_sentences_need_no_vectors_and_are_read_until_the_page_is_full(

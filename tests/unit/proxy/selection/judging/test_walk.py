@@ -88,23 +88,27 @@ class Questions:
         return next(((self.of[row], other) for other in others if self.of[row] not in ("", self.of[other])), None)
 
 
-def asked(*pairs: tuple[str, str]) -> Candidates:
-    return replace(candidates(*[text for _, text in pairs]), statements=Questions(tuple([said for said, _ in pairs])))
+def with_questions(*pairs: tuple[str, str]) -> Candidates:
+    return replace(
+        candidates(*[text for _, text in pairs]), statements=Questions(tuple([question for question, _ in pairs]))
+    )
 
 
 def test_a_result_leaves_only_for_one_whose_payload_says_all_else_too() -> None:
-    both = asked(("how?", "One."), ("why?", "One."), ("why?", "One."), ("", "One."), ("why?", "Two."), ("how?", "Two."))
+    both = with_questions(
+        ("how?", "One."), ("why?", "One."), ("why?", "One."), ("", "One."), ("why?", "Two."), ("how?", "Two.")
+    )
     assert walked(both).representative.tolist() == [0, 1, 1, 0, 4, 5]
 
 
 def test_a_result_that_may_represent_others_says_what_they_say() -> None:
-    more = asked(("how?", "One."), ("", "One."), ("how?", "One."))
+    more = with_questions(("how?", "One."), ("", "One."), ("how?", "One."))
     assert walked(more).representative.tolist() == [0, 0, 0]
     assert walked(more, replace(DEFAULT, representative=Strategy.LONGEST)).representative.tolist() == [0, 1, 0]
 
 
 def test_what_a_payload_says_besides_its_text_is_the_reason_why_it_stays() -> None:
-    both = asked(("how?", "One."), ("why?", "One."))
+    both = with_questions(("how?", "One."), ("why?", "One."))
     verdict = explained(both, DEFAULT, np.array([0, 1]))[1]
     assert verdict.holders == ()
     assert verdict.missing == Missing("why?", "", 0)
@@ -139,9 +143,9 @@ def test_an_explanation_agrees_with_the_walk(texts: list[str | None], policy: Po
     """In words, the same candidates leave, for the same results."""
     known = candidates(*texts)
     walk = walked(known, policy)
-    said = explained(known, policy, np.flatnonzero(walk.links == Link.NONE))
-    assert sorted(said) == [place for place, text in enumerate(texts) if text is not None]
-    for place, verdict in said.items():
+    verdicts = explained(known, policy, np.flatnonzero(walk.links == Link.NONE))
+    assert sorted(verdicts) == [place for place, text in enumerate(texts) if text is not None]
+    for place, verdict in verdicts.items():
         assert verdict.link == walk.links[place]
         assert not verdict.holders or verdict.holders[0] == walk.representative[place]
 
@@ -212,8 +216,8 @@ def test_what_the_page_says_already_takes_no_place() -> None:
 def test_only_one_tenant_and_no_kept_source_is_exchanged() -> None:
     of_two = overlapping(A, B, X, C, tenants=[1, 1, 1, 2])
     assert select(of_two, top_k=3, policy=EXCHANGE).keep.tolist() == [0, 1, 2]
-    held = overlapping(A, B, X, C, sources=["a", "b", "a", "a"])
-    assert select(held, top_k=3, policy=replace(EXCHANGE, keep_sources=("b",))).keep.tolist() == [0, 1, 2]
+    chunk_pool = overlapping(A, B, X, C, sources=["a", "b", "a", "a"])
+    assert select(chunk_pool, top_k=3, policy=replace(EXCHANGE, keep_sources=("b",))).keep.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("policy", [replace(EXCHANGE, texts=Tier.EXACT), replace(EXCHANGE, texts=None)])
@@ -238,12 +242,12 @@ class Chunked(NamedTuple):
 def chunked(draw: st.DrawFn) -> Chunked:
     """Chunks of up to four texts in any order, some of them twice."""
     sources = [chunks(draw(st.integers(1, 8)), seed=seed) for seed in range(draw(st.integers(1, 4)))]
-    places = [(source, number) for source, each in enumerate(sources) for number in range(len(each))]
+    places = [(source, number) for source, source_chunks in enumerate(sources) for number in range(len(source_chunks))]
     order = draw(st.permutations(places + draw(st.lists(st.sampled_from(places), max_size=4))))
     return Chunked([sources[source][number] for source, number in order], order)
 
 
-def said(given_: Chunked, keep: list[int]) -> set[tuple[int, int]]:
+def reply(given_: Chunked, keep: list[int]) -> set[tuple[int, int]]:
     """The steps of all texts that these chunks have."""
     return {(source, number + half) for source, number in [given_.places[place] for place in keep] for half in (0, 1)}
 
@@ -253,7 +257,7 @@ def test_a_page_says_all_that_it_said_without_exchange(given_: Chunked, top_k: i
     pool_ = overlapping(*given_.texts)
     before = select(pool_, top_k=top_k, policy=DEFAULT).keep.tolist()
     after = select(pool_, top_k=top_k, policy=EXCHANGE).keep.tolist()
-    assert said(given_, before) <= said(given_, after)
+    assert reply(given_, before) <= reply(given_, after)
     assert before[:1] == after[:1]
 
 

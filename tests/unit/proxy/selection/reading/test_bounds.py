@@ -60,8 +60,8 @@ def test_the_texts_of_fifty_long_chunks_are_all_read() -> None:
 def test_the_best_ranked_texts_are_read_and_the_others_are_unknown() -> None:
     size = LONGEST - 10
     texts = ["a" * size, None, "b" * (LONGEST + 1), *[f"{number}{'c' * size}"[:size] for number in range(60)], "short"]
-    found = readable(as_texts(texts))[0]
-    known = [place for place, text in enumerate(found) if text is not None and text.cost() >= 0]
+    readings = readable(as_texts(texts))[0]
+    known = [place for place, text in enumerate(readings) if text is not None and text.cost() >= 0]
     assert known == [0, *range(3, 3 + POOL_COST // size - 1)]
 
 
@@ -90,11 +90,11 @@ def test_the_traits_hold_for_every_character_in_whatever_order_texts_show_them(m
     expected = [trait(code) if code < bounds._TABLE_END else 8 for code in CODES]
     for order in (slice(None), slice(None, None, -1)):
         monkeypatch.setattr(bounds, "_TRAITS", bounds._known_traits())
-        shown, of_shown = CODES[order], expected[order]
-        for start in range(0, len(shown), 4096):
-            text = "".join(map(chr, shown[start : start + 4096]))
-            assert bounds._traits_of(text).tolist() == of_shown[start : start + 4096]
-            assert bounds._traits_of(text).tolist() == of_shown[start : start + 4096]
+        codes, traits = CODES[order], expected[order]
+        for start in range(0, len(codes), 4096):
+            text = "".join(map(chr, codes[start : start + 4096]))
+            assert bounds._traits_of(text).tolist() == traits[start : start + 4096]
+            assert bounds._traits_of(text).tolist() == traits[start : start + 4096]
 
 
 def test_what_is_invisible_to_the_bounds_is_removed_when_read() -> None:
@@ -108,13 +108,13 @@ def test_what_is_invisible_to_the_bounds_is_removed_when_read() -> None:
 def test_what_is_read_is_bounded_and_depends_on_better_ranks_alone(texts: list[str]) -> None:
     """Read texts cost at most the budget together, are whole, and are the same with more texts behind them."""
     known = as_texts(texts)
-    found = readable(known)[0]
-    priced = [text for text in found if text is not None and text.cost() >= 0]
+    readings = readable(known)[0]
+    priced = [text for text in readings if text is not None and text.cost() >= 0]
     assert sum(text.cost() for text in priced) <= POOL_COST
     assert all(text in known for text in priced)
     again = readable((*known, text_of("more")))[0][: len(texts)]
     assert [text is not None and text.cost() >= 0 for text in again] == [
-        text is not None and text.cost() >= 0 for text in found
+        text is not None and text.cost() >= 0 for text in readings
     ]
 
 

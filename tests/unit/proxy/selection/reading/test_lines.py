@@ -138,10 +138,10 @@ CONTENT = [
 def test_menus_notices_and_page_numbers_at_the_ends_are_no_words_but_titles_are(line: str) -> None:
     body = f"The seal is changed each spring.\nA torn one lets water in. {LONGER}"
     for text in (f"{line}\n{body}", f"{body}\n{line}"):
-        said = {token.lower() for token in tokens(text)}
-        assert {"seal", "spring", "torn"} <= said
-        assert not said & {"page", "3", "home", "skip", "sign", "helpful", "cookie", "2031", "rights", "distribute"}
-        assert ("pumps" in said) == ("PUMPS" in line.upper())
+        words = {token.lower() for token in tokens(text)}
+        assert {"seal", "spring", "torn"} <= words
+        assert not words & {"page", "3", "home", "skip", "sign", "helpful", "cookie", "2031", "rights", "distribute"}
+        assert ("pumps" in words) == ("PUMPS" in line.upper())
 
 
 @pytest.mark.parametrize("line", CONTENT)

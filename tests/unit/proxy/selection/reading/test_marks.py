@@ -198,8 +198,8 @@ def test_a_mark_at_the_border_of_markup_is_not_lost() -> None:
 @given(ANY_TEXT | ODD_TEXT)
 def test_undressing_never_raises_and_is_composed(text: str) -> None:
     """Whatever the text, its dress comes off, and what is left is in form NFC but for subscripts."""
-    found = undressed(text)
-    assert found == "" or isinstance(found, str)
+    composed = undressed(text)
+    assert composed == "" or isinstance(composed, str)
 
 
 LETTERS = ("river", "engine", "paper", "window", "garden", "bridge", "silver", "doctor", "cotton", "market", "signal")

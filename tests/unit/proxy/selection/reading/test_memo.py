@@ -58,5 +58,5 @@ def test_the_bound_is_kept_and_the_sum_is_right(steps: list[tuple[str, int, bool
             continue
         last[key] = "v" * size
         cache.keep(key, last[key])
-        found = [(key, value) for key in "abcdef" if (value := cache.get(key)) is not None]
-        assert cache._taken == sum(len(key) + len(value) + _OVERHEAD_BYTES for key, value in found) <= 2_000
+        entries = [(key, value) for key in "abcdef" if (value := cache.get(key)) is not None]
+        assert cache._taken == sum(len(key) + len(value) + _OVERHEAD_BYTES for key, value in entries) <= 2_000

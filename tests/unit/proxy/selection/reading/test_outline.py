@@ -24,7 +24,7 @@ def text_in(script: str) -> st.SearchStrategy[list[str]]:
     return st.lists(st.sampled_from(WORDS[script]), min_size=FEW_WORDS + 3, max_size=60)
 
 
-def said(words: list[str], script: str) -> str:
+def joined(words: list[str], script: str) -> str:
     return ("" if script == "han" else " ").join(words)
 
 
@@ -35,7 +35,7 @@ def test_what_stands_in_another_text_is_read(script: str, data: st.DataObject) -
     words = data.draw(text_in(script))
     start = data.draw(st.integers(0, len(words) - FEW_WORDS - 2))
     end = data.draw(st.integers(start + FEW_WORDS + 1, len(words)))
-    whole, part = Outline(said(words, script)), Outline(said(words[start:end], script))
+    whole, part = Outline(joined(words, script)), Outline(joined(words[start:end], script))
     assert part.shares_words(whole) if part.is_short else len({*part.grams} & {*whole.grams}) >= part.least
 
 
@@ -56,16 +56,16 @@ def test_markup_is_no_part_of_an_outline(one: str, other: str) -> None:
 @given(data=st.data())
 def test_a_verdict_is_the_same_whether_it_was_made_before_or_not(script: str, data: st.DataObject) -> None:
     """Invariant: verdicts on a ranking do not depend on the verdicts that are kept."""
-    texts = [said(words, script) for words in data.draw(st.lists(text_in(script), min_size=2, max_size=6))]
+    texts = [joined(words, script) for words in data.draw(st.lists(text_in(script), min_size=2, max_size=6))]
     texts += [texts[0][: len(texts[0]) // 2], texts[1] + " " + texts[0]]
 
     def walked() -> list[Verdict]:
-        judge, found = Judge(Tier.EDITED), []
+        judge, verdicts = Judge(Tier.EDITED), []
         for number, raw in enumerate(texts):
-            found.append(judge.verdict(text := Text(raw)))
-            if not found[-1].holders:
+            verdicts.append(judge.verdict(text := Text(raw)))
+            if not verdicts[-1].holders:
                 judge.keep(number, text)
-        return found
+        return verdicts
 
     VERDICTS.clear()
     cold = walked()

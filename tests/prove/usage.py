@@ -11,7 +11,7 @@ MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Usage:
     """One reading of some processes together. ``peak``: the most that was ever resident since ``forget_peak``."""
 
     resident: int
@@ -20,14 +20,14 @@ class Held:
     threads: int
 
 
-def held(pids: Iterable[int]) -> Held:
+def usage(pids: Iterable[int]) -> Usage:
     """Read now. Raises FileNotFoundError for a process that is gone."""
-    each = [_one(pid) for pid in pids]
-    return Held(
-        sum(one.resident for one in each),
-        sum(one.peak for one in each),
-        sum(one.descriptors for one in each),
-        sum(one.threads for one in each),
+    usages = [_one(pid) for pid in pids]
+    return Usage(
+        sum(one.resident for one in usages),
+        sum(one.peak for one in usages),
+        sum(one.descriptors for one in usages),
+        sum(one.threads for one in usages),
     )
 
 
@@ -36,11 +36,11 @@ def forget_peak(pid: int) -> None:
     Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
 
 
-def _one(pid: int) -> Held:
+def _one(pid: int) -> Usage:
     text = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
-    said = dict(re.findall(r"^(VmRSS|VmHWM|Threads):\s+(\d+)", text, re.MULTILINE))
+    values = dict(re.findall(r"^(VmRSS|VmHWM|Threads):\s+(\d+)", text, re.MULTILINE))
     descriptors = len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    return Held(int(said["VmRSS"]) * 1024, int(said["VmHWM"]) * 1024, descriptors, int(said["Threads"]))
+    return Usage(int(values["VmRSS"]) * 1024, int(values["VmHWM"]) * 1024, descriptors, int(values["Threads"]))
 
 
 def slope(points: list[tuple[float, float]]) -> float:

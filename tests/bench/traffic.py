@@ -23,17 +23,17 @@ _stubs = cast(Any, points_pb2)
 
 
 def searches(
-    held: Store, kind: str, *, widened: bool = False, is_grpc: bool = False, order: Order = "turn", questions: int = 0
+    store: Store, kind: str, *, widened: bool = False, is_grpc: bool = False, order: Order = "turn", questions: int = 0
 ) -> Script:
     """A search of 10 for each of the first questions, or of 50 with vectors. ``kind``: of pools (bench.database)."""
-    collection = f"{kind}{held.vectors.shape[1]}"
-    asked = held.questions[: questions or WARM_QUESTIONS].tolist()
+    collection = f"{kind}{store.vectors.shape[1]}"
+    vectors = store.questions[: questions or WARM_QUESTIONS].tolist()
     limit = POOL if widened else TOP_K
     made = [
-        call(collection, each, limit=limit, with_vectors=widened)
+        call(collection, vector, limit=limit, with_vectors=widened)
         if is_grpc
-        else post(collection, each, limit=limit, with_vectors=widened)
-        for each in asked
+        else post(collection, vector, limit=limit, with_vectors=widened)
+        for vector in vectors
     ]
     return Script(requests=made, order=order)
 

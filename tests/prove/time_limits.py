@@ -37,14 +37,14 @@ Ask = Callable[[], Awaitable[bool]]
 
 async def prove(scale: Scale) -> list[Finding]:
     """A row for each kind of slowness, transport and mode."""
-    found = []
+    findings = []
     for name, delay in DELAYS.items():
         for mode in ("direct", "on"):
             async with over_rest(delay, mode) as ask:
-                found.append(await counted(ask, f"{name}, {mode}, REST"))
+                findings.append(await counted(ask, f"{name}, {mode}, REST"))
             async with over_grpc(delay, mode) as ask:
-                found.append(await counted(ask, f"{name}, {mode}, gRPC"))
-    return found
+                findings.append(await counted(ask, f"{name}, {mode}, gRPC"))
+    return findings
 
 
 async def counted(ask: Ask, what: str) -> Finding:
