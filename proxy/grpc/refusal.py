@@ -11,14 +11,15 @@ from collections.abc import Callable
 from .frames import ACK, END_STREAM, HEADERS, PREFACE_BYTES, SETTINGS, Frames, frame
 
 LOGGER = logging.getLogger("vecsieve.grpc")
+LONGEST = 16_384  # bytes of a frame
 MOST_CALLS = 64  # of one connection that are answered
 _END_OF_FIELDS = 0x4
 _STATUS_200 = b"\x88"  # `:status: 200` in HPACK's static table
 _UNIMPLEMENTED = b"12"
 
 
-def refusing(words: str) -> Callable[[], Callable[[bytes], bytes]]:
-    """Makes, for each connection, what answers its bytes. ``words``: ASCII, for the client and, once, for the log."""
+def refusing(words: str) -> Callable[[], Callable[[bytes], bytes | None]]:
+    """Makes, for each connection, what answers its bytes, and None to what is no frame. ``words``: ASCII, for the client and, once, for the log."""
     block = b"".join(
         [
             _STATUS_200,
@@ -29,7 +30,7 @@ def refusing(words: str) -> Callable[[], Callable[[bytes], bytes]]:
     )
     is_logged = False
 
-    def begin() -> Callable[[bytes], bytes]:
+    def begin() -> Callable[[bytes], bytes | None]:
         nonlocal is_logged
         if not is_logged:
             is_logged = True
@@ -40,20 +41,25 @@ def refusing(words: str) -> Callable[[], Callable[[bytes], bytes]]:
 
 
 class _Refused:
-    __slots__ = ("_answers", "_block", "_calls", "_frames")
+    __slots__ = ("_answers", "_block", "_calls", "_frames", "_is_malformed")
 
     def __init__(self, block: bytes) -> None:
         self._block = block
-        self._calls = 0
+        self._calls, self._is_malformed = 0, False
         self._answers = [frame(SETTINGS, 0, 0)]
         self._frames = Frames(self._read, left=PREFACE_BYTES)
 
-    def answer(self, data: bytes) -> bytes:
+    def answer(self, data: bytes) -> bytes | None:
         self._frames.follow(data)
+        if self._is_malformed:
+            return None
         answers, self._answers = self._answers, []
         return b"".join(answers)
 
-    def _read(self, kind: int, flags: int, stream: int, _length: int) -> int:
+    def _read(self, kind: int, flags: int, stream: int, length: int) -> int:
+        # The first frame is SETTINGS, and none is longer unless the server allows it (RFC 9113 3.4, 4.2): a request of HTTP/1 may follow.
+        if length > LONGEST or (not self._calls and kind != SETTINGS):
+            self._is_malformed = True
         if self._calls < MOST_CALLS and kind == HEADERS:
             self._calls += 1
             self._answers.append(frame(HEADERS, END_STREAM | _END_OF_FIELDS, stream, self._block))

@@ -162,7 +162,7 @@ class DataServer(web.Server):
         answers: LocalAnswers,
         events: Events,
         *,
-        http2: Callable[[], Callable[[bytes], bytes]] | None = None,
+        http2: Callable[[], Callable[[bytes], bytes | None]] | None = None,
     ) -> None:
         super().__init__(self._guarded, handler_cancellation=True)
         self._handler = handler

@@ -128,14 +128,16 @@ _FIRST_FRAME = slice(27, 33)  # of its SETTINGS, behind the preface and a length
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRules:
-    """What all connections of a listener share. ``http2``: makes, for a connection of HTTP/2, what answers its bytes; None: they are malformed."""
+    """What all connections of a listener share. ``http2``: makes, for a connection of HTTP/2, what answers its bytes, and None to what is no frame;
+    None: all are malformed.
+    """
 
     head_timeout_seconds: float
     connections: Connections
     answers: LocalAnswers
     events: Events
     ages: Ages | None = None
-    http2: Callable[[], Callable[[bytes], bytes]] | None = None
+    http2: Callable[[], Callable[[bytes], bytes | None]] | None = None
 
     def refuse_late(self, transport: asyncio.Transport, *, has_begun: bool) -> None:
         """Count a head that did not come in time, and answer it if it has begun. The connection is closed by the caller."""
@@ -184,7 +186,7 @@ class ClientConnection(RequestHandler):
         self._rest = b""  # data that was read and waits for the next turn
         self._is_next = False
         self._is_cut = False
-        self._http2: Callable[[bytes], bytes] | None = None
+        self._http2: Callable[[bytes], bytes | None] | None = None
         self._request_id: str | None = None
 
     def begin(self, request_id: str) -> bool:
@@ -243,7 +245,11 @@ class ClientConnection(RequestHandler):
             self._http2 = self._rules.http2()
             self._rules.events.answered_locally(Trouble.VERSION.value)
         if self._http2 is not None and self.transport is not None:
-            self.transport.write(self._http2(data))
+            answer = self._http2(data)
+            if answer is None:
+                self.transport.close()
+            else:
+                self.transport.write(answer)
         return self._http2 is not None
 
     def _feed_pieces(self, data: bytes) -> None:

@@ -362,11 +362,11 @@ def _routes(settings: Settings, backend: Backend) -> Routes:
     return IndexRoutes(settings, settings.indexes, backend.indexes)
 
 
-def _http2(settings: Settings) -> Callable[[], Callable[[bytes], bytes]]:
+def _http2(settings: Settings) -> Callable[[], Callable[[bytes], bytes | None]]:
     """What answers gRPC clients on ports that have no gRPC. It is loaded for the first one."""
-    refusal: Callable[[], Callable[[bytes], bytes]] | None = None
+    refusal: Callable[[], Callable[[bytes], bytes | None]] | None = None
 
-    def begin() -> Callable[[bytes], bytes]:
+    def begin() -> Callable[[bytes], bytes | None]:
         nonlocal refusal
         if refusal is None:
             from ..grpc.refusal import refusing
