@@ -103,6 +103,7 @@ def test_a_file_is_a_subject_of_40_to_500_lines() -> None:
         return [] if 40 <= (lines := lines_of(path)) <= 500 else [lines]
 
     assert faults_in(SUBJECTS, odd) == {}
+    assert faults_in(TESTS, lambda path: [lines for lines in [lines_of(path)] if lines > 500]) == {}
 
 
 def test_half_of_all_files_have_120_lines_or_more() -> None:

@@ -92,11 +92,7 @@ class Qdrant(Wire):
             case "POST", "":
                 return plain(
                     {
-                        "result": [
-                            json.loads(self.single(points[identifier]))
-                            for identifier in body["ids"]
-                            if identifier in points
-                        ],
+                        "result": [json.loads(self.single(points[id_])) for id_ in body["ids"] if id_ in points],
                         "status": "ok",
                         "time": 0,
                     }
@@ -185,8 +181,8 @@ class Pinecone(Wire):
                     {"matches": [{"id": f"v{one.id}", "score": 1.0, "metadata": {"text": one.text}} for one in hits]}
                 )
             case "/vectors/upsert":
-                point = [self.read(one) for one in body["vectors"]]
-                return plain({"upsertedCount": len(point)}), storing(point)
+                written = [self.read(one) for one in body["vectors"]]
+                return plain({"upsertedCount": len(written)}), storing(written)
             case "/vectors/update":
                 members = {"axis": axis_of(body["values"])} if "values" in body else changed(body["setMetadata"])
                 return b"{}", changing(int(body["id"][1:]), **members)
@@ -215,10 +211,8 @@ class Chroma(Wire):
     path = f"/api/v2/tenants/t/databases/d/collections/{COLLECTION}"
 
     def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
-        records = [json.loads(self.single(one)) for one in points]
-        return Request(
-            "POST", f"{self.path}/upsert", plain({name: [one[name] for one in records] for name in records[0]})
-        )
+        rows = [json.loads(self.single(one)) for one in points]
+        return Request("POST", f"{self.path}/upsert", plain({name: [one[name] for one in rows] for name in rows[0]}))
 
     def delete(self, ids: Sequence[int]) -> Request:
         return Request("POST", f"{self.path}/delete", plain({"ids": [f"v{identifier}" for identifier in ids]}))
@@ -249,11 +243,9 @@ class Chroma(Wire):
                     "documents": [[one.text for one in hits] for hits in lists],
                 })  # fmt: skip
             case "/get":
-                records = [
-                    json.loads(self.single(points[int(one[1:])])) for one in body["ids"] if int(one[1:]) in points
-                ]
+                kept = [json.loads(self.single(points[int(one[1:])])) for one in body["ids"] if int(one[1:]) in points]
                 return plain(
-                    {name: [one[name] for one in records] for name in ("ids", "embeddings", "metadatas", "documents")}
+                    {name: [one[name] for one in kept] for name in ("ids", "embeddings", "metadatas", "documents")}
                 )
             case "/upsert":
                 rows = zip(body["ids"], body["embeddings"], body["metadatas"], body["documents"], strict=True)
@@ -439,12 +431,12 @@ class Weaviate(Wire):
         if request.path == "/v1/batch/objects":
             body = json.loads(request.body)
             if request.method == "DELETE":
-                return b"{}", dropping(lambda item: item.number == body["match"]["where"]["valueInt"])
-            item = [self.read(one) for one in body["objects"]]
+                return b"{}", dropping(lambda point: point.number == body["match"]["where"]["valueInt"])
+            written = [self.read(one) for one in body["objects"]]
             failed = {"status": "FAILED", "errors": {"error": [{"message": "no"}]}}
-            results = [failed if point.id in self.failing else {"status": "SUCCESS"} for point in item]
+            results = [failed if point.id in self.failing else {"status": "SUCCESS"} for point in written]
             reply = [{**one, "result": result} for one, result in zip(body["objects"], results, strict=True)]
-            return plain(reply), storing([point for point in item if point.id not in self.failing])
+            return plain(reply), storing([point for point in written if point.id not in self.failing])
         number = self.id_of(request.path.rpartition("/")[2].encode())
         if request.method == "PATCH":
             what = json.loads(request.body)
@@ -453,7 +445,7 @@ class Weaviate(Wire):
         if number not in points:
             raise LookupError
         if request.method == "DELETE":
-            return b"", dropping(lambda item: item.id == number)
+            return b"", dropping(lambda point: point.id == number)
         return self.single(points[number])
 
     def acknowledged(self, points: Mapping[int, Point], body: bytes) -> Mapping[int, Point]:

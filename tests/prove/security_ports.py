@@ -60,10 +60,14 @@ async def ports(running: Stack) -> list[Finding]:
     direct = [await _answer(f"http://127.0.0.1:{running.database.port}", "GET", path) for path in ADMIN]
     through = [await _answer(f"http://127.0.0.1:{running.port}", "GET", path) for path in ADMIN]
     forwarded = [path for (_, _, path), one, other in zip(requests, direct, through, strict=True) if one == other]
-    refused = [path for method, path in DATA if (await _answer(running.admin, method, path))[0] in {400, 404}]
+    refused = [
+        path
+        for method, path in DATA
+        if (await _answer(running.admin, method, path))[0] == (400 if path.startswith("http:") else 404)
+    ]
     return [
         Finding("S7", "admin paths on the data port", "100 % answered by the database", _share(forwarded, ADMIN), len(forwarded) == len(ADMIN)),
-        Finding("S7", "data paths on the admin port", "100 % 404, or 400 for a target with a host", _share(refused, DATA), len(refused) == len(DATA)),
+        Finding("S7", "data paths on the admin port", "100 % 404, 400 for a target with a host", _share(refused, DATA), len(refused) == len(DATA)),
     ]  # fmt: skip
 
 

@@ -89,7 +89,8 @@ def faults(probe: Probe, raws: Sequence[bytes], answer: bytes | None) -> list[st
     """What is wrong with what the database got (on each connection) and the client was told."""
     wrong = [] if answer is not None else ["the connection stays open"]
     statuses = [int(status) for status in STATUS.findall(answer or b"")]
-    is_http2 = (answer or b"").startswith(SETTINGS)  # and closed: refused without a status
+    # The preface is refused in HTTP/2, which has no status, if it comes alone.
+    is_http2 = probe.data.startswith(b"PRI ") and (answer or b"").startswith(SETTINGS)
     if probe.status is not None and not is_http2 and (len(statuses) != 1 or statuses[0] < 400):
         wrong.append(f"answered {statuses}, not refused")
     if probe.status is None and [status for status in statuses if status != 100] not in _answers(probe):

@@ -100,7 +100,7 @@ Call = Callable[[], Any]
 
 def fill(client: Any) -> None:
     """Collections of every distance, index, quantiser and kind, with copies and without."""
-    self_provided = Configure.Vectors.self_provided
+    bare = Configure.Vectors.self_provided
     index, quantizer = Configure.VectorIndex, Configure.VectorIndex.Quantizer
     made = client.collections
     for name, space in SPACES.items():
@@ -108,31 +108,27 @@ def fill(client: Any) -> None:
             made.create(
                 f"{prefix}{name}",
                 properties=base.PROPERTIES,
-                vector_config=self_provided(vector_index_config=index.hnsw(distance_metric=space)),
+                vector_config=bare(vector_index_config=index.hnsw(distance_metric=space)),
             )
             insert(made.get(f"{prefix}{name}"), copies, counted if name == "Hamming" else vector)
     for name, copies in (("Clean", 1), ("Copied", COPIES), ("Legacy", COPIES)):
-        config = (
-            {"vectorizer_config": Configure.Vectorizer.none()}
-            if name == "Legacy"
-            else {"vector_config": self_provided()}
-        )
+        config = {"vectorizer_config": Configure.Vectorizer.none()} if name == "Legacy" else {"vector_config": bare()}
         made.create(name, properties=base.PROPERTIES, **config)
         insert(made.get(name), copies)
     tenancy = Configure.multi_tenancy(enabled=True)
-    made.create("Shared", properties=base.PROPERTIES, vector_config=self_provided(), multi_tenancy_config=tenancy)
+    made.create("Shared", properties=base.PROPERTIES, vector_config=bare(), multi_tenancy_config=tenancy)
     made.get("Shared").tenants.create([Tenant(name="left"), Tenant(name="right")])
     for tenant in ("left", "right"):
         insert(made.get("Shared").with_tenant(tenant), COPIES)
     for name, config in {
-        "Flat": self_provided(vector_index_config=index.flat()),
-        "Bits": self_provided(vector_index_config=index.flat(quantizer=quantizer.bq())),
-        "Rotated": self_provided(quantizer=quantizer.rq()),
-        "Plain": self_provided(quantizer=quantizer.none()),
+        "Flat": bare(vector_index_config=index.flat()),
+        "Bits": bare(vector_index_config=index.flat(quantizer=quantizer.bq())),
+        "Rotated": bare(quantizer=quantizer.rq()),
+        "Plain": bare(quantizer=quantizer.none()),
     }.items():
         made.create(f"Copied{name}", properties=base.PROPERTIES, vector_config=config)
         insert(made.get(f"Copied{name}"), COPIES)
-    made.create("Target", properties=[Property(name="name", data_type=DataType.TEXT)], vector_config=self_provided())
+    made.create("Target", properties=[Property(name="name", data_type=DataType.TEXT)], vector_config=bare())
     made.get("Target").data.insert_many(
         [
             DataObject(uuid=identifier(family, 0), properties={"name": f"n{family}"}, vector=vector(family, 0))
@@ -143,7 +139,7 @@ def fill(client: Any) -> None:
         "CopiedKinds",
         properties=KINDS,
         references=[ReferenceProperty(name="to", target_collection="Target")],
-        vector_config=self_provided(),
+        vector_config=bare(),
     )
     made.get("CopiedKinds").data.insert_many(
         [
@@ -161,9 +157,9 @@ def fill(client: Any) -> None:
         "CopiedSeveral",
         properties=base.PROPERTIES,
         vector_config=[
-            self_provided(name="a"),
-            self_provided(name="b"),
-            self_provided(name="text"),
+            bare(name="a"),
+            bare(name="b"),
+            bare(name="text"),
             Configure.MultiVectors.self_provided(name="late"),
         ],
     )
@@ -194,7 +190,7 @@ def fill(client: Any) -> None:
                 for copy in range(copies)
             ]
         )
-    made.create("CopiedEmpty", properties=base.PROPERTIES, vector_config=self_provided())
+    made.create("CopiedEmpty", properties=base.PROPERTIES, vector_config=bare())
 
 
 def insert(collection: Any, copies: int, at: Callable[[int, int], list[float]] = vector) -> None:
