@@ -155,12 +155,12 @@ class SharedConnections:
         if address in self._flooding or len(self._flooding) < MOST_ADDRESSES:
             self._flooding[address] = now + FLOODING_SECONDS, self._flooding.get(address, (now, now))[1]
 
-    def pause_seconds(self, address: str) -> float:
-        """How long a new connection of this address waits before its first bytes are read."""
+    def pause_seconds(self, address: str) -> float | None:
+        """How long a new connection of this address waits before its first bytes are read; None if the address has not flooded."""
         now = asyncio.get_running_loop().time()
         until, turn = self._flooding.get(address, (now, now))
         if until <= now:
-            return 0.0
+            return None
         turn = min(max(now, turn), now + LONGEST_PAUSE_SECONDS)
         self._flooding[address] = until, turn + PAUSE_SECONDS
         return turn - now

@@ -217,6 +217,9 @@ def goaway_flood(last: int, *, is_first: bool) -> bytes:
 # The most calls waiting in the core's one queue for all connections: the number that a loop handles in some 30 ms. A client with open calls
 # already waits outside the queue for more, so that a client with a thousand calls does not delay all others.
 MOST_WAITING = 64
+# The same for a client whose address has just flooded: a call with 180 fields takes a millisecond, so 64 of them delayed every other call by as
+# many (now 9 ms).
+MOST_WAITING_FLOODING = 8
 # Bytes held for the heads of all calls whose messages have not ended; beyond them a call is reset, as for its message (messages.py). An open
 # call costs the core and its handler 25 kB, and each byte that its fields decode to about 4: twelve connections with 1,024 calls of 180 small
 # fields each took 580 MB (grpcio 1.85). There is room for more calls than may be in progress (limits.in_flight).
@@ -242,10 +245,6 @@ class Calls:
     open: int = 0
     taken: int = 0
 
-    @property
-    def is_crowded(self) -> bool:
-        return self.waiting() >= MOST_WAITING
-
     def waiting(self) -> int:
         """Calls without a handler yet."""
         return max(0, self.open - self.taken)
@@ -255,7 +254,7 @@ class Calls:
 class OpenStreams:
     """The calls of one connection, by the frames of both sides. Data that is no HTTP/2 is left to the gRPC server.
 
-    ``last``: the highest stream opened. ``is_resting``: the client resets calls as it opens them, so its next frames wait for a moment.
+    ``last``: the highest stream opened. ``most_waiting``: the client's next calls wait while so many of all clients do. ``is_resting``: the client resets calls as it opens them, so its next frames wait for a moment.
     """
 
     _calls: Calls
@@ -264,6 +263,7 @@ class OpenStreams:
     messages: Messages = field(init=False)
     is_resting: bool = False
     last: int = 0
+    most_waiting: int = MOST_WAITING
     _now: float = field(init=False)
     _open: dict[int, float] = field(default_factory=dict)  # the time of opening
     _fields: Fields = field(default_factory=Fields)
@@ -290,7 +290,7 @@ class OpenStreams:
     @property
     def is_paused(self) -> bool:
         """Whether the client's next frames wait because of other clients' calls."""
-        return len(self._open) > 1 and self._calls.is_crowded
+        return len(self._open) > 1 and self._calls.waiting() >= self.most_waiting
 
     def client_frame(self, kind: int, flags: int, stream: int, length: int) -> int:
         """HEADERS of a new stream are a call (RFC 9113 5.1.1). While calls wait, it is the last one of this turn."""

@@ -24,6 +24,7 @@ from .ends import End
 from .frames import (
     GOAWAY,
     GOAWAY_SECONDS,
+    MOST_WAITING_FLOODING,
     PREFACE_BYTES,
     Frames,
     OpenStreams,
@@ -260,7 +261,9 @@ class Splice(SharedConnection):
 
     async def _connect(self, read: bytes) -> None:
         loop = asyncio.get_running_loop()
-        await asyncio.sleep(self._connections.pause_seconds(self._client.address))
+        if (pause_seconds := self._connections.pause_seconds(self._client.address)) is not None:
+            self._streams.most_waiting = MOST_WAITING_FLOODING
+            await asyncio.sleep(pause_seconds)
         first = self._followed(read)
         if self.is_cut:  # the gRPC server never hears of it
             return

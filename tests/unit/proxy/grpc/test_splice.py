@@ -38,12 +38,12 @@ from support.grpc.spliced import (
 from support.grpc.spliced import (
     DATA as SPLICED,
 )
-from support.network.floods import FLOODS
+from support.network.floods import BEGUN, FLOODS
 from support.network.loops import on_both_loops, run
 from support.network.streams import listening, serving_at
 from vecsieve.proxy.grpc import ends, splice
 from vecsieve.proxy.grpc.connections import InnerSocket
-from vecsieve.proxy.grpc.frames import GOAWAY, Calls
+from vecsieve.proxy.grpc.frames import GOAWAY, MOST_WAITING_FLOODING, Calls
 from vecsieve.proxy.grpc.splice import Splice
 
 
@@ -392,6 +392,35 @@ async def test_the_server_never_hears_of_a_connection_that_begins_with_a_flood()
         await connections.close(grace_seconds=0)
     inner.close()
     assert heard == []
+
+
+@pytest.mark.parametrize("has_flooded", [True, False], ids=["flooded", "did not"])
+async def test_of_an_address_that_flooded_few_calls_wait_at_once(*, has_flooded: bool) -> None:
+    """A call with many fields takes a millisecond: 64 of them kept the next client's waiting for as many."""
+    read: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        read.set_result(await reader.read(1 << 16))
+
+    heads = [frame(HEADERS, END_HEADERS, b"", 2 * number + 1) for number in range(2 * MOST_WAITING_FLOODING)]
+    connections, inner = ledger(), InnerSocket(Calls())
+    async with serving_at(inner.path, serve), listening(lambda: DataPort(connections, inner)) as port:
+        fields = next(attack for attack in FLOODS if attack.name == "fields that name a small entry")
+        if has_flooded:
+            reader, flooding = await asyncio.open_connection(*port.sockets[0].getsockname())
+            flooding.write(fields.beginning + next(fields.more())[:20_000])
+            assert b"frames without content" in await asyncio.wait_for(reader.read(), WAIT_SECONDS)
+            flooding.transport.abort()
+            async with asyncio.timeout(WAIT_SECONDS):
+                while len(connections):
+                    await asyncio.sleep(0.005)
+        _, writer = await asyncio.open_connection(*port.sockets[0].getsockname())
+        writer.write(BEGUN + b"".join(heads))
+        forwarded = await asyncio.wait_for(read, WAIT_SECONDS)
+        writer.transport.abort()
+        await connections.close(grace_seconds=0)
+    inner.close()
+    assert forwarded.endswith(b"".join(heads[:MOST_WAITING_FLOODING] if has_flooded else heads))
 
 
 # GOAWAY and the reason of a cut are inserted between the frames of the server.
