@@ -68,24 +68,17 @@ def test_ten_results_are_meant_where_no_number_is_said(absent: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "reason"),
-    [
-        (0, Reason.NOTHING_TO_DO),
-        (1, Reason.SINGLE_RESULT),
-        (-1, Reason.AMBIGUOUS_FIELD),
-        (1.5, Reason.AMBIGUOUS_FIELD),
-        ("5", Reason.AMBIGUOUS_FIELD),
-        (True, Reason.AMBIGUOUS_FIELD),
-        (2**40, Reason.AMBIGUOUS_FIELD),
-    ],
-)
-def test_a_number_that_leaves_no_choice_or_is_none_is_the_servers_business(number: Any, reason: Reason) -> None:
-    assert reason_of(read, n_results=number) is reason
-
-
-@pytest.mark.parametrize(
     ("members", "reason"),
     [
+        # a number that leaves no choice, or is none
+        ({"n_results": 0}, Reason.NOTHING_TO_DO),
+        ({"n_results": 1}, Reason.SINGLE_RESULT),
+        ({"n_results": -1}, Reason.AMBIGUOUS_FIELD),
+        ({"n_results": 1.5}, Reason.AMBIGUOUS_FIELD),
+        ({"n_results": "5"}, Reason.AMBIGUOUS_FIELD),
+        ({"n_results": True}, Reason.AMBIGUOUS_FIELD),
+        ({"n_results": 2**40}, Reason.AMBIGUOUS_FIELD),
+        # what is not known exactly
         ({"query_embeddings": []}, Reason.NOTHING_TO_DO),
         ({"query_embeddings": None}, Reason.AMBIGUOUS_FIELD),
         ({"query_embeddings": "absent"}, Reason.AMBIGUOUS_FIELD),
@@ -101,7 +94,7 @@ def test_a_number_that_leaves_no_choice_or_is_none_is_the_servers_business(numbe
         ({"read_level": "index_only"}, Reason.UNSUPPORTED_FIELD),
     ],
 )
-def test_what_is_not_known_exactly_is_left_alone(members: dict[str, Any], reason: Reason) -> None:
+def test_what_is_not_known_exactly_or_leaves_no_choice_is_left_alone(members: dict[str, Any], reason: Reason) -> None:
     assert reason_of(read, **members) is reason
 
 

@@ -100,13 +100,11 @@ def test_what_the_client_has_chosen_among_or_pays_for_is_left_alone(fields: dict
     assert reason_of(parsed, search(limit=5, **NEAR, **fields)) is reason
 
 
-def test_sorting_is_left_alone() -> None:
-    assert reason_of(parsed, search(limit=5, **NEAR) + b"\x92\x02\x00") is Reason.ORDERING_CHOSEN
-
-
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
+        pytest.param(search(limit=5, **NEAR) + b"\x92\x02\x00", Reason.ORDERING_CHOSEN, id="sorting is left alone"),
+        # what is not known exactly
         (b"\xff", Reason.UNSUPPORTED_FIELD),
         (search(limit=5, **NEAR) + UNKNOWN, Reason.UNSUPPORTED_FIELD),
         (search(limit=5, **NEAR) + number_field(30, 6), Reason.AMBIGUOUS_FIELD),

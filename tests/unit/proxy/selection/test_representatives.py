@@ -53,12 +53,34 @@ def test_a_strategy_without_its_input_is_rank(rows: FloatMatrix, strategy: Strat
     assert standing.tolist() == best_ranked(labels).tolist()
 
 
-def test_rank_is_the_best_ranked_member() -> None:
-    assert chosen(Strategy.RANK, pool(ROWS)) == [0, 2, 4]
-
-
-def test_centroid_is_the_member_in_the_middle() -> None:
-    assert chosen(Strategy.CENTROID, pool(ROWS)) == [3, 2, 4]
+@pytest.mark.parametrize(
+    ("strategy", "candidates", "standing"),
+    [
+        pytest.param(Strategy.RANK, pool(ROWS), [0, 2, 4], id="rank: the best ranked"),
+        pytest.param(Strategy.CENTROID, pool(ROWS), [3, 2, 4], id="centroid: the member in the middle"),
+        pytest.param(
+            Strategy.HYBRID, pool(ROWS, [0.0, 0.5, 0.6, 1.0, 1.0, 1.0]), [0, 2, 4], id="rising scores are distances"
+        ),
+        pytest.param(Strategy.QUERY_CLOSEST, pool(ROWS, query=angles(100)[0]), [1, 2, 4], id="nearest to the query"),
+        pytest.param(
+            Strategy.QUERY_CLOSEST, pool(ROWS, query=angles(203)[0]), [0, 2, 5], id="nearest to another query"
+        ),
+        pytest.param(
+            Strategy.LONGEST,
+            pool(ROWS, text_lengths=np.full(6, -1, dtype=np.int64)),
+            [0, 2, 4],
+            id="longest: rank without texts",
+        ),
+        # auto is rank where scores differ, and centroid where they do not
+        (Strategy.AUTO, pool(ROWS, [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]), [0, 2, 4]),
+        (Strategy.AUTO, pool(ROWS, [0.0] * 6), [3, 2, 4]),
+        (Strategy.AUTO, pool(ROWS, [0.5] * 6), [3, 2, 4]),
+        (Strategy.AUTO, pool(ROWS, [np.nan] * 6), [3, 2, 4]),
+        (Strategy.AUTO, pool(ROWS, [0.9, 0.8, 0.7, 0.6, np.nan, np.nan]), [0, 2, 4]),
+    ],
+)
+def test_a_strategy_chooses(strategy: Strategy, candidates: Candidates, standing: list[int]) -> None:
+    assert chosen(strategy, candidates) == standing
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -87,15 +109,6 @@ def test_hybrid_weighs_score_seven_to_three() -> None:
     assert chosen(Strategy.HYBRID, pool(angles(0, 4, 90, 9, 200, 202), [1.0, 0.9, 0.8, 0.0, 0.0, 0.0])) == [1, 2, 4]
 
 
-def test_hybrid_reads_rising_scores_as_distances() -> None:
-    assert chosen(Strategy.HYBRID, pool(ROWS, [0.0, 0.5, 0.6, 1.0, 1.0, 1.0])) == [0, 2, 4]
-
-
-def test_query_closest_is_the_member_nearest_to_the_query() -> None:
-    assert chosen(Strategy.QUERY_CLOSEST, pool(ROWS, query=angles(100)[0])) == [1, 2, 4]
-    assert chosen(Strategy.QUERY_CLOSEST, pool(ROWS, query=angles(203)[0])) == [0, 2, 5]
-
-
 def test_query_closest_minds_length_where_length_carries_meaning() -> None:
     rows = ROWS * np.array([[3], [1], [1], [1], [1], [1]], dtype=np.float32)
     candidates = pool(rows, query=angles(0)[0], metric=Metric.DOT)
@@ -106,26 +119,6 @@ def test_query_closest_minds_length_where_length_carries_meaning() -> None:
 def test_longest_is_the_member_with_the_longest_text() -> None:
     lengths = np.array([10, 30, 5, 30, -1, 7], dtype=np.int64)
     assert chosen(Strategy.LONGEST, pool(ROWS, text_lengths=lengths)) == [1, 2, 5]
-
-
-def test_longest_is_rank_where_no_text_is_known() -> None:
-    assert chosen(Strategy.LONGEST, pool(ROWS, text_lengths=np.full(6, -1, dtype=np.int64))) == [0, 2, 4]
-
-
-@pytest.mark.parametrize(
-    ("scores", "standing"),
-    [
-        ([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], [0, 2, 4]),
-        ([0.0] * 6, [3, 2, 4]),
-        ([0.5] * 6, [3, 2, 4]),
-        ([np.nan] * 6, [3, 2, 4]),
-        ([0.9, 0.8, 0.7, 0.6, np.nan, np.nan], [0, 2, 4]),
-    ],
-)
-def test_auto_is_rank_where_scores_differ_and_centroid_where_they_do_not(
-    scores: list[float], standing: list[int]
-) -> None:
-    assert chosen(Strategy.AUTO, pool(ROWS, scores)) == standing
 
 
 def test_chain_asks_the_ties_in_each_cluster() -> None:
@@ -156,40 +149,40 @@ def preferred(metadata: Metadata, *chain: Tie, members: object = (0, 1, 2), leng
     return best_of(np.array(members, dtype=np.intp), metadata, texts, chain, AUTHORITY)
 
 
-def test_more_citations_win() -> None:
-    assert preferred(Metadata(citations=np.array([1, 3, 2])), Tie.CITATIONS) == 1
-
-
-def test_no_citation_is_more_than_an_unknown_number() -> None:
-    assert preferred(Metadata(citations=np.array([-1, 0, -1])), Tie.CITATIONS) == 1
-
-
-def test_the_source_named_first_wins() -> None:
-    assert preferred(Metadata(sources=("blog", "wiki", "manual")), Tie.AUTHORITY) == 2
-
-
-def test_a_source_not_listed_comes_before_none() -> None:
-    assert preferred(Metadata(sources=(None, "blog", None)), Tie.AUTHORITY) == 1
-    assert preferred(Metadata(sources=(None, "blog", "wiki")), Tie.AUTHORITY) == 2
-
-
-def test_two_sources_not_listed_are_equal() -> None:
-    assert preferred(Metadata(sources=(None, "news", "blog")), Tie.AUTHORITY) == 1
+@pytest.mark.parametrize(
+    ("metadata", "tie", "expected"),
+    [
+        pytest.param(Metadata(citations=np.array([1, 3, 2])), Tie.CITATIONS, 1, id="more citations"),
+        pytest.param(
+            Metadata(citations=np.array([-1, 0, -1])), Tie.CITATIONS, 1, id="no citation, not an unknown number"
+        ),
+        pytest.param(Metadata(sources=("blog", "wiki", "manual")), Tie.AUTHORITY, 2, id="the source named first"),
+        pytest.param(Metadata(sources=(None, "blog", None)), Tie.AUTHORITY, 1, id="a source not listed, not none"),
+        pytest.param(Metadata(sources=(None, "blog", "wiki")), Tie.AUTHORITY, 2, id="a listed source"),
+        pytest.param(Metadata(sources=(None, "news", "blog")), Tie.AUTHORITY, 1, id="the first of two not listed"),
+        pytest.param(Metadata(recency=np.array([5.0, 7.0, NAN])), Tie.RECENCY, 1, id="the newer"),
+        pytest.param(Metadata(recency=np.array([NAN, NAN, -3.0])), Tie.RECENCY, 2, id="any time, not an unknown one"),
+        # a time that is no number is unknown
+        (Metadata(recency=np.array([NAN, NAN, 1.0])), Tie.RECENCY, 2),
+        (Metadata(recency=np.array([float("inf"), float("inf"), 1.0])), Tie.RECENCY, 2),
+        (Metadata(recency=np.array([float("-inf"), float("-inf"), 1.0])), Tie.RECENCY, 2),
+        # a span that is none is unknown
+        (Metadata(spans=np.array([[9.0, 3.0], [0.0, 50.0], [9.0, 3.0]])), Tie.SHORTER, 1),
+        (
+            Metadata(spans=np.array([[float("inf"), float("inf")], [0.0, 50.0], [float("inf"), float("inf")]])),
+            Tie.SHORTER,
+            1,
+        ),
+        (Metadata(spans=np.array([[0.0, float("inf")], [0.0, 50.0], [0.0, float("inf")]])), Tie.SHORTER, 1),
+    ],
+)
+def test_a_tie_prefers(metadata: Metadata, tie: Tie, expected: int) -> None:
+    assert preferred(metadata, tie) == expected
 
 
 def test_a_source_listed_twice_counts_from_its_first_place() -> None:
     sources = Metadata(sources=("wiki", "manual"))
     assert best_of(np.array([0, 1]), sources, None, (Tie.AUTHORITY,), ("manual", "wiki", "manual")) == 1
-
-
-def test_newer_wins_and_an_unknown_time_loses() -> None:
-    assert preferred(Metadata(recency=np.array([5.0, 7.0, NAN])), Tie.RECENCY) == 1
-    assert preferred(Metadata(recency=np.array([NAN, NAN, -3.0])), Tie.RECENCY) == 2
-
-
-@pytest.mark.parametrize("odd", [NAN, float("inf"), float("-inf")])
-def test_a_time_that_is_no_number_is_unknown(odd: float) -> None:
-    assert preferred(Metadata(recency=np.array([odd, odd, 1.0])), Tie.RECENCY) == 2
 
 
 def test_the_shorter_span_wins() -> None:
@@ -207,11 +200,6 @@ def test_a_known_span_beats_none_where_no_text_is_known() -> None:
     spans = np.array([[NAN, NAN], [0.0, 90.0], [0.0, 50.0]])
     assert preferred(Metadata(spans=spans), Tie.SHORTER) == 2
     assert preferred(Metadata(spans=spans), Tie.SHORTER, lengths=[-1, -1, -1]) == 2
-
-
-@pytest.mark.parametrize("odd", [[9.0, 3.0], [float("inf"), float("inf")], [0.0, float("inf")]])
-def test_a_span_that_is_none_is_unknown(odd: list[float]) -> None:
-    assert preferred(Metadata(spans=np.array([odd, [0.0, 50.0], odd])), Tie.SHORTER) == 1
 
 
 def test_an_unknown_text_length_loses() -> None:

@@ -195,22 +195,23 @@ def test_the_third_chunk_takes_the_place_of_the_middle_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "texts",
+    ("texts", "policy", "kept"),
     [
-        (A, B, X, Y, D),  # the fourth does not continue the second
-        (B, X, Y, A, C),  # the first result stays, whatever says it
-        (A, B, X, Y, C.upper()),  # a shouted copy is no copy
-        (A, X, Y, D),
-        (A, B, X, Y, f"{B} {' '.join(words(60, seed=3))}"),  # which says all of it alone
+        # a result stays that no other says together with the page
+        ((A, B, X, Y, D), EXCHANGE, [0, 1, 2]),  # the fourth does not continue the second
+        ((B, X, Y, A, C), EXCHANGE, [0, 1, 2]),  # the first result stays, whatever says it
+        ((A, B, X, Y, C.upper()), EXCHANGE, [0, 1, 2]),  # a shouted copy is no copy
+        ((A, X, Y, D), EXCHANGE, [0, 1, 2]),
+        ((A, B, X, Y, f"{B} {' '.join(words(60, seed=3))}"), EXCHANGE, [0, 1, 2]),  # which says all of it alone
+        # C is a copy of what stays above B, so it is not on the page twice.
+        pytest.param((A, C, B, X, C), EXCHANGE, [0, 1, 3], id="what the page says already takes no place"),
+        # a policy whose proof is one piece exchanges nothing
+        ((A, B, X, C), replace(EXCHANGE, texts=Tier.EXACT), [0, 1, 2]),
+        ((A, B, X, C), replace(EXCHANGE, texts=None), [0, 1, 2]),
     ],
 )
-def test_a_result_stays_that_no_other_says_together_with_the_page(texts: tuple[str, ...]) -> None:
-    assert select(overlapping(*texts), top_k=3, policy=EXCHANGE).keep.tolist() == [0, 1, 2]
-
-
-def test_what_the_page_says_already_takes_no_place() -> None:
-    # C is a copy of what stays above B, so it is not on the page twice.
-    assert select(overlapping(A, C, B, X, C), top_k=3, policy=EXCHANGE).keep.tolist() == [0, 1, 3]
+def test_which_results_stay_where_one_is_exchanged(texts: tuple[str, ...], policy: Policy, kept: list[int]) -> None:
+    assert select(overlapping(*texts), top_k=3, policy=policy).keep.tolist() == kept
 
 
 def test_only_one_tenant_and_no_kept_source_is_exchanged() -> None:
@@ -218,11 +219,6 @@ def test_only_one_tenant_and_no_kept_source_is_exchanged() -> None:
     assert select(of_two, top_k=3, policy=EXCHANGE).keep.tolist() == [0, 1, 2]
     chunk_pool = overlapping(A, B, X, C, sources=["a", "b", "a", "a"])
     assert select(chunk_pool, top_k=3, policy=replace(EXCHANGE, keep_sources=("b",))).keep.tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize("policy", [replace(EXCHANGE, texts=Tier.EXACT), replace(EXCHANGE, texts=None)])
-def test_a_policy_whose_proof_is_one_piece_exchanges_nothing(policy: Policy) -> None:
-    assert select(overlapping(A, B, X, C), top_k=3, policy=policy).keep.tolist() == [0, 1, 2]
 
 
 def test_a_short_page_is_filled_last_with_what_left_by_proof_if_at_all() -> None:
