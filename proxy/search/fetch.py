@@ -24,8 +24,10 @@ from vecsieve.adapters.contract import (
 
 from ..selection.paged import BLOCK
 from ..selection.policy import Overlap, Short
+from ..telemetry.labels import Bypass
 from .collections.learned import Lru
 from .collections.texts import TextPlan
+from .governor import Governor, Grant
 from .policy import ResolvedPolicy
 from .pools.values import Plan, Selected
 
@@ -219,6 +221,33 @@ class Depths:
         extra: int = max(in_proportion, *map(_extra, reached))
         return window + extra
 
+    def sizes(
+        self,
+        call: SearchCall,
+        policy: ResolvedPolicy,
+        grant: Grant,
+        governor: Governor,
+        *,
+        cap: int | None,
+        number_bytes: int,
+        is_settled: bool,
+    ) -> tuple[Plan, tuple[int, ...]] | Bypass:
+        """The sizes of the planned pools and of the first request's, as in ``Planned``, or why the search is not widened. ``number_bytes``: of one number of
+        a vector in a reply, 0 without vectors; ``is_settled``: texts alone decide.
+        """
+        longest = max([0 if search.query is None else len(search.query) for search in call.searches])
+        grant.searches, grant.is_paged = len(call.searches), any(map(_PAGES, call.searches))
+        in_flight = governor.bytes_in_flight
+        grant.candidate_bytes = in_flight.candidate_bytes(call.operation, vector_bytes=longest * number_bytes or None)
+        planned = plan(call, policy, cap)
+        if planned is None:
+            return Bypass.WINDOW_TOO_LARGE
+        fitting = fitted(call.searches, planned, in_flight.reply_bytes // grant.candidate_bytes)
+        if fitting is None:
+            return Bypass.REPLY_TOO_LARGE
+        room = governor.room(grant.candidate_bytes)
+        return fitting, self.first(call, fitting, policy, cap=cap, room=room, is_by_texts=is_settled)
+
     def first(
         self,
         call: SearchCall,
@@ -265,6 +294,7 @@ class Depths:
 
 
 _extra = attrgetter("extra")
+_PAGES = attrgetter("pages")
 
 
 def _recent() -> deque[Reach]:

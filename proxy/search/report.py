@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 from operator import attrgetter
@@ -161,30 +162,31 @@ def figures(
     had_vectors: bool = True,
     policy: ResolvedPolicy | None = None,
 ) -> Figures:
-    """``size``: as planned; None for a search that was sent unchanged. ``had_vectors``: whether vectors were requested; where texts decide none are, and none
-    is missing. ``policy``: None if nothing but the selection is known.
-    """
-    fates, keep = selection.fates.tolist(), selection.keep.tolist()
+    """``size``: as planned; None for a search that was sent unchanged. ``had_vectors``: whether they were requested. ``policy``: None if it is not known."""
+    fates, keep, links = selection.fates.tolist(), selection.keep.tolist(), selection.links.tolist()
     is_widened, size, scores = size is not None, len(fates), pool.scores.tolist()
     backend_page = range(search.offset, min(search.offset + search.top_k, size))
     changed = is_widened and keep != [*backend_page]
     left = proven = saved_bytes = 0
     if changed:
-        links, places = selection.links.tolist(), () if policy is None or not pool.fields else policy.text_places
+        places = () if policy is None or not pool.fields else policy.text_places
         for row in backend_page:
             if fates[row] == _COLLAPSED:
                 left += 1
                 proven += links[row] in _PROVEN
-                for place in places:
-                    saved_bytes += len(pool.fields[row][place] or b"")  # of the JSON that has a text: an estimate
+                saved_bytes += sum([len(pool.fields[row][place] or b"") for place in places])
     page = selection.labels[search.offset : search.offset + search.top_k].tolist()
+    # Of the means of both pages. Absolute, because only the backend knows whether a lower or a higher score is better.
+    usual = scores[search.offset : search.offset + len(keep)]
+    mean = sum(usual) / len(usual) if usual else 0.0
+    loss = abs(mean - sum(map(scores.__getitem__, keep)) / len(keep)) / abs(mean) if mean else 0.0
     return Figures(
         candidates=size,
         clusters=selection.distinct,
         returned=len(keep),
         repeats=len(page) - len(set(page)),
         collapsed=fates.count(_COLLAPSED),
-        collapsed_by=_collapsed_by(fates, selection),
+        collapsed_by=_collapsed_by(fates, links),
         capped=fates.count(_CAPPED),
         over_budget=fates.count(_OVER_BUDGET),
         earlier=fates.count(_EARLIER),
@@ -193,13 +195,20 @@ def figures(
         unusable=pool.unusable if had_vectors else 0,
         restrained=selection.restrained,
         exhausted=selection.wanting > 0,
-        score_loss=_score_loss(scores[search.offset : search.offset + len(keep)], [*map(scores.__getitem__, keep)]),
+        score_loss=loss if math.isfinite(loss) else 0.0,
         changed=changed,
         proven=proven,
         judged=left - proven,
         arrived=len(set(keep).difference(backend_page)) if changed else 0,
-        saved_tokens=saved_bytes // BYTES_A_TOKEN,
+        saved_tokens=saved_bytes // BYTES_A_TOKEN,  # of the JSON that has the texts: an estimate
     )
+
+
+def _collapsed_by(fates: list[int], links: list[int]) -> tuple[tuple[Collapse, int], ...]:
+    reasons: Counter[Collapse] = Counter()
+    for link in sorted([link for link, fate in zip(links, fates, strict=True) if fate == _COLLAPSED]):
+        reasons[COLLAPSE_OF[link]] += 1
+    return tuple(reasons.items())
 
 
 _TOP_K = attrgetter("top_k")
@@ -257,21 +266,3 @@ def report_of(
         marks=tuple(watch.marks),
         collapsed_ids=collapsed_ids,
     )
-
-
-def _collapsed_by(fates: list[int], selection: Selection) -> tuple[tuple[Collapse, int], ...]:
-    if _COLLAPSED not in fates:
-        return ()
-    links = selection.links[selection.fates == _COLLAPSED].tolist()
-    counts: dict[Collapse, int] = {}
-    for link in sorted(set(links)):
-        reason = COLLAPSE_OF[link]
-        counts[reason] = counts.get(reason, 0) + links.count(link)
-    return tuple(counts.items())
-
-
-def _score_loss(backend: list[float], kept: list[float]) -> float:
-    """Absolute, because only the backend knows whether a lower or higher score is better. Of the means of both pages."""
-    usual = sum(backend) / len(backend) if backend else 0.0
-    loss = abs(usual - sum(kept) / len(kept)) / abs(usual) if usual and kept else 0.0
-    return loss if math.isfinite(loss) else 0.0

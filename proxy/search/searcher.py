@@ -137,7 +137,7 @@ class Searcher:
         # Learn once per call, from the last pools, which contain the earlier ones.
         collection, pools = planned.call.operation.collection, selected.pools
         for pool, selection, size in zip(pools.reply.pools, selected.selections, planned.plan, strict=True):
-            if size is not None and (vector := pool.compared_by) is not None:
+            if size is not None and selection.median > 0.0 and (vector := pool.compared_by) is not None:
                 dimension = pool.vectors.shape[1]
                 self._scaling.observe(collection, vector, dimension=dimension, median=selection.median, size=pool.size)
         if pools.policy.is_surrounded:
@@ -284,9 +284,9 @@ class Searcher:
         return pool, records, rows
 
     def _scale(self, pools: PoolSet, pool: Pool) -> float | None:
-        """The distance at which the policy's threshold is evaluated. A threshold that the request named is not changed."""
+        """The distance at which the policy's threshold is evaluated; None where texts decide. A threshold that the request named is not changed."""
         policy, dimension = pools.policy, pool.vectors.shape[1]
-        if not policy.is_profiled or pool.compared_by is None:
+        if pools.is_by_texts or not policy.is_profiled or pool.compared_by is None:
             return None
         return self._scaling.of(pools.planned.collection, pool.compared_by, policy.selection, dimension=dimension)
 

@@ -46,7 +46,7 @@ from .context.repeats import first_pages
 from .context.sessions import Sessions, of_question
 from .errors import PassedReplyError, RejectedReplyError, first_success
 from .exchange import CollectionInfo, Exchange, Shadow, TransportAnswer, VectorFetcher
-from .fetch import Depths, fitted, needs_of, plan
+from .fetch import Depths, needs_of
 from .governor import Governor, Grant
 from .hedge import Race
 from .limits import Admission, Turns
@@ -318,43 +318,29 @@ class SearchService:
         except UnsupportedError as verdict:
             return verdict.reason
         watch.marks.append((Stage.PARSE, watch.started, watch.clock()))
+        number_bytes = self._number_bytes if vectors else 0
+        is_settled = is_by_texts and not texted.is_look
+        sizes = services.depths.sizes(
+            call, policy, grant, governor, cap=cap, number_bytes=number_bytes, is_settled=is_settled
+        )
+        if isinstance(sizes, Bypass):
+            grant.close()
+            return sizes
         planned = Planned(
             call=call,
             policy=policy,
-            plan=(),
+            plan=sizes[0],
             watch=watch,
             grant=grant,
             collection=collection,
             spare=whole if lean is not None or not vectors else None,
             is_by_texts=is_by_texts,
             is_look=texted.is_look,
+            first=sizes[1],
             repeat=repeat,
             cap=cap,
         )
-        sized = self._sized(planned, grant, vectors=vectors)
-        if isinstance(sized, Bypass):
-            grant.close()
-            return sized
-        return self._source(exchange, sized, grant)
-
-    def _sized(self, planned: Planned, grant: Grant, *, vectors: bool) -> Planned | Bypass:
-        """The plan with the sizes of its pools. ``vectors``: whether the replies have them."""
-        call, policy, governor, longest = planned.call, planned.policy, self._governor, 0
-        for search in call.searches:
-            longest = max(longest, 0 if search.query is None else len(search.query))
-            grant.is_paged |= search.pages
-        vector_bytes = longest * self._number_bytes or None if vectors else None
-        grant.searches = len(call.searches)
-        grant.candidate_bytes = governor.bytes_in_flight.candidate_bytes(call.operation, vector_bytes=vector_bytes)
-        sizes = plan(call, policy, planned.cap)
-        if sizes is None:
-            return Bypass.WINDOW_TOO_LARGE
-        fitting = fitted(call.searches, sizes, governor.bytes_in_flight.reply_bytes // grant.candidate_bytes)
-        if fitting is None:
-            return Bypass.REPLY_TOO_LARGE
-        room, is_settled = governor.room(grant.candidate_bytes), planned.is_by_texts and not planned.is_look
-        first = self._services.depths.first(call, fitting, policy, cap=planned.cap, room=room, is_by_texts=is_settled)
-        return replace(planned, plan=fitting, first=first)
+        return self._source(exchange, planned, grant)
 
     def _source(self, exchange: Exchange[A], planned: Planned, grant: Grant) -> Source:
         send = partial(grant.fetch, exchange.send)

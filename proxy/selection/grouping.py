@@ -199,7 +199,7 @@ def lacks_texts(candidates: Candidates, policy: Policy) -> bool:
 def group(candidates: Candidates, policy: Policy, scale: float | None) -> Steps[Grouped]:
     """Judge the texts and cluster the vectors of a whole pool. ``scale``: the typical distance for cuts, None for the pool's own."""
     walk = Walk(candidates, policy, rewordings_of(candidates, policy))
-    yield from walk.steps(candidates.size)
+    yield from walk.steps()
     if not lacks_texts(candidates, policy):
         return of_texts(candidates, policy, walk)
     vectors = by_vectors_of(candidates, policy, scale)

@@ -95,7 +95,7 @@ def paging(
     # As on a single page, which this list must begin with.
     exchanges = not needs_vectors and policy.rewordings is None and decides_a_page(policy)
     walk = Walk(candidates, policy, rewordings_of(candidates, policy), exchanges=exchanges)
-    yield from walk.steps(usable, None if needs_vectors else end)
+    yield from walk.steps(None if needs_vectors else end, stop=usable)
     listed = _begun(walk.walked)
     vectors = None
     if needs_vectors:

@@ -162,7 +162,7 @@ def selecting(
     if is_page and not lacks_texts(candidates, policy):
         reword = None if policy.rewordings is None else rewordings_of(candidates, policy)
         walk = Walk(candidates, policy, reword, exchanges=policy.rewordings is None)
-        yield from walk.steps(candidates.size, top_k)
+        yield from walk.steps(top_k)
         if len(walk.kept) >= top_k:
             return _walked_page(walk, NOBODY, top_k, policy)
         grouped = of_texts(candidates, policy, walk)

@@ -18,6 +18,7 @@ from vecsieve.adapters.fusions import Undivided
 
 from .instruments import (
     BACKEND,
+    Counter,
     CounterSpec,
     Domain,
     GaugeSpec,
@@ -395,22 +396,21 @@ class Metrics(Instruments):
             self.candidates_collapsed_total.labels(reason).inc(count)
         self.rule_searches_total.labels(rule).inc()
         self.rule_candidates_total.labels(rule).inc(figures.candidates)
-        left_out = self.results_left_out_total.labels
-        most_have_none = (
-            (left_out(LeftOutBy.CAP), figures.capped),
-            (left_out(LeftOutBy.BUDGET), figures.over_budget),
-            (left_out(LeftOutBy.SHOWN), figures.earlier),
-            (self.candidates_unusable_total, figures.unusable),
-            (self.searches_restrained_total, figures.restrained),
-            (self.results_filled_total, figures.filled),
-            (self.results_repeated_total, figures.repeats),
-            (self.pool_exhausted_total, figures.exhausted),
-            (self.rule_candidates_collapsed_total.labels(rule), figures.collapsed),
-            (self.rule_results_filled_total.labels(rule), figures.filled),
+        most_have_none: tuple[tuple[Counter, tuple[str, ...], int], ...] = (
+            (self.results_left_out_total, (LeftOutBy.CAP,), figures.capped),
+            (self.results_left_out_total, (LeftOutBy.BUDGET,), figures.over_budget),
+            (self.results_left_out_total, (LeftOutBy.SHOWN,), figures.earlier),
+            (self.candidates_unusable_total, (), figures.unusable),
+            (self.searches_restrained_total, (), figures.restrained),
+            (self.results_filled_total, (), figures.filled),
+            (self.results_repeated_total, (), figures.repeats),
+            (self.pool_exhausted_total, (), figures.exhausted),
+            (self.rule_candidates_collapsed_total, (rule,), figures.collapsed),
+            (self.rule_results_filled_total, (rule,), figures.filled),
         )
-        for counter, count in most_have_none:
+        for counter, labels, count in most_have_none:
             if count:
-                counter.inc(count)
+                (counter.labels(*labels) if labels else counter).inc(count)
         if figures.changed:
             self.answers_changed_total.labels(outcome).inc()
             self.results_replaced_total.labels(outcome, Evidence.PROVEN).inc(figures.proven)

@@ -82,7 +82,7 @@ def _judged(raw: tuple[str, ...], policy: Policy) -> object:
         metric=Metric.COSINE,
         metadata=Metadata(texts=as_texts(raw)),
     )
-    return finished(Walk(candidates, policy).steps(n))
+    return finished(Walk(candidates, policy).steps())
 
 
 def _split(texts: tuple[str, ...]) -> object:

@@ -8,7 +8,6 @@ says: identifiers, its dates, files, links, releases, places in a document. Any 
 from __future__ import annotations
 
 import re
-import sys
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
@@ -21,6 +20,7 @@ import orjson
 from vecsieve.adapters.contract import Payloads
 from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
 
+from ...selection.reading.memo import Memo
 from ...selection.reading.words import word_set
 from ...selection.values import Indices
 
@@ -169,32 +169,46 @@ def read_json(raw: bytes | str) -> object:
         return None  # a lone surrogate, say
 
 
+class _Reading:
+    """What a payload says. ``count``: values read; ``pairs``: paths with values; ``size_bytes``: approximate memory use."""
+
+    __slots__ = ("_stated", "count", "leaves", "pairs", "size_bytes")
+
+    def __init__(self, values: list[Leaf], count: int, payload_bytes: int) -> None:
+        self.leaves, self.count, self.size_bytes = values, count, 2 * payload_bytes + 400 * len(values)
+        self.pairs = frozenset([(leaf.path, leaf.value) for leaf in values])
+        self._stated: tuple[str, frozenset[str], tuple[Leaf, ...]] | None = None
+
+    def stated(self, text: str, ignored: frozenset[str]) -> tuple[Leaf, ...]:
+        """What it says besides the text. Kept for one text, because a payload has one."""
+        known = self._stated
+        if known is None or known[:2] != (text, ignored):
+            counted = [leaf for leaf in self.leaves if _is_statement(leaf, text)]
+            self._stated = known = (
+                text,
+                ignored,
+                tuple([leaf for leaf in counted if not is_ignored(leaf.path, ignored)]),
+            )
+        return known[2]
+
+
+_EMPTY = _Reading([], 0, 0)
+# The same payloads come in many searches, and reading one takes 2 microseconds a value. 4 MB hold the payloads of some three thousand points.
+READINGS: Memo[bytes, _Reading] = Memo(4 << 20, lambda _, reading: reading.size_bytes)
+
+
 class PoolStatements:
     """The statements of a pool, as far as the reply has its payloads. A payload is read when it is needed; one that cannot be read says what no other one
     says.
     """
 
-    __slots__ = (
-        "_bytes",
-        "_digests",
-        "_ignored",
-        "_leaves",
-        "_pairs",
-        "_payloads",
-        "_size",
-        "_stated",
-        "_unreadable",
-        "_values",
-    )
+    __slots__ = ("_bytes", "_digests", "_ignored", "_payloads", "_readings", "_size", "_values")
 
     def __init__(self, payloads: Payloads, size: int, ignored: Sequence[str] = ()) -> None:
         """``payloads``: as in Pool, of ``size`` candidates. ``ignored``: the fields in which copies may differ."""
         self._payloads: Payloads | None = payloads
         self._size, self._ignored = size, frozenset(ignored)
-        self._leaves: dict[int, list[Leaf]] = {}
-        self._pairs: dict[int, frozenset[tuple[str, Value]]] = {}
-        self._stated: dict[tuple[int, str], tuple[Leaf, ...]] = {}
-        self._unreadable: set[int] = set()
+        self._readings: dict[int, _Reading | None] = {}  # None: it cannot be read
         self._digests: dict[int, int] = {}
         self._bytes, self._values = POOL_BYTES, POOL_VALUES
 
@@ -207,25 +221,15 @@ class PoolStatements:
     def unsaid(self, row: int, others: Sequence[int], text: str) -> tuple[str, int] | None:
         """As in ``selection.values.Statements``."""
         self._read([row, *others])
-        if row in self._unreadable:
+        reading = self._readings[row]
+        if reading is None:
             return next((("its payload", other) for other in others if other != row), None)
-        stated = self._stated.get((row, text))
-        if stated is None:
-            counted = [leaf for leaf in self._leaves[row] if _is_statement(leaf, text)]
-            stated = tuple([leaf for leaf in counted if not is_ignored(leaf.path, self._ignored)])
-            self._stated[row, text] = stated
-        for leaf in stated:
+        for leaf in reading.stated(text, self._ignored):
             for other in others:
-                if (leaf.path, leaf.value) not in self._pairs[other] and not self._repeats_title(leaf, other):
+                known = self._readings[other] or _EMPTY
+                if (leaf.path, leaf.value) not in known.pairs and not _repeats_title(leaf, known):
                     return _words(leaf), other
         return None
-
-    def _repeats_title(self, leaf: Leaf, other: int) -> bool:
-        """Whether a title says no word that another payload's title lacks; True if that has none. A sentence is no title."""
-        if not is_title(leaf.path) or not isinstance(leaf.value, str) or leaf.value.rstrip().endswith(_SENTENCE_ENDS):
-            return False
-        titles = [title.value for title in self._leaves[other] if title.path == leaf.path]
-        return all(isinstance(title, str) and _title_words(leaf.value) <= _title_words(title) for title in titles)
 
     @property
     def evidence(self) -> tuple[tuple[int, int], ...]:
@@ -243,29 +247,40 @@ class PoolStatements:
         """Read all payloads and let go of the reply. The bytes that are kept."""
         self._read(range(self._size))
         self._payloads = None
-        all_leaves = [leaf for row_leaves in self._leaves.values() for leaf in row_leaves]
-        return sum(300 + sys.getsizeof(leaf.value) + len(leaf.path) for leaf in all_leaves)
+        return sum([reading.size_bytes for reading in self._readings.values() if reading is not None])
 
     def _read(self, rows: Sequence[int]) -> None:
         """Read the payloads of these candidates that were not read before."""
-        unread = [row for row in rows if row not in self._leaves]
+        unread = [row for row in rows if row not in self._readings]
         if not unread:
             return
         raws = [None] * len(unread) if self._payloads is None else self._payloads(unread)
-        for row, raw in zip(unread, raws, strict=True):
-            row_leaves: list[Leaf] = []
-            if raw is not None:
-                self._bytes -= len(raw)
-                payload = read_json(raw) if self._bytes >= 0 else None
-                if isinstance(payload, dict):
-                    row_leaves, count = leaves(payload, self._values)
-                    self._values -= count
-                if not isinstance(payload, dict) or self._values < 0:
-                    row_leaves = []
-                    self._unreadable.add(row)
+        for row, raw, reading in zip(unread, raws, READINGS.several(raws), strict=True):
             self._digests[row] = hash(raw)
-            self._leaves[row] = row_leaves
-            self._pairs[row] = frozenset([(leaf.path, leaf.value) for leaf in row_leaves])
+            self._readings[row] = _EMPTY if raw is None else self._reading(raw, reading)
+
+    def _reading(self, raw: bytes, reading: _Reading | None) -> _Reading | None:
+        """None for a payload that cannot be read, or not within the pool's bounds. ``reading``: of an earlier pool."""
+        self._bytes -= len(raw)
+        if self._bytes < 0:
+            return None
+        if reading is None:
+            payload = read_json(raw)
+            if not isinstance(payload, dict):
+                return None
+            reading = _Reading(*leaves(payload, self._values), len(raw))
+            if reading.count <= self._values:
+                READINGS.keep(raw, reading)
+        self._values -= reading.count
+        return reading if self._values >= 0 else None
+
+
+def _repeats_title(leaf: Leaf, other: _Reading) -> bool:
+    """Whether a title says no word that another payload's title lacks; True if that has none. A sentence is no title."""
+    if not is_title(leaf.path) or not isinstance(leaf.value, str) or leaf.value.rstrip().endswith(_SENTENCE_ENDS):
+        return False
+    titles = [title.value for title in other.leaves if title.path == leaf.path]
+    return all(isinstance(title, str) and _title_words(leaf.value) <= _title_words(title) for title in titles)
 
 
 def is_ignored(path: str, ignored: Collection[str]) -> bool:

@@ -95,6 +95,8 @@ class Judge:
         outline = text.known_outline or text.outlined()
         if outline.is_short:
             return tuple([number for number, kept in self._outlines.items() if outline.shares_words(kept)])
+        if self._known.isdisjoint(outline.grams[: outline.enough]):
+            return ()
         grams = self._known.intersection(outline.grams)
         return self._having(grams) if len(grams) >= outline.least else ()
 

@@ -114,8 +114,9 @@ class Walk:
         self._exchanges = exchanges and policy.overlap is Overlap.EXCHANGE
         self._sources = candidates.metadata.sources if policy.keep_sources else None
 
-    def steps(self, stop: int, enough: int | None = None) -> Steps[None]:
+    def steps(self, enough: int | None = None, *, stop: int | None = None) -> Steps[None]:
         """Judge the candidates up to rank ``stop``, until ``enough`` are kept; None: all."""
+        stop = len(self._texts) if stop is None else stop
         spent, times = 0, 1 + MOST_TRIALS if self._exchanges else 1  # each trial reads a text of about the same length
         while self.walked.judged < stop and (enough is None or len(self.kept) < enough):
             place = self.walked.judged

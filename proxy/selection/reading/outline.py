@@ -7,6 +7,7 @@ apart, no compounds, no spellings. So it never proves that a text leaves; it onl
 from __future__ import annotations
 
 import html
+import math
 import re
 import unicodedata
 from array import array
@@ -33,10 +34,10 @@ _SHARE_OF_WORDS = 0.5
 
 class Outline:
     """``grams``: distinct hashes of its runs of three words, in a tenth of the bytes of a set, because thousands of outlines are kept. ``least``: how many
-    of them must be known, or it is not covered.
+    of them must be known, or it is not covered; ``enough``: of so many one is known then.
     """
 
-    __slots__ = ("_words", "grams", "is_short", "least", "raw")
+    __slots__ = ("_words", "enough", "grams", "is_short", "least", "raw")
 
     def __init__(self, raw: str) -> None:
         """``raw``: a text that can be encoded, as every text with a cost can be."""
@@ -45,6 +46,7 @@ class Outline:
         self.is_short = len(words) < FEW_WORDS
         self.grams = array("q", [*set(map(hash, zip(words, words[1:], words[2:], strict=False)))])
         self.least = (_SHARE_OF_LINES if "\n" in raw else _SHARE) * len(self.grams)
+        self.enough = len(self.grams) - math.ceil(self.least) + 1
 
     @property
     def words(self) -> frozenset[str]:

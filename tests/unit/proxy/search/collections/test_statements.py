@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from vecsieve.proxy.search.collections.statements import (
     ALL,
     POOL_VALUES,
+    READINGS,
     PoolStatements,
     is_name,
     is_prose,
@@ -281,6 +282,32 @@ def test_a_sentence_counts_under_its_key_and_in_its_place() -> None:
     assert both.unsaid(1, (0,), TEXT) is not None
     assert both.unsaid(3, (2,), TEXT) is not None
     assert both.unsaid(3, (3,), TEXT) is None
+
+
+VALUES = st.recursive(
+    st.sampled_from(["A pump starts.", "draft", "", 7, 2.5, True, None, '{"status": "open"}']),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    payloads=st.lists(st.dictionaries(st.sampled_from(["text", "status", "page"]), VALUES), min_size=2, max_size=6),
+    most_values=st.integers(1, 12),
+)
+def test_what_is_said_does_not_depend_on_what_was_read_before(payloads: list[dict[str, Any]], most_values: int) -> None:
+    """Invariant: with an empty cache of readings, with a full one, and with the bounds of a pool in any place, the answers are the same."""
+    raws: list[bytes | None] = [orjson.dumps(payload) for payload in payloads]
+
+    def answers() -> list[object]:
+        pool = PoolStatements(lambda rows: [raws[row] for row in rows], len(raws))
+        pool._values = most_values
+        return [pool.unsaid(row, [row - 1], text) for row in range(1, len(raws)) for text in ("", "A pump starts.")]
+
+    READINGS.clear()
+    fresh = answers()
+    PoolStatements(lambda rows: [raws[row] for row in rows], len(raws)).detach()
+    assert answers() == fresh
 
 
 def test_fields_in_which_copies_may_differ_are_no_statements() -> None:

@@ -30,7 +30,7 @@ def candidates(*texts: str | None, **more: object) -> Candidates:
 
 def walked(given_: Candidates, policy: Policy = DEFAULT, enough: int | None = None) -> Walked:
     walk = Walk(given_, policy)
-    finished(walk.steps(given_.size, enough))
+    finished(walk.steps(enough))
     return walk.walked
 
 
@@ -50,9 +50,9 @@ def test_the_walk_ends_when_enough_are_kept() -> None:
 
 def test_a_walk_may_be_taken_up_again() -> None:
     walk = Walk(candidates("One.", "Two.", "One.", "Two."), DEFAULT)
-    finished(walk.steps(4, 1))
+    finished(walk.steps(1))
     assert walk.walked.judged == 1
-    finished(walk.steps(4, None))
+    finished(walk.steps())
     assert walk.walked.links.tolist() == [0, 0, Link.EQUAL, Link.EQUAL]
 
 
@@ -154,7 +154,7 @@ def test_an_explanation_agrees_with_the_walk(texts: list[str | None], policy: Po
 def test_long_texts_are_judged_in_steps(count: int) -> None:
     texts = [f"{number} " + f"word{number} " * 2_000 for number in range(count)]
     walk = Walk(candidates(*texts), DEFAULT)
-    assert sum(1 for _ in walk.steps(count)) >= count // 3
+    assert sum(1 for _ in walk.steps()) >= count // 3
 
 
 # Chunks that overlap: another one takes the place of one that it says together with the page. Nothing is lost, and pages without overlap
@@ -310,7 +310,7 @@ def test_texts_that_share_nothing_with_the_page_are_not_compared(monkeypatch: py
 def test_a_walk_that_compares_more_texts_takes_more_steps() -> None:
     others = [" ".join(words(400, seed=seed)) for seed in range(2, 12)]
     turns = {
-        policy.overlap: len(list(Walk(overlapping(*others), policy, exchanges=True).steps(len(others))))
+        policy.overlap: len(list(Walk(overlapping(*others), policy, exchanges=True).steps()))
         for policy in (DEFAULT, EXCHANGE)
     }
     assert turns[Overlap.EXCHANGE] > turns[Overlap.KEEP]
