@@ -18,12 +18,12 @@ from vecsieve.adapters.wire.json import members_of, whole
 ADAPTER = ChromaRest()
 
 
-def trimmed(include: list[str] | None, reply: bytes, *keep: list[int], needs: Needs | None = None) -> bytes:
+def trimmed(include: list[str] | None, reply: bytes, *keep: list[int]) -> bytes:
     operation = operation_of(ADAPTER, RequestHead(method="POST", path=chroma_bodies.PATHS[0]))
     request: dict[str, object] = {"query_embeddings": [[1.0, 0.0]] * len(keep), "n_results": 5}
     if include is not None:
         request["include"] = include
-    call = ADAPTER.parse_request(operation, json.dumps(request).encode(), Needs() if needs is None else needs)
+    call = ADAPTER.parse_request(operation, json.dumps(request).encode(), Needs())
     return ADAPTER.trim(call, ADAPTER.parse_reply(call, reply), [np.array(kept, dtype=np.intp) for kept in keep])
 
 
@@ -175,10 +175,8 @@ def called(body: bytes, needs: Needs) -> SearchCall:
     return ADAPTER.parse_request(operation, body, needs)
 
 
-def search_call(
-    searches: int = 1, needs: Needs = NEEDS, query: tuple[float, ...] = (1.0, 0.0), **members: Any
-) -> SearchCall:
-    request = {"query_embeddings": [list(query)] * searches, "n_results": 2, "include": INCLUDE, **members}
+def search_call(needs: Needs = NEEDS, query: tuple[float, ...] = (1.0, 0.0), **members: Any) -> SearchCall:
+    request = {"query_embeddings": [list(query)], "n_results": 2, "include": INCLUDE, **members}
     return called(json.dumps(request).encode(), needs)
 
 

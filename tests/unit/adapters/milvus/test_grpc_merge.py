@@ -90,8 +90,8 @@ META = {
 }  # fmt: skip
 
 
-def written(*, has_keys: bool = True, without: str = "", **more: Any) -> bytes:
-    columns = [*[one for name, one in COLUMNS.items() if name != without], *([META] if has_keys else [])]
+def written(*, has_keys: bool = True, **more: Any) -> bytes:
+    columns = [*COLUMNS.values(), *([META] if has_keys else [])]
     made = message_type("WriteRequest")(
         collection_name="docs", fields_data=columns, num_rows=3, partition_name="p", schema_timestamp=7, **more
     )

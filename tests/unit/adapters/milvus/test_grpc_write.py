@@ -227,9 +227,9 @@ def test_the_metric_is_that_of_the_index(metric: str, field: str, expected: bool
     assert (request.db_name, request.collection_name) == ("d", "docs")
 
 
-def annotated(message: bytes, known: Schema | None = None, rows: tuple[int, ...] = (1,)) -> Any:
+def annotated(message: bytes, known: Schema | None = None) -> Any:
     points = parsed(message, known, notes=True)
-    return message_type("WriteRequest").FromString(WRITES.annotated(points, dict.fromkeys(rows, NOTE)))
+    return message_type("WriteRequest").FromString(WRITES.annotated(points, {1: NOTE}))
 
 
 def test_where_no_dynamic_field_came_it_is_added() -> None:

@@ -44,17 +44,17 @@ def read(raw: bytes, version: str = V1, needs: Needs | None = None) -> SearchCal
     return ADAPTER.parse_request(operation, raw, Needs(known=SCHEMA) if needs is None else needs)
 
 
-def reply(rows: int = 4, *, version: str = V1, **members: Any) -> bytes:
+def reply(*, version: str = V1, **members: Any) -> bytes:
     """As the server writes it: keys in order, no white space, ids as text."""
     data = [
-        {"distance": 1 - row / 8, "id": f"47{row}", "text": f"é {row}", "vector": [row, 1, 0.5]} for row in range(rows)
+        {"distance": 1 - row / 8, "id": f"47{row}", "text": f"é {row}", "vector": [row, 1, 0.5]} for row in range(4)
     ]
     code = 200 if version == V1 else 0
     return json.dumps({"code": code, "data": data, **members}, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def kept(raw: bytes, *rows: int, version: str = V1, call: SearchCall | None = None) -> bytes:
-    call = read(body(version), version) if call is None else call
+def kept(raw: bytes, *rows: int, call: SearchCall | None = None) -> bytes:
+    call = read(body(V1), V1) if call is None else call
     return ADAPTER.trim(call, ADAPTER.parse_reply(call, raw), [np.array(rows, dtype=np.intp)])
 
 

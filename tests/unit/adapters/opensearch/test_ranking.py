@@ -23,9 +23,9 @@ def parsed(body: Any, needs: Needs = WHOLE, *, parameters: str = "") -> SearchCa
     return ADAPTER.parse_request(operation, json.dumps(body).encode(), needs)
 
 
-def widened(body: Any, count: int = 50, *, parameters: str = "") -> Any:
+def widened(body: Any, *, parameters: str = "") -> Any:
     """The widened request without vectors and fields."""
-    return json.loads(ADAPTER.widen(parsed(body, LEAN, parameters=parameters), [count]))
+    return json.loads(ADAPTER.widen(parsed(body, LEAN, parameters=parameters), [50]))
 
 
 @pytest.mark.parametrize(

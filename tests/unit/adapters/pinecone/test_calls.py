@@ -166,8 +166,8 @@ def test_whatever_the_bytes_nothing_is_raised_and_no_change_means_no_change(body
 HOST = "docs-abc123.svc.aped-4627-b74a.pinecone.io"
 
 
-def named(path: str, *, method: str = "POST", content_type: str = "application/json", host: str = HOST) -> str | None:
-    operation = classify(RequestHead(method=method, path=path, content_type=content_type, host=host))
+def named(path: str, *, content_type: str = "application/json") -> str | None:
+    operation = classify(RequestHead(method="POST", path=path, content_type=content_type, host=HOST))
     return None if operation is None else operation.name
 
 

@@ -30,8 +30,8 @@ RECORDED = captured_calls("pinecone")
 SEARCHES = [call for call in RECORDED if call.path == QUERY]
 
 
-def named(path: str, host: str = HOST) -> Operation | None:
-    return ADAPTER.classify(RequestHead(method="POST", path=path, host=host))
+def named(path: str) -> Operation | None:
+    return ADAPTER.classify(RequestHead(method="POST", path=path, host=HOST))
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,12 @@ def scored(id: str, score: float = 0.5, **fields: Any) -> Any:  # noqa: A002 - t
     return made
 
 
-def document_of(needs: Needs | None = None, **fields: Any) -> Document:
-    return grpc.read_request(OPERATION, query(**{"top_k": 3, "vector": [1.0, 0.0], **fields}), needs or Needs())[1]
+def document_of(**fields: Any) -> Document:
+    return grpc.read_request(OPERATION, query(**{"top_k": 3, "vector": [1.0, 0.0], **fields}), Needs())[1]
 
 
-def reply(*records: Any, tail: bytes = b"", **fields: Any) -> bytes:
-    return bytes(message_type("QueryResponse")(matches=records, **fields).SerializeToString()) + tail
+def reply(*records: Any, **fields: Any) -> bytes:
+    return bytes(message_type("QueryResponse")(matches=records, **fields).SerializeToString())
 
 
 def pool_of(body: bytes, request: Document | None = None, needs: Needs | None = None) -> Pool:

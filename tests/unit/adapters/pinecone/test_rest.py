@@ -44,9 +44,9 @@ def test_points_of_two_namespaces_are_not_taken_for_each_other(path: str, body: 
     assert partition("a") != partition("b")
 
 
-def trimmed(request: bytes, reply: bytes, kept: list[int], *, path: str = "/query", needs: Needs = TEXT) -> bytes:
+def trimmed(request: bytes, reply: bytes, kept: list[int], *, path: str = "/query") -> bytes:
     operation = operation_of(ADAPTER, RequestHead(method="POST", path=path))
-    call = ADAPTER.parse_request(operation, request, needs)
+    call = ADAPTER.parse_request(operation, request, TEXT)
     parsed = ADAPTER.parse_reply(call, reply)
     return ADAPTER.trim(call, parsed, [np.array(kept, dtype=np.intp)])
 

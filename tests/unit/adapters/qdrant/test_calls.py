@@ -119,8 +119,8 @@ def test_arbitrary_details_never_raise(body: bytes) -> None:
 NAMED = length_field(1, "größe".encode())
 
 
-def head(path: str, message: bytes = NAMED, method: str = "POST") -> RequestHead:
-    return RequestHead(method=method, path=path, message=message)
+def head(path: str, message: bytes = NAMED) -> RequestHead:
+    return RequestHead(method="POST", path=path, message=message)
 
 
 def test_every_ranked_method_has_the_name_of_its_rest_endpoint() -> None:
@@ -192,8 +192,8 @@ def test_every_search_is_among_them() -> None:
     assert set(METHODS) <= UNARY
 
 
-def named(path: str, *, method: str = "POST", content_type: str = "application/json") -> Operation | None:
-    return classify_rest(RequestHead(method=method, path=path, content_type=content_type))
+def named(path: str, *, content_type: str = "application/json") -> Operation | None:
+    return classify_rest(RequestHead(method="POST", path=path, content_type=content_type))
 
 
 @pytest.mark.parametrize(("route", "name"), list(ROUTES.items()))

@@ -37,8 +37,8 @@ def call(message: Any, needs: Needs, *, name: str = "query") -> SearchCall:
     return ADAPTER.parse_request(operation, message.SerializeToString(), needs)
 
 
-def one(needs: Needs = PLAIN) -> SearchCall:
-    return call(grpc.QueryPoints(query=DENSE, using="a"), needs)
+def one() -> SearchCall:
+    return call(grpc.QueryPoints(query=DENSE, using="a"), PLAIN)
 
 
 def sparse(needs: Needs = PLAIN) -> SearchCall:
@@ -342,8 +342,8 @@ def stored(vectors: bytes | None) -> Any:
     return proto.Vectors.FromString(vectors or b"")
 
 
-def vectors_of(vectors: list[bytes | None], name: str = "") -> list[Any]:
-    return [vector_of(stored(vector), name) for vector in vectors]
+def vectors_of(vectors: list[bytes | None]) -> list[Any]:
+    return [vector_of(stored(vector), "") for vector in vectors]
 
 
 def compared(values: list[Any], *, is_old: bool) -> Any:

@@ -139,12 +139,12 @@ def test_a_write_that_is_not_read_shows_only_if_it_waits(body: bytes, shows: boo
 NOTE = b'{"duplicate_of":7,"similarity":0.9931,"tier":"exact"}'
 
 
-def needs(*keys: str, vector_name: str | None = None, most: int = 100) -> WriteNeeds:
-    return WriteNeeds(vector_name=vector_name, keys=keys or ("text",), most=most)
+def needs(*keys: str, vector_name: str | None = None) -> WriteNeeds:
+    return WriteNeeds(vector_name=vector_name, keys=keys or ("text",), most=100)
 
 
-def bare(*numbers: float, old: bool = False) -> Any:
-    vector = pb.Vector(data=numbers) if old else pb.Vector(dense=pb.DenseVector(data=numbers))
+def bare(*numbers: float) -> Any:
+    vector = pb.Vector(dense=pb.DenseVector(data=numbers))
     return pb.Vectors(vector=vector)
 
 

@@ -32,8 +32,8 @@ def parsed(name: str, body: bytes | dict[str, Any], needs: Needs = PLAIN) -> tup
     return call.searches, call.document
 
 
-def widened(name: str, body: bytes, *fetch_k: int, needs: Needs = PLAIN) -> bytes:
-    return widen(parsed(name, body, needs)[1], fetch_k)
+def widened(name: str, body: bytes, *fetch_k: int) -> bytes:
+    return widen(parsed(name, body)[1], fetch_k)
 
 
 @pytest.mark.parametrize("name", ["search", "recommend", "discover"])

@@ -81,8 +81,8 @@ NAMED = length_field(1, b"Docs")
 TENANT = length_field(10, "größe".encode())
 
 
-def head(path: str = PATH, message: bytes = NAMED, method: str = "POST") -> RequestHead:
-    return RequestHead(method=method, path=path, message=message)
+def head(path: str = PATH, message: bytes = NAMED) -> RequestHead:
+    return RequestHead(method="POST", path=path, message=message)
 
 
 def test_a_search_is_named_and_so_is_its_collection() -> None:

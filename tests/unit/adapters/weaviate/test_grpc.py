@@ -48,9 +48,9 @@ def requests(needs: Needs | None = None, **way: Any) -> tuple[Document, Any]:
     return document, message_type("SearchRequest").FromString(body)
 
 
-def read(needs: Needs | None = None, hits: tuple[Hit, ...] = HITS, **way: Any) -> tuple[Pool, bytes]:
-    document, request = requests(needs, **way)
-    return read_reply(document, needs or Needs(), DOCS.reply(hits, request).SerializeToString())
+def read(hits: tuple[Hit, ...] = HITS, **way: Any) -> tuple[Pool, bytes]:
+    document, request = requests(**way)
+    return read_reply(document, Needs(), DOCS.reply(hits, request).SerializeToString())
 
 
 def test_a_pool_has_what_selection_compares() -> None:

@@ -231,8 +231,8 @@ def points(
     )
 
 
-def requests(*which: int, tenants: Any = None, count: int = 5, vectors: bool = False) -> Inquiry:
-    return Inquiry(which=which, tenants=tenants or ((),) * len(which), count=count, vectors=vectors)
+def requests(*which: int, tenants: Any = None, vectors: bool = False) -> Inquiry:
+    return Inquiry(which=which, tenants=tenants or ((),) * len(which), count=5, vectors=vectors)
 
 
 def queries(new: NewPoints, inquiry: Inquiry) -> list[list[weaviate_graphql.Field]]:

@@ -36,9 +36,9 @@ def small(parts: int) -> Bounds:
     return Bounds(searches=1, parts=parts, nesting=1)
 
 
-def refusal(data: bytes, bounds: Bounds, known: Messages = KNOWN) -> Reason | None:
+def refusal(data: bytes, bounds: Bounds) -> Reason | None:
     try:
-        check_size(data, "outer", known, bounds)
+        check_size(data, "outer", KNOWN, bounds)
     except UnsupportedError as refused:
         return refused.reason
     return None

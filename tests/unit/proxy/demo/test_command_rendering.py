@@ -25,8 +25,8 @@ from vecsieve.proxy.demo.corpus import Chunk, Corpus
 from vecsieve.proxy.selection.values import Link
 
 
-def copy(link: Link, words: str, *, similarity: float = 0.9, place: int = 0) -> Note:
-    return Note(sign=Sign.COPY, words=words, place=place, link=link, similarity=similarity)
+def copy(link: Link, words: str, *, place: int = 0) -> Note:
+    return Note(sign=Sign.COPY, words=words, place=place, link=link, similarity=0.9)
 
 
 SUMMARY = Summary(

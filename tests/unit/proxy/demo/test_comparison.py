@@ -57,11 +57,8 @@ def judged(
     proxied: tuple[int, ...],
     *,
     policy: ResolvedPolicy = FIXED,
-    first: int = 9,
 ) -> Comparison:
-    return compare(
-        corpus, Pool(answer=pool, first=first, policy=policy), direct=answer(*direct), proxied=answer(*proxied)
-    )
+    return compare(corpus, Pool(answer=pool, first=9, policy=policy), direct=answer(*direct), proxied=answer(*proxied))
 
 
 CAME_IN_FOURTH = Note(sign=Sign.CAME_IN, words="came in, was number 4")

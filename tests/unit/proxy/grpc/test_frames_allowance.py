@@ -57,6 +57,11 @@ class Peer:
         self.streams.client_read()
 
 
+@pytest.fixture
+def peer() -> Peer:
+    return Peer()
+
+
 def kinds() -> list[tuple[int, int]]:
     return [(SETTINGS, 6), (PING, 8), (WINDOW_UPDATE, 4), (PRIORITY, 5), (CONTINUATION, 1), (0x77, 1), (DATA, 1)]
 
@@ -72,8 +77,7 @@ def test_every_kind_of_frame_without_content_is_spent_after_as_many() -> None:
 
 
 @pytest.mark.parametrize("kind", [DATA, HEADERS, CONTINUATION])
-def test_a_few_frames_that_are_empty_where_content_belongs_are_enough(kind: int) -> None:
-    peer = Peer()
+def test_a_few_frames_that_are_empty_where_content_belongs_are_enough(peer: Peer, kind: int) -> None:
     for _ in range(FRAMES // EMPTY_FRAMES):
         peer.stated(kind)
     assert not peer.allowance.is_spent
@@ -81,15 +85,13 @@ def test_a_few_frames_that_are_empty_where_content_belongs_are_enough(kind: int)
     assert peer.allowance.is_spent
 
 
-def test_the_empty_end_of_a_stream_is_a_frame_like_others() -> None:
-    peer = Peer()
+def test_the_empty_end_of_a_stream_is_a_frame_like_others(peer: Peer) -> None:
     for _ in range(FRAMES):
         peer.stated(DATA, flags=END_STREAM)
     assert not peer.allowance.is_spent
 
 
-def test_what_a_second_brings_may_be_sent_in_it_for_ever() -> None:
-    peer = Peer()
+def test_what_a_second_brings_may_be_sent_in_it_for_ever(peer: Peer) -> None:
     for _ in range(3600):
         peer.passes(1.0)
         for _ in range(FRAMES_A_SECOND):
@@ -97,8 +99,7 @@ def test_what_a_second_brings_may_be_sent_in_it_for_ever() -> None:
     assert peer.allowance.frames >= FRAMES - FRAMES_A_SECOND
 
 
-def test_streams_of_a_head_alone_are_dearer_than_frames() -> None:
-    peer = Peer()
+def test_streams_of_a_head_alone_are_dearer_than_frames(peer: Peer) -> None:
     opened = 0
     while not peer.allowance.is_spent:
         opened += 1
@@ -106,8 +107,7 @@ def test_streams_of_a_head_alone_are_dearer_than_frames() -> None:
     assert opened == FRAMES // CALL_FRAMES + 1
 
 
-def test_calls_reset_as_they_are_opened_are_spent_after_as_many() -> None:
-    peer = Peer()
+def test_calls_reset_as_they_are_opened_are_spent_after_as_many(peer: Peer) -> None:
     for number in range(RESETS):
         peer.stated(HEADERS, flags=END_HEADERS, stream=2 * number + 1, length=40)
         peer.stated(DATA, length=50_000)
@@ -118,8 +118,7 @@ def test_calls_reset_as_they_are_opened_are_spent_after_as_many() -> None:
     assert peer.allowance.is_spent
 
 
-def test_a_client_may_break_off_half_of_its_calls_for_ever() -> None:
-    peer = Peer()
+def test_a_client_may_break_off_half_of_its_calls_for_ever(peer: Peer) -> None:
     for number in range(0, 20 * RESETS, 2):
         peer.stated(HEADERS, flags=END_HEADERS, stream=2 * number + 1, length=40)
         peer.stated(HEADERS, flags=END_HEADERS, stream=2 * number + 3, length=40)
@@ -128,8 +127,7 @@ def test_a_client_may_break_off_half_of_its_calls_for_ever() -> None:
     assert not peer.allowance.is_spent
 
 
-def test_a_client_that_gives_up_on_a_database_that_hangs_is_not_cut() -> None:
-    peer = Peer()
+def test_a_client_that_gives_up_on_a_database_that_hangs_is_not_cut(peer: Peer) -> None:
     for number in range(1_000 * 60):  # a minute of 1,000 searches a second, each given up after 0.2 s
         peer.stated(HEADERS, flags=END_HEADERS, stream=2 * number + 1, length=40)
         peer.stated(DATA, flags=END_STREAM, stream=2 * number + 1, length=3100)
@@ -140,9 +138,8 @@ def test_a_client_that_gives_up_on_a_database_that_hangs_is_not_cut() -> None:
     assert SHORT_SECONDS < 0.2
 
 
-def test_a_ping_and_two_window_updates_for_each_small_call_are_earned_by_it() -> None:
+def test_a_ping_and_two_window_updates_for_each_small_call_are_earned_by_it(peer: Peer) -> None:
     """Go's client measures the path with a PING at each answer; grpc core and Java raise both windows after some."""
-    peer = Peer()
     for number in range(100_000):
         stream = 2 * number + 1
         peer.stated(HEADERS, flags=END_HEADERS, stream=stream, length=12)
@@ -154,24 +151,21 @@ def test_a_ping_and_two_window_updates_for_each_small_call_are_earned_by_it() ->
     assert peer.allowance.frames == FRAMES
 
 
-def test_a_stream_of_messages_of_two_bytes_costs_nothing() -> None:
-    peer = Peer()
+def test_a_stream_of_messages_of_two_bytes_costs_nothing(peer: Peer) -> None:
     peer.stated(HEADERS, flags=END_HEADERS, length=40)
     for _ in range(1_000_000):
         peer.stated(DATA, length=7)
     assert peer.allowance.frames == FRAMES - CALL_FRAMES
 
 
-def test_what_the_server_asks_for_may_be_acknowledged() -> None:
-    peer = Peer()
+def test_what_the_server_asks_for_may_be_acknowledged(peer: Peer) -> None:
     for _ in range(3 * FRAMES):
         peer.streams.server_frame(PING, 0, 0, 8)
         peer.stated(PING, flags=1, stream=0, length=8)
     assert not peer.allowance.is_spent
 
 
-def test_the_servers_own_acknowledgements_earn_nothing() -> None:
-    peer = Peer()
+def test_the_servers_own_acknowledgements_earn_nothing(peer: Peer) -> None:
     for _ in range(FRAMES + 1):
         peer.stated(PING, stream=0, length=8)
         peer.streams.server_frame(PING, 1, 0, 8)
@@ -217,9 +211,8 @@ def test_fields_of_one_byte_cost_a_turn_as_much_as_frames(byte: bytes) -> None:
 
 
 @pytest.mark.parametrize("byte", [b"\x82", b"\x20"], ids=["indexed field", "size of the table"])
-def test_a_block_of_more_fields_than_any_client_has_is_a_flood(byte: bytes) -> None:
+def test_a_block_of_more_fields_than_any_client_has_is_a_flood(peer: Peer, byte: bytes) -> None:
     """However it arrives: one more than the most, in frames of one field each."""
-    peer = Peer()
     frames = Frames(peer.streams.client_frame, content=peer.streams.client_content)
     frames.follow(frame(HEADERS, 0, byte * (MOST_FIELDS - 1)))
     frames.follow(frame(CONTINUATION, 0, byte))
@@ -228,8 +221,7 @@ def test_a_block_of_more_fields_than_any_client_has_is_a_flood(byte: bytes) -> N
     assert peer.allowance.is_spent
 
 
-def test_bytes_that_are_no_fields_are_a_flood() -> None:
-    peer = Peer()
+def test_bytes_that_are_no_fields_are_a_flood(peer: Peer) -> None:
     frames = Frames(peer.streams.client_frame, content=peer.streams.client_content)
     frames.follow(frame(HEADERS, END_HEADERS, b"\x3f\xe1\x9f" + b"\x80" * 40))
     assert peer.allowance.is_spent

@@ -59,8 +59,8 @@ async def all_of(body: RequestBody) -> bytes:
     return b"".join([chunk async for chunk in body.chunks()])
 
 
-def whole(limit_bytes: int = 100, deadline_seconds: float = 5.0) -> SendVectorFetch:
-    return lambda body: body.whole(limit_bytes=limit_bytes, deadline_seconds=deadline_seconds)
+def whole(limit_bytes: int = 100) -> SendVectorFetch:
+    return lambda body: body.whole(limit_bytes=limit_bytes, deadline_seconds=5.0)
 
 
 async def gathered_first(body: RequestBody) -> bytes:

@@ -47,8 +47,8 @@ async def hello(request: web.BaseRequest) -> web.StreamResponse:
     return web.Response(text=request.raw_path)
 
 
-def server(limits: LimitSettings = LIMITS) -> DataServer:
-    return DataServer(hello, limits, LocalAnswers(PlainDialect()), Invalidation())
+def server() -> DataServer:
+    return DataServer(hello, LIMITS, LocalAnswers(PlainDialect()), Invalidation())
 
 
 async def test_control_aiohttp_drops_all_settings_for_one_wrong_name(caplog: pytest.LogCaptureFixture) -> None:

@@ -70,13 +70,13 @@ def test_the_next_body_begins_anew() -> None:
     assert watch.body is None
 
 
-async def flooded(port: int, piece: bytes, *, most: int = 64 * 2**20) -> tuple[bytes, int]:
+async def flooded(port: int, piece: bytes) -> tuple[bytes, int]:
     """What a client hears that sends this for ever, and how much it could send."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(HEAD)
     sent, observer = 0, asyncio.create_task(reader.readuntil(b"\r\n\r\n"))
     with contextlib.suppress(ConnectionError):
-        while not observer.done() and sent < most:
+        while not observer.done() and sent < 64 * 2**20:
             writer.write(piece * (65536 // len(piece)))
             await writer.drain()
             sent += 65536

@@ -26,6 +26,14 @@ def cut_at(data: bytes, places: Sequence[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(marks)]
 
 
+def answered(*pieces: bytes) -> tuple[Line, Exchange]:
+    """A line on which the database has answered the first request so far."""
+    line = Line()
+    exchange = line.ask()
+    line.hear(*pieces)
+    return line, exchange
+
+
 BODIES = st.binary(max_size=60)
 NAMES = st.sampled_from([b"X-A", b"x-a", b"Vary", b"Server", b"Set-Cookie"])
 VALUES = st.text("abc ;,=\u00e9", max_size=12).map(lambda text: text.strip().encode())
@@ -57,9 +65,7 @@ async def test_any_split_of_its_bytes_gives_the_same_reply(
     lines = b"".join(b"%s: %s\r\n" % pair for pair in [*fields, *framing_fields])
     sent = (b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" if interim else b"") + b"HTTP/1.1 299 Fine\r\n" + lines
     sent += b"\r\n" + (chunked(body, size) if framing == "chunks" else body)
-    line = Line()
-    exchange = line.ask()
-    line.hear(*cut_at(sent, places))
+    line, exchange = answered(*cut_at(sent, places))
     if framing == "end":
         line.end()
     assert await outcome(exchange) == (299, "Fine", (*fields, *framing_fields), body)
@@ -82,9 +88,7 @@ async def test_whatever_comes_the_exchange_ends_and_its_connection_is_used_again
     data: bytes, places: list[int], is_reset: bool
 ) -> None:
     """Invariant: bytes, then the connection's end, give a reply or a failure; a failed exchange frees no connection."""
-    line = Line()
-    exchange = line.ask()
-    line.hear(*cut_at(data, places))
+    line, exchange = answered(*cut_at(data, places))
     line.end(ConnectionResetError(104, "reset") if is_reset else None)
     seen = await asyncio.wait_for(outcome(exchange), 30)
     assert line.owner.gone_ones == 1
@@ -140,9 +144,7 @@ async def test_one_timer_serves_all_exchanges_of_a_connection() -> None:
     ids=["nothing", "another reply", "the beginning of one", "garbage", "an empty line"],
 )
 async def test_what_follows_a_reply_ends_the_connection(more: bytes, is_free: bool) -> None:
-    line = Line()
-    exchange = line.ask()
-    line.hear(OK + more)
+    line, exchange = answered(OK + more)
     assert line.owner.freed_ones == is_free
     assert line.wire.is_ended is not is_free
     seen = await outcome(exchange)
@@ -150,9 +152,7 @@ async def test_what_follows_a_reply_ends_the_connection(more: bytes, is_free: bo
 
 
 async def test_what_comes_unasked_ends_the_connection() -> None:
-    line = Line()
-    exchange = line.ask()
-    line.hear(OK)
+    line, exchange = answered(OK)
     assert await body_of_reply(exchange) == b"ok"
     line.hear(OK)
     assert (line.wire.is_ended, line.owner.gone_ones) == (True, 1)
@@ -164,9 +164,7 @@ async def body_of_reply(exchange: Exchange) -> bytes:
 
 
 async def test_a_trailer_is_in_no_later_reply() -> None:
-    line = Line()
-    first = line.ask()
-    line.hear(CHUNKED + b"2\r\nok\r\n0\r\nSet-Cookie: other\r\n\r\n")
+    line, first = answered(CHUNKED + b"2\r\nok\r\n0\r\nSet-Cookie: other\r\n\r\n")
     assert await body_of_reply(first) == b"ok"
     second = line.ask()
     line.hear(OK)
@@ -193,9 +191,7 @@ async def test_the_reply_to_head_is_whole_with_its_head(answer: bytes, is_free: 
 
 @pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
 async def test_so_is_one_with_a_status_that_has_no_body(status: bytes) -> None:
-    line = Line()
-    exchange = line.ask()
-    line.hear(b"HTTP/1.1 " + status + b"\r\nX-A: 1\r\n\r\n")
+    _, exchange = answered(b"HTTP/1.1 " + status + b"\r\nX-A: 1\r\n\r\n")
     assert await body_of_reply(exchange) == b""
 
 
@@ -207,9 +203,7 @@ async def test_so_is_one_with_a_status_that_has_no_body(status: bytes) -> None:
     ],
 )
 async def test_a_database_that_will_close_is_asked_nothing_more(answer: bytes) -> None:
-    line = Line()
-    exchange = line.ask()
-    line.hear(answer)
+    line, exchange = answered(answer)
     assert await body_of_reply(exchange) == b"ok"
     assert (line.wire.is_ended, line.owner.freed_ones) == (True, 0)
 
@@ -312,9 +306,7 @@ async def failed(exchange: Exchange) -> FailureKind:
 
 
 async def test_the_readers_of_earlier_replies_do_not_touch_the_connection_of_later_ones() -> None:
-    line = Line()
-    first = line.ask()
-    line.hear(OK)
+    line, first = answered(OK)
     await first.head()
     second = line.ask()
     first.pause_reading()
@@ -326,9 +318,7 @@ async def test_the_readers_of_earlier_replies_do_not_touch_the_connection_of_lat
 
 
 async def test_a_reply_that_is_left_ends_its_connection() -> None:
-    line = Line()
-    exchange = line.ask()
-    line.hear(OK[:-1])
+    line, exchange = answered(OK[:-1])
     await exchange.close()
     assert (line.wire.is_ended, line.owner.gone_ones, line.owner.freed_ones) == (True, 1, 0)
     line.connection.connection_lost(None)
@@ -360,17 +350,13 @@ async def test_a_connection_that_ended_before_the_first_byte_takes_none() -> Non
     ],
 )
 async def test_a_head_that_may_not_be_passed_on_ends_its_connection(head: bytes) -> None:
-    line = Line()
-    exchange = line.ask()
-    line.hear(head)
+    line, exchange = answered(head)
     assert (line.owner.freed_ones, line.owner.gone_ones, line.wire.is_ended) == (0, 1, True)
     assert await outcome(exchange) is FailureKind.PROTOCOL
 
 
 async def test_whoever_reads_a_reply_that_is_given_up_is_woken() -> None:
-    line = Line()
-    exchange = line.ask()
-    line.hear(OK[:-1])
+    _, exchange = answered(OK[:-1])
     reading = asyncio.create_task(outcome(exchange))
     await asyncio.sleep(0.01)
     exchange.abandon()

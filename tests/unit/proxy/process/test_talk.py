@@ -19,12 +19,12 @@ from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.reports import Figures, Report
 
 
-def report(outcome: Outcome, *, collapsed: int = 0, repeats: int = 2, bypass: Bypass | None = None) -> Report:
+def report(outcome: Outcome, *, collapsed: int = 0, bypass: Bypass | None = None) -> Report:
     row = Figures(
         candidates=40,
         clusters=40 - collapsed,
         returned=8,
-        repeats=repeats,
+        repeats=2,
         collapsed=collapsed,
         collapsed_by=((next(iter(Collapse)), collapsed),) if collapsed else (),
         capped=0,

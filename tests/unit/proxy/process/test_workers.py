@@ -68,8 +68,8 @@ class Proxy:
         return exposed(self.get("/metrics")[1])
 
 
-def until(is_so: Callable[[], bool], *, seconds: float = SECONDS) -> None:
-    deadline = time.monotonic() + seconds
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
     while not is_so():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.02)

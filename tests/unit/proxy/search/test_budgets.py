@@ -35,8 +35,8 @@ from vecsieve.proxy.telemetry.metrics import Metrics
 JULY = datetime(2026, 7, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 
 
-def on(collection: str, backend: str = "pinecone") -> Operation:
-    return Operation(backend=backend, name="query", collection=collection)
+def on(collection: str) -> Operation:
+    return Operation(backend="pinecone", name="query", collection=collection)
 
 
 @pytest.fixture

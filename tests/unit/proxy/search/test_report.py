@@ -101,17 +101,15 @@ def test_the_reason_is_the_one_that_was_given(
     assert REPORT._replace(outcome=Outcome.BYPASS, bypass=bypass, fail_open=fail_open).reason == reason
 
 
-def searched(
-    scores: list[float], keep: list[int], representative: list[int], *, acted: bool = True, pages: bool = False
-) -> Figures:
+def searched(scores: list[float], keep: list[int], representative: list[int]) -> Figures:
     """Numbers of one search of top_k ``len(keep)`` over candidates whose representatives are given."""
     standing = np.array(representative, dtype=np.intp)
     fates = np.full(len(scores), Fate.NOT_CHOSEN, dtype=np.int8)
     fates[standing != np.arange(len(scores))] = Fate.COLLAPSED
     fates[keep] = np.where(standing[keep] == np.array(keep, dtype=np.intp), Fate.KEPT, Fate.FILLED)
     wanting = max(0, len(keep) - len(set(representative)))
-    chosen = selection(keep, representative, fates.tolist(), wanting=wanting, acted=acted)
-    return numbers(chosen, scores, pages=pages)
+    chosen = selection(keep, representative, fates.tolist(), wanting=wanting, acted=True)
+    return numbers(chosen, scores, pages=False)
 
 
 def numbers(chosen: Selection, scores: list[float], *, pages: bool = False) -> Figures:

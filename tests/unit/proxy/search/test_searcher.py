@@ -36,8 +36,8 @@ def policy(**members: object) -> ResolvedPolicy:
     return Policies(settings).resolve("qdrant", "c")
 
 
-def attempt_of(search_call: SearchCall, chosen: ResolvedPolicy, cap: int | None = None) -> Run:
-    planned = plan(search_call, chosen, cap)
+def attempt_of(search_call: SearchCall, chosen: ResolvedPolicy) -> Run:
+    planned = plan(search_call, chosen, None)
     assert planned is not None
     ticks: Iterator[int] = itertools.count()
     return Run(call=search_call, policy=chosen, plan=planned, watch=Stopwatch(lambda: float(next(ticks)), 0.0))
@@ -46,12 +46,28 @@ def attempt_of(search_call: SearchCall, chosen: ResolvedPolicy, cap: int | None 
 COPIES = [0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
 
 
-async def test_copies_are_replaced_by_what_comes_behind_them() -> None:
-    upstream = ToyUpstream(ranking(COPIES))
-    attempt = attempt_of(call((4, None)), policy())
+@pytest.mark.parametrize(
+    ("families", "members", "page", "rounds"),
+    [
+        pytest.param(COPIES, {}, [0, 1, 2, 3], 1, id="copies are replaced by what comes after them"),
+        pytest.param([0] * 300, {}, [0, 0, 0, 0], 2, id="too few representatives grow the pool once and are filled up"),
+        pytest.param([0] * 30 + [1, 2, 3], {}, [0, 1, 2, 3], 2, id="growing reaches what lay after a flood of copies"),
+        pytest.param([0, 0, 0, 1], {}, [0, 0, 0, 1], 1, id="an exhausted pool is not read again"),
+        pytest.param([0] * 300, {"short": "fill"}, [0, 0, 0, 0], 1, id="a policy may fill a short page"),
+        pytest.param([0] * 300, {"short": "allow"}, [0], 1, id="a policy may allow a short page"),
+    ],
+)
+async def test_a_pool_grows_only_where_it_may_gain(
+    families: list[int], members: dict[str, str], page: list[int], rounds: int
+) -> None:
+    upstream = ToyUpstream(ranking(families))
+    attempt = attempt_of(call((4, None)), policy(**members))
     answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
-    assert families_of(answer) == [[0, 1, 2, 3]]
-    assert upstream.requested == [[24]]
+    assert families_of(answer) == [page]
+    assert len(upstream.requested) == attempt.rounds == rounds
+    sizes = [size for (size,) in upstream.requested]
+    assert sizes[0] == 24
+    assert sizes == sorted(set(sizes)), "each is larger than the one before"
 
 
 async def test_a_clean_pool_comes_back_as_its_first_top_k() -> None:
@@ -60,40 +76,6 @@ async def test_a_clean_pool_comes_back_as_its_first_top_k() -> None:
     answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
     assert families_of(answer) == [[0, 1, 2, 3, 4]]
     assert not attempt.selections[0].acted
-
-
-async def test_too_few_representatives_grow_the_pool_once_and_are_then_filled_up() -> None:
-    upstream = ToyUpstream(ranking([0] * 300))
-    attempt = attempt_of(call((4, None)), policy())
-    answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
-    assert families_of(answer) == [[0, 0, 0, 0]]
-    assert len(upstream.requested) == 2
-    assert upstream.requested[1][0] > upstream.requested[0][0]
-    assert attempt.rounds == 2
-
-
-async def test_growing_finds_what_lay_behind_a_flood_of_copies() -> None:
-    upstream = ToyUpstream(ranking([0] * 30 + [1, 2, 3]))
-    attempt = attempt_of(call((4, None)), policy())
-    answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
-    assert families_of(answer) == [[0, 1, 2, 3]]
-
-
-async def test_an_exhausted_pool_is_not_asked_for_more() -> None:
-    upstream = ToyUpstream(ranking([0, 0, 0, 1]))
-    attempt = attempt_of(call((4, None)), policy())
-    answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
-    assert families_of(answer) == [[0, 0, 0, 1]]
-    assert len(upstream.requested) == 1
-
-
-@pytest.mark.parametrize(("short", "expected"), [("fill", [0, 0, 0, 0]), ("allow", [0])])
-async def test_a_policy_may_fill_or_allow_a_short_page_without_growing(short: str, expected: list[int]) -> None:
-    upstream = ToyUpstream(ranking([0] * 300))
-    attempt = attempt_of(call((4, None)), policy(short=short))
-    answer = await attempt.improve(Searcher(ToyAdapter()), upstream.fetch)
-    assert families_of(answer) == [expected]
-    assert len(upstream.requested) == 1
 
 
 async def test_when_growing_fails_the_smaller_pool_stands() -> None:

@@ -114,8 +114,8 @@ HEADS = np.array([0, 0, 0, 0, 0, 5, 6, 0, 0, 0], dtype=np.intp)
 NEAR = np.full(10, 0.1, np.float32)
 
 
-def spread(n: int = 10) -> FloatVector:
-    return np.linspace(1.0, 0.2, n)
+def spread() -> FloatVector:
+    return np.linspace(1.0, 0.2, 10)
 
 
 def test_most_of_a_pool_collapsed_across_its_scores_is_implausible() -> None:

@@ -80,13 +80,11 @@ def policy(text: str, pool: int | None = None) -> ResolvedPolicy:
     return contenders(given=[f"own={text}"], pool=pool)[0].policy
 
 
-def searched(
-    folder: Path, chosen: ResolvedPolicy, *, query: int = 0, top_k: int = 3, **members: Any
-) -> tuple[TrialOutcome, Recorder]:
+def searched(folder: Path, chosen: ResolvedPolicy, *, top_k: int = 3, **members: Any) -> tuple[TrialOutcome, Recorder]:
     labelled = read_set(labelled_folder(folder / "tiny", **members))
-    upstream = Recorder(labelled, query)
+    upstream = Recorder(labelled, 0)
     trial = Trial(top_k=top_k, clock=ticking())
-    return asyncio.run(trial.search(chosen, labelled.query_vectors[query], upstream)), upstream
+    return asyncio.run(trial.search(chosen, labelled.query_vectors[0], upstream)), upstream
 
 
 def test_a_policy_that_reads_texts_gets_them_through_the_adapter(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ def cone(count: int, *, seed: int = 0) -> npt.NDArray[np.float32]:
     return np.asarray(draw.normal(size=(count, DIMENSION)) + 3.0, np.float32)
 
 
-def turned(vectors: npt.NDArray[np.float32], similarity: float, *, seed: int = 1) -> npt.NDArray[np.float32]:
+def turned(vectors: npt.NDArray[np.float32], similarity: float) -> npt.NDArray[np.float32]:
     """Vectors of this cosine to the given ones."""
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(1)
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     aside = draw.normal(size=vectors.shape)
     aside -= (aside * units).sum(axis=1, keepdims=True) * units

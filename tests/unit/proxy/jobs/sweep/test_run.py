@@ -46,11 +46,11 @@ def sentences(family: int) -> list[str]:
     return [f"Family {family}, part {part}, has {' '.join(draw.choice(WORDS, 12))}." for part in range(3)]
 
 
-def planted(*, seed: int = 5) -> list[Point]:
+def planted() -> list[Point]:
     """Families of five: a text, the same in other blanks, two sentences of it, one with another word, and one without text. The vectors of a family are
     near one another, as all vectors are. Ids: family * 10 + number.
     """
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(5)
     points = []
     for family in range(FAMILIES):
         family_sentences, base = sentences(family), draw.normal(size=DIMENSION) + 2.0

@@ -26,8 +26,8 @@ from vecsieve.proxy.search.collections.learned import (
 from vecsieve.proxy.telemetry.labels import Named
 
 
-def on(collection: str, *, backend: str = "qdrant", name: str = "query") -> Operation:
-    return Operation(backend=backend, name=name, collection=collection)
+def on(collection: str, *, name: str = "query") -> Operation:
+    return Operation(backend="qdrant", name=name, collection=collection)
 
 
 @pytest.fixture

@@ -34,8 +34,8 @@ def nobody(_profile: Profile, event: Event) -> None:
     raise AssertionError(event)
 
 
-def taught(scales: Scales, median: float, pools: int = ENOUGH_POOLS) -> Scales:
-    for _ in range(pools):
+def taught(scales: Scales, median: float) -> Scales:
+    for _ in range(ENOUGH_POOLS):
         scales.observe(("docs", ""), median)
     return scales
 

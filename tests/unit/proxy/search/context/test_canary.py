@@ -26,7 +26,6 @@ from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.reports import Report
 
 CLIENT = Client("secret", "10.1.2.3")
-OTHER = Client("other", "192.168.0.1")
 
 
 def members(**settings: object) -> Members:

@@ -154,9 +154,9 @@ def test_without_a_session_nothing_is_identified() -> None:
     assert identified(chosen, [("api-key", "x")]) is chosen
 
 
-def question(seconds: float = 1.0) -> ResolvedPolicy:
+def question() -> ResolvedPolicy:
     chosen = policy()
-    timed = replace(chosen, session=chosen.session.model_copy(update={"question_seconds": seconds, "keeps": 0.0}))
+    timed = replace(chosen, session=chosen.session.model_copy(update={"question_seconds": 1.0, "keeps": 0.0}))
     return of_question(timed, Client.of([("api-key", "k")], "10.0.0.1"))
 
 

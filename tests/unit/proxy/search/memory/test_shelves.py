@@ -16,10 +16,10 @@ def shelf(capacity: int = 64) -> Shelf:
     return Shelf(DIMENSION, capacity, is_exact=False)
 
 
-def filled(made: Shelf, count: int, *, start: int = 0) -> dict[bytes, int]:
+def filled(made: Shelf, count: int) -> dict[bytes, int]:
     """So many points of an owner, each with its number as the stamp."""
     owner: dict[bytes, int] = {}
-    for number in range(start, start + count):
+    for number in range(count):
         slot = made.take(owner, b"%d" % number)
         assert slot is not None
         made.stamps[slot] = number
