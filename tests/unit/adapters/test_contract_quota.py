@@ -81,6 +81,15 @@ def test_milvus_says_it_over_rest_with_status_200(body: bytes, expected: bool) -
     assert REST["milvus"].dialect().is_quota_in_success(body) is expected
 
 
+@pytest.mark.parametrize("status", [3, 400, 422, 500])
+@given(body=st.binary(max_size=80) | st.text(st.characters(exclude_categories=["Cs"])).map(str.encode))
+def test_any_refusal_shows_a_limit_or_an_unknown_vector_by_the_servers_words_alone(status: int, body: bytes) -> None:
+    """Total: other words are evidence of nothing, and no dialect fails at them."""
+    for dialect in (transport.dialect() for table in (REST, GRPC) for transport in table.values()):
+        assert dialect.refused_limit(status, body) is None
+        assert not dialect.names_unknown_vector(status, body)
+
+
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_judged_without_an_exception(data: bytes) -> None:
     """Total: whatever a database sends as a success, every dialect says yes or no, and only Milvus ever says yes."""

@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.backends.transports import reason_of
-from support.chroma import bodies as chroma_bodies
 from support.chroma.captures import NEEDS_EXCHANGES, exchanges
-from support.exchanges.conversation import Conversation
 from vecsieve.adapters.chroma import request
 from vecsieve.adapters.chroma.request import (
     NUMBER_BYTES,
@@ -155,19 +153,6 @@ def test_a_vector_beyond_float32_is_no_query_to_compare_with() -> None:
     searches, _ = read(query_embeddings=[[1e300, 0.0], [1.0, 0.0]])
     assert searches[0].query is None
     assert searches[1].query is not None
-
-
-@given(talk=chroma_bodies.conversations(), count=st.integers(2, 500))
-def test_the_clients_own_members_are_never_written_anew(talk: Conversation, count: int) -> None:
-    """Invariant: without the two members that widening may add or change, the document is the client's, value for value."""
-    _, document = parse(talk.body, EVERYTHING)
-    before, after = json.loads(talk.body), widened(document, count)
-    assert after["n_results"] == count
-    assert set(document.requested) < set(after["include"])
-    for name in ("n_results", "include"):
-        before.pop(name, None)
-        after.pop(name)
-    assert before == after
 
 
 ID = "97050cbe-bbb2-4d9f-b12c-d0f2ce854b7e"

@@ -52,13 +52,6 @@ def test_any_message_makes_a_json_body(message: str) -> None:
     assert content == {"status": 400, "error": {"code": "INVALID_ARGUMENT", "message": words}}
 
 
-@given(status=st.integers(400, 599), body=st.binary(max_size=60))
-def test_no_words_of_an_error_are_guessed_at(status: int, body: bytes) -> None:
-    """Invariant: an error teaches no limit and names no vector."""
-    assert DIALECT.refused_limit(status, body) is None
-    assert not DIALECT.names_unknown_vector(status, body)
-
-
 # Hosts in descriptions are replaced where they stand; nothing else of a body moves.
 
 

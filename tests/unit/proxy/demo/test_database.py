@@ -22,6 +22,7 @@ import orjson
 import pytest
 
 from support.pinecone.emulator import emulated
+from support.process.demo_runs import is_alive
 from support.process.stack import exchange
 from vecsieve.proxy.demo import database
 from vecsieve.proxy.demo.database import (
@@ -173,14 +174,6 @@ WAITS = "import time\ntime.sleep(60)\n"
 
 def announcing(*lines: str, then: str = WAITS) -> str:
     return f"print({chr(10).join(lines)!r}, flush=True)\n{then}"
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def run(script: str, *announces: str, seconds: float = 20.0) -> Mapping[str, str]:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.grpc.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame
+from support.process.clocks import ManualClock
 from vecsieve.proxy.grpc.fields import MOST_FIELDS
 from vecsieve.proxy.grpc.frames import (
     CALL_FRAMES,
@@ -25,19 +26,11 @@ from vecsieve.proxy.grpc.splice import FRAMES_A_TURN
 WINDOW_UPDATE, PRIORITY, CONTINUATION = 0x8, 0x2, 0x9
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Peer:
     """A connection's frames, by both sides."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = ManualClock()
         self.streams = OpenStreams(Calls(), self.clock)
 
     @property

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from support.process.clocks import ManualClock
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.runtime.files import Watched, key_from, progress_bar, write_whole
 
@@ -156,15 +157,8 @@ def test_an_interruption_passes_through_and_gives_the_cursor_back() -> None:
     assert out.getvalue().rfind("\x1b[?25h") > out.getvalue().rfind("\x1b[?25l")
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_a_watched_file_has_changed_once_it_rests(tmp_path: Path) -> None:
-    path, clock = tmp_path / "settings.yaml", Clock()
+    path, clock = tmp_path / "settings.yaml", ManualClock()
     path.write_text("a")
     watched = Watched(path, clock)
 
@@ -192,7 +186,7 @@ def test_a_watched_file_has_changed_once_it_rests(tmp_path: Path) -> None:
 
 
 def test_without_a_file_nothing_changes(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = ManualClock()
     for path in (None, tmp_path / "absent", Path("a\0b")):
         watched = Watched(path, clock)
         clock.now += 10

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from support.process.clocks import ManualClock
 from vecsieve.proxy.search.report import stages_of
 from vecsieve.proxy.telemetry.labels import Stage
 from vecsieve.proxy.telemetry.tracing import Parent, Stopwatch, parent_of, sampled_trace_id, written
@@ -35,16 +36,8 @@ asyncio.run(main())
     assert done.stdout.split() == ["False", "True"]
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_a_stage_entered_twice_adds_up_and_its_marks_say_when() -> None:
-    clock = Clock()
+    clock = ManualClock(100.0)
     watch = Stopwatch(clock, clock())
     for seconds in (1.0, 2.0):
         since = watch.clock()
