@@ -13,6 +13,8 @@ ANY = "any"
 NAMED = b"\x0a\x04docs"  # field 1
 MILVUS_NAMED = b"\x12\x02db\x1a\x04docs"  # fields 2 and 3
 MILVUS = "/milvus.proto.milvus.MilvusService/"
+IN_CHROMA = "/api/v2/tenants/t/databases/d"
+ID = "01234567-89ab-cdef-0123-456789abcdef"
 
 
 def over_rest(backend: str, line: str, *, host: str = "") -> str | None:
@@ -119,6 +121,21 @@ def over_grpc(backend: str, path: str, message: bytes = b"", *, database: str = 
         ("weaviate", "DELETE /v1/batch/objects", None),
         ("weaviate", "POST /v1/objects", None),
         ("weaviate", "POST /v1/graphql", None),
+        ("chroma", f"POST {IN_CHROMA}/collections", ANY),
+        ("chroma", f"POST {IN_CHROMA}/collections/{ID}/fork", ANY),
+        ("chroma", f"DELETE {IN_CHROMA}/collections/docs", ANY),
+        ("chroma", f"PUT {IN_CHROMA}/collections/{ID}", ANY),
+        ("chroma", f"DELETE {IN_CHROMA}", ANY),
+        ("chroma", "POST /api/v2/reset", ANY),
+        ("chroma", "POST /api/v1/collections", ANY),
+        ("chroma", f"POST {IN_CHROMA}/collections/{ID}/from-a-later-version", ANY),
+        ("chroma", "POST /api/v2/tenants", ANY),
+        ("chroma", f"GET {IN_CHROMA}/collections", None),
+        ("chroma", f"POST {IN_CHROMA}/collections/{ID}/search", None),
+        ("chroma", f"POST /api/v1/collections/{ID}/get", None),
+        ("chroma", f"POST {IN_CHROMA}/collections/{ID}/query", None),
+        ("chroma", f"POST {IN_CHROMA}/collections/{ID}/add", None),
+        ("chroma", f"POST {IN_CHROMA}/collections/{ID}/upsert", None),
     ],
 )
 def test_requests_over_rest(backend: str, line: str, collection: str | None) -> None:
@@ -172,6 +189,11 @@ def test_requests_over_rest(backend: str, line: str, collection: str | None) -> 
         ("milvus", MILVUS + "HybridSearch", MILVUS_NAMED, None),
         ("milvus", MILVUS + "Connect", b"", None),
         ("milvus", MILVUS + "GetLoadState", b"", None),
+        ("weaviate", "/weaviate.v1.Weaviate/Search", b"", None),
+        ("weaviate", "/weaviate.v1.Weaviate/BatchObjects", b"", None),
+        ("weaviate", "/weaviate.v1.Weaviate/BatchStream", b"", None),
+        ("weaviate", "/grpc.health.v1.Health/Check", b"", None),
+        ("weaviate", "/weaviate.v1.Weaviate/FromALaterVersion", b"", ANY),
     ],
 )
 def test_calls_over_grpc(backend: str, path: str, message: bytes, collection: str | None) -> None:
@@ -180,48 +202,6 @@ def test_calls_over_grpc(backend: str, path: str, message: bytes, collection: st
 
 def test_milvus_takes_the_database_from_the_metadata_where_the_message_names_none() -> None:
     assert over_grpc("milvus", MILVUS + "DropCollection", MILVUS_NAMED[4:], database="own") == "own/docs"
-
-
-@pytest.mark.parametrize(
-    ("path", "collection"),
-    [
-        ("/weaviate.v1.Weaviate/Search", None),
-        ("/weaviate.v1.Weaviate/BatchObjects", None),
-        ("/weaviate.v1.Weaviate/BatchStream", None),
-        ("/grpc.health.v1.Health/Check", None),
-        ("/weaviate.v1.Weaviate/FromALaterVersion", ANY),
-    ],
-)
-def test_weaviate_over_grpc(path: str, collection: str | None) -> None:
-    assert over_grpc("weaviate", path) == collection
-
-
-IN_CHROMA = "/api/v2/tenants/t/databases/d"
-ID = "01234567-89ab-cdef-0123-456789abcdef"
-
-
-@pytest.mark.parametrize(
-    ("line", "collection"),
-    [
-        (f"POST {IN_CHROMA}/collections", ANY),
-        (f"POST {IN_CHROMA}/collections/{ID}/fork", ANY),
-        (f"DELETE {IN_CHROMA}/collections/docs", ANY),
-        (f"PUT {IN_CHROMA}/collections/{ID}", ANY),
-        (f"DELETE {IN_CHROMA}", ANY),
-        ("POST /api/v2/reset", ANY),
-        ("POST /api/v1/collections", ANY),
-        (f"POST {IN_CHROMA}/collections/{ID}/from-a-later-version", ANY),
-        ("POST /api/v2/tenants", ANY),
-        (f"GET {IN_CHROMA}/collections", None),
-        (f"POST {IN_CHROMA}/collections/{ID}/search", None),
-        (f"POST /api/v1/collections/{ID}/get", None),
-        (f"POST {IN_CHROMA}/collections/{ID}/query", None),
-        (f"POST {IN_CHROMA}/collections/{ID}/add", None),
-        (f"POST {IN_CHROMA}/collections/{ID}/upsert", None),
-    ],
-)
-def test_chroma_over_rest(line: str, collection: str | None) -> None:
-    assert over_rest("chroma", line) == collection
 
 
 @pytest.mark.parametrize(

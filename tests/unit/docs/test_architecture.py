@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -40,9 +39,4 @@ def test_every_step_of_a_search_is_a_module_with_that_function() -> None:
     }
     for module, function in steps:
         assert module in files, module
-        assert not function or function in names(files[module]), f"{module}.{function}"
-
-
-def names(path: Path) -> set[str]:
-    """The functions and methods of a module."""
-    return {node.name for node in functions(path)}
+        assert not function or function in {node.name for node in functions(files[module])}, f"{module}.{function}"

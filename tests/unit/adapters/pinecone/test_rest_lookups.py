@@ -87,13 +87,9 @@ def test_ids_and_namespace_are_asked_for_as_a_query_string() -> None:
      ("%2E%2E", "&namespace=.."), ("%ff", "&namespace=%FF"), ("größe", "&namespace=gr%C3%B6%C3%9Fe")],
 )  # fmt: skip
 def test_a_namespace_is_the_one_of_the_searchs_path_however_that_spells_it(spelled: str, parameter: str) -> None:
-    (one,) = ADAPTER.lookups(*_searched(spelled), frozenset())
+    search = call(f"/records/namespaces/{spelled}/search")
+    (one,) = ADAPTER.lookups(search, reply(search), frozenset())
     assert one.target == f"/vectors/fetch?ids=a&ids=b{parameter}"
-
-
-def _searched(namespace: str) -> tuple[SearchCall, Reply]:
-    search = call(f"/records/namespaces/{namespace}/search")
-    return search, reply(search)
 
 
 @pytest.mark.parametrize("ids", [(), (b'"a"',)])

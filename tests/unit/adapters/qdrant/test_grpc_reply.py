@@ -369,10 +369,6 @@ def test_vectors_that_cannot_be_told_apart_are_refused() -> None:
         named(stored(bare([1.0]) + field(2, b"")))
 
 
-def best(*points: dict[str, Any], prefers: str = "", is_old: bool = False) -> str | None:
-    return find_best([named(stored(several(point, is_old=is_old))) for point in points], prefers)
-
-
 @both_ways
 @pytest.mark.parametrize(
     ("point", "prefers", "expected"),
@@ -388,7 +384,8 @@ def best(*points: dict[str, Any], prefers: str = "", is_old: bool = False) -> st
     ],
 )
 def test_the_best_vector_to_compare_by(point: dict[str, Any], prefers: str, expected: str | None, is_old: bool) -> None:
-    assert best({}, point, prefers=prefers, is_old=is_old) == expected
+    rows = [named(stored(several(row, is_old=is_old))) for row in ({}, point)]
+    assert find_best(rows, prefers) == expected
 
 
 @both_ways

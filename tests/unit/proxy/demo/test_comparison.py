@@ -342,10 +342,6 @@ def test_direct_results_left_out_are_counted_by_reason_and_the_other_answers_are
     assert dict(total.left_out) == {Link.EQUAL: 2, Link.DISTANCE: 1}
 
 
-def pairs_of(comparisons: Sequence[Comparison]) -> list[tuple[int, int]]:
-    return [(pair.row, pair.above) for pair in summarise(comparisons).doubtful]
-
-
 @pytest.mark.parametrize("link", [Link.EDITED, Link.REWORDED, Link.DISTANCE])
 def test_doubtful_are_those_of_the_direct_answers_that_left_without_a_proof(link: Link) -> None:
     note = copy(link)
@@ -362,7 +358,7 @@ def test_the_least_similar_pair_stands_first_and_equals_in_the_order_of_the_corp
         compared(side(7, 4, 6, 5, notes=(close, lower)), side(7)),
     ]
     comparisons.append(compared(side(7, 3, notes=(close,)), side(7)))
-    assert pairs_of(comparisons) == [(5, 4), (3, 7), (6, 7), (8, 9)]
+    assert [(pair.row, pair.above) for pair in summarise(comparisons).doubtful] == [(5, 4), (3, 7), (6, 7), (8, 9)]
 
 
 def test_a_pair_that_several_questions_have_stands_once_with_its_smallest_similarity() -> None:

@@ -35,10 +35,6 @@ async def call(through: Channels, origin: Origin) -> Seen:
         return await ask_on(channel, "unary_unary")
 
 
-def named(host: str, port: int) -> Origin:
-    return Origin("http", f"{host}:{port}")
-
-
 async def test_a_connection_is_used_when_those_before_it_have_calls_enough() -> None:
     peers: list[str] = []
 
@@ -62,7 +58,7 @@ async def test_a_connection_is_used_when_those_before_it_have_calls_enough() -> 
 
 async def test_searches_and_other_calls_have_connections_of_their_own() -> None:
     async with channels() as through:
-        origin = named("db.example", 80)
+        origin = Origin("http", "db.example:80")
         with through.lease(origin, is_search=True) as one, through.lease(origin, is_search=False) as other:
             assert one is not other
 

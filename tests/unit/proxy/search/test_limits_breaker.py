@@ -36,6 +36,13 @@ def repeat(times: int, call: Callable[[], None]) -> None:
         call()
 
 
+def probe(breaker: Breaker, clock: ManualClock) -> None:
+    """It opens, and after its wait lets a call through."""
+    repeat(5, breaker.failed)
+    clock.advance(30)
+    assert breaker.allow()
+
+
 def test_four_failures_in_a_row_change_nothing_and_the_fifth_opens(breaker: Breaker) -> None:
     repeat(4, breaker.failed)
     assert (breaker.allow(), breaker.state) == (True, CLOSED)
@@ -89,9 +96,7 @@ def test_an_open_breaker_lets_one_probe_through_after_thirty_seconds(breaker: Br
 def test_a_probe_that_succeeds_closes_and_forgets_the_past(
     breaker: Breaker, clock: ManualClock, heard: list[BreakerState]
 ) -> None:
-    repeat(5, breaker.failed)
-    clock.advance(30)
-    assert breaker.allow()
+    probe(breaker, clock)
     breaker.succeeded()
     repeat(4, breaker.failed)
     assert (breaker.state, heard) == (CLOSED, [OPEN, PROBING, CLOSED])
@@ -110,30 +115,22 @@ def test_each_failed_probe_makes_the_wait_longer_up_to_five_minutes(breaker: Bre
 
 
 def test_after_closing_the_first_wait_is_thirty_seconds_again(breaker: Breaker, clock: ManualClock) -> None:
-    repeat(5, breaker.failed)
-    clock.advance(30)
-    assert breaker.allow()
+    probe(breaker, clock)
     breaker.failed()
     clock.advance(60)
     assert breaker.allow()
     breaker.succeeded()
-    repeat(5, breaker.failed)
-    clock.advance(30)
-    assert breaker.allow()
+    probe(breaker, clock)
 
 
 def test_a_probe_without_an_outcome_is_given_up(breaker: Breaker, clock: ManualClock) -> None:
-    repeat(5, breaker.failed)
-    clock.advance(30)
-    assert breaker.allow()
+    probe(breaker, clock)
     clock.advance(PROBE_SECONDS)
     assert breaker.allow()
 
 
 def test_an_abandoned_probe_makes_way_for_the_next_at_once(breaker: Breaker, clock: ManualClock) -> None:
-    repeat(5, breaker.failed)
-    clock.advance(30)
-    assert breaker.allow()
+    probe(breaker, clock)
     breaker.abandoned()
     assert (breaker.allow(), breaker.allow()) == (True, False)
 

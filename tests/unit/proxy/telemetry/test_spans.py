@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, dataclass, field
 from typing import Any
@@ -80,11 +80,6 @@ def leg_of(trace: Trace, kind: AttemptKind, method: str, origin: Origin | None) 
         trace.ended(leg)
 
 
-def only(spans: Sequence[Span], kind: Kind) -> Span:
-    (match,) = [span for span in spans if span.kind is kind]
-    return match
-
-
 def test_a_request_of_a_recorded_trace_is_recorded_below_its_parent() -> None:
     recorder = Recorder(ratio=0.0)
     trace = recorder.begin(SAMPLED)
@@ -115,7 +110,8 @@ def test_a_broken_traceparent_is_no_parent_and_stays_as_it_is(parents: list[str]
         assert leg.traceparent is None, "the database gets what the client sent"
     trace.end(**FINE)
     assert trace.trace_id != TRACE
-    assert only(recorder.kept.spans, Kind.REQUEST).ids.parent_id is None
+    (request,) = [span for span in recorder.kept.spans if span.kind is Kind.REQUEST]
+    assert request.ids.parent_id is None
     assert Recorder(ratio=0.0).recording.begin(parents) is None
 
 

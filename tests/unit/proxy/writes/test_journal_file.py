@@ -33,11 +33,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "journal.db"
 
 
-def written(path: Path, script: str) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(script)
-
-
 def columns(path: Path) -> set[str]:
     with closing(sqlite3.connect(path)) as connection:
         return {name for _, name, *_ in connection.execute("PRAGMA table_info(points)")}
@@ -59,7 +54,8 @@ def test_a_file_whose_making_fails_half_way_is_made_by_the_next(path: Path, monk
 
 
 def test_a_file_of_a_newer_format_is_refused_and_left_as_it_is(path: Path) -> None:
-    written(path, "PRAGMA user_version = 9; CREATE TABLE points (everything)")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("PRAGMA user_version = 9; CREATE TABLE points (everything)")
     before = path.read_bytes()
     with pytest.raises(JournalError, match="saw a journal of format 9, wanted 1: a newer version wrote it") as caught:
         Book(path)

@@ -248,10 +248,6 @@ def points_of(upstream: Upstream, **members: object) -> list[dict[str, Any]]:
     return points
 
 
-def ids(points: list[dict[str, Any]]) -> list[int]:
-    return [point["id"] for point in points]
-
-
 @pytest.mark.parametrize(
     ("members", "expected"),
     [
@@ -264,7 +260,7 @@ def ids(points: list[dict[str, Any]]) -> list[int]:
     ],
 )
 def test_a_window_is_cut_from_the_ranking(upstream: Upstream, members: dict[str, object], expected: list[int]) -> None:
-    assert ids(points_of(upstream, **members)) == expected
+    assert [point["id"] for point in points_of(upstream, **members)] == expected
 
 
 @pytest.mark.parametrize(

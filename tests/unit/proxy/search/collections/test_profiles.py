@@ -30,10 +30,17 @@ from vecsieve.proxy.search.collections.profiles import (
     Event,
     Profile,
     Profiles,
+    Reload,
     decoded,
     encoded,
 )
 from vecsieve.proxy.telemetry.metrics import Metrics
+
+
+def reloaded(profiles: Profiles) -> Reload:
+    reload = profiles.reload_if_changed()
+    assert reload is not None
+    return reload
 
 
 def refusal(tree: object) -> str:
@@ -100,8 +107,7 @@ def test_a_directory_is_loaded_and_asked_by_collection_and_vector(tmp_path: Path
     (tmp_path / "notes.txt").write_text("no profile")
     profiles = Profiles(tmp_path)
     assert similarity(profiles, "docs", "") is None
-    reload = profiles.reload_if_changed()
-    assert reload is not None
+    reload = reloaded(profiles)
     assert (reload.profiles, reload.problems) == (2, ())
     assert similarity(profiles, "docs", "") == 0.1
     assert similarity(profiles, "docs", "title") == 0.0
@@ -125,9 +131,7 @@ def test_a_changed_a_new_and_a_removed_file_are_noticed(tmp_path: Path) -> None:
     assert profiles.reload_if_changed() is not None
     assert (similarity(profiles, "docs", ""), similarity(profiles, "other", "")) == (0.2, 0.05)
     (tmp_path / "a.json").unlink()
-    reload = profiles.reload_if_changed()
-    assert reload is not None
-    assert reload.profiles == 1
+    assert reloaded(profiles).profiles == 1
     assert similarity(profiles, "docs", "") is None
 
 
@@ -136,15 +140,11 @@ def test_a_broken_file_is_reported_and_what_it_said_before_stays(tmp_path: Path)
     profiles = Profiles(tmp_path)
     profiles.reload_if_changed()
     (tmp_path / "a.json").write_text('{"cut": ')
-    reload = profiles.reload_if_changed()
-    assert reload is not None
-    assert "a.json" in str(reload.problems[0])
+    assert "a.json" in str(reloaded(profiles).problems[0])
     assert similarity(profiles, "docs", "") == 0.2
     assert profiles.reload_if_changed() is None
     put(tmp_path, "a.json", profile(mean_unrelated_similarity=0.3))
-    reload = profiles.reload_if_changed()
-    assert reload is not None
-    assert reload.problems == ()
+    assert reloaded(profiles).problems == ()
     assert similarity(profiles, "docs", "") == 0.3
 
 
@@ -154,8 +154,7 @@ def test_a_file_broken_from_the_start_leaves_the_others_alone(tmp_path: Path) ->
     (tmp_path / "c.json").write_bytes(b" " * (LARGEST_FILE_BYTES + 1))
     put(tmp_path, "d.json", profile())
     profiles = Profiles(tmp_path)
-    reload = profiles.reload_if_changed()
-    assert reload is not None
+    reload = reloaded(profiles)
     assert reload.profiles == 1
     assert [str(problem).split(":")[0].split(",")[0] for problem in reload.problems] == ["a.json", "b.json", "c.json"]
 
@@ -164,8 +163,7 @@ def test_of_two_files_for_one_vector_the_first_by_name_counts(tmp_path: Path) ->
     put(tmp_path, "b.json", profile(mean_unrelated_similarity=0.2))
     put(tmp_path, "a.json", profile(mean_unrelated_similarity=0.1))
     profiles = Profiles(tmp_path)
-    reload = profiles.reload_if_changed()
-    assert reload is not None
+    reload = reloaded(profiles)
     assert "b.json" in str(reload.problems[0])
     assert "a.json" in str(reload.problems[0])
     assert similarity(profiles, "docs", "") == 0.1
@@ -174,22 +172,16 @@ def test_of_two_files_for_one_vector_the_first_by_name_counts(tmp_path: Path) ->
 def test_a_directory_that_goes_away_changes_no_cut_and_is_reported_once(tmp_path: Path) -> None:
     directory = tmp_path / "profiles"
     profiles = Profiles(directory)
-    reload = profiles.reload_if_changed()
-    assert reload is not None
-    assert "wanted a directory of profiles" in str(reload.problems[0])
+    assert "wanted a directory of profiles" in str(reloaded(profiles).problems[0])
     directory.mkdir()
     put(directory, "a.json", profile())
     profiles.reload_if_changed()
     directory.rename(tmp_path / "elsewhere")
-    reload = profiles.reload_if_changed()
-    assert reload is not None
-    assert reload.profiles == 1
+    assert reloaded(profiles).profiles == 1
     assert similarity(profiles, "docs", "") == 0.05
     assert profiles.reload_if_changed() is None
     (tmp_path / "elsewhere").rename(directory)
-    reload = profiles.reload_if_changed()
-    assert reload is not None
-    assert reload.problems == ()
+    assert reloaded(profiles).problems == ()
 
 
 def test_an_edit_of_the_same_length_within_the_same_second_is_noticed(tmp_path: Path) -> None:

@@ -40,10 +40,6 @@ def recall(memory: FeatureMemory) -> Recall:
     return Recall(memory)
 
 
-def body(number: int = 0) -> bytes:
-    return json.dumps({"query": QUERY.tolist(), "limit": 5, "params": {"hnsw_ef": number}}).encode()
-
-
 def read(raw: bytes, needs: Needs, collection: str = "c") -> SearchCall:
     return QdrantRest().parse_request(Operation(backend="qdrant", name="query", collection=collection), raw, needs)
 
@@ -66,7 +62,8 @@ def answered(
     recall: Recall, which: list[int], *, number: int = 0, collection: str = "c", is_fused: bool = False
 ) -> MemoryRecall | None:
     """What memory had of a search with this pool; it learns what it lacked."""
-    operation, raw = Operation(backend="qdrant", name="query", collection=collection), body(number)
+    operation = Operation(backend="qdrant", name="query", collection=collection)
+    raw = json.dumps({"query": QUERY.tolist(), "limit": 5, "params": {"hnsw_ef": number}}).encode()
     lean, repeat = recall.lean(operation, raw, Needs(), lambda needs: read(raw, needs, collection))
     call = read(raw, Needs(), collection) if lean is None else lean
     assert call.needs.vectors is (lean is None)
