@@ -172,28 +172,15 @@ def read_json(raw: bytes | str) -> object:
 class _Reading:
     """What a payload says. ``count``: values read; ``pairs``: paths with values; ``size_bytes``: approximate memory use."""
 
-    __slots__ = ("_stated", "count", "leaves", "pairs", "size_bytes")
+    __slots__ = ("count", "leaves", "pairs", "size_bytes")
 
     def __init__(self, values: list[Leaf], count: int, payload_bytes: int) -> None:
         self.leaves, self.count, self.size_bytes = values, count, 2 * payload_bytes + 400 * len(values)
-        self.pairs = frozenset([(leaf.path, leaf.value) for leaf in values])
-        self._stated: tuple[str, frozenset[str], tuple[Leaf, ...]] | None = None
-
-    def stated(self, text: str, ignored: frozenset[str]) -> tuple[Leaf, ...]:
-        """What it says besides the text. Kept for one text, because a payload has one."""
-        known = self._stated
-        if known is None or known[:2] != (text, ignored):
-            counted = [leaf for leaf in self.leaves if _is_statement(leaf, text)]
-            self._stated = known = (
-                text,
-                ignored,
-                tuple([leaf for leaf in counted if not is_ignored(leaf.path, ignored)]),
-            )
-        return known[2]
+        self.pairs = frozenset([leaf[:2] for leaf in values])
 
 
 _EMPTY = _Reading([], 0, 0)
-# The same payloads come in many searches, and reading one takes 2 microseconds a value. 4 MB hold the payloads of some three thousand points.
+# The same payloads come in many searches, and reading one takes a microsecond a value. 4 MB hold the payloads of some three thousand points.
 READINGS: Memo[bytes, _Reading] = Memo(4 << 20, lambda _, reading: reading.size_bytes)
 
 
@@ -224,11 +211,14 @@ class PoolStatements:
         reading = self._readings[row]
         if reading is None:
             return next((("its payload", other) for other in others if other != row), None)
-        for leaf in reading.stated(text, self._ignored):
-            for other in others:
-                known = self._readings[other] or _EMPTY
-                if (leaf.path, leaf.value) not in known.pairs and not _repeats_title(leaf, known):
-                    return _words(leaf), other
+        known = [(other, self._readings[other] or _EMPTY) for other in others]
+        for leaf in reading.leaves:
+            lacking = [pair for pair in known if leaf[:2] not in pair[1].pairs]
+            # Most values are equal in copies, and need no judgement.
+            if lacking and _is_statement(leaf, text) and not is_ignored(leaf.path, self._ignored):
+                for other, its in lacking:
+                    if not _repeats_title(leaf, its):
+                        return _words(leaf), other
         return None
 
     @property
