@@ -192,6 +192,14 @@ def listening(inner: InnerSocket, backlog: int = 16) -> Iterator[socket.socket]:
         yield server
 
 
+async def test_a_connection_holds_a_whole_read_on_its_way() -> None:
+    inner = InnerSocket(Calls())
+    with listening(inner), await inner.connect() as connected, socket.socket(socket.AF_UNIX) as usual:
+        sizes = [one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) for one in (connected, usual)]
+    inner.close()
+    assert sizes[0] > sizes[1]
+
+
 async def test_it_lies_in_a_directory_of_its_own_which_goes_with_it() -> None:
     inner = InnerSocket(Calls())
     directory = Path(inner.path).parent
