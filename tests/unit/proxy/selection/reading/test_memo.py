@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,3 +63,26 @@ def test_the_bound_is_kept_and_the_sum_is_right(steps: list[tuple[str, int, bool
         cache.keep(key, last[key])
         entries = [(key, value) for key in "abcdef" if (value := cache.get(key)) is not None]
         assert cache._taken == sum(len(key) + len(value) + _OVERHEAD_BYTES for key, value in entries) <= 2_000
+
+
+def test_threads_that_use_it_at_once_fail_never_and_its_bytes_add_up() -> None:
+    """The thread of long pools evicts while the loop reads."""
+    cache: Memo[int, int] = Memo(20 * (_OVERHEAD_BYTES + 100), lambda _key, _value: 100)
+
+    def use(number: int) -> None:
+        for _ in range(50_000):
+            number = number * 1_103_515_245 + 12_345 & 0x7FFF_FFFF
+            key = (number >> 8) % 40
+            if cache.get(key) is None:
+                cache.keep(key, key)
+            assert set(cache.several([key, None])) <= {key, None}
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(3) as threads:
+            list(threads.map(use, (1, 2, 3)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(cache) == 20
+    assert cache._taken == 20 * (_OVERHEAD_BYTES + 100)
