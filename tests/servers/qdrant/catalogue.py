@@ -252,13 +252,9 @@ def delete_index(registry: Registry, call: Call) -> Json:
 def schema_json(info: Any) -> dict[str, Json]:
     """`payload_schema` of a collection's info: `{key: {"data_type", "points"}}`."""
     return {
-        key: {"data_type": _kind_name(index.data_type), "points": index.points}
+        key: {"data_type": str(index.data_type).rsplit(".", 1)[-1].lower(), "points": index.points}
         for key, index in sorted(info.payload_schema.items())
     }
-
-
-def _kind_name(data_type: Any) -> str:
-    return str(data_type).rsplit(".", 1)[-1].lower()
 
 
 def _schema(value: Json) -> Any:
