@@ -84,17 +84,6 @@ def search(proxy: str, question: int) -> None:
         collection.ask(load().question_vectors[question], limit=8)
 
 
-def add_edited_copies(engine: str) -> None:
-    """Two long texts near the first question, of which one is an edited copy of the other."""
-    first = load().question_vectors[0]
-    points = [
-        {"id": 10**6 + row, "vector": (first + row * 0.005).tolist(), "payload": {"text": text}}
-        for row, text in enumerate(EDITED)
-    ]
-    body = json.dumps({"points": points}).encode()
-    assert exchange(engine, "PUT", f"/collections/{NAME}/points?wait=true", body).status == 200
-
-
 def edited_pair(proxy: str, admin: str) -> dict[str, Any]:
     """A removed result with its reason in words. Pools are a sample, taken beside the loop: on a busy machine they come late."""
     for _ in range(60):
@@ -118,7 +107,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         corpus = load()
         with closing(QdrantCollection(engine)) as direct:
             direct.load(corpus, progress=lambda _: None)
-        add_edited_copies(engine)
+        # Two long texts near the first question, of which one is an edited copy of the other.
+        first = load().question_vectors[0]
+        points = [
+            {"id": 10**6 + row, "vector": (first + row * 0.005).tolist(), "payload": {"text": text}}
+            for row, text in enumerate(EDITED)
+        ]
+        body = json.dumps({"points": points}).encode()
+        assert exchange(engine, "PUT", f"/collections/{NAME}/points?wait=true", body).status == 200
         with closing(QdrantCollection(proxy)) as through:
             for question in range(QUESTIONS):
                 through.ask(corpus.question_vectors[question], limit=8)

@@ -47,18 +47,14 @@ def check(data: bytes) -> None:
         return
     assert len(reply.pools) == len(one.call.searches), "a pool for each search"
     for pool in reply.pools:
-        _sound(pool, one)
+        width = len(one.call.needs.payload_fields + one.call.needs.optional_fields)
+        assert pool.vectors.shape[0] == pool.size, "a vector for each candidate"
+        assert not pool.fields or (len(pool.fields) == pool.size and all(len(row) == width for row in pool.fields))
+        assert len(pool.ids) in {0, pool.size}, "an id for each candidate"
+        assert not np.isinf(pool.vectors).any(), "a vector is whole or NaN"
     keep = _kept(reply.pools, data[1], one)
     answer = one.adapter.trim(one.call, reply, keep)
     _judge(one, body, answer, keep)
-
-
-def _sound(pool: Pool, one: Invalidation) -> None:
-    width = len(one.call.needs.payload_fields + one.call.needs.optional_fields)
-    assert pool.vectors.shape[0] == pool.size, "a vector for each candidate"
-    assert not pool.fields or (len(pool.fields) == pool.size and all(len(row) == width for row in pool.fields))
-    assert len(pool.ids) in {0, pool.size}, "an id for each candidate"
-    assert not np.isinf(pool.vectors).any(), "a vector is whole or NaN"
 
 
 def _kept(pools: tuple[Pool, ...], how: int, one: Invalidation) -> Keep:

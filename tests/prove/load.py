@@ -75,11 +75,6 @@ async def overload(running: Stack, scale: Scale) -> list[Finding]:
 async def lag(running: Administered, share: float, *, since: str = "") -> float:
     """The upper edge of the bucket in which this percentile of the loop's lag lies, in seconds. ``since``: an earlier page."""
     _, page = await running.get("/metrics")
-    return lag_in(page, share, since=since)
-
-
-def lag_in(page: str, share: float, *, since: str = "") -> float:
-    """The same, read off a page of metrics."""
     earlier = _buckets(since)
     buckets = {edge: count - earlier.get(edge, 0.0) for edge, count in _buckets(page).items()}
     total = max(buckets.values(), default=0.0)

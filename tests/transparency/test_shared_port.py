@@ -94,15 +94,11 @@ def test_200_connections_are_served(files: Certificates, secured: bool) -> None:
             assert answers == [b"%d" % number for number in range(200)]
             assert len(clients.both.shared) == clients.both.connections == 200
             await asyncio.gather(*(channel.close() for channel in channels))
-            await _empties(clients.both)
+            async with asyncio.timeout(SECONDS):
+                while clients.both.connections:
+                    await asyncio.sleep(0.01)
 
     run(asyncio.new_event_loop, story())
-
-
-async def _empties(both: BothServers) -> None:
-    async with asyncio.timeout(SECONDS):
-        while both.connections:
-            await asyncio.sleep(0.01)
 
 
 async def test_a_deadline_and_a_cancelled_call_leave_the_connection_usable() -> None:

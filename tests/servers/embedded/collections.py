@@ -73,7 +73,12 @@ class Registry:
         return list(self._collections)
 
     def create(self, name: str, body: Body) -> None:
-        _check_name(name)
+        if not 1 <= len(name.encode()) <= _MAX_NAME:
+            raise bad_value(
+                "name", f"value {name!r} invalid, must be from 1 to {_MAX_NAME} characters", where="path parameters"
+            )
+        if any(character in _FORBIDDEN for character in name):
+            raise bad_value("name", "collection name cannot contain forbidden characters", where="path parameters")
         if name in self._collections:
             raise conflict(f"Collection `{name}` already exists!")
         settings = read_settings(body)
@@ -113,15 +118,6 @@ class Registry:
         directory = parent / f"{max(taken, default=0) + 1:06}"
         directory.mkdir()
         return directory
-
-
-def _check_name(name: str) -> None:
-    if not 1 <= len(name.encode()) <= _MAX_NAME:
-        raise bad_value(
-            "name", f"value {name!r} invalid, must be from 1 to {_MAX_NAME} characters", where="path parameters"
-        )
-    if any(character in _FORBIDDEN for character in name):
-        raise bad_value("name", "collection name cannot contain forbidden characters", where="path parameters")
 
 
 def write_whole(path: Path, value: object) -> None:

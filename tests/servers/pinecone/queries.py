@@ -37,7 +37,11 @@ def query(index: Index, call: Call) -> Answer:
         metadata=boolean(body.get("includeMetadata"), "includeMetadata"),
     )
     top_k = whole(body.get("topK", 0), "topK", least=1, most=MAX_TOP_K)
-    _check_tuning(body, top_k)
+    if "maxCandidates" in body:
+        whole(body["maxCandidates"], "maxCandidates", least=top_k, most=100_000)
+    factor = body.get("scanFactor", 1.0)
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0.5 <= factor <= 4:
+        raise invalid("scanFactor must be from 0.5 to 4")
     namespace = text(body.get("namespace"), "namespace")
     answer = transcoded(
         {
@@ -56,14 +60,6 @@ def query(index: Index, call: Call) -> Answer:
 def _known(version: str) -> tuple[str, ...]:
     tuning = ("scanFactor", "maxCandidates") if version >= DEDICATED else ()
     return (*_ALWAYS, *tuning)
-
-
-def _check_tuning(body: Mapping[str, Json], top_k: int) -> None:
-    if "maxCandidates" in body:
-        whole(body["maxCandidates"], "maxCandidates", least=top_k, most=100_000)
-    factor = body.get("scanFactor", 1.0)
-    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0.5 <= factor <= 4:
-        raise invalid("scanFactor must be from 0.5 to 4")
 
 
 def _matches(

@@ -53,17 +53,6 @@ def plain(value: Json) -> bytes:
     return orjson.dumps(value)
 
 
-def real32(value: float) -> str:
-    """A float32 in protobuf's spelling: six digits if they say the same number, else nine."""
-    short = f"{value:.6g}"
-    return short if np.float32(short) == np.float32(value) else f"{value:.9g}"
-
-
-def reals32(values: Reals) -> str:
-    """A list of float32. Remembered: the same vectors are sent again with every page."""
-    return _reals32(values.astype("<f4", copy=False).tobytes())
-
-
 @functools.lru_cache(maxsize=4096)
 def _reals32(raw: bytes) -> str:
     values = np.frombuffer(raw, dtype="<f4")
@@ -86,9 +75,12 @@ def _written(value: Json) -> str:  # noqa: PLR0911 - one line a type
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return real32(value)
+        # A float32 in protobuf's spelling: six digits if they say the same number, else nine.
+        short = f"{value:.6g}"
+        return short if np.float32(short) == np.float32(value) else f"{value:.9g}"
     if isinstance(value, np.ndarray):
-        return reals32(value)
+        # Remembered: the same vectors are sent again with every page.
+        return _reals32(value.astype("<f4", copy=False).tobytes())
     if isinstance(value, Struct):
         return _struct(value.fields)
     if isinstance(value, Mapping):

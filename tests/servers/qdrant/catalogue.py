@@ -64,7 +64,10 @@ class FullCollection(Collection):
 
     def change_vectors(self, operation: object, settings: dict[str, Json]) -> int:
         """Apply a write that adds or removes a vector, as `write` does; `settings` are those behind it."""
-        before, after = _placeholder_steps(self.settings, settings)
+        # The placeholder stands where there is no vector.
+        had, has = bool(vector_names(self.settings)), bool(vector_names(settings))
+        made = [edge().UpdateOperation.create_sparse_vector(PLACEHOLDER)] if had and not has else []
+        before, after = (made, [_removing(PLACEHOLDER)] if has and not had else [])
         for step in before:
             self.shard.update(step)
         number = self.write(operation)
@@ -316,13 +319,6 @@ def vector_names(settings: Body) -> list[str]:
 def _removing(name: str) -> Any:
     """The engine's operation that removes a vector, if there is one of that name."""
     return edge().UpdateOperation.delete_vector_name(name)
-
-
-def _placeholder_steps(before: Body, after: Body) -> tuple[list[Any], list[Any]]:
-    """What keeps the placeholder where there is no vector: the operations before and behind the one that changes them."""
-    had, has = bool(vector_names(before)), bool(vector_names(after))
-    made = [edge().UpdateOperation.create_sparse_vector(PLACEHOLDER)] if had and not has else []
-    return made, [_removing(PLACEHOLDER)] if has and not had else []
 
 
 def _kept(given: Body, *names: str) -> dict[str, Json]:

@@ -143,7 +143,8 @@ def _ranked(draw: st.DrawFn, collection: Collection, operation: str, rng: np.ran
         return {"vector": vector if name == "" else {"name": name, "vector": vector}}
     if operation == "recommend":
         strategy = draw(st.sampled_from(({}, {"strategy": "best_score"}, {"strategy": "sum_scores"})))
-        lookup = draw(_lookups(collection, name))
+        there: dict[str, Any] = {"collection": collection.name, **({"vector": name} if name else {})}
+        lookup = draw(st.sampled_from(({}, {}, {"lookup_from": there})))
         return {
             "positive": [one, vector],
             "negative": draw(st.sampled_from(([], [two]))),
@@ -158,11 +159,6 @@ def _ranked(draw: st.DrawFn, collection: Collection, operation: str, rng: np.ran
             **using,
         }
     return draw(_queries(collection, rng, vector=vector, ids=(one, two, three), using=using))
-
-
-def _lookups(collection: Collection, name: str) -> st.SearchStrategy[dict[str, Any]]:
-    there: dict[str, Any] = {"collection": collection.name, **({"vector": name} if name else {})}
-    return st.sampled_from(({}, {}, {"lookup_from": there}))
 
 
 @st.composite

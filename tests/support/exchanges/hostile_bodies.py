@@ -92,17 +92,13 @@ def messages(known: Mapping[int, bytes], *, most: int = MOST) -> Iterator[tuple[
             yield f"numbers {inner} in {number}", others + length_field(number, number_field(inner, 1) * tiny)
             deep = length_field(1, length_field(inner, b"") * (tiny - 64))
             yield f"empty fields {inner} in 1 in {number}", others + length_field(number, deep)
-        yield f"one in another {number}", others + _deep(number, most)
+        # Messages in messages, as deep as the size allows, written from the inside.
+        pieces: list[bytes] = []
+        size = 0
+        tag = encoded(number << 3 | LENGTH)
+        while size < most - 4096:
+            head = tag + encoded(size)
+            pieces.append(head)
+            size += len(head)
+        yield f"one in another {number}", others + b"".join(reversed(pieces))
         yield f"groups {number}", others + encoded(number << 3 | 3) * tiny
-
-
-def _deep(number: int, most: int) -> bytes:
-    """Messages in messages, as deep as the size allows, written from the inside."""
-    pieces: list[bytes] = []
-    size = 0
-    tag = encoded(number << 3 | LENGTH)
-    while size < most - 4096:
-        head = tag + encoded(size)
-        pieces.append(head)
-        size += len(head)
-    return b"".join(reversed(pieces))

@@ -247,7 +247,9 @@ def spell(value: Any, thing: Any) -> None:
         for name, inner in thing.items():
             spell(value.object_value.fields[name], inner)
     elif isinstance(thing, list):
-        _spell_list(value, thing)
+        value.list_value.SetInParent()
+        if thing:
+            _LISTS[type(thing[0])](value.list_value, thing)
     else:
         setattr(value, _KINDS[type(thing)], 0 if thing is None else thing)
 
@@ -261,12 +263,6 @@ _LISTS: Mapping[type, Callable[[Any, list[Any]], None]] = {
     int: lambda value, things: setattr(value.int_values, "values", np.array(things, "<i8").tobytes()),
     float: lambda value, things: setattr(value.number_values, "values", np.array(things, "<f8").tobytes()),
 }
-
-
-def _spell_list(value: Any, things: list[Any]) -> None:
-    value.list_value.SetInParent()
-    if things:
-        _LISTS[type(things[0])](value.list_value, things)
 
 
 def passes(stored: Stored, filters: Any) -> bool:
