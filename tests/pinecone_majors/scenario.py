@@ -54,10 +54,6 @@ def matches(answer: Any) -> list[dict[str, Any]]:
     ]
 
 
-def ids_and_scores(answer: Any) -> list[list[Any]]:
-    return [[match.id, match.score] for match in answer.matches]
-
-
 def records(answer: Any) -> dict[str, Any]:
     return {
         name: [list(record.values or []), plain_sparse(record.sparse_values), dict(record.metadata or {})]
@@ -97,7 +93,7 @@ def calls(plan: dict[str, Any], name: str) -> dict[str, tuple[Call, Callable[[An
             lambda index: index.query_namespaces(
                 vector=vector, namespaces=plan["fan_out"]["namespaces"], metric="dotproduct", top_k=9
             ),
-            ids_and_scores,
+            lambda answer: [[match.id, match.score] for match in answer.matches],
         ),
         "wrong size": (lambda index: index.query(vector=[1.0], top_k=3), matches),
     }

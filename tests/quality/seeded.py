@@ -56,11 +56,6 @@ def _alone(chunks: Sequence[Chunk], vectors: Vectors) -> list[int]:
     return [row for row, chunk in enumerate(chunks) if texts[chunk.text] == 1 == rows[vectors[row].tobytes()]]
 
 
-def as_it_is(text: str) -> str:
-    """The same text at another address."""
-    return text
-
-
 def with_header(text: str) -> str:
     """With soft hyphens and a running header."""
     words = (word[:4] + SOFT_HYPHEN + word[4:] if len(word) >= LONG else word for word in text.split())
@@ -73,7 +68,7 @@ def set_otherwise(text: str) -> str:
     return "\n".join(" ".join(words[at : at + 9]) for at in range(0, len(words), 9))
 
 
-COPIES: Sequence[Callable[[str], str]] = (as_it_is, with_header, set_otherwise)
+COPIES: Sequence[Callable[[str], str]] = (lambda text: text, with_header, set_otherwise)
 
 
 def _noise(rng: np.random.Generator, count: int, width: int, length: float) -> Vectors:
