@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from contextlib import closing
 
 import chromadb
 from chromadb.api.types import Include
@@ -137,27 +138,27 @@ QDRANT = Calls(
 
 
 def qdrant_rest() -> Requests:
-    with over_http(lambda *_: {"result": True, "status": "ok", "time": 0.0}) as server:
-        client = QdrantClient(url=f"http://127.0.0.1:{server.port}", check_compatibility=False)
-        try:
-            return requests(server, client, QDRANT)
-        finally:
-            client.close()
+    with (
+        over_http(lambda *_: {"result": True, "status": "ok", "time": 0.0}) as server,
+        closing(QdrantClient(url=f"http://127.0.0.1:{server.port}", check_compatibility=False)) as client,
+    ):
+        return requests(server, client, QDRANT)
 
 
 def qdrant_grpc() -> Requests:
-    with over_grpc({}) as server:
-        client = QdrantClient(host="127.0.0.1", grpc_port=server.port, prefer_grpc=True, check_compatibility=False)
+    with (
+        over_grpc({}) as server,
+        closing(
+            QdrantClient(host="127.0.0.1", grpc_port=server.port, prefer_grpc=True, check_compatibility=False)
+        ) as client,
+    ):
         calls = Calls(
             arguments=QDRANT.arguments,
             more=QDRANT.more,
             cases=QDRANT.cases,
             local=QDRANT.local | _REST_ONLY,
         )
-        try:
-            return requests(server, client, calls)
-        finally:
-            client.close()
+        return requests(server, client, calls)
 
 
 _RECORDS = {"query": {"inputs": {"text": "t"}, "top_k": 10}}
@@ -207,12 +208,11 @@ PINECONE = Calls(
 
 
 def pinecone_rest() -> Requests:
-    with over_http(lambda *_: {}) as server:
-        client = Pinecone(api_key="k").Index(host=f"http://127.0.0.1:{server.port}")
-        try:
-            return requests(server, client, PINECONE)
-        finally:
-            client.close()
+    with (
+        over_http(lambda *_: {}) as server,
+        closing(Pinecone(api_key="k").Index(host=f"http://127.0.0.1:{server.port}")) as client,
+    ):
+        return requests(server, client, PINECONE)
 
 
 _COLLECTION: Mapping[str, object] = {
@@ -453,12 +453,11 @@ _DESCRIBED = milvus_pb2.DescribeCollectionResponse(
 
 
 def milvus_grpc() -> Requests:
-    with over_grpc({f"{_SERVICE}DescribeCollection": _DESCRIBED}) as server:
-        client = MilvusClient(uri=f"http://127.0.0.1:{server.port}")
-        try:
-            return requests(server, client, MILVUS)
-        finally:
-            client.close()
+    with (
+        over_grpc({f"{_SERVICE}DescribeCollection": _DESCRIBED}) as server,
+        closing(MilvusClient(uri=f"http://127.0.0.1:{server.port}")) as client,
+    ):
+        return requests(server, client, MILVUS)
 
 
 def milvus_methods() -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 from elasticsearch import Elasticsearch
@@ -108,18 +109,16 @@ ELASTICSEARCH = Calls(
 
 
 def opensearch_rest() -> Requests:
-    with over_http(lambda *_: {}) as server:
-        client = OpenSearch(f"http://127.0.0.1:{server.port}", max_retries=0)
-        try:
-            return requests(server, client, OPENSEARCH)
-        finally:
-            client.close()
+    with (
+        over_http(lambda *_: {}) as server,
+        closing(OpenSearch(f"http://127.0.0.1:{server.port}", max_retries=0)) as client,
+    ):
+        return requests(server, client, OPENSEARCH)
 
 
 def elasticsearch_rest() -> Requests:
-    with over_http(lambda *_: {}) as server:
-        client = Elasticsearch(f"http://127.0.0.1:{server.port}", max_retries=0)
-        try:
-            return requests(server, client, ELASTICSEARCH)
-        finally:
-            client.close()
+    with (
+        over_http(lambda *_: {}) as server,
+        closing(Elasticsearch(f"http://127.0.0.1:{server.port}", max_retries=0)) as client,
+    ):
+        return requests(server, client, ELASTICSEARCH)

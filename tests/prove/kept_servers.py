@@ -53,12 +53,7 @@ def weaviate(folder: Path, port: int) -> None:
     async def run(ended: Awaitable[object]) -> None:
         emulator = Weaviate()
         emulator.schema, emulator.collections = kept(folder) or ({}, {})
-        runner = web.AppRunner(emulator.app())
-        await runner.setup()
-        await web.TCPSite(runner, HOST, port).start()
-        print(LISTENING, flush=True)
-        await ended
-        await runner.cleanup()
+        await served(emulator.app(), port, ended)
         keep(folder, (emulator.schema, emulator.collections))
 
     asyncio.run(until_signal(run))
@@ -67,12 +62,7 @@ def weaviate(folder: Path, port: int) -> None:
 def search_engine(product: Product, folder: Path, port: int) -> None:
     async def run(ended: Awaitable[object]) -> None:
         node = kept(folder) or Node(product)
-        runner = web.AppRunner(application(node))
-        await runner.setup()
-        await web.TCPSite(runner, HOST, port).start()
-        print(LISTENING, flush=True)
-        await ended
-        await runner.cleanup()
+        await served(application(node), port, ended)
         keep(folder, node)
 
     asyncio.run(until_signal(run))
@@ -98,6 +88,15 @@ def milvus(folder: Path, port: int) -> None:
         server.stop(grace=1).wait()
     database.close()
     os._exit(0)  # the interpreter would collect garbage for half a minute
+
+
+async def served(application: web.Application, port: int, ended: Awaitable[object]) -> None:
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, HOST, port).start()
+    print(LISTENING, flush=True)
+    await ended
+    await runner.cleanup()
 
 
 async def until_signal(run: Callable[[Awaitable[object]], Awaitable[None]]) -> None:

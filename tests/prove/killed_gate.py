@@ -108,12 +108,7 @@ class World:
 
     def upsert(self, numbers: Sequence[int]) -> int | None:
         """The status; None where there was no whole answer."""
-        if self.database.is_old_at_once:
-            with (
-                suppress(sqlite3.OperationalError),
-                closing(sqlite3.connect(self.journal, isolation_level=None)) as file,
-            ):
-                file.execute("DELETE FROM unseen")
+        self.age()
         try:
             return self.database.upsert(self.url, COLLECTION, [made(number) for number in numbers])
         except (OSError, http.client.HTTPException):

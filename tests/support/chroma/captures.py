@@ -7,14 +7,10 @@ request and its answer, headers in their order and case.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from support.exchanges.captures import SHARED_FOLDER, Captured
+from support.exchanges.captures import Captured, documents, needs
 
 Fields = tuple[tuple[str, str], ...]
 
@@ -35,8 +31,7 @@ class Exchanged:
 
 def exchanges() -> list[Exchanged]:
     """In the order in which they were recorded; none where there are none."""
-    folder = Path(os.environ.get("VECSIEVE_CAPTURES", SHARED_FOLDER)) / "chroma"
-    return [_read(file.stem, json.loads(file.read_bytes())) for file in sorted(folder.glob("*.json"))]
+    return [_read(name, document) for name, document in documents("chroma").items()]
 
 
 def _read(label: str, document: dict[str, Any]) -> Exchanged:
@@ -59,7 +54,4 @@ def _fields(part: dict[str, Any]) -> Fields:
     return tuple((name, value) for name, value in part["headers"])
 
 
-NEEDS_EXCHANGES = pytest.mark.skipif(
-    not exchanges() and not {"REQUIRE_CAPTURES", "REQUIRE_EVAL_DATA"} & os.environ.keys(),
-    reason="no recorded exchanges here: name their folder in VECSIEVE_CAPTURES",
-)
+NEEDS_EXCHANGES = needs(exchanges())

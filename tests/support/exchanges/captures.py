@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,23 @@ class Captured:
         return b"\r\n".join([self.line, *fields, b"", b""]) + self.body
 
 
+def documents(folder: str, pattern: str = "*.json") -> dict[str, Any]:
+    """Recording -> its JSON, in the order of the files; empty where there are none."""
+    files = Path(os.environ.get("VECSIEVE_CAPTURES", SHARED_FOLDER)) / folder
+    return {file.stem: json.loads(file.read_bytes()) for file in sorted(files.glob(pattern))}
+
+
+def needs(recorded: Collection[object]) -> pytest.MarkDecorator:
+    """Where the captures are known to be, either variable turns the skip into a failure: a check that silently skips is none."""
+    return pytest.mark.skipif(
+        not recorded and not {"REQUIRE_CAPTURES", "REQUIRE_EVAL_DATA"} & os.environ.keys(),
+        reason="no recordings here: name their folder in VECSIEVE_CAPTURES",
+    )
+
+
 def recordings(backend: str) -> dict[str, list[Captured]]:
     """Recording -> its requests; empty where there are none."""
-    folder = Path(os.environ.get("VECSIEVE_CAPTURES", SHARED_FOLDER)) / backend
-    requests_by_name = {file.stem: _read(json.loads(file.read_bytes())) for file in sorted(folder.glob("*.json"))}
+    requests_by_name = {name: _read(document) for name, document in documents(backend).items()}
     return {name: requests for name, requests in requests_by_name.items() if requests}
 
 
@@ -75,8 +89,4 @@ def _read(document: dict[str, Any]) -> list[Captured]:
     ]
 
 
-# Where the captures are known to be, either variable turns the skip into a failure: a check that silently skips is none.
-NEEDS_CAPTURES = pytest.mark.skipif(
-    not captured("pinecone") and not {"REQUIRE_CAPTURES", "REQUIRE_EVAL_DATA"} & os.environ.keys(),
-    reason="no recorded requests here: name their folder in VECSIEVE_CAPTURES",
-)
+NEEDS_CAPTURES = needs(captured("pinecone"))
