@@ -14,12 +14,13 @@ import orjson
 from bench.contenders import Database, unselected, vecsieve
 from bench.database import payload
 from bench.load import Outcome, Script, ask
-from bench.processes import free_port, listening
+from bench.processes import listening
 from bench.report import Section, judged_most
 from bench.rounds import Effort, interleave, turns
 from bench.stats import differences, spread
 from bench.store import QUESTIONS, Store, store
 from bench.traffic import searches
+from support.network.ports import free_port
 
 DIMENSIONS, COLLECTION = 384, "new384"
 BATCH = 500

@@ -9,10 +9,11 @@ from bench.contenders import Database, bare_relay, database, grpc_relay, vecsiev
 from bench.figures import Aim, Figure, Sides, figure
 from bench.grpc_upload import MESSAGE_MEBIBYTES
 from bench.grpc_upload import upload as stream
-from bench.processes import free_port, listening, peak_rss_bytes, project_module
+from bench.processes import listening, peak_rss_bytes, project_module
 from bench.report import Section, section
 from bench.rounds import Effort, interleave
 from bench.upload import Framing, upload
+from support.network.ports import free_port
 
 MEBIBYTES = 200
 FRAMINGS: tuple[Framing, ...] = ("content-length", "chunked")

@@ -25,10 +25,11 @@ from qdrant_client import QdrantClient, models
 from bench.contenders import Database, Proxy, vecsieve
 from bench.load import MeasurementFailedError
 from bench.passages import drawn
-from bench.processes import free_port, listening
+from bench.processes import listening
 from bench.report import Section, judged
 from bench.rounds import Effort, interleave
 from bench.stats import percentile, ratios, spread
+from support.network.ports import free_port
 from support.process.forked import TESTS
 
 DIMENSIONS, WORDS = 384, 40

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from bench.processes import free_port, listening, project_module
+from bench.processes import listening, project_module
+from support.network.ports import free_port
 
 NGINX_RELAY = """
 daemon off; master_process off; pid {directory}/relay.pid; error_log {directory}/relay.log;

@@ -22,14 +22,6 @@ class DidNotStartError(Exception):
     """A child ended or stayed silent instead of listening. The message ends with what it printed."""
 
 
-def free_port() -> int:
-    """A TCP port of the loopback that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def project_module(name: str, *arguments: str) -> list[str]:
     """The command that runs one of the benchmark's own modules in another interpreter."""
     return [sys.executable, "-m", f"bench.{name}", *arguments]

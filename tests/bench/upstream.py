@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.processes import free_port, listening, project_module
+from bench.processes import listening, project_module
+from support.network.ports import free_port
 
 # One process and no files but its own: it must leave nothing behind. POST to a static file is a 405, which the
 # error page turns into the file itself. What a static file adds to a reply and Qdrant does not send is switched off.

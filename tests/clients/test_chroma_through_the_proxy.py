@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.backends.families import floats
 from support.chroma import server as chroma
 from support.chroma.server import COLUMNS, NEEDS_CHROMA, SPACES, TOP_K, answer_to, family, near, plain
 from support.deploy.expositions import counted
@@ -155,7 +156,7 @@ def test_a_filter_holds_and_named_records_are_searched_among_themselves(direct: 
 
 
 def test_records_without_a_text_are_told_apart_by_their_vectors(on: tuple[str, str]) -> None:
-    page = columns_of(on[0], "copied-l2", query_embeddings=[chroma.floats(chroma.bases()[3])], n_results=4)
+    page = columns_of(on[0], "copied-l2", query_embeddings=[floats(chroma.bases()[3])], n_results=4)
     assert page["documents"][0][0] is None
     assert len({family(one) for one in page["ids"][0]}) == 4
 
@@ -170,12 +171,12 @@ def test_an_approximate_index_answers_as_directly_while_no_more_is_asked_for_tha
     """
     rng, name = np.random.default_rng(5), f"many-{space}"
     chroma.create(direct, name, space)
-    vectors = [chroma.floats(row) for row in rng.normal(size=(3000, 256))]
+    vectors = [floats(row) for row in rng.normal(size=(3000, 256))]
     for start in range(0, len(vectors), 1000):
         ids = [f"r{row}" for row in range(start, start + 1000)]
         chroma.add(direct, name, {"ids": ids, "embeddings": vectors[start : start + 1000]})
     for n_results in (5, 10, 40):
-        queries = [chroma.floats(row) for row in rng.normal(size=(10, 256))]
+        queries = [floats(row) for row in rng.normal(size=(10, 256))]
         query = {"query_embeddings": queries, "n_results": n_results, "include": ["distances"]}
         assert columns_of(on[0], name, **query) == columns_of(direct, name, **query)
 

@@ -17,6 +17,7 @@ import pytest
 from prove.search_nodes import started
 from servers.opensearch.store import Product
 
+from support.backends.families import floats
 from support.chroma import server as chroma_server
 from support.jobs.memory_source import families
 from support.milvus import server as milvus_server
@@ -93,7 +94,7 @@ def chroma() -> Iterator[There]:
         order = np.random.default_rng(1).permutation(len(ids)).tolist()  # it lists in the order of writing
         made = {
             "ids": [ids[place] for place in order],
-            "embeddings": [chroma_server.floats(VECTORS[place]) for place in order],
+            "embeddings": [floats(VECTORS[place]) for place in order],
             "documents": [TEXTS[place] for place in order],
             "metadatas": [{"source": "web" if place % 2 else "wiki"} for place in order],
         }

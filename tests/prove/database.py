@@ -14,9 +14,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.processes import environment, free_port
+from bench.processes import environment
 
 from support.network.faulty_upstream import Received, Talk, reply
+from support.network.ports import free_port
 from support.qdrant.scripted import JSON, honest
 
 DONE = reply(b'{"result":{"operation_id":1,"status":"completed"},"status":"ok","time":0.0}', headers=[JSON])

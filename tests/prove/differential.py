@@ -9,13 +9,14 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bench.processes import free_port, listening
+from bench.processes import listening
 
 from prove.differential_corpus import PROBES, Probe
 from prove.differential_reasons import NGINX, OURS, Reason
 from prove.differential_views import Message, View, differences, messages
 from prove.finding import Finding
 from prove.stack import proxy
+from support.network.ports import free_port
 from support.network.streams import serving
 
 QUIET_SECONDS = 1.0  # a connection that nobody ends is told by that

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from prove.finding import Finding, Scale
 from prove.load import SEARCH
@@ -13,6 +14,7 @@ from prove.stack import Stack, proxy, signalled, stack
 from prove.toxics import Toxic, ToxicRelay
 
 WORKERS = 2
+T = TypeVar("T")
 
 
 async def prove(scale: Scale) -> list[Finding]:
@@ -29,51 +31,63 @@ async def prove(scale: Scale) -> list[Finding]:
             *await away(running, scale),
             *await knocking(min(10.0, scale.down_seconds)),
         ]
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        code = await asyncio.to_thread(running.command.close)
-        took = loop.time() - begun
-        met = code == 0 and took <= 1.0
-        return [
-            *findings,
-            Finding("G2", "SIGTERM to the idle crew", "≤ 1 s, exit 0", f"{took:.2f} s, exit {code}", met),
-        ]
+        return [*findings, Finding("G2", "SIGTERM to the idle crew", "≤ 1 s, exit 0", *await end_idle(running))]
 
 
-async def during(
-    port: int, rate: float, story: Awaitable[None], *, raw: bytes = SEARCH, ask: Ask | None = None
-) -> RequestRecorder:
-    """What became of searches at ``rate`` while a story was told."""
-    totals = RequestRecorder()
+async def loaded(
+    story: Awaitable[T],
+    heard: Callable[[int, int, float], None],
+    rate: float,
+    port: int = 0,
+    *,
+    raw: bytes = SEARCH,
+    ask: Ask | None = None,
+) -> T:
+    """What the story came to; ``heard`` is told what became of searches at ``rate`` meanwhile."""
     task = asyncio.ensure_future(story)
     while not task.done():
-        await open_load(port, lambda _: raw, rate=rate, count=max(1, int(rate / 2)), heard=totals.heard, ask=ask)
-    await task
-    return totals
+        await open_load(port, lambda _: raw, rate=rate, count=max(1, int(rate / 2)), heard=heard, ask=ask)
+    return await task
+
+
+async def end_in_turn(running: Stack) -> None:
+    """SIGTERM to one worker after the other, the next when the first was replaced."""
+    for pid in await running.pids():
+        signalled(pid, signal.SIGTERM)
+        await running.replaced(pid)
+
+
+async def kill(running: Stack, pid: int) -> float:
+    """SIGKILL to one worker; after how many seconds it was replaced."""
+    signalled(pid, signal.SIGKILL)
+    return await running.replaced(pid)
+
+
+async def reload(running: Stack, times: int) -> None:
+    """SIGHUP again and again."""
+    for _ in range(times):
+        running.command.process.send_signal(signal.SIGHUP)
+        await asyncio.sleep(0.03)
+
+
+async def end_idle(running: Stack) -> tuple[str, bool]:
+    """SIGTERM with nothing to do: how long that took and the exit code, and whether that meets the criterion."""
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    code = await asyncio.to_thread(running.command.close)
+    took = loop.time() - begun
+    return f"{took:.2f} s, exit {code}", code == 0 and took <= 1.0
 
 
 async def rolling(running: Stack, rate: float) -> Finding:
-    """SIGTERM to one worker after the other, the next when the first was replaced."""
-
-    async def story() -> None:
-        for pid in await running.pids():
-            signalled(pid, signal.SIGTERM)
-            await running.replaced(pid)
-
-    totals = await during(running.port, rate, story())
+    totals = RequestRecorder()
+    await loaded(end_in_turn(running), totals.heard, rate, running.port)
     return Finding("G1", f"workers restarted in turn at {rate:.0f}/s", "0 failed", totals.words(), not totals.failed)
 
 
 async def killed(running: Stack) -> list[Finding]:
-    """SIGKILL to one worker."""
-    pids, took = await running.pids(), 0.0
-
-    async def story() -> None:
-        nonlocal took
-        signalled(pids[0], signal.SIGKILL)
-        took = await running.replaced(pids[0])
-
-    totals = await during(running.port, 50.0, story())
+    pids, totals = await running.pids(), RequestRecorder()
+    took = await loaded(kill(running, pids[0]), totals.heard, 50.0, running.port)
     is_left = pids[1] in await running.pids()
     return [
         Finding(
@@ -84,14 +98,8 @@ async def killed(running: Stack) -> list[Finding]:
 
 
 async def reloaded(running: Stack, scale: Scale, rate: float) -> Finding:
-    """SIGHUP again and again."""
-
-    async def story() -> None:
-        for _ in range(scale.reloads):
-            running.command.process.send_signal(signal.SIGHUP)
-            await asyncio.sleep(0.03)
-
-    totals = await during(running.port, rate, story())
+    totals = RequestRecorder()
+    await loaded(reload(running, scale.reloads), totals.heard, rate, running.port)
     return Finding("G3", f"{scale.reloads} reloads at {rate:.0f}/s", "0 failed", totals.words(), not totals.failed)
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Awaitable
 
 from prove.finding import Finding, Scale
+from prove.grace import end_idle, end_in_turn, kill, loaded, reload
 from prove.grpc_calls import OK, OURS, Callers, Calls, callers, capacity
 from prove.grpc_database import QUERY, UPSERT
 from prove.grpc_searches import TINY, query
 from prove.grpc_stack import GrpcStack, grpc_stack
-from prove.openload import open_load
-from prove.stack import signalled
 from prove.toxics import Toxic
 
 WORKERS = 2
@@ -36,32 +33,15 @@ async def prove(scale: Scale) -> list[Finding]:
                 await reloaded(running, clients, scale, most / 2),
                 *await killed(running, clients),
             ]
-        findings.append(await ended(running))
+        idle = await end_idle(running)
+        findings.append(Finding("G2", "gRPC, SIGTERM to the idle crew", "≤ 1 s, exit 0", *idle))
     async with grpc_stack(workers=1, with_relay=True) as running, callers(running.port, channels=2) as clients:
         return [*findings, *await away(running, clients, min(scale.down_seconds, MOST_DOWN_SECONDS))]
 
 
-async def during(clients: Callers, rate: float, story: Awaitable[None]) -> Calls:
-    """What became of searches at ``rate`` while a story was told."""
-    calls = Calls()
-    task = asyncio.ensure_future(story)
-    while not task.done():
-        count = max(1, int(rate / 2))
-        await open_load(0, lambda _: SEARCH, rate=rate, count=count, heard=calls.heard, ask=clients.to(QUERY))
-    await task
-    return calls
-
-
 async def rolling(running: GrpcStack, clients: Callers, rate: float) -> list[Finding]:
-    """SIGTERM to one worker after the other, the next when the first was replaced."""
-    before = clients.goodbyes
-
-    async def story() -> None:
-        for pid in await running.pids():
-            signalled(pid, signal.SIGTERM)
-            await running.replaced(pid)
-
-    calls = await during(clients, rate, story())
+    before, calls = clients.goodbyes, Calls()
+    await loaded(end_in_turn(running), calls.heard, rate, raw=SEARCH, ask=clients.to(QUERY))
     goodbyes = clients.goodbyes - before
     what = f"gRPC, workers restarted in turn at {rate:.0f}/s, {CHANNELS} channels"
     return [
@@ -71,27 +51,15 @@ async def rolling(running: GrpcStack, clients: Callers, rate: float) -> list[Fin
 
 
 async def reloaded(running: GrpcStack, clients: Callers, scale: Scale, rate: float) -> Finding:
-    """SIGHUP again and again."""
-
-    async def story() -> None:
-        for _ in range(scale.reloads):
-            running.command.process.send_signal(signal.SIGHUP)
-            await asyncio.sleep(0.03)
-
-    calls = await during(clients, rate, story())
+    calls = Calls()
+    await loaded(reload(running, scale.reloads), calls.heard, rate, raw=SEARCH, ask=clients.to(QUERY))
     return Finding("G3", f"gRPC, {scale.reloads} reloads at {rate:.0f}/s", "0 failed", calls.words(), not calls.failed)
 
 
 async def killed(running: GrpcStack, clients: Callers) -> list[Finding]:
     """SIGKILL to one worker: what it was answering is lost, and nothing else."""
-    pids, took = await running.pids(), 0.0
-
-    async def story() -> None:
-        nonlocal took
-        signalled(pids[0], signal.SIGKILL)
-        took = await running.replaced(pids[0])
-
-    calls = await during(clients, 50.0, story())
+    pids, calls = await running.pids(), Calls()
+    took = await loaded(kill(running, pids[0]), calls.heard, 50.0, raw=SEARCH, ask=clients.to(QUERY))
     what = "gRPC, SIGKILL of one of two workers"
     is_left = pids[1] in await running.pids()
     return [
@@ -105,16 +73,6 @@ def spared(what: str, calls: Calls) -> Finding:
     """Whether only what the killed one was doing failed, and in the words of a client's own core."""
     met = set(calls.outcomes) <= {OK, UNAVAILABLE} and calls.failed <= AT_ONCE
     return Finding("G2", what, f"≤ {AT_ONCE} failed, UNAVAILABLE", calls.words(), met)
-
-
-async def ended(running: GrpcStack) -> Finding:
-    """SIGTERM with nothing to do and nobody connected."""
-    loop = asyncio.get_running_loop()
-    begun = loop.time()
-    code = await asyncio.to_thread(running.command.close)
-    took = loop.time() - begun
-    met = code == 0 and took <= 1.0
-    return Finding("G2", "gRPC, SIGTERM to the idle crew", "≤ 1 s, exit 0", f"{took:.2f} s, exit {code}", met)
 
 
 async def away(running: GrpcStack, clients: Callers, seconds: float) -> list[Finding]:

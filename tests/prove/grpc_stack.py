@@ -13,12 +13,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bench.processes import environment as importable
-from bench.processes import free_port
 
 from prove.database import Database
 from prove.grpc_searches import write_rankings
 from prove.stack import Stack
 from prove.toxics import ToxicRelay
+from support.network.ports import free_port
 from support.process.stack import Command
 
 

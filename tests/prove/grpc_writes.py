@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 
 from prove.finding import Finding, Scale
@@ -10,11 +9,10 @@ from prove.grpc_calls import OK, Calls, callers
 from prove.grpc_database import UPSERT
 from prove.grpc_stack import grpc_stack
 from prove.openload import open_load
-from prove.writes import database, every, worker
+from prove.writes import killing
 from support.qdrant.scripted_grpc import upsert
 
 RATE = 250.0
-DATABASE_SECONDS, WORKER_SECONDS = 1.5, 2.5  # between two kills
 SHARE = 4  # of as many writes as over HTTP
 
 
@@ -29,14 +27,9 @@ async def prove(scale: Scale) -> list[Finding]:
             acknowledged.add(number)
 
     async with grpc_stack(workers=2) as running, callers(running.port, running.separate_port) as clients:
-        acts = ((DATABASE_SECONDS, database), (WORKER_SECONDS, worker))
-        kills = [asyncio.create_task(every(seconds, act, running)) for seconds, act in acts]
         count = scale.writes // SHARE
-        await open_load(0, upsert, rate=RATE, count=count, heard=heard, ask=clients.to(UPSERT))
-        for task in kills:
-            task.cancel()
-        ended = await asyncio.gather(*kills, return_exceptions=True)
-        broken = [repr(one) for one in ended if not isinstance(one, asyncio.CancelledError)]
+        load = open_load(0, upsert, rate=RATE, count=count, heard=heard, ask=clients.to(UPSERT))
+        broken = await killing(running, load, database_seconds=1.5, worker_seconds=2.5)
         written = running.database.written()
     what = f"gRPC, {count} writes at {RATE:.0f}/s, upstream and workers killed"
     return [*judged(what, written, acknowledged, calls), _ran(what, broken, calls)]

@@ -12,13 +12,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.processes import environment, free_port
+from bench.processes import environment
 
 from prove.finding import Finding, Scale
 from prove.load import SEARCH
 from prove.openload import Pool, RequestRecorder, open_load
 from prove.stack import proxy, served
 from support.network.faulty_upstream import RawClient
+from support.network.ports import free_port
 
 RATE, SECONDS = 50.0, 3.0
 # Refused, and each refusal is a line of the log: so many are several pipes full.

@@ -9,14 +9,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 
-from bench.processes import free_port
-
 from prove.finding import Finding, Scale
-from prove.grace import during
+from prove.grace import loaded
 from prove.load import SEARCH
 from prove.openload import Pool, RequestRecorder, capacity
 from prove.stack import Proxy, proxy, served
 from support.network.faulty_upstream import FaultyUpstream, RawClient, Talk, reply
+from support.network.ports import free_port
 
 LOOK_SECONDS = 0.2  # how soon the balancer hears that an instance is no longer ready
 ACCEPT_SECONDS = 2.0  # how long an instance that ends goes on accepting: ten looks
@@ -119,7 +118,8 @@ async def restarted(balancer: Balancer, name: str, raw: bytes, times: int) -> Fi
                 while not one.is_ready:
                     await asyncio.sleep(LOOK_SECONDS)
 
-    totals = await during(0, 0.8 * most, story(), raw=raw, ask=balancer.ask)
+    totals = RequestRecorder()
+    await loaded(story(), totals.heard, 0.8 * most, raw=raw, ask=balancer.ask)
     what = f"two instances restarted {times} × each at {0.8 * most:.0f}/s, {name} connections"
     summary = f"{totals.words()}; exits {sorted(set(statuses))}"
     return Finding("G1", what, "0 failed, each exits 0", summary, met=not totals.failed and set(statuses) == {0})

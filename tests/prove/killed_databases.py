@@ -28,7 +28,7 @@ from prove import kept_servers
 from prove.planted_points import SIZE, Made
 from support.milvus.messages import message_type
 from support.milvus.server import connected
-from support.network.ports import free_ports
+from support.network.ports import free_port, free_ports
 from support.process import real_servers, stack
 from support.process.forked import TESTS
 from vecsieve.proxy.demo.backends import COLLECTIONS
@@ -128,7 +128,7 @@ class _Plain(ABC):
     def __init__(self, folder: Path) -> None:
         self.folder = folder / self.backend
         self.folder.mkdir()
-        (self.port,) = free_ports(1)
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.start()
 

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 
-from bench.processes import free_port
-
 from prove.database import Database, write
 from prove.finding import Finding, Scale
 from prove.stack import proxy, served
 from support.network.faulty_upstream import RawClient
+from support.network.ports import free_port
 
 RATE = 300.0
 WRITERS = 16

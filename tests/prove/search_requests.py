@@ -10,12 +10,17 @@ from typing import Any
 import numpy as np
 from servers.opensearch.store import Product
 
+from support.backends import families
+from support.backends.families import Families
+
 Json = dict[str, Any]
 BASES, COPIES, DIMENSION = 24, 4, 32
 COPIED, CLEAN, PLAIN, ALIAS = "copied", "clean", "plain", "renamed"
 NDJSON, JSON = "application/x-ndjson", "application/json"
 EVERYTHING = 200  # more than any index holds
 SEED = 20
+FAMILIES = Families(SEED, BASES, DIMENSION)
+bases = FAMILIES.bases
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +38,12 @@ class Drawn:
         return self.kind == NDJSON
 
 
-def bases() -> np.ndarray:
-    """(BASES, DIMENSION) unit vectors, each almost at right angles to the others: no policy takes two for copies."""
-    rng = np.random.default_rng(SEED)
-    square, _ = np.linalg.qr(rng.normal(size=(DIMENSION, BASES)))
-    raw = square.T + rng.normal(scale=0.01, size=(BASES, DIMENSION))
-    return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True))
-
-
 def documents(copies: int) -> list[tuple[str, Json]]:
     """Every base so many times, almost the same vector each time; its text in the same words."""
     rng, words = np.random.default_rng(SEED + copies), np.random.default_rng(SEED)
     made = []
     for base, vector in enumerate(bases()):
-        text = " ".join("".join(chr(97 + letter) for letter in words.integers(0, 26, size=7)) for _ in range(9))
+        text = families.text(words)
         for copy in range(copies):
             near = vector + rng.normal(scale=0.0003, size=DIMENSION)
             about = {
@@ -66,8 +63,7 @@ def family(identifier: str) -> str:
 
 def near(rng: random.Random) -> list[float]:
     """A query near several bases, and less near each of the others in turn."""
-    weights = np.random.default_rng(rng.randrange(1 << 30)).permutation(np.geomspace(1.0, 0.1, BASES))
-    return [_rounded(value) for value in weights @ bases()]
+    return [_rounded(value) for value in FAMILIES.query(rng.randrange(1 << 30))]
 
 
 def _rounded(value: float) -> float:

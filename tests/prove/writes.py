@@ -26,12 +26,8 @@ async def prove(scale: Scale) -> list[Finding]:
             acknowledged.add(number)
 
     async with stack(workers=2) as running:
-        kills = [asyncio.create_task(every(3.0, database, running)), asyncio.create_task(every(5.0, worker, running))]
-        await open_load(running.port, write, rate=RATE, count=scale.writes, heard=heard)
-        for task in kills:
-            task.cancel()
-        ended = await asyncio.gather(*kills, return_exceptions=True)
-        broken = [repr(one) for one in ended if not isinstance(one, asyncio.CancelledError)]
+        load = open_load(running.port, write, rate=RATE, count=scale.writes, heard=heard)
+        broken = await killing(running, load, database_seconds=3.0, worker_seconds=5.0)
         written = running.database.written()
     twice = sum(1 for times in written.values() if times > 1)
     lost = len(acknowledged - set(written))
@@ -40,6 +36,21 @@ async def prove(scale: Scale) -> list[Finding]:
         Finding("W2", what, "0 arrived twice", f"{twice} ({totals.words()})", not twice and not broken),
         Finding("W2", what, "0 acknowledged and missing", f"{lost} of {len(acknowledged)} {''.join(broken)}", not lost),
     ]
+
+
+async def killing(
+    running: Stack, load: Awaitable[None], *, database_seconds: float, worker_seconds: float
+) -> list[str]:
+    """Kill both again and again until the load ends; what broke a killer."""
+    kills = [
+        asyncio.create_task(every(database_seconds, database, running)),
+        asyncio.create_task(every(worker_seconds, worker, running)),
+    ]
+    await load
+    for task in kills:
+        task.cancel()
+    ended = await asyncio.gather(*kills, return_exceptions=True)
+    return [repr(one) for one in ended if not isinstance(one, asyncio.CancelledError)]
 
 
 async def every(seconds: float, act: Callable[[Stack, int], Awaitable[None]], running: Stack) -> None:

@@ -12,11 +12,12 @@ from pathlib import Path
 from bench import bodies
 from bench.load import Request
 from bench.load import capacity as closed_loop
-from bench.processes import free_port, listening
+from bench.processes import listening
 from bench.upstream import serving
 
 from prove.finding import Finding, Scale
 from prove.stack import proxy
+from support.network.ports import free_port
 
 PATH = "/collections/c/points/1"
 # What one process passed through here for each request of nginx's: 3,480 to 26,466 a second. Under heavy neighbours nginx loses

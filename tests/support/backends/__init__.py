@@ -8,7 +8,7 @@ write_gates    vectors, texts and settings of write gates, and `vecsieve undo`
 text_rankings  one ranking of texts in each database, over each transport
 surrounded     every database behind the proxy, asked by its own client with our headers
 shadowed       the engine behind two proxies, one with a feature memory
-lagging        a database whose reads lag behind its writes
+families       bases of copies, their texts and queries near them
 layouts        how frameworks lay out a passage
 passages       the corpus that each framework writes
 two_facts      records that differ in the one thing that matters

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
+from support.backends import families
+from support.backends.families import Families, floats
 from support.process.stack import Answer, exchange
 from vecsieve.proxy.demo.backends import COLLECTIONS, PACKAGE, chroma_server
 
@@ -27,6 +29,8 @@ BASES = 40
 COPIES = 3
 TOP_K = 8
 SEED = 43
+FAMILIES = Families(SEED, BASES, DIMENSION)
+bases, near = FAMILIES.bases, FAMILIES.near
 COLUMNS = ("distances", "documents", "embeddings", "metadatas", "uris")
 
 
@@ -78,32 +82,13 @@ def records(copies: int, space: str) -> dict[str, Any]:
     lengths = np.linspace(0.9, 1.3, BASES) if space == "ip" else np.linspace(1.0, 1.6, BASES)
     made: dict[str, Any] = {"ids": [], "embeddings": [], "documents": [], "metadatas": []}
     for base, vector in enumerate(bases()):
-        text = " ".join("".join(chr(97 + letter) for letter in words.integers(0, 26, size=7)) for _ in range(9))
+        text = families.text(words)
         for copy in range(copies):
             made["ids"].append(f"f{base}-{copy}")
             made["embeddings"].append(floats(lengths[base] * vector + rng.normal(scale=0.001, size=DIMENSION)))
             made["documents"].append(None if base % 7 == 3 else f"é {text}")
             made["metadatas"].append({"n": base, "f": 1.5, "big": 2**53 + base, "tag": f"t{base % 5}"})
     return made
-
-
-def bases() -> np.ndarray:
-    """(BASES, DIMENSION) unit vectors, each almost at right angles to the others: no policy takes two for copies."""
-    rng = np.random.default_rng(SEED)
-    square, _ = np.linalg.qr(rng.normal(size=(DIMENSION, BASES)))
-    raw = square.T + rng.normal(scale=0.01, size=(BASES, DIMENSION))
-    return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True))
-
-
-def near(seed: int) -> list[float]:
-    """A query near several bases, and less near each of the others in turn."""
-    weights = np.random.default_rng(seed).permutation(np.geomspace(1.0, 0.1, BASES))
-    return floats(weights @ bases())
-
-
-def floats(values: np.ndarray) -> list[float]:
-    """As float32: what the server keeps, so that nothing is lost on the way in."""
-    return [float(value) for value in values.astype(np.float32)]
 
 
 @cache

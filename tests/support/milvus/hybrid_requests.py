@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from support.milvus.server import connected, floats
+from support.backends.families import floats
+from support.milvus.server import connected
 from support.process.stack import exchange
 
 METRICS = {"text": "COSINE", "image": "IP", "sound": "L2"}

@@ -17,8 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.backends import families
+from support.backends.families import Families, floats
+
 BASES, COPIES, DIMENSION, TOP_K = 24, 4, 32, 8
 SEED = 20
+FAMILIES = Families(SEED, BASES, DIMENSION)
+bases, near = FAMILIES.bases, FAMILIES.near
 SPACES = ("COSINE", "IP", "L2")
 
 NEEDS_MILVUS = pytest.mark.skipif(
@@ -94,7 +99,7 @@ def rows(copies: int, *, second: bool) -> list[dict[str, Any]]:
     rng, words = np.random.default_rng(SEED + copies), np.random.default_rng(SEED)
     made: list[dict[str, Any]] = []
     for base, vector in enumerate(bases()):
-        text = " ".join("".join(chr(97 + letter) for letter in words.integers(0, 26, size=7)) for _ in range(9))
+        text = families.text(words)
         for copy in range(copies):
             row: dict[str, Any] = {"id": base * 10 + copy, "text": f"é {text}", "base": base, "tag": f"t{copy}"}
             row["vec"] = floats(vector + rng.normal(scale=0.002, size=DIMENSION))
@@ -102,25 +107,6 @@ def rows(copies: int, *, second: bool) -> list[dict[str, Any]]:
                 row["other"] = floats(-vector + rng.normal(scale=0.002, size=DIMENSION))
             made.append(row)
     return made
-
-
-def bases() -> np.ndarray[Any, np.dtype[np.float64]]:
-    """(BASES, DIMENSION) unit vectors, each almost at right angles to the others: no policy takes two for copies."""
-    rng = np.random.default_rng(SEED)
-    square, _ = np.linalg.qr(rng.normal(size=(DIMENSION, BASES)))
-    raw = square.T + rng.normal(scale=0.01, size=(BASES, DIMENSION))
-    return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True))
-
-
-def near(seed: int) -> list[float]:
-    """A query near several bases, and less near each of the others in turn."""
-    weights = np.random.default_rng(seed).permutation(np.geomspace(1.0, 0.1, BASES))
-    return floats(weights @ bases())
-
-
-def floats(values: Any) -> list[float]:
-    """As float32: what the server keeps."""
-    return [float(value) for value in values.astype(np.float32)]
 
 
 @cache

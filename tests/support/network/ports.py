@@ -19,6 +19,10 @@ def free_ports(count: int) -> tuple[int, ...]:
         return tuple(bound.getsockname()[1] for bound in sockets)
 
 
+def free_port() -> int:
+    return free_ports(1)[0]
+
+
 def _bound() -> socket.socket:
     for port in _NEXT:
         try:

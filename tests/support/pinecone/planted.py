@@ -10,11 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from support.backends import families
+from support.backends.families import Families, floats
+
 DIMENSION = 48
 BASES = 40
 COPIES = 3
 TOP_K = 8
 SEED = 41
+FAMILIES = Families(SEED, BASES, DIMENSION)
+_bases, _near = FAMILIES.bases, FAMILIES.near
 NAMESPACES = ("", "second")
 DENSE = ("clean", "copied")
 SPARSE = ("thin-clean", "thin-copied")
@@ -53,15 +58,15 @@ def _records(copies: int, *, sparse: bool) -> list[dict[str, Any]]:
     for base, vector in enumerate(_bases()):
         indices = sorted(int(index) for index in words.choice(50, size=12, replace=False))
         weights = words.uniform(0.2, 1.0, size=12)
-        text = " ".join("".join(chr(97 + letter) for letter in words.integers(0, 26, size=7)) for _ in range(9))
+        text = families.text(words)
         for copy in range(copies):
             record: dict[str, Any] = {
                 "id": f"f{base}-{copy}",
-                "sparseValues": {"indices": indices, "values": _floats(weights + rng.uniform(0, 0.004, size=12))},
+                "sparseValues": {"indices": indices, "values": floats(weights + rng.uniform(0, 0.004, size=12))},
                 "metadata": {"text": text, "n": base, "tags": ["a", f"t{base}"]},
             }
             if not sparse:
-                record["values"] = _floats(vector + rng.normal(scale=0.002, size=DIMENSION))
+                record["values"] = floats(vector + rng.normal(scale=0.002, size=DIMENSION))
             made.append(record)
     return made
 
@@ -100,22 +105,3 @@ def _requests(index: str, name: str, what: dict[str, Any]) -> list[dict[str, Any
         }
         for shape, (top_k, values, metadata) in shapes.items()
     ]
-
-
-def _bases() -> np.ndarray:
-    """(BASES, DIMENSION) unit vectors, each almost at right angles to the others: no policy takes two for copies."""
-    rng = np.random.default_rng(SEED)
-    square, _ = np.linalg.qr(rng.normal(size=(DIMENSION, BASES)))
-    raw = square.T + rng.normal(scale=0.01, size=(BASES, DIMENSION))
-    return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True))
-
-
-def _near(seed: int) -> list[float]:
-    """A query near several bases, and less near each of the others in turn."""
-    weights = np.random.default_rng(seed).permutation(np.geomspace(1.0, 0.1, BASES))
-    return _floats(weights @ _bases())
-
-
-def _floats(values: np.ndarray) -> list[float]:
-    """As float32: what the service keeps, so that nothing is lost on the way in."""
-    return [float(value) for value in values.astype(np.float32)]
