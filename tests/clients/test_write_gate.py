@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from support.backends.write_gates import text_with
-from support.deploy.expositions import counted
 from support.grpc.clients import over_grpc
 from support.process import stack
 from support.qdrant.embedded import start_embedded_grpc_process
@@ -25,14 +23,13 @@ TRANSPORTS = pytest.mark.parametrize("transport", ["rest", "grpc"])
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One engine, a proxy that annotates and one that observes."""
+    """One engine, and a proxy that annotates."""
 
     engine: str
     annotating: dict[str, str]
-    observing: dict[str, str]
 
-    def client(self, transport: str, *, observes: bool = False) -> QdrantClient:
-        urls = self.observing if observes else self.annotating
+    def client(self, transport: str) -> QdrantClient:
+        urls = self.annotating
         if transport == "grpc":
             return over_grpc(urls["serve"], urls["gRPC"])
         return QdrantClient(url=urls["serve"], timeout=30, check_compatibility=False)
@@ -40,16 +37,12 @@ class World:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with start_embedded_grpc_process() as (url, grpc_url), ExitStack() as stacked:
-
-        def serve(mode: str) -> dict[str, str]:
-            arguments = ("--upstream", url, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-            over = ("--grpc-listen", "127.0.0.1:0", "--grpc-upstream", grpc_url.removeprefix("http://"))
-            environment = {"VECSIEVE_POLICY_WRITE_MODE": mode, "VECSIEVE_POLICY_WRITE_LEAST": "semantic"}
-            running = stacked.enter_context(stack.command("serve", *arguments, *over, environment=environment))
-            return running.addresses(3)
-
-        yield World(url, serve("annotate"), serve("observe"))
+    with start_embedded_grpc_process() as (url, grpc_url):
+        arguments = ("--upstream", url, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+        over = ("--grpc-listen", "127.0.0.1:0", "--grpc-upstream", grpc_url.removeprefix("http://"))
+        environment = {"VECSIEVE_POLICY_WRITE_MODE": "annotate", "VECSIEVE_POLICY_WRITE_LEAST": "semantic"}
+        with stack.command("serve", *arguments, *over, environment=environment) as running:
+            yield World(url, running.addresses(3))
 
 
 def vector(axis: int, *, tilt: float = 0.0) -> list[float]:
@@ -134,14 +127,6 @@ def test_ids_may_be_uuids_in_any_spelling(world: World, transport: str) -> None:
     client.upsert(name, [struct(uuid.replace("-", "").upper(), 0, "a")])
     client.upsert(name, [struct(7, 0, "a")])
     assert notes(client, name) == {7: (uuid, "exact")}
-
-
-def test_observe_stores_what_the_client_sent_and_counts(world: World) -> None:
-    for transport in ("rest", "grpc"):
-        client, name = world.client(transport, observes=True), f"observed_{transport}"
-        made(client, name).upsert(name, [struct(1, 0, "a"), struct(2, 0, "a"), struct(3, 1, "b")])
-        assert notes(client, name) == {}
-    assert any(counted(world.observing["admin"], "write_copies_total") == 2 for _ in range(100))
 
 
 def test_a_collection_that_is_not_there_is_the_databases_own_error(world: World) -> None:

@@ -135,17 +135,6 @@ def test_rows_whose_ids_the_database_makes_are_copies_of_stored_rows_and_of_rows
     assert sources == sorted(["None", "None", str(first["ids"][0]), "#1"])
 
 
-def test_observing_counts_and_changes_nothing(direct: str) -> None:
-    created(direct, "observed")
-    with serve(direct, *BACKEND, environment={"VECSIEVE_POLICY_WRITE_MODE": "observe"}) as (url, admin):
-        connected(url).insert("observed", [row("a", 0, "alpha"), row("b", 0, "alpha"), row("c", 1, "beta")])
-        for _ in range(300):
-            if counted(admin, "writes_total", outcome="judged"):
-                break
-        assert counted(admin, "write_copies_total") == 1
-    assert originals(connected(direct), "observed") == {"a": None, "b": None, "c": None}
-
-
 def undone(journal: Path, url: str) -> str:
     """What `vecsieve undo --apply` says."""
     code, words = write_gates.undone(journal, url, "milvus")

@@ -5,57 +5,39 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import grpc
 import pytest
 
-from support.grpc.upstream import Arrived, Context, grpc_upstream
-from support.network.faulty_upstream import FaultyUpstream, Talk, raw_exchange
+from support.grpc.upstream import grpc_upstream
+from support.network.faulty_upstream import FaultyUpstream, raw_exchange
 from support.process.running import Running, running
-from support.qdrant.scripted import honest, is_widened, request, search
+from support.qdrant.scripted import Delay, is_answered, request, search, slowed
 from support.qdrant.scripted_grpc import before, query
-from support.qdrant.scripted_grpc import honest as honest_message
-from support.qdrant.scripted_grpc import is_widened as is_widened_message
+from support.qdrant.scripted_grpc import slowed as slowed_message
 from vecsieve.proxy.search.hedge import HEDGE_TIMES
 from vecsieve.proxy.telemetry.labels import BreakerState
 
 CLIENT_SECONDS, SLOW = 6.0, 3.0  # a search is hedged after half a second: 2.5 s are left for a busy machine
 
-Delay = Callable[[bool], float]
-"""Seconds of a search's answer; told whether it is a widened one."""
-
 
 @asynccontextmanager
 async def slow(delay: Delay, **settings: object) -> AsyncIterator[tuple[FaultyUpstream, Running]]:
-    async def script(talk: Talk) -> None:
-        while (received := await talk.request()) is not None:
-            await asyncio.sleep(delay(is_widened(received)))
-            await talk.send(honest(received))
-            if received.header(b"connection") == b"close":
-                return
-
     async with (
-        FaultyUpstream(script) as upstream,
+        FaultyUpstream(slowed(delay)) as upstream,
         running(upstream.url, **{"hedge_times": HEDGE_TIMES, **settings}) as proxy,
     ):
         yield upstream, proxy
 
 
-async def in_time(port: int, *, count: int, at_once: int, client_seconds: float = CLIENT_SECONDS) -> int:
-    """How many of so many searches were answered before their clients had waited so long."""
-
-    async def one() -> bool:
-        try:
-            async with asyncio.timeout(client_seconds):
-                return (await raw_exchange(port, request(search()))).startswith(b"HTTP/1.1 200 ")
-        except TimeoutError:
-            return False
-
+async def in_time(port: int, *, count: int, at_once: int) -> int:
+    """How many of so many searches were answered before their clients had waited too long."""
     answered = 0
     for _ in range(0, count, at_once):
-        answered += sum(await asyncio.gather(*[one() for _ in range(at_once)]))
+        searches = [is_answered(port, within_seconds=CLIENT_SECONDS) for _ in range(at_once)]
+        answered += sum(await asyncio.gather(*searches))
     return answered
 
 
@@ -119,13 +101,7 @@ async def test_over_grpc_all_searches_are_answered_within_their_deadline() -> No
     """The cases wait at once, as above."""
 
     async def codes(delay: Delay) -> list[grpc.StatusCode]:
-        async def script(call: Arrived, context: Context) -> None:
-            message = await call.read(context)
-            assert message is not None
-            await asyncio.sleep(delay(is_widened_message(message)))
-            await context.write(honest_message(message))
-
-        seen = []
+        script, seen = slowed_message(delay), []
         async with grpc_upstream(Query=script) as database, before(database.address, hedge_times=HEDGE_TIMES) as proxy:
             for _ in range(2):
                 seen += await asyncio.gather(*[query(proxy.port, timeout=CLIENT_SECONDS) for _ in range(8)])

@@ -15,19 +15,26 @@ from vecsieve.proxy.search.hedge import HEDGE_TIMES
 MODES = ("off", "shadow", "on")
 CLIENT_SECONDS = 1.5
 QUERY = request(search())
-# The original answer fits into 400 bytes and the widened one does not; 20 bytes cut any head.
-FAULTS: tuple[tuple[Toxic | None, int, float], ...] = (
-    (None, 1, 0.0),
-    (Toxic.LATENCY, 1, 0.05),
-    (Toxic.DOWN, 1, 0.0),
-    (Toxic.BANDWIDTH, 2_000, 0.0),
-    (Toxic.SLOW_CLOSE, 1, 0.1),
-    (Toxic.TIMEOUT, 1, 0.0),
-    (Toxic.SLICER, 1, 0.0),
-    (Toxic.LIMIT_DATA, 400, 0.0),
-    (Toxic.LIMIT_DATA, 20, 0.0),
-    (Toxic.RESET_PEER, 1, 0.0),
-)
+Fault = tuple[Toxic | None, int, float]
+
+
+def network_faults(*, bandwidth: int) -> tuple[Fault, ...]:
+    """The original answer fits into 400 bytes and the widened one does not; 20 bytes cut any head."""
+    return (
+        (None, 1, 0.0),
+        (Toxic.LATENCY, 1, 0.05),
+        (Toxic.DOWN, 1, 0.0),
+        (Toxic.BANDWIDTH, bandwidth, 0.0),
+        (Toxic.SLOW_CLOSE, 1, 0.1),
+        (Toxic.TIMEOUT, 1, 0.0),
+        (Toxic.SLICER, 1, 0.0),
+        (Toxic.LIMIT_DATA, 400, 0.0),
+        (Toxic.LIMIT_DATA, 20, 0.0),
+        (Toxic.RESET_PEER, 1, 0.0),
+    )
+
+
+FAULTS = network_faults(bandwidth=2_000)
 
 
 HOP_BY_HOP = {b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
@@ -123,12 +130,19 @@ async def fault(mode: str, toxic: Toxic | None, size: int, seconds: float, *, ro
         different: list[str] = []
         for first in range(0, rounds, AT_ONCE):
             different += await differences(relay.port, proxy.port, distinct, min(AT_ONCE, rounds - first))
-        name = f"{toxic.value if toxic else 'no fault'}{f' {size} B' if toxic is Toxic.LIMIT_DATA else ''}"
         last = f"; {different[-1]}" if different else ""
         measured = f"{rounds - len(different)} of {rounds}{last}"
         return Finding(
-            "F1–F3", f"{name}, mode {mode}", "100 % as direct: line, headers, body; no hang", measured, not different
+            "F1–F3",
+            f"{named(toxic, size)}, mode {mode}",
+            "100 % as direct: line, headers, body; no hang",
+            measured,
+            not different,
         )
+
+
+def named(toxic: Toxic | None, size: int) -> str:
+    return f"{toxic.value if toxic else 'no fault'}{f' {size} B' if toxic is Toxic.LIMIT_DATA else ''}"
 
 
 async def differences(relay: int, proxy: int, distinct: Seen, rounds: int) -> list[str]:

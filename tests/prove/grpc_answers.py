@@ -10,8 +10,9 @@ from functools import partial
 import grpc
 from qdrant_client import grpc as pb
 
+from prove.faults import MODES
 from prove.finding import Finding, Scale
-from prove.grpc_faults import MODES, MOST_ROUNDS, Invalidation, both, heard, in_batches, judged
+from prove.grpc_faults import MOST_ROUNDS, Invalidation, both, heard, in_batches, judged
 from prove.grpc_goodbye import WHO, saying_goodbye
 from support.grpc.calls import Pairs
 from support.grpc.raw import REPLY_HEAD, framed, raw_upstream

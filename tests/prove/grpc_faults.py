@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import grpc
 
+from prove.faults import CLIENT_SECONDS, MODES, named, network_faults
 from prove.finding import Finding, Scale
 from prove.grpc_calls import ALONE
 from prove.toxics import Toxic, ToxicRelay
@@ -18,25 +19,11 @@ from support.grpc.upstream import grpc_upstream
 from support.qdrant.scripted_grpc import QUERY, before, scripted, search
 from vecsieve.proxy.search.hedge import HEDGE_TIMES
 
-MODES = ("off", "shadow", "on")
-CLIENT_SECONDS = 1.5
 HANG_SECONDS = 0.5  # beyond what the client gave
 ATTEMPT_SECONDS = 0.4
 AT_ONCE = 5
 MOST_ROUNDS = 20
-# The original answer fits into 400 bytes of a used connection and the widened one does not; 20 bytes cut any head.
-FAULTS: tuple[tuple[Toxic | None, int, float], ...] = (
-    (None, 1, 0.0),
-    (Toxic.LATENCY, 1, 0.05),
-    (Toxic.DOWN, 1, 0.0),
-    (Toxic.BANDWIDTH, 4_000, 0.0),
-    (Toxic.SLOW_CLOSE, 1, 0.1),
-    (Toxic.TIMEOUT, 1, 0.0),
-    (Toxic.SLICER, 1, 0.0),
-    (Toxic.LIMIT_DATA, 400, 0.0),
-    (Toxic.LIMIT_DATA, 20, 0.0),
-    (Toxic.RESET_PEER, 1, 0.0),
-)
+FAULTS = network_faults(bandwidth=4_000)
 REPORT = "x-vecsieve"
 OFF = (("x-vecsieve-mode", "off"),)
 CONNECTIONS = 3  # of each of the proxy's two kinds
@@ -109,8 +96,7 @@ async def fault(port: int, mode: str, toxic: Toxic | None, size: int, seconds: f
             return await differing(relay, mode, toxic, is_warm=number % 2 == 1)
 
     different = await in_batches(one, rounds)
-    name = f"{toxic.value if toxic else 'no fault'}{f' {size} B' if toxic is Toxic.LIMIT_DATA else ''}"
-    return judged("F1–F3", f"gRPC {name}, mode {mode}", different, rounds)
+    return judged("F1–F3", f"gRPC {named(toxic, size)}, mode {mode}", different, rounds)
 
 
 async def differing(relay: ToxicRelay, mode: str, toxic: Toxic | None, *, is_warm: bool) -> str:

@@ -35,6 +35,7 @@ from vecsieve.proxy.demo.backends import COLLECTIONS
 
 STORED, REFUSED, UNAVAILABLE = (200, 201), 409, 503
 PAGE = 1000
+START_SECONDS = 60.0
 KEY = "key"
 
 
@@ -84,15 +85,15 @@ class Process:
             command, stdout=self._output, stderr=subprocess.STDOUT, env=environment, start_new_session=True
         )
 
-    def wait_until_it_says(self, word: str, seconds: float = 60.0) -> None:
-        until = time.monotonic() + seconds
+    def wait_until_it_says(self, word: str) -> None:
+        until = time.monotonic() + START_SECONDS
         while word not in self.stated():
             assert self._process.poll() is None, self.stated()
             assert time.monotonic() < until, self.stated()
             time.sleep(0.02)
 
-    def wait_until_it_answers(self, url: str, path: str, seconds: float = 60.0) -> None:
-        until = time.monotonic() + seconds
+    def wait_until_it_answers(self, url: str, path: str) -> None:
+        until = time.monotonic() + START_SECONDS
         while True:
             assert self._process.poll() is None, self.stated()
             try:

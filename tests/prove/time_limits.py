@@ -5,24 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import grpc
 
 from prove.finding import Finding, Scale
-from support.grpc.upstream import Arrived, Context, grpc_upstream
-from support.network.faulty_upstream import FaultyUpstream, Talk, raw_exchange
+from support.grpc.upstream import grpc_upstream
+from support.network.faulty_upstream import FaultyUpstream
 from support.process.running import running
-from support.qdrant.scripted import honest, is_widened, request, search
+from support.qdrant.scripted import Delay, is_answered, slowed
 from support.qdrant.scripted_grpc import before, query
-from support.qdrant.scripted_grpc import honest as honest_message
-from support.qdrant.scripted_grpc import is_widened as is_widened_message
+from support.qdrant.scripted_grpc import slowed as slowed_message
 from vecsieve.proxy.search.hedge import HEDGE_TIMES
 
 SLOW_SECONDS, CLIENT_SECONDS = 3.0, 5.0
 SEARCHES, AT_ONCE = 24, 8
-
-Delay = Callable[[bool], float]
-"""Seconds of a search's answer; told whether it is a widened one."""
 
 DELAYS: dict[str, Delay] = {
     "3 s whatever is asked": lambda _: SLOW_SECONDS,
@@ -59,37 +56,15 @@ async def counted(ask: Ask, what: str) -> Finding:
 @asynccontextmanager
 async def over_rest(delay: Delay, mode: str) -> AsyncIterator[Ask]:
     """Searches of a database that is as slow as that, and of a data plane before it."""
-
-    async def script(talk: Talk) -> None:
-        while (received := await talk.request()) is not None:
-            await asyncio.sleep(delay(is_widened(received)))
-            await talk.send(honest(received))
-            if received.header(b"connection") == b"close":
-                return
-
-    async with FaultyUpstream(script) as upstream, running(upstream.url, hedge_times=HEDGE_TIMES) as proxy:
+    async with FaultyUpstream(slowed(delay)) as upstream, running(upstream.url, hedge_times=HEDGE_TIMES) as proxy:
         port = upstream.port if mode == "direct" else proxy.port
-
-        async def ask() -> bool:
-            try:
-                async with asyncio.timeout(CLIENT_SECONDS):
-                    return (await raw_exchange(port, request(search()))).startswith(b"HTTP/1.1 200 ")
-            except TimeoutError:
-                return False
-
-        yield ask
+        yield partial(is_answered, port, within_seconds=CLIENT_SECONDS)
 
 
 @asynccontextmanager
 async def over_grpc(delay: Delay, mode: str) -> AsyncIterator[Ask]:
     """The same over gRPC, where the client says how long it waits."""
-
-    async def script(call: Arrived, context: Context) -> None:
-        message = await call.read(context)
-        if message is not None:
-            await asyncio.sleep(delay(is_widened_message(message)))
-            await context.write(honest_message(message))
-
+    script = slowed_message(delay)
     async with grpc_upstream(Query=script) as database, before(database.address, hedge_times=HEDGE_TIMES) as proxy:
         port = database.port if mode == "direct" else proxy.port
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
-from support.network.faulty_upstream import Received, Script, Talk, reply
+from support.network.faulty_upstream import Received, Script, Talk, raw_exchange, reply
 
 JSON = (b"content-type", b"application/json")
 DIMENSION = 4
 COPIES = [0, 0, 1, 2, 2, 3, 1, 3]  # which direction each rank points; four directions, each twice
+
+Delay = Callable[[bool], float]
+"""Seconds of a search's answer; told whether it is a widened one."""
 
 Misbehaviour = Callable[[Talk, Received], Awaitable[bool]]
 """Handles a widened request; True when the connection may go on."""
@@ -71,3 +75,25 @@ def answering(answer: bytes) -> Misbehaviour:
         return True
 
     return misbehave
+
+
+def slowed(delay: Delay) -> Script:
+    """Honest to everything, and late."""
+
+    async def script(talk: Talk) -> None:
+        while (received := await talk.request()) is not None:
+            await asyncio.sleep(delay(is_widened(received)))
+            await talk.send(honest(received))
+            if received.header(b"connection") == b"close":
+                return
+
+    return script
+
+
+async def is_answered(port: int, *, within_seconds: float) -> bool:
+    """Whether a search is answered before its client has waited so long."""
+    try:
+        async with asyncio.timeout(within_seconds):
+            return (await raw_exchange(port, request(search()))).startswith(b"HTTP/1.1 200 ")
+    except TimeoutError:
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,7 +12,7 @@ from qdrant_client import grpc as pb
 from support.grpc.calls import Pairs, Seen, ask
 from support.grpc.upstream import Arrived, Context, GrpcUpstream, Script, grpc_upstream
 from support.process.running import Running, running
-from support.qdrant.scripted import COPIES, DIMENSION
+from support.qdrant.scripted import COPIES, DIMENSION, Delay
 
 QUERY = "/qdrant.Points/Query"
 UPSERT = "/qdrant.Points/Upsert"
@@ -108,6 +109,18 @@ def scripted(misbehaviour: Misbehaviour = honestly) -> Script:
             await misbehaviour(call, context, message)
         else:
             await honestly(call, context, message)
+
+    return play
+
+
+def slowed(delay: Delay) -> Script:
+    """Honest to everything, and late."""
+
+    async def play(call: Arrived, context: Context) -> None:
+        message = await call.read(context)
+        assert message is not None
+        await asyncio.sleep(delay(is_widened(message)))
+        await context.write(honest(message))
 
     return play
 
