@@ -39,7 +39,7 @@ _LONGEST_DATE = 50
 _FIRST_DATE, _LAST_DATE = 1e9, 2.5e9  # 2001 and 2049, in seconds since 1970
 _UNSPACED_LETTERS = 8
 _LEAST_BEGIN, _LEAST_CUT = 3, 8  # characters with which a text begins by no chance: as words, cut within one
-_LONGEST_NUMBERS = 8  # of a list of numbers that is read: a place on Earth, sizes, a draw
+_LONGEST_NUMBERS = 60  # of a list of numbers that is read: a place on Earth, sizes, the weeks of a year. The shortest embeddings have 64
 
 # A date with a month in words, as 3 May 2024 and Fri, 03 May 2024 07:00:00 GMT, or in figures, as 09.01.2024, D:20230101 and 1700000900.1.
 _WRITTEN_DATE = re.compile(r"(?!\d{1,2}:\d\d(?::\d\d)?\Z)(?=(?:\D*\d){5})[\w:/.,+ -]{6,40}")
