@@ -88,9 +88,12 @@ _OF_TIMES = word_set(
     "indexing emitted batched ingest ingested ingestion insert inserted import imported load loaded upload uploaded add added saved stored sync synced "
     "seen access accessed visited processed parsed extracted embedded written archived snapshot build built article item entry blob og dc dcterms"
 )
-# Last words that identify, whatever is before them; and objects of places.
+# Last words that identify, whatever is before them.
 _IDENTITIES = word_set("id ids uid uuid guid pk hash digest checksum crc32c etag slug url uri")
-_PLACES = word_set("loc lines bbox prov span charspan")
+# Objects of places in a document; those of Haystack and Unstructured have lists. Lines of an invoice have prices.
+_PLACES = re.compile(
+    r"(?:^|\.)(?:(?:loc|lines|bbox|prov|span|charspan)(?![^.])|_split_overlap\[|coordinates\.points\[)"
+)
 _WORD = re.compile("[A-Z]+(?![a-z])|[A-Z]?[^\\W\\d_A-Z]+|\\d+")
 _PLACE_IN_LIST = re.compile(r"\[\d*\]")
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -115,8 +118,8 @@ class Leaf(NamedTuple):
 
 def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False) -> tuple[list[Leaf], int]:
     """The strings, booleans and numbers at any depth, and those of objects that are spelled as strings: first those that a path leads to, outer ones
-    first; a path leads neither into a list nor through a key with a dot. The length of a list is a value, too. A number in a long or an inner list,
-    such as a vector or a polygon, is not read. And how many values were read: of more than ``most`` it is one more.
+    first; a path leads neither into a list nor through a key with a dot. The length of a list is a value, too. A number in a long list, such as
+    a vector, is not read. And how many values were read: of more than ``most`` it is one more.
     """
     collected: list[Leaf] = []
     lengths: list[Leaf] = []
@@ -134,7 +137,7 @@ def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False
         if spelled is not None:
             inside, is_inside = spelled, is_inside or _has_text(spelled)
         if isinstance(inside, list):
-            is_read = len(inside) <= _LONGEST_NUMBERS and "[" not in path
+            is_read = len(inside) <= _LONGEST_NUMBERS
             for place, member in enumerate(inside):
                 if is_read or type(member) not in (int, float):
                     others.append((f"{path}[{place}]", member, False, is_inside))
@@ -303,7 +306,7 @@ def _is_statement(leaf: Leaf, text: str) -> bool:
 
 def _names_a_copy(leaf: Leaf) -> bool:
     """Whether a value tells which copy its payload is."""
-    value, keys = leaf.value, leaf.path.split(".")
+    value = leaf.value
     if _is_of_copies(leaf.path) and not (isinstance(value, str) and is_known_name(leaf.path)):
         return True
     if isinstance(value, bool):
@@ -315,7 +318,7 @@ def _names_a_copy(leaf: Leaf) -> bool:
             return is_name(value)  # of a document, under the usual name of a text
         form = value.strip() if len(value) <= _LOOKED_AT else ""
         return _OF_FILES.fullmatch(form) is not None and _STATEMENT.fullmatch(form) is None
-    return _is_of_copies(leaf.path, _OF_PLACES) or not _PLACES.isdisjoint(keys)
+    return _is_of_copies(leaf.path, _OF_PLACES) or _PLACES.search(leaf.path) is not None
 
 
 def _is_time_of_copies(leaf: Leaf) -> bool:
