@@ -64,7 +64,7 @@ COPIES: Mapping[str, list[Payload]] = {
         {"page_content": SOUP, "metadata": {"file_name": f"the soups of {year}.pdf", "page": year}} for year in (1, 2)
     ],
     "titles, dates and ids": [
-        {"text": MONDAY, "title": f"News of week {number}", "created": f"2026-01-0{number}", "doc_id": day}
+        {"text": MONDAY, "title": f"News of the week, page {number}", "created": f"2026-01-0{number}", "doc_id": day}
         for number, day in enumerate(("first", "second"), 1)
     ],
     "an equal question": [{"question": "How do I cook it?", "answer": SOUP, "page": n} for n in (1, 2)],

@@ -96,7 +96,12 @@ _PLACES = re.compile(
 )
 _WORD = re.compile("[A-Z]+(?![a-z])|[A-Z]?[^\\W\\d_A-Z]+|\\d+")
 _PLACE_IN_LIST = re.compile(r"\[\d*\]")
-_LETTERS = re.compile(r"[^\W\d_]+")
+# What tells releases and places of one text apart in a title: 2.1, v3, Release 7, 4. Lists, page 2. Not iPhone 15, Room 12, M6.
+_TITLE_WORD = re.compile(r"\w+")
+_RELEASE = re.compile(
+    r"^\s*\d+[.):]?\s|\bv?\d+(?:\.\d+)+\w*"
+    r"|\b(?:version|release|rev(?:ision)?|build|draft|v|section|part|chunk|page|slide)[ .:#-]*\d+(?:\.\d+)*\w*"
+)
 _QUESTION_MARKS = ("?", "？", "؟")
 _SENTENCE_ENDS = (*_QUESTION_MARKS, ".", "!", "。", "！")
 # Keys of titles. Copies have the titles of their pages: of releases, or none, or one with the name of a site.
@@ -386,8 +391,8 @@ def is_title(path: str) -> bool:
 
 @lru_cache(4096)
 def _title_words(title: str) -> frozenset[str]:
-    """The words of a title in small letters, numbers apart: Release 2.1 and Release 2.2 are two releases of one page."""
-    return frozenset(_LETTERS.findall(title.casefold()))
+    """The words of a title in small letters, without numbers of releases and places: Release 2.1 and Release 2.2 are two releases of one page."""
+    return frozenset(_TITLE_WORD.findall(_RELEASE.sub(" ", title.casefold())))
 
 
 def is_place_name(path: str) -> bool:
