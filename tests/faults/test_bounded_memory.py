@@ -9,8 +9,8 @@ import tracemalloc
 
 import pytest
 
-from support.network.faulty_upstream import FaultyUpstream, RawClient, Talk, answering, reply
-from support.network.relay_server import bare_relay
+from support.network.faulty_upstream import Talk, answering, reply
+from support.network.relay_server import relayed
 
 MIB = 1024 * 1024
 SIZE = 64 * MIB
@@ -71,8 +71,7 @@ async def test_64_mib_down_wait_for_a_slow_client_and_arrive_whole(framing: byte
         await talk.send(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n")
         await feed(talk.writer, progress, chunked=chunked)
 
-    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(script) as (client, _, _):
         gc.collect()
         tracemalloc.start()
         await client.send(b"GET /snapshot HTTP/1.1\r\nHost: c\r\n\r\n")
@@ -81,7 +80,6 @@ async def test_64_mib_down_wait_for_a_slow_client_and_arrive_whole(framing: byte
         assert await swallow(client.reader, chunked=chunked) == digest()
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        await client.close()
     assert peak < 12 * MIB, "client, relay and database together held more than their buffers"
 
 
@@ -96,8 +94,7 @@ async def test_64_mib_up_wait_for_a_slow_database_and_arrive_whole(framing: byte
         seen.append(await swallow(talk.reader, chunked=chunked))
         await talk.send(reply(b"stored"))
 
-    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(script) as (client, _, _):
         gc.collect()
         tracemalloc.start()
         await client.send(b"PUT /snapshot HTTP/1.1\r\nHost: c\r\n" + framing + b"\r\n")
@@ -108,14 +105,12 @@ async def test_64_mib_up_wait_for_a_slow_database_and_arrive_whole(framing: byte
         assert (await client.reply()).body == b"stored"
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        await client.close()
     assert seen == [digest()]
     assert peak < 12 * MIB, "client, relay and database together held more than their buffers"
 
 
 async def test_a_thousand_requests_leave_nothing_behind() -> None:
-    async with FaultyUpstream(answering(reply(b"x" * 100))) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(answering(reply(b"x" * 100))) as (client, _, upstream):
 
         async def some(count: int) -> None:
             for number in range(count):

@@ -8,7 +8,7 @@ import grpc
 
 from support.grpc.calls import ask_on
 from support.network.faulty_upstream import FaultyUpstream, RawClient, answering, reply
-from support.network.relay_server import bare_relay
+from support.network.relay_server import bare_relay, relayed
 from support.qdrant.scripted_grpc import QUERY, ids, in_front, search
 from vecsieve.config.schema import LimitSettings
 
@@ -25,24 +25,20 @@ async def is_served(client: RawClient) -> bool:
 
 
 async def test_an_old_connection_ends_with_its_next_answer_and_says_so() -> None:
-    async with FaultyUpstream(answering(reply(b"ok"))) as database, bare_relay(database.url, limits=AGED) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(answering(reply(b"ok")), limits=AGED) as (client, _, _):
         assert not await is_served(client)
         await asyncio.sleep(0.1)
         assert await is_served(client), "an idle connection is not closed under a request that may be on its way"
         assert await client.rest() == b""
-        await client.close()
 
 
 async def test_an_old_connection_answers_all_that_was_asked_at_once() -> None:
-    async with FaultyUpstream(answering(reply(b"ok"))) as database, bare_relay(database.url, limits=AGED) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(answering(reply(b"ok")), limits=AGED) as (client, _, _):
         assert not await is_served(client)
         await asyncio.sleep(0.1)
         await client.send(GET * 3)
         closing = [(await client.reply()).header(b"connection") == b"close" for _ in range(3)]
         assert closing == [False, False, True]
-        await client.close()
 
 
 async def test_under_load_no_request_is_lost_to_the_age_of_its_connection() -> None:
@@ -70,11 +66,7 @@ async def test_under_load_no_request_is_lost_to_the_age_of_its_connection() -> N
 
 async def test_a_connection_to_the_database_is_replaced_when_it_is_old() -> None:
     settings = {"pool_age_seconds": 3.0}
-    async with (
-        FaultyUpstream(answering(reply(b"ok"))) as database,
-        bare_relay(database.url, upstream_settings=settings) as relay,
-    ):
-        client = await RawClient.connect(relay.port)
+    async with relayed(answering(reply(b"ok")), upstream_settings=settings) as (client, _, database):
         for pause in (0.0, 0.0, 4.5):
             await asyncio.sleep(pause)
             await is_served(client)

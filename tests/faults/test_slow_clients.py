@@ -17,7 +17,7 @@ from support.network.faulty_upstream import (
     reply,
 )
 from support.network.loops import on_both_loops
-from support.network.relay_server import bare_relay
+from support.network.relay_server import bare_relay, relayed
 from vecsieve.config.schema import LimitSettings
 
 GET = b"GET / HTTP/1.1\r\nHost: c\r\n\r\n"
@@ -26,8 +26,7 @@ HURRIED = LimitSettings(head_timeout_seconds=0.2)
 
 
 async def test_a_head_that_dribbles_in_gets_408_at_the_deadline() -> None:
-    async with FaultyUpstream(answering(reply())) as upstream, bare_relay(upstream.url, limits=HURRIED) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(answering(reply()), limits=HURRIED) as (client, relay, upstream):
         dribble = asyncio.create_task(_dribble(client, GET))
         # At once: what dribbles in after the close is answered by a reset, which takes what was not yet read with it.
         answer = await asyncio.wait_for(client.reader.read(65536), TIMEOUT_SECONDS)
@@ -37,7 +36,6 @@ async def test_a_head_that_dribbles_in_gets_408_at_the_deadline() -> None:
         assert b"Connection: close" in answer
         assert relay.heard.rejected == ["head_timeout"]
         assert upstream.connections == 0
-        await client.close()
 
 
 async def _dribble(client: RawClient, data: bytes) -> None:
@@ -57,18 +55,14 @@ async def test_a_head_whose_beginning_came_before_the_connection_was_served_gets
 
 
 async def test_a_later_head_that_stops_gets_408_too() -> None:
-    async with FaultyUpstream(answering(reply(b"ok"))) as upstream, bare_relay(upstream.url, limits=HURRIED) as relay:
-        client = await RawClient.connect(relay.port)
-        await client.send(GET)
+    async with relayed(answering(reply(b"ok")), GET, limits=HURRIED) as (client, _, _):
         assert (await client.reply()).body == b"ok"
         await client.send(b"GET / HT")
         assert (await client.rest()).startswith(b"HTTP/1.1 408 ")
-        await client.close()
 
 
 async def test_an_idle_kept_connection_is_not_a_slow_head() -> None:
-    async with FaultyUpstream(answering(reply(b"ok"))) as upstream, bare_relay(upstream.url, limits=HURRIED) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(answering(reply(b"ok")), limits=HURRIED) as (client, relay, _):
         await client.send(
             b"POST / HTTP/1.1\r\nHost: c\r\nContent-Length: 2\r\n\r\n{}\r\n"
         )  # and an old client's extra line
@@ -81,11 +75,9 @@ async def test_an_idle_kept_connection_is_not_a_slow_head() -> None:
 
 
 async def test_a_connection_on_which_nothing_comes_is_closed_without_a_word() -> None:
-    async with FaultyUpstream(answering(reply())) as upstream, bare_relay(upstream.url, limits=HURRIED) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(answering(reply()), limits=HURRIED) as (client, relay, _):
         assert await client.rest() == b""
         assert relay.heard.rejected == ["silent"]
-        await client.close()
 
 
 async def test_a_request_slower_than_the_head_deadline_is_not_cut() -> None:
@@ -94,30 +86,24 @@ async def test_a_request_slower_than_the_head_deadline_is_not_cut() -> None:
         await asyncio.sleep(0.5)
         await talk.send(reply(b"late"))
 
-    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url, limits=HURRIED) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(script, limits=HURRIED) as (client, _, _):
         await client.send(GET + b"GET /half")  # and a pipelined head that stays half
         assert (await client.reply()).body == b"late"
         await client.send(b"-a-head")
         assert (await client.rest()).startswith(b"HTTP/1.1 408 ")
-        await client.close()
 
 
 async def test_an_idle_connection_ends_at_the_keep_alive_deadline() -> None:
     limits = LimitSettings(keep_alive_seconds=0.2)
-    async with FaultyUpstream(answering(reply(b"ok"))) as upstream, bare_relay(upstream.url, limits=limits) as relay:
-        client = await RawClient.connect(relay.port)
-        await client.send(GET)
+    async with relayed(answering(reply(b"ok")), GET, limits=limits) as (client, _, _):
         await client.reply()
         assert await client.rest() == b""
-        await client.close()
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 10\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"])
 async def test_a_body_that_stops_gets_408_and_never_completes_upstream(framing: bytes) -> None:
     limits = LimitSettings(stream_idle_timeout_seconds=0.2)
-    async with FaultyUpstream(answering(reply())) as upstream, bare_relay(upstream.url, limits=limits) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(answering(reply()), limits=limits) as (client, relay, upstream):
         await client.send(b"PUT / HTTP/1.1\r\nHost: c\r\n" + framing)
         answer = await client.reply()
         assert answer.status == 408
@@ -129,8 +115,7 @@ async def test_a_body_that_stops_gets_408_and_never_completes_upstream(framing: 
 
 async def test_a_slow_but_steady_body_is_waited_for() -> None:
     limits = LimitSettings(stream_idle_timeout_seconds=3.0)
-    async with FaultyUpstream(answering(reply(b"ok"))) as upstream, bare_relay(upstream.url, limits=limits) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(answering(reply(b"ok")), limits=limits) as (client, _, upstream):
         await client.send(b"PUT / HTTP/1.1\r\nHost: c\r\nContent-Length: 10\r\n\r\n")
         await _dribble(client, b"0123456789")
         assert (await client.reply()).body == b"ok"
@@ -143,17 +128,11 @@ async def test_a_client_that_does_not_read_its_answer_is_let_go() -> None:
         await talk.request()
         await talk.send(reply(b"x" * 30_000_000))
 
-    async with (
-        FaultyUpstream(script) as upstream,
-        bare_relay(upstream.url, upstream_settings={"stream_idle_timeout_seconds": 0.3}) as relay,
-    ):
-        client = await RawClient.connect(relay.port)
-        await client.send(GET)
+    async with relayed(script, GET, upstream_settings={"stream_idle_timeout_seconds": 0.3}) as (client, relay, _):
         while len(relay.listener.server.rules.connections):
             await asyncio.sleep(0.02)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await client.reply()
-        await client.close()
 
 
 async def test_connections_beyond_the_limit_are_closed_at_once_and_the_others_live() -> None:
@@ -242,11 +221,9 @@ async def test_the_rest_of_a_body_that_was_answered_early_is_no_slow_head() -> N
         await talk.reader.read()
 
     limits = LimitSettings(head_timeout_seconds=0.1)
-    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url, limits=limits) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(script, limits=limits) as (client, relay, _):
         await client.send(b"POST / HTTP/1.1\r\nHost: c\r\nContent-Length: 20\r\n\r\n0123456789")
         assert (await client.reply()).status == 413
         await _dribble(client, b"0123456789")  # lasts longer than a head may
         assert await client.rest() == b"", "the answer was followed by another"
         assert relay.heard.rejected == []
-        await client.close()

@@ -12,7 +12,7 @@ import pytest
 
 from support.network.broken_answers import CHUNKED, CUT_BODIES, NO_HEAD, after_request
 from support.network.faulty_upstream import FaultyUpstream, RawClient, Talk, answering, reply
-from support.network.relay_server import bare_relay
+from support.network.relay_server import bare_relay, relayed
 from support.network.streams import serving
 from support.network.upstream_wire import sending
 from vecsieve.config.schema import UpstreamSettings
@@ -25,9 +25,7 @@ GET = b"GET / HTTP/1.1\r\nHost: c\r\n\r\n"
 @pytest.mark.parametrize("name", NO_HEAD)
 async def test_no_usable_head_is_a_502_that_says_whose_it_is(name: str) -> None:
     sent, reset, kind = NO_HEAD[name]
-    async with FaultyUpstream(after_request(sent, reset=reset)) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
-        await client.send(GET)
+    async with relayed(after_request(sent, reset=reset), GET) as (client, relay, _):
         answer = await client.reply()
         await client.close()
         assert answer.status == 502
@@ -39,9 +37,7 @@ async def test_no_usable_head_is_a_502_that_says_whose_it_is(name: str) -> None:
 @pytest.mark.parametrize("answer", CUT_BODIES.values(), ids=CUT_BODIES)
 @pytest.mark.parametrize("reset", [False, True])
 async def test_a_cut_body_is_a_broken_connection_never_a_complete_answer(answer: bytes, reset: bool) -> None:
-    async with FaultyUpstream(after_request(answer, reset=reset)) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
-        await client.send(GET)
+    async with relayed(after_request(answer, reset=reset), GET) as (client, relay, _):
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await client.reply()
         await client.close()
@@ -59,9 +55,7 @@ async def test_a_bad_chunk_amid_a_body_breaks_the_connection_at_once() -> None:
         await talk.send(b"zz\r\n")
         await talk.reader.read()
 
-    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
-        await client.send(GET)
+    async with relayed(script, GET) as (client, relay, _):
         await client.head()
         assert await client.reader.readexactly(10) == b"5\r\nhello\r\n"
         proceed.set()
@@ -72,13 +66,10 @@ async def test_a_bad_chunk_amid_a_body_breaks_the_connection_at_once() -> None:
 
 async def test_a_reset_within_a_close_delimited_body_is_a_reset_not_an_end() -> None:
     answer = b"HTTP/1.1 200 OK\r\n\r\nsome of it"
-    async with FaultyUpstream(after_request(answer, reset=True)) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
-        await client.send(GET)
+    async with relayed(after_request(answer, reset=True), GET) as (client, _, _):
         await client.head()
         with pytest.raises(ConnectionError):
             await client.rest()
-        await client.close()
 
 
 async def test_a_refused_connection_is_a_502_and_nothing_was_sent() -> None:
@@ -145,15 +136,9 @@ async def test_a_silent_database_is_a_504_after_the_idle_deadline() -> None:
         await talk.request()
         await talk.reader.read()
 
-    async with (
-        FaultyUpstream(script) as upstream,
-        bare_relay(upstream.url, upstream_settings={"stream_idle_timeout_seconds": 0.2}) as relay,
-    ):
-        client = await RawClient.connect(relay.port)
-        await client.send(GET)
+    async with relayed(script, GET, upstream_settings={"stream_idle_timeout_seconds": 0.2}) as (client, relay, _):
         assert (await client.reply()).status == 504
         assert relay.heard.upstream == ["timeout"]
-        await client.close()
 
 
 async def test_a_database_that_stops_within_a_body_breaks_the_connection_at_the_idle_deadline() -> None:
@@ -162,16 +147,10 @@ async def test_a_database_that_stops_within_a_body_breaks_the_connection_at_the_
         await talk.send(reply(b"some", length=100))
         await talk.reader.read()
 
-    async with (
-        FaultyUpstream(script) as upstream,
-        bare_relay(upstream.url, upstream_settings={"stream_idle_timeout_seconds": 0.2}) as relay,
-    ):
-        client = await RawClient.connect(relay.port)
-        await client.send(GET)
+    async with relayed(script, GET, upstream_settings={"stream_idle_timeout_seconds": 0.2}) as (client, relay, _):
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await client.reply()
         assert relay.heard.upstream == ["timeout"]
-        await client.close()
 
 
 async def test_a_database_that_stops_reading_an_upload_is_given_up_at_the_idle_deadline() -> None:
@@ -194,14 +173,8 @@ async def test_a_slow_but_steady_database_is_waited_for() -> None:
         await talk.request()
         await talk.send(reply(b"0123456789"), slice_bytes=16, pause_seconds=1.2)
 
-    async with (
-        FaultyUpstream(script) as upstream,
-        bare_relay(upstream.url, upstream_settings={"stream_idle_timeout_seconds": 3.5}) as relay,
-    ):
-        client = await RawClient.connect(relay.port)
-        await client.send(GET)
+    async with relayed(script, GET, upstream_settings={"stream_idle_timeout_seconds": 3.5}) as (client, _, _):
         assert (await client.reply()).body == b"0123456789"
-        await client.close()
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -218,14 +191,11 @@ async def test_what_a_database_says_unasked_is_no_answer_to_the_next_request(lat
     async def plain(talk: Talk) -> None:
         await (script(talk) if talk.number == 0 else answering(reply(b"next"))(talk))
 
-    async with FaultyUpstream(plain) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
-        await client.send(GET)
+    async with relayed(plain, GET) as (client, _, _):
         assert (await client.reply()).body == b"first"
         await asyncio.sleep(0.1)
         await client.send(GET)
         assert (await client.reply()).body == b"next"
-        await client.close()
 
 
 async def test_a_deadline_covers_the_body_too() -> None:

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from support.network.faulty_upstream import FaultyUpstream, RawClient, Script, Talk, answering, reply
-from support.network.relay_server import bare_relay
+from support.network.relay_server import bare_relay, relayed
 from support.network.upstream_wire import sending
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.upstream import Upstream
@@ -40,8 +40,7 @@ async def test_control_a_default_aiohttp_session_sends_again(method: str) -> Non
 
 @pytest.mark.parametrize("method", METHODS)
 async def test_a_request_on_a_dying_kept_connection_is_not_sent_again(method: str) -> None:
-    async with FaultyUpstream(answers_once_then_dies) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(answers_once_then_dies) as (client, relay, upstream):
         message = f"{method} /x HTTP/1.1\r\nHost: c\r\nContent-Length: 2\r\n\r\n{{}}".encode()
         await client.send(message)
         assert (await client.reply()).status == 200
@@ -53,8 +52,7 @@ async def test_a_request_on_a_dying_kept_connection_is_not_sent_again(method: st
 
 
 async def test_a_search_that_reads_is_not_sent_again_by_the_transport_either() -> None:
-    async with FaultyUpstream(answers_once_then_dies) as upstream, bare_relay(upstream.url, searches=True) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(answers_once_then_dies, searches=True) as (client, _, upstream):
         for _ in range(2):
             await client.send(b"POST /s HTTP/1.1\r\nHost: c\r\nContent-Length: 2\r\n\r\n{}")
             await client.reply()
@@ -142,9 +140,7 @@ async def test_a_write_sent_whole_is_seen_through_when_its_client_goes() -> None
         await talk.send(reply(b"ok"))
         done.set()
 
-    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
-        await client.send(b"PUT / HTTP/1.1\r\nHost: c\r\nContent-Length: 2\r\n\r\n{}")
+    async with relayed(script, b"PUT / HTTP/1.1\r\nHost: c\r\nContent-Length: 2\r\n\r\n{}") as (client, relay, _):
         await arrived.wait()
         client.reset()
         while len(relay.writes) == 0:
@@ -165,8 +161,7 @@ async def test_a_write_cut_short_by_its_client_is_cut_short_upstream() -> None:
         outcome.append(await talk.request())
         over.set()
 
-    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(script) as (client, _, upstream):
         await client.send(b"PUT / HTTP/1.1\r\nHost: c\r\nContent-Length: 100000\r\n\r\nsome")
         while upstream.connections == 0:
             await asyncio.sleep(0.01)
@@ -184,9 +179,7 @@ async def test_a_read_is_cancelled_upstream_when_its_client_goes() -> None:
         await talk.reader.read()
         over.set()
 
-    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
-        await client.send(b"GET / HTTP/1.1\r\nHost: c\r\n\r\n")
+    async with relayed(script, b"GET / HTTP/1.1\r\nHost: c\r\n\r\n") as (client, relay, _):
         await arrived.wait()
         client.reset()
         await asyncio.wait_for(over.wait(), 5)

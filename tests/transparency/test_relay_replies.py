@@ -7,8 +7,8 @@ import gzip
 
 import pytest
 
-from support.network.faulty_upstream import FaultyUpstream, RawClient, RawReply, Talk, answering, raw_exchange, reply
-from support.network.relay_server import bare_relay
+from support.network.faulty_upstream import FaultyUpstream, RawReply, Talk, answering, raw_exchange, reply
+from support.network.relay_server import bare_relay, relayed
 
 GET = b"GET / HTTP/1.1\r\nHost: c\r\n\r\n"
 GET_CLOSE = b"GET / HTTP/1.1\r\nHost: c\r\nConnection: close\r\n\r\n"
@@ -21,9 +21,7 @@ async def got(answer: bytes, request: bytes = GET, *, bodiless: bool = False) ->
         await talk.request()
         await talk.send(answer)
 
-    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
-        await client.send(request)
+    async with relayed(script, request) as (client, _, _):
         result = await client.reply(bodiless=bodiless)
         await client.close()
         return result
@@ -56,11 +54,7 @@ async def test_a_redirect_is_relayed_not_followed() -> None:
 
 
 async def test_cookies_are_relayed_and_never_kept() -> None:
-    async with (
-        FaultyUpstream(answering(reply(headers=[(b"Set-Cookie", b"session=secret; Path=/")]))) as upstream,
-        bare_relay(upstream.url) as relay,
-    ):
-        client = await RawClient.connect(relay.port)
+    async with relayed(answering(reply(headers=[(b"Set-Cookie", b"session=secret; Path=/")]))) as (client, _, upstream):
         for _ in range(2):
             await client.send(GET)
             assert (await client.reply()).header(b"set-cookie") == b"session=secret; Path=/"
@@ -81,12 +75,10 @@ async def test_the_clients_connection_outlives_a_database_that_closes_its_own() 
         await talk.request()
         await talk.send(reply(b"ok", headers=[(b"Connection", b"close")]))
 
-    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(script) as (client, _, _):
         for _ in range(3):
             await client.send(GET)
             assert (await client.reply()).body == b"ok"
-        await client.close()
 
 
 async def test_a_chunked_reply_stays_chunked() -> None:
@@ -111,15 +103,10 @@ async def test_compressed_bytes_are_not_opened() -> None:
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 1234\r\n", b"Transfer-Encoding: chunked\r\n", b""])
 async def test_an_answer_to_head_keeps_its_framing_and_has_no_body(framing: bytes) -> None:
-    async with (
-        FaultyUpstream(answering(b"HTTP/1.1 200 OK\r\n" + framing + b"ETag: x\r\n\r\n")) as upstream,
-        bare_relay(upstream.url) as relay,
-    ):
-        client = await RawClient.connect(relay.port)
+    async with relayed(answering(b"HTTP/1.1 200 OK\r\n" + framing + b"ETag: x\r\n\r\n")) as (client, _, _):
         for _ in range(2):
             await client.send(b"HEAD / HTTP/1.1\r\nHost: c\r\n\r\n")
             assert (await client.reply(bodiless=True)).head == b"HTTP/1.1 200 OK\r\n" + framing + b"ETag: x\r\n\r\n"
-        await client.close()
 
 
 async def test_204_has_no_body_and_no_framing() -> None:
@@ -133,13 +120,9 @@ async def test_304_keeps_its_content_length() -> None:
 
 
 async def test_ranges_pass_both_ways() -> None:
-    async with (
-        FaultyUpstream(
-            answering(reply(b"bcd", status=b"206 Partial Content", headers=[(b"Content-Range", b"bytes 1-3/10")]))
-        ) as upstream,
-        bare_relay(upstream.url) as relay,
-    ):
-        client = await RawClient.connect(relay.port)
+    async with relayed(
+        answering(reply(b"bcd", status=b"206 Partial Content", headers=[(b"Content-Range", b"bytes 1-3/10")]))
+    ) as (client, _, upstream):
         await client.send(b"GET /snapshot HTTP/1.1\r\nHost: c\r\nRange: bytes=1-3\r\nIf-Range: x\r\n\r\n")
         result = await client.reply()
         await client.close()
@@ -196,12 +179,10 @@ async def test_an_old_client_gets_an_unchunked_answer_that_ends_with_the_connect
 
 
 async def test_an_old_client_may_keep_its_connection() -> None:
-    async with FaultyUpstream(answering(reply(b"ok"))) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(answering(reply(b"ok"))) as (client, _, _):
         for _ in range(2):
             await client.send(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
             assert (await client.reply()).header(b"connection") == b"keep-alive"
-        await client.close()
 
 
 async def test_a_client_that_wants_to_close_is_told_so() -> None:
@@ -219,13 +200,10 @@ async def test_a_reply_head_is_passed_on_before_its_body_begins() -> None:
         await proceed.wait()
         await talk.send(b"body")
 
-    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
-        await client.send(GET)
+    async with relayed(script, GET) as (client, _, _):
         assert await client.head() == b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
         proceed.set()
         assert await client.reader.readexactly(4) == b"body"
-        await client.close()
 
 
 async def test_a_reply_streams_through_before_it_is_complete() -> None:
@@ -237,14 +215,11 @@ async def test_a_reply_streams_through_before_it_is_complete() -> None:
         await proceed.wait()
         await talk.send(b"0\r\n\r\n")
 
-    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
-        await client.send(GET)
+    async with relayed(script, GET) as (client, _, _):
         await client.head()
         assert await client.reader.readexactly(10) == b"5\r\nfirst\r\n"
         proceed.set()
         assert await client.reader.readexactly(5) == b"0\r\n\r\n"
-        await client.close()
 
 
 @pytest.mark.parametrize("status", [b"403 Forbidden", b"413 Payload Too Large"])
@@ -254,11 +229,9 @@ async def test_an_early_refusal_is_relayed_and_the_connection_ended(status: byte
         await talk.send(reply(b"no", status=status))
         await talk.reader.read()  # until the proxy gives the upload up
 
-    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(script) as (client, _, _):
         await client.send(b"POST / HTTP/1.1\r\nHost: c\r\nContent-Length: 1000000\r\n\r\nonly the beginning")
         result = await client.reply()
         assert result.line == b"HTTP/1.1 " + status
         assert result.body == b"no"
         assert result.header(b"connection") == b"close"
-        await client.close()

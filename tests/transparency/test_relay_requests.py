@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, Talk, answering, raw_exchange, reply
-from support.network.relay_server import bare_relay
+from support.network.relay_server import bare_relay, relayed
 
 CLOSE = b"Connection: close\r\n"
 
@@ -133,8 +133,7 @@ async def test_a_compressed_body_is_not_opened() -> None:
 
 
 async def test_a_waiting_client_is_told_to_continue_only_when_its_body_is_requested() -> None:
-    async with FaultyUpstream(answering(reply(b"done"))) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(answering(reply(b"done"))) as (client, _, upstream):
         await client.send(b"PUT / HTTP/1.1\r\nHost: c\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
         assert await client.head() == b"HTTP/1.1 100 Continue\r\n\r\n"
         await client.send(b"hello")
@@ -154,14 +153,9 @@ async def test_a_waiting_client_is_spared_its_body_when_the_database_is_down() -
 
 
 async def test_pipelined_requests_are_answered_in_order() -> None:
-    async with (
-        FaultyUpstream(answering(lambda request: reply(request.line))) as upstream,
-        bare_relay(upstream.url) as relay,
-    ):
-        client = await RawClient.connect(relay.port)
+    async with relayed(answering(lambda request: reply(request.line))) as (client, _, _):
         await client.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: c\r\n\r\n" % number for number in range(5)))
         bodies = [(await client.reply()).body for _ in range(5)]
-        await client.close()
     assert bodies == [b"GET /%d HTTP/1.1" % number for number in range(5)]
 
 
@@ -175,10 +169,8 @@ async def test_a_body_streams_through_before_it_is_complete() -> None:
         await talk.reader.readuntil(b"0\r\n\r\n")
         await talk.send(reply(b"ok"))
 
-    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
-        client = await RawClient.connect(relay.port)
+    async with relayed(script) as (client, _, _):
         await client.send(b"POST / HTTP/1.1\r\nHost: c\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n")
         await asyncio.wait_for(arrived.wait(), 5)
         await client.send(b"0\r\n\r\n")
         assert (await client.reply()).body == b"ok"
-        await client.close()

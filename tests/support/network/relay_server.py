@@ -6,9 +6,11 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from aiohttp import web
 
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Script
 from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.config.schema import LimitSettings, UpstreamSettings
 from vecsieve.proxy.http.answers import LocalAnswers
@@ -115,3 +117,16 @@ async def bare_relay(
         await listener.close(grace_seconds=1.0)
         await writes.close(grace_seconds=1.0)
         await upstream.close()
+
+
+@asynccontextmanager
+async def relayed(
+    script: Script, sent: bytes = b"", **settings: Any
+) -> AsyncIterator[tuple[RawClient, RelayServer, FaultyUpstream]]:
+    """A client that has sent this to a relay, which stands before a scripted database. ``settings``: of the relay."""
+    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url, **settings) as relay:
+        client = await RawClient.connect(relay.port)
+        if sent:
+            await client.send(sent)
+        yield client, relay, upstream
+        await client.close()
