@@ -37,21 +37,7 @@ def bench_select(effort: Effort) -> Iterator[Section]:
         candidates = [
             Candidates(scores=one.scores, vectors=one.vectors, metric=Metric.COSINE, query=one.query) for one in samples
         ]
-        sides = {
-            "select": per_call([partial(_select, candidate, policy) for candidate in candidates]),
-            "gram": per_call([partial(gram, one.vectors) for one in samples]),
-        }
-        interleave(sides, rounds=1)  # warm: first calls load libraries and touch memory
-        times = interleave(sides, rounds=effort.kernel_rounds)
-        figures.append(
-            figure(
-                f"{n} × {dimensions}",
-                Sides(times["select"], times["gram"]),
-                unit="ms",
-                against="its Gram matrix",
-                aims=AIMS.get((n, dimensions), ()),
-            )
-        )
+        figures.append(_measured(f"{n} × {dimensions}", candidates, policy, effort, AIMS.get((n, dimensions), ())))
     figures += [_with_texts(dimensions, policy, effort) for dimensions in WITH_TEXTS]
     yield section("select", "select() alone", figures)
 
@@ -69,19 +55,19 @@ def _with_texts(dimensions: int, policy: Policy, effort: Effort) -> Figure:
         )
         for seed, one in enumerate(samples)
     ]
+    return _measured(f"50 × {dimensions} with texts", candidates, policy, effort, WITH_TEXTS[dimensions])
+
+
+def _measured(
+    name: str, candidates: Sequence[Candidates], policy: Policy, effort: Effort, aims: tuple[Aim, ...]
+) -> Figure:
     sides = {
         "select": per_call([partial(_select, candidate, policy) for candidate in candidates]),
-        "gram": per_call([partial(gram, one.vectors) for one in samples]),
+        "gram": per_call([partial(gram, candidate.vectors) for candidate in candidates]),
     }
-    interleave(sides, rounds=1)
+    interleave(sides, rounds=1)  # warm: first calls load libraries and touch memory
     times = interleave(sides, rounds=effort.kernel_rounds)
-    return figure(
-        f"50 × {dimensions} with texts",
-        Sides(times["select"], times["gram"]),
-        unit="ms",
-        against="its Gram matrix",
-        aims=WITH_TEXTS[dimensions],
-    )
+    return figure(name, Sides(times["select"], times["gram"]), unit="ms", against="its Gram matrix", aims=aims)
 
 
 def gram(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -11,6 +11,7 @@ import tempfile
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -115,19 +116,16 @@ def database(dimensions: int, *, has_grpc: bool = False) -> Iterator[Database]:
 
 
 @contextlib.contextmanager
-def grpc_relay(upstream_port: int) -> Iterator[Server]:
-    """The least that a relay of grpc.aio can do. Raises DidNotStartError."""
+def relay(upstream_port: int, *, module: str) -> Iterator[Server]:
+    """A relay of this module. Raises DidNotStartError."""
     port = free_port()
-    with listening(project_module("grpc_relay", str(port), str(upstream_port)), port) as pid:
+    with listening(project_module(module, str(port), str(upstream_port)), port) as pid:
         yield Server(port, pid)
 
 
-@contextlib.contextmanager
-def bare_relay(upstream_port: int) -> Iterator[Server]:
-    """The least that an aiohttp relay can do. Raises DidNotStartError."""
-    port = free_port()
-    with listening(project_module("bare_relay", str(port), str(upstream_port)), port) as pid:
-        yield Server(port, pid)
+# The least that a relay of grpc.aio, and an aiohttp relay, can do.
+grpc_relay = partial(relay, module="grpc_relay")
+bare_relay = partial(relay, module="bare_relay")
 
 
 @contextlib.contextmanager

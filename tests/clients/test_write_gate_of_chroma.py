@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.backends.write_gates import SIZE, originals, settings, text_with, undone, vector, writing
+from support.backends.write_gates import SIZE, originals, restored, settings, text_with, vector, writing
 from support.backends.writes import NOTHING
 from support.chroma import server as chroma
 from support.chroma.server import NEEDS_CHROMA
@@ -114,10 +114,9 @@ def test_copies_are_left_out_of_chroma_and_undo_stores_all_that_came(
     with serve(direct, "--backend", "chroma", environment=writing("skip", journal, "n", "f", "is")) as (url, _):
         store(chroma.connected(url).get_collection(name))
     assert sorted(everything_of(collection)) == ["a", "b", "d", "f", "ü"]
-    code, words = undone(journal, direct, "chroma")
-    assert code == 0, words
+    restored(journal, direct, "chroma")
     assert everything_of(collection) == everything_of(control)
-    assert "0 points were left out" in undone(journal, direct, "chroma")[1]
+    assert "0 points were left out" in restored(journal, direct, "chroma")
 
 
 @NEEDS_CHROMA
@@ -164,10 +163,9 @@ def test_of_copies_in_chroma_one_stays_and_undo_stores_the_others_as_they_were(
     if merge == "merge":
         assert content["g"][2] == {"n": 7, "f": 0.1, "is": True, "own": "ü"}
         assert content["e"][2] == {"n": 5, "more": "x"}
-    code, words = undone(journal, direct, "chroma")
-    assert code == 0, words
+    restored(journal, direct, "chroma")
     assert everything_of(collection) == everything_of(control)
-    assert "0 points were left out" in undone(journal, direct, "chroma")[1]
+    assert "0 points were left out" in restored(journal, direct, "chroma")
 
 
 @NEEDS_CHROMA

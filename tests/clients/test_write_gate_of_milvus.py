@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.backends import write_gates
-from support.backends.write_gates import text_with, writing
+from support.backends.write_gates import restored, text_with, writing
 from support.deploy.expositions import counted
 from support.milvus import server as milvus
 from support.milvus.server import NEEDS_MILVUS, connected
@@ -135,13 +134,6 @@ def test_rows_whose_ids_the_database_makes_are_copies_of_stored_rows_and_of_rows
     assert sources == sorted(["None", "None", str(first["ids"][0]), "#1"])
 
 
-def undone(journal: Path, url: str) -> str:
-    """What `vecsieve undo --apply` says."""
-    code, words = write_gates.undone(journal, url, "milvus")
-    assert code == 0, words
-    return words
-
-
 def everything_of(client: Any, name: str, every: str = 'id != ""') -> dict[Any, dict[str, Any]]:
     rows = client.query(name, filter=every, output_fields=["*"], consistency_level="Strong")
     return {row["id"]: {key: str(value) for key, value in row.items()} for row in rows}
@@ -175,9 +167,9 @@ def test_copies_are_left_out_and_undo_stores_all_that_came(direct: str, tmp_path
     counts = [(answer.get("insert_count", answer.get("upsert_count")), list(answer["ids"])) for answer in answers]
     assert counts[1:] == [(2, ["b", "d"]), (1, ["f"]), (0, [])]
     assert sorted(everything_of(client, name)) == ["a", "b", "d", "f"]
-    assert "4 were stored" in undone(journal, direct)
+    assert "4 were stored" in restored(journal, direct, "milvus")
     assert everything_of(client, name) == everything_of(client, plain)
-    assert "0 points were left out" in undone(journal, direct)
+    assert "0 points were left out" in restored(journal, direct, "milvus")
 
 
 def test_a_left_out_row_that_its_client_deletes_is_not_restored(direct: str, tmp_path: Path) -> None:
@@ -189,7 +181,7 @@ def test_a_left_out_row_that_its_client_deletes_is_not_restored(direct: str, tmp
         assert sorted(everything_of(client, name)) == ["a"]
         client.delete(name, ids=["b"])
         client.delete(name, filter='id in ["c"]')
-    assert "1 were stored" in undone(journal, direct)
+    assert "1 were stored" in restored(journal, direct, "milvus")
     assert sorted(everything_of(connected(direct), name)) == ["a", "d"]
 
 
@@ -222,9 +214,9 @@ def test_of_copies_one_row_stays_and_undo_stores_the_others_as_they_were(
         store(connected(url), name)
         assert counted(admin, "write_points_settled_total", result="removed") == (1 if merge == "keep-newest" else 0)
     assert sorted(everything_of(client, name)) == list(left)
-    undone(journal, direct)
+    restored(journal, direct, "milvus")
     assert everything_of(client, name) == everything_of(client, plain)
-    assert "0 points were left out" in undone(journal, direct)
+    assert "0 points were left out" in restored(journal, direct, "milvus")
 
 
 def typed(url: str, name: str, *, is_dynamic: bool = True) -> Any:
@@ -304,15 +296,15 @@ def test_of_copies_the_row_that_comes_stays_with_what_both_had_and_undo_stores_a
             counts=[-1, 2**40], tag="u", more=2**60, new=[1],
         ),
     }  # fmt: skip
-    assert "3 were stored" in undone(journal, direct)
+    assert "3 were stored" in restored(journal, direct, "milvus")
     # An upsert of Milvus Lite keeps keys of the dynamic field that the new row lacks; servers replace the row.
-    restored = everything_typed(client, "united")
+    rows = everything_typed(client, "united")
     kept = {3: ["more"], 6: ["more", "new", "tag"]}
     assert {
-        key: sorted(restored[key].pop(name) is not None and name for name in names) for key, names in kept.items()
+        key: sorted(rows[key].pop(name) is not None and name for name in names) for key, names in kept.items()
     } == kept
-    assert restored == everything_typed(client, "plain_united")
-    assert "0 points were left out" in undone(journal, direct)
+    assert rows == everything_typed(client, "plain_united")
+    assert "0 points were left out" in restored(journal, direct, "milvus")
 
 
 def test_rows_that_a_field_cannot_hold_united_are_stored_as_they_came_and_counted(direct: str, tmp_path: Path) -> None:
@@ -369,12 +361,12 @@ def test_rows_whose_ids_the_database_makes_are_left_out_and_stored_again(direct:
     client = connected(direct)
     stored = everything_of(client, "automatic_skipped", "id >= 0").values()
     assert sorted(record["text"] for record in stored) == [text_with("alpha"), text_with("beta")]
-    assert "2 were stored" in undone(journal, direct)
+    assert "2 were stored" in restored(journal, direct, "milvus")
     stored = everything_of(client, "automatic_skipped", "id >= 0").values()
     assert sorted(record["text"] for record in stored) == [
         text_with(record) for record in ("Alpha", "Beta", "alpha", "beta")
     ]
-    assert "0 points were left out" in undone(journal, direct)
+    assert "0 points were left out" in restored(journal, direct, "milvus")
 
 
 def test_a_write_with_copies_is_refused(direct: str, tmp_path: Path) -> None:

@@ -67,18 +67,14 @@ def left_out(journal: Path) -> dict[str, str]:
     return {json.loads(one): json.loads(other) for one, other in rows}
 
 
-def lines(*items: Any) -> list[Any]:
-    return list(items)
-
-
 def test_copies_are_annotated(node: tuple[Product, str]) -> None:
     product, url = node
     direct = create(product, url, "annotated")
     with serve(url, "--backend", product.value, environment={"VECSIEVE_POLICY_WRITE_MODE": "annotate"}) as (gate, _):
         through = client(product, gate)
         through.index(index="annotated", id="a", body=document("alpha", 0), refresh=True)
-        actions = lines({"index": {"_id": "b"}}, document("alpha", 0), {"create": {"_id": 7}}, document("beta", 1))
-        actions += lines({"index": {}}, document("beta", 1), {"delete": {"_id": "none"}})
+        actions = [{"index": {"_id": "b"}}, document("alpha", 0), {"create": {"_id": 7}}, document("beta", 1)]
+        actions += [{"index": {}}, document("beta", 1), {"delete": {"_id": "none"}}]
         answer = through.bulk(index="annotated", body=actions, refresh=True)
         assert [next(iter(item.values()))["status"] for item in answer["items"]] == [201, 201, 201, 404]
     documents = stored(direct, "annotated")
@@ -95,11 +91,11 @@ def test_copies_of_a_batch_are_left_out_and_answered(node: tuple[Product, str], 
         through = client(product, gate)
         through.index(index="skipped", id="a", body=document("alpha", 0), refresh=True)
         through.index(index="skipped", id="z", body=document("zulu", 5), refresh=True)
-        actions = lines({"index": {"_id": "b"}}, document("Alpha", 0), {"update": {"_id": "a"}}, {"doc": {"n": 1}})
-        actions += lines({"create": {"_id": "c"}}, document("gamma", 2), {"delete": {"_id": "z"}})
-        actions += lines({"index": {"_id": "d"}}, document("gamma", 2))
+        actions = [{"index": {"_id": "b"}}, document("Alpha", 0), {"update": {"_id": "a"}}, {"doc": {"n": 1}}]
+        actions += [{"create": {"_id": "c"}}, document("gamma", 2), {"delete": {"_id": "z"}}]
+        actions += [{"index": {"_id": "d"}}, document("gamma", 2)]
         answer = through.bulk(index="skipped", body=actions, refresh=True)  # the next search shows it then
-        again = through.bulk(index="skipped", body=lines({"create": {"_id": "e"}}, document("gamma", 2)))
+        again = through.bulk(index="skipped", body=[{"create": {"_id": "e"}}, document("gamma", 2)])
         single = through.index(index="skipped", id="f", body=document("gamma", 2))
     # The update changed `a`, so that its copy is stored; the others are copies of `c`.
     assert [(*item, item[next(iter(item))]["status"]) for item in answer["items"]] == [
@@ -135,7 +131,7 @@ def test_a_batch_without_an_index_in_its_path_is_ruled_by_that_of_its_documents(
         through = client(product, gate)
         for name in ("ruled", "free"):
             for identifier in ("a", "b"):
-                body = lines({"index": {"_index": name, "_id": identifier}}, document("alpha", 0))
+                body = [{"index": {"_index": name, "_id": identifier}}, document("alpha", 0)]
                 assert not through.bulk(body=body, refresh=True)["errors"]
     assert (set(stored(direct, "ruled")), set(stored(direct, "free"))) == ({"a"}, {"a", "b"})
 
@@ -150,13 +146,13 @@ def test_what_a_client_deletes_is_not_restored(node: tuple[Product, str], tmp_pa
     with serve(url, "--backend", product.value, environment=writing("skip", journal)) as (gate, _):
         through = client(product, gate)
         through.index(index=name, id="a", body=document("alpha", 0), refresh=True)
-        through.bulk(index=name, body=lines({"index": {"_id": "b"}}, document("alpha", 0)))
+        through.bulk(index=name, body=[{"index": {"_id": "b"}}, document("alpha", 0)])
         assert left_out(journal) == {"b": "a"}
         match how:
             case "single":
                 assert exchange(gate, "DELETE", f"/{name}/_doc/b").status == 404
             case "batch":
-                through.bulk(index=name, body=lines({"delete": {"_id": "b"}}))
+                through.bulk(index=name, body=[{"delete": {"_id": "b"}}])
             case "query":
                 through.delete_by_query(index=name, body={"query": {"match_all": {}}})
             case "index":

@@ -14,7 +14,16 @@ from pinecone.errors import ConflictError, PineconeError
 from pinecone.grpc import GrpcIndex
 from servers.pinecone.server import Emulator
 
-from support.backends.write_gates import SIZE, originals, settings, ten_minutes_later, text_with, undone, vector
+from support.backends.write_gates import (
+    SIZE,
+    originals,
+    restored,
+    settings,
+    ten_minutes_later,
+    text_with,
+    undone,
+    vector,
+)
 from support.pinecone.loading import KEY, index_url, loaded, loaded_emulator
 from support.process.running import running
 from support.process.stack import exchange, serve
@@ -126,13 +135,6 @@ async def gated(emulator: Emulator, metric: str, journal: Path, **policy: object
         yield f"http://127.0.0.1:{proxy.port}"
 
 
-def undo(journal: Path, host: str) -> str:
-    """What `vecsieve undo --apply` says."""
-    code, words = undone(journal, host, "pinecone")
-    assert code == 0, words
-    return words
-
-
 @pytest.mark.parametrize(("transport", "metric"), [("rest", "cosine"), ("rest", "dotproduct"), ("grpc", "cosine")])
 async def test_copies_are_left_out_of_pinecone_and_undo_stores_all_that_came(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transport: str, metric: str
@@ -167,10 +169,10 @@ async def test_copies_are_left_out_of_pinecone_and_undo_stores_all_that_came(
             ten_minutes_later(journal)
             assert index.upsert(vectors=more[3:], namespace="skipped").upserted_count == 0
 
-    def restored(url: str) -> None:
+    def undo_all(url: str) -> None:
         code, words = undone(journal, index_url(url, "euclidean"), "pinecone")
         assert (code, "--collection" in words) == (1, True)
-        undo(journal, index_url(url, metric))
+        restored(journal, index_url(url, metric), "pinecone")
         with connected(index_url(url, metric), "rest") as index:
             assert store(index, "plain") == [2, 4]
             for namespace in ("skipped", ""):
@@ -179,7 +181,7 @@ async def test_copies_are_left_out_of_pinecone_and_undo_stores_all_that_came(
     with loaded_emulator(plan(), grpc=transport == "grpc") as emulator:
         async with gated(emulator, metric, journal, ignore=("n", "tags", "is"), write={"mode": "skip"}) as url:
             await asyncio.to_thread(left_out, url)
-        await asyncio.to_thread(restored, emulator.url)
+        await asyncio.to_thread(undo_all, emulator.url)
 
 
 @TRANSPORTS
@@ -202,9 +204,9 @@ async def test_of_copies_in_pinecone_one_stays_and_undo_stores_the_others_as_the
             if merge == "merge":
                 assert {key: records[key][1] for key in "eg"} == MERGED
             ten_minutes_later(journal)
-            undo(journal, host)
+            restored(journal, host, "pinecone")
             assert whole_of(index, "n") == whole_of(index, "plain")
-            assert "0 points were left out" in undo(journal, host)
+            assert "0 points were left out" in restored(journal, host, "pinecone")
 
     with loaded_emulator(plan(), grpc=transport == "grpc") as emulator:
         write = {"mode": "merge", "merge": merge}

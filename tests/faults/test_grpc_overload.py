@@ -14,6 +14,7 @@ from support.grpc.upstream import Arrived, Context, echo, grpc_upstream
 from support.qdrant.scripted_grpc import (
     QUERY,
     UPSERT,
+    Misbehaviour,
     answering,
     before,
     honest,
@@ -50,14 +51,17 @@ async def test_when_memory_is_gone_calls_are_told_to_come_back_and_none_reaches_
         assert proxy.count("local_errors_total", backend="qdrant", kind="shed") == 3
 
 
-async def test_more_searches_than_selection_takes_on_pass_through() -> None:
-    all_here = asyncio.Event()
-
+def waiting_for(event: asyncio.Event) -> Misbehaviour:
     async def waits(_: Arrived, context: Context, message: bytes) -> None:
-        await asyncio.wait_for(all_here.wait(), 10)
+        await asyncio.wait_for(event.wait(), 10)
         await say(context, honest(message))
 
-    async with in_front(waits, limits={"searches_in_flight": 1}) as (database, proxy):
+    return waits
+
+
+async def test_more_searches_than_selection_takes_on_pass_through() -> None:
+    all_here = asyncio.Event()
+    async with in_front(waiting_for(all_here), limits={"searches_in_flight": 1}) as (database, proxy):
         first = asyncio.create_task(query(proxy.port))
         await database.next_call()
         answers = [await query(proxy.port) for _ in range(3)]
@@ -98,12 +102,7 @@ async def test_calls_that_nobody_has_looked_at_count_as_in_flight(monkeypatch: p
 
 async def test_while_the_replies_of_others_fill_the_room_searches_pass_through() -> None:
     all_here = asyncio.Event()
-
-    async def waits(_: Arrived, context: Context, message: bytes) -> None:
-        await asyncio.wait_for(all_here.wait(), 10)
-        await say(context, honest(message))
-
-    async with in_front(waits, limits={"bytes_in_flight": 1}) as (database, proxy):
+    async with in_front(waiting_for(all_here), limits={"bytes_in_flight": 1}) as (database, proxy):
         first = asyncio.create_task(query(proxy.port))
         await database.next_call()
         assert proxy.count("selection_bytes_in_flight") > 1, "what one search alone may hold"

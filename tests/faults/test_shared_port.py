@@ -102,18 +102,24 @@ async def test_a_spliced_connection_may_idle_past_the_deadline_of_heads() -> Non
         assert (len(both.shared), both.heard.rejected) == (1, [])
 
 
+async def refused_beyond(count: int, both: BothServers) -> RawClient:
+    """A client that comes when there are so many."""
+    async with asyncio.timeout(SECONDS):
+        while both.connections < count:
+            await asyncio.sleep(0.005)
+    client = await RawClient.connect(both.port)
+    assert await ended(client) == b""
+    assert both.heard.rejected == ["limit"]
+    return client
+
+
 async def test_the_limit_counts_the_undecided_the_spliced_and_http_1_together() -> None:
     async with both_servers(limits=LimitSettings(connections=3)) as both, channel(both) as through:
         assert await called(through, b"spliced") == b"spliced"
         undecided, http = await RawClient.connect(both.port), await RawClient.connect(both.port)
         await undecided.send(b"P")
         await http.send(b"POST / HTTP/1.1\r\nHost: c\r\nContent-Length: 1\r\n\r\n")  # its body does not come: busy
-        async with asyncio.timeout(SECONDS):
-            while both.connections < 3:
-                await asyncio.sleep(0.005)
-        refused = await RawClient.connect(both.port)
-        assert await ended(refused) == b""
-        assert both.heard.rejected == ["limit"]
+        refused = await refused_beyond(3, both)
         assert await called(through, b"lives") == b"lives"
         for client in (undecided, http, refused):
             await client.close()
@@ -124,12 +130,7 @@ async def test_handshakes_count_too_and_have_a_deadline(files: Certificates) -> 
     limits = LimitSettings(connections=2, head_timeout_seconds=3.0)
     async with both_servers(limits=limits, tls=tls) as both:
         waiting = [await RawClient.connect(both.port) for _ in range(2)]
-        async with asyncio.timeout(SECONDS):
-            while both.connections < 2:
-                await asyncio.sleep(0.005)
-        refused = await RawClient.connect(both.port)
-        assert await ended(refused) == b""
-        assert both.heard.rejected == ["limit"]
+        refused = await refused_beyond(2, both)
         await emptied(both)
         assert both.heard.rejected == ["limit", "silent", "silent"]
         for client in (*waiting, refused):

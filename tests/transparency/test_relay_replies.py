@@ -191,35 +191,30 @@ async def test_a_client_that_wants_to_close_is_told_so() -> None:
     assert answer == b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 
 
-async def test_a_reply_head_is_passed_on_before_its_body_begins() -> None:
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n", b"body", id="a head before its body begins"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n",
+            b"0\r\n\r\n",
+            id="a body before it is complete",
+        ),
+    ],
+)
+async def test_a_reply_streams_through(first: bytes, then: bytes) -> None:
     proceed = asyncio.Event()
 
     async def script(talk: Talk) -> None:
         await talk.request()
-        await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n")
+        await talk.send(first)
         await proceed.wait()
-        await talk.send(b"body")
+        await talk.send(then)
 
     async with relayed(script, GET) as (client, _, _):
-        assert await client.head() == b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
+        assert await client.reader.readexactly(len(first)) == first
         proceed.set()
-        assert await client.reader.readexactly(4) == b"body"
-
-
-async def test_a_reply_streams_through_before_it_is_complete() -> None:
-    proceed = asyncio.Event()
-
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        await talk.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n")
-        await proceed.wait()
-        await talk.send(b"0\r\n\r\n")
-
-    async with relayed(script, GET) as (client, _, _):
-        await client.head()
-        assert await client.reader.readexactly(10) == b"5\r\nfirst\r\n"
-        proceed.set()
-        assert await client.reader.readexactly(5) == b"0\r\n\r\n"
+        assert await client.reader.readexactly(len(then)) == then
 
 
 @pytest.mark.parametrize("status", [b"403 Forbidden", b"413 Payload Too Large"])

@@ -47,6 +47,13 @@ def undone(journal: Path, url: str, backend: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+def restored(journal: Path, url: str, backend: str) -> str:
+    """The same where it must succeed: what it says."""
+    code, words = undone(journal, url, backend)
+    assert code == 0, words
+    return words
+
+
 def writing(mode: str, journal: Path, *ignore: str) -> dict[str, str]:
     """``ignore``: fields in which copies may differ."""
     made = journal.with_suffix(".yaml")
