@@ -97,7 +97,7 @@ _PLACES = re.compile(
 _WORD = re.compile("[A-Z]+(?![a-z])|[A-Z]?[^\\W\\d_A-Z]+|\\d+")
 _PLACE_IN_LIST = re.compile(r"\[\d*\]")
 # What tells releases and places of one text apart in a title: 2.1, v3, Release 7, 4. Lists, page 2. Not iPhone 15, Room 12, M6.
-_TITLE_WORD = re.compile(r"\w+")
+_TITLE_WORD, _PARTS = re.compile(r"\w+"), re.compile(r"\s[-–—|·•:»›>/]+\s")
 _RELEASE = re.compile(
     r"^\s*\d+[.):]?\s|\bv?\d+(?:\.\d+)+\w*"
     r"|\b(?:version|release|rev(?:ision)?|build|draft|v|section|part|chunk|page|slide)[ .:#-]*\d+(?:\.\d+)*\w*"
@@ -274,11 +274,14 @@ class PoolStatements:
 
 
 def _repeats_title(leaf: Leaf, other: _Reading) -> bool:
-    """Whether a title says no word that another payload's title lacks; True if that has none. A sentence is no title."""
+    """Whether a title is another payload's, or a part of it, as before the name of a site; True if that has none. A sentence is no title."""
     if not is_title(leaf.path) or not isinstance(leaf.value, str) or leaf.value.rstrip().endswith(_SENTENCE_ENDS):
         return False
     titles = [title.value for title in other.leaves if title.path == leaf.path]
-    return all(isinstance(title, str) and _title_words(leaf.value) <= _title_words(title) for title in titles)
+    return all(
+        isinstance(title, str) and _title_words(leaf.value) in map(_title_words, (title, *_PARTS.split(title)))
+        for title in titles
+    )
 
 
 def is_ignored(path: str, ignored: Collection[str]) -> bool:
@@ -301,7 +304,8 @@ def _is_statement(leaf: Leaf, text: str) -> bool:
         return False  # what is inside counts; the text, or a preview of it
     ended = value.rstrip()
     if is_title(leaf.path):
-        return not leaf.is_inside and not is_name(value) and not _is_of_copies(leaf.path)
+        is_file = is_name(value) and _NUMBER.fullmatch(ended) is None  # 42 is a bus
+        return not (leaf.is_inside or is_file or _is_of_copies(leaf.path))
     if text and (_is_of_copies(leaf.path) or _is_time_of_copies(leaf)) and not ended.endswith(_SENTENCE_ENDS):
         return False
     if is_prose(value) or ended.endswith(_QUESTION_MARKS):

@@ -106,6 +106,8 @@ def adds(one: object, other: object) -> bool:
         ({"monthly_rain_mm": [*range(12)]}, {"monthly_rain_mm": [*range(11), 40]}),
         ({"title": "Red mug"}, {"title": "Blue mug"}),
         ({"title": "iPhone 14"}, {"title": "iPhone 15"}),
+        ({"title": "iPhone 15"}, {"title": "iPhone 15 Pro"}),
+        ({"name": "42"}, {"name": "43"}),
         ({"name": "Bolt M6 x 20"}, {"name": "Bolt M8 x 20"}),
         ({"heading": "Minutes 2024-05-01"}, {"heading": "Minutes 2024-05-08"}),
         ({"meta": {"name": "Aurora"}}, {"meta": {"name": "Borealis"}}),
@@ -156,6 +158,7 @@ def test_a_payload_says_what_another_one_lacks(one: object, other: object) -> No
         ({"heading": "Handbook - Part 2"}, {"heading": "Handbook - Part 3"}),
         ({"title": "io.RawIOBase.close", "name": "a.pdf"}, {"title": "io.IOBase.close", "name": "b.pdf"}),
         ({"title": "Reset your password"}, {"title": "Reset Your Password | Help"}),
+        ({"title": "Lists"}, {"title": "Handbook 2.1 › Lists — Help"}),
         ({"heading": "Passwords"}, {"title": "Mail"}),
         ({"vector": [0.1, 0.2]}, {"vector": [0.3]}),
         (
